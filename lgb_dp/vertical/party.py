@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import copy
-import os
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 from lgb_dp.data.arguments import checked_data
 from lgb_dp.data.bins import feature_names, public_bins
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
-from lgb_dp.vertical.prediction.answering import PartyAnswers
+from lgb_dp.vertical.prediction.answering import PartyAnswers, PartyRows
 from lgb_dp.vertical.prediction.consent import Consent
-from lgb_dp.vertical.prediction.rows import ROW_BYTES, named_by_ids, named_by_place
 
 _DATA_ARGUMENTS = ("bounds", "max_bin", "spacing", "categories", "bin_edges", "feature_name")
 
@@ -38,9 +36,7 @@ class ColumnParty:
     codes : DenseCodes or SparseCodes
         Of the rows: private, they do not leave the party.
     answers : PartyAnswers
-        Models, and the questions that were answered; those of parties `with_rows`, too.
-    row_names : list of bytes
-        By which questions about the rows are counted.
+        Models that it has trained, and the questions that were answered about any of its rows.
 
     Raises
     ------
@@ -67,10 +63,14 @@ class ColumnParty:
         if leaks:
             raise InvalidArgumentError(f"declarations of party {name!r} must be public: {leaks[0]}")
         self.answers = PartyAnswers(consent)
-        self.row_names = named_by_place(os.urandom(ROW_BYTES), self.codes.n_rows)
 
-    def with_rows(self, X: Any, *, ids: Sequence[Any] | None = None) -> ColumnParty:
-        """The party with other rows, and the same declarations, consent, models and counts of answers.
+    @cached_property
+    def own_rows(self) -> PartyRows:
+        """The rows of training, for questions about them."""
+        return PartyRows.of(self.name, self.bins, self.codes, None, self.answers)
+
+    def with_rows(self, X: Any, *, ids: Sequence[Any] | None = None) -> PartyRows:
+        """Other rows of the party, for questions about them: with the same declarations, consent and counts.
 
         Parameters
         ----------
@@ -87,14 +87,8 @@ class ColumnParty:
         InvalidDataError
             If an id is not a canonical text, or is there twice.
         """
-        given, other = checked_data(X), copy.copy(self)
-        other.codes = self.bins.transform(given)
-        n_rows = other.codes.n_rows
-        if ids is None:
-            other.row_names = named_by_place(os.urandom(ROW_BYTES), n_rows)
-        else:
-            other.row_names = named_by_ids(ids, n_rows)
-        return other
+        codes = self.bins.transform(checked_data(X))
+        return PartyRows.of(self.name, self.bins, codes, ids, self.answers)
 
     def __repr__(self) -> str:
         """Name and number of features; no cell."""

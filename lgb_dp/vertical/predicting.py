@@ -17,7 +17,7 @@ from lgb_dp.checks import checked_choice
 from lgb_dp.data.arguments import checked_data
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
 from lgb_dp.vertical.party import ColumnParty
-from lgb_dp.vertical.prediction.answering import AnsweringParty
+from lgb_dp.vertical.prediction.answering import AnsweringParty, PartyRows
 from lgb_dp.vertical.prediction.answers import Answer
 from lgb_dp.vertical.prediction.asking import AskingParty
 
@@ -28,7 +28,7 @@ def predict(
     booster: lightgbm.Booster,
     X: Any,
     *,
-    parties: Sequence[ColumnParty],
+    parties: Sequence[ColumnParty | PartyRows],
     answer: str = "rounded",
     folder: str | Path | None = None,
 ) -> NDArray[np.float64]:
@@ -49,8 +49,9 @@ def predict(
         A model that `train` has returned, or that was loaded since: all its trees.
     X : ndarray, table or scipy sparse matrix, shape (n_rows, n_features)
         Columns of the party with the labels; at most 65,536 rows.
-    parties : sequence of ColumnParty
-        The other party, one, with the same rows in the same order: ``bank.with_rows(X_bank, ids=ids)``.
+    parties : sequence
+        The other party's rows, in the same order: ``[bank.with_rows(X_bank, ids=ids)]``.  A `ColumnParty` has
+        those that it was made with.
     answer : {"rounded", "label", "point", "score"}
         The probability or number, rounded to a thousandth of its public range, or the label of a class;
         by consent of the other party (`Consent`) its nearest point, or its whole part of the score.
@@ -88,26 +89,29 @@ def predicted(
     if not isinstance(booster, lightgbm.Booster):
         raise ArgumentTypeError(f"booster must be a lightgbm.Booster, got {type(booster).__name__}")
     kind = Answer(checked_choice("answer", answer, [one.value for one in Answer]))
-    party, X = _party_of(parties), checked_data(X)
-    model = party.answers.model_of(booster, party.name)
-    if X.shape[0] != party.codes.n_rows:
+    rows, X = _rows_of(parties), checked_data(X)
+    model = rows.answers.model_of(booster, rows.name)
+    if X.shape[0] != rows.codes.n_rows:
         raise InvalidArgumentError(
-            f"X has {X.shape[0]} rows and party {party.name!r} {party.codes.n_rows}: both must have the same "
+            f"X has {X.shape[0]} rows and party {rows.name!r} {rows.codes.n_rows}: both must have the same "
             "rows, in the same order"
         )
     if X.shape[0] > MAX_ROWS:
         raise InvalidArgumentError(
             f"X has {X.shape[0]} rows: a question is about at most {MAX_ROWS}; ask in parts"
         )
-    score, names = model.first_part(X), party.row_names
-    answering = AnsweringParty(party.answers, party.bins, party.codes, names)
-    with party.answers.lock.held():
-        return AskingParty(model, answering, store, party.name).predict(score, kind, names)
+    asking = AskingParty(model, AnsweringParty(rows), store, rows.name)
+    score = model.first_part(X)
+    with rows.answers.lock.held():
+        return asking.predict(score, kind, rows.row_names)
 
 
-def _party_of(parties: Any) -> ColumnParty:
-    if not isinstance(parties, Sequence) or len(parties) != 1 or not isinstance(parties[0], ColumnParty):
+def _rows_of(parties: Any) -> PartyRows:
+    """Rows of the only party: those that it is asked about, or else its own."""
+    is_one = isinstance(parties, Sequence) and len(parties) == 1
+    if not is_one or not isinstance(parties[0], (ColumnParty, PartyRows)):
         raise ArgumentTypeError(
-            "parties must be a sequence of one lgb_dp.vertical.ColumnParty, with the other columns of X"
+            "parties must be a sequence of one lgb_dp.vertical.ColumnParty, or of its rows as of with_rows, "
+            "with the other columns of X"
         )
-    return parties[0]
+    return parties[0].own_rows if isinstance(parties[0], ColumnParty) else parties[0]
