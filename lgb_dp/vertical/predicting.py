@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,10 @@ from numpy.typing import NDArray
 
 from gbdt_commons.store import MemoryStore, Store
 from gbdt_commons.store_file import StoreFile
+from gbdt_parties.channel import Channel
+from gbdt_parties.errors import PartyError
+from gbdt_parties.secure_sum.roster import SESSION_BYTES
+from gbdt_parties.traffic import Traffic
 from gbdt_parties.two_party.answers import MAX_ROWS
 from lgb_dp.checks import checked_choice
 from lgb_dp.data.arguments import checked_data
@@ -19,7 +25,9 @@ from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
 from lgb_dp.vertical.party import ColumnParty
 from lgb_dp.vertical.prediction.answering import AnsweringParty, PartyRows
 from lgb_dp.vertical.prediction.answers import Answer
-from lgb_dp.vertical.prediction.asking import AskingParty
+from lgb_dp.vertical.prediction.asking import Answerer, AskingParty
+from lgb_dp.vertical.prediction.models import JointModel, digest_of, text_of
+from lgb_dp.vertical.prediction.questions import RemoteAnswerer
 
 STORE_NAME, STORE_ROLE = "answers.store", "answers about rows"
 
@@ -89,29 +97,43 @@ def predicted(
     if not isinstance(booster, lightgbm.Booster):
         raise ArgumentTypeError(f"booster must be a lightgbm.Booster, got {type(booster).__name__}")
     kind = Answer(checked_choice("answer", answer, [one.value for one in Answer]))
-    rows, X = _rows_of(parties), checked_data(X)
-    model = rows.answers.model_of(booster, rows.name)
-    if X.shape[0] != rows.codes.n_rows:
+    party, X = _only_party(parties), checked_data(X)
+    rows = party.own_rows if isinstance(party, ColumnParty) else party
+    if isinstance(rows, PartyRows):
+        model = rows.answers.model_of(booster, rows.name)
+        with rows.answers.lock.held():
+            return _asked(model, X, kind, AnsweringParty(rows), rows.row_names, rows.name, store)
+    text = text_of(booster)
+    remote = RemoteAnswerer(Channel(rows, os.urandom(SESSION_BYTES), Traffic()), text, digest_of(text))
+    try:
+        return _asked(remote.model, X, kind, remote, remote.row_names, rows.name, store)
+    finally:
+        with suppress(PartyError):
+            remote.end()
+
+
+def _asked(
+    model: JointModel, X: Any, kind: Answer, other: Answerer, names: list[bytes], name: str, store: Store
+) -> NDArray[np.float64]:
+    """Predictions of rows with the given names."""
+    if X.shape[0] != len(names):
         raise InvalidArgumentError(
-            f"X has {X.shape[0]} rows and party {rows.name!r} {rows.codes.n_rows}: both must have the same "
-            "rows, in the same order"
+            f"X has {X.shape[0]} rows and party {name!r} {len(names)}: both must have the same rows, in the "
+            "same order"
         )
     if X.shape[0] > MAX_ROWS:
         raise InvalidArgumentError(
             f"X has {X.shape[0]} rows: a question is about at most {MAX_ROWS}; ask in parts"
         )
-    asking = AskingParty(model, AnsweringParty(rows), store, rows.name)
-    score = model.first_part(X)
-    with rows.answers.lock.held():
-        return asking.predict(score, kind, rows.row_names)
+    return AskingParty(model, other, store, name).predict(model.first_part(X), kind, names)
 
 
-def _rows_of(parties: Any) -> PartyRows:
-    """Rows of the only party: those that it is asked about, or else its own."""
+def _only_party(parties: Any) -> Any:
+    """The only party, or its rows, or the end of a connection to it."""
     is_one = isinstance(parties, Sequence) and len(parties) == 1
-    if not is_one or not isinstance(parties[0], (ColumnParty, PartyRows)):
+    if not is_one or not (isinstance(parties[0], (ColumnParty, PartyRows)) or hasattr(parties[0], "handle")):
         raise ArgumentTypeError(
             "parties must be a sequence of one lgb_dp.vertical.ColumnParty, or of its rows as of with_rows, "
             "with the other columns of X"
         )
-    return parties[0].own_rows if isinstance(parties[0], ColumnParty) else parties[0]
+    return parties[0]

@@ -147,10 +147,10 @@ class PartyAnswers:
         InvalidArgumentError
             If it is none that this party has trained.
         """
-        try:
-            digest = digest_of(text_of(booster))
-        except ValueError:
-            raise InvalidArgumentError("booster has trees that private training does not make") from None
+        return self.model(digest_of(text_of(booster)), name)
+
+    def model(self, digest: str, name: str) -> JointModel:
+        """A model by its digest; errors as of `model_of`."""
         if digest not in self._models:
             kept = self.store.get(MODELS, digest)
             if kept is None:

@@ -1,7 +1,6 @@
 """Predictions by two parties: what either learns, by questions of every order, and what survives a crash."""
 
 import pickle
-from functools import cache
 from threading import Thread
 
 import lightgbm
@@ -27,58 +26,22 @@ from lgb_dp.vertical.predicting import predicted
 from lgb_dp.vertical.prediction.answering import SENT, AnsweringParty, PartyAnswers, Question
 from lgb_dp.vertical.prediction.answers import LEVELS, Answer, nearest_points
 from lgb_dp.vertical.prediction.asking import AskingParty
+from predicted_parties import (
+    CATEGORIES,
+    EVERYTHING,
+    IDS,
+    OTHER,
+    OWN,
+    SCORE,
+    X,
+    bank,
+    counted,
+    knowing,
+    trained,
+)
 
 pytest.importorskip("nacl")
 pytestmark = pytest.mark.filterwarnings("ignore::lgb_dp.errors.NotPrivateWarning")
-
-X = np.random.default_rng(3).uniform(-1, 1, (300, 4))
-X[::7, 3] = np.nan
-X[:, 1] = np.arange(300) % 3
-SCORE = X[:, 0] + X[:, 2]
-OWN, OTHER = X[:, :2], X[:, 2:]
-CATEGORIES = {1: [0, 1, 2]}
-IDS = [f"person {k}" for k in range(300)]
-EVERYTHING = ("label", "rounded", "point", "score")
-
-
-def trained(objective="binary"):
-    """A booster of two parties, and the bounds of its label."""
-    return trained_once(objective)
-
-
-@cache
-def trained_once(objective):
-    label, bounds = {
-        "binary": (SCORE > 0, None),
-        "regression": (SCORE, (-2.0, 2.0)),
-        "poisson": (np.exp(SCORE), (0.0, 8.0)),
-    }[objective]
-    rows = lgb_dp.Dataset(
-        OWN,
-        np.asarray(label, dtype=float),
-        bounds={0: (-1, 1)},
-        categories=CATEGORIES,
-        label_bounds=bounds,
-        label_overflow="clip",
-        max_bin=255,
-        spacing="mixed",
-    )
-    trainers = [lgb_dp.NewtonBoost(50.0, 1e-5)]
-    params = {"objective": objective, "num_threads": 1, "max_depth": 3}
-    return train(params, rows, 12, parties=[bank()], callbacks=trainers), bounds
-
-
-def bank(consent=None):
-    return ColumnParty(OTHER, name="bank", bounds=(-1, 1), consent=consent)
-
-
-def knowing(objective="binary", store=None, **limits):
-    """The other party, which has trained the model."""
-    booster, bounds = trained(objective)
-    party = bank(Consent(**limits))
-    party.answers = PartyAnswers(party.answers.answered.consent, store)
-    party.answers.remember(booster, party.bins, bounds)
-    return party
 
 
 def sides(party, store):
@@ -86,10 +49,6 @@ def sides(party, store):
     model = party.answers.model_of(trained()[0], party.name)
     answering = AnsweringParty(party.own_rows)
     return AskingParty(model, answering, store, party.name), answering, model
-
-
-def counted(party):
-    return party.answers.answered.count(party.answers.model_of(trained()[0], "bank").digest)
 
 
 def test_training_lets_the_party_keep_the_model():
