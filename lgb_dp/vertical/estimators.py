@@ -20,7 +20,7 @@ from lgb_dp.estimators.of_parties import PartiesModel
 from lgb_dp.estimators.rows import as_matrix, as_target
 from lgb_dp.vertical.party import ColumnParty
 from lgb_dp.vertical.predicting import predicted
-from lgb_dp.vertical.prediction.answering import PartyRows
+from lgb_dp.vertical.prediction.answering import AskedRows
 from lgb_dp.vertical.report import MaskedTraffic
 from lgb_dp.vertical.train import TREES_PER_ROUND, train
 
@@ -130,7 +130,7 @@ class VerticalDPLGBMClassifier(ClassifierMixin, VerticalDPLGBMModel):
         return self
 
     def predict_proba(
-        self, X: Any, *, parties: Sequence[ColumnParty | PartyRows] | None = None, answer: str = "rounded"
+        self, X: Any, *, parties: Sequence[ColumnParty | AskedRows] | None = None, answer: str = "rounded"
     ) -> NDArray[np.float64]:
         """Class probabilities, shape (n_rows, 2).
 
@@ -153,7 +153,7 @@ class VerticalDPLGBMClassifier(ClassifierMixin, VerticalDPLGBMModel):
         return np.column_stack([1 - result, result])
 
     def predict(
-        self, X: Any, *, parties: Sequence[ColumnParty | PartyRows] | None = None, answer: str = "label"
+        self, X: Any, *, parties: Sequence[ColumnParty | AskedRows] | None = None, answer: str = "label"
     ) -> NDArray[Any]:
         """Most probable classes, shape (n_rows,).
 
@@ -214,7 +214,7 @@ class VerticalDPLGBMRegressor(RegressorMixin, VerticalDPLGBMModel):
         return self
 
     def predict(
-        self, X: Any, *, parties: Sequence[ColumnParty | PartyRows] | None = None, answer: str = "rounded"
+        self, X: Any, *, parties: Sequence[ColumnParty | AskedRows] | None = None, answer: str = "rounded"
     ) -> NDArray[np.float64]:
         """Predicted targets, shape (n_rows,).
 

@@ -9,7 +9,7 @@ from typing import Any
 from lgb_dp.data.arguments import checked_data
 from lgb_dp.data.bins import feature_names, public_bins
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
-from lgb_dp.vertical.prediction.answering import PartyAnswers, PartyRows
+from lgb_dp.vertical.prediction.answering import AskedRows, PartyAnswers
 from lgb_dp.vertical.prediction.consent import Consent
 
 _DATA_ARGUMENTS = ("bounds", "max_bin", "spacing", "categories", "bin_edges", "feature_name")
@@ -65,11 +65,11 @@ class ColumnParty:
         self.answers = PartyAnswers(consent)
 
     @cached_property
-    def own_rows(self) -> PartyRows:
+    def own_rows(self) -> AskedRows:
         """The rows of training, for questions about them."""
-        return PartyRows.of(self.name, self.bins, self.codes, None, self.answers)
+        return AskedRows.of(self.name, self.bins, self.codes, None, self.answers)
 
-    def with_rows(self, X: Any, *, ids: Sequence[Any] | None = None) -> PartyRows:
+    def with_rows(self, X: Any, *, ids: Sequence[Any] | None = None) -> AskedRows:
         """Other rows of the party, for questions about them: with the same declarations, consent and counts.
 
         Parameters
@@ -88,7 +88,7 @@ class ColumnParty:
             If an id is not a canonical text, or is there twice.
         """
         codes = self.bins.transform(checked_data(X))
-        return PartyRows.of(self.name, self.bins, codes, ids, self.answers)
+        return AskedRows.of(self.name, self.bins, codes, ids, self.answers)
 
     def __repr__(self) -> str:
         """Name and number of features; no cell."""

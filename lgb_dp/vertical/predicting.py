@@ -23,7 +23,7 @@ from lgb_dp.checks import checked_choice
 from lgb_dp.data.arguments import checked_data
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
 from lgb_dp.vertical.party import ColumnParty
-from lgb_dp.vertical.prediction.answering import AnsweringParty, PartyRows
+from lgb_dp.vertical.prediction.answering import AnsweringParty, AskedRows
 from lgb_dp.vertical.prediction.answers import Answer
 from lgb_dp.vertical.prediction.asking import Answerer, AskingParty
 from lgb_dp.vertical.prediction.models import JointModel, digest_of, text_of
@@ -36,7 +36,7 @@ def predict(
     booster: lightgbm.Booster,
     X: Any,
     *,
-    parties: Sequence[ColumnParty | PartyRows],
+    parties: Sequence[ColumnParty | AskedRows],
     answer: str = "rounded",
     folder: str | Path | None = None,
 ) -> NDArray[np.float64]:
@@ -99,7 +99,7 @@ def predicted(
     kind = Answer(checked_choice("answer", answer, [one.value for one in Answer]))
     party, X = _only_party(parties), checked_data(X)
     rows = party.own_rows if isinstance(party, ColumnParty) else party
-    if isinstance(rows, PartyRows):
+    if isinstance(rows, AskedRows):
         model = rows.answers.model_of(booster, rows.name)
         with rows.answers.lock.held():
             return _asked(model, X, kind, AnsweringParty(rows), rows.row_names, rows.name, store)
@@ -131,7 +131,7 @@ def _asked(
 def _only_party(parties: Any) -> Any:
     """The only party, or its rows, or the end of a connection to it."""
     is_one = isinstance(parties, Sequence) and len(parties) == 1
-    if not is_one or not (isinstance(parties[0], (ColumnParty, PartyRows)) or hasattr(parties[0], "handle")):
+    if not is_one or not (isinstance(parties[0], (ColumnParty, AskedRows)) or hasattr(parties[0], "handle")):
         raise ArgumentTypeError(
             "parties must be a sequence of one lgb_dp.vertical.ColumnParty, or of its rows as of with_rows, "
             "with the other columns of X"

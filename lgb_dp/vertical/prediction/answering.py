@@ -169,7 +169,7 @@ def _named(question: Question, masked_tables: bytes) -> bytes:
 
 
 @dataclass(frozen=True, eq=False)
-class PartyRows:
+class AskedRows:
     """Rows of a party with columns alone, about which it can be asked.
 
     Parameters
@@ -199,7 +199,7 @@ class PartyRows:
         codes: DenseCodes | SparseCodes,
         ids: Sequence[Any] | None,
         answers: PartyAnswers,
-    ) -> PartyRows:
+    ) -> AskedRows:
         """Rows that are named by their ids, or by their places in a selection of their own.
 
         Raises
@@ -223,10 +223,10 @@ class AnsweringParty:
 
     Parameters
     ----------
-    rows : PartyRows
+    rows : AskedRows
     """
 
-    def __init__(self, rows: PartyRows) -> None:
+    def __init__(self, rows: AskedRows) -> None:
         self.kept, self._rows = rows.answers, rows
         self._places = {name: place for place, name in enumerate(rows.row_names)}
         self._session: Session | None = None

@@ -18,7 +18,7 @@ from gbdt_parties.channel import Channel
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.messages import Abort, Done, Finish, Float64s, Int64s, Integer, Message, Octets, Text
 from gbdt_parties.two_party.answers import MAX_ROWS
-from lgb_dp.vertical.prediction.answering import AnsweringParty, PartyRows, Question
+from lgb_dp.vertical.prediction.answering import AnsweringParty, AskedRows, Question
 from lgb_dp.vertical.prediction.answers import Answer
 from lgb_dp.vertical.prediction.models import JointModel
 from lgb_dp.vertical.prediction.rows import ROW_BYTES
@@ -106,7 +106,7 @@ class QuestionSession:
 
     Parameters
     ----------
-    rows : PartyRows
+    rows : AskedRows
     message : OpenQuestions
 
     Raises
@@ -115,7 +115,7 @@ class QuestionSession:
         If the model is none that the party has trained.
     """
 
-    def __init__(self, rows: PartyRows, message: OpenQuestions) -> None:
+    def __init__(self, rows: AskedRows, message: OpenQuestions) -> None:
         self._names, self._lock = rows.row_names, rows.answers.lock
         self._model = rows.answers.model(message.model, rows.name)
         self._answering = AnsweringParty(rows)
