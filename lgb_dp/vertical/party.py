@@ -18,7 +18,7 @@ from lgb_dp.data.arguments import checked_data
 from lgb_dp.data.bins import feature_names, public_bins
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
 from lgb_dp.federated.ledger import PartyLedger
-from lgb_dp.vertical.run import ColumnSessions, Side
+from lgb_dp.vertical.run import RUNS, ColumnSessions, Side, runs_of
 
 MODELS_FOLDER = "models"
 """In a party's folder: the models that have been trained."""
@@ -125,7 +125,7 @@ class ColumnParty(ColumnSessions):
         leaks = bins.provenance.leaks
         if leaks:
             raise InvalidArgumentError(f"declarations of party {name!r} must be public: {leaks[0]}")
-        self.name, self.ids = name, None if ids is None else check_ids(list(ids), "ids of the rows")
+        self.ids = None if ids is None else check_ids(list(ids), "ids of the rows")
         if self.ids is not None and len(self.ids) != codes.n_rows:
             raise InvalidArgumentError(f"ids has {len(self.ids)} entries for {codes.n_rows} rows")
         self._credentials, self._allowed = credentials_of(name, tls, allowed, trust_authority)
@@ -135,7 +135,7 @@ class ColumnParty(ColumnSessions):
         self._budget = budget
         self._ledger = PartyLedger(self._folder, budget)
         models = None if self._folder is None else self._folder / MODELS_FOLDER
-        super().__init__(self._side, codes, bins, "this process", models)
+        super().__init__(name, self._side, codes, bins, "this process", models)
 
     def _side(self, is_new: bool) -> Side:
         """The party with its ledger; with one for each new run if nothing is to be limited or kept."""
@@ -172,7 +172,11 @@ class ColumnParty(ColumnSessions):
             Sessions that were opened before.
         """
         codes = self.codes if positions is None else self.codes.take(positions)
-        return ColumnSessions(self._side, codes, self.bins, caller, self._models, used)
+        return ColumnSessions(self.name, self._side, codes, self.bins, caller, self._models, used)
+
+    def n_runs_of(self, caller: str) -> int:
+        """Runs of a caller that are kept, whether they have ended or not."""
+        return len(runs_of(self._ledger, caller).keys(RUNS))
 
     def aligned(self, ids: Sequence[str]) -> tuple[Alignment, ColumnSessions]:
         """Rows in common with another party in this process, and this party's sessions about them.

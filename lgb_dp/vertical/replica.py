@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from typing import Any
 
@@ -16,6 +16,7 @@ import lightgbm
 import numpy as np
 from numpy.typing import NDArray
 
+from gbdt_commons.store import Store, json_kind
 from gbdt_kernels.trees import BinLayout, DenseCodes, SparseCodes
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.two_party.exchange.driver import Exchange, PointExchange, TableExchange
@@ -45,6 +46,8 @@ from lgb_dp.vertical.sums import (
 )
 from lgb_dp.vertical.task import ColumnTask
 from lgb_dp.vertical.training import VerticalNewton
+
+NUMBERS = json_kind("public numbers")
 
 
 @dataclass(frozen=True)
@@ -121,6 +124,32 @@ class Charges:
         self.ledger.charge(self.run, note, self.task.granted, self.task.budget)
 
 
+class KeptNumbers:
+    """The public numbers of a run, kept for the check of sums that are opened after a restart.
+
+    Parameters
+    ----------
+    store : Store
+    run : bytes
+        Digest of the roster.
+    """
+
+    def __init__(self, store: Store, run: bytes) -> None:
+        self._store, self._key = store, run.hex()
+
+    def keep(self, numbers: PublicNumbers) -> None:
+        """Keep them before the first round; they are the same in all."""
+        if self._store.get(NUMBERS, self._key) is None:
+            self._store.put(NUMBERS, self._key, asdict(numbers))
+
+    def check(self, layout: RoundLayout, sums: Sequence[Words]) -> None:
+        """Refuse sums that honest parties do not open."""
+        kept = self._store.get(NUMBERS, self._key)
+        if kept is None:
+            raise ProtocolError("sums are opened before the first round")
+        PublicNumbers(**{**kept, "bounds": tuple(kept["bounds"])}).check_range(sums)
+
+
 class ReplicaSums:
     """One party's `VerticalSums`: its own exact counts, both parties' releases, and opened sums.
 
@@ -132,8 +161,7 @@ class ReplicaSums:
     holder : TableHolder or PointHolder
     loss : Loss
     charges : Charges
-    numbers : list of PublicNumbers
-        Takes those of the round under way, for the check of its sums.
+    numbers : KeptNumbers
     """
 
     def __init__(
@@ -143,7 +171,7 @@ class ReplicaSums:
         holder: TableHolder | PointHolder,
         loss: Loss,
         charges: Charges,
-        numbers: list[PublicNumbers],
+        numbers: KeptNumbers,
     ) -> None:
         self._exchange, self._holder, self._loss, self._charges = exchange, holder, loss, charges
         self._place, self._numbers, self._n_values = terms.own.place, numbers, 0
@@ -188,7 +216,7 @@ class ReplicaSums:
 
     def opened(self, refresh: Refresh) -> list[Words]:
         """As for `VerticalSums`."""
-        self._numbers[:] = [refresh.numbers]
+        self._numbers.keep(refresh.numbers)
         layout = refresh.layout(self._seats, self._holder.rows.n_rows)
         n_values = 2 * sum(n_leaves(tree) for tree in refresh.trees)
         mu = refresh.numbers.mu * math.sqrt(len(refresh.trees))
@@ -231,13 +259,10 @@ def train_replica(
     PartyRefusedError, ProtocolError
         If the other party refuses, or deviates.
     """
-    numbers: list[PublicNumbers] = []
-
-    def check(layout: RoundLayout, sums: Sequence[Words]) -> None:
-        numbers[0].check_range(sums)
-
+    store = charges.ledger.store.part("columns apart")
+    numbers = KeptNumbers(store, terms.run)
     kind = PointExchange if rows.label is None else TableExchange
-    exchange: Exchange[Any] = kind(terms, charges.ledger.store.part("columns apart"), check)
+    exchange: Exchange[Any] = kind(terms, store, numbers.check)
     exchange.connect(channel)
     try:
         booster = trained_with(

@@ -15,7 +15,6 @@ from contextvars import copy_context
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,6 +102,11 @@ def _agreed(task: ColumnTask, description: str, other: str) -> tuple[PublicBins,
 # The party with columns alone.
 
 
+def runs_of(ledger: PartyLedger, caller: str) -> Store:
+    """Records of one caller's runs."""
+    return ledger.store.part(f"of {caller}")
+
+
 class ColumnRun:
     """One session of a run at the party with columns alone.
 
@@ -153,7 +157,7 @@ class ColumnRun:
         self._channel: Answering | None = None
         self._thread: Thread | None = None
         self.error: BaseException | None = None
-        self._has_model = False
+        self._has_model, self._n_waiting = False, 0
 
     def _taken_up(self, is_new: bool) -> tuple[Agreement, bool]:
         side, kept = self._side, self._store.get(RUNS, self.run.hex())
@@ -205,6 +209,11 @@ class ColumnRun:
         if self._channel is None:
             self._channel = Answering(SECONDS)
             self.begin(self._channel, self._channel.close)
+        self._n_waiting += len(message.content)
+        if self._n_waiting > self._task.most_bytes:
+            raise ProtocolError(f"messages of more than {self._task.most_bytes} bytes wait for an answer")
+        if not message.more:
+            self._n_waiting = 0
         return self._channel.answer(message.content, not message.more)
 
     def begin(self, channel: Channel, close: Callable[[], None]) -> None:
@@ -264,6 +273,8 @@ class ColumnSessions(SessionHandler[ColumnRun]):
 
     Parameters
     ----------
+    name : str
+        The party's.
     side : callable
         ``side(is_new)`` gives the party's `Side` for a run.
     codes : DenseCodes or SparseCodes
@@ -280,6 +291,7 @@ class ColumnSessions(SessionHandler[ColumnRun]):
 
     def __init__(
         self,
+        name: str,
         side: Callable[[bool], Side],
         codes: DenseCodes | SparseCodes,
         bins: PublicBins,
@@ -288,6 +300,7 @@ class ColumnSessions(SessionHandler[ColumnRun]):
         used: set[bytes] | None = None,
     ) -> None:
         super().__init__(used)
+        self.name = name
         self._side_of, self.codes, self.bins, self._caller, self._models = side, codes, bins, caller, models
 
     def open(self, message: Message, session: bytes) -> tuple[ColumnRun, Message]:
@@ -296,7 +309,7 @@ class ColumnSessions(SessionHandler[ColumnRun]):
         # One computation at a time: the connection of an earlier session is lost.
         self.end_sessions(lambda run: True)
         side = self._side_of(message.n_known == NEW_RUN)
-        store = side.ledger.store.part(f"of {self._caller}")
+        store = runs_of(side.ledger, self._caller)
         run = ColumnRun(side, self.codes, self.bins, store, self._models, message)
         return run, run.introduced()
 
@@ -315,13 +328,6 @@ class ColumnSessions(SessionHandler[ColumnRun]):
 
 
 # The party with the labels.
-
-
-class FlushedChannel(Channel, Protocol):
-    """The asking side's end of a connection."""
-
-    def flush(self) -> None:
-        """Send what was said, without waiting for a message."""
 
 
 class ActiveRun:
@@ -354,7 +360,7 @@ class ActiveRun:
         text = self._store.get(MODELS, "")
         return None if text is None else DPBooster(model_str=text.decode())
 
-    def connected(self, session: Session, channel: Callable[[], FlushedChannel]) -> DPBooster:
+    def connected(self, session: Session, channel: Callable[[], Channel]) -> DPBooster:
         """Begin, or go on with, the run over a new connection.
 
         Parameters
@@ -389,9 +395,7 @@ class ActiveRun:
         terms = agreement.terms(self._task.n_rounds)
         charges = Charges(self._side.ledger, terms.run, self._task)
         charges.check()
-        way = channel()
-        booster = train_replica(self._task, rows, terms, agreement.public_seed, charges, way)
-        way.flush()
+        booster = train_replica(self._task, rows, terms, agreement.public_seed, charges, channel())
         session.ask(Finish(), Done)
         self._store.put(MODELS, "", model_text(booster).encode())
         return booster

@@ -113,6 +113,14 @@ class ColumnTask:
         return -(-self.n_trees // self.per_round)
 
     @property
+    def most_bytes(self) -> int:
+        """Bytes of all messages that either party sends without waiting for one, at most.
+
+        Per row, a table of 16 entries and its transfers take below 512, and a tree of 64 leaves below 640.
+        """
+        return (512 + 640 * self.per_round) * self.n_rows + (4 << 20)
+
+    @property
     def n_threads(self) -> int:
         """Threads of either party."""
         return int(training_parameters(self.params, None).n_threads)

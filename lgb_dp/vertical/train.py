@@ -165,13 +165,13 @@ def train(
         _check_checkpoint(store, task)
         if run.model is not None:
             return run.model
-        return _connected(run, sessions, party.name, name, counted, float(patience))
+        return _connected(run, sessions, name, counted, float(patience))
     finally:
         ledger.journal.close()
 
 
 def _connected(
-    run: ActiveRun, sessions: Any, party: str, name: str, counted: MaskedTraffic, patience: float
+    run: ActiveRun, sessions: Any, name: str, counted: MaskedTraffic, patience: float
 ) -> DPBooster:
     """Train over one connection after the other."""
     traffic = Traffic()
@@ -179,8 +179,7 @@ def _connected(
     while True:
         number = os.urandom(SESSION_BYTES)
         session = Session(sessions, number, traffic, name)
-        session.name = party
-        way = _Way(sessions, session, number, (name, party), counted)
+        way = _Way(sessions, session, number, (name, sessions.name), counted)
         try:
             return run.connected(session, way)
         except PartyUnavailableError as error:
@@ -261,11 +260,6 @@ class _Counted:
         own, other = self._names
         self._traffic.count(other, own, len(message))
         return message
-
-    def flush(self) -> None:
-        """Send what was said."""
-        if isinstance(self._way, Asking):
-            self._way.flush()
 
 
 def task_of(
