@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
+from gbdt_commons.quoting import quoted
 from gbdt_hosts.lightgbm import resolve_aliases
 from gbdt_parties.curve_group import length_prefixed
-from gbdt_parties.messages import Integer, Message, Octets
+from gbdt_parties.messages import MAX_REASON, Integer, Message, Octets
 from gbdt_parties.secure_sum.messages import OpenRun
 from gbdt_parties.two_party.exchange.terms import MAX_ROUNDS, attempts_at
 from gbdt_parties.two_party.layout import MAX_ROWS, MAX_TREES
@@ -27,6 +28,9 @@ SETTINGS = ("epsilon", "delta", "depth", "gradient_clip")
 """Settings of `NewtonBoost` that a run has."""
 
 MAX_THREADS = 256
+MAX_PLANNED = 100_000
+"""Trees of all attempts: each party plans for them all before the first one."""
+
 _STATEMENT = b"veilboost columns apart 1"
 
 
@@ -93,9 +97,19 @@ class ColumnTask:
                 f"num_boost_round={self.n_trees} makes {self.n_rounds} rounds of {self.per_round} trees; "
                 f"there may be {MAX_ROUNDS}"
             )
+        if self.n_planned > MAX_PLANNED:
+            raise InvalidArgumentError(
+                f"num_boost_round={self.n_trees} makes attempts at {self.n_planned} trees; noise is planned "
+                f"for {MAX_PLANNED} at most"
+            )
         if sorted(self.settings) != sorted(SETTINGS):
             raise InvalidArgumentError(f"settings={sorted(self.settings)} of a run must be {SETTINGS}")
-        if resolve_aliases(self.params).get("early_stopping_round"):
+        # Raises what is malformed.
+        self.provenance  # noqa: B018
+        given = resolve_aliases(self.params)
+        if "num_iterations" in given:
+            raise InvalidArgumentError("params of a run must not hold num_iterations; its trees are n_trees")
+        if given.get("early_stopping_round"):
             raise UnsupportedParameterError(
                 "early_stopping_round is not supported with columns apart: metrics of held-out rows would be "
                 "releases of their own; leave it out"
@@ -111,6 +125,11 @@ class ColumnTask:
     def n_rounds(self) -> int:
         """Rounds of all trees."""
         return -(-self.n_trees // self.per_round)
+
+    @property
+    def n_planned(self) -> int:
+        """Trees of all attempts at rounds."""
+        return attempts_at(self.n_rounds) * self.per_round
 
     @property
     def most_bytes(self) -> int:
@@ -131,9 +150,8 @@ class ColumnTask:
         ε and δ are less by what is set aside for noise in integers; noise is planned for all attempts, for
         those that are abandoned stay charged.
         """
-        planned = attempts_at(self.n_rounds) * self.per_round
         less = {name: self.settings[name] * (1 - CLOSENESS_SHARE) for name in ("epsilon", "delta")}
-        checked = NewtonBoost(**{**self.settings, **less}, rounds=planned).with_settings()
+        checked = NewtonBoost(**{**self.settings, **less}, rounds=self.n_planned).with_settings()
         return {name: getattr(checked, name) for name in (*SETTINGS, "rounds")}
 
     @property
@@ -182,7 +200,10 @@ class ColumnTask:
             if bounds is not None:
                 low, high = bounds
                 bounds = float(low), float(high)
-            notes, paid_for = tuple(map(str, values.pop("notes"))), tuple(values.pop("paid_for"))
+            notes, paid_for = (
+                tuple(quoted(str(one), MAX_REASON) for one in values.pop("notes")),
+                tuple(values.pop("paid_for")),
+            )
             return cls(**values, label_bounds=bounds, notes=notes, paid_for=paid_for)
         except PrivateTrainingError:
             raise

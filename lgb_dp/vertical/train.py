@@ -53,6 +53,9 @@ TREES_PER_ROUND = 4
 _FIXED = ("rounds", "structure", "subsample", "random_state", "public_init_model", "hessian_share", "budget")
 """Settings of `NewtonBoost` that columns apart leave at their defaults."""
 
+_OF_THE_CALL = {"max_bin", "num_iterations"}
+"""Parameters that the data set or an argument says."""
+
 
 def train(
     params: Mapping[str, Any],
@@ -143,7 +146,9 @@ def train(
     if name == party.name:
         raise InvalidArgumentError(f"name={name!r} is that of the other party, too")
     credentials, known = credentials_of(name, tls, allowed, trust_authority)
-    n_trees = checked_integer("num_boost_round", num_boost_round, 1)
+    # As in lightgbm.train, the parameter wins.
+    asked = resolve_aliases(params).get("num_iterations", num_boost_round)
+    n_trees = checked_integer("num_boost_round", asked, 1)
     per_round = checked_integer("trees_per_round", trees_per_round, 1, n_trees)
     counted = MaskedTraffic() if traffic is None else traffic
     ledger = PartyLedger(None if checkpoint is None else Path(checkpoint))
@@ -191,8 +196,9 @@ def _connected(
         except BaseException as error:
             way.close()
             reason = way.other_error() if isinstance(error, PartyRefusedError) else None
-            with suppress(Exception):
-                session.ask(Abort(), Done)
+            if isinstance(error, Exception):
+                with suppress(Exception):
+                    session.ask(Abort(), Done)
             if reason is not None:
                 raise reason from None
             raise
@@ -277,9 +283,13 @@ def task_of(
         raise InvalidArgumentError(
             "train_set has no feature with two bins, so that there is nothing to split"
         )
-    return ColumnTask(
+    task = ColumnTask(
         name,
-        {key: value for key, value in params.items() if "max_bin" not in resolve_aliases({key: value})},
+        {
+            key: value
+            for key, value in params.items()
+            if not _OF_THE_CALL & set(resolve_aliases({key: value}))
+        },
         {one: getattr(trainer, one) for one in SETTINGS},
         n_trees,
         per_round,
@@ -289,6 +299,8 @@ def task_of(
         rows.provenance.notes,
         tuple(report.to_dict() for report in rows.provenance.paid_for),
     )
+    # As the other party reads it.
+    return ColumnTask.from_json(task.to_json())
 
 
 def _aligned(party: Any, ids: list[str], rows: Dataset, store: Store) -> tuple[NDArray[np.int64], Any]:

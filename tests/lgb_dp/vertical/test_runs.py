@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 
 import lgb_dp
-from columns_apart import BUDGET, N, X, bank, text_of, trained
+from columns_apart import BUDGET, PARAMS, N, X, bank, own_rows, text_of, trained
 from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError
 from lgb_dp.errors import BudgetExceededError, FederatedCheckpointError
 from lgb_dp.federated.ledger import read_ledger
 from lgb_dp.vertical.columns import declaration, declared_bins
 from lgb_dp.vertical.replica import ReplicaSums
 from lgb_dp.vertical.task import ColumnTask
+from lgb_dp.vertical.train import train
 
 pytestmark = pytest.mark.filterwarnings("ignore::lgb_dp.errors.NotPrivateWarning")
 
@@ -122,6 +123,14 @@ def test_rows_of_both_parties_are_aligned_by_ids():
         trained(party, ids=[f"other-{k}" for k in range(N)])
 
 
+def test_the_number_of_trees_may_be_a_parameter_as_in_lightgbm():
+    data, trainer = own_rows(), lgb_dp.NewtonBoost(30.0, 1e-5)
+    booster = train(
+        {**PARAMS, "n_estimators": 3}, data, 7, parties=[bank()], callbacks=[trainer], trees_per_round=2
+    )
+    assert booster.num_trees() == 3
+
+
 def test_declarations_of_the_other_party_are_read_strictly():
     declared = declaration(bank().bins)
     assert declared_bins(declared).same_as(bank().bins)
@@ -155,6 +164,11 @@ def test_declarations_of_the_other_party_are_read_strictly():
         {"settings": {"epsilon": 1.0}},
         {"params": {"objective": "binary", "num_threads": 10**6}},
         {"params": {"objective": "binary", "machines": "127.0.0.1:1"}},
+        {"params": {"objective": "binary", "n_estimators": 3}},
+        {"n_trees": 99_999, "per_round": 3},
+        {"label_bounds": [1.0]},
+        {"notes": 3},
+        {"paid_for": [{}]},
         {"params": None},
         {"label_bounds": 3},
         {"surprise": 1},
