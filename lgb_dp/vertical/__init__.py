@@ -5,6 +5,8 @@ The other party is in this process, or behind a server.  Both are assumed to fol
 
 from lgb_dp.vertical.estimators import VerticalDPLGBMClassifier, VerticalDPLGBMRegressor
 from lgb_dp.vertical.party import ColumnParty
+from lgb_dp.vertical.predicting import predict
+from lgb_dp.vertical.prediction.consent import Consent
 from lgb_dp.vertical.report import MaskedTraffic
 from lgb_dp.vertical.service import ColumnLimits, ColumnService
 from lgb_dp.vertical.train import train
@@ -13,8 +15,10 @@ __all__ = [
     "ColumnLimits",
     "ColumnParty",
     "ColumnService",
+    "Consent",
     "MaskedTraffic",
     "VerticalDPLGBMClassifier",
     "VerticalDPLGBMRegressor",
+    "predict",
     "train",
 ]

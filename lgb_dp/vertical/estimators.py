@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
 
 from gbdt_commons.public.inherited_parameters import inherits_parameters
+from gbdt_commons.store import MemoryStore
 from lgb_dp.data.arguments import checked_label_bounds
 from lgb_dp.data.classes import as_labels, class_numbers, known_classes
 from lgb_dp.data.dataset import Dataset
@@ -17,6 +19,7 @@ from lgb_dp.errors import InvalidArgumentError, UnsupportedParameterError
 from lgb_dp.estimators.of_parties import PartiesModel
 from lgb_dp.estimators.rows import as_matrix, as_target
 from lgb_dp.vertical.party import ColumnParty
+from lgb_dp.vertical.predicting import predicted
 from lgb_dp.vertical.report import MaskedTraffic
 from lgb_dp.vertical.train import TREES_PER_ROUND, train
 
@@ -71,7 +74,12 @@ class VerticalDPLGBMModel(PartiesModel):
             trees_per_round=self.trees_per_round,
             traffic=traffic,
         )
-        self.booster_, self.traffic_ = booster, traffic
+        self.booster_, self.traffic_, self._answers = booster, traffic, MemoryStore()
+
+    def _asked(self, X: Any, parties: Any, answer: str) -> NDArray[np.float64]:
+        """Answers about rows whose other columns a party has; they are kept as long as this fit is."""
+        check_is_fitted(self, "booster_")
+        return predicted(self.booster_, as_matrix(X), parties, answer, self._answers)
 
 
 @inherits_parameters()
@@ -120,20 +128,47 @@ class VerticalDPLGBMClassifier(ClassifierMixin, VerticalDPLGBMModel):
         self.classes_ = known
         return self
 
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+    def predict_proba(
+        self, X: Any, *, parties: Sequence[ColumnParty] | None = None, answer: str = "rounded"
+    ) -> NDArray[np.float64]:
         """Class probabilities, shape (n_rows, 2).
 
         Parameters
         ----------
-        X : ndarray or table, shape (n_rows, n_features_in_)
-            Columns of both parties, those of the party with the labels first.
+        X : ndarray or table, shape (n_rows, n_features)
+            Columns of both parties, those of the party with the labels first; with `parties` those alone.
+        parties : sequence of ColumnParty, optional
+            The other party, one, with its columns of the rows: see `lgb_dp.vertical.predict`, and there the
+            limits.  Probabilities are then rounded.  They are outside of ε.
+        answer : {"rounded", "point", "score"}
+            Asked of the party; the latter two by its consent.
         """
-        result = self._predicted(X)
+        if parties is None:
+            result = self._predicted(X)
+        elif answer == "label":
+            raise InvalidArgumentError("answer='label' has no probabilities; predict gives labels")
+        else:
+            result = self._asked(X, parties, answer)
         return np.column_stack([1 - result, result])
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Most probable classes, shape (n_rows,); `X` as for `predict_proba`."""
-        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+    def predict(
+        self, X: Any, *, parties: Sequence[ColumnParty] | None = None, answer: str = "label"
+    ) -> NDArray[Any]:
+        """Most probable classes, shape (n_rows,).
+
+        Parameters
+        ----------
+        X, parties
+            As for `predict_proba`.  A row has one question by default: `predict_proba`, asked first, answers
+            this one, too, but not the other way round.
+        answer : {"label", "rounded", "point", "score"}
+            Asked of the party; the latter two by its consent.
+        """
+        if parties is None or answer != "label":
+            chosen = self.predict_proba(X, parties=parties, answer=answer).argmax(axis=1)
+        else:
+            chosen = self._asked(X, parties, answer).astype(np.int64)
+        return np.asarray(self.classes_[chosen])
 
 
 @inherits_parameters()
@@ -177,12 +212,20 @@ class VerticalDPLGBMRegressor(RegressorMixin, VerticalDPLGBMModel):
         )
         return self
 
-    def predict(self, X: Any) -> NDArray[np.float64]:
+    def predict(
+        self, X: Any, *, parties: Sequence[ColumnParty] | None = None, answer: str = "rounded"
+    ) -> NDArray[np.float64]:
         """Predicted targets, shape (n_rows,).
 
         Parameters
         ----------
-        X : ndarray or table, shape (n_rows, n_features_in_)
-            Columns of both parties, those of the party with the targets first.
+        X : ndarray or table, shape (n_rows, n_features)
+            Columns of both parties, those of the party with the targets first; with `parties` those
+            alone.
+        parties : sequence of ColumnParty, optional
+            The other party, one, with its columns of the rows: see `lgb_dp.vertical.predict`, and there the
+            limits.  Targets are then rounded to a thousandth of `label_bounds`.  They are outside of ε.
+        answer : {"rounded", "point", "score"}
+            Asked of the party; the latter two by its consent.
         """
-        return self._predicted(X)
+        return self._predicted(X) if parties is None else self._asked(X, parties, answer)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,16 +11,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gbdt_commons.files import make_folder, write_atomically
 from gbdt_parties.identity.aligned_rows import Alignment
 from gbdt_parties.identity.certificates import TLS, Identity
 from gbdt_parties.identity.row_ids import check_ids
 from gbdt_parties.secure_sum.trust import AllowList, Credentials
+from lgb_dp.boosting.booster import DPBooster
 from lgb_dp.checks import checked_delta, checked_epsilon
 from lgb_dp.data.arguments import checked_data
 from lgb_dp.data.bins import feature_names, public_bins
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
 from lgb_dp.federated.ledger import PartyLedger
+from lgb_dp.vertical.prediction.answering import PartyAnswers
+from lgb_dp.vertical.prediction.consent import Consent
+from lgb_dp.vertical.prediction.rows import ROW_BYTES, named_by_ids, named_by_place
+from lgb_dp.vertical.replica import model_text
 from lgb_dp.vertical.run import RUNS, ColumnSessions, Side, runs_of
+from lgb_dp.vertical.task import ColumnTask
 
 MODELS_FOLDER = "models"
 """In a party's folder: the models that have been trained."""
@@ -78,6 +87,8 @@ class ColumnParty(ColumnSessions):
         `trust_authority`.  Required with `tls`; parties in one process accept each other without.
     trust_authority : bool
         Whether names are enough: the operator of the authority can then be the other party.
+    consent : Consent, optional
+        Limits of the questions that it answers about its rows (`predict`).
     **data
         Public declarations, as of `lgb_dp.Dataset`: `bounds` (required unless all columns are categorical),
         `max_bin` (255), `spacing` ("mixed"), `categories`, `bin_edges` and `feature_name`.
@@ -89,6 +100,10 @@ class ColumnParty(ColumnSessions):
     codes : DenseCodes or SparseCodes
         Of the rows: private, they do not leave the party.
     ids : list of str or None
+    answers : PartyAnswers
+        Models, and the questions that were answered; those of parties `with_rows`, too.
+    row_names : list of bytes
+        By which questions about the rows are counted.
 
     Raises
     ------
@@ -107,6 +122,7 @@ class ColumnParty(ColumnSessions):
         tls: TLS | str | Path | None = None,
         allowed: Sequence[str] | None = None,
         trust_authority: bool = False,
+        consent: Consent | None = None,
         **data: Any,
     ) -> None:
         unknown = sorted(set(data) - set(_DATA_ARGUMENTS))
@@ -126,16 +142,51 @@ class ColumnParty(ColumnSessions):
         if leaks:
             raise InvalidArgumentError(f"declarations of party {name!r} must be public: {leaks[0]}")
         self.ids = None if ids is None else check_ids(list(ids), "ids of the rows")
-        if self.ids is not None and len(self.ids) != codes.n_rows:
-            raise InvalidArgumentError(f"ids has {len(self.ids)} entries for {codes.n_rows} rows")
         self._credentials, self._allowed = credentials_of(name, tls, allowed, trust_authority)
         if budget is not None:
             budget = checked_epsilon(budget[0]), checked_delta(budget[1])
         self._folder = None if folder is None else Path(folder)
         self._budget = budget
         self._ledger = PartyLedger(self._folder, budget)
-        models = None if self._folder is None else self._folder / MODELS_FOLDER
-        super().__init__(name, self._side, codes, bins, "this process", models)
+        kept = None if folder is None else self._ledger.store.part("answers")
+        self.answers = PartyAnswers(consent, kept)
+        self.row_names = self._names_of_rows(codes.n_rows, self.ids)
+        super().__init__(name, self._side, codes, bins, "this process", self._keep_model)
+
+    @staticmethod
+    def _names_of_rows(n_rows: int, ids: list[str] | None) -> list[bytes]:
+        return named_by_place(os.urandom(ROW_BYTES), n_rows) if ids is None else named_by_ids(ids, n_rows)
+
+    def _keep_model(self, run: bytes, booster: DPBooster, task: ColumnTask) -> None:
+        """Keep a model to answer questions with, and as a file if there is a folder."""
+        self.answers.remember(booster, self.bins, task.label_bounds)
+        if self._folder is not None:
+            path = make_folder(self._folder / MODELS_FOLDER) / f"{run.hex()}.txt"
+            write_atomically(path, model_text(booster))
+
+    def with_rows(self, X: Any, *, ids: Sequence[Any] | None = None) -> ColumnParty:
+        """The party with other rows, and the same declarations, ledger, consent, models and answers.
+
+        Parameters
+        ----------
+        X : ndarray, table or scipy sparse matrix, shape (n_rows, n_features)
+        ids : sequence of str, shape (n_rows,), optional
+            Names of the rows, by which both parties have aligned them.  A row is counted by its id, in every
+            selection and after a restart; without ids by its place in this selection alone, so that the rows
+            of another selection count as others.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If the columns differ, or there is not one id for each row.
+        InvalidDataError
+            If an id is not a canonical text, or is there twice.
+        """
+        given, other = checked_data(X), copy.copy(self)
+        other.codes = self.bins.transform(given)
+        other.ids = None if ids is None else list(ids)
+        other.row_names = self._names_of_rows(other.codes.n_rows, other.ids)
+        return other
 
     def _side(self, is_new: bool) -> Side:
         """The party with its ledger; with one for each new run if nothing is to be limited or kept."""
@@ -172,7 +223,7 @@ class ColumnParty(ColumnSessions):
             Sessions that were opened before.
         """
         codes = self.codes if positions is None else self.codes.take(positions)
-        return ColumnSessions(self.name, self._side, codes, self.bins, caller, self._models, used)
+        return ColumnSessions(self.name, self._side, codes, self.bins, caller, self._keep_model, used)
 
     def n_runs_of(self, caller: str) -> int:
         """Runs of a caller that are kept, whether they have ended or not."""

@@ -72,6 +72,8 @@ class Guarantees:
             f"epsilon = {self.left_out:.4g}; replaced: epsilon = {self.replaced:.4g}; replaced with the "
             f"label unchanged: epsilon = {self.label_unchanged:.4g}",
             "each party adds the whole noise, and each guarantee counts the noise of one party alone",
+            "predictions of rows by both parties are outside of epsilon: the party that asks learns a label "
+            "or a rounded number about a row of a model, at most 5 bits if it deviates, and more by consent",
         ]
 
 

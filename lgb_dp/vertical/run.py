@@ -13,14 +13,12 @@ import os
 from collections.abc import Callable
 from contextvars import copy_context
 from dataclasses import dataclass
-from pathlib import Path
 from threading import Thread
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_commons.errors import VeilboostError
-from gbdt_commons.files import make_folder, write_atomically
 from gbdt_commons.store import Store, bytes_kind, json_kind
 from gbdt_kernels.trees import DenseCodes, SparseCodes
 from gbdt_parties.channel import Channel as Session
@@ -57,6 +55,8 @@ RUNS = json_kind("columns apart")
 MODELS = bytes_kind("models of columns apart")
 SECONDS = 600.0
 """Longest time that either party waits for the other one's messages."""
+
+KeepModel = Callable[[bytes, DPBooster, ColumnTask], None]
 
 REQUESTS = (ProposeRoster, ConfirmRoster, Flights, Finish, Abort)
 """Requests of an open session."""
@@ -117,8 +117,8 @@ class ColumnRun:
     bins : PublicBins
     store : Store
         Of one caller's runs, in the ledger's.
-    models : Path or None
-        Folder for models of runs that have ended.
+    keep : callable
+        ``keep(run, booster, task)`` keeps the model of a run that has ended.
     message : OpenColumns
 
     Raises
@@ -135,13 +135,13 @@ class ColumnRun:
         codes: DenseCodes | SparseCodes,
         bins: PublicBins,
         store: Store,
-        models: Path | None,
+        keep: KeepModel,
         message: OpenColumns,
     ) -> None:
         if len(message.run) != SESSION_BYTES:
             raise ProtocolError(f"run must have {SESSION_BYTES} bytes")
         self._side, self._codes, self._bins = side, codes, bins
-        self._store, self._models, self.run, self._request = store, models, message.run, message.request
+        self._store, self._keep, self.run, self._request = store, keep, message.run, message.request
         self._task = ColumnTask.from_json(message.request)
         self._description = json.dumps(declaration(bins), sort_keys=True)
         if self._task.name == side.name:
@@ -232,7 +232,9 @@ class ColumnRun:
         def compute() -> None:
             try:
                 seed = self._agreement.public_seed
-                self._keep(train_replica(self._task, self._rows, terms, seed, charges, channel))
+                booster = train_replica(self._task, self._rows, terms, seed, charges, channel)
+                self._keep(self.run, booster, self._task)
+                self._has_model = True
             except BaseException as error:
                 self.error = error
                 if not isinstance(error, VeilboostError):
@@ -243,13 +245,6 @@ class ColumnRun:
         # The context, so that an observer of releases observes those of this run.
         self._thread = Thread(target=copy_context().run, args=(compute,), daemon=True)
         self._thread.start()
-
-    def _keep(self, booster: DPBooster) -> None:
-        text = model_text(booster).encode()
-        self._store.put(MODELS, self.run.hex(), text)
-        if self._models is not None:
-            write_atomically(make_folder(self._models) / f"{self.run.hex()}.txt", text)
-        self._has_model = True
 
     def _finish(self) -> None:
         self.join()
@@ -281,7 +276,8 @@ class ColumnSessions(SessionHandler[ColumnRun]):
     bins : PublicBins
     caller : str
         Names its runs in the ledger's store.
-    models : Path or None
+    keep : callable
+        Keeps models, as of `ColumnRun`.
     used : set of bytes, optional
         Sessions that were opened before.
     """
@@ -296,12 +292,12 @@ class ColumnSessions(SessionHandler[ColumnRun]):
         codes: DenseCodes | SparseCodes,
         bins: PublicBins,
         caller: str,
-        models: Path | None,
+        keep: KeepModel,
         used: set[bytes] | None = None,
     ) -> None:
         super().__init__(used)
         self.name = name
-        self._side_of, self.codes, self.bins, self._caller, self._models = side, codes, bins, caller, models
+        self._side_of, self.codes, self.bins, self._caller, self._keep = side, codes, bins, caller, keep
 
     def open(self, message: Message, session: bytes) -> tuple[ColumnRun, Message]:
         """Take up a run."""
@@ -310,7 +306,7 @@ class ColumnSessions(SessionHandler[ColumnRun]):
         self.end_sessions(lambda run: True)
         side = self._side_of(message.n_known == NEW_RUN)
         store = runs_of(side.ledger, self._caller)
-        run = ColumnRun(side, self.codes, self.bins, store, self._models, message)
+        run = ColumnRun(side, self.codes, self.bins, store, self._keep, message)
         return run, run.introduced()
 
     def closed(self, kept: ColumnRun) -> None:

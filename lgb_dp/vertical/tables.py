@@ -38,6 +38,9 @@ Words = NDArray[np.uint64]
 
 N_POINTS = 16
 
+CLASS_REACH, LOG_REACH, NUMBER_REACH = 12.0, 4.0, 1.0
+"""Largest distances of points from 0, by the unit of scores."""
+
 _LEAST_WIDTH = 2.0**-10
 """Of the points on either side of 0, over the reach."""
 
@@ -152,8 +155,8 @@ class PointTables:
 def reach_of(loss: Loss) -> float:
     """Largest distance of a point from 0: in log-odds, in logarithms, or half the width of label bounds."""
     if isinstance(loss, LogLinkLoss):
-        return 4.0
-    return 12.0 if isinstance(loss, NewtonLoss) and loss.objective == "binary" else 1.0
+        return LOG_REACH
+    return CLASS_REACH if isinstance(loss, NewtonLoss) and loss.objective == "binary" else NUMBER_REACH
 
 
 def round_points(loss: Loss, low: float, high: float, n_points: int = N_POINTS) -> tuple[float, ...]:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from gbdt_commons.errors import StoreError
-from gbdt_commons.locks import OwnLock
+from gbdt_commons.locks import OwnLock, block
 from gbdt_commons.store_index import Index
 
 T = TypeVar("T")
@@ -190,8 +190,8 @@ class MemoryStore(Store):
         self._lock, self._index = OwnLock(), Index[bytes]()
         self._is_changing = self._is_spoilt = False
 
-    @contextmanager
-    def transaction(self, *, sync: bool = True) -> Iterator[None]:
+    @block
+    def transaction(self, *, sync: bool = True) -> Generator[None, None, None]:
         """See `Store`."""
         with self._lock.held():
             if self._is_changing:

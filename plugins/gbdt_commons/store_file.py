@@ -7,7 +7,7 @@ import os
 import stat
 import time
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import RLock
@@ -16,6 +16,7 @@ from typing import Any, BinaryIO
 from gbdt_commons.errors import StoreError
 from gbdt_commons.files import make_folder
 from gbdt_commons.key_stream import this_process
+from gbdt_commons.locks import block
 from gbdt_commons.store import Store, check_whole
 from gbdt_commons.store_journal import Journal, MisfitError, lock, part_of, signature
 
@@ -128,8 +129,8 @@ class StoreFile(Store):
                 return
         journal.become(_read(self._path, self._role))
 
-    @contextmanager
-    def transaction(self, *, sync: bool = True) -> Iterator[None]:
+    @block
+    def transaction(self, *, sync: bool = True) -> Generator[None, None, None]:
         """See `Store`."""
         self._check_process()
         with self._lock:

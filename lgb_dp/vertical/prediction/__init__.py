@@ -1,5 +1,6 @@
-"""Predictions of new rows by two parties, of which one asks; none of it is part of ε.
+"""Predictions of new rows by two parties, one asking the other; none of it is part of ε.
 
-Modules, from the ground up: `answers` (points, and tables of answers at them) and `consent` (what is
-answered, and how often).
+Modules, from the ground up: `answers` (points, and tables of answers at them), `rows` (names of rows),
+`consent` (what is answered, and how often), `models` (each party's part of a score), `answering` (the party
+with columns alone) and `asking` (the party with the labels).
 """

@@ -27,8 +27,7 @@ from scipy.special import expit
 
 from lgb_dp.boosting.labels import LOG_LINKS, LabelScale
 from lgb_dp.errors import InvalidArgumentError
-from lgb_dp.newton.losses.loss import Loss
-from lgb_dp.vertical.tables import reach_of
+from lgb_dp.vertical.tables import CLASS_REACH, LOG_REACH, NUMBER_REACH
 
 N_POINTS = 32
 
@@ -37,6 +36,10 @@ LEVELS = 1000
 
 _BEND = 2.5
 """Points are at k·sinh(u·bend), u at equal distances: their steps grow sixfold from 0 to the ends."""
+
+
+_LARGEST_LOGARITHM = 700.0
+"""Beyond it, exp overflows."""
 
 
 class Answer(Enum):
@@ -55,12 +58,12 @@ class Answer(Enum):
     """F_B."""
 
 
-def prediction_points(loss: Loss, low: float, high: float) -> tuple[float, ...]:
+def prediction_points(scale: LabelScale, low: float, high: float) -> tuple[float, ...]:
     """Points that F_B of new rows is mapped to, closer together around 0, where most rows are.
 
     Parameters
     ----------
-    loss : Loss
+    scale : LabelScale
     low, high : float
         Sums of the smallest and of the largest leaf values of B's trees, which are public.
 
@@ -69,7 +72,8 @@ def prediction_points(loss: Loss, low: float, high: float) -> tuple[float, ...]:
     tuple of float, shape (32,)
         Ascending, in the loss's unit of scores.
     """
-    reach = reach_of(loss)
+    of_numbers = LOG_REACH if scale.objective in LOG_LINKS else NUMBER_REACH
+    reach = of_numbers if scale.is_regression else CLASS_REACH
     most = min(reach, max(-low, high, reach * 2.0**-10))
     places = (2 * k / (N_POINTS - 1) - 1 for k in range(N_POINTS))
     return tuple(most * math.sinh(_BEND * place) / math.sinh(_BEND) for place in places)
@@ -122,13 +126,19 @@ def answer_tables(
     whole = score[:, None] + np.array(points)
     if answer is Answer.LABEL:
         return np.asarray(whole > 0, dtype=np.uint64)
-    if not scale.is_regression:
-        share = expit(scale.sigmoid * whole)
-    elif scale.objective in LOG_LINKS:
-        share = (scale.high * np.exp(np.minimum(whole, 0.0)) - scale.low) / (scale.high - scale.low)
-    else:
-        share = (whole + 1) / 2
+    share = predictions(whole, scale)
+    if scale.is_regression:
+        share = (share - scale.low) / (scale.high - scale.low)
     return np.asarray(np.rint(np.clip(share, 0.0, 1.0) * LEVELS), dtype=np.uint64)
+
+
+def predictions(score: NDArray[np.float64], scale: LabelScale) -> NDArray[np.float64]:
+    """Probabilities of the higher label, or predicted numbers, at whole scores, as LightGBM has them."""
+    if not scale.is_regression:
+        return np.asarray(expit(scale.sigmoid * score))
+    if scale.objective in LOG_LINKS:
+        return np.asarray(np.exp(np.minimum(scale.centre + score, _LARGEST_LOGARITHM)))
+    return scale.centre + scale.scale * score
 
 
 def read_answers(found: NDArray[np.uint64], answer: Answer, scale: LabelScale) -> NDArray[np.float64]:

@@ -2,59 +2,90 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from threading import Lock
 
 from gbdt_commons.store import Kind, MemoryStore, Store
-from lgb_dp.checks import checked_integer
+from gbdt_parties.quota import HourlyQuota
+from lgb_dp.checks import checked_choice, checked_integer
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.vertical.prediction.answers import Answer
-
-ROW_BYTES = 16
-"""Of a row's name in the records."""
+from lgb_dp.vertical.prediction.rows import ROW_BYTES
 
 
 @dataclass(frozen=True)
 class Consent:
-    """What a party answers about its part of rows' scores.
+    """Limits of what a party with columns alone answers about its part of rows' scores.
+
+    The answers are outside of ε, which is about the model: they tell of the rows that are asked about.  An
+    asking party that follows the protocol learns a label or a rounded prediction; one that deviates learns
+    the nearest of 32 points, which is the same always, so at most five bits about a row of a model.
 
     Parameters
     ----------
-    answers : frozenset of Answer
-        By default labels and rounded predictions.  `SCORE` has no limit of bits.
+    answers : collection of {"label", "rounded", "point", "score"}
+        Accepted kinds of questions: by default labels and rounded predictions.  "point" tells the nearest
+        point openly, and "score" this party's whole part of the score, which has no limit of bits.
     questions_per_row : int
         About one row of one model.
     rows_per_model : int
         Answers of one model, at most.
+    questions_per_hour : int
+        About any rows and models; those that are broken off count, too.
     """
 
-    answers: frozenset[Answer] = frozenset({Answer.LABEL, Answer.ROUNDED})
+    answers: Collection[Answer | str] = (Answer.LABEL, Answer.ROUNDED)
     questions_per_row: int = 1
     rows_per_model: int = 1_000_000
+    questions_per_hour: int = 1_000
 
     def __post_init__(self) -> None:
-        checked_integer("questions_per_row", self.questions_per_row, 1)
-        checked_integer("rows_per_model", self.rows_per_model, 1)
+        known = [one.value for one in Answer]
+        given = [one.value if isinstance(one, Answer) else one for one in self.answers]
+        chosen = frozenset(Answer(checked_choice("answers", one, known)) for one in given)
+        object.__setattr__(self, "answers", chosen)
+        for name in ("questions_per_row", "rows_per_model", "questions_per_hour"):
+            checked_integer(name, getattr(self, name), 1)
+
+    def check(self, answer: Answer) -> None:
+        """Refuse a kind of answer.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If there is no consent to it.
+        """
+        if answer not in self.answers:
+            given = ", ".join(sorted(repr(Answer(one).value) for one in self.answers))
+            raise InvalidArgumentError(
+                f"answer={answer.value!r} was not consented to; this party gives {given}"
+            )
 
 
-def _rows(content: bytes) -> bytes:
-    if len(content) % ROW_BYTES:
+def _read_rows(content: bytes) -> tuple[Answer, list[bytes]]:
+    answer, names = list(Answer)[content[0]], content[1:]
+    if len(names) % ROW_BYTES:
         raise ValueError("a row's digest is cut off")
-    return content
+    return answer, [names[k : k + ROW_BYTES] for k in range(0, len(names), ROW_BYTES)]
 
 
-ANSWERED = Kind[bytes]("answered rows", bytes, _rows)
-"""Records, under a model's digest, of digests of the rows of every question."""
+def _write_rows(value: tuple[Answer, Sequence[bytes]]) -> bytes:
+    return bytes([list(Answer).index(value[0])]) + b"".join(value[1])
+
+
+ANSWERED: Kind[tuple[Answer, list[bytes]]] = Kind("answered rows", _write_rows, _read_rows)
+"""Records, under a model's digest, of the kind of every question and of its rows' names."""
+
+_OPEN = frozenset({Answer.POINT, Answer.SCORE})
+"""Answers without a part of the asking party's: the same question has the same answer."""
 
 
 class AnsweredRows:
     """Counts the rows of each model that were answered, and refuses more than was consented to.
 
     A question is counted before it is answered, and stays so if the answer is lost: the party that asked may
-    have it.
+    have it.  Points and scores of a row can be asked for again, and are not counted again.
 
     Parameters
     ----------
@@ -64,8 +95,48 @@ class AnsweredRows:
     """
 
     def __init__(self, consent: Consent, store: Store | None = None) -> None:
-        self._consent, self._store, self._lock = consent, MemoryStore() if store is None else store, Lock()
+        self.consent, self.store = consent, MemoryStore() if store is None else store
+        self._quota: HourlyQuota | None = None
         self._counts: dict[str, Counter[bytes]] = {}
+        self._kinds: dict[str, set[tuple[Answer, bytes]]] = {}
+        self._n_read: Counter[str] = Counter()
+
+    def begin(self) -> None:
+        """Count a question of this hour.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If there were too many.
+        """
+        limit = self.consent.questions_per_hour
+        with self.store.transaction():
+            if self._quota is None:
+                self._quota = HourlyQuota(self.store, "questions about rows", limit)
+            if not self._quota.take():
+                raise InvalidArgumentError(f"more than {limit} questions about rows in an hour")
+
+    def check(self, model: str, answer: Answer, rows: Sequence[bytes]) -> Counter[bytes]:
+        """Refuse a question, as `take` would; gives the rows that it would count."""
+        consent = self.consent
+        consent.check(answer)
+        with self.store.transaction():
+            self._read(model)
+            counts, kinds = self._counts[model], self._kinds[model]
+            asked = Counter(row for row in rows if answer not in _OPEN or (answer, row) not in kinds)
+            again = sum(counts[row] + n > consent.questions_per_row for row, n in asked.items())
+            if again:
+                raise InvalidArgumentError(
+                    f"{again} of {len(set(rows))} rows were asked about before: this party answers "
+                    f"{consent.questions_per_row} question(s) about a row of a model; a rounded prediction, "
+                    "asked for first, gives the label, too"
+                )
+            total = counts.total() + asked.total()
+            if total > consent.rows_per_model:
+                raise InvalidArgumentError(
+                    f"{total} answers of one model: this party gives at most {consent.rows_per_model}"
+                )
+            return asked
 
     def take(self, model: str, answer: Answer, rows: Sequence[bytes]) -> None:
         """Count a question about some rows, all or none.
@@ -76,7 +147,7 @@ class AnsweredRows:
             Digest of the model as this party holds it.
         answer : Answer
         rows : sequence of bytes
-            Names of the rows, as they were aligned by.
+            Names of the rows (`rows`).
 
         Raises
         ------
@@ -85,38 +156,25 @@ class AnsweredRows:
         StoreError
             If a record is damaged.
         """
-        consent = self._consent
-        if answer not in consent.answers:
-            given = ", ".join(sorted(repr(one.value) for one in consent.answers))
-            raise InvalidArgumentError(
-                f"answer={answer.value!r} was not consented to; this party gives {given}"
-            )
-        asked = Counter(hashlib.sha256(row).digest()[:ROW_BYTES] for row in rows)
-        with self._lock:
-            counts = self._counts_of(model)
-            again = sum(counts[row] + n > consent.questions_per_row for row, n in asked.items())
-            if again:
-                raise InvalidArgumentError(
-                    f"{again} of {len(asked)} rows were asked about before: this party answers "
-                    f"{consent.questions_per_row} question(s) about a row of a model"
-                )
-            total = counts.total() + asked.total()
-            if total > consent.rows_per_model:
-                raise InvalidArgumentError(
-                    f"{total} answers of one model: this party gives at most {consent.rows_per_model}"
-                )
-            self._store.append(ANSWERED, model, b"".join(asked.elements()))
-            counts.update(asked)
+        with self.store.transaction():
+            asked = self.check(model, answer, rows)
+            if asked:
+                # Read back by the next call: if the transaction fails, nothing was counted.
+                self.store.append(ANSWERED, model, (answer, list(asked.elements())))
 
     def count(self, model: str) -> int:
         """Answers of a model so far."""
-        with self._lock:
-            return self._counts_of(model).total()
+        with self.store.transaction():
+            self._read(model)
+            return self._counts[model].total()
 
-    def _counts_of(self, model: str) -> Counter[bytes]:
-        if model not in self._counts:
-            counts: Counter[bytes] = Counter()
-            for rows in self._store.entries(ANSWERED, model):
-                counts.update(rows[k : k + ROW_BYTES] for k in range(0, len(rows), ROW_BYTES))
-            self._counts[model] = counts
-        return self._counts[model]
+    def _read(self, model: str) -> None:
+        """Read the entries that are new, of whatever object has made them."""
+        counts, kinds = self._counts.setdefault(model, Counter()), self._kinds.setdefault(model, set())
+        for place in range(self._n_read[model], self.store.size(ANSWERED, model)):
+            entry = self.store.get(ANSWERED, model, place)
+            assert entry is not None
+            answer, rows = entry
+            counts.update(rows)
+            kinds.update((answer, row) for row in rows if answer in _OPEN)
+            self._n_read[model] = place + 1

@@ -17,6 +17,8 @@ Source: `lookups`, with B's share opened to A.
 * *A that deviates* puts other numbers into its tables, at most one to tell each point from the others: it
   then has the points.  So they must be all that it may ever learn, and fixed for a row.
 * *Nothing repeats*: a question is a round of its session, and no round or attempt begins twice.
+* *Nothing is lost*: a side that keeps its shares and its message can send the message again after its session
+  is over; the other side, which has kept its own last message, gives that again, and computes nothing.
 """
 
 from __future__ import annotations
@@ -46,6 +48,33 @@ _MASK = np.uint64((1 << RING_BITS) - 1)
 def _check_rows(n_rows: int) -> None:
     if not 1 <= n_rows <= MAX_ROWS:
         raise PartyArgumentError(f"n_rows={n_rows} of a question must be 1 to {MAX_ROWS}")
+
+
+def entries_of(own: Words, shares: bytes) -> Words:
+    """Entries from the shares of both sides.
+
+    Parameters
+    ----------
+    own : ndarray of uint64, shape (n_rows,)
+        `AskingSide.own_shares`.
+    shares : bytes
+        The other side's last message.
+
+    Returns
+    -------
+    ndarray of uint64, shape (n_rows,)
+
+    Raises
+    ------
+    ProtocolError
+        If the message has another length.
+    """
+    n_rows, n_parts = len(own), RING_BITS // 16
+    if len(shares) != n_rows * RING_BITS // 8:
+        raise ProtocolError(f"shares of {n_rows} answers have {len(shares)} bytes")
+    words = np.zeros((n_rows, 4), dtype="<u2")
+    words[:, :n_parts] = np.frombuffer(shares, dtype="<u2").reshape(n_rows, n_parts)
+    return np.asarray(words.view("<u8")[:, 0].astype(np.uint64) + own & _MASK)
 
 
 class _Question(Unrepeatable):
@@ -81,6 +110,11 @@ class AskingSide(_Question):
         What both sides must agree on: the model, the rows and the kind of answer.
     tables : ndarray of uint64, shape (n_rows, n_points)
         Below 2**48.
+
+    Attributes
+    ----------
+    own_shares : ndarray of uint64, shape (n_rows,)
+        This side's, once its message is made: to be kept where the message is.
     """
 
     def __init__(self, session: Session, number: int, question: bytes, tables: Words) -> None:
@@ -109,7 +143,8 @@ class AskingSide(_Question):
             lookup = LookupSender(
                 self._pads(self._session.sending), sender.difference, self._n_points, RING_BITS
             )
-            self._shares, message = lookup.answer(rows, 0, self._tables[:, :, None])
+            shares, message = lookup.answer(rows, 0, self._tables[:, :, None])
+            self.own_shares = shares[:, 0]
             return message
 
     def entries(self, shares: bytes) -> Words:
@@ -122,12 +157,7 @@ class AskingSide(_Question):
         """
         with self._session.life.held():
             self._turn(1)
-            if len(shares) != self._n_rows * RING_BITS // 8:
-                raise ProtocolError(f"shares of {self._n_rows} answers have {len(shares)} bytes")
-            parts = np.frombuffer(shares, dtype="<u2").reshape(self._n_rows, RING_BITS // 16)
-            words = np.zeros((self._n_rows, 4), dtype="<u2")
-            words[:, : RING_BITS // 16] = parts
-            return np.asarray(words.view("<u8")[:, 0].astype(np.uint64) + self._shares[:, 0] & _MASK)
+            return entries_of(self.own_shares, shares)
 
 
 class AnsweringSide(_Question):

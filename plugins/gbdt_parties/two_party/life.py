@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Generator
 from threading import RLock
 from typing import NoReturn
 
 from gbdt_commons.key_stream import this_process
+from gbdt_commons.locks import block
 from gbdt_parties.errors import ProtocolError, TransferCheckError
 
 MAX_FAILURES = 3
@@ -75,8 +75,8 @@ class Life:
         if self._over:
             raise ProtocolError(f"this session of transfers is over: {self._over}")
 
-    @contextmanager
-    def held(self) -> Iterator[None]:
+    @block
+    def held(self) -> Generator[None, None, None]:
         """Let one thread at a time use the session, if it may be used.
 
         Raises

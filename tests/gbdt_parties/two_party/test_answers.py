@@ -60,7 +60,7 @@ def test_the_last_message_is_the_entries_less_the_asking_sides_shares_and_no_mor
     tables, points = drawn((n, 32), RING), drawn(n, 32, np.uint8)
     asking, answering = sides(tables, points)
     (_, _, shares), entries = said(asking, answering)
-    simulated = (entries - asking._shares[:, 0]) & np.uint64(RING - 1)
+    simulated = (entries - asking.own_shares) & np.uint64(RING - 1)
     words = simulated.astype("<u8").view(np.uint8).reshape(n, 8)
     assert (words[:, 6:] == 0).all()
     assert words[:, :6].tobytes() == shares

@@ -10,7 +10,6 @@ from gbdt_commons.store import MemoryStore, bytes_kind
 from gbdt_commons.store_file import StoreFile
 from lgb_dp.boosting.labels import LabelScale
 from lgb_dp.errors import InvalidArgumentError
-from lgb_dp.newton.losses.regression import loss_of
 from lgb_dp.vertical.prediction.answers import (
     LEVELS,
     N_POINTS,
@@ -25,11 +24,11 @@ from lgb_dp.vertical.prediction.consent import AnsweredRows, Consent
 BINARY = LabelScale("binary", 1, 2.0, 5.0, sigmoid=1.0)
 LINEAR = LabelScale("regression", 1, 10.0, 30.0)
 POISSON = LabelScale("poisson", 1, 0.0, 40.0)
-ROWS = [b"row %d" % k for k in range(5)]
+ROWS = [b"row %d" % k + bytes(11) for k in range(5)]
 
 
 def points_of(scale, low=-20.0, high=20.0):
-    return prediction_points(loss_of(scale, None, 0.0, 0.3), low, high)
+    return prediction_points(scale, low, high)
 
 
 @pytest.mark.parametrize(("scale", "reach"), [(BINARY, 12), (LINEAR, 1), (POISSON, 4)])

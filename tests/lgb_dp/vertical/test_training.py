@@ -64,8 +64,14 @@ def inputs(monkeypatch):
     return drawn
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES)
-def test_opened_sums_are_those_of_a_central_simulation_to_the_last_bit(objective, inputs, monkeypatch):
+@pytest.mark.parametrize(
+    ("objective", "epsilon", "ring_bits"),
+    [*((name, 30.0, 48) for name in OBJECTIVES), ("binary", 1e6, 64), ("poisson", 1e6, 64)],
+)
+def test_opened_sums_are_those_of_a_central_simulation_to_the_last_bit(
+    objective, epsilon, ring_bits, inputs, monkeypatch
+):
+    """Next to no noise asks for finer steps than those that 48 bits have room for."""
     both = {0: [], 1: []}
 
     def note(self, refresh, do=ReplicaSums.opened):
@@ -75,12 +81,13 @@ def test_opened_sums_are_those_of_a_central_simulation_to_the_last_bit(objective
 
     monkeypatch.setattr(ReplicaSums, "opened", note)
     y = Y if objective == "binary" else np.clip(SCORE + 1.5, 0.0, 4.0)
-    trained(objective, y)
+    trained(objective, y, callbacks=[budget(epsilon)])
     opened = both[0]
     assert [[one.tolist() for one in sums] for sums in both[1]] == [
         [one.tolist() for one in sums] for sums in opened
     ]
     assert len(opened) == len(inputs[0]) == len(inputs[1]) == 2
+    assert {refresh.numbers.ring_bits for refresh, _, _ in inputs[0]} == {ring_bits}
     from vertical_oracle import SEATS
 
     for sums, (refresh, a, one), (_, b, other) in zip(opened, inputs[0], inputs[1], strict=True):

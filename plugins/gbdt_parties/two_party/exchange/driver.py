@@ -20,13 +20,14 @@ from __future__ import annotations
 import hashlib
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from threading import RLock
 from typing import Generic, TypeVar
 
 from gbdt_commons.key_stream import KeyStream, this_process
+from gbdt_commons.locks import block
 from gbdt_commons.store import Store
 from gbdt_parties.curve_group import length_prefixed
 from gbdt_parties.errors import (
@@ -356,8 +357,8 @@ class Exchange(ABC, Unrepeatable, Generic[Inputs]):
                 self.disconnect()
                 link.refuse("it had to stop")
 
-    @contextmanager
-    def _held(self) -> Iterator[None]:
+    @block
+    def _held(self) -> Generator[None, None, None]:
         """Let one thread at a time go on, in the process that began: a copy would make attempts twice."""
         if self._process != this_process():
             raise ProtocolError("a run of two parties cannot go on in a forked process")

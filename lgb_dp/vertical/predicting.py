@@ -1,0 +1,113 @@
+"""`lgb_dp.vertical.predict`: predictions of rows whose columns two parties have, both in one process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import lightgbm
+import numpy as np
+from numpy.typing import NDArray
+
+from gbdt_commons.store import MemoryStore, Store
+from gbdt_commons.store_file import StoreFile
+from gbdt_parties.two_party.answers import MAX_ROWS
+from lgb_dp.checks import checked_choice
+from lgb_dp.data.arguments import checked_data
+from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
+from lgb_dp.vertical.party import ColumnParty
+from lgb_dp.vertical.prediction.answering import AnsweringParty
+from lgb_dp.vertical.prediction.answers import Answer
+from lgb_dp.vertical.prediction.asking import AskingParty
+
+STORE_NAME, STORE_ROLE = "answers.store", "answers about rows"
+
+
+def predict(
+    booster: lightgbm.Booster,
+    X: Any,
+    *,
+    parties: Sequence[ColumnParty],
+    answer: str = "rounded",
+    folder: str | Path | None = None,
+) -> NDArray[np.float64]:
+    """Predict rows whose columns two parties have; neither sees those of the other.
+
+    The other party maps its part of a row's score to the nearest of 32 public points, always the same for a
+    row and a model, and the answer at that point is looked up obliviously: the other party learns nothing but
+    which rows are asked about.  It answers one question about a row of a model, and counts the answers.  The
+    same question again is answered from the answers that are kept in `folder`.
+
+    Predictions are outside of ε.  A party that asks and follows the protocol learns one label or one rounded
+    number about a row; one that deviates, or asks several questions by consent, learns at most the point, so
+    five bits; with ``answer="score"`` there is no limit of bits.
+
+    Parameters
+    ----------
+    booster : lightgbm.Booster
+        A model that `train` has returned, or that was loaded since: all its trees.
+    X : ndarray, table or scipy sparse matrix, shape (n_rows, n_features)
+        Columns of the party with the labels; at most 65,536 rows.
+    parties : sequence of ColumnParty
+        The other party, one, with the same rows in the same order: ``bank.with_rows(X_bank, ids=ids)``.
+    answer : {"rounded", "label", "point", "score"}
+        The probability or number, rounded to a thousandth of its public range, or the label of a class;
+        by consent of the other party (`Consent`) its nearest point, or its whole part of the score.
+    folder : path, optional
+        Keeps answers of this party; without it the same question cannot be answered again.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_rows,)
+        Probabilities of the higher label, numbers, or labels.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the model is not one that the other party has trained, columns or the number of rows differ, there
+        are too many rows, or the other party refuses, which says why.
+    ArgumentTypeError
+        If an argument is of another type.
+    TransferCheckError, ProtocolError
+        If the other party deviates.
+    """
+    if folder is None:
+        return predicted(booster, X, parties, answer, MemoryStore())
+    store = StoreFile(Path(folder) / STORE_NAME, STORE_ROLE)
+    try:
+        return predicted(booster, X, parties, answer, store)
+    finally:
+        store.close()
+
+
+def predicted(
+    booster: lightgbm.Booster, X: Any, parties: Any, answer: str, store: Store
+) -> NDArray[np.float64]:
+    """As `predict`, with answers kept in a store."""
+    if not isinstance(booster, lightgbm.Booster):
+        raise ArgumentTypeError(f"booster must be a lightgbm.Booster, got {type(booster).__name__}")
+    kind = Answer(checked_choice("answer", answer, [one.value for one in Answer]))
+    party, X = _party_of(parties), checked_data(X)
+    model = party.answers.model_of(booster, party.name)
+    if X.shape[0] != party.codes.n_rows:
+        raise InvalidArgumentError(
+            f"X has {X.shape[0]} rows and party {party.name!r} {party.codes.n_rows}: both must have the same "
+            "rows, in the same order"
+        )
+    if X.shape[0] > MAX_ROWS:
+        raise InvalidArgumentError(
+            f"X has {X.shape[0]} rows: a question is about at most {MAX_ROWS}; ask in parts"
+        )
+    score, names = model.first_part(X), party.row_names
+    answering = AnsweringParty(party.answers, party.bins, party.codes, names)
+    with party.answers.lock.held():
+        return AskingParty(model, answering, store, party.name).predict(score, kind, names)
+
+
+def _party_of(parties: Any) -> ColumnParty:
+    if not isinstance(parties, Sequence) or len(parties) != 1 or not isinstance(parties[0], ColumnParty):
+        raise ArgumentTypeError(
+            "parties must be a sequence of one lgb_dp.vertical.ColumnParty, with the other columns of X"
+        )
+    return parties[0]

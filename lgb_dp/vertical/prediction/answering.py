@@ -1,0 +1,230 @@
+"""The party with columns alone answers questions about rows.
+
+*It learns nothing of the rows*: of masked tables it can read one entry, less the other side's share
+(`gbdt_parties.two_party.answers`).  It sees which rows are asked about, when, and for which kind of answer.
+
+*The other party learns one answer about a row*, or with tables that are not those of the protocol, and over
+several questions where there is consent to them, the row's point: that is fixed by the row and the model.
+A question is counted in the transaction that keeps its last message, before that leaves.  A question that is
+broken off before has given nothing but choices, which are uniform (`gbdt_parties.two_party.extension`).
+One that is lost afterwards is answered again by the bytes that were kept, to the same tables alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from dataclasses import dataclass
+
+import lightgbm
+import numpy as np
+from numpy.typing import NDArray
+
+from gbdt_commons.locks import OwnLock
+from gbdt_commons.store import Store, bytes_kind
+from gbdt_kernels.trees import DenseCodes, SparseCodes
+from gbdt_parties.curve_group import length_prefixed
+from gbdt_parties.errors import ProtocolError
+from gbdt_parties.two_party.answers import MAX_ROWS, AnsweringSide
+from gbdt_parties.two_party.session import Session
+from lgb_dp.data.bins import PublicBins
+from lgb_dp.errors import InvalidArgumentError
+from lgb_dp.vertical.prediction.answers import N_POINTS, Answer, nearest_points
+from lgb_dp.vertical.prediction.consent import AnsweredRows, Consent
+from lgb_dp.vertical.prediction.models import MODELS, JointModel, digest_of, text_of
+
+SENT = bytes_kind("last answer about rows")
+"""Record, under a model's digest, of the digest of masked tables and of the shares that answered them."""
+
+_DIGEST = 32
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """A question about some rows, public to both parties.
+
+    Parameters
+    ----------
+    model : JointModel
+    answer : Answer
+    rows : tuple of bytes
+        Their names.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If there is no row, or more than one question may be about.
+    """
+
+    model: JointModel
+    answer: Answer
+    rows: tuple[bytes, ...]
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.rows) <= MAX_ROWS:
+            raise InvalidArgumentError(
+                f"{len(self.rows)} rows of a question: it is about 1 to {MAX_ROWS} rows; ask in parts"
+            )
+
+    def to_bytes(self) -> bytes:
+        """A digest of everything that both must agree on."""
+        model, scale = self.model, self.model.scale
+        numbers = struct.pack(f"<{2 + len(model.points)}d", scale.low, scale.high, *model.points)
+        texts = [model.digest.encode(), self.answer.value.encode(), numbers, *self.rows]
+        return hashlib.sha256(length_prefixed(texts)).digest()
+
+
+class PartyAnswers:
+    """Everything that a party with columns alone keeps in order to answer: models, counts, the last answer.
+
+    Parameters
+    ----------
+    consent : Consent, optional
+    store : Store, optional
+        The party's; in memory only by default, so that a restart forgets the models, and nothing is answered.
+    """
+
+    def __init__(self, consent: Consent | None = None, store: Store | None = None) -> None:
+        self.answered = AnsweredRows(Consent() if consent is None else consent, store)
+        self.store = self.answered.store
+        self.lock = OwnLock()
+        """Held while a question is answered: one at a time."""
+        self._models: dict[str, JointModel] = {}
+
+    def remember(
+        self, booster: lightgbm.Booster, bins: PublicBins, label_bounds: tuple[float, float] | None
+    ) -> str:
+        """Keep a model that this party has trained with the other one, and no other; gives its digest.
+
+        Parameters
+        ----------
+        booster : lightgbm.Booster
+        bins : PublicBins
+            Of this party's columns, which are the last ones of the model.
+        label_bounds : (low, high) or None
+            Public bounds of the label; 0 and 1 for classes unless given.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If the model has other columns, or a tree of columns of both parties.
+        """
+        text, bounds = text_of(booster), (0.0, 1.0) if label_bounds is None else label_bounds
+        model = JointModel(text, int(booster.num_feature()) - len(bins.names), bounds)
+        model.check_columns(bins)
+        self.store.put(MODELS, model.digest, [text, model.n_first, list(bounds)])
+        return model.digest
+
+    def model_of(self, booster: lightgbm.Booster, name: str) -> JointModel:
+        """The party's own copy of a model.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If it is none that this party has trained.
+        """
+        digest = digest_of(text_of(booster))
+        if digest not in self._models:
+            kept = self.store.get(MODELS, digest)
+            if kept is None:
+                n = len(self.store.keys(MODELS))
+                raise InvalidArgumentError(
+                    f"booster is not a model that party {name!r} has trained: of its digest {digest[:16]} "
+                    f"there is none among the {n} that it has kept"
+                )
+            text, n_first, (low, high) = kept
+            self._models[digest] = JointModel(text, n_first, (low, high))
+        return self._models[digest]
+
+    def again(self, question: Question, masked_tables: bytes) -> bytes | None:
+        """The shares that answered these very tables before; None if they were not answered last."""
+        kept = self.store.get(SENT, question.model.digest)
+        is_last = kept is not None and kept[:_DIGEST] == _named(question, masked_tables)
+        return kept[_DIGEST:] if kept is not None and is_last else None
+
+
+def _named(question: Question, masked_tables: bytes) -> bytes:
+    return hashlib.sha256(question.to_bytes() + masked_tables).digest()
+
+
+class AnsweringParty:
+    """The answering side of questions about one selection of rows.
+
+    Parameters
+    ----------
+    kept : PartyAnswers
+    bins : PublicBins
+    codes : DenseCodes or SparseCodes
+        The rows: private.
+    names : sequence of bytes
+        Of the rows.
+    """
+
+    def __init__(
+        self, kept: PartyAnswers, bins: PublicBins, codes: DenseCodes | SparseCodes, names: list[bytes]
+    ) -> None:
+        self.kept, self._bins, self._codes = kept, bins, codes
+        self._places = {name: place for place, name in enumerate(names)}
+        self._open: tuple[Question, AnsweringSide] | None = None
+
+    def choices(self, session: Session, number: int, question: Question) -> bytes:
+        """Make the first message about a question; one before it is broken off.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If the question is refused, or is about rows that are not here.
+        """
+        points = nearest_points(self._scores(question), question.model.points)
+        side = AnsweringSide(session, number, question.to_bytes(), points, N_POINTS)
+        self._open = question, side
+        return side.choices()
+
+    def shares(self, masked_tables: bytes) -> bytes:
+        """Take the other side's message; gives the last one, once the question is counted.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If as much was asked in the meantime that the question is refused.
+        ProtocolError
+            If no question is open, or the message has another length.
+        OSError
+            If there is no room to keep the answer: it does not leave.
+        """
+        if self._open is None:
+            raise ProtocolError("masked tables came where no question is open")
+        (question, side), self._open = self._open, None
+        shares = side.shares(masked_tables)
+        with self.kept.store.transaction():
+            self.kept.answered.take(question.model.digest, question.answer, question.rows)
+            self.kept.store.put(SENT, question.model.digest, _named(question, masked_tables) + shares)
+        return shares
+
+    def given(self, question: Question) -> NDArray[np.float64]:
+        """Numbers of points, or scores, openly, once the question is counted; by consent alone.
+
+        Raises
+        ------
+        InvalidArgumentError
+            As of `choices`, and for answers by table.
+        """
+        if question.answer not in (Answer.POINT, Answer.SCORE):
+            raise InvalidArgumentError(f"answer={question.answer.value!r} is given by table")
+        score = self._scores(question)
+        self.kept.answered.take(question.model.digest, question.answer, question.rows)
+        if question.answer is Answer.SCORE:
+            return score
+        return nearest_points(score, question.model.points).astype(np.float64)
+
+    def _scores(self, question: Question) -> NDArray[np.float64]:
+        """F_B of the rows of a question that is not refused, which counts for this hour."""
+        kept, model = self.kept, question.model
+        kept.answered.consent.check(question.answer)
+        kept.answered.begin()
+        unknown = sum(name not in self._places for name in question.rows)
+        if unknown:
+            raise InvalidArgumentError(f"{unknown} of {len(question.rows)} rows are not in this selection")
+        kept.answered.check(model.digest, question.answer, question.rows)
+        places = np.array([self._places[name] for name in question.rows])
+        return model.other_part(self._codes.take(places), self._bins)

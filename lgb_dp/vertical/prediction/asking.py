@@ -1,0 +1,244 @@
+"""The party with the labels asks about rows, and keeps the answers.
+
+An answer is kept under the row's name and a digest of all that the question was made of.  The same question
+about a row is answered from there; another one goes to the other party, which refuses it.  Before masked
+tables leave they are kept, so that an answer that was counted, and lost, can be asked for again.
+
+*An answer that is in no table* means that the other party deviated.  Telling it so would tell it in part
+what the answer was, so the error stays here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gbdt_commons.store import Kind, Store, bytes_kind
+from gbdt_parties.two_party.answers import AskingSide, entries_of
+from gbdt_parties.two_party.exchange.kept import KeptFailures
+from gbdt_parties.two_party.names import DIGEST_BYTES, Seat
+from gbdt_parties.two_party.session import Session
+from lgb_dp.errors import InvalidArgumentError
+from lgb_dp.vertical.prediction.answering import AnsweringParty, Question
+from lgb_dp.vertical.prediction.answers import (
+    LEVELS,
+    N_POINTS,
+    Answer,
+    answer_tables,
+    predictions,
+    read_answers,
+)
+from lgb_dp.vertical.prediction.models import JointModel
+from lgb_dp.vertical.prediction.rows import ROW_BYTES
+
+KEPT = bytes_kind("kept answers about rows")
+"""Records by party, model, row and digest of the question: the answer, as a number of 8 bytes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """A question whose tables may have left, and whose answer has not come.
+
+    Parameters
+    ----------
+    answer : Answer
+    rows, keys : bytes
+        Names of the rows, and digests of the questions about them.
+    own : ndarray of uint64, shape (n_rows,)
+        This side's shares.
+    masked : bytes
+        Tables.
+    """
+
+    answer: Answer
+    rows: bytes
+    keys: bytes
+    own: NDArray[np.uint64]
+    masked: bytes
+
+    def to_bytes(self) -> bytes:
+        """Everything, of lengths that follow from the first."""
+        head = len(self.own).to_bytes(4, "little") + self.answer.value.encode().ljust(_WORD)
+        return head + self.rows + self.keys + self.own.astype("<u8").tobytes() + self.masked
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Asked:
+        """Read what `to_bytes` wrote."""
+        n, answer, rest = int.from_bytes(data[:4], "little"), data[4 : 4 + _WORD], data[4 + _WORD :]
+        ends = n * ROW_BYTES, 2 * n * ROW_BYTES, n * (2 * ROW_BYTES + 8)
+        own = np.frombuffer(rest[ends[1] : ends[2]], dtype="<u8").astype(np.uint64)
+        return cls(
+            Answer(answer.decode().rstrip()), rest[: ends[0]], rest[ends[0] : ends[1]], own, rest[ends[2] :]
+        )
+
+
+_WORD = 8
+PENDING = Kind("question about rows under way", Asked.to_bytes, Asked.from_bytes)
+"""Record by party and model."""
+
+_OTHER = "the party that asks"
+_TABLED = (Answer.LABEL, Answer.ROUNDED)
+
+
+class AskingParty:
+    """The asking side of questions about one model to one party.
+
+    Parameters
+    ----------
+    model : JointModel
+    other : AnsweringParty
+    store : Store
+        This party's.
+    name : str
+        The other party's.
+    """
+
+    def __init__(self, model: JointModel, other: AnsweringParty, store: Store, name: str) -> None:
+        self._model, self._other, self._store, self._name = model, other, store, name
+        self._key = f"{model.digest} {name}"
+
+    def predict(
+        self, score: NDArray[np.float64], answer: Answer, names: Sequence[bytes]
+    ) -> NDArray[np.float64]:
+        """Predictions of rows with the given names.
+
+        Parameters
+        ----------
+        score : ndarray of float64, shape (n_rows,)
+            F_A.
+        answer : Answer
+        names : sequence of bytes
+            Of different rows.
+        """
+        scale, points = self._model.scale, self._model.points
+        self._finish()
+        if answer not in _TABLED:
+            found = self._answers(answer, names, [_key(answer, b"")] * len(names), None)
+            return predictions(score + _checked_part(found, answer, points), scale)
+        tables = answer_tables(score, points, answer, scale)
+        keys = [_key(answer, row.tobytes()) for row in tables]
+        if answer is Answer.LABEL:
+            self._keep_labels(score, names, keys)
+        found = self._answers(answer, names, keys, tables)
+        return read_answers(found.astype(np.uint64), answer, scale)
+
+    def _keep_labels(self, score: NDArray[np.float64], names: Sequence[bytes], keys: Sequence[bytes]) -> None:
+        """Keep the labels of rows whose rounded probability is kept: it has the label in it."""
+        tables = answer_tables(score, self._model.points, Answer.ROUNDED, self._model.scale)
+        levels = self._kept(names, [_key(Answer.ROUNDED, row.tobytes()) for row in tables])
+        known = np.flatnonzero(~np.isnan(levels)).tolist()
+        labels = (levels[known] > LEVELS // 2).astype(np.float64)
+        self._keep([names[k] for k in known], [keys[k] for k in known], labels)
+
+    def _answers(
+        self,
+        answer: Answer,
+        names: Sequence[bytes],
+        keys: Sequence[bytes],
+        tables: NDArray[np.uint64] | None,
+    ) -> NDArray[np.float64]:
+        """Answers about all rows, those that are not kept from the other party."""
+        found = self._kept(names, keys)
+        missing = np.flatnonzero(np.isnan(found))
+        if len(missing):
+            rows, of_rows = ([these[k] for k in missing.tolist()] for these in (names, keys))
+            question = Question(self._model, answer, tuple(rows))
+            if tables is None:
+                self._keep(rows, of_rows, self._other.given(question))
+            else:
+                self._look_up(question, of_rows, tables[missing])
+            found[missing] = self._kept(rows, of_rows)
+        return found
+
+    def _look_up(self, question: Question, keys: Sequence[bytes], tables: NDArray[np.uint64]) -> None:
+        """Let entries of tables be looked up obliviously."""
+        asking, answering = open_sessions(self._store, self._other.kept.store, self._name)
+        choices = self._other.choices(answering, 1, question)
+        side = AskingSide(asking, 1, question.to_bytes(), tables)
+        masked = side.masked_tables(choices)
+        asked = Asked(question.answer, b"".join(question.rows), b"".join(keys), side.own_shares, masked)
+        self._store.put(PENDING, self._key, asked)
+        self._take(asked, self._other.shares(masked))
+
+    def _finish(self) -> None:
+        """Ask again for the answer to a question under way, which the other party may have counted."""
+        asked = self._store.get(PENDING, self._key)
+        if asked is None:
+            return
+        shares = self._other.kept.again(
+            Question(self._model, asked.answer, tuple(_parts(asked.rows))), asked.masked
+        )
+        if shares is None:
+            # The tables never came, so that nothing was counted.
+            self._store.delete(PENDING, self._key)
+        else:
+            self._take(asked, shares)
+
+    def _take(self, asked: Asked, shares: bytes) -> None:
+        entries = entries_of(asked.own, shares).astype(np.float64)
+        with self._store.transaction():
+            self._keep(_parts(asked.rows), _parts(asked.keys), entries)
+            self._store.delete(PENDING, self._key)
+
+    def _keep(self, names: Sequence[bytes], keys: Sequence[bytes], values: NDArray[np.float64]) -> None:
+        with self._store.transaction():
+            for name, key, value in zip(names, keys, values.tolist(), strict=True):
+                self._store.put(KEPT, self._place(name, key), struct.pack("<d", value))
+
+    def _kept(self, names: Sequence[bytes], keys: Sequence[bytes]) -> NDArray[np.float64]:
+        """Kept answers, NaN where there is none."""
+        found = np.full(len(names), np.nan)
+        for k, (name, key) in enumerate(zip(names, keys, strict=True)):
+            content = self._store.get(KEPT, self._place(name, key))
+            if content is not None:
+                (found[k],) = struct.unpack("<d", content)
+        return found
+
+    def _place(self, name: bytes, key: bytes) -> str:
+        return f"{self._key} {name.hex()} {key.hex()}"
+
+
+def _parts(joined: bytes) -> list[bytes]:
+    return [joined[k : k + ROW_BYTES] for k in range(0, len(joined), ROW_BYTES)]
+
+
+def _checked_part(found: NDArray[np.float64], answer: Answer, points: Sequence[float]) -> NDArray[np.float64]:
+    """F_B from open answers."""
+    if answer is Answer.SCORE and np.isfinite(found).all():
+        return found
+    if answer is Answer.POINT and np.isin(found, np.arange(N_POINTS)).all():
+        return np.array(points)[found.astype(np.int64)]
+    raise InvalidArgumentError(
+        f"open answers must be points from 0 to {N_POINTS - 1}, or finite scores: the other party deviated"
+    )
+
+
+def _key(answer: Answer, table: bytes) -> bytes:
+    """Digest of a question about one row."""
+    return hashlib.sha256(answer.value.encode() + b":" + table).digest()[:ROW_BYTES]
+
+
+def open_sessions(asking: Store, answering: Store, name: str) -> tuple[Session, Session]:
+    """A session of transfers of both parties in this process, with keys of its own.
+
+    Parameters
+    ----------
+    asking, answering : Store
+        Keep the failed checks of either.
+    name : str
+        The answering party's.
+    """
+    run, seats = os.urandom(DIGEST_BYTES), [Seat(k, os.urandom(DIGEST_BYTES)) for k in (0, 1)]
+    failures = KeptFailures(asking, name), KeptFailures(answering, _OTHER)
+    one, other = (Session(run, seats[k], seats[1 - k], os.urandom(DIGEST_BYTES), failures[k]) for k in (0, 1))
+    points = one.take_greeting(other.greeting), other.take_greeting(one.greeting)
+    trees = one.take_points(points[1]), other.take_points(points[0])
+    one.take_trees(trees[1])
+    other.take_trees(trees[0])
+    return one, other

@@ -1,0 +1,41 @@
+"""Names of the rows that are asked about: an id names a row for ever, a place only within a selection."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+from gbdt_parties.identity.row_ids import check_ids
+from lgb_dp.errors import InvalidArgumentError
+
+ROW_BYTES = 16
+"""Of a row's name."""
+
+
+def named_by_ids(ids: Sequence[Any], n_rows: int) -> list[bytes]:
+    """Names of rows with ids, the same in every selection that has them.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If there is not one id for each row.
+    InvalidDataError
+        If an id is not a canonical text, or is there twice.
+    """
+    if len(ids) != n_rows:
+        raise InvalidArgumentError(f"ids has {len(ids)} entries for {n_rows} rows")
+    return [_name(b"id", one.encode()) for one in check_ids(list(ids), "ids")]
+
+
+def named_by_place(selection: bytes, n_rows: int) -> list[bytes]:
+    """Names of rows without ids: their places in a selection, whose own name is drawn when it is made.
+
+    A name that followed from cells would tell whether two rows have the same ones.  So the rows of another
+    selection are other rows, and the party that makes selections decides how often its rows are asked about.
+    """
+    return [_name(b"place", selection, place.to_bytes(8, "little")) for place in range(n_rows)]
+
+
+def _name(kind: bytes, *parts: bytes) -> bytes:
+    return hashlib.sha256(kind + b":" + b"".join(parts)).digest()[:ROW_BYTES]
