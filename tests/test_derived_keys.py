@@ -12,6 +12,7 @@ DERIVED = {
     "plugins/gbdt_parties/two_party/draws.py": {"HKDF", "KeyStream"},
     "lgb_dp/mechanisms/rng.py": {"KeyStream"},
     "lgb_dp/federated/replica.py": {"public"},
+    "lgb_dp/vertical/training.py": {"public"},
     "xgb_fed/ciphers/randomness.py": {"KeyStream"},
     "xgb_fed/horizontal/common/kept_state.py": {"SecretStream", "hmac.digest"},
     "xgb_fed/horizontal/exact/training.py": {"SecretStream"},

@@ -67,9 +67,7 @@ class PartyLedger:
         )
         self.journal = AnswerJournal(self.store, about)
         self._lock = Lock()
-        self._spent, self._closeness = Fraction(), 0.0
-        self._unit: Unit | None = None
-        self._spent_by: dict[str, Fraction] = defaultdict(Fraction)
+        self._forget()
         try:
             kept = self.budget
             if budget is not None and kept is not None and budget != kept:
@@ -77,8 +75,7 @@ class PartyLedger:
                     f"the ledger in the party's folder has the budget {_text(kept)}, not {_text(budget)}; a "
                     "budget does not change"
                 )
-            for answered, entry in _parsed(self.journal.answered):
-                self._count(answered.session, entry)
+            self._recount()
         except BaseException:
             self.journal.close()
             raise
@@ -118,6 +115,58 @@ class PartyLedger:
                 f"party's budget ({_text(budget)}) epsilon = {gaussian_epsilon(mu_left, delta):.4g} is left. "
                 "A party's budget is that of its first run unless it is given one"
             )
+
+    def charge(
+        self, run: bytes, note: Mapping[str, Any], granted: float, budget: tuple[float, float]
+    ) -> None:
+        """Charge for something that leaves once, in the transaction that keeps the thing itself.
+
+        The charge is kept if that transaction is, and does not count if it fails.
+
+        Parameters
+        ----------
+        run, note, granted, budget
+            As of `answer`.
+
+        Raises
+        ------
+        BudgetExceededError, InvalidArgumentError, PartyArgumentError
+            As of `answer`.
+        """
+        entry = _entry(note)
+        with self.store.transaction(), self._lock:
+            if self.journal.n_kept != self._n_counted:
+                # A transaction with a charge has failed since.
+                self._forget()
+                self._recount()
+            self._check(run, entry, granted, budget)
+            self.journal.note(run, note)
+            self._count(run.hex(), entry)
+
+    def take_budget(self, budget: tuple[float, float]) -> None:
+        """Let a ledger without a budget have this one from now on."""
+        self.journal.about_from_now(_about(budget))
+
+    def _forget(self) -> None:
+        self._spent, self._closeness, self._n_counted = Fraction(), 0.0, 0
+        self._unit: Unit | None = None
+        self._spent_by: dict[str, Fraction] = defaultdict(Fraction)
+
+    def _recount(self) -> None:
+        for answered, entry in _parsed(self.journal.read()):
+            self._count(answered.session, entry)
+
+    def _check(self, run: bytes, entry: _Entry, granted: float, budget: tuple[float, float]) -> None:
+        # Once more: two runs may have begun before either of them was answered.
+        self._check_unit(entry.unit)
+        if self._spent_by[run.hex()] + entry.cost > Fraction(granted) ** 2:
+            raise BudgetExceededError(
+                f"the run was granted mu = {granted:.6g}, and has spent it: too many attempts failed"
+            )
+        kept = self.budget or budget
+        if self._spent + entry.cost > _limit(kept):
+            raise BudgetExceededError("the party's budget is spent")
+        check_closeness(self._closeness + entry.closeness, kept[0])
 
     def _check_unit(self, unit: Unit) -> None:
         _check_same_unit(self._unit, unit)
@@ -164,17 +213,7 @@ class PartyLedger:
         entry = _entry(note)
 
         def prepare() -> Mapping[str, Any]:
-            # Once more: two runs may have begun before either of them was answered.
-            self._check_unit(entry.unit)
-            cost = entry.cost
-            if self._spent_by[run.hex()] + cost > Fraction(granted) ** 2:
-                raise BudgetExceededError(
-                    f"the run was granted mu = {granted:.6g}, and has spent it: too many attempts failed"
-                )
-            kept = self.budget or budget
-            if self._spent + cost > _limit(kept):
-                raise BudgetExceededError("the party's budget is spent")
-            check_closeness(self._closeness + entry.closeness, kept[0])
+            self._check(run, entry, granted, budget)
             return note
 
         def make_counted() -> bytes:
@@ -184,20 +223,26 @@ class PartyLedger:
             return answer
 
         with self._lock:
-            before = self._spent, self._spent_by[run.hex()], self._closeness, self._unit
+            before = self._state(run)
             try:
                 return self.journal.once(run, number, asked, prepare, make_counted, _about(budget))
             except Exception:
                 # What could not be written was not given; what was written is given when it is asked again.
                 if not self.journal.has_answered(run, number):
-                    self._spent, self._spent_by[run.hex()], self._closeness, self._unit = before
+                    self._spent, self._spent_by[run.hex()], self._closeness, self._unit, self._n_counted = (
+                        before
+                    )
                 raise
+
+    def _state(self, run: bytes) -> tuple[Fraction, Fraction, float, Unit | None, int]:
+        return self._spent, self._spent_by[run.hex()], self._closeness, self._unit, self._n_counted
 
     def _count(self, run: str, entry: _Entry) -> None:
         self._spent += entry.cost
         self._spent_by[run] += entry.cost
         self._closeness += entry.closeness
         self._unit = entry.unit
+        self._n_counted += 1
 
 
 @dataclass(frozen=True)

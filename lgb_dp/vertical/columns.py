@@ -8,14 +8,18 @@ from typing import Any
 import numpy as np
 
 from gbdt_kernels.trees import DenseCodes
+from gbdt_kernels.trees.layout import MAX_BINS
 from lgb_dp.boosting.labels import LabelScale
-from lgb_dp.boosting.run_rows import RunRows
 from lgb_dp.data.bins import PublicBins
 from lgb_dp.data.dataset import Dataset
-from lgb_dp.data.tables import Columns
+from lgb_dp.data.provenance import Provenance
+from lgb_dp.data.tables import TIMES, Columns
 from lgb_dp.errors import InvalidArgumentError, UnsupportedParameterError
 from lgb_dp.newton.losses.loss import Loss
 from lgb_dp.vertical.sums import MakeSums, VerticalSums
+
+MAX_FEATURES = 1 << 16
+"""Of one party."""
 
 
 def joined_bins(own: PublicBins, other: PublicBins, name: str) -> PublicBins:
@@ -62,33 +66,104 @@ def bins_of_owner(bins: PublicBins, owned: range) -> PublicBins:
     return replace(bins, values=values, is_categorical=bins.is_categorical & is_owned)
 
 
+def declaration(bins: PublicBins) -> dict[str, Any]:
+    """Bins of one party in JSON's types, for the other one; all of it is public."""
+    return {
+        "names": list(bins.names),
+        "values": [values.tolist() for values in bins.values],
+        "is_categorical": bins.is_categorical.tolist(),
+        "ranges": [None if bounds is None else list(bounds) for bounds in bins.ranges],
+        "columns": bins.columns.to_dict(),
+    }
+
+
+def declared_bins(declared: Any) -> PublicBins:
+    """Read what `declaration` gave, which another party has sent.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it is anything else.
+    """
+    try:
+        names, values, flags, ranges = (declared[k] for k in ("names", "values", "is_categorical", "ranges"))
+        columns = Columns.from_dict(declared["columns"])
+        arrays = tuple(np.asarray(one, dtype=np.float64) for one in values)
+        found = PublicBins(
+            tuple(names),
+            arrays,
+            np.array(flags, dtype=bool),
+            tuple(None if one is None else (float(one[0]), float(one[1])) for one in ranges),
+            columns,
+            Provenance(),
+        )
+        is_whole = declaration(found) == declared and _is_consistent(found)
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError):
+        is_whole = False
+    if not is_whole:
+        raise InvalidArgumentError("the declarations of the other party's columns are malformed")
+    return found
+
+
+def _is_consistent(bins: PublicBins) -> bool:
+    """Whether bins are such as `public_bins` makes."""
+    n, columns = len(bins.names), bins.columns
+    lengths = {len(bins.values), len(bins.is_categorical), len(bins.ranges)}
+    if lengths != {n} or not 1 <= n <= MAX_FEATURES or not all(isinstance(one, str) for one in bins.names):
+        return False
+    if len(set(bins.names)) < n or (columns.names is not None and len(columns.names) != n):
+        return False
+    for f, (values, is_categorical, bounds) in enumerate(
+        zip(bins.values, bins.is_categorical, bins.ranges, strict=True)
+    ):
+        ascends = values.ndim == 1 and np.isfinite(values).all() and (np.diff(values) > 0).all()
+        if not ascends or len(values) + (not is_categorical) > MAX_BINS:
+            return False
+        if is_categorical:
+            known = columns.categories.get(f, ()), columns.codes.get(f, ())
+            is_known = len(values) in {len(one) for one in known if one}
+            if not is_known or bounds is not None or (values < 0).any() or (values % 1 != 0).any():
+                return False
+        elif bounds is None or not -np.inf < bounds[0] <= bounds[1] < np.inf:
+            return False
+    of_features = {*columns.categories, *columns.codes, *columns.times}
+    return all(0 <= f < n for f in of_features) and set(columns.times.values()) <= set(TIMES)
+
+
 class JointColumns(Dataset):
     """Columns of both parties, and none of the rows, for a trainer that sees what both know.
 
     Parameters
     ----------
-    own : RunRows
-        Of the party with the labels.
     bins : PublicBins
         Joined.
     n_own : int
         Features of the party with the labels.
+    label_bounds : (float, float) or None
+    provenance : Provenance
+        Cost of the declarations of the party with the labels.
     make_sums : callable
         Makes what answers the trainer's questions about the rows, once per run.
     """
 
-    def __init__(self, own: RunRows, bins: PublicBins, n_own: int, make_sums: MakeSums) -> None:
+    def __init__(
+        self,
+        bins: PublicBins,
+        n_own: int,
+        label_bounds: tuple[float, float] | None,
+        provenance: Provenance,
+        make_sums: MakeSums,
+    ) -> None:
         super().__init__(
             np.zeros((1, len(bins.names))),
-            label_bounds=own.label_bounds,
+            label_bounds=label_bounds,
             label_overflow="clip",
-            max_bin=own.max_bin,
             feature_name=list(bins.names),
         )
         self._joined, self._make_sums = bins, make_sums
         self.owned = range(n_own), range(n_own, len(bins.names))
         """Features of the party with the labels, and of the other one."""
-        self.disclose(own.provenance)
+        self.disclose(provenance)
 
     def vertical_sums(self, loss: Loss, scale: LabelScale) -> VerticalSums:
         """Answers about the rows, for one run."""

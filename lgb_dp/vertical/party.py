@@ -4,25 +4,87 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from gbdt_commons.files import make_folder, write_atomically
+from gbdt_parties.identity.aligned_rows import Alignment
+from gbdt_parties.identity.certificates import TLS, Identity
+from gbdt_parties.identity.row_ids import check_ids
+from gbdt_parties.secure_sum.trust import AllowList, Credentials
+from lgb_dp.boosting.booster import DPBooster
+from lgb_dp.checks import checked_delta, checked_epsilon
 from lgb_dp.data.arguments import checked_data
 from lgb_dp.data.bins import feature_names, public_bins
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
+from lgb_dp.federated.ledger import PartyLedger
 from lgb_dp.vertical.prediction.answering import AskedRows, PartyAnswers
 from lgb_dp.vertical.prediction.consent import Consent
+from lgb_dp.vertical.replica import model_text
+from lgb_dp.vertical.run import RUNS, ColumnSessions, Side, runs_of
+from lgb_dp.vertical.task import ColumnTask
+
+MODELS_FOLDER = "models"
+"""In a party's folder: the models that have been trained."""
 
 _DATA_ARGUMENTS = ("bounds", "max_bin", "spacing", "categories", "bin_edges", "feature_name")
 
 
-class ColumnParty:
-    """Columns of the rows whose labels another party has, in the same order.
+def credentials_of(
+    name: str, tls: TLS | str | Path | None, allowed: Sequence[str] | None, trust_authority: bool
+) -> tuple[Credentials, AllowList]:
+    """Credentials and allow-list of either party.
+
+    Raises
+    ------
+    InvalidArgumentError, PartyArgumentError
+        If there is a certificate without a list, or the name is not the certificate's.
+    """
+    if isinstance(tls, (str, Path)):
+        tls = TLS.from_directory(tls)
+    if tls is not None and allowed is None:
+        raise InvalidArgumentError(
+            "allowed=None would accept every party that the authority vouches for; "
+            "name the other party by 'sha256:' and the fingerprint of its certificate"
+        )
+    credentials = Credentials.self_signed(name) if tls is None else Credentials.of(tls)
+    known = Identity.of(credentials.certificates).name
+    if known != name:
+        raise InvalidArgumentError(f"name={name!r} is not that of the party's certificate, {known!r}")
+    return credentials, AllowList(allowed, b"" if tls is None else tls.authority, trust_authority)
+
+
+class ColumnParty(ColumnSessions):
+    """Columns of the rows whose labels another party has.
+
+    Nothing that depends on its rows leaves it but histograms with its own noise, and masked numbers from
+    which sums with the noise of both parties can be read.
 
     Parameters
     ----------
     X : ndarray, table or scipy sparse matrix, shape (n_rows, n_features)
+        Rows in the order of the other party's, or with `ids`.
     name : str
-        Under which the other party knows it.
+        Under which the other party knows it; the common name of its certificate, if it has one.
+    folder : path, optional
+        Where the party keeps its ledger, with the state and keys of its runs, across restarts.  Without it,
+        all of it ends with the process.
+    budget : (epsilon, delta), optional
+        Of all that is recorded in its ledger together.  A ledger in a folder takes that of its first run
+        without it; one in memory then limits nothing beyond the run.
+    ids : sequence of str, optional
+        A name for each row; rows are then aligned with those of the other party.
+    tls : TLS or path, optional
+        Its certificate and key, and the authorities that it trusts.  Without it, the party signs with a
+        certificate of its own making, which is for parties in one process.
+    allowed : sequence of str, optional
+        Parties that it computes with: ``sha256:`` and a certificate's fingerprint, or names with
+        `trust_authority`.  Required with `tls`; parties in one process accept each other without.
+    trust_authority : bool
+        Whether names are enough: the operator of the authority can then be the other party.
     consent : Consent, optional
         Limits of the questions that it answers about its rows (`predict`).
     **data
@@ -35,16 +97,30 @@ class ColumnParty:
         Public.
     codes : DenseCodes or SparseCodes
         Of the rows: private, they do not leave the party.
+    ids : list of str or None
     answers : PartyAnswers
         Models that it has trained, and the questions that were answered about any of its rows.
 
     Raises
     ------
-    ArgumentTypeError, InvalidArgumentError
+    ArgumentTypeError, InvalidArgumentError, PartyArgumentError
         Naming the argument that is not accepted.
     """
 
-    def __init__(self, X: Any, *, name: str, consent: Consent | None = None, **data: Any) -> None:
+    def __init__(
+        self,
+        X: Any,
+        *,
+        name: str,
+        folder: str | Path | None = None,
+        budget: tuple[float, float] | None = None,
+        ids: Sequence[str] | None = None,
+        tls: TLS | str | Path | None = None,
+        allowed: Sequence[str] | None = None,
+        trust_authority: bool = False,
+        consent: Consent | None = None,
+        **data: Any,
+    ) -> None:
         unknown = sorted(set(data) - set(_DATA_ARGUMENTS))
         if unknown:
             raise ArgumentTypeError(
@@ -53,21 +129,38 @@ class ColumnParty:
             )
         if not isinstance(name, str) or not name:
             raise ArgumentTypeError(f"name must be a text of at least one character, got {name!r}")
-        self.name = name
         declared = {"bounds": None, "max_bin": 255, "categories": None, "bin_edges": None, "spacing": "mixed"}
         given = checked_data(X)
         names = feature_names(given, data.pop("feature_name", None))
-        self.bins = public_bins(given, names, **{**declared, **data})
-        self.codes = self.bins.transform(given)
-        leaks = self.bins.provenance.leaks
+        bins = public_bins(given, names, **{**declared, **data})
+        codes = bins.transform(given)
+        leaks = bins.provenance.leaks
         if leaks:
             raise InvalidArgumentError(f"declarations of party {name!r} must be public: {leaks[0]}")
-        self.answers = PartyAnswers(consent)
+        self.ids = None if ids is None else check_ids(list(ids), "ids of the rows")
+        if self.ids is not None and len(self.ids) != codes.n_rows:
+            raise InvalidArgumentError(f"ids has {len(self.ids)} entries for {codes.n_rows} rows")
+        self._credentials, self._allowed = credentials_of(name, tls, allowed, trust_authority)
+        if budget is not None:
+            budget = checked_epsilon(budget[0]), checked_delta(budget[1])
+        self._folder = None if folder is None else Path(folder)
+        self._budget = budget
+        self._ledger = PartyLedger(self._folder, budget)
+        kept = None if folder is None else self._ledger.store.part("answers")
+        self.answers = PartyAnswers(consent, kept)
+        super().__init__(name, self._side, codes, bins, "this process", self._keep_model)
+
+    def _keep_model(self, run: bytes, booster: DPBooster, task: ColumnTask) -> None:
+        """Keep a model to answer questions with, and as a file if there is a folder."""
+        self.answers.remember(booster, self.bins, task.label_bounds)
+        if self._folder is not None:
+            path = make_folder(self._folder / MODELS_FOLDER) / f"{run.hex()}.txt"
+            write_atomically(path, model_text(booster))
 
     @cached_property
     def own_rows(self) -> AskedRows:
         """The rows of training, for questions about them."""
-        return AskedRows.of(self.name, self.bins, self.codes, None, self.answers)
+        return AskedRows.of(self.name, self.bins, self.codes, self.ids, self.answers)
 
     def with_rows(self, X: Any, *, ids: Sequence[Any] | None = None) -> AskedRows:
         """Other rows of the party, for questions about them: with the same declarations, consent and counts.
@@ -89,6 +182,67 @@ class ColumnParty:
         """
         codes = self.bins.transform(checked_data(X))
         return AskedRows.of(self.name, self.bins, codes, ids, self.answers)
+
+    def _side(self, is_new: bool) -> Side:
+        """The party with its ledger; with one for each new run if nothing is to be limited or kept."""
+        if is_new and self._folder is None and self._budget is None:
+            self._ledger = PartyLedger(None)
+        return Side(self.name, self._credentials, self._allowed, self._ledger)
+
+    @property
+    def has_folder(self) -> bool:
+        """Whether its ledger outlives the process."""
+        return self._folder is not None
+
+    @property
+    def has_allow_list(self) -> bool:
+        """Whether it says with whom it computes."""
+        return self._allowed.entries is not None
+
+    @property
+    def has_budget(self) -> bool:
+        """Whether its ledger has a budget, which otherwise the first run decides."""
+        return self._ledger.budget is not None
+
+    def for_caller(
+        self, caller: str, positions: NDArray[np.int64] | None = None, used: set[bytes] | None = None
+    ) -> ColumnSessions:
+        """The sessions of one caller, with the party's ledger.
+
+        Parameters
+        ----------
+        caller : str
+        positions : ndarray of int64, optional
+            Of the aligned rows; by default all rows in their order.
+        used : set of bytes, optional
+            Sessions that were opened before.
+        """
+        codes = self.codes if positions is None else self.codes.take(positions)
+        return ColumnSessions(self.name, self._side, codes, self.bins, caller, self._keep_model, used)
+
+    def n_runs_of(self, caller: str) -> int:
+        """Runs of a caller that are kept, whether they have ended or not."""
+        return len(runs_of(self._ledger, caller).keys(RUNS))
+
+    def aligned(self, ids: Sequence[str]) -> tuple[Alignment, ColumnSessions]:
+        """Rows in common with another party in this process, and this party's sessions about them.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If this party has no ids, or there is no row in common.
+        """
+        if self.ids is None:
+            raise InvalidArgumentError(f"party {self.name!r} has no ids; pass ids= to ColumnParty")
+        common = Alignment(tuple(sorted(set(ids) & set(self.ids))))
+        if not common.ids:
+            raise InvalidArgumentError(f"no id is in train_set's and in those of party {self.name!r}")
+        return common, self.for_caller("this process", common.positions(self.ids))
+
+    def close(self) -> None:
+        """Let go of the ledger, so that another process, or another `ColumnParty`, can use the folder."""
+        super().close()
+        self._ledger.journal.close()
 
     def __repr__(self) -> str:
         """Name and number of features; no cell."""

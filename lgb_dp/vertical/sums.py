@@ -1,11 +1,12 @@
 """Noised sums over the leaves of both parties' trees: what the trainer asks for, and what each party gives.
 
-The trainer sees released counts and opened sums alone.  `TableHolder` has labels and columns, `PointHolder`
-columns; `lgb_dp.vertical.in_process` lets them compute with each other.
+Either party's trainer sees released counts and opened sums alone.  `TableHolder` has labels and columns,
+`PointHolder` columns; `lgb_dp.vertical.replica` lets each of them compute with the other.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -17,6 +18,7 @@ from gbdt_kernels.trees import BinLayout, DenseCodes, SparseCodes, by_columns, f
 from gbdt_parties.two_party.exchange.driver import AttemptDraws, PointInputs, TableInputs
 from gbdt_parties.two_party.layout import RoundLayout, TreeLayout
 from gbdt_parties.two_party.names import Seat
+from lgb_dp.accounting.ledger import Release
 from lgb_dp.boosting.labels import LabelScale
 from lgb_dp.newton.losses.loss import Loss
 from lgb_dp.newton.releases.trees import PublicTree, ReleasedTree
@@ -62,13 +64,28 @@ class Refresh:
     points: tuple[float, ...]
     numbers: PublicNumbers
 
+    @property
+    def digest(self) -> bytes:
+        """32 bytes for all that both parties must have worked out alike; earlier rounds have their own."""
+        numbers = self.numbers
+        said = (self.number, self.owners, self.prior, self.clip, numbers.max_rows, numbers.mu, numbers.steps)
+        digest = hashlib.sha256(repr((*said, numbers.variances, len(self.released))).encode())
+        for tree in self.trees:
+            digest.update(tree.feature.astype("<i4").tobytes() + tree.goes_left.tobytes())
+        for one in self.released:
+            digest.update(one.value.astype("<f8").tobytes())
+        return digest.digest()
+
     def layout(self, seats: tuple[Seat, Seat], n_rows: int) -> RoundLayout:
         """The numbers that messages follow from."""
         trees = tuple(
             TreeLayout((owner,), 0, n_leaves(tree).bit_length() - 1)
             for tree, owner in zip(self.trees, self.owners, strict=True)
         )
-        return RoundLayout(seats, n_rows, self.points, 1, self.numbers.ring_bits, trees, self.numbers.bounds)
+        numbers = self.numbers
+        return RoundLayout(
+            seats, n_rows, self.points, 1, numbers.ring_bits, trees, numbers.bounds, about=self.digest
+        )
 
 
 def n_leaves(tree: PublicTree) -> int:
@@ -80,10 +97,26 @@ class VerticalSums(Protocol):
     """Both parties' rows, which sum their contributions to the leaves of several trees at once."""
 
     def label_counts(self) -> NDArray[np.int64]:
-        """As for `LeafSums`."""
+        """As for `LeafSums`; zeros at the party that has none."""
 
     def feature_counts(self, layout: BinLayout) -> NDArray[np.int64]:
-        """As for `LeafSums`."""
+        """As for `LeafSums`; zeros for the features of other parties."""
+
+    def released(
+        self, release: Release, sums: NDArray[np.int64], scale: float, sizes: tuple[int, int]
+    ) -> NDArray[np.int64]:
+        """Counts with noise, each party's by that party.
+
+        Parameters
+        ----------
+        release : Release
+        sums : ndarray of int64, shape (n,)
+            Of `label_counts`, or of `feature_counts` for those features that are released.
+        scale : float
+            Standard deviation of the noise.
+        sizes : (int, int)
+            Counts of either party, which are side by side.
+        """
 
     def opened(self, refresh: Refresh) -> list[Words]:
         """Opened sums of every tree with the noise of both parties, as ring elements."""
@@ -110,10 +143,12 @@ class ColumnRows:
         self._score, self._n_known = np.zeros(self.n_rows), 0
 
     def feature_counts(self, layout: BinLayout) -> NDArray[np.int64]:
-        """Rows in every bin of this party's features, exact; shape (n_total_bins of these features,)."""
+        """Rows in every bin of this party's features, exact, and zeros for others; shape (n_total_bins,)."""
         offsets = layout.bin_offsets[self._features.start : self._features.stop + 1]
-        ones = np.ones(self.n_rows, dtype=np.int32)
-        return feature_counts(self._columns, ones, offsets - offsets[0], self._n_threads)
+        ones, counts = np.ones(self.n_rows, dtype=np.int32), np.zeros(layout.bin_offsets[-1], dtype=np.int64)
+        own = feature_counts(self._columns, ones, offsets - offsets[0], self._n_threads)
+        counts[offsets[0] : offsets[-1]] = own
+        return counts
 
     def _leaves(self, tree: PublicTree) -> NDArray[np.uint16]:
         leaf = np.empty(self.n_rows, dtype=np.uint16)

@@ -2,33 +2,59 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from numbers import Real
+from pathlib import Path
 from typing import Any
 
-import lightgbm
+import numpy as np
+from numpy.typing import NDArray
 
-from lgb_dp.accounting.shares import CLOSENESS_SHARE
+from gbdt_commons.store import Store, bytes_kind, json_kind
+from gbdt_hosts.lightgbm import resolve_aliases
+from gbdt_parties.channel import Channel as Session
+from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError
+from gbdt_parties.identity.aligned_rows import Alignment
+from gbdt_parties.identity.alignment import align
+from gbdt_parties.identity.certificates import TLS, Identity
+from gbdt_parties.identity.row_ids import check_ids
+from gbdt_parties.messages import Abort, Done
+from gbdt_parties.patience import Wait
+from gbdt_parties.secure_sum.roster import SESSION_BYTES
+from gbdt_parties.traffic import Traffic
+from gbdt_parties.two_party.exchange.pipe import Pipe, pipes
+from gbdt_parties.two_party.exchange.polled import Asking
 from lgb_dp.boosting.booster import DPBooster
-from lgb_dp.boosting.labels import LabelScale
 from lgb_dp.boosting.params import training_parameters
 from lgb_dp.boosting.run_rows import RunRows, rows_of_run
 from lgb_dp.checks import checked_integer
 from lgb_dp.data.dataset import Dataset
-from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError, UnsupportedParameterError
-from lgb_dp.newton.losses.loss import Loss
+from lgb_dp.errors import (
+    ArgumentTypeError,
+    FederatedCheckpointError,
+    InvalidArgumentError,
+    UnsupportedParameterError,
+)
+from lgb_dp.federated.ledger import PartyLedger
 from lgb_dp.newton.trainer import NewtonBoost
-from lgb_dp.vertical.columns import JointColumns, joined_bins
-from lgb_dp.vertical.in_process import ProtocolSums
-from lgb_dp.vertical.party import ColumnParty
+from lgb_dp.vertical.columns import declaration
+from lgb_dp.vertical.party import ColumnParty, credentials_of
 from lgb_dp.vertical.report import MaskedTraffic
-from lgb_dp.vertical.sums import ColumnRows, MakeSums, PointHolder, TableHolder, VerticalSums
-from lgb_dp.vertical.training import VerticalNewton
+from lgb_dp.vertical.run import ActiveRun, ColumnRun, ColumnSessions, Side, asking
+from lgb_dp.vertical.task import SETTINGS, ColumnTask
 
+ABOUT, ALIGNED = bytes_kind("about a run with columns apart"), json_kind("aligned ids")
 TREES_PER_ROUND = 4
-_FIXED = ("rounds", "structure", "subsample", "random_state", "public_init_model", "hessian_share")
+_FIXED = ("rounds", "structure", "subsample", "random_state", "public_init_model", "hessian_share", "budget")
 """Settings of `NewtonBoost` that columns apart leave at their defaults."""
+
+_OF_THE_CALL = {"max_bin", "num_iterations"}
+"""Parameters that the data set or an argument says."""
 
 
 def train(
@@ -36,18 +62,25 @@ def train(
     train_set: Dataset,
     num_boost_round: int = 200,
     *,
-    parties: Sequence[ColumnParty],
+    parties: Sequence[Any],
     callbacks: Sequence[NewtonBoost],
     trees_per_round: int = TREES_PER_ROUND,
-    name: str = "labels",
+    name: str | None = None,
+    ids: Sequence[str] | None = None,
+    tls: TLS | str | Path | None = None,
+    allowed: Sequence[str] | None = None,
+    trust_authority: bool = False,
+    checkpoint: str | Path | None = None,
     traffic: MaskedTraffic | None = None,
+    patience: float = 0.0,
 ) -> DPBooster:
     """Train a model on the columns of two parties, which learn that model and nothing else of each other.
 
-    Both parties are in this process, each with a thread, keys and randomness of its own.  Rows are in the
-    same order.  Every tree splits on the columns of one party; owners take turns.  A round refreshes
-    gradients once and grows several trees on them, whose sums both parties noise before they are opened
-    (`gbdt_parties.two_party`, `lgb_dp.vertical.noise`).  Parties are assumed to follow the protocol.
+    Each party has a trainer, a ledger, keys and randomness of its own, and the same model at the end.  The
+    other party is in this process, or behind a server.  Every tree splits on the columns of one party; owners
+    take turns.  A round refreshes gradients once and grows several trees on them, whose sums both parties
+    noise before they are opened (`gbdt_parties.two_party`, `lgb_dp.vertical.noise`).  Parties are assumed to
+    follow the protocol.
 
     Parameters
     ----------
@@ -57,16 +90,26 @@ def train(
         Columns and labels of the party with the labels, with public bounds.
     num_boost_round : int
         Trees, of both parties together.
-    parties : sequence of ColumnParty
+    parties : sequence of ColumnParty or RemoteParty
         The other party, one.
     callbacks : sequence of NewtonBoost
         One, which says the budget.  Noise of either party alone keeps to it; sums have that of both.
     trees_per_round : int
         Trees that share gradients.  Learning rate times these is at most 1.5.
-    name : str
-        Of the party with the labels, in `traffic`.
+    name : str, optional
+        Of the party with the labels; "labels" without `tls`, and its certificate's common name with it.
+    ids : sequence of str, optional
+        A name for each row of `train_set`: rows are those in common with the other party, which has ids, too.
+        By default rows are in the same order.
+    tls, allowed, trust_authority
+        Of the party with the labels, as of `ColumnParty`; needed for a party behind a server.
+    checkpoint : path, optional
+        Folder of this party's ledger and state.  Called again with the same arguments, a run that was
+        interrupted goes on, and one that has ended gives its model again; for another run, remove the folder.
     traffic : MaskedTraffic, optional
-        Counts messages and bytes of both directions.
+        Counts messages and bytes of both directions from the first one that depends on the rows.
+    patience : float
+        Seconds to wait, in all, for a party behind a server that cannot be reached.
 
     Returns
     -------
@@ -87,74 +130,203 @@ def train(
     ...                                 callbacks=[lgb_dp.NewtonBoost(1.0, 1e-5)])      # doctest: +SKIP
     """
     party, trainer = _only_party(parties), _only_trainer(callbacks)
+    rows = _checked_rows(train_set)
+    if not (isinstance(patience, Real) and math.isfinite(patience) and patience >= 0):
+        raise InvalidArgumentError(f"patience={patience!r} must be a finite number of seconds of at least 0")
+    is_here = isinstance(party, ColumnParty)
+    if not is_here and tls is None:
+        raise InvalidArgumentError(
+            f"tls=None with party {party.name!r} behind a server: pass this party's certificate, as to "
+            "RemoteParty, and allowed="
+        )
+    if isinstance(tls, (str, Path)):
+        tls = TLS.from_directory(tls)
+    if name is None:
+        name = "labels" if tls is None else Identity.of(tls.certificate).name
     if name == party.name:
         raise InvalidArgumentError(f"name={name!r} is that of the other party, too")
+    credentials, known = credentials_of(name, tls, allowed, trust_authority)
+    # As in lightgbm.train, the parameter wins.
+    asked = resolve_aliases(params).get("num_iterations", num_boost_round)
+    n_trees = checked_integer("num_boost_round", asked, 1)
+    per_round = checked_integer("trees_per_round", trees_per_round, 1, n_trees)
     counted = MaskedTraffic() if traffic is None else traffic
-    n_rounds = checked_integer("num_boost_round", num_boost_round, 1)
-    per_round = checked_integer("trees_per_round", trees_per_round, 1, n_rounds)
-
-    made: list[ProtocolSums] = []
-
-    def sums(tables: TableHolder, points: PointHolder) -> VerticalSums:
-        names = name, party.name
-        made.append(ProtocolSums(tables, points, names, -(-n_rounds // per_round), counted))
-        return made[-1]
-
+    ledger = PartyLedger(None if checkpoint is None else Path(checkpoint))
     try:
-        booster = train_with(sums, params, train_set, n_rounds, party, trainer, per_round)
-        made[-1].end()
-        party.answers.remember(booster, party.bins, train_set.label_bounds)
-        return booster
-    finally:
-        for one in made:
-            one.close()
-
-
-def train_with(
-    make: Callable[[TableHolder, PointHolder], VerticalSums],
-    params: Mapping[str, Any],
-    train_set: Dataset,
-    n_rounds: int,
-    party: ColumnParty,
-    trainer: NewtonBoost,
-    per_round: int,
-) -> DPBooster:
-    """Train with sums of any making: ``make(tables, points)`` gives the `VerticalSums` of both holders."""
-    own, other = _checked_rows(train_set), party
-    if own.num_data() != other.codes.n_rows:
-        raise InvalidArgumentError(
-            f"train_set has {own.num_data()} rows and party {party.name!r} {other.codes.n_rows}: both must "
-            "have the same rows, in the same order"
-        )
-    for who, known in (("train_set", own.bins), (f"party {party.name!r}", other.bins)):
-        if not (known.n_bins > 1).any():
+        store = ledger.store.part("columns apart of this party")
+        codes, label, sessions = rows.codes, rows.label, party
+        if ids is not None:
+            positions, sessions = _aligned(party, check_ids(list(ids), "ids of train_set"), rows, store)
+            codes, label = codes.take(positions), label[positions]
+        elif is_here and party.ids is not None:
+            raise InvalidArgumentError(f"party {party.name!r} has ids; pass those of train_set as ids=")
+        if is_here and codes.n_rows != sessions.codes.n_rows:
             raise InvalidArgumentError(
-                f"{who} has no feature with two bins, so that there is nothing to split"
+                f"train_set has {codes.n_rows} rows and party {party.name!r} {sessions.codes.n_rows}: both "
+                "must have the same rows, in the same order"
             )
-    n_threads = training_parameters(params, own.max_bin).n_threads
-    bins = joined_bins(own.bins, other.bins, party.name)
-    n_own, n_all = len(own.bins.names), len(bins.names)
+        task = task_of(params, rows, trainer, n_trees, per_round, name, codes.n_rows)
+        run = ActiveRun(Side(name, credentials, known, ledger), task, codes, label, store)
+        _check_checkpoint(store, task)
+        if run.model is not None:
+            return run.model
+        return _connected(run, sessions, name, counted, float(patience))
+    finally:
+        ledger.journal.close()
 
-    def sums(loss: Loss, scale: LabelScale) -> VerticalSums:
-        rows = ColumnRows(own.codes, range(n_own), n_threads)
-        return make(
-            TableHolder(rows, own.label, loss, scale),
-            PointHolder(ColumnRows(other.codes, range(n_own, n_all), n_threads)),
+
+def _connected(
+    run: ActiveRun, sessions: Any, name: str, counted: MaskedTraffic, patience: float
+) -> DPBooster:
+    """Train over one connection after the other."""
+    traffic = Traffic()
+    wait = Wait(patience, traffic)
+    while True:
+        number = os.urandom(SESSION_BYTES)
+        session = Session(sessions, number, traffic, name)
+        way = _Way(sessions, session, number, (name, sessions.name), counted)
+        try:
+            return run.connected(session, way)
+        except PartyUnavailableError as error:
+            way.close()
+            reason = way.other_error()
+            if reason is not None:
+                raise reason from None
+            wait.pause(error)
+        except BaseException as error:
+            way.close()
+            reason = way.other_error() if isinstance(error, PartyRefusedError) else None
+            if isinstance(error, Exception):
+                with suppress(Exception):
+                    session.ask(Abort(), Done)
+            if reason is not None:
+                raise reason from None
+            raise
+
+
+class _Way:
+    """The connection of one session, which is made once both parties have signed.
+
+    Parameters
+    ----------
+    sessions : ColumnSessions or Party
+        The other party, here or behind a server.
+    session : Session
+    number : bytes
+    names : (str, str)
+        Of the party with the labels, and of the other one.
+    traffic : MaskedTraffic
+    """
+
+    def __init__(
+        self, sessions: Any, session: Session, number: bytes, names: tuple[str, str], traffic: MaskedTraffic
+    ) -> None:
+        self._sessions, self._session, self._number = sessions, session, number
+        self._names, self._traffic = names, traffic
+        self._pipe: Pipe | None = None
+        self._other: ColumnRun | None = None
+
+    def __call__(self) -> _Counted:
+        """Make it."""
+        if not isinstance(self._sessions, ColumnSessions):
+            return _Counted(asking(self._session), self._names, self._traffic)
+        self._pipe, other = pipes()
+        self._other = self._sessions.run_of(self._number)
+        self._other.begin(other, other.close)
+        return _Counted(self._pipe, self._names, self._traffic)
+
+    def close(self) -> None:
+        """End it."""
+        if self._pipe is not None:
+            self._pipe.close()
+
+    def other_error(self) -> BaseException | None:
+        """The error for which the other party in this process has stopped, if it is not this one's."""
+        if self._other is None:
+            return None
+        self._other.join()
+        error = self._other.error
+        return None if isinstance(error, (PartyUnavailableError, PartyRefusedError)) else error
+
+
+class _Counted:
+    """End of a connection whose messages are counted in both directions."""
+
+    def __init__(self, way: Pipe | Asking, names: tuple[str, str], traffic: MaskedTraffic) -> None:
+        self._way, self._names, self._traffic = way, names, traffic
+
+    def send(self, message: bytes) -> None:
+        """See `gbdt_parties.two_party.exchange.frames.Channel`."""
+        self._traffic.count(*self._names, len(message))
+        self._way.send(message)
+
+    def receive(self) -> bytes:
+        """See `gbdt_parties.two_party.exchange.frames.Channel`."""
+        message = self._way.receive()
+        own, other = self._names
+        self._traffic.count(other, own, len(message))
+        return message
+
+
+def task_of(
+    params: Mapping[str, Any],
+    rows: Dataset,
+    trainer: NewtonBoost,
+    n_trees: int,
+    per_round: int,
+    name: str,
+    n_rows: int,
+) -> ColumnTask:
+    """The public settings of a run, and what the party with the labels declares."""
+    training_parameters(params, rows.max_bin)
+    if not (rows.bins.n_bins > 1).any():
+        raise InvalidArgumentError(
+            "train_set has no feature with two bins, so that there is nothing to split"
         )
-
-    make_sums: MakeSums = sums
-    less = {one: getattr(trainer, one) * (1 - CLOSENESS_SHARE) for one in ("epsilon", "delta")}
-    names = inspect.signature(NewtonBoost).parameters
-    settings = {one: getattr(trainer, one) for one in names} | less
-    asked = trainer.epsilon, trainer.delta
-    booster = lightgbm.train(
-        {"verbosity": -1, **params},
-        JointColumns(own, bins, n_own, make_sums),
-        n_rounds,
-        callbacks=[VerticalNewton(settings, asked, per_round)],
+    task = ColumnTask(
+        name,
+        {
+            key: value
+            for key, value in params.items()
+            if not _OF_THE_CALL & set(resolve_aliases({key: value}))
+        },
+        {one: getattr(trainer, one) for one in SETTINGS},
+        n_trees,
+        per_round,
+        n_rows,
+        rows.label_bounds,
+        declaration(rows.bins),
+        rows.provenance.notes,
+        tuple(report.to_dict() for report in rows.provenance.paid_for),
     )
-    assert isinstance(booster, DPBooster)
-    return booster
+    # As the other party reads it.
+    return ColumnTask.from_json(task.to_json())
+
+
+def _aligned(party: Any, ids: list[str], rows: Dataset, store: Store) -> tuple[NDArray[np.int64], Any]:
+    """Positions of the rows in common, and the other party's sessions about these."""
+    if len(ids) != rows.num_data():
+        raise InvalidArgumentError(f"ids has {len(ids)} entries for {rows.num_data()} rows of train_set")
+    if isinstance(party, ColumnParty):
+        alignment, sessions = party.aligned(ids)
+        return alignment.positions(ids), sessions
+    kept = store.get(ALIGNED, "")
+    alignment = align([party], ids) if kept is None else Alignment(tuple(kept))
+    store.put(ALIGNED, "", list(alignment.ids))
+    return alignment.positions(ids), party.with_rows(alignment.digest)
+
+
+def _check_checkpoint(store: Store, task: ColumnTask) -> None:
+    """Refuse the progress of another run."""
+    digest = hashlib.sha256(task.to_json().encode()).digest()
+    kept = store.get(ABOUT, "")
+    if kept is None:
+        store.put(ABOUT, "", digest)
+    elif kept != digest:
+        raise FederatedCheckpointError(
+            "checkpoint is of another run: its settings, columns or number of rows differ; remove the "
+            "folder, or pass another one"
+        )
 
 
 def _checked_rows(train_set: Any) -> RunRows:
@@ -175,16 +347,18 @@ def _checked_rows(train_set: Any) -> RunRows:
     return rows
 
 
-def _only_party(parties: Any) -> ColumnParty:
-    if not isinstance(parties, Sequence) or not all(isinstance(one, ColumnParty) for one in parties):
-        raise ArgumentTypeError("parties must be a sequence of lgb_dp.vertical.ColumnParty")
+def _only_party(parties: Any) -> Any:
+    are_parties = isinstance(parties, Sequence) and all(
+        hasattr(one, "handle") and hasattr(one, "name") for one in parties
+    )
+    if not are_parties:
+        raise ArgumentTypeError("parties must be a sequence of lgb_dp.vertical.ColumnParty, or RemoteParty")
     if len(parties) != 1:
         raise UnsupportedParameterError(
             f"parties holds {len(parties)} parties; private training with columns apart is between two: "
             "the one with the labels, and one other"
         )
-    party: ColumnParty = parties[0]
-    return party
+    return parties[0]
 
 
 def _only_trainer(callbacks: Any) -> NewtonBoost:

@@ -12,6 +12,7 @@ alone, whatever the other party's data, noise and dither are; the second noise i
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -27,6 +28,7 @@ from lgb_dp.newton.losses.loss import Start
 from lgb_dp.newton.releases.leaf_sums import LeafSums
 from lgb_dp.newton.releases.trees import LeafRelease, PublicTree
 from lgb_dp.newton.settings import automatic_depth, nu_of_depth
+from lgb_dp.newton.splits.feature_histograms import released_cells
 from lgb_dp.newton.splits.learned import OPENING_DEPTH, LearnedSplits
 from lgb_dp.newton.splits.random import PublicSplits
 from lgb_dp.newton.steps import Steps
@@ -35,7 +37,6 @@ from lgb_dp.newton.training import Beginning, NewtonTraining
 from lgb_dp.vertical.columns import JointColumns, bins_of_owner
 from lgb_dp.vertical.numbers import PublicNumbers
 from lgb_dp.vertical.report import Guarantees
-from lgb_dp.vertical.splits import OwnedSplits
 from lgb_dp.vertical.sums import POINTS_PLACE, TABLES_PLACE, Refresh
 from lgb_dp.vertical.tables import loss_bounds, round_points
 
@@ -50,6 +51,38 @@ _OPENING_SHARE = 0.25
 """Share of an owner's trees that may open its part of the model, one tree for each feature."""
 
 
+class OwnedSplits:
+    """Splits of every owner; each owner's learn from the releases about its own trees.
+
+    Parameters
+    ----------
+    parts : sequence of PublicSplits
+        Of every owner.
+    """
+
+    def __init__(self, parts: Sequence[PublicSplits]) -> None:
+        self._parts, self._n_drawn = parts, 0
+        self.depth = max(part.depth for part in parts)
+        self._waiting: list[PublicSplits] = []
+
+    @property
+    def rate_factor(self) -> float:
+        """By which an automatic learning rate is multiplied for the next tree that is learned from."""
+        return self._waiting[0].rate_factor
+
+    def draw(self, random: SecureRandom, ahead: int = 0) -> PublicTree:
+        """The next tree; owners take turns."""
+        part = self._parts[self._n_drawn % len(self._parts)]
+        tree = part.draw(random, self._waiting.count(part))
+        self._n_drawn += 1
+        self._waiting.append(part)
+        return tree
+
+    def learn(self, tree: PublicTree, release: LeafRelease, value: NDArray[np.float64]) -> None:
+        """Take note of what a tree's leaves released; trees come in the order in which they were drawn."""
+        self._waiting.pop(0).learn(tree, release, value)
+
+
 class VerticalNewton(NewtonBoost):
     """The trainer's settings for a run with columns apart; not for users.
 
@@ -59,17 +92,30 @@ class VerticalNewton(NewtonBoost):
         Arguments of `NewtonBoost`, with ε and δ less by what is set aside for integer noise.
     asked : (float, float)
         ε and δ as they were asked for.
-    trees_per_round : int
+    trees_per_round, n_trees : int
+        `rounds` of the settings is more: trees of all attempts that noise is planned for.
+    public_seed : bytes
+        Key of the stream that structures are drawn from, 32 bytes.
     """
 
-    def __init__(self, settings: dict[str, Any], asked: tuple[float, float], trees_per_round: int) -> None:
+    def __init__(
+        self,
+        settings: dict[str, Any],
+        asked: tuple[float, float],
+        trees_per_round: int,
+        n_trees: int,
+        public_seed: bytes,
+    ) -> None:
         super().__init__(**settings)
         self.asked, self.trees_per_round = asked, trees_per_round
+        self.n_trees, self.public_seed = n_trees, public_seed
         self._settings = settings
 
     def with_settings(self, **changes: Any) -> VerticalNewton:
         """A trainer of its own with the same settings."""
-        return VerticalNewton(self._settings | changes, self.asked, self.trees_per_round)
+        return VerticalNewton(
+            self._settings | changes, self.asked, self.trees_per_round, self.n_trees, self.public_seed
+        )
 
     def begin(self, task: TrainerInput) -> VerticalTraining:
         """Start a training run."""
@@ -86,13 +132,14 @@ class VerticalTraining(NewtonTraining):
         self._asked, self._per_round = trainer.asked, trainer.trees_per_round
         self._largest_rate = LONGEST_ROUND / self._per_round
         self._columns = cast(JointColumns, task.train_set)
-        # Structures may be known to all; noise of this party's releases may not.
-        self._secret = SecureRandom()
+        self._n_trees = trainer.n_trees
         self._opened: list[tuple[PublicTree, LeafRelease]] = []
         self._n_rounds_begun, self._reach = 0, [0.0, 0.0]
         self._n_reached = 0
         self._numbers: PublicNumbers | None = None
         super().__init__(task, trainer)
+        # Structures are the same at both parties; noise is each party's own.
+        self.random = SecureRandom.public(trainer.public_seed)
         if self.reasons:
             raise InvalidArgumentError(f"training with columns apart must be private: {self.reasons[0]}")
         if self._depth is not None and self._depth > _MAX_DEPTH:
@@ -121,7 +168,16 @@ class VerticalTraining(NewtonTraining):
 
     def _with_noise(self, *parts: tuple[NDArray[np.int64], float, Any]) -> list[NDArray[np.int64]]:
         """Counts with noise of the party that has the rows' values, which no other party knows."""
-        return super()._with_noise(*((sums, scale, self._secret) for sums, scale, _ in parts))
+        release, sizes = self.ledger.releases[-1], (parts[0][0].size, 0)  # charged before it is released
+        if release.what == self._plan.histograms.what:
+            n_own = released_cells(self._counted, self.data.bins)[: self._first_cell].sum()
+            sizes = int(n_own), sizes[0] - int(n_own)
+        return [self._sums.released(release, sums, scale, sizes) for sums, scale, _ in parts]
+
+    @property
+    def _first_cell(self) -> int:
+        """Bins of the features before those of the party with columns alone."""
+        return int(self.data.bins.layout().bin_offsets[self._columns.owned[POINTS_PLACE].start])
 
     def _first_splits(
         self,
@@ -141,7 +197,7 @@ class VerticalTraining(NewtonTraining):
         histograms = self._feature_histograms(bins, start.n_rows, is_for_all=False)
         weights = None if histograms is None else histograms.threshold_weights()
         self._numbers = self._public_numbers(start)
-        n_trees = -(-self.n_rounds // 2)
+        n_trees = -(-self._n_trees // 2)
         return OwnedSplits(
             [
                 LearnedSplits(bins_of_owner(bins, owned), depth, n_trees, opening, weights, _OPENING_SHARE)
@@ -163,7 +219,7 @@ class VerticalTraining(NewtonTraining):
     def _round(self, begun: Beginning) -> list[tuple[PublicTree, LeafRelease]]:
         """Trees of a new round, charged for and opened together."""
         assert self._numbers is not None
-        numbers, n_trees = self._numbers, min(self._per_round, self.n_rounds - self.iteration + 1)
+        numbers, n_trees = self._numbers, min(self._per_round, self._n_trees - self.iteration + 1)
         trees = tuple(begun.splits.draw(self.random) for _ in range(n_trees))
         first = self._columns.owned[POINTS_PLACE].start
         owners = tuple(POINTS_PLACE if tree.feature[0] >= first else TABLES_PLACE for tree in trees)

@@ -18,6 +18,7 @@ from gbdt_parties.channel import Channel
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.messages import Abort, Done, Finish, Float64s, Int64s, Integer, Message, Octets, Text
 from gbdt_parties.two_party.answers import MAX_ROWS
+from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.vertical.prediction.answering import AnsweringParty, AskedRows, Question
 from lgb_dp.vertical.prediction.answers import Answer
 from lgb_dp.vertical.prediction.models import JointModel
@@ -112,11 +113,15 @@ class QuestionSession:
     Raises
     ------
     InvalidArgumentError
-        If the model is none that the party has trained.
+        If the model is none that the party has trained, or there are too many rows.
     """
 
     def __init__(self, rows: AskedRows, message: OpenQuestions) -> None:
         self._names, self._lock = rows.row_names, rows.answers.lock
+        if len(self._names) > MAX_ROWS:
+            raise InvalidArgumentError(
+                f"the selection has {len(self._names)} rows: questions are about at most {MAX_ROWS}"
+            )
         self._model = rows.answers.model(message.model, rows.name)
         self._answering = AnsweringParty(rows)
 

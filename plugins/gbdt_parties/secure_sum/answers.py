@@ -172,6 +172,44 @@ class AnswerJournal:
                     self._forget(oldest)
             return answer
 
+    def note(self, session: bytes, note: Mapping[str, Any]) -> None:
+        """Keep the cost of something that leaves once, in the transaction that keeps that thing itself.
+
+        Its number is that of all attempts in the journal before.  It has no answer here, so that the journal
+        need not remember it: the transaction may still fail.
+
+        Raises
+        ------
+        ProtocolError
+            In a forked process.
+        """
+        if self._process != this_process():
+            raise ProtocolError("a party cannot answer in a forked process: its parent answers, too")
+        with self._store.transaction():
+            number = self._store.size(ATTEMPTS, "")
+            asked = hashlib.sha256(session + number.to_bytes(8, "little")).hexdigest()
+            self._store.append(ATTEMPTS, "", asdict(Answered(session.hex(), number, asked, note)))
+
+    @property
+    def n_kept(self) -> int:
+        """Attempts in the store, those of `note` included."""
+        return self._store.size(ATTEMPTS, "")
+
+    def read(self) -> list[Answered]:
+        """All attempts as the store has them.
+
+        Raises
+        ------
+        PartyArgumentError
+            If it is damaged.
+        """
+        return _read(self._store)[1]
+
+    def about_from_now(self, about: Mapping[str, Any]) -> None:
+        """Write what the journal is about, if that is not known."""
+        with self._lock:
+            self._begin(about)
+
     def _forget(self, session: str) -> None:
         self._store.delete(ANSWERS, session)
         self._places = {key: place for key, place in self._places.items() if key[0] != session}

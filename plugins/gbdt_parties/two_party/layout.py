@@ -11,7 +11,7 @@ from enum import IntEnum
 from gbdt_parties.errors import PartyArgumentError, ProtocolError
 from gbdt_parties.two_party.leaf_sums import check_levels
 from gbdt_parties.two_party.lookups import bits_of
-from gbdt_parties.two_party.names import Seat
+from gbdt_parties.two_party.names import DIGEST_BYTES, Seat
 
 ROWS_PER_MESSAGE = 1 << 14
 MAX_ROWS, MAX_OUTPUTS, MAX_TREES = 1 << 31, 256, 1 << 10
@@ -73,6 +73,8 @@ class RoundLayout:
     noise : NoiseMode
     rows_per_message : int
         A multiple of 64.
+    about : bytes
+        Digest of everything else that both sides must agree on before the round, 32 bytes.
 
     Raises
     ------
@@ -89,6 +91,7 @@ class RoundLayout:
     bounds: tuple[float, float]
     noise: NoiseMode = NoiseMode.EACH
     rows_per_message: int = ROWS_PER_MESSAGE
+    about: bytes = bytes(DIGEST_BYTES)
 
     def __post_init__(self) -> None:
         places = {seat.place for seat in self.parties}
@@ -112,6 +115,8 @@ class RoundLayout:
             raise PartyArgumentError(f"bounds={self.bounds} must be finite and positive")
         if len(self.trees) > MAX_TREES:
             raise PartyArgumentError(f"{len(self.trees)} trees in a round; there may be {MAX_TREES}")
+        if len(self.about) != DIGEST_BYTES:
+            raise PartyArgumentError(f"about of {len(self.about)} bytes: it must have {DIGEST_BYTES}")
         for tree in self.trees:
             check_levels(tree.levels)
             if not 0 <= tree.output < self.n_outputs:
@@ -162,7 +167,7 @@ class RoundLayout:
             + struct.pack(f"<{len(tree.owners)}H", *tree.owners)
             for tree in self.trees
         )
-        return head + parties + positions + trees
+        return head + parties + positions + trees + self.about
 
     @classmethod
     def from_bytes(cls, data: bytes) -> RoundLayout:
@@ -207,6 +212,7 @@ class RoundLayout:
             (clip, curvature),
             NoiseMode(noise),
             step,
+            data[at:],
         )
 
     def digest(self) -> bytes:

@@ -8,6 +8,7 @@ import pytest
 
 from gbdt_parties.curve_group import length_prefixed
 from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError, ProtocolError
+from gbdt_parties.two_party.exchange import polled
 from gbdt_parties.two_party.exchange.frames import HEADER_BYTES, Kind, Link
 from gbdt_parties.two_party.exchange.pipe import pipes
 from gbdt_parties.two_party.exchange.polled import Answering, Asking, unpacked
@@ -105,7 +106,8 @@ def test_a_run_over_requests_and_answers():
     parties = [Party(place, [layout_of()] * 3) for place in (0, 1)]
     answering, requests, found = Answering(60.0), [], []
 
-    def ask(request):
+    def ask(request, is_last):
+        assert is_last
         requests.append([message[4] for message in unpacked(request)])
         return answering.answer(request)
 
@@ -139,6 +141,21 @@ def test_a_run_over_requests_and_answers():
     ]
 
 
+def test_messages_that_are_long_together_travel_in_several_requests(monkeypatch):
+    monkeypatch.setattr(polled, "MAX_REQUEST_BYTES", 10)
+    requests = []
+
+    def ask(request, is_last):
+        requests.append((unpacked(request), is_last))
+        return length_prefixed([b"answer"]) if is_last else b""
+
+    asking, messages = Asking(ask), [b"1234567", b"89", b"0", b"much too long for one"]
+    for message in messages:
+        asking.send(message)
+    assert asking.receive() == b"answer"
+    assert requests == [(messages[:3], False), (messages[3:], True)]
+
+
 def test_an_answering_side_that_is_over_or_too_slow_is_lost():
     answering = Answering(0.02)
     with pytest.raises(PartyUnavailableError, match="no answer was ready within"):
@@ -154,7 +171,7 @@ def test_an_answering_side_that_is_over_or_too_slow_is_lost():
     with pytest.raises(PartyUnavailableError, match="has ended the connection"):
         answering.receive()
     with pytest.raises(PartyUnavailableError, match="has ended the connection"):
-        Asking(lambda request: b"").receive()
+        Asking(lambda request, is_last: b"").receive()
 
 
 def test_the_last_words_of_an_answering_side_arrive():

@@ -86,6 +86,12 @@ def test_refusals_come_with_their_reason():
         predict(trained()[0], OWN[1:], parties=[served])
 
 
+def test_more_rows_than_a_question_may_be_about_are_refused_when_it_is_opened():
+    large = knowing().with_rows(np.zeros((MAX_ROWS + 1, 2)))
+    with pytest.raises(PartyRefusedError, match=f"the selection has {MAX_ROWS + 1} rows"):
+        predict(trained()[0], OWN, parties=[Served(large)])
+
+
 def test_an_answer_that_is_lost_on_its_way_is_given_again():
     """In another session, with the same bytes; the question is counted once."""
     party, store = knowing(), MemoryStore()

@@ -9,10 +9,11 @@ import pytest
 import lgb_dp
 from gbdt_parties.errors import ProtocolError
 from lgb_dp.vertical.party import ColumnParty
+from lgb_dp.vertical.replica import ReplicaSums
 from lgb_dp.vertical.report import Guarantees, MaskedTraffic
 from lgb_dp.vertical.sums import PointHolder, TableHolder
-from lgb_dp.vertical.train import train, train_with
-from vertical_oracle import CentralSums, central_sums
+from lgb_dp.vertical.train import train
+from vertical_oracle import CentralSums, central_sums, central_training
 
 pytestmark = pytest.mark.filterwarnings("ignore::lgb_dp.errors.NotPrivateWarning")
 rng = np.random.default_rng(7)
@@ -71,17 +72,20 @@ def test_opened_sums_are_those_of_a_central_simulation_to_the_last_bit(
     objective, epsilon, ring_bits, inputs, monkeypatch
 ):
     """Next to no noise asks for finer steps than those that 48 bits have room for."""
-    from lgb_dp.vertical.in_process import ProtocolSums
+    both = {0: [], 1: []}
 
-    opened = []
+    def note(self, refresh, do=ReplicaSums.opened):
+        sums = do(self, refresh)
+        both[self._place].append(sums)
+        return sums
 
-    def note(self, refresh, do=ProtocolSums.opened):
-        opened.append(do(self, refresh))
-        return opened[-1]
-
-    monkeypatch.setattr(ProtocolSums, "opened", note)
+    monkeypatch.setattr(ReplicaSums, "opened", note)
     y = Y if objective == "binary" else np.clip(SCORE + 1.5, 0.0, 4.0)
     trained(objective, y, callbacks=[budget(epsilon)])
+    opened = both[0]
+    assert [[one.tolist() for one in sums] for sums in both[1]] == [
+        [one.tolist() for one in sums] for sums in opened
+    ]
     assert len(opened) == len(inputs[0]) == len(inputs[1]) == 2
     assert {refresh.numbers.ring_bits for refresh, _, _ in inputs[0]} == {ring_bits}
     from vertical_oracle import SEATS
@@ -183,7 +187,8 @@ def test_noise_of_leaf_sums_is_that_of_both_parties(monkeypatch):
                 seen.extend(((got - bare) / np.sqrt(2 * refresh.numbers.variances[0])).tolist())
             return with_noise
 
-    train_with(Noted, {"objective": "binary", "num_threads": 1}, own_rows(), 120, bank(), budget(1.0), 4)
+    params = {"objective": "binary", "num_threads": 1}
+    central_training(Noted, params, own_rows(), 120, bank(), budget(1.0), 4)
     assert len(seen) > 400
     assert np.mean(np.square(seen)) == pytest.approx(1.0, abs=4 * np.sqrt(2 / len(seen)))
 

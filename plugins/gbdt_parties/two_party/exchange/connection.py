@@ -182,26 +182,31 @@ class Connected:
             self._terms.check_signature(ROUND, opening.signed, theirs.signature)
             self._kept.countersign(theirs.signature)
 
-    def send_status(self, kind: Kind, step: Step) -> None:
-        """Tell the other side where this one is."""
-        self.link.send(kind, Status.of(self._kept).to_bytes(), step)
+    def send_status(self, kind: Kind, step: Step, result: bytes = b"") -> None:
+        """Tell the other side where this one is, and a digest of its result if there is one."""
+        self.link.send(kind, result + Status.of(self._kept).to_bytes(), step)
 
-    def take_status(self, kind: Kind, step: Step) -> None:
-        """Check that the other side is where this one is.
+    def take_status(self, kind: Kind, step: Step, result: bytes = b"") -> None:
+        """Check that the other side is where this one is, with the same result.
 
         Raises
         ------
         AuthenticationError
             If it has not signed the last round.
         ProtocolError
-            If it is anywhere else, or has opened other sums.
+            If it is anywhere else, or has opened other sums, or has another result.
         """
         own = Status.of(self._kept)
-        theirs = Status.from_bytes(self.link.take(kind, STATUS_BYTES, step))
+        body = self.link.take(kind, len(result) + STATUS_BYTES, step)
+        theirs = Status.from_bytes(body[len(result) :])
         # The step, which has the attempt, was compared.
         if replace(theirs, attempt=own.attempt, signature=own.signature) != own:
             self._stop("it has opened other sums, or fewer")
         self._check_status(theirs)
+        if body[: len(result)] != result:
+            raise ProtocolError(
+                f"party {quoted(self._terms.name)!r} has another result of all rounds than this side"
+            )
 
     def _stop(self, reason: str) -> NoReturn:
         raise ProtocolError(

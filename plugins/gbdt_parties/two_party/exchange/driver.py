@@ -285,22 +285,80 @@ class Exchange(ABC, Unrepeatable, Generic[Inputs]):
                 raise ProtocolError(f"round {number} was opened with another layout")
             return list(shares_in(opening.sums, layout, trees).values())
 
-    def end(self) -> None:
-        """Exchange signatures of the last round with the other side, after all rounds.
+    def value(
+        self, number: int, n_bytes: int, check: Callable[[bytes], None], make: Callable[[], bytes] | None
+    ) -> bytes:
+        """Value that one side releases, once, and both keep: the same bytes on every connection.
+
+        Both sides ask for the same values, in the same order, on each connection, so that each is given again
+        there.  The owner keeps it with its charge before it leaves for the first time.
+
+        Parameters
+        ----------
+        number : int
+            From 0 on.
+        n_bytes : int
+        check : callable
+            ``check(content)`` raises a ProtocolError if the other side's value is not one that may be.
+        make : callable or None
+            Draws the value and charges for it, at its owner; None at the other side.
 
         Raises
         ------
         ProtocolError
-            If rounds are left here or there; other errors as of `round`.
+            If it has another length, is refused by `check`, or was another one before.
+        PartyUnavailableError
+            As of `round`; likewise its other errors.
+        """
+        with self._held():
+            connected, kept = self._connection(), self.kept.value(number)
+            with self._at_stake(connected.link):
+                if make is not None:
+                    content = self.kept.release(number, make) if kept is None else kept
+                    connected.link.send(Kind.VALUE, content)
+                    return content
+                content = connected.link.take(Kind.VALUE, n_bytes)
+                check(content)
+                if kept is None:
+                    return self.kept.release(number, lambda: content)
+                if content != kept:
+                    raise ProtocolError(
+                        f"party {self._terms.name!r} releases another value {number} than before: its store "
+                        "is an older copy, or it has drawn noise again"
+                    )
+                return content
+
+    def end(self, result: bytes = b"") -> None:
+        """Exchange signatures of the last round with the other side, after all rounds.
+
+        Parameters
+        ----------
+        result : bytes
+            Result of all rounds, of which both sides must have the same.
+
+        Raises
+        ------
+        ProtocolError
+            If rounds are left here or there, or the other side has another result; other errors as of
+            `round`.
         """
         with self._held():
             if self.kept.n_opened < self._terms.n_rounds:
                 raise ProtocolError(f"{self.kept.n_opened} of {self._terms.n_rounds} rounds are over")
             connected = self._connection()
             with self._at_stake(connected.link):
-                connected.send_status(Kind.END, NO_STEP)
-                connected.take_status(Kind.END, NO_STEP)
+                digest = hashlib.sha256(result).digest()
+                connected.send_status(Kind.END, NO_STEP, digest)
+                connected.take_status(Kind.END, NO_STEP, digest)
             self.disconnect()
+
+    def stop(self) -> None:
+        """End the session because of an error outside of it, and tell the other side that there is one."""
+        with self._lock:
+            if self._connected is not None:
+                link = self._connected.link
+                self.disconnect()
+                link.refuse("it had to stop")
 
     @block
     def _held(self) -> Generator[None, None, None]:

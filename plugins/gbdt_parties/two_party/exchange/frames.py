@@ -20,7 +20,7 @@ _MAGIC = b"VB2F"
 class Kind(IntEnum):
     """Kinds of messages."""
 
-    GREETING, POINTS, TREES, SEAL, AGAIN, BEGIN, ROUND, SHARES, END = range(1, 10)
+    GREETING, POINTS, TREES, SEAL, AGAIN, BEGIN, ROUND, SHARES, END, VALUE = range(1, 11)
     REFUSAL = 255
 
 

@@ -1,7 +1,8 @@
 """The records that one party keeps of its runs: lists that only grow, from which the state of a run follows.
 
-There are connections with their nonces, attempts that were begun, attempts that were charged with the shares
-that left for them, opened sums, and the other party's signatures of them.  So the state is
+There are connections with their nonces, values that either party has released before the rounds, attempts
+that were begun, attempts that were charged with the shares that left for them, opened sums, and the other
+party's signatures of them.  So the state is
 
 * IDLE: no attempt at the next round was begun;
 * WORKING: the latest attempt is at the next round, and was not charged;
@@ -145,6 +146,7 @@ ATTEMPTS = _record("two-party attempt", Attempt)
 CHARGES = _record("two-party charge", Charge)
 OPENINGS = _record("two-party opening", Opening)
 SIGNATURES = bytes_kind("two-party signature")
+VALUES = bytes_kind("two-party value")
 _FAILURES = bytes_kind("two-party failure")
 
 
@@ -234,7 +236,26 @@ class Kept:
         parts = [_OPENED, self.chain(self.n_opened), digest, layout, sums]
         return hashlib.sha256(length_prefixed(parts)).digest()
 
+    def value(self, number: int) -> bytes | None:
+        """A value that was released before, by either party."""
+        return self.store.get(VALUES, self._key, number)
+
     # Its changes.
+
+    def release(self, number: int, make: Callable[[], bytes]) -> bytes:
+        """Keep a value, and the charge for it, which `make` writes, in one transaction.
+
+        Raises
+        ------
+        ProtocolError
+            If it is not the next one.
+        """
+        with self.store.transaction():
+            if number != self._size(VALUES):
+                raise ProtocolError(f"value {number} is released where value {self._size(VALUES)} is next")
+            content = make()
+            self.store.append(VALUES, self._key, content)
+        return content
 
     def connect(self, nonce: bytes) -> None:
         """Keep the nonce of a session before its first message."""
@@ -334,3 +355,6 @@ class Kept:
         for kind, n in kinds:
             for place in range(n):
                 store.append(kind, self._key, self.store.get(kind, self._key, place))
+        # All of them: they are drawn once, and given again as they were.
+        for content in self.store.entries(VALUES, self._key):
+            store.append(VALUES, self._key, content)

@@ -15,6 +15,8 @@ from gbdt_parties.curve_group import length_prefixed
 from gbdt_parties.errors import PartyUnavailableError, ProtocolError
 
 _LENGTH = 8
+MAX_REQUEST_BYTES = 32 << 20
+"""Of the messages of one request, unless there is one alone that is longer."""
 
 
 def unpacked(data: bytes | memoryview) -> list[bytes]:
@@ -41,10 +43,11 @@ class Asking:
     Parameters
     ----------
     ask : callable
-        Sends a request, and gives the answer; raises a PartyUnavailableError if it is lost.
+        ``ask(request, is_last)`` sends a request, and gives the answer, which is empty unless it is the last
+        one of those that are sent together; raises a PartyUnavailableError if it is lost.
     """
 
-    def __init__(self, ask: Callable[[bytes], bytes]) -> None:
+    def __init__(self, ask: Callable[[bytes, bool], bytes]) -> None:
         self._ask = ask
         self._outbox: list[bytes] = []
         self._inbox: deque[bytes] = deque()
@@ -63,8 +66,15 @@ class Asking:
 
     def flush(self) -> None:
         """Send what was said, without waiting for a message: before the end of the connection."""
-        request, self._outbox = length_prefixed(self._outbox), []
-        self._inbox.extend(unpacked(self._ask(request)))
+        messages, self._outbox = deque(self._outbox), []
+        while True:
+            together, n_bytes = list[bytes](), 0
+            while messages and (not together or n_bytes + len(messages[0]) <= MAX_REQUEST_BYTES):
+                n_bytes += len(messages[0])
+                together.append(messages.popleft())
+            self._inbox.extend(unpacked(self._ask(length_prefixed(together), not messages)))
+            if not messages:
+                return
 
 
 class Answering:
@@ -85,8 +95,8 @@ class Answering:
         self._outbox: list[bytes] = []
         self._waits = self._is_over = False
 
-    def answer(self, request: bytes | memoryview) -> bytes:
-        """Take a request, and wait for the messages to answer it with.
+    def answer(self, request: bytes | memoryview, is_last: bool = True) -> bytes:
+        """Take a request, and wait for the messages to answer it with, unless others belong to it.
 
         Raises
         ------
@@ -101,6 +111,8 @@ class Answering:
                 raise PartyUnavailableError("the connection is over")
             self._inbox.extend(messages)
             self._changed.notify_all()
+            if not is_last:
+                return b""
             if not self._changed.wait_for(self._is_ready, self._seconds):
                 self._is_over = True
                 self._changed.notify_all()

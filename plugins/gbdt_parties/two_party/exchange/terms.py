@@ -22,6 +22,11 @@ _SPARE_ATTEMPTS = 5
 _DOMAIN = b"veilboost two-party signature 1"
 
 
+def attempts_at(n_rounds: int) -> int:
+    """Attempts that all rounds may have together, so that noise is planned for as many."""
+    return n_rounds + max(_SPARE_ATTEMPTS, -(-n_rounds // 20))
+
+
 @dataclass(frozen=True)
 class Terms:
     """The things that one party's side of a run is bound to.
@@ -129,7 +134,7 @@ class Terms:
     @property
     def max_attempts(self) -> int:
         """Attempts at all rounds together: each of them may be charged for."""
-        return self.n_rounds + max(_SPARE_ATTEMPTS, -(-self.n_rounds // 20))
+        return attempts_at(self.n_rounds)
 
     @property
     def is_first(self) -> bool:

@@ -1,0 +1,296 @@
+"""One party's own copy of a run: both parties work out every tree from the same releases and opened sums.
+
+A copy asks for the same values and rounds whenever it begins; those that are over are answered from the
+party's store, so that a party that was restarted goes on where the run was.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+import lightgbm
+import numpy as np
+from numpy.typing import NDArray
+
+from gbdt_commons.store import Store, json_kind
+from gbdt_kernels.trees import BinLayout, DenseCodes, SparseCodes
+from gbdt_parties.errors import ProtocolError
+from gbdt_parties.two_party.exchange.driver import Exchange, PointExchange, TableExchange
+from gbdt_parties.two_party.exchange.frames import Channel
+from gbdt_parties.two_party.exchange.terms import Terms
+from gbdt_parties.two_party.layout import RoundLayout
+from lgb_dp.accounting.ledger import Release
+from lgb_dp.accounting.shares import closeness
+from lgb_dp.accounting.unit import ONE_ROW
+from lgb_dp.boosting.booster import DPBooster
+from lgb_dp.boosting.labels import LabelScale
+from lgb_dp.data.bins import PublicBins
+from lgb_dp.federated.ledger import PartyLedger
+from lgb_dp.mechanisms.noise import release_gaussian
+from lgb_dp.mechanisms.rng import SecureRandom
+from lgb_dp.newton.losses.loss import STEPS, Loss
+from lgb_dp.vertical.columns import JointColumns, joined_bins
+from lgb_dp.vertical.numbers import TAIL, PublicNumbers
+from lgb_dp.vertical.sums import (
+    TABLES_PLACE,
+    ColumnRows,
+    PointHolder,
+    Refresh,
+    TableHolder,
+    Words,
+    n_leaves,
+)
+from lgb_dp.vertical.task import ColumnTask
+from lgb_dp.vertical.training import VerticalNewton
+
+NUMBERS = json_kind("public numbers")
+
+
+@dataclass(frozen=True)
+class PartyRows:
+    """Rows of one party, and the bins of both.
+
+    Parameters
+    ----------
+    codes : DenseCodes or SparseCodes
+        Its own.
+    label : ndarray of float64 or None
+        At the party with the labels.
+    bins : (PublicBins, PublicBins)
+        Of the party with the labels, and of the other one.
+    other_name : str
+        Of the party with columns alone.
+    """
+
+    codes: DenseCodes | SparseCodes
+    label: NDArray[np.float64] | None
+    bins: tuple[PublicBins, PublicBins]
+    other_name: str
+
+    @property
+    def joined(self) -> PublicBins:
+        """Bins of all features."""
+        return joined_bins(*self.bins, self.other_name)
+
+    def holder(self, loss: Loss, scale: LabelScale, n_threads: int) -> TableHolder | PointHolder:
+        """Make the inputs of this party to rounds."""
+        n_own, n_other = (len(one.names) for one in self.bins)
+        if self.label is not None:
+            return TableHolder(ColumnRows(self.codes, range(n_own), n_threads), self.label, loss, scale)
+        return PointHolder(ColumnRows(self.codes, range(n_own, n_own + n_other), n_threads))
+
+
+@dataclass(frozen=True)
+class Charges:
+    """The charges of one run in one party's ledger.
+
+    Parameters
+    ----------
+    ledger : PartyLedger
+    run : bytes
+        Digest of the roster.
+    task : ColumnTask
+    """
+
+    ledger: PartyLedger
+    run: bytes
+    task: ColumnTask
+
+    def check(self) -> None:
+        """Refuse a run for which there is no budget; a ledger without one takes the run's.
+
+        Raises
+        ------
+        BudgetExceededError
+            If there is none.
+        """
+        self.ledger.check_run(self.run, self.task.granted, ONE_ROW, self.task.budget)
+        self.ledger.take_budget(self.task.budget)
+
+    def __call__(self, what: str, mu: float, close: float = 0.0) -> None:
+        """Charge for something that is about to leave, in the transaction that keeps it."""
+        note = {
+            "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            "run": self.run.hex(),
+            "what": what,
+            "mu": mu,
+            "closeness": close,
+            "neighbouring": ONE_ROW.neighbouring,
+        }
+        self.ledger.charge(self.run, note, self.task.granted, self.task.budget)
+
+
+class KeptNumbers:
+    """The public numbers of a run, kept for the check of sums that are opened after a restart.
+
+    Parameters
+    ----------
+    store : Store
+    run : bytes
+        Digest of the roster.
+    """
+
+    def __init__(self, store: Store, run: bytes) -> None:
+        self._store, self._key = store, run.hex()
+
+    def keep(self, numbers: PublicNumbers) -> None:
+        """Keep them before the first round; they are the same in all."""
+        if self._store.get(NUMBERS, self._key) is None:
+            self._store.put(NUMBERS, self._key, asdict(numbers))
+
+    def check(self, layout: RoundLayout, sums: Sequence[Words]) -> None:
+        """Refuse sums that honest parties do not open."""
+        kept = self._store.get(NUMBERS, self._key)
+        if kept is None:
+            raise ProtocolError("sums are opened before the first round")
+        PublicNumbers(**{**kept, "bounds": tuple(kept["bounds"])}).check_range(sums)
+
+
+class ReplicaSums:
+    """One party's `VerticalSums`: its own exact counts, both parties' releases, and opened sums.
+
+    Parameters
+    ----------
+    exchange : Exchange
+        Connected.
+    terms : Terms
+    holder : TableHolder or PointHolder
+    loss : Loss
+    charges : Charges
+    numbers : KeptNumbers
+    """
+
+    def __init__(
+        self,
+        exchange: Exchange[Any],
+        terms: Terms,
+        holder: TableHolder | PointHolder,
+        loss: Loss,
+        charges: Charges,
+        numbers: KeptNumbers,
+    ) -> None:
+        self._exchange, self._holder, self._loss, self._charges = exchange, holder, loss, charges
+        self._place, self._numbers, self._n_values = terms.own.place, numbers, 0
+        seats = sorted((terms.own, terms.other), key=lambda seat: seat.place)
+        self._seats = seats[0], seats[1]
+
+    def label_counts(self) -> NDArray[np.int64]:
+        """As for `VerticalSums`."""
+        if isinstance(self._holder, TableHolder):
+            return self._holder.label_counts()
+        return np.zeros(self._loss.n_counts(1), dtype=np.int64)
+
+    def feature_counts(self, layout: BinLayout) -> NDArray[np.int64]:
+        """As for `VerticalSums`."""
+        return self._holder.rows.feature_counts(layout)
+
+    def released(
+        self, release: Release, sums: NDArray[np.int64], scale: float, sizes: tuple[int, int]
+    ) -> NDArray[np.int64]:
+        """As for `VerticalSums`: drawn once by the party that has the rows' values, and kept by both."""
+        bound = math.ceil(STEPS * self._holder.rows.n_rows + TAIL * scale)
+
+        def check(content: bytes) -> None:
+            if (np.abs(np.frombuffer(content, dtype="<i8").astype(np.float64)) > bound).any():
+                raise ProtocolError(f"{release.what} of the other party are out of range")
+
+        parts = np.split(sums, [sizes[TABLES_PLACE]])
+        released = []
+        for place, part in enumerate(parts):
+            if not part.size:
+                continue
+
+            def make(part: NDArray[np.int64] = part) -> bytes:
+                self._charges(release.what, release.mu)
+                return release_gaussian(part, scale, SecureRandom()).astype("<i8").tobytes()
+
+            own = make if place == self._place else None
+            content = self._exchange.value(self._n_values, 8 * part.size, check, own)
+            self._n_values += 1
+            released.append(np.frombuffer(content, dtype="<i8").astype(np.int64))
+        return np.concatenate(released)
+
+    def opened(self, refresh: Refresh) -> list[Words]:
+        """As for `VerticalSums`."""
+        self._numbers.keep(refresh.numbers)
+        layout = refresh.layout(self._seats, self._holder.rows.n_rows)
+        n_values = 2 * sum(n_leaves(tree) for tree in refresh.trees)
+        mu = refresh.numbers.mu * math.sqrt(len(refresh.trees))
+
+        def pay() -> None:
+            close = n_values * closeness(min(refresh.numbers.variances), 1)
+            self._charges("leaf sums", mu, close)
+
+        def inputs(draws: Any) -> Any:
+            return self._holder.inputs(refresh, draws)
+
+        return self._exchange.round(refresh.number, layout, inputs, pay)
+
+
+def train_replica(
+    task: ColumnTask,
+    rows: PartyRows,
+    terms: Terms,
+    public_seed: bytes,
+    charges: Charges,
+    channel: Channel,
+) -> DPBooster:
+    """Train this party's copy over one connection, and compare the model with the other party's.
+
+    Parameters
+    ----------
+    task : ColumnTask
+    rows : PartyRows
+    terms : Terms
+    public_seed : bytes
+        Key of the stream that structures are drawn from.
+    charges : Charges
+        Its ledger's store has the exchange's records, too.
+    channel : Channel
+
+    Raises
+    ------
+    PartyUnavailableError
+        If the connection is lost: a copy that begins again goes on.
+    PartyRefusedError, ProtocolError
+        If the other party refuses, or deviates.
+    """
+    store = charges.ledger.store.part("columns apart")
+    numbers = KeptNumbers(store, terms.run)
+    kind = PointExchange if rows.label is None else TableExchange
+    exchange: Exchange[Any] = kind(terms, store, numbers.check)
+    exchange.connect(channel)
+    try:
+        booster = trained_with(
+            task,
+            rows,
+            public_seed,
+            lambda loss, scale: ReplicaSums(
+                exchange, terms, rows.holder(loss, scale, task.n_threads), loss, charges, numbers
+            ),
+        )
+        exchange.end(model_text(booster).encode())
+    except BaseException:
+        exchange.stop()
+        raise
+    return booster
+
+
+def trained_with(task: ColumnTask, rows: PartyRows, public_seed: bytes, make_sums: Any) -> DPBooster:
+    """Train with sums of any making: ``make_sums(loss, scale)`` gives the `VerticalSums`."""
+    n_own = len(rows.bins[0].names)
+    data = JointColumns(rows.joined, n_own, task.label_bounds, task.provenance, make_sums)
+    trainer = VerticalNewton(task.trainer_settings(), task.budget, task.per_round, task.n_trees, public_seed)
+    params = {"verbosity": -1, **task.params}
+    booster = lightgbm.train(params, data, task.n_trees, callbacks=[trainer])
+    assert isinstance(booster, DPBooster)
+    return booster
+
+
+def model_text(booster: DPBooster) -> str:
+    """The whole model, which both parties have alike."""
+    return str(booster.model_to_string(num_iteration=-1))

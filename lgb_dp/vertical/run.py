@@ -1,0 +1,425 @@
+"""A run with columns apart, at either party: agreed on, kept, computed over one connection after the other.
+
+The active party has the labels, and asks; the other one answers.  Both keep what they have signed, with the
+keys, in the store of their ledger: there, too, are the records of the exchange.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+from collections.abc import Callable
+from contextvars import copy_context
+from dataclasses import dataclass
+from threading import Thread
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gbdt_commons.errors import VeilboostError
+from gbdt_commons.store import Store, bytes_kind, json_kind
+from gbdt_kernels.trees import DenseCodes, SparseCodes
+from gbdt_parties.channel import Channel as Session
+from gbdt_parties.errors import ProtocolError, RunLostError, places_of
+from gbdt_parties.messages import Abort, Done, Finish, Message
+from gbdt_parties.secure_sum.messages import (
+    NEW_RUN,
+    ConfirmRoster,
+    Endorsed,
+    Introduced,
+    ProposeRoster,
+    pack,
+    unpack,
+)
+from gbdt_parties.secure_sum.roster import SESSION_BYTES, Introduction, Roster
+from gbdt_parties.secure_sum.trust import AllowList, Credentials
+from gbdt_parties.session import SessionHandler
+from gbdt_parties.two_party.exchange.agreement import Agreement
+from gbdt_parties.two_party.exchange.frames import Channel
+from gbdt_parties.two_party.exchange.polled import Answering, Asking
+from lgb_dp.boosting.booster import DPBooster
+from lgb_dp.data.bins import PublicBins
+from lgb_dp.errors import InvalidArgumentError
+from lgb_dp.federated.ledger import PartyLedger
+from lgb_dp.vertical.columns import declaration, declared_bins
+from lgb_dp.vertical.replica import Charges, PartyRows, model_text, train_replica
+from lgb_dp.vertical.task import ColumnTask, Flights, OpenColumns, statement
+
+logger = logging.getLogger(__name__)
+
+RUNS = json_kind("columns apart")
+"""Records of runs that both parties have signed, by their numbers; secret, for the keys in them."""
+
+MODELS = bytes_kind("models of columns apart")
+SECONDS = 600.0
+"""Longest time that either party waits for the other one's messages."""
+
+KeepModel = Callable[[bytes, DPBooster, ColumnTask], None]
+
+REQUESTS = (ProposeRoster, ConfirmRoster, Flights, Finish, Abort)
+"""Requests of an open session."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """Everything of a party but its rows.
+
+    Parameters
+    ----------
+    name : str
+    credentials : Credentials
+    allowed : AllowList
+    ledger : PartyLedger
+    """
+
+    name: str
+    credentials: Credentials
+    allowed: AllowList
+    ledger: PartyLedger
+
+
+def digest_of_rows(codes: DenseCodes | SparseCodes) -> str:
+    """Digest of rows in their order, which must be those of a run's beginning when it is taken up."""
+    arrays = [codes.codes] if isinstance(codes, DenseCodes) else list(vars(codes).values())
+    digest = hashlib.sha256()
+    for array in arrays:
+        if isinstance(array, np.ndarray):
+            digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
+def _agreed(task: ColumnTask, description: str, other: str) -> tuple[PublicBins, PublicBins]:
+    """Bins of both parties; raises an InvalidArgumentError for malformed ones."""
+    try:
+        declared = json.loads(description)
+    except (ValueError, RecursionError):
+        raise InvalidArgumentError(f"the declarations of party {other!r} are malformed") from None
+    return declared_bins(task.columns), declared_bins(declared)
+
+
+# The party with columns alone.
+
+
+def runs_of(ledger: PartyLedger, caller: str) -> Store:
+    """Records of one caller's runs."""
+    return ledger.store.part(f"of {caller}")
+
+
+class ColumnRun:
+    """One session of a run at the party with columns alone.
+
+    Parameters
+    ----------
+    side : Side
+    codes : DenseCodes or SparseCodes
+    bins : PublicBins
+    store : Store
+        Of one caller's runs, in the ledger's.
+    keep : callable
+        ``keep(run, booster, task)`` keeps the model of a run that has ended.
+    message : OpenColumns
+
+    Raises
+    ------
+    RunLostError
+        If the run is said to be known, and is not.
+    ProtocolError, InvalidArgumentError, BudgetExceededError
+        If it is refused.
+    """
+
+    def __init__(
+        self,
+        side: Side,
+        codes: DenseCodes | SparseCodes,
+        bins: PublicBins,
+        store: Store,
+        keep: KeepModel,
+        message: OpenColumns,
+    ) -> None:
+        if len(message.run) != SESSION_BYTES:
+            raise ProtocolError(f"run must have {SESSION_BYTES} bytes")
+        self._side, self._codes, self._bins = side, codes, bins
+        self._store, self._keep, self.run, self._request = store, keep, message.run, message.request
+        self._task = ColumnTask.from_json(message.request)
+        self._description = json.dumps(declaration(bins), sort_keys=True)
+        if self._task.name == side.name:
+            raise InvalidArgumentError(f"name={side.name!r} is that of both parties")
+        if self._task.n_rows != codes.n_rows:
+            raise InvalidArgumentError(
+                f"the run is about {self._task.n_rows} rows and party {side.name!r} has {codes.n_rows}: both "
+                "must have the same rows, in the same order"
+            )
+        self._rows = PartyRows(codes, None, _agreed(self._task, self._description, side.name), side.name)
+        self._rows.joined  # noqa: B018 (refuses columns whose names are the same)
+        self._agreement, self._is_signed = self._taken_up(message.n_known == NEW_RUN)
+        self._channel: Answering | None = None
+        self._thread: Thread | None = None
+        self.error: BaseException | None = None
+        self._has_model, self._n_waiting = False, 0
+
+    def _taken_up(self, is_new: bool) -> tuple[Agreement, bool]:
+        side, kept = self._side, self._store.get(RUNS, self.run.hex())
+        if is_new and kept is not None:
+            raise ProtocolError("a run of this number has begun already")
+        if is_new:
+            # Before anything is signed; what it costs is checked again with every charge.
+            Charges(side.ledger, self.run, self._task).check()
+            return Agreement(side.name, side.credentials, side.allowed, self.run), False
+        if kept is None:
+            raise RunLostError("this party does not know the run: it had not begun, or its state was removed")
+        if kept["request"] != self._request or kept["description"] != self._description:
+            raise ProtocolError("the run has other settings or columns than when it began")
+        if kept["rows"] != digest_of_rows(self._codes):
+            raise ProtocolError("this party has other rows than when the run began")
+        return Agreement.kept(kept["agreement"], side.credentials, side.allowed, self.run), True
+
+    def introduced(self) -> Introduced:
+        """Introduce this party."""
+        return Introduced(self._agreement.introduction.to_bytes(), self._description, int(self._is_signed))
+
+    def answer(self, message: Message) -> Message:
+        """Answer a request."""
+        if isinstance(message, ProposeRoster):
+            if message.task:
+                raise ProtocolError("the settings of a run with columns apart are those of its request")
+            agreed = statement(self._request, self._description)
+            return Endorsed(self._agreement.endorse(Roster.from_bytes(message.roster), agreed))
+        if isinstance(message, ConfirmRoster):
+            self._confirm(message)
+        elif isinstance(message, Flights):
+            return Flights(self._flights(message), 0)
+        elif isinstance(message, Finish):
+            self._finish()
+        return Done()
+
+    def _confirm(self, message: ConfirmRoster) -> None:
+        self._agreement.confirm(unpack(message.signatures))
+        record = {
+            "request": self._request,
+            "description": self._description,
+            "rows": digest_of_rows(self._codes),
+            "agreement": self._agreement.to_dict(),
+        }
+        self._store.put(RUNS, self.run.hex(), record)
+        self._is_signed = True
+
+    def _flights(self, message: Flights) -> bytes:
+        if self._channel is None:
+            self._channel = Answering(SECONDS)
+            self.begin(self._channel, self._channel.close)
+        self._n_waiting += len(message.content)
+        if self._n_waiting > self._task.most_bytes:
+            raise ProtocolError(f"messages of more than {self._task.most_bytes} bytes wait for an answer")
+        if not message.more:
+            self._n_waiting = 0
+        return self._channel.answer(message.content, not message.more)
+
+    def begin(self, channel: Channel, close: Callable[[], None]) -> None:
+        """Compute in a thread, over a connection that is closed at the end.
+
+        Raises
+        ------
+        ProtocolError
+            If the run is not signed by both, or is being computed.
+        """
+        if not self._is_signed or self._thread is not None:
+            raise ProtocolError("the run is not signed by both parties, or has a connection already")
+        terms = self._agreement.terms(self._task.n_rounds)
+        charges = Charges(self._side.ledger, terms.run, self._task)
+
+        def compute() -> None:
+            try:
+                seed = self._agreement.public_seed
+                booster = train_replica(self._task, self._rows, terms, seed, charges, channel)
+                self._keep(self.run, booster, self._task)
+                self._has_model = True
+            except BaseException as error:
+                self.error = error
+                if not isinstance(error, VeilboostError):
+                    logger.error("a run with columns apart failed: %s", places_of(error))
+            finally:
+                close()
+
+        # The context, so that an observer of releases observes those of this run.
+        self._thread = Thread(target=copy_context().run, args=(compute,), daemon=True)
+        self._thread.start()
+
+    def _finish(self) -> None:
+        self.join()
+        if not self._has_model:
+            raise ProtocolError("the run has not ended yet")
+
+    def join(self) -> None:
+        """Wait for the end of the computation."""
+        if self._thread is not None:
+            self._thread.join()
+
+    def stop(self) -> None:
+        """End the connection, if there is one, and the computation."""
+        if self._channel is not None:
+            self._channel.close()
+        self.join()
+
+
+class ColumnSessions(SessionHandler[ColumnRun]):
+    """Sessions of one caller at the party with columns alone.
+
+    Parameters
+    ----------
+    name : str
+        The party's.
+    side : callable
+        ``side(is_new)`` gives the party's `Side` for a run.
+    codes : DenseCodes or SparseCodes
+    bins : PublicBins
+    caller : str
+        Names its runs in the ledger's store.
+    keep : callable
+        Keeps models, as of `ColumnRun`.
+    used : set of bytes, optional
+        Sessions that were opened before.
+    """
+
+    opening = (OpenColumns,)
+    closing = (Finish, Abort)
+
+    def __init__(
+        self,
+        name: str,
+        side: Callable[[bool], Side],
+        codes: DenseCodes | SparseCodes,
+        bins: PublicBins,
+        caller: str,
+        keep: KeepModel,
+        used: set[bytes] | None = None,
+    ) -> None:
+        super().__init__(used)
+        self.name = name
+        self._side_of, self.codes, self.bins, self._caller, self._keep = side, codes, bins, caller, keep
+
+    def open(self, message: Message, session: bytes) -> tuple[ColumnRun, Message]:
+        """Take up a run."""
+        assert isinstance(message, OpenColumns)
+        # One computation at a time: the connection of an earlier session is lost.
+        self.end_sessions(lambda run: True)
+        side = self._side_of(message.n_known == NEW_RUN)
+        store = runs_of(side.ledger, self._caller)
+        run = ColumnRun(side, self.codes, self.bins, store, self._keep, message)
+        return run, run.introduced()
+
+    def closed(self, kept: ColumnRun) -> None:
+        """End the run's connection; the run may be taken up again."""
+        kept.stop()
+
+    def close(self) -> None:
+        """End all connections."""
+        with self._lock:
+            self.end_sessions(lambda run: True)
+
+    def run_of(self, session: bytes) -> ColumnRun:
+        """The run of an open session, for the other party in this process."""
+        return self._sessions[session].kept
+
+
+# The party with the labels.
+
+
+class ActiveRun:
+    """A run at the party with the labels, over as many connections as it takes.
+
+    Parameters
+    ----------
+    side : Side
+    task : ColumnTask
+    codes : DenseCodes or SparseCodes
+    label : ndarray of float64, shape (n_rows,)
+    store : Store
+        Of this run, in the ledger's.
+    """
+
+    def __init__(
+        self,
+        side: Side,
+        task: ColumnTask,
+        codes: DenseCodes | SparseCodes,
+        label: NDArray[np.float64],
+        store: Store,
+    ) -> None:
+        self._side, self._task, self._codes, self._label, self._store = side, task, codes, label, store
+        self._request = task.to_json()
+
+    @property
+    def model(self) -> DPBooster | None:
+        """The model of a run that has ended."""
+        text = self._store.get(MODELS, "")
+        return None if text is None else DPBooster(model_str=text.decode())
+
+    def connected(self, session: Session, channel: Callable[[], Channel]) -> DPBooster:
+        """Begin, or go on with, the run over a new connection.
+
+        Parameters
+        ----------
+        session : Session
+            Not open yet.
+        channel : callable
+            Gives the connection, once both parties have signed.
+
+        Raises
+        ------
+        PartyUnavailableError
+            If the connection is lost: the run can go on.
+        PartyRefusedError, ProtocolError
+            If the other party refuses, or deviates.
+        """
+        kept = self._store.get(RUNS, "")
+        if kept is None:
+            agreement, description = self._agree(session)
+        else:
+            run = bytes.fromhex(kept["run"])
+            agreement = Agreement.kept(kept["agreement"], self._side.credentials, self._side.allowed, run)
+            description = kept["description"]
+            answer = session.ask(OpenColumns(run, self._request, 0), Introduced)
+            known = Introduction.from_bytes(answer.introduction) in agreement.roster.introductions
+            if answer.description != description or not known:
+                raise ProtocolError(
+                    f"party {session.name!r} has other columns or keys than when the run began"
+                )
+        bins = _agreed(self._task, description, session.name)
+        rows = PartyRows(self._codes, self._label, bins, session.name)
+        terms = agreement.terms(self._task.n_rounds)
+        charges = Charges(self._side.ledger, terms.run, self._task)
+        charges.check()
+        booster = train_replica(self._task, rows, terms, agreement.public_seed, charges, channel())
+        session.ask(Finish(), Done)
+        self._store.put(MODELS, "", model_text(booster).encode())
+        return booster
+
+    def _agree(self, session: Session) -> tuple[Agreement, str]:
+        run = os.urandom(SESSION_BYTES)
+        agreement = Agreement(self._side.name, self._side.credentials, self._side.allowed, run)
+        answer = session.ask(OpenColumns(run, self._request, NEW_RUN), Introduced)
+        _agreed(self._task, answer.description, session.name)
+        introduced = Introduction.from_bytes(answer.introduction)
+        if introduced.name != session.name:
+            raise ProtocolError(f"party {session.name!r} introduces itself as another one")
+        agreed = statement(self._request, answer.description)
+        roster = Roster(run, agreed, (agreement.introduction, introduced))
+        own = agreement.endorse(roster, agreed)
+        theirs = session.ask(ProposeRoster("", roster.to_bytes()), Endorsed).signature
+        agreement.confirm([own, theirs])
+        session.ask(ConfirmRoster(pack([own, theirs])), Done)
+        # Last: a run that is kept here is known there.
+        record = {"run": run.hex(), "description": answer.description, "agreement": agreement.to_dict()}
+        self._store.put(RUNS, "", record)
+        return agreement, answer.description
+
+
+def asking(session: Session) -> Asking:
+    """The connection over requests and answers of an open session."""
+
+    def ask(content: bytes, is_last: bool) -> bytes:
+        return session.ask(Flights(content, int(not is_last)), Flights).content
+
+    return Asking(ask)

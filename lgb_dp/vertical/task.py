@@ -1,0 +1,216 @@
+"""Task of a run with columns apart: all that both parties agree on before anything of the rows leaves."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar
+
+from gbdt_commons.quoting import quoted
+from gbdt_hosts.lightgbm import resolve_aliases
+from gbdt_parties.curve_group import length_prefixed
+from gbdt_parties.messages import MAX_REASON, Integer, Message, Octets
+from gbdt_parties.secure_sum.messages import OpenRun
+from gbdt_parties.two_party.exchange.terms import MAX_ROUNDS, attempts_at
+from gbdt_parties.two_party.layout import MAX_ROWS, MAX_TREES
+from lgb_dp.accounting.gaussian import gaussian_mu
+from lgb_dp.accounting.report import PrivacyReport
+from lgb_dp.accounting.shares import CLOSENESS_SHARE
+from lgb_dp.boosting.params import training_parameters
+from lgb_dp.checks import checked_integer
+from lgb_dp.data.provenance import Provenance
+from lgb_dp.errors import InvalidArgumentError, PrivateTrainingError, UnsupportedParameterError
+from lgb_dp.newton.trainer import NewtonBoost
+
+SETTINGS = ("epsilon", "delta", "depth", "gradient_clip")
+"""Settings of `NewtonBoost` that a run has."""
+
+MAX_THREADS = 256
+MAX_PLANNED = 100_000
+"""Trees of all attempts: each party plans for them all before the first one."""
+
+_STATEMENT = b"veilboost columns apart 1"
+
+
+@dataclass(frozen=True, eq=False)
+class OpenColumns(OpenRun):
+    """Active party to the other: takes up a run with columns apart, new or known."""
+
+    kind: ClassVar[int] = 214
+
+
+@dataclass(frozen=True, eq=False)
+class Flights(Message):
+    """Either direction: messages of the exchange, masked or noised, each after its length."""
+
+    kind: ClassVar[int] = 215
+    content: Octets
+    """Of one or several messages."""
+    more: Integer
+    """1 if the next request belongs to this one, which has no answer of its own then; 0 otherwise."""
+
+
+@dataclass(frozen=True)
+class ColumnTask:
+    """The public settings of a run, and the active party's declarations.
+
+    Parameters
+    ----------
+    name : str
+        Of the active party.
+    params : mapping
+        LightGBM's parameters.
+    settings : mapping
+        `NewtonBoost`'s, `SETTINGS`.
+    n_trees : int
+    per_round : int
+        Trees that share gradients.
+    n_rows : int
+        Of either party.
+    label_bounds : (float, float) or None
+    columns : mapping
+        The active party's bins (`columns.declaration`).
+    notes : sequence of str
+    paid_for : sequence of mapping
+        Reports of what the active party's declarations have cost.
+    """
+
+    name: str
+    params: Mapping[str, Any]
+    settings: Mapping[str, Any]
+    n_trees: int
+    per_round: int
+    n_rows: int
+    label_bounds: tuple[float, float] | None
+    columns: Mapping[str, Any] = field(repr=False)
+    notes: tuple[str, ...] = ()
+    paid_for: tuple[Mapping[str, Any], ...] = ()
+
+    def __post_init__(self) -> None:
+        checked_integer("num_boost_round", self.n_trees, 1)
+        checked_integer("trees_per_round", self.per_round, 1, min(self.n_trees, MAX_TREES))
+        checked_integer("rows", self.n_rows, 1, MAX_ROWS)
+        if self.n_rounds > MAX_ROUNDS:
+            raise InvalidArgumentError(
+                f"num_boost_round={self.n_trees} makes {self.n_rounds} rounds of {self.per_round} trees; "
+                f"there may be {MAX_ROUNDS}"
+            )
+        if self.n_planned > MAX_PLANNED:
+            raise InvalidArgumentError(
+                f"num_boost_round={self.n_trees} makes attempts at {self.n_planned} trees; noise is planned "
+                f"for {MAX_PLANNED} at most"
+            )
+        if sorted(self.settings) != sorted(SETTINGS):
+            raise InvalidArgumentError(f"settings={sorted(self.settings)} of a run must be {SETTINGS}")
+        # Raises what is malformed.
+        self.provenance  # noqa: B018
+        given = resolve_aliases(self.params)
+        if "num_iterations" in given:
+            raise InvalidArgumentError("params of a run must not hold num_iterations; its trees are n_trees")
+        if given.get("early_stopping_round"):
+            raise UnsupportedParameterError(
+                "early_stopping_round is not supported with columns apart: metrics of held-out rows would be "
+                "releases of their own; leave it out"
+            )
+        # Before LightGBM sees them: some of its parameters open files or connections.
+        known = training_parameters(self.params, None)
+        if known.n_threads > MAX_THREADS:
+            raise InvalidArgumentError(f"num_threads={known.n_threads} must be at most {MAX_THREADS}")
+        if self.trainer_settings()["epsilon"] == float("inf"):
+            raise InvalidArgumentError("epsilon must be finite with columns apart, got inf")
+
+    @property
+    def n_rounds(self) -> int:
+        """Rounds of all trees."""
+        return -(-self.n_trees // self.per_round)
+
+    @property
+    def n_planned(self) -> int:
+        """Trees of all attempts at rounds."""
+        return attempts_at(self.n_rounds) * self.per_round
+
+    @property
+    def most_bytes(self) -> int:
+        """Bytes of all messages that either party sends without waiting for one, at most.
+
+        Per row, a table of 16 entries and its transfers take below 512, and a tree of 64 leaves below 640.
+        """
+        return (512 + 640 * self.per_round) * self.n_rows + (4 << 20)
+
+    @property
+    def n_threads(self) -> int:
+        """Threads of either party."""
+        return int(training_parameters(self.params, None).n_threads)
+
+    def trainer_settings(self) -> dict[str, Any]:
+        """Checked settings of either party's trainer.
+
+        ε and δ are less by what is set aside for noise in integers; noise is planned for all attempts, for
+        those that are abandoned stay charged.
+        """
+        less = {name: self.settings[name] * (1 - CLOSENESS_SHARE) for name in ("epsilon", "delta")}
+        checked = NewtonBoost(**{**self.settings, **less}, rounds=self.n_planned).with_settings()
+        return {name: getattr(checked, name) for name in (*SETTINGS, "rounds")}
+
+    @property
+    def budget(self) -> tuple[float, float]:
+        """ε and δ that are asked for."""
+        return float(self.settings["epsilon"]), float(self.settings["delta"])
+
+    @property
+    def granted(self) -> float:
+        """μ of all that either party may release in the run."""
+        return gaussian_mu(*(value * (1 - CLOSENESS_SHARE) for value in self.budget))
+
+    @property
+    def provenance(self) -> Provenance:
+        """Cost of the active party's declarations."""
+        return Provenance((), tuple(self.notes), tuple(map(PrivacyReport.from_dict, self.paid_for)))
+
+    def to_json(self) -> str:
+        """The settings as text, the same whatever their order.
+
+        Raises
+        ------
+        UnsupportedParameterError
+            If one cannot be written so, such as a function.
+        """
+        try:
+            return json.dumps(asdict(self), sort_keys=True, allow_nan=False)
+        except (TypeError, ValueError):
+            raise UnsupportedParameterError(
+                "params and declarations must hold numbers and texts that the other party can be sent, no "
+                "functions or objects"
+            ) from None
+
+    @classmethod
+    def from_json(cls, text: str) -> ColumnTask:
+        """Read what `to_json` wrote, checked again.
+
+        Raises
+        ------
+        InvalidArgumentError, UnsupportedParameterError
+            If it is anything else.
+        """
+        try:
+            values = json.loads(text)
+            bounds = values.pop("label_bounds")
+            if bounds is not None:
+                low, high = bounds
+                bounds = float(low), float(high)
+            notes, paid_for = (
+                tuple(quoted(str(one), MAX_REASON) for one in values.pop("notes")),
+                tuple(values.pop("paid_for")),
+            )
+            return cls(**values, label_bounds=bounds, notes=notes, paid_for=paid_for)
+        except PrivateTrainingError:
+            raise
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
+            raise InvalidArgumentError("the settings of a run are not those of this version") from None
+
+
+def statement(request: str, description: str) -> bytes:
+    """32 bytes that stand for the task and the other party's declarations, in a roster."""
+    return hashlib.sha256(length_prefixed([_STATEMENT, request.encode(), description.encode()])).digest()

@@ -1,0 +1,195 @@
+"""Either side of a run with columns apart is killed at every event, and the run goes on to one model."""
+
+import shutil
+import threading
+from collections import defaultdict
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+from columns_apart import BUDGET, N, bank, text_of, trained
+from gbdt_commons.store_file import StoreFile
+from gbdt_parties.errors import PartyError
+from gbdt_parties.secure_sum.answers import ROLE
+from gbdt_parties.two_party.exchange.kept import CHARGES, OPENINGS, VALUES
+from gbdt_parties.two_party.exchange.pipe import Pipe
+from lgb_dp.federated.ledger import LEDGER_FILE, read_ledger
+from lgb_dp.vertical.replica import ReplicaSums
+from lgb_dp.vertical.sums import PointHolder, TableHolder
+from vertical_oracle import SEATS, central_sums
+
+pytestmark = pytest.mark.filterwarnings("ignore::lgb_dp.errors.NotPrivateWarning")
+N_ROUNDS = 2
+
+
+class Killed(BaseException):
+    """The end of a process."""
+
+
+class Events:
+    """Sends, receipts and transactions of one side, at one of which its process ends."""
+
+    def __init__(self):
+        self.place, self.kill_at, self.n = 0, None, 0
+        self._depth = defaultdict(int)
+
+    def begin(self, place, kill_at=None):
+        self.place, self.kill_at, self.n = place, kill_at, 0
+
+    def happens(self):
+        is_main = threading.current_thread() is threading.main_thread()
+        if is_main != (self.place == 0):
+            return
+        self.n += 1
+        if self.n == self.kill_at:
+            raise Killed
+
+    def around(self, do):
+        def method(pipe, *args):
+            self.happens()
+            result = do(pipe, *args)
+            self.happens()
+            return result
+
+        return method
+
+    def transaction(self, do):
+        @contextmanager
+        def whole(store, *, sync=True):
+            thread = threading.get_ident()
+            if self._depth[thread] == 0:
+                self.happens()
+            self._depth[thread] += 1
+            try:
+                with do(store, sync=sync):
+                    yield
+            finally:
+                self._depth[thread] -= 1
+            if self._depth[thread] == 0:
+                self.happens()
+
+        return whole
+
+
+@pytest.fixture
+def events(monkeypatch):
+    found = Events()
+    monkeypatch.setattr(Pipe, "send", found.around(Pipe.send))
+    monkeypatch.setattr(Pipe, "receive", found.around(Pipe.receive))
+    monkeypatch.setattr(StoreFile, "transaction", found.transaction(StoreFile.transaction))
+    return found
+
+
+@pytest.fixture
+def inputs(monkeypatch):
+    """The latest inputs to every round, by place."""
+    drawn = {0: {}, 1: {}}
+    for place, cls in enumerate((TableHolder, PointHolder)):
+
+        def note(self, refresh, draws, made=cls.inputs, place=place):
+            given = made(self, refresh, draws)
+            if place == 0:
+                whole = given.tables(0, N)
+                given = type(given)(lambda a, b: whole[a:b], given.leaves, given.noise)
+            drawn[place][refresh.number] = refresh, given
+            return given
+
+        monkeypatch.setattr(cls, "inputs", note)
+    return drawn
+
+
+def process(folder):
+    """One process of each side, from its beginning on."""
+    party = bank(folder=folder / "bank", budget=BUDGET)
+    try:
+        return trained(party, n_trees=N_ROUNDS, per_round=1, checkpoint=folder / "labels")
+    finally:
+        party.close()
+
+
+def check(folder, booster, inputs):
+    """Both sides have one model, of the sums of the attempts that counted, and every charge."""
+    (kept,) = (folder / "bank" / "models").glob("*.txt")
+    assert kept.read_text() == text_of(booster)
+    opened = []
+    for name, values in (("labels", 1), ("bank", 1)):
+        charges = {row["release"]: row["answers"] for row in read_ledger(folder / name).rows}
+        whole = StoreFile(folder / name / LEDGER_FILE, ROLE, read_only=True)
+        store = whole.part("columns apart")
+        (run,) = store.keys(OPENINGS)
+        assert charges["leaf sums"] == store.size(CHARGES, run) >= N_ROUNDS
+        assert charges.get("label counts", 0) == (name == "labels")
+        assert store.size(VALUES, run) == values
+        opened.append([store.get(OPENINGS, run, k).sums for k in range(N_ROUNDS)])
+        whole.close()
+    assert opened[0] == opened[1]
+    for number, words in enumerate(opened[0]):
+        (refresh, a), (_, b) = (inputs[place][number] for place in (0, 1))
+        expected = np.concatenate(list(central_sums(refresh.layout(SEATS, N), a, b)))
+        assert words == expected.astype("<u8").tobytes()
+
+
+def killed_and_resumed(folder, events, inputs, place, kill_at):
+    """Whether the side had so many events."""
+    events.begin(place, kill_at)
+    try:
+        booster = process(folder)
+    except Killed:
+        events.begin(place)
+        check(folder, process(folder), inputs)
+        return True
+    check(folder, booster, inputs)
+    return False
+
+
+def every(folder, events, inputs, place, step):
+    kill_at = 1 + (step > 1) * (5 * place + 2)
+    while killed_and_resumed(folder / f"{place}-{kill_at}", events, inputs, place, kill_at):
+        kill_at += step
+    return kill_at
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_side_that_is_killed_at_some_events_goes_on(tmp_path, events, inputs, place):
+    assert every(tmp_path, events, inputs, place, 31) > 2 * 31
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_side_that_is_killed_at_any_event_goes_on(tmp_path, events, inputs, place):
+    assert every(tmp_path, events, inputs, place, 1) > 60
+
+
+def test_an_older_store_that_is_put_back_is_refused(tmp_path, monkeypatch):
+    """Of either side: the rounds since would be opened a second time, with other noise."""
+    stop_after = []
+
+    def stopped(self, refresh, do=ReplicaSums.opened):
+        sums = do(self, refresh)
+        if self._place == 0 and stop_after == [refresh.number]:
+            raise Killed
+        return sums
+
+    monkeypatch.setattr(ReplicaSums, "opened", stopped)
+
+    def run():
+        party = bank(folder=tmp_path / "bank", budget=BUDGET)
+        try:
+            trained(party, n_trees=4, per_round=1, checkpoint=tmp_path / "labels")
+        finally:
+            party.close()
+
+    for number in (0, 2):
+        stop_after[:] = [number]
+        with pytest.raises(Killed):
+            run()
+        for name in ("bank", "labels"):
+            shutil.copytree(tmp_path / name, tmp_path / f"{name}-{number}")
+    stop_after.clear()
+    for name in ("bank", "labels"):
+        for each in ("bank", "labels"):
+            shutil.rmtree(tmp_path / each)
+            shutil.copytree(tmp_path / f"{each}-{0 if each == name else 2}", tmp_path / each)
+        with pytest.raises(PartyError, match="not of one history"):
+            run()

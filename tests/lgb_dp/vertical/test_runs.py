@@ -1,0 +1,222 @@
+"""Runs with columns apart: each party's own copy, ledger and releases, over interruptions and restarts."""
+
+import numpy as np
+import pytest
+
+import lgb_dp
+from columns_apart import BUDGET, PARAMS, N, X, bank, own_rows, text_of, trained
+from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError
+from lgb_dp.errors import BudgetExceededError, FederatedCheckpointError
+from lgb_dp.federated.ledger import read_ledger
+from lgb_dp.vertical.columns import declaration, declared_bins
+from lgb_dp.vertical.replica import ReplicaSums
+from lgb_dp.vertical.task import ColumnTask
+from lgb_dp.vertical.train import train
+
+pytestmark = pytest.mark.filterwarnings("ignore::lgb_dp.errors.NotPrivateWarning")
+
+
+def charged(folder):
+    """Charges in a party's ledger, by their kind."""
+    return {row["release"]: row["answers"] for row in read_ledger(folder).rows}
+
+
+def test_both_parties_keep_the_same_model_and_charge_what_they_release(tmp_path):
+    party = bank(folder=tmp_path / "bank", budget=BUDGET)
+    booster = trained(party, checkpoint=tmp_path / "labels")
+    party.close()
+    (kept,) = (tmp_path / "bank" / "models").glob("*.txt")
+    assert kept.read_text() == text_of(booster)
+    assert charged(tmp_path / "labels") == {"label counts": 1, "leaf sums": 2}
+    assert charged(tmp_path / "bank") == {"leaf sums": 2}
+    assert read_ledger(tmp_path / "labels").spent_epsilon < booster.privacy.epsilon
+
+
+def test_a_run_that_has_ended_gives_its_model_again_and_asks_no_party(tmp_path):
+    booster = trained(bank(), checkpoint=tmp_path)
+    again = trained(bank(x=X[:, 2:]), checkpoint=tmp_path)
+    assert text_of(again) == text_of(booster)
+    with pytest.raises(FederatedCheckpointError, match="another run"):
+        trained(bank(), checkpoint=tmp_path, epsilon=20.0)
+
+
+def test_noise_is_planned_for_all_attempts(tmp_path):
+    """Two rounds have seven attempts at most, and each of them may cost as much as was planned."""
+    trained(bank(), checkpoint=tmp_path)
+    sums = read_ledger(tmp_path)
+    (mu,) = (row["mu"] for row in sums.rows if row["release"] == "leaf sums")
+    (counts,) = (row["mu"] for row in sums.rows if row["release"] == "label counts")
+    whole = np.sqrt(counts**2 + 7 / 2 * mu**2)
+    assert lgb_dp.accounting.gaussian.gaussian_epsilon(whole, 1e-5) == pytest.approx(30.0, rel=1e-6)
+
+
+@pytest.mark.parametrize("at", ["label_counts", "before", "after"])
+def test_an_interrupted_run_goes_on_with_the_same_releases(tmp_path, monkeypatch, at):
+    """Label counts are drawn once; rounds that were opened are not opened again."""
+    released, opened = [], []
+    drawn = lgb_dp.vertical.replica.release_gaussian
+
+    def note(*args):
+        released.append(args)
+        return drawn(*args)
+
+    def interrupted(self, refresh, do=ReplicaSums.opened):
+        is_last = self._place == 0 and refresh.number == 1 and not opened
+        if at == "before" and is_last:
+            opened.append(None)
+            raise PartyUnavailableError("killed")
+        sums = do(self, refresh)
+        if at == "after" and is_last:
+            opened.append(None)
+            raise PartyUnavailableError("killed")
+        return sums
+
+    def counts(self, *args, do=ReplicaSums.released):
+        result = do(self, *args)
+        if at == "label_counts" and self._place == 0 and not opened:
+            opened.append(None)
+            raise PartyUnavailableError("killed")
+        return result
+
+    monkeypatch.setattr(lgb_dp.vertical.replica, "release_gaussian", note)
+    monkeypatch.setattr(ReplicaSums, "opened", interrupted)
+    monkeypatch.setattr(ReplicaSums, "released", counts)
+    party = bank(folder=tmp_path / "bank", budget=BUDGET)
+    with pytest.raises(PartyUnavailableError):
+        trained(party, checkpoint=tmp_path / "labels")
+    booster = trained(party, checkpoint=tmp_path / "labels")
+    party.close()
+    assert len(released) == 1
+    assert charged(tmp_path / "labels") == {"label counts": 1, "leaf sums": 2}
+    (kept,) = (tmp_path / "bank" / "models").glob("*.txt")
+    assert kept.read_text() == text_of(booster)
+
+
+def test_a_party_without_enough_budget_refuses_before_anything_leaves(tmp_path):
+    party = bank(folder=tmp_path / "bank", budget=(30.5, 1e-5))
+    trained(party)
+    with pytest.raises(PartyRefusedError, match="of the party's budget"):
+        trained(party)
+    party.close()
+    assert charged(tmp_path / "bank") == {"leaf sums": 2}
+
+
+def test_other_numbers_of_rows_and_ids_are_refused():
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="the same rows"):
+        trained(bank(x=X[1:, 2:]))
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="pass those of train_set as ids="):
+        trained(bank(ids=[f"row-{k}" for k in range(N)]))
+
+
+def test_rows_of_both_parties_are_aligned_by_ids():
+    ids = [f"row-{k:03d}" for k in range(N)]
+    order = np.random.default_rng(3).permutation(N)[:250]
+    party = bank(x=X[order, 2:], ids=[ids[k] for k in order])
+    booster = trained(party, ids=ids)
+    positions = np.sort(order)
+    plain = trained(bank(x=X[positions, 2:]), rows=positions)
+    scores = [np.corrcoef(one.predict(X), X[:, 0] + X[:, 2])[0, 1] for one in (booster, plain)]
+    assert min(scores) > 0.5
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="has no ids"):
+        trained(bank(), ids=ids)
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="no id is in"):
+        trained(party, ids=[f"other-{k}" for k in range(N)])
+
+
+def test_the_number_of_trees_may_be_a_parameter_as_in_lightgbm():
+    data, trainer = own_rows(), lgb_dp.NewtonBoost(30.0, 1e-5)
+    booster = train(
+        {**PARAMS, "n_estimators": 3}, data, 7, parties=[bank()], callbacks=[trainer], trees_per_round=2
+    )
+    assert booster.num_trees() == 3
+
+
+def test_declarations_of_the_other_party_are_read_strictly():
+    declared = declaration(bank().bins)
+    assert declared_bins(declared).same_as(bank().bins)
+    changes = [
+        {"names": ["a"]},
+        {"names": ["a", "a"]},
+        {"values": [[0.5, 0.1], [0.0]]},
+        {"values": [[float("nan")], [0.0]]},
+        {"values": [list(range(300)), [0.0]]},
+        {"is_categorical": [True, False]},
+        {"ranges": [None, [-1.0, 1.0]]},
+        {"ranges": [[1.0, -1.0], [-1.0, 1.0]]},
+        {"columns": {"times": {"7": "datetime"}}},
+        {"columns": 3},
+    ]
+    for change in changes:
+        with pytest.raises(lgb_dp.InvalidArgumentError, match="malformed"):
+            declared_bins({**declared, **change})
+    for malformed in (None, [], {}):
+        with pytest.raises(lgb_dp.InvalidArgumentError, match="malformed"):
+            declared_bins(malformed)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"n_trees": 0},
+        {"n_trees": 10**9},
+        {"per_round": 0},
+        {"n_rows": -1},
+        {"settings": {"epsilon": 1.0}},
+        {"params": {"objective": "binary", "num_threads": 10**6}},
+        {"params": {"objective": "binary", "machines": "127.0.0.1:1"}},
+        {"params": {"objective": "binary", "n_estimators": 3}},
+        {"n_trees": 99_999, "per_round": 3},
+        {"label_bounds": [1.0]},
+        {"notes": 3},
+        {"paid_for": [{}]},
+        {"params": None},
+        {"label_bounds": 3},
+        {"surprise": 1},
+    ],
+)
+def test_requests_of_another_form_are_refused_by_name(change):
+    import json
+
+    task = ColumnTask(
+        "labels",
+        {"objective": "binary"},
+        {"epsilon": 1.0, "delta": 1e-5, "depth": "auto", "gradient_clip": "auto"},
+        4,
+        2,
+        N,
+        None,
+        declaration(bank().bins),
+    )
+    values = {**json.loads(task.to_json()), **change}
+    with pytest.raises(lgb_dp.PrivateTrainingError):
+        ColumnTask.from_json(json.dumps(values))
+    assert ColumnTask.from_json(task.to_json()).to_json() == task.to_json()
+
+
+def test_a_charge_whose_transaction_fails_does_not_count(tmp_path):
+    from lgb_dp.accounting.unit import ONE_ROW
+    from lgb_dp.federated.ledger import PartyLedger
+
+    ledger = PartyLedger(tmp_path, (1.0, 1e-5))
+    note = {
+        "time": "now",
+        "run": "r",
+        "what": "leaf sums",
+        "mu": 0.1,
+        "closeness": 0.0,
+        "neighbouring": ONE_ROW.neighbouring,
+    }
+
+    def fail():
+        with ledger.store.transaction():
+            ledger.charge(b"run", note, 0.12, (1.0, 1e-5))
+            raise OSError("full")
+
+    for _ in range(3):
+        with pytest.raises(OSError, match="full"):
+            fail()
+    ledger.charge(b"run", note, 0.12, (1.0, 1e-5))
+    with pytest.raises(BudgetExceededError, match="granted"):
+        ledger.charge(b"run", note, 0.12, (1.0, 1e-5))
+    ledger.journal.close()
+    assert len(read_ledger(tmp_path).rows) == 1

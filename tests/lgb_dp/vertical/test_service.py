@@ -1,0 +1,195 @@
+"""A party with columns alone behind a server: over TLS, with refusals by name, over restarts."""
+
+from contextlib import ExitStack
+
+import numpy as np
+import pytest
+
+import lgb_dp
+from columns_apart import BUDGET, N, X, bank, text_of, trained
+from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError
+from gbdt_parties.identity.certificates import TLS, make_authority, make_certificate
+from gbdt_parties.transport.remote import RemoteParty
+from gbdt_parties.transport.server import Server
+from lgb_dp.federated.ledger import read_ledger
+from lgb_dp.vertical import ColumnLimits, ColumnService, MaskedTraffic
+from lgb_dp.vertical.replica import ReplicaSums
+
+pytestmark = pytest.mark.filterwarnings("ignore::lgb_dp.errors.NotPrivateWarning")
+
+
+@pytest.fixture(scope="module")
+def certified(tmp_path_factory):
+    """Folders of certificates, and fingerprints, by name."""
+    folder = tmp_path_factory.mktemp("certificates")
+    make_authority(folder / "ca")
+    names = ("hospital", "bank", "stranger")
+    return {
+        name: (folder / name, f"sha256:{make_certificate(folder / name, folder / 'ca', name).fingerprint}")
+        for name in names
+    }
+
+
+class Served:
+    """A bank's server, which can be killed and started again.
+
+    Parameters
+    ----------
+    certified : dict
+    folder : Path
+    """
+
+    def __init__(self, certified, folder, limits=None, **data):
+        self.certified, self.folder, self.limits, self.data = certified, folder, limits, data
+        self.address = "127.0.0.1:0"
+        self.start()
+
+    def start(self):
+        tls, _ = self.certified["bank"]
+        allowed = [self.certified["hospital"][1]]
+        party = bank(folder=self.folder, budget=BUDGET, tls=tls, allowed=allowed, **self.data)
+        self.service = ColumnService(party, self.folder, self.limits)
+        callers = ["hospital", "stranger"]
+        self.server = Server(self.service, self.address, TLS.from_directory(tls), callers)
+        self.address = f"127.0.0.1:{self.server.port}"
+
+    def stop(self):
+        self.server.stop(grace=0)
+        self.service.close()
+
+    def remote(self, name="hospital"):
+        return RemoteParty(self.address, TLS.from_directory(self.certified[name][0]), "bank", timeout=30)
+
+
+@pytest.fixture
+def serve(certified, tmp_path):
+    with ExitStack() as stack:
+
+        def make(**kw):
+            served = Served(certified, tmp_path / "bank", **kw)
+            stack.callback(lambda: served.stop())
+            return served
+
+        yield make
+
+
+def remotely(served, name="hospital", **kw):
+    tls, _ = served.certified[name]
+    party = served.remote(name)
+    try:
+        return trained(party, tls=tls, allowed=[served.certified["bank"][1]], **kw)
+    finally:
+        party.close()
+
+
+def charged(folder):
+    return {row["release"]: row["answers"] for row in read_ledger(folder).rows}
+
+
+def test_a_run_over_tls_ends_with_one_model_at_both(serve, tmp_path):
+    served, traffic = serve(), MaskedTraffic()
+    booster = remotely(served, checkpoint=tmp_path / "own", traffic=traffic)
+    (kept,) = (served.folder / "models").glob("*.txt")
+    assert kept.read_text() == text_of(booster)
+    assert charged(tmp_path / "own") == {"label counts": 1, "leaf sums": 2}
+    assert charged(served.folder) == {"leaf sums": 2}
+    here = MaskedTraffic()
+    trained(bank(), traffic=here, name="hospital")
+    assert here.to_dicts() == traffic.to_dicts()
+
+
+def test_ids_are_aligned_and_both_take_the_rows_in_common(serve, tmp_path):
+    ids = [f"row-{k:03d}" for k in range(N)]
+    order = np.random.default_rng(3).permutation(N)[:250]
+    served = serve(x=X[order, 2:], ids=[ids[k] for k in order])
+    booster = remotely(served, ids=ids, checkpoint=tmp_path / "own")
+    assert np.corrcoef(booster.predict(X), X[:, 0] + X[:, 2])[0, 1] > 0.5
+    with pytest.raises(PartyRefusedError, match="named by aligned ids"):
+        remotely(served)
+
+
+def test_what_a_served_party_needs_is_named(certified, tmp_path):
+    tls, allowed = certified["bank"][0], [certified["hospital"][1]]
+    for has, missing in (
+        ({}, "no folder"),
+        ({"folder": tmp_path / "a", "budget": BUDGET}, "no allow-list"),
+        ({"folder": tmp_path / "b", "tls": tls, "allowed": allowed}, "no budget"),
+    ):
+        with pytest.raises(lgb_dp.InvalidArgumentError, match=missing):
+            ColumnService(bank(**has), tmp_path)
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="allowed=None"):
+        bank(tls=tls)
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="tls=None"):
+        trained(RemoteParty("127.0.0.1:1", insecure=True))
+
+
+def test_strangers_other_rows_and_spent_budgets_are_refused_by_name(serve, certified):
+    served = serve()
+    with pytest.raises(PartyRefusedError, match="not on this party's allow-list"):
+        remotely(served, "stranger")
+    with pytest.raises(PartyRefusedError, match=r"300 rows and party 'bank' has 301"):
+        remotely(served, rows=slice(1, None))
+    with pytest.raises(PartyRefusedError, match="of the party's budget"):
+        remotely(served, epsilon=50.0)
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="not that of the party's cert"):
+        bank(tls=certified["hospital"][0], allowed=[])
+    assert not read_ledger(served.folder).rows
+
+
+def test_requests_beyond_the_limits_are_refused(serve):
+    served = serve(limits=ColumnLimits(max_request_bytes=10_000))
+    with pytest.raises(PartyRefusedError, match="this party accepts 10000"):
+        remotely(served)
+    served.service._limits = ColumnLimits(max_runs=0)
+    with pytest.raises(PartyRefusedError, match="at most 0 runs"):
+        remotely(served)
+
+
+@pytest.mark.parametrize("when", ["released", "opened"])
+def test_a_server_that_is_killed_and_started_again_goes_on(serve, tmp_path, monkeypatch, when):
+    served, killed = serve(), []
+
+    do = getattr(ReplicaSums, when)
+
+    def kill(self, *args):
+        result = do(self, *args)
+        if self._place == 0 and not killed:
+            killed.append(True)
+            served.stop()
+            served.start()
+        return result
+
+    monkeypatch.setattr(ReplicaSums, when, kill)
+    booster = remotely(served, checkpoint=tmp_path / "own", patience=20.0)
+    assert killed
+    (kept,) = (served.folder / "models").glob("*.txt")
+    assert kept.read_text() == text_of(booster)
+    counts = charged(served.folder)
+    assert 2 <= counts["leaf sums"] <= 3
+    assert charged(tmp_path / "own")["label counts"] == 1
+
+
+def test_a_caller_that_is_killed_and_started_again_goes_on(serve, tmp_path, monkeypatch):
+    served, killed = serve(), []
+
+    def kill(self, refresh, do=ReplicaSums.opened):
+        result = do(self, refresh)
+        if self._place == 0 and not killed:
+            killed.append(True)
+            raise KeyboardInterrupt
+        return result
+
+    monkeypatch.setattr(ReplicaSums, "opened", kill)
+    with pytest.raises(KeyboardInterrupt):
+        remotely(served, checkpoint=tmp_path / "own")
+    booster = remotely(served, checkpoint=tmp_path / "own")
+    (kept,) = (served.folder / "models").glob("*.txt")
+    assert kept.read_text() == text_of(booster)
+    with pytest.raises(PartyUnavailableError):
+        trained(
+            RemoteParty(
+                "127.0.0.1:1", TLS.from_directory(served.certified["hospital"][0]), "bank", timeout=1
+            ),
+            tls=served.certified["hospital"][0],
+            allowed=[],
+        )
