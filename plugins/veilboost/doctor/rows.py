@@ -11,7 +11,7 @@ from typing import Any
 from gbdt_commons.errors import VeilboostError
 from gbdt_parties.errors import InvalidDataError
 from veilboost.doctor.findings import Finding
-from veilboost.plans.declared import Declared, read_declared
+from veilboost.plans.declared import DeclaredColumns, read_declared, read_declared_columns
 from veilboost.plans.sections import Plan, Served
 from veilboost.plans.tables import LIBSVM, checked_ids, kind_of, read_arrow, read_table
 from veilboost.serving.rows import read_rows
@@ -75,6 +75,8 @@ def of_plan(plan: Plan[Any, Any]) -> list[Rows]:
     files = [plan.path(one) for one in (data.file, getattr(data, "valid", None)) if one is not None]
     if plan.method == "private":
         return [_declared(read_declared(plan.path(data.declared)), file) for file in files]
+    if plan.method == "private-columns":
+        return [_declared(read_declared(plan.path(data.declared)), file, data.id) for file in files]
     how: dict[str, Any] = {"id_column": data.id, "label": data.label, "drop": data.drop}
     if plan.method == "vertical":
         how |= {"one_hot": data.one_hot, "categorical": data.categorical}
@@ -85,6 +87,8 @@ def of_served(method: str, served: Any) -> list[Rows]:
     """Files of a served party."""
     if method == "private":
         return [_declared(read_declared(served.declared), Path(served.data))]
+    if method == "private-columns":
+        return [_declared(read_declared_columns(served.declared), Path(served.data), served.id)]
     how: dict[str, Any] = {"label": getattr(served, "label", None)}
     if method == "vertical":
         how = {"id_column": served.id, "one_hot": served.one_hot, "categorical": served.categorical}
@@ -118,12 +122,12 @@ def _table(file: Path, how: dict[str, Any], read: Callable[[], Any]) -> Rows:
     return Rows(file, [name for name in (*single, *several) if name is not None], how.get("id_column"), sizes)
 
 
-def _declared(declared: Declared, file: Path) -> Rows:
+def _declared(declared: DeclaredColumns, file: Path, id_column: str | None = None) -> Rows:
     def sizes() -> tuple[int, int]:
-        return declared.table_of(file).features.num_rows, len(declared.columns)
+        return declared.table_of(file, id_column=id_column).features.num_rows, len(declared.columns)
 
-    others = [declared.label, declared.weight, declared.groups]
-    return Rows(file, [*declared.columns, *(name for name in others if name is not None)], None, sizes)
+    named = [*declared.columns, *declared.others, *([] if id_column is None else [id_column])]
+    return Rows(file, named, id_column, sizes)
 
 
 def _header(file: Path, kind: str) -> list[str]:

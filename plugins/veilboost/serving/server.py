@@ -6,12 +6,12 @@ import logging
 import os
 import signal
 from contextlib import closing
-from importlib import import_module
 from typing import Any, NamedTuple, Protocol
 
 from gbdt_parties.identity.certificates import TLS
 from gbdt_parties.transport.server import Server, raise_descriptor_limit
 from gbdt_parties.transport.service import RowService
+from veilboost.plans.plan import module_of
 from veilboost.plans.sections import Served
 
 logger = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ def serve(method: str, served: Served, *, reset_questions: bool) -> None:
     # Before gRPC is loaded: its core writes a line of its own for every connection that shows no certificate.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     tls = TLS.from_directory(served.tls)
-    kind: Kind = import_module(f"veilboost.serving.{method}")
+    kind: Kind = module_of(method, "veilboost.serving")
     service, n_rows, n_features = kind.make_service(served, tls)
     with closing(service):
         if reset_questions:
