@@ -8,6 +8,7 @@ import signal
 from contextlib import closing
 from typing import Any, NamedTuple, Protocol
 
+from gbdt_kernels.compilation import announcing_compilation
 from gbdt_parties.identity.certificates import TLS
 from gbdt_parties.transport.server import Server, raise_descriptor_limit
 from gbdt_parties.transport.service import RowService
@@ -15,6 +16,7 @@ from veilboost.plans.plan import module_of
 from veilboost.plans.sections import Served
 
 logger = logging.getLogger(__name__)
+COMPILING = "compiling kernels for this machine (once; they are cached)"
 
 
 class Answering(NamedTuple):
@@ -49,7 +51,7 @@ def serve(method: str, served: Served, *, reset_questions: bool) -> None:
     tls = TLS.from_directory(served.tls)
     kind: Kind = module_of(method, "veilboost.serving")
     service, n_rows, n_features = kind.make_service(served, tls)
-    with closing(service):
+    with closing(service), announcing_compilation(lambda: logger.info(COMPILING)):
         if reset_questions:
             service.reset_questions()
         raise_descriptor_limit()
