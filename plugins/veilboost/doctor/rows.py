@@ -13,7 +13,7 @@ import numpy as np
 from gbdt_commons.errors import VeilboostError
 from gbdt_parties.errors import InvalidDataError
 from veilboost.doctor.findings import Finding
-from veilboost.plans.declared import Declared, read_declared
+from veilboost.plans.declared import DeclaredColumns, read_declared, read_declared_columns
 from veilboost.plans.sections import Plan, Served
 from veilboost.plans.tables import LIBSVM, checked_ids, kind_of, read_arrow, read_table
 from veilboost.serving.rows import read_rows
@@ -84,6 +84,8 @@ def of_plan(plan: Plan[Any, Any]) -> list[Rows]:
         }
         demands |= {"allowed": data.allowed}
         return [_declared(read_declared(plan.path(data.declared)), file, demands) for file in files]
+    if plan.method == "private-columns":
+        return [_declared(read_declared(plan.path(data.declared)), file, id_column=data.id) for file in files]
     how: dict[str, Any] = {"id_column": data.id, "label": data.label, "drop": data.drop}
     if plan.method == "vertical":
         how |= {"one_hot": data.one_hot, "categorical": data.categorical}
@@ -97,6 +99,9 @@ def of_served(method: str, served: Any) -> list[Rows]:
         demands = {name: getattr(served, name) for name in names} | {"allowed": served.party}
         kept = None if served.budget is not None else Path(served.models)
         return [_declared(read_declared(served.declared), Path(served.data), demands, kept)]
+    if method == "private-columns":
+        declared = read_declared_columns(served.declared)
+        return [_declared(declared, Path(served.data), id_column=served.id)]
     how: dict[str, Any] = {"id_column": served.id}
     if method == "vertical":
         how |= {"one_hot": served.one_hot, "categorical": served.categorical}
@@ -136,26 +141,32 @@ def _table(file: Path, how: dict[str, Any], read: Callable[[], Any]) -> Rows:
 
 
 def _declared(
-    declared: Declared, file: Path, demands: Mapping[str, Any], with_ledger: Path | None = None
+    declared: DeclaredColumns,
+    file: Path,
+    demands: Mapping[str, Any] | None = None,
+    with_ledger: Path | None = None,
+    id_column: str | None = None,
 ) -> Rows:
-    """Rows of a party of private training, which has to accept them, and its own demands.
+    """Rows of a declared file, which a party of private training has to accept if it has demands of its own.
 
     No budget among the demands is one only where the folder `with_ledger` has a ledger.
     """
 
     def sizes() -> tuple[int, int]:
-        # Here, so that the doctor of other training runs does not wait for LightGBM.
-        from lgb_dp.federated import Party
-        from lgb_dp.federated.ledger import LEDGER_FILE
+        rows = declared.table_of(file, id_column=id_column)
+        if demands is not None:
+            # Here, so that the doctor of other training runs does not wait for LightGBM.
+            from lgb_dp.federated import Party
+            from lgb_dp.federated.ledger import LEDGER_FILE
 
-        rows = declared.table_of(file)
-        Party(rows.features, rows.label, name="party", **demands, **declared.arguments(), **rows.own).close()
-        if with_ledger is not None and not (with_ledger / LEDGER_FILE).exists():
-            raise InvalidDataError(f"budget is missing: no ledger in {with_ledger} has one")
+            own = {**demands, **declared.arguments(), **rows.own}
+            Party(rows.features, rows.label, name="party", **own).close()
+            if with_ledger is not None and not (with_ledger / LEDGER_FILE).exists():
+                raise InvalidDataError(f"budget is missing: no ledger in {with_ledger} has one")
         return rows.features.num_rows, len(declared.columns)
 
-    others = [declared.label, declared.weight, declared.groups]
-    return Rows(file, [*declared.columns, *(name for name in others if name is not None)], None, sizes)
+    named = [*declared.columns, *declared.others, *([] if id_column is None else [id_column])]
+    return Rows(file, named, id_column, sizes)
 
 
 def _header(file: Path, kind: str) -> list[str]:

@@ -334,7 +334,7 @@ class Exchange(ABC, Unrepeatable, Generic[Inputs]):
         Parameters
         ----------
         result : bytes
-            Result of all rounds, of which both sides must have the same.
+            Result of all rounds, the same on both sides.
 
         Raises
         ------
