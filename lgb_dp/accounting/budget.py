@@ -178,7 +178,13 @@ class Budget:
         return self._unit or ONE_ROW
 
     def void(self, reasons: Iterable[str]) -> None:
-        """Record why a result that was paid from this budget is not private; `report` says so."""
+        """Record why a result that was paid from this budget is not private; `report` says so.
+
+        Parameters
+        ----------
+        reasons : iterable of str
+            None of them can be taken back.
+        """
         self._reasons.update(dict.fromkeys(reasons))
 
     def report(self) -> PrivacyReport:

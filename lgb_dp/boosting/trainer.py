@@ -110,6 +110,16 @@ class PrivateTrainer(ABC, metaclass=_TrainerClass):
     def with_settings(self: T, **changes: Any) -> T:
         """A trainer of its own with the settings of this moment, some of them changed.
 
+        Parameters
+        ----------
+        **changes : object
+            Arguments of the constructor.
+
+        Returns
+        -------
+        PrivateTrainer
+            Of the same class.
+
         Raises
         ------
         ArgumentTypeError, InvalidArgumentError

@@ -364,6 +364,16 @@ class LedgerSums:
 def read_ledger(folder: str | Path) -> LedgerSums:
     """Sum up the ledger in a party's folder, which may be in use.
 
+    Parameters
+    ----------
+    folder : path
+        As of `Party`.
+
+    Returns
+    -------
+    LedgerSums
+        The budget, the sum over all answers, and a line for each kind of release of each run.
+
     Raises
     ------
     StoreError

@@ -142,7 +142,22 @@ class RemoteParty:
         return "" if self._connection is None else self._connection.own_fingerprint
 
     def with_rows(self, *row_sets: bytes) -> RemoteParty:
-        """The same party, asked about other rows."""
+        """The same party, asked about other rows over the same connection.
+
+        Parameters
+        ----------
+        *row_sets : bytes
+            Digests of alignments: of the rows to train on or to predict, then of each evaluation set.
+
+        Returns
+        -------
+        RemoteParty
+
+        Raises
+        ------
+        PartyUnavailableError
+            If this one is a copy, which has no key.
+        """
         return RemoteParty(
             self.address, None, self.name, self.timeout, row_sets=row_sets, connection=self._used()
         )
@@ -167,6 +182,16 @@ class RemoteParty:
 
     def handle(self, request: bytes | Parts) -> bytes:
         """Send a request, wait for the answer.
+
+        Parameters
+        ----------
+        request : bytes or Parts
+            A message of the wire protocol, or the making of its parts.
+
+        Returns
+        -------
+        bytes
+            The answer, of the caller alone.
 
         Raises
         ------
