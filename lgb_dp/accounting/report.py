@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gbdt_commons.documentation import OFFICERS_PAGE
 from gbdt_commons.html_tables import html_list, html_paragraph
 from gbdt_commons.quoting import quoted
 from lgb_dp.accounting.attack_curve import attack_curve, chance_of_telling
@@ -298,13 +299,15 @@ class PrivacyReport:
                 f"{row['count']:>6} {row['disjoint_sets_of_rows']:>8}"
                 for row in self.ledger
             ),
+            OFFICERS_PAGE,
         ]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         """The same for a notebook."""
         guarantee, remarks = self._lines()
-        return html_paragraph(guarantee) + html_list(remarks) + ledger_html(self.ledger)
+        told = html_paragraph(guarantee) + html_list(remarks) + ledger_html(self.ledger)
+        return told + html_paragraph(OFFICERS_PAGE)
 
 
 def report_of(

@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass, field
 from threading import Lock
 
-from gbdt_commons.html_tables import html_list, html_table
+from gbdt_commons.documentation import OFFICERS_PAGE
+from gbdt_commons.html_tables import html_list, html_paragraph, html_table
 from gbdt_parties.messages import Message
 
 
@@ -115,7 +116,7 @@ class Traffic:
         ]
 
     def __str__(self) -> str:
-        """A table, and the restarts below it."""
+        """A table, the restarts below it, and where the officer's page is."""
         rows = self.to_dicts()
         head = ("from", "to", "message", "count", "bytes", "ciphertext_bytes", "content")
         cells = [head, *(tuple(_cell(row[name]) for name in head) for row in rows)]
@@ -128,11 +129,11 @@ class Traffic:
             ).rstrip()
             for line in cells
         ]
-        return "\n".join([*table, *self.restarts])
+        return "\n".join([*table, *self.restarts, OFFICERS_PAGE])
 
     def _repr_html_(self) -> str:
         """The same for a notebook."""
-        return html_table(self.to_dicts()) + html_list(self.restarts)
+        return html_table(self.to_dicts()) + html_list(self.restarts) + html_paragraph(OFFICERS_PAGE)
 
 
 def _cell(value: object) -> str:

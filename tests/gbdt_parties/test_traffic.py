@@ -5,6 +5,7 @@ from threading import Thread
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gbdt_commons.documentation import OFFICERS_PAGE
 from gbdt_parties.messages import Done, Refusal
 from gbdt_parties.traffic import Flow, Traffic
 from sent_bytes import bytes_from
@@ -55,7 +56,8 @@ def test_rows_of_the_table_are_the_flows(sent):
             clear = "clear text (no encryption)" if gradients else "clear"
             assert row["content"] == ("ciphertext" if encrypted and gradients else clear)
             assert (row["ciphertext_bytes"] > 0) == (encrypted and gradients)
-        lines = str(traffic).splitlines()
+        *lines, last = str(traffic).splitlines()
+        assert last == OFFICERS_PAGE
         assert len(lines) == 1 + len(rows)
         for line, row in zip(lines[1:], rows, strict=True):
             assert line.split()[:5] == [
