@@ -50,7 +50,7 @@ class PublicKey(Protocol):
         Returns
         -------
         ciphertexts, n of them
-            Right as long as each sum is below `plaintext_limit`; only the holder of the secret key could tell.
+            Right as long as each sum is below `plaintext_limit`; only the secret key could tell.
         """
 
     def subtract(self, a: Ciphertexts, b: Ciphertexts) -> Ciphertexts:
@@ -165,7 +165,7 @@ class PublicKey(Protocol):
         """
 
     def from_bytes(self, data: bytes) -> Ciphertexts:
-        """Ciphertexts from the wire, each of which is checked.
+        """Ciphertexts from the wire, checked one by one.
 
         Parameters
         ----------
