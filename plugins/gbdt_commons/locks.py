@@ -40,14 +40,14 @@ class _Block(AbstractContextManager[None]):
     handler of the interrupt finds locks held, and a transaction under way that nothing ends.
     """
 
-    def __init__(self, generator: Generator[None, None, None]) -> None:
-        self._generator, self._manager = generator, contextmanager(lambda: generator)()
+    def __init__(self, manager: Any) -> None:
+        self._manager = manager
 
     def __enter__(self) -> None:
         try:
             self._manager.__enter__()
         except BaseException:
-            self._generator.close()
+            self._manager.gen.close()
             raise
 
     def __exit__(
@@ -57,9 +57,10 @@ class _Block(AbstractContextManager[None]):
         traceback: TracebackType | None,
     ) -> bool | None:
         try:
-            return self._manager.__exit__(kind, error, traceback)
+            ended: bool | None = self._manager.__exit__(kind, error, traceback)
+            return ended
         except BaseException:
-            self._generator.close()
+            self._manager.gen.close()
             raise
 
 
@@ -71,9 +72,10 @@ def block(function: Callable[P, Generator[None, None, None]]) -> Callable[P, Abs
     function : callable
         Yields once; what follows the yield ends the block, also if `GeneratorExit` is raised there.
     """
+    manager = contextmanager(function)
 
     @wraps(function)
     def made(*args: P.args, **kwargs: P.kwargs) -> AbstractContextManager[None]:
-        return _Block(function(*args, **kwargs))
+        return _Block(manager(*args, **kwargs))
 
     return made
