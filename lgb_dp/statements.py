@@ -41,6 +41,10 @@ _NOT_COVERED = (
     "and parameters below count as public: that they were chosen without looking at the rows is a statement "
     "of those who trained the model."
 )
+_PAID = (
+    " Of these, bounds and thresholds that the ledger pays for as public knowledge were released from the "
+    "rows, under the guarantee."
+)
 _LEAVES: Rows = (
     {
         "from": "each party",
@@ -175,6 +179,7 @@ def _headline(report: PrivacyReport, unit: str, curve: Curve) -> str:
 def _words(report: PrivacyReport, unit: str, curve: Curve) -> tuple[str, ...]:
     whole = f"all rows of one {unit}" if unit == "person" else "one row"
     factor = math.exp(min(report.epsilon, 700.0))
+    paid = any(row["release"] == "public knowledge" for row in ledger_rows(report.ledger))
     up_to = f", up to a probability of {report.delta:.3g}" if report.delta else ""
     return (
         f"Whether {whole} took part changes the probability of every outcome of training by a factor of "
@@ -183,7 +188,7 @@ def _words(report: PrivacyReport, unit: str, curve: Curve) -> tuple[str, ...]:
         "from it." + (_PARTIES if report.unit.parties else ""),
         f"An attacker who accepts to be wrong about 1% of those who did not take part finds at most "
         f"{_at_most(true_positive_rate(curve, 0.01))} of those who did.",
-        _NOT_COVERED.format(unit=unit),
+        _NOT_COVERED.format(unit=unit) + (_PAID if paid else ""),
     )
 
 

@@ -22,6 +22,7 @@ from gbdt_hosts.xgboost.model import model_content
 from gbdt_parties.errors import InvalidDataError
 from gbdt_parties.identity.record import read_record
 from gbdt_parties.traffic import Traffic
+from lgb_dp.federated.task import OpenPrivateRun
 from veilboost import __version__
 from xgb_fed.horizontal.exact.exchange import OpenExactRun
 from xgb_fed.horizontal.simfl.messages import HashRows
@@ -31,8 +32,13 @@ from xgb_fed.vertical.protocol.messages import OpenTraining
 _FILES = (MODEL_FILE, "model.txt", "model.json")
 """The content of a model's folder: of vertical, private and other horizontal training."""
 
-_SIGNS = {OpenTraining.__name__: "vertical", OpenExactRun.__name__: "exact", HashRows.__name__: "simfl"}
-"""Of the methods that make XGBoost models, a message that only one sends."""
+_SIGNS = {
+    OpenTraining.__name__: "vertical",
+    OpenExactRun.__name__: "exact",
+    HashRows.__name__: "simfl",
+    OpenPrivateRun.__name__: "private",
+}
+"""Of every method of training, a message that only this one sends."""
 
 _HOLDERS = "holders of the model"
 _TITLES = {
@@ -124,12 +130,25 @@ def statement_of(
     """
     path, filled = _file_of(Path(model)), _filled(fill)
     traffic = None if record is None else read_record(record).traffic
+    recorded = _methods_in(traffic)
+    trained: str | None
     if path.name == MODEL_FILE:
-        statement = _vertical(path, filled)
+        trained, statement = "vertical", _vertical(path, filled)
     elif (content := path.read_bytes())[:1] == b"{":
-        statement = _native(path, content, filled, method or _method_in(traffic))
+        native = recorded - {"private"}
+        trained = method or (native.pop() if len(native) == 1 else None)
+        statement = _native(path, content, filled, trained)
+    elif content and not content.startswith(b"tree"):
+        raise InvalidDataError(f"{path} is neither a model of veilboost nor one of LightGBM or XGBoost")
     else:
-        statement = lgb_dp.statement(path, fill=filled)
+        trained, statement = "private", lgb_dp.statement(path, fill=filled)
+    if method not in (None, trained):
+        raise InvalidDataError(f"--method {method} is for native XGBoost models, {path} is of another kind")
+    made = trained in recorded if trained else recorded - {"private"}
+    if recorded and not made:
+        raise InvalidDataError(
+            f"--record {record} is of training by {' and '.join(sorted(recorded))}, which did not make {path}"
+        )
     return statement if traffic is None else _with_traffic(statement, traffic)
 
 
@@ -155,11 +174,10 @@ def _filled(pairs: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _method_in(traffic: Traffic | None) -> str | None:
-    """The only method of training that a record shows; None if there is none, or several."""
+def _methods_in(traffic: Traffic | None) -> set[str]:
+    """The methods of training that a record shows."""
     kinds = set() if traffic is None else {kind for _, _, kind in traffic.flows}
-    methods = {_SIGNS[kind] for kind in kinds & set(_SIGNS)}
-    return methods.pop() if len(methods) == 1 else None
+    return {_SIGNS[kind] for kind in kinds & set(_SIGNS)}
 
 
 def _vertical(path: Path, fill: Mapping[str, str]) -> Statement:

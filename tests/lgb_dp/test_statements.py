@@ -150,6 +150,19 @@ def test_columns_with_what_is_public_of_them(newton):
     assert "&lt;Oslo&gt;" in page
 
 
+def test_bounds_that_were_paid_for_are_said_to_come_from_the_rows():
+    """Before, they counted as chosen without looking at the rows, though the ledger paid for them."""
+    X = np.random.default_rng(0).random((400, 2))
+    model = lgb_dp.DPLGBMClassifier(epsilon=1.0, delta=1e-4, n_estimators=2, auto_bounds=0.2)
+    model.fit(X, X[:, 0] > 0.5, classes=[False, True])
+    paid = (
+        "Of these, bounds and thresholds that the ledger pays for as public knowledge were released from the"
+    )
+    assert paid in lgb_dp.statement(model).words[-1]
+    model.set_params(auto_bounds=None).fit(X, X[:, 0] > 0.5, bounds=(0, 1), classes=[False, True])
+    assert paid not in str(lgb_dp.statement(model).words)
+
+
 def test_times_are_shown_as_times():
     frame = FRAME[["age"]].assign(
         day=pd.Timestamp("2020-02-01"), stay=pd.Timedelta(hours=5), early=pd.Timestamp("1960-01-01 12:30")

@@ -137,6 +137,12 @@ def test_fields_are_filled_in(folder, tmp_path, capsys):
         (["."], 2, "must hold one of active.model.json, model.txt, model.json; it holds none of them"),
         (["exact.jsonl"], 2, "neither a model of veilboost nor one of XGBoost"),
         (["empty.txt"], 2, "the model carries no privacy guarantee"),
+        (["rows.csv"], 2, "rows.csv is neither a model of veilboost nor one of LightGBM or XGBoost"),
+        (["private", "--method", "exact"], 2, "--method exact is for native XGBoost models"),
+        (["vertical", "--method", "simfl"], 2, "--method simfl is for native XGBoost models"),
+        (["private", "--record", "exact.jsonl"], 2, "--record exact.jsonl is of training by exact, which"),
+        (["exact", "--record", "private.jsonl"], 2, "--record private.jsonl is of training by private"),
+        (["exact", "--record", "exact.jsonl", "--method", "simfl"], 2, "is of training by exact, which"),
         (["exact", "--record", "empty.txt/x"], 2, "is not a record"),
         (["exact", "--fill", "name"], 2, "--fill must be FIELD=TEXT, got 'name'"),
         (["exact", "--fill", "epsilon=1"], 2, "--fill names 'epsilon'; accepted are data_curators"),
@@ -146,6 +152,7 @@ def test_fields_are_filled_in(folder, tmp_path, capsys):
 def test_mistakes_are_named(folder, capsys, monkeypatch, args, code, words):
     monkeypatch.chdir(folder)
     (folder / "empty.txt").write_text("")
+    (folder / "rows.csv").write_text("age,ill\n1,0\n")
     (folder / "broken").mkdir(exist_ok=True)
     whole = (folder / "vertical" / "active.model.json").read_text()
     (folder / "broken" / "active.model.json").write_text(whole.replace("1", "2", 1))
