@@ -101,7 +101,8 @@ def of_served(method: str, served: Any) -> list[Rows]:
         return [_declared(read_declared(served.declared), Path(served.data), demands, kept)]
     if method == "private-columns":
         declared = read_declared_columns(served.declared)
-        return [_declared(declared, Path(served.data), id_column=served.id)]
+        kept = None if served.epsilon_and_delta is not None else Path(served.models)
+        return [_declared(declared, Path(served.data), with_ledger=kept, id_column=served.id)]
     how: dict[str, Any] = {"id_column": served.id}
     if method == "vertical":
         how |= {"one_hot": served.one_hot, "categorical": served.categorical}
@@ -147,22 +148,26 @@ def _declared(
     with_ledger: Path | None = None,
     id_column: str | None = None,
 ) -> Rows:
-    """Rows of a declared file, which a party of private training has to accept if it has demands of its own.
+    """Rows of a declared file, which private training has to accept, with a party's demands if it has some.
 
     No budget among the demands is one only where the folder `with_ledger` has a ledger.
     """
 
     def sizes() -> tuple[int, int]:
-        rows = declared.table_of(file, id_column=id_column)
-        if demands is not None:
-            # Here, so that the doctor of other training runs does not wait for LightGBM.
-            from lgb_dp.federated import Party
-            from lgb_dp.federated.ledger import LEDGER_FILE
+        # Here, so that the doctor of other training runs does not wait for LightGBM.
+        from lgb_dp import Dataset
+        from lgb_dp.federated import Party
+        from lgb_dp.federated.ledger import LEDGER_FILE
 
-            own = {**demands, **declared.arguments(), **rows.own}
-            Party(rows.features, rows.label, name="party", **own).close()
-            if with_ledger is not None and not (with_ledger / LEDGER_FILE).exists():
-                raise InvalidDataError(f"budget is missing: no ledger in {with_ledger} has one")
+        rows = declared.table_of(file, id_column=id_column)
+        own = {**declared.arguments(), **rows.own}
+        if demands is not None:
+            Party(rows.features, rows.label, name="party", **demands, **own).close()
+        else:
+            label = np.zeros(rows.features.num_rows) if rows.label is None else rows.label
+            Dataset(rows.features, label, label_overflow="clip", **own).construct()
+        if with_ledger is not None and not (with_ledger / LEDGER_FILE).exists():
+            raise InvalidDataError(f"budget is missing: no ledger in {with_ledger} has one")
         return rows.features.num_rows, len(declared.columns)
 
     named = [*declared.columns, *declared.others, *([] if id_column is None else [id_column])]
