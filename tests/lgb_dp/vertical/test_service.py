@@ -1,6 +1,8 @@
 """A party with columns alone behind a server: over TLS, with refusals by name, over restarts."""
 
 import os
+import subprocess
+import sys
 from contextlib import ExitStack
 
 import numpy as np
@@ -30,6 +32,7 @@ from lgb_dp.federated.ledger import read_ledger
 from lgb_dp.vertical import ColumnLimits, ColumnService, MaskedTraffic
 from lgb_dp.vertical.replica import ReplicaSums
 from lgb_dp.vertical.run import RUNS, runs_of
+from lgb_dp.vertical.sums import TableHolder
 from lgb_dp.vertical.task import Flights, OpenColumns, statement
 from lgb_dp.vertical.train import task_of
 
@@ -261,3 +264,67 @@ def test_messages_out_of_order_and_of_other_runs_are_refused_by_name(tmp_path):
         opened(bytes.fromhex(known), 0, other)
     party.close()
     assert charged(tmp_path) == {"leaf sums": 2}
+
+
+SERVE = """
+import sys
+from pathlib import Path
+from columns_apart import BUDGET, bank
+from gbdt_parties.identity.certificates import TLS
+from gbdt_parties.transport.server import Server
+from lgb_dp.vertical import ColumnService
+
+folder, tls, allowed, address = sys.argv[1:]
+party = bank(folder=folder, budget=BUDGET, tls=tls, allowed=[allowed])
+server = Server(ColumnService(party, folder), address, TLS.from_directory(tls), ["hospital"])
+print(server.port, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.slow
+def test_a_serving_process_that_is_killed_in_every_round_goes_on(certified, tmp_path, monkeypatch):
+    folder, killed, processes = tmp_path / "bank", [], []
+
+    def serve(address):
+        tls, _ = certified["bank"]
+        command = [sys.executable, "-c", SERVE, str(folder), str(tls), certified["hospital"][1], address]
+        path = os.pathsep.join(sys.path)
+        env = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+        processes.append(
+            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
+        )
+        return f"127.0.0.1:{processes[-1].stdout.readline().strip()}"
+
+    drawn = TableHolder.inputs
+
+    def inputs(self, refresh, draws):
+        if refresh.number not in killed:
+            killed.append(refresh.number)
+            processes[-1].kill()
+            processes[-1].wait()
+            assert serve(address) == address
+        return drawn(self, refresh, draws)
+
+    address = serve("127.0.0.1:0")
+    monkeypatch.setattr(TableHolder, "inputs", inputs)
+    party = RemoteParty(address, TLS.from_directory(certified["hospital"][0]), "bank", timeout=30)
+    try:
+        booster = trained(
+            party,
+            n_trees=3,
+            per_round=1,
+            tls=certified["hospital"][0],
+            allowed=[certified["bank"][1]],
+            checkpoint=tmp_path / "own",
+            patience=60.0,
+        )
+    finally:
+        party.close()
+        for process in processes:
+            process.kill()
+            process.communicate()
+    assert killed == [0, 1, 2]
+    (kept,) = (folder / "models").glob("*.txt")
+    assert kept.read_text() == text_of(booster)
+    assert charged(folder)["leaf sums"] >= 3
