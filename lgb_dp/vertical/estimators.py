@@ -20,6 +20,7 @@ from lgb_dp.estimators.of_parties import PartiesModel
 from lgb_dp.estimators.rows import as_matrix, as_target
 from lgb_dp.vertical.party import ColumnParty
 from lgb_dp.vertical.predicting import predicted
+from lgb_dp.vertical.prediction.answering import AskedRows
 from lgb_dp.vertical.report import MaskedTraffic
 from lgb_dp.vertical.train import TREES_PER_ROUND, train
 
@@ -129,7 +130,7 @@ class VerticalDPLGBMClassifier(ClassifierMixin, VerticalDPLGBMModel):
         return self
 
     def predict_proba(
-        self, X: Any, *, parties: Sequence[ColumnParty] | None = None, answer: str = "rounded"
+        self, X: Any, *, parties: Sequence[ColumnParty | AskedRows] | None = None, answer: str = "rounded"
     ) -> NDArray[np.float64]:
         """Class probabilities, shape (n_rows, 2).
 
@@ -137,9 +138,9 @@ class VerticalDPLGBMClassifier(ClassifierMixin, VerticalDPLGBMModel):
         ----------
         X : ndarray or table, shape (n_rows, n_features)
             Columns of both parties, those of the party with the labels first; with `parties` those alone.
-        parties : sequence of ColumnParty, optional
-            The other party, one, with its columns of the rows: see `lgb_dp.vertical.predict`, and there the
-            limits.  Probabilities are then rounded.  They are outside of ε.
+        parties : sequence, optional
+            The other party's rows, ``[bank.with_rows(X_bank, ids=ids)]``: see `lgb_dp.vertical.predict`, and
+            there the limits.  Probabilities are then rounded.  They are outside of ε.
         answer : {"rounded", "point", "score"}
             Asked of the party; the latter two by its consent.
         """
@@ -152,7 +153,7 @@ class VerticalDPLGBMClassifier(ClassifierMixin, VerticalDPLGBMModel):
         return np.column_stack([1 - result, result])
 
     def predict(
-        self, X: Any, *, parties: Sequence[ColumnParty] | None = None, answer: str = "label"
+        self, X: Any, *, parties: Sequence[ColumnParty | AskedRows] | None = None, answer: str = "label"
     ) -> NDArray[Any]:
         """Most probable classes, shape (n_rows,).
 
@@ -213,7 +214,7 @@ class VerticalDPLGBMRegressor(RegressorMixin, VerticalDPLGBMModel):
         return self
 
     def predict(
-        self, X: Any, *, parties: Sequence[ColumnParty] | None = None, answer: str = "rounded"
+        self, X: Any, *, parties: Sequence[ColumnParty | AskedRows] | None = None, answer: str = "rounded"
     ) -> NDArray[np.float64]:
         """Predicted targets, shape (n_rows,).
 
@@ -222,9 +223,10 @@ class VerticalDPLGBMRegressor(RegressorMixin, VerticalDPLGBMModel):
         X : ndarray or table, shape (n_rows, n_features)
             Columns of both parties, those of the party with the targets first; with `parties` those
             alone.
-        parties : sequence of ColumnParty, optional
-            The other party, one, with its columns of the rows: see `lgb_dp.vertical.predict`, and there the
-            limits.  Targets are then rounded to a thousandth of `label_bounds`.  They are outside of ε.
+        parties : sequence, optional
+            The other party's rows, ``[bank.with_rows(X_bank, ids=ids)]``: see `lgb_dp.vertical.predict`, and
+            there the limits.  Targets are then rounded to a thousandth of `label_bounds`.  They are outside
+            of ε.
         answer : {"rounded", "point", "score"}
             Asked of the party; the latter two by its consent.
         """

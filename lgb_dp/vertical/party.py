@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import copy
-import os
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +21,8 @@ from lgb_dp.data.arguments import checked_data
 from lgb_dp.data.bins import feature_names, public_bins
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
 from lgb_dp.federated.ledger import PartyLedger
-from lgb_dp.vertical.prediction.answering import PartyAnswers
+from lgb_dp.vertical.prediction.answering import AskedRows, PartyAnswers
 from lgb_dp.vertical.prediction.consent import Consent
-from lgb_dp.vertical.prediction.rows import ROW_BYTES, named_by_ids, named_by_place
 from lgb_dp.vertical.replica import model_text
 from lgb_dp.vertical.run import RUNS, ColumnSessions, Side, runs_of
 from lgb_dp.vertical.task import ColumnTask
@@ -101,9 +99,7 @@ class ColumnParty(ColumnSessions):
         Of the rows: private, they do not leave the party.
     ids : list of str or None
     answers : PartyAnswers
-        Models, and the questions that were answered; those of parties `with_rows`, too.
-    row_names : list of bytes
-        By which questions about the rows are counted.
+        Models that it has trained, and the questions that were answered about any of its rows.
 
     Raises
     ------
@@ -142,6 +138,8 @@ class ColumnParty(ColumnSessions):
         if leaks:
             raise InvalidArgumentError(f"declarations of party {name!r} must be public: {leaks[0]}")
         self.ids = None if ids is None else check_ids(list(ids), "ids of the rows")
+        if self.ids is not None and len(self.ids) != codes.n_rows:
+            raise InvalidArgumentError(f"ids has {len(self.ids)} entries for {codes.n_rows} rows")
         self._credentials, self._allowed = credentials_of(name, tls, allowed, trust_authority)
         if budget is not None:
             budget = checked_epsilon(budget[0]), checked_delta(budget[1])
@@ -150,12 +148,7 @@ class ColumnParty(ColumnSessions):
         self._ledger = PartyLedger(self._folder, budget)
         kept = None if folder is None else self._ledger.store.part("answers")
         self.answers = PartyAnswers(consent, kept)
-        self.row_names = self._names_of_rows(codes.n_rows, self.ids)
         super().__init__(name, self._side, codes, bins, "this process", self._keep_model)
-
-    @staticmethod
-    def _names_of_rows(n_rows: int, ids: list[str] | None) -> list[bytes]:
-        return named_by_place(os.urandom(ROW_BYTES), n_rows) if ids is None else named_by_ids(ids, n_rows)
 
     def _keep_model(self, run: bytes, booster: DPBooster, task: ColumnTask) -> None:
         """Keep a model to answer questions with, and as a file if there is a folder."""
@@ -164,8 +157,13 @@ class ColumnParty(ColumnSessions):
             path = make_folder(self._folder / MODELS_FOLDER) / f"{run.hex()}.txt"
             write_atomically(path, model_text(booster))
 
-    def with_rows(self, X: Any, *, ids: Sequence[Any] | None = None) -> ColumnParty:
-        """The party with other rows, and the same declarations, ledger, consent, models and answers.
+    @cached_property
+    def own_rows(self) -> AskedRows:
+        """The rows of training, for questions about them."""
+        return AskedRows.of(self.name, self.bins, self.codes, self.ids, self.answers)
+
+    def with_rows(self, X: Any, *, ids: Sequence[Any] | None = None) -> AskedRows:
+        """Other rows of the party, for questions about them: with the same declarations, consent and counts.
 
         Parameters
         ----------
@@ -182,11 +180,8 @@ class ColumnParty(ColumnSessions):
         InvalidDataError
             If an id is not a canonical text, or is there twice.
         """
-        given, other = checked_data(X), copy.copy(self)
-        other.codes = self.bins.transform(given)
-        other.ids = None if ids is None else list(ids)
-        other.row_names = self._names_of_rows(other.codes.n_rows, other.ids)
-        return other
+        codes = self.bins.transform(checked_data(X))
+        return AskedRows.of(self.name, self.bins, codes, ids, self.answers)
 
     def _side(self, is_new: bool) -> Side:
         """The party with its ledger; with one for each new run if nothing is to be limited or kept."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +14,20 @@ from numpy.typing import NDArray
 
 from gbdt_commons.store import MemoryStore, Store
 from gbdt_commons.store_file import StoreFile
+from gbdt_parties.channel import Channel
+from gbdt_parties.errors import PartyError
+from gbdt_parties.secure_sum.roster import SESSION_BYTES
+from gbdt_parties.traffic import Traffic
 from gbdt_parties.two_party.answers import MAX_ROWS
 from lgb_dp.checks import checked_choice
 from lgb_dp.data.arguments import checked_data
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
 from lgb_dp.vertical.party import ColumnParty
-from lgb_dp.vertical.prediction.answering import AnsweringParty
+from lgb_dp.vertical.prediction.answering import AnsweringParty, AskedRows
 from lgb_dp.vertical.prediction.answers import Answer
-from lgb_dp.vertical.prediction.asking import AskingParty
+from lgb_dp.vertical.prediction.asking import Answerer, AskingParty
+from lgb_dp.vertical.prediction.models import JointModel, digest_of, text_of
+from lgb_dp.vertical.prediction.questions import RemoteAnswerer
 
 STORE_NAME, STORE_ROLE = "answers.store", "answers about rows"
 
@@ -28,7 +36,7 @@ def predict(
     booster: lightgbm.Booster,
     X: Any,
     *,
-    parties: Sequence[ColumnParty],
+    parties: Sequence[ColumnParty | AskedRows],
     answer: str = "rounded",
     folder: str | Path | None = None,
 ) -> NDArray[np.float64]:
@@ -49,8 +57,9 @@ def predict(
         A model that `train` has returned, or that was loaded since: all its trees.
     X : ndarray, table or scipy sparse matrix, shape (n_rows, n_features)
         Columns of the party with the labels; at most 65,536 rows.
-    parties : sequence of ColumnParty
-        The other party, one, with the same rows in the same order: ``bank.with_rows(X_bank, ids=ids)``.
+    parties : sequence
+        The other party's rows, in the same order: ``[bank.with_rows(X_bank, ids=ids)]``.  A `ColumnParty` has
+        those that it was made with.
     answer : {"rounded", "label", "point", "score"}
         The probability or number, rounded to a thousandth of its public range, or the label of a class;
         by consent of the other party (`Consent`) its nearest point, or its whole part of the score.
@@ -88,26 +97,43 @@ def predicted(
     if not isinstance(booster, lightgbm.Booster):
         raise ArgumentTypeError(f"booster must be a lightgbm.Booster, got {type(booster).__name__}")
     kind = Answer(checked_choice("answer", answer, [one.value for one in Answer]))
-    party, X = _party_of(parties), checked_data(X)
-    model = party.answers.model_of(booster, party.name)
-    if X.shape[0] != party.codes.n_rows:
+    party, X = _only_party(parties), checked_data(X)
+    rows = party.own_rows if isinstance(party, ColumnParty) else party
+    if isinstance(rows, AskedRows):
+        model = rows.answers.model_of(booster, rows.name)
+        with rows.answers.lock.held():
+            return _asked(model, X, kind, AnsweringParty(rows), rows.row_names, rows.name, store)
+    text = text_of(booster)
+    remote = RemoteAnswerer(Channel(rows, os.urandom(SESSION_BYTES), Traffic()), text, digest_of(text))
+    try:
+        return _asked(remote.model, X, kind, remote, remote.row_names, rows.name, store)
+    finally:
+        with suppress(PartyError):
+            remote.end()
+
+
+def _asked(
+    model: JointModel, X: Any, kind: Answer, other: Answerer, names: list[bytes], name: str, store: Store
+) -> NDArray[np.float64]:
+    """Predictions of rows with the given names."""
+    if X.shape[0] != len(names):
         raise InvalidArgumentError(
-            f"X has {X.shape[0]} rows and party {party.name!r} {party.codes.n_rows}: both must have the same "
-            "rows, in the same order"
+            f"X has {X.shape[0]} rows and party {name!r} {len(names)}: both must have the same rows, in the "
+            "same order"
         )
     if X.shape[0] > MAX_ROWS:
         raise InvalidArgumentError(
             f"X has {X.shape[0]} rows: a question is about at most {MAX_ROWS}; ask in parts"
         )
-    score, names = model.first_part(X), party.row_names
-    answering = AnsweringParty(party.answers, party.bins, party.codes, names)
-    with party.answers.lock.held():
-        return AskingParty(model, answering, store, party.name).predict(score, kind, names)
+    return AskingParty(model, other, store, name).predict(model.first_part(X), kind, names)
 
 
-def _party_of(parties: Any) -> ColumnParty:
-    if not isinstance(parties, Sequence) or len(parties) != 1 or not isinstance(parties[0], ColumnParty):
+def _only_party(parties: Any) -> Any:
+    """The only party, or its rows, or the end of a connection to it."""
+    is_one = isinstance(parties, Sequence) and len(parties) == 1
+    if not is_one or not (isinstance(parties[0], (ColumnParty, AskedRows)) or hasattr(parties[0], "handle")):
         raise ArgumentTypeError(
-            "parties must be a sequence of one lgb_dp.vertical.ColumnParty, with the other columns of X"
+            "parties must be a sequence of one lgb_dp.vertical.ColumnParty, or of its rows as of with_rows, "
+            "with the other columns of X"
         )
     return parties[0]

@@ -13,8 +13,11 @@ One that is lost afterwards is answered again by the bytes that were kept, to th
 from __future__ import annotations
 
 import hashlib
+import os
 import struct
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import lightgbm
 import numpy as np
@@ -26,17 +29,38 @@ from gbdt_kernels.trees import DenseCodes, SparseCodes
 from gbdt_parties.curve_group import length_prefixed
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.two_party.answers import MAX_ROWS, AnsweringSide
+from gbdt_parties.two_party.exchange.kept import KeptFailures
+from gbdt_parties.two_party.life import Failures
+from gbdt_parties.two_party.names import DIGEST_BYTES, Seat
 from gbdt_parties.two_party.session import Session
 from lgb_dp.data.bins import PublicBins
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.vertical.prediction.answers import N_POINTS, Answer, nearest_points
 from lgb_dp.vertical.prediction.consent import AnsweredRows, Consent
 from lgb_dp.vertical.prediction.models import MODELS, JointModel, digest_of, text_of
+from lgb_dp.vertical.prediction.rows import ROW_BYTES, named_by_ids, named_by_place
 
 SENT = bytes_kind("last answer about rows")
 """Record, under a model's digest, of the digest of masked tables and of the shares that answered them."""
 
 _DIGEST = 32
+_ASKING = "the party that asks"
+ASKING_PLACE, ANSWERING_PLACE = 0, 1
+
+
+def opened(run: bytes, place: int, failures: Failures) -> Session:
+    """One side of a session of transfers for questions; the connection of the parties authenticates it.
+
+    Parameters
+    ----------
+    run : bytes
+        32 bytes that the asking side has drawn.
+    place : int
+        `ASKING_PLACE` or `ANSWERING_PLACE`.
+    failures : Failures
+    """
+    seats = [Seat(k, hashlib.sha256(b"seat %d of " % k + run).digest()) for k in (0, 1)]
+    return Session(run, seats[place], seats[1 - place], os.urandom(DIGEST_BYTES), failures)
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +147,10 @@ class PartyAnswers:
         InvalidArgumentError
             If it is none that this party has trained.
         """
-        digest = digest_of(text_of(booster))
+        return self.model(digest_of(text_of(booster)), name)
+
+    def model(self, digest: str, name: str) -> JointModel:
+        """A model by its digest; errors as of `model_of`."""
         if digest not in self._models:
             kept = self.store.get(MODELS, digest)
             if kept is None:
@@ -136,47 +163,118 @@ class PartyAnswers:
             self._models[digest] = JointModel(text, n_first, (low, high))
         return self._models[digest]
 
-    def again(self, question: Question, masked_tables: bytes) -> bytes | None:
-        """The shares that answered these very tables before; None if they were not answered last."""
-        kept = self.store.get(SENT, question.model.digest)
-        is_last = kept is not None and kept[:_DIGEST] == _named(question, masked_tables)
-        return kept[_DIGEST:] if kept is not None and is_last else None
-
 
 def _named(question: Question, masked_tables: bytes) -> bytes:
     return hashlib.sha256(question.to_bytes() + masked_tables).digest()
 
 
-class AnsweringParty:
-    """The answering side of questions about one selection of rows.
+@dataclass(frozen=True, eq=False)
+class AskedRows:
+    """Rows of a party with columns alone, about which it can be asked.
 
     Parameters
     ----------
-    kept : PartyAnswers
+    name : str
+        The party's.
     bins : PublicBins
     codes : DenseCodes or SparseCodes
-        The rows: private.
-    names : sequence of bytes
-        Of the rows.
+        Private.
+    row_names : list of bytes
+        By which questions about the rows are counted (`rows`).
+    answers : PartyAnswers
+        The party's, for all its rows.
     """
 
-    def __init__(
-        self, kept: PartyAnswers, bins: PublicBins, codes: DenseCodes | SparseCodes, names: list[bytes]
-    ) -> None:
-        self.kept, self._bins, self._codes = kept, bins, codes
-        self._places = {name: place for place, name in enumerate(names)}
+    name: str
+    bins: PublicBins
+    codes: DenseCodes | SparseCodes = field(repr=False)
+    row_names: list[bytes] = field(repr=False)
+    answers: PartyAnswers
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        bins: PublicBins,
+        codes: DenseCodes | SparseCodes,
+        ids: Sequence[Any] | None,
+        answers: PartyAnswers,
+    ) -> AskedRows:
+        """Rows that are named by their ids, or by their places in a selection of their own.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If there is not one id for each row.
+        InvalidDataError
+            If an id is not a canonical text, or is there twice.
+        """
+        n_rows = codes.n_rows
+        named = named_by_place(os.urandom(ROW_BYTES), n_rows) if ids is None else named_by_ids(ids, n_rows)
+        return cls(name, bins, codes, named, answers)
+
+
+class AnsweringParty:
+    """The answering side of questions about some rows, message by message.
+
+    A session of transfers is set up in three messages each way, and serves one question after the other:
+    ``set_up`` for the stages 0, 1 and 2, then ``choices`` and ``shares`` for each.  Nothing else passes
+    between the parties.
+
+    Parameters
+    ----------
+    rows : AskedRows
+    """
+
+    def __init__(self, rows: AskedRows) -> None:
+        self.kept, self._rows = rows.answers, rows
+        self._places = {name: place for place, name in enumerate(rows.row_names)}
+        self._session: Session | None = None
+        self._due, self._number = b"", 0
         self._open: tuple[Question, AnsweringSide] | None = None
 
-    def choices(self, session: Session, number: int, question: Question) -> bytes:
+    def set_up(self, stage: int, message: bytes) -> bytes:
+        """Take a message of a session's set-up, and give this side's; stage 0 begins another session.
+
+        Raises
+        ------
+        TransferCheckError
+            If checks on transfers with the asking party have failed too often.
+        ProtocolError
+            If the message is not the one that is due.
+        """
+        if stage == 0:
+            self._open, self._number = None, 0
+            failures = KeptFailures(self.kept.store, _ASKING)
+            self._session = opened(message[:DIGEST_BYTES], ANSWERING_PLACE, failures)
+            self._due = self._session.take_greeting(message[DIGEST_BYTES:])
+            return self._session.greeting
+        session, due = self._checked_session(), self._due
+        if stage == 1:
+            self._due = session.take_points(message)
+        else:
+            session.take_trees(message)
+        return due
+
+    def _checked_session(self) -> Session:
+        if self._session is None:
+            raise ProtocolError("a question came before its session was set up")
+        return self._session
+
+    def choices(self, question: Question) -> bytes:
         """Make the first message about a question; one before it is broken off.
 
         Raises
         ------
         InvalidArgumentError
             If the question is refused, or is about rows that are not here.
+        ProtocolError
+            If there is no session.
         """
+        session = self._checked_session()
         points = nearest_points(self._scores(question), question.model.points)
-        side = AnsweringSide(session, number, question.to_bytes(), points, N_POINTS)
+        self._number += 1
+        side = AnsweringSide(session, self._number, question.to_bytes(), points, N_POINTS)
         self._open = question, side
         return side.choices()
 
@@ -200,6 +298,12 @@ class AnsweringParty:
             self.kept.answered.take(question.model.digest, question.answer, question.rows)
             self.kept.store.put(SENT, question.model.digest, _named(question, masked_tables) + shares)
         return shares
+
+    def again(self, question: Question, masked_tables: bytes) -> bytes | None:
+        """The shares that answered these very tables before; None if they were not answered last."""
+        kept = self.kept.store.get(SENT, question.model.digest)
+        is_last = kept is not None and kept[:_DIGEST] == _named(question, masked_tables)
+        return kept[_DIGEST:] if kept is not None and is_last else None
 
     def given(self, question: Question) -> NDArray[np.float64]:
         """Numbers of points, or scores, openly, once the question is counted; by consent alone.
@@ -227,4 +331,4 @@ class AnsweringParty:
             raise InvalidArgumentError(f"{unknown} of {len(question.rows)} rows are not in this selection")
         kept.answered.check(model.digest, question.answer, question.rows)
         places = np.array([self._places[name] for name in question.rows])
-        return model.other_part(self._codes.take(places), self._bins)
+        return model.other_part(self._rows.codes.take(places), self._rows.bins)

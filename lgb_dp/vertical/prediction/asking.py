@@ -15,6 +15,7 @@ import os
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +23,10 @@ from numpy.typing import NDArray
 from gbdt_commons.store import Kind, Store, bytes_kind
 from gbdt_parties.two_party.answers import AskingSide, entries_of
 from gbdt_parties.two_party.exchange.kept import KeptFailures
-from gbdt_parties.two_party.names import DIGEST_BYTES, Seat
+from gbdt_parties.two_party.names import DIGEST_BYTES
 from gbdt_parties.two_party.session import Session
 from lgb_dp.errors import InvalidArgumentError
-from lgb_dp.vertical.prediction.answering import AnsweringParty, Question
+from lgb_dp.vertical.prediction.answering import ASKING_PLACE, Question, opened
 from lgb_dp.vertical.prediction.answers import (
     LEVELS,
     N_POINTS,
@@ -82,8 +83,26 @@ _WORD = 8
 PENDING = Kind("question about rows under way", Asked.to_bytes, Asked.from_bytes)
 """Record by party and model."""
 
-_OTHER = "the party that asks"
 _TABLED = (Answer.LABEL, Answer.ROUNDED)
+
+
+class Answerer(Protocol):
+    """The other party's side, as `answering.AnsweringParty` has it, here or at the end of a connection."""
+
+    def set_up(self, stage: int, message: bytes) -> bytes:
+        """Exchange messages of a session's set-up."""
+
+    def choices(self, question: Question) -> bytes:
+        """Begin a question."""
+
+    def shares(self, masked_tables: bytes) -> bytes:
+        """Answer it, once it is counted."""
+
+    def again(self, question: Question, masked_tables: bytes) -> bytes | None:
+        """Give the last answer again, to the same tables."""
+
+    def given(self, question: Question) -> NDArray[np.float64]:
+        """Answer openly, by consent."""
 
 
 class AskingParty:
@@ -92,14 +111,14 @@ class AskingParty:
     Parameters
     ----------
     model : JointModel
-    other : AnsweringParty
+    other : Answerer
     store : Store
         This party's.
     name : str
         The other party's.
     """
 
-    def __init__(self, model: JointModel, other: AnsweringParty, store: Store, name: str) -> None:
+    def __init__(self, model: JointModel, other: Answerer, store: Store, name: str) -> None:
         self._model, self._other, self._store, self._name = model, other, store, name
         self._key = f"{model.digest} {name}"
 
@@ -158,22 +177,30 @@ class AskingParty:
 
     def _look_up(self, question: Question, keys: Sequence[bytes], tables: NDArray[np.uint64]) -> None:
         """Let entries of tables be looked up obliviously."""
-        asking, answering = open_sessions(self._store, self._other.kept.store, self._name)
-        choices = self._other.choices(answering, 1, question)
-        side = AskingSide(asking, 1, question.to_bytes(), tables)
+        session = self._set_up()
+        choices = self._other.choices(question)
+        side = AskingSide(session, 1, question.to_bytes(), tables)
         masked = side.masked_tables(choices)
         asked = Asked(question.answer, b"".join(question.rows), b"".join(keys), side.own_shares, masked)
         self._store.put(PENDING, self._key, asked)
         self._take(asked, self._other.shares(masked))
+
+    def _set_up(self) -> Session:
+        """A session of transfers with the other party."""
+        run = os.urandom(DIGEST_BYTES)
+        session = opened(run, ASKING_PLACE, KeptFailures(self._store, self._name))
+        points = session.take_greeting(self._other.set_up(0, run + session.greeting))
+        trees = session.take_points(self._other.set_up(1, points))
+        session.take_trees(self._other.set_up(2, trees))
+        return session
 
     def _finish(self) -> None:
         """Ask again for the answer to a question under way, which the other party may have counted."""
         asked = self._store.get(PENDING, self._key)
         if asked is None:
             return
-        shares = self._other.kept.again(
-            Question(self._model, asked.answer, tuple(_parts(asked.rows))), asked.masked
-        )
+        question = Question(self._model, asked.answer, tuple(_parts(asked.rows)))
+        shares = self._other.again(question, asked.masked)
         if shares is None:
             # The tables never came, so that nothing was counted.
             self._store.delete(PENDING, self._key)
@@ -222,23 +249,3 @@ def _checked_part(found: NDArray[np.float64], answer: Answer, points: Sequence[f
 def _key(answer: Answer, table: bytes) -> bytes:
     """Digest of a question about one row."""
     return hashlib.sha256(answer.value.encode() + b":" + table).digest()[:ROW_BYTES]
-
-
-def open_sessions(asking: Store, answering: Store, name: str) -> tuple[Session, Session]:
-    """A session of transfers of both parties in this process, with keys of its own.
-
-    Parameters
-    ----------
-    asking, answering : Store
-        Keep the failed checks of either.
-    name : str
-        The answering party's.
-    """
-    run, seats = os.urandom(DIGEST_BYTES), [Seat(k, os.urandom(DIGEST_BYTES)) for k in (0, 1)]
-    failures = KeptFailures(asking, name), KeptFailures(answering, _OTHER)
-    one, other = (Session(run, seats[k], seats[1 - k], os.urandom(DIGEST_BYTES), failures[k]) for k in (0, 1))
-    points = one.take_greeting(other.greeting), other.take_greeting(one.greeting)
-    trees = one.take_points(points[1]), other.take_points(points[0])
-    one.take_trees(trees[1])
-    other.take_trees(trees[0])
-    return one, other

@@ -42,8 +42,16 @@ def digest_of(text: str) -> str:
     """Digest of a model: of its header and of all its trees in order, however LightGBM has printed them.
 
     A model of some of the trees is another model.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If there are trees that private training does not make.
     """
-    parts = [header_digest(text), *map(tree_digest, tree_blocks(text))]
+    try:
+        parts = [header_digest(text), *map(tree_digest, tree_blocks(text))]
+    except ValueError:
+        raise InvalidArgumentError("booster has trees that private training does not make") from None
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 

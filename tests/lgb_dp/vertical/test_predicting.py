@@ -1,9 +1,9 @@
 """Predictions by two parties: what either learns, by questions of every order, and what survives a crash."""
 
 import pickle
-from functools import cache
 from threading import Thread
 
+import lightgbm
 import numpy as np
 import pytest
 import scipy.sparse
@@ -25,70 +25,30 @@ from lgb_dp.vertical import (
 from lgb_dp.vertical.predicting import predicted
 from lgb_dp.vertical.prediction.answering import SENT, AnsweringParty, PartyAnswers, Question
 from lgb_dp.vertical.prediction.answers import LEVELS, Answer, nearest_points
-from lgb_dp.vertical.prediction.asking import AskingParty, open_sessions
+from lgb_dp.vertical.prediction.asking import AskingParty
+from predicted_parties import (
+    CATEGORIES,
+    EVERYTHING,
+    IDS,
+    OTHER,
+    OWN,
+    SCORE,
+    X,
+    bank,
+    counted,
+    knowing,
+    trained,
+)
 
 pytest.importorskip("nacl")
 pytestmark = pytest.mark.filterwarnings("ignore::lgb_dp.errors.NotPrivateWarning")
 
-X = np.random.default_rng(3).uniform(-1, 1, (300, 4))
-X[::7, 3] = np.nan
-X[:, 1] = np.arange(300) % 3
-SCORE = X[:, 0] + X[:, 2]
-OWN, OTHER = X[:, :2], X[:, 2:]
-CATEGORIES = {1: [0, 1, 2]}
-IDS = [f"person {k}" for k in range(300)]
-EVERYTHING = ("label", "rounded", "point", "score")
-
-
-def trained(objective="binary"):
-    """A booster of two parties, and the bounds of its label."""
-    return trained_once(objective)
-
-
-@cache
-def trained_once(objective):
-    label, bounds = {
-        "binary": (SCORE > 0, None),
-        "regression": (SCORE, (-2.0, 2.0)),
-        "poisson": (np.exp(SCORE), (0.0, 8.0)),
-    }[objective]
-    rows = lgb_dp.Dataset(
-        OWN,
-        np.asarray(label, dtype=float),
-        bounds={0: (-1, 1)},
-        categories=CATEGORIES,
-        label_bounds=bounds,
-        label_overflow="clip",
-        max_bin=255,
-        spacing="mixed",
-    )
-    trainers = [lgb_dp.NewtonBoost(50.0, 1e-5)]
-    params = {"objective": objective, "num_threads": 1, "max_depth": 3}
-    return train(params, rows, 12, parties=[bank()], callbacks=trainers), bounds
-
-
-def bank(consent=None):
-    return ColumnParty(OTHER, name="bank", bounds=(-1, 1), consent=consent)
-
-
-def knowing(objective="binary", store=None, **limits):
-    """The other party, which has trained the model."""
-    booster, bounds = trained(objective)
-    party = bank(Consent(**limits))
-    party.answers = PartyAnswers(party.answers.answered.consent, store)
-    party.answers.remember(booster, party.bins, bounds)
-    return party
-
 
 def sides(party, store):
-    """Asking and answering side of questions to a party about its rows; model, and F_A."""
+    """Asking and answering side of questions to a party about its rows, and the model."""
     model = party.answers.model_of(trained()[0], party.name)
-    answering = AnsweringParty(party.answers, party.bins, party.codes, party.row_names)
-    return AskingParty(model, answering, store, party.name), answering, model, model.first_part(OWN)
-
-
-def counted(party):
-    return party.answers.answered.count(party.answers.model_of(trained()[0], "bank").digest)
+    answering = AnsweringParty(party.own_rows)
+    return AskingParty(model, answering, store, party.name), answering, model
 
 
 def test_training_lets_the_party_keep_the_model():
@@ -246,14 +206,15 @@ def test_rows_without_ids_count_by_their_place_in_a_selection():
 def test_any_number_of_questions_tells_the_point_and_no_more():
     """An asking side that deviates numbers the points; dithered ones would average to F_B."""
     party = knowing(questions_per_row=5, questions_per_hour=50)
-    _, answering, model, _ = sides(party, MemoryStore())
-    question = Question(model, Answer.ROUNDED, tuple(party.row_names[:40]))
+    asking, answering, model = sides(party, MemoryStore())
+    question = Question(model, Answer.ROUNDED, tuple(party.own_rows.row_names[:40]))
     tables = np.tile(np.arange(32, dtype=np.uint64), (40, 1))
     seen = []
     for _ in range(4):
-        one, other = open_sessions(MemoryStore(), MemoryStore(), "bank")
-        side = AskingSide(one, 1, question.to_bytes(), tables[:, ::-1] if len(seen) % 2 else tables)
-        found = side.entries(answering.shares(side.masked_tables(answering.choices(other, 1, question))))
+        side = AskingSide(
+            asking._set_up(), 1, question.to_bytes(), tables[:, ::-1] if len(seen) % 2 else tables
+        )
+        found = side.entries(answering.shares(side.masked_tables(answering.choices(question))))
         seen.append(31 - found if len(seen) % 2 else found)
     points = nearest_points(model.other_part(party.codes, party.bins)[:40], model.points)
     for found in seen:
@@ -299,9 +260,9 @@ def test_points_and_scores_take_consent_and_can_be_asked_for_again():
         assert counted(party) == 300
         with pytest.raises(lgb_dp.InvalidArgumentError, match="asked about before"):
             predict(trained()[0], OWN, parties=[party], answer="label")
-    _, answering, model, _ = sides(knowing(), MemoryStore())
+    _, answering, model = sides(knowing(), MemoryStore())
     with pytest.raises(lgb_dp.InvalidArgumentError, match="answer='label' is given by table"):
-        answering.given(Question(model, Answer.LABEL, tuple(knowing().row_names)))
+        answering.given(Question(model, Answer.LABEL, tuple(knowing().own_rows.row_names)))
 
 
 # What the answering side learns.
@@ -426,20 +387,19 @@ def predict_anew():
 def test_kept_bytes_answer_the_same_tables_alone():
     store = MemoryStore()
     party = knowing(store=store)
-    _, answering, model, _ = sides(party, MemoryStore())
-    question = Question(model, Answer.ROUNDED, tuple(party.row_names[:8]))
-    one, other = open_sessions(MemoryStore(), store, "bank")
-    side = AskingSide(one, 1, question.to_bytes(), np.zeros((8, 32), dtype=np.uint64))
-    masked = side.masked_tables(answering.choices(other, 1, question))
-    assert party.answers.again(question, masked) is None
+    asking, answering, model = sides(party, MemoryStore())
+    question = Question(model, Answer.ROUNDED, tuple(party.own_rows.row_names[:8]))
+    side = AskingSide(asking._set_up(), 1, question.to_bytes(), np.zeros((8, 32), dtype=np.uint64))
+    masked = side.masked_tables(answering.choices(question))
+    assert answering.again(question, masked) is None
     shares = answering.shares(masked)
-    assert party.answers.again(question, masked) == shares
+    assert answering.again(question, masked) == shares
     for other_question in (
         Question(model, Answer.LABEL, question.rows),
         Question(model, Answer.ROUNDED, question.rows[::-1]),
     ):
-        assert party.answers.again(other_question, masked) is None
-    assert party.answers.again(question, masked[:-1] + b"x") is None
+        assert answering.again(other_question, masked) is None
+    assert answering.again(question, masked[:-1] + b"x") is None
     with pytest.raises(ProtocolError, match="no question is open"):
         answering.shares(masked)
 
@@ -483,6 +443,10 @@ def test_other_models_are_refused():
     for other in (few, trained("regression")[0]):
         with pytest.raises(lgb_dp.InvalidArgumentError, match="not a model that party 'bank' has trained"):
             predict(other, OWN, parties=[party])
+    linear = {"linear_tree": True, "verbosity": -1, "min_data_in_leaf": 5, "num_threads": 1}
+    stock = lightgbm.train(linear, lightgbm.Dataset(np.nan_to_num(X), SCORE), 2)
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="booster"):
+        predict(stock, OWN, parties=[party])
     with pytest.raises(lgb_dp.ArgumentTypeError, match="booster must be"):
         predict("model.txt", OWN, parties=[party])
     # One that was saved and loaded is the same.
@@ -503,8 +467,6 @@ def test_models_of_other_columns_or_of_mixed_trees_are_not_kept():
 
 
 def lgb_dp_train(rows):
-    import lightgbm
-
     params = {"objective": "binary", "max_depth": 4, "verbosity": -1, "num_threads": 1}
     return lightgbm.train(params, rows, 10, callbacks=[lgb_dp.NewtonBoost(50.0, 1e-5)])
 
@@ -541,12 +503,17 @@ def test_other_rows_columns_and_arguments_are_refused_by_name():
 
 def test_a_question_about_rows_that_are_not_there_or_too_many_is_refused():
     party = knowing()
-    _, answering, model, _ = sides(party, MemoryStore())
-    _, session = open_sessions(MemoryStore(), MemoryStore(), "bank")
+    asking, answering, model = sides(party, MemoryStore())
+    for message in (b"", bytes(64)):
+        with pytest.raises(ProtocolError):
+            answering.set_up(1, message)
+    with pytest.raises(ProtocolError, match="before its session was set up"):
+        answering.choices(Question(model, Answer.LABEL, (bytes(16),)))
+    asking._set_up()
     with pytest.raises(lgb_dp.InvalidArgumentError, match="1 of 1 rows are not in this selection"):
-        answering.choices(session, 1, Question(model, Answer.LABEL, (bytes(16),)))
+        answering.choices(Question(model, Answer.LABEL, (bytes(16),)))
     with pytest.raises(lgb_dp.InvalidArgumentError, match="1 of 1 rows were asked about before"):
-        answering.choices(session, 1, Question(model, Answer.LABEL, (party.row_names[0],) * 2))
+        answering.choices(Question(model, Answer.LABEL, (party.own_rows.row_names[0],) * 2))
     for n in (0, MAX_ROWS + 1):
         with pytest.raises(lgb_dp.InvalidArgumentError, match=f"{n} rows of a question"):
             Question(model, Answer.LABEL, (bytes(16),) * n)

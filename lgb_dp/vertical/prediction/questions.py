@@ -1,0 +1,258 @@
+"""Questions about rows as messages: the asking side of a connection, and the answering side of a session.
+
+A session is opened for one model and one selection of rows, which the answering party names: by ids on which
+both have aligned them, or by places.  Each request has one answer, and the last answer that was counted can
+be asked for in a later session (`Repeat`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gbdt_parties.channel import Channel
+from gbdt_parties.errors import ProtocolError
+from gbdt_parties.messages import Abort, Done, Finish, Float64s, Int64s, Integer, Message, Octets, Text
+from gbdt_parties.two_party.answers import MAX_ROWS
+from lgb_dp.errors import InvalidArgumentError
+from lgb_dp.vertical.prediction.answering import AnsweringParty, AskedRows, Question
+from lgb_dp.vertical.prediction.answers import Answer
+from lgb_dp.vertical.prediction.models import JointModel
+from lgb_dp.vertical.prediction.rows import ROW_BYTES
+
+
+@dataclass(frozen=True, eq=False)
+class OpenQuestions(Message):
+    """Asking party to the other: opens a session of questions about the rows of one model."""
+
+    kind: ClassVar[int] = 216
+    model: Text
+    """Digest."""
+
+
+@dataclass(frozen=True, eq=False)
+class QuestionsOpened(Message):
+    """The answer: public numbers of the model, and names of the rows."""
+
+    kind: ClassVar[int] = 217
+    n_first: Integer
+    label_bounds: Float64s
+    rows: Octets
+
+
+@dataclass(frozen=True, eq=False)
+class SetUp(Message):
+    """Asking party to the other: a message of the set-up of transfers."""
+
+    kind: ClassVar[int] = 218
+    stage: Integer
+    content: Octets
+
+
+@dataclass(frozen=True, eq=False)
+class Ask(Message):
+    """Asking party to the other: a question; answered with choices, or by consent openly."""
+
+    kind: ClassVar[int] = 219
+    answer: Text
+    places: Int64s
+    """Of the rows in the selection."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tables(Message):
+    """Asking party to the other: masked tables of the question before; answered with shares."""
+
+    kind: ClassVar[int] = 220
+    content: Octets
+
+
+@dataclass(frozen=True, eq=False)
+class Repeat(Message):
+    """Asking party to the other: a question with its tables, whose answer was lost; answered with shares."""
+
+    kind: ClassVar[int] = 221
+    answer: Text
+    rows: Octets
+    """Names: the selection may be another one by now."""
+    content: Octets
+
+
+@dataclass(frozen=True, eq=False)
+class Reply(Message):
+    """The answer to these: bytes of the protocol, none if nothing was answered."""
+
+    kind: ClassVar[int] = 222
+    content: Octets
+
+
+@dataclass(frozen=True, eq=False)
+class OpenReply(Message):
+    """The answer to a question that is answered openly."""
+
+    kind: ClassVar[int] = 223
+    values: Float64s
+
+
+REQUESTS = (OpenQuestions, SetUp, Ask, Tables, Repeat)
+_OPEN = frozenset({Answer.POINT, Answer.SCORE})
+
+
+class QuestionSession:
+    """The answering side of a session.
+
+    Parameters
+    ----------
+    rows : AskedRows
+    message : OpenQuestions
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the model is none that the party has trained, or there are too many rows.
+    """
+
+    def __init__(self, rows: AskedRows, message: OpenQuestions) -> None:
+        self._names, self._lock = rows.row_names, rows.answers.lock
+        if len(self._names) > MAX_ROWS:
+            raise InvalidArgumentError(
+                f"the selection has {len(self._names)} rows: questions are about at most {MAX_ROWS}"
+            )
+        self._model = rows.answers.model(message.model, rows.name)
+        self._answering = AnsweringParty(rows)
+
+    def opened(self) -> QuestionsOpened:
+        """The answer to the first request."""
+        model = self._model
+        bounds = np.array([model.scale.low, model.scale.high])
+        return QuestionsOpened(model.n_first, bounds, b"".join(self._names))
+
+    def answer(self, message: Message) -> Message:
+        """Answer a further request.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If it is refused, or is about rows that are not here.
+        ProtocolError
+            If it is none of these, or is not due.
+        """
+        with self._lock.held():
+            if isinstance(message, SetUp):
+                return Reply(self._answering.set_up(message.stage, message.content))
+            if isinstance(message, Ask):
+                question = self._question(message.answer, message.places)
+                if question.answer in _OPEN:
+                    return OpenReply(self._answering.given(question))
+                return Reply(self._answering.choices(question))
+            if isinstance(message, Tables):
+                return Reply(self._answering.shares(message.content))
+            if isinstance(message, Repeat):
+                question = Question(self._model, _kind(message.answer), tuple(_names(message.rows)))
+                return Reply(self._answering.again(question, message.content) or b"")
+            if isinstance(message, (Finish, Abort)):
+                return Done()
+        raise ProtocolError(f"{type(message).__name__} is no request about rows")
+
+    def _question(self, answer: str, places: NDArray[np.int64]) -> Question:
+        if len(places) > MAX_ROWS or ((places < 0) | (places >= len(self._names))).any():
+            raise ProtocolError(
+                f"a question about {len(places)} rows: it is about at most {MAX_ROWS} of the "
+                f"{len(self._names)} rows of the selection"
+            )
+        return Question(self._model, _kind(answer), tuple(self._names[k] for k in places.tolist()))
+
+
+def _kind(answer: str) -> Answer:
+    known = {one.value: one for one in Answer}
+    if answer not in known:
+        raise ProtocolError("a question of an unknown kind")
+    return known[answer]
+
+
+def _names(joined: bytes) -> list[bytes]:
+    if len(joined) % ROW_BYTES:
+        raise ProtocolError("the name of a row is cut off")
+    return [joined[k : k + ROW_BYTES] for k in range(0, len(joined), ROW_BYTES)]
+
+
+class RemoteAnswerer:
+    """The other party's side at the end of a connection, as `asking.Answerer`.
+
+    Parameters
+    ----------
+    channel : Channel
+        For one session.
+    text : str
+        The model, as this party has it.
+    digest : str
+        The model's.
+
+    Attributes
+    ----------
+    model : JointModel
+        With the label's bounds that the other party has kept; questions are bound to them.
+    row_names : list of bytes
+
+    Raises
+    ------
+    PartyRefusedError
+        If the other party does not have the model.
+    ProtocolError
+        If its answer is malformed.
+    """
+
+    def __init__(self, channel: Channel, text: str, digest: str) -> None:
+        self._channel = channel
+        opened = channel.ask(OpenQuestions(digest), QuestionsOpened)
+        bounds = opened.label_bounds
+        if len(bounds) != 2 or not np.isfinite(bounds).all() or not bounds[0] < bounds[1]:
+            raise ProtocolError(f"party {channel.name!r} gave bounds of the label that are none")
+        self.row_names = _names(opened.rows)
+        self._places = {name: place for place, name in enumerate(self.row_names)}
+        if len(self._places) < len(self.row_names):
+            raise ProtocolError(f"party {channel.name!r} gave two rows one name")
+        self.model = JointModel(text, opened.n_first, (float(bounds[0]), float(bounds[1])))
+
+    def _about(self, rows: Sequence[bytes]) -> NDArray[np.int64]:
+        """Places of rows; none is a name that this selection does not have."""
+        return np.array([self._places.get(name, -1) for name in rows], dtype=np.int64)
+
+    def set_up(self, stage: int, message: bytes) -> bytes:
+        """See `asking.Answerer`."""
+        return self._channel.ask(SetUp(stage, message), Reply).content
+
+    def choices(self, question: Question) -> bytes:
+        """See `asking.Answerer`."""
+        return self._channel.ask(Ask(question.answer.value, self._about(question.rows)), Reply).content
+
+    def shares(self, masked_tables: bytes) -> bytes:
+        """See `asking.Answerer`."""
+        return self._channel.ask(Tables(masked_tables), Reply).content
+
+    def again(self, question: Question, masked_tables: bytes) -> bytes | None:
+        """See `asking.Answerer`."""
+        message = Repeat(question.answer.value, b"".join(question.rows), masked_tables)
+        return self._channel.ask(message, Reply).content or None
+
+    def given(self, question: Question) -> NDArray[np.float64]:
+        """See `asking.Answerer`.
+
+        Raises
+        ------
+        ProtocolError
+            If there is not one number for each row.
+        """
+        message = Ask(question.answer.value, self._about(question.rows))
+        values = self._channel.ask(message, OpenReply).values
+        if len(values) != len(question.rows):
+            raise ProtocolError(f"{len(values)} open answers about {len(question.rows)} rows")
+        return values
+
+    def end(self) -> None:
+        """End the session."""
+        self._channel.ask(Finish(), Done)
