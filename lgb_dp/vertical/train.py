@@ -122,6 +122,14 @@ def train(
     ------
     ArgumentTypeError, InvalidArgumentError, UnsupportedParameterError
         Naming the argument that is not accepted; nothing has been released then.
+    FederatedCheckpointError
+        If the checkpoint is of another run.
+    PartyRefusedError
+        If the other party refuses, for example because its budget is spent.
+    PartyUnavailableError
+        If it is lost for longer than `patience`: the run can go on from its checkpoint.
+    AuthenticationError, ProtocolError
+        If it is not the one that is allowed, or deviates, or its store is an older one.
 
     Examples
     --------
