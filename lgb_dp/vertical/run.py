@@ -12,7 +12,7 @@ import logging
 import os
 from collections.abc import Callable
 from contextvars import copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from threading import Thread
 
 import numpy as np
@@ -82,11 +82,10 @@ class Side:
 
 def digest_of_rows(codes: DenseCodes | SparseCodes) -> str:
     """Digest of rows in their order, which must be those of a run's beginning when it is taken up."""
-    arrays = [codes.codes] if isinstance(codes, DenseCodes) else list(vars(codes).values())
     digest = hashlib.sha256()
-    for array in arrays:
-        if isinstance(array, np.ndarray):
-            digest.update(np.ascontiguousarray(array).data)
+    for name in (field.name for field in fields(codes)):
+        array = getattr(codes, name)
+        digest.update(repr(array.shape).encode() + array.tobytes())
     return digest.hexdigest()
 
 
@@ -206,12 +205,12 @@ class ColumnRun:
         self._is_signed = True
 
     def _flights(self, message: Flights) -> bytes:
-        if self._channel is None:
-            self._channel = Answering(SECONDS)
-            self.begin(self._channel, self._channel.close)
         self._n_waiting += len(message.content)
         if self._n_waiting > self._task.most_bytes:
             raise ProtocolError(f"messages of more than {self._task.most_bytes} bytes wait for an answer")
+        if self._channel is None:
+            self._channel = Answering(SECONDS)
+            self.begin(self._channel, self._channel.close)
         if not message.more:
             self._n_waiting = 0
         return self._channel.answer(message.content, not message.more)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from gbdt_commons.store import Store, bytes_kind, json_kind
 from gbdt_hosts.lightgbm import resolve_aliases
 from gbdt_parties.channel import Channel as Session
+from gbdt_parties.curve_group import length_prefixed
 from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError
 from gbdt_parties.identity.aligned_rows import Alignment
 from gbdt_parties.identity.alignment import align
@@ -45,7 +46,7 @@ from lgb_dp.newton.trainer import NewtonBoost
 from lgb_dp.vertical.columns import declaration
 from lgb_dp.vertical.party import ColumnParty, credentials_of
 from lgb_dp.vertical.report import MaskedTraffic
-from lgb_dp.vertical.run import ActiveRun, ColumnRun, ColumnSessions, Side, asking
+from lgb_dp.vertical.run import ActiveRun, ColumnRun, ColumnSessions, Side, asking, digest_of_rows
 from lgb_dp.vertical.task import SETTINGS, ColumnTask
 
 ABOUT, ALIGNED = bytes_kind("about a run with columns apart"), json_kind("aligned ids")
@@ -121,6 +122,14 @@ def train(
     ------
     ArgumentTypeError, InvalidArgumentError, UnsupportedParameterError
         Naming the argument that is not accepted; nothing has been released then.
+    FederatedCheckpointError
+        If the checkpoint is of another run.
+    PartyRefusedError
+        If the other party refuses, for example because its budget is spent.
+    PartyUnavailableError
+        If it is lost for longer than `patience`: the run can go on from its checkpoint.
+    AuthenticationError, ProtocolError
+        If it is not the one that is allowed, or deviates, or its store is an older one.
 
     Examples
     --------
@@ -167,7 +176,7 @@ def train(
             )
         task = task_of(params, rows, trainer, n_trees, per_round, name, codes.n_rows)
         run = ActiveRun(Side(name, credentials, known, ledger), task, codes, label, store)
-        _check_checkpoint(store, task)
+        _check_checkpoint(store, task, digest_of_rows(codes).encode() + label.tobytes())
         if run.model is not None:
             return run.model
         return _connected(run, sessions, name, counted, float(patience))
@@ -316,15 +325,15 @@ def _aligned(party: Any, ids: list[str], rows: Dataset, store: Store) -> tuple[N
     return alignment.positions(ids), party.with_rows(alignment.digest)
 
 
-def _check_checkpoint(store: Store, task: ColumnTask) -> None:
+def _check_checkpoint(store: Store, task: ColumnTask, rows: bytes) -> None:
     """Refuse the progress of another run."""
-    digest = hashlib.sha256(task.to_json().encode()).digest()
+    digest = hashlib.sha256(length_prefixed([task.to_json().encode(), rows])).digest()
     kept = store.get(ABOUT, "")
     if kept is None:
         store.put(ABOUT, "", digest)
     elif kept != digest:
         raise FederatedCheckpointError(
-            "checkpoint is of another run: its settings, columns or number of rows differ; remove the "
+            "checkpoint is of another run: its settings, columns or rows differ; remove the "
             "folder, or pass another one"
         )
 

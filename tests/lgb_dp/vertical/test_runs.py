@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 import lgb_dp
 from columns_apart import BUDGET, PARAMS, N, X, bank, own_rows, text_of, trained
@@ -38,6 +39,10 @@ def test_a_run_that_has_ended_gives_its_model_again_and_asks_no_party(tmp_path):
     assert text_of(again) == text_of(booster)
     with pytest.raises(FederatedCheckpointError, match="another run"):
         trained(bank(), checkpoint=tmp_path, epsilon=20.0)
+    rows = np.arange(N)
+    rows[0] = 1
+    with pytest.raises(FederatedCheckpointError, match="rows differ"):
+        trained(bank(), checkpoint=tmp_path, rows=rows)
 
 
 def test_noise_is_planned_for_all_attempts(tmp_path):
@@ -129,6 +134,31 @@ def test_the_number_of_trees_may_be_a_parameter_as_in_lightgbm():
         {**PARAMS, "n_estimators": 3}, data, 7, parties=[bank()], callbacks=[trainer], trees_per_round=2
     )
     assert booster.num_trees() == 3
+
+
+def test_a_party_with_other_rows_than_at_the_beginning_does_not_go_on(tmp_path, monkeypatch):
+    """Of a sparse matrix: the digest of its rows does not depend on how it is used."""
+
+    def killed(self, refresh, do=ReplicaSums.opened):
+        sums = do(self, refresh)
+        if self._place == 0:
+            raise KeyboardInterrupt
+        return sums
+
+    sparse = scipy.sparse.csr_matrix(X[:, 2:] * (np.abs(X[:, 2:]) > 0.5))
+    party = bank(x=sparse, folder=tmp_path / "bank", budget=BUDGET)
+    with monkeypatch.context() as patch:
+        patch.setattr(ReplicaSums, "opened", killed)
+        with pytest.raises(KeyboardInterrupt):
+            trained(party, checkpoint=tmp_path / "labels")
+    party.close()
+    party = bank(x=sparse[::-1], folder=tmp_path / "bank", budget=BUDGET)
+    with pytest.raises(PartyRefusedError, match="other rows than when the run began"):
+        trained(party, checkpoint=tmp_path / "labels")
+    party.close()
+    party = bank(x=sparse, folder=tmp_path / "bank", budget=BUDGET)
+    assert trained(party, checkpoint=tmp_path / "labels").num_trees() == 4
+    party.close()
 
 
 def test_declarations_of_the_other_party_are_read_strictly():

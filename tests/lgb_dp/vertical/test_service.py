@@ -1,19 +1,40 @@
 """A party with columns alone behind a server: over TLS, with refusals by name, over restarts."""
 
+import os
+import subprocess
+import sys
 from contextlib import ExitStack
 
 import numpy as np
 import pytest
 
 import lgb_dp
-from columns_apart import BUDGET, N, X, bank, text_of, trained
-from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError
+from columns_apart import BUDGET, PARAMS, N, X, bank, own_rows, text_of, trained
+from gbdt_parties.channel import Channel as Session
+from gbdt_parties.errors import PartyError, PartyRefusedError, PartyUnavailableError
 from gbdt_parties.identity.certificates import TLS, make_authority, make_certificate
+from gbdt_parties.messages import Done, Finish
+from gbdt_parties.secure_sum.messages import (
+    NEW_RUN,
+    ConfirmRoster,
+    Endorsed,
+    Introduced,
+    ProposeRoster,
+    pack,
+)
+from gbdt_parties.secure_sum.roster import Introduction, Roster
+from gbdt_parties.secure_sum.trust import AllowList, Credentials
+from gbdt_parties.traffic import Traffic
 from gbdt_parties.transport.remote import RemoteParty
 from gbdt_parties.transport.server import Server
+from gbdt_parties.two_party.exchange.agreement import Agreement
 from lgb_dp.federated.ledger import read_ledger
 from lgb_dp.vertical import ColumnLimits, ColumnService, MaskedTraffic
 from lgb_dp.vertical.replica import ReplicaSums
+from lgb_dp.vertical.run import RUNS, runs_of
+from lgb_dp.vertical.sums import TableHolder
+from lgb_dp.vertical.task import Flights, OpenColumns, statement
+from lgb_dp.vertical.train import task_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::lgb_dp.errors.NotPrivateWarning")
 
@@ -193,3 +214,117 @@ def test_a_caller_that_is_killed_and_started_again_goes_on(serve, tmp_path, monk
             tls=served.certified["hospital"][0],
             allowed=[],
         )
+
+
+def test_messages_out_of_order_and_of_other_runs_are_refused_by_name(tmp_path):
+    """Of a caller that writes its own: nothing of the rows leaves, and nothing is charged."""
+    party = bank(folder=tmp_path, budget=BUDGET)
+    trainer = lgb_dp.NewtonBoost(30.0, 1e-5)
+    request = task_of(PARAMS, own_rows().construct(), trainer, 4, 2, "hospital", N).to_json()
+
+    def opened(run=b"r" * 16, n_known=NEW_RUN, text=request):
+        session = Session(party, os.urandom(16), Traffic(), "hospital")
+        return session, session.ask(OpenColumns(run, text, n_known), Introduced)
+
+    def refused(match, message, answer=Done, run=b"r" * 16):
+        session, _ = opened(run)
+        with pytest.raises(PartyError, match=match):
+            session.ask(message, answer)
+
+    refused("not signed by both parties", Flights(b"", 0), Flights)
+    refused("messages of more than", Flights(bytes(80 << 20), 1), Flights)
+    refused("no roster yet", ConfirmRoster(pack([b"a", b"b"])))
+    refused("has not ended yet", Finish())
+    refused("those of its request", ProposeRoster("{}", b""), Endorsed)
+    refused("unexpected|cut off|parts", ProposeRoster("", b"short"), Endorsed)
+    for arguments, match in (
+        ({"run": b"short"}, "run must have 16 bytes"),
+        ({"n_known": 0}, "does not know the run"),
+        ({"text": "{}"}, "not those of this version"),
+        ({"text": request.replace('"hospital"', '"bank"')}, "is that of both parties"),
+        ({"text": request.replace('"n_rows": 301', '"n_rows": 300')}, "300 rows and party 'bank' has 301"),
+    ):
+        with pytest.raises(PartyError, match=match):
+            opened(**arguments)
+    session, introduced = opened()
+    own = Agreement("hospital", Credentials.self_signed("hospital"), AllowList(), b"r" * 16)
+    roster = Roster(
+        b"r" * 16,
+        statement(request, introduced.description + " "),
+        (own.introduction, Introduction.from_bytes(introduced.introduction)),
+    )
+    with pytest.raises(PartyRefusedError, match="other settings, columns or rows"):
+        session.ask(ProposeRoster("", roster.to_bytes()), Endorsed)
+    trained(party, name="hospital")
+    (known,) = runs_of(party._ledger, "this process").keys(RUNS)
+    with pytest.raises(PartyRefusedError, match="has begun already"):
+        opened(bytes.fromhex(known))
+    other = request.replace('"per_round": 2', '"per_round": 1')
+    with pytest.raises(PartyRefusedError, match="other settings or columns than when it began"):
+        opened(bytes.fromhex(known), 0, other)
+    party.close()
+    assert charged(tmp_path) == {"leaf sums": 2}
+
+
+SERVE = """
+import sys
+from pathlib import Path
+from columns_apart import BUDGET, bank
+from gbdt_parties.identity.certificates import TLS
+from gbdt_parties.transport.server import Server
+from lgb_dp.vertical import ColumnService
+
+folder, tls, allowed, address = sys.argv[1:]
+party = bank(folder=folder, budget=BUDGET, tls=tls, allowed=[allowed])
+server = Server(ColumnService(party, folder), address, TLS.from_directory(tls), ["hospital"])
+print(server.port, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.slow
+def test_a_serving_process_that_is_killed_in_every_round_goes_on(certified, tmp_path, monkeypatch):
+    folder, killed, processes = tmp_path / "bank", [], []
+
+    def serve(address):
+        tls, _ = certified["bank"]
+        command = [sys.executable, "-c", SERVE, str(folder), str(tls), certified["hospital"][1], address]
+        path = os.pathsep.join(sys.path)
+        env = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+        processes.append(
+            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
+        )
+        return f"127.0.0.1:{processes[-1].stdout.readline().strip()}"
+
+    drawn = TableHolder.inputs
+
+    def inputs(self, refresh, draws):
+        if refresh.number not in killed:
+            killed.append(refresh.number)
+            processes[-1].kill()
+            processes[-1].wait()
+            assert serve(address) == address
+        return drawn(self, refresh, draws)
+
+    address = serve("127.0.0.1:0")
+    monkeypatch.setattr(TableHolder, "inputs", inputs)
+    party = RemoteParty(address, TLS.from_directory(certified["hospital"][0]), "bank", timeout=30)
+    try:
+        booster = trained(
+            party,
+            n_trees=3,
+            per_round=1,
+            tls=certified["hospital"][0],
+            allowed=[certified["bank"][1]],
+            checkpoint=tmp_path / "own",
+            patience=60.0,
+        )
+    finally:
+        party.close()
+        for process in processes:
+            process.kill()
+            process.communicate()
+    assert killed == [0, 1, 2]
+    (kept,) = (folder / "models").glob("*.txt")
+    assert kept.read_text() == text_of(booster)
+    assert charged(folder)["leaf sums"] >= 3
