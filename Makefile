@@ -99,6 +99,7 @@ bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/vertical/ciphers.py --quick
 	$(BIN)/python benchmarks/vertical/alignment.py --quick
 	$(BIN)/python benchmarks/vertical/two_party.py --quick
+	$(BIN)/python benchmarks/vertical/private_columns.py --quick
 	$(BIN)/python benchmarks/vertical/lossless.py --rounds 5
 	$(BIN)/python benchmarks/vertical/secureboost_plus.py --quick
 	$(BIN)/python benchmarks/federated/horizontal_exact.py --quick

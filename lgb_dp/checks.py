@@ -203,6 +203,9 @@ class Flag:
 
 
 _TIMES = (np.datetime64, np.timedelta64)
+_FOR_LABELS = "; classes that are text are for DPLGBMClassifier, with fit(classes=[...])"
+_REMEDIES = {"label": _FOR_LABELS, "y": _FOR_LABELS}
+"""Ends of messages about an argument that does not hold numbers."""
 
 
 def checked_numbers(name: str, values: Any) -> NDArray[np.float64]:
@@ -247,7 +250,9 @@ def checked_numbers(name: str, values: Any) -> NDArray[np.float64]:
             f"{name} must hold numbers only, got {_data_type(values)}; each argument must be a string that "
             "reads as a number, or a number"
         )
-    raise InvalidArgumentError(f"{name} must hold numbers only, got {_data_type(values)}")
+    raise InvalidArgumentError(
+        f"{name} must hold numbers only, got {_data_type(values)}{_REMEDIES.get(name, '')}"
+    )
 
 
 def _holds_times(values: Any) -> bool:

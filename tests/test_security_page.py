@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import lgb_dp
+import lgb_dp.vertical
 import xgb_fed
 from veilboost.plans.entries import default_of as entry_default
 from veilboost.plans.entries import is_needed
@@ -23,6 +24,7 @@ METHODS = (
     "SimFL",
     "Models without noise",
     "Private training across organisations",
+    "Private training with columns apart",
     "Private training in one place",
 )
 HOMES = {
@@ -31,6 +33,8 @@ HOMES = {
     "VerticalXGBClassifier": xgb_fed.VerticalXGBClassifier,
     "HorizontalXGBClassifier": xgb_fed.HorizontalXGBClassifier,
     "DPLGBMClassifier": lgb_dp.DPLGBMClassifier,
+    "VerticalDPLGBMClassifier": lgb_dp.vertical.VerticalDPLGBMClassifier,
+    "Consent": lgb_dp.vertical.Consent,
 }
 
 

@@ -14,6 +14,7 @@ JOURNEY = (
     "dask_private",
     "vertical_xgboost",
     "vertical_insurance",
+    "two_banks",
     "remote_training",
     "hospitals",
     "simfl_two_hospitals",

@@ -1,6 +1,6 @@
-"""Draw who sees what in vertical federated training.
+"""Draw who sees what in vertical federated training, and in private training with columns apart.
 
-Run ``python docs/pictures/who_sees_what.py`` after the protocol has changed.
+Run ``python docs/pictures/who_sees_what.py`` after a protocol has changed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
-PICTURE = Path(__file__).parent / "who-sees-what.svg"
+HERE = Path(__file__).parent
 INK, QUIET, OURS, THEIRS = "#222222", "#666666", "#FBE3E0", "#E0ECFB"
 
 
@@ -34,11 +34,16 @@ def _arrow(axes: Axes, height: float, to_right: bool, what: str, how: str) -> No
     axes.text(6.0, height - 0.13, how, ha="center", va="top", fontsize=10, color=QUIET, style="italic")
 
 
-def draw() -> plt.Figure:
-    """The active party, a passive one, and what travels between them."""
+def _axes() -> tuple[plt.Figure, Axes]:
     figure, axes = plt.subplots(figsize=(9.2, 5.4))
     axes.set(xlim=(0, 12), ylim=(0.3, 7.2))
     axes.axis("off")
+    return figure, axes
+
+
+def vertical() -> plt.Figure:
+    """The active party, a passive one, and what travels between them."""
+    figure, axes = _axes()
     own = ["labels", "its columns", "secret key", "gradients", "gains", "leaf values"]
     _party(axes, 0.2, "active party", OURS, own)
     theirs = ["its columns", "its thresholds", "values of rows", "its splits"]
@@ -50,10 +55,25 @@ def draw() -> plt.Figure:
     return figure
 
 
+def columns_apart() -> plt.Figure:
+    """Two parties of a private model, and the four flights of a round."""
+    figure, axes = _axes()
+    own = ["labels", "its columns", "its part of scores", "gradients", "its noise"]
+    _party(axes, 0.2, "has the labels", OURS, own)
+    theirs = ["its columns", "its part of scores", "its leaves of rows", "its noise"]
+    _party(axes, 8.8, "columns alone", THEIRS, theirs)
+    _arrow(axes, 5.7, False, "choices: a point and leaves per row", "masked: looks like random bits")
+    _arrow(axes, 4.35, True, "gradients at 16 points per row", "masked: one of 16 opens, to a random share")
+    _arrow(axes, 3.0, False, "shares of its sums, and its noise", "masked")
+    _arrow(axes, 1.65, True, "shares of sums, and its noise", "together: noised sums of leaves, for both")
+    return figure
+
+
 def main() -> None:
-    """Draw the picture beside this script."""
-    plt.rcParams["svg.hashsalt"] = "veilboost"
-    draw().savefig(PICTURE, metadata={"Date": None}, facecolor="white", bbox_inches="tight")
+    """Draw the pictures beside this script."""
+    for name, figure in (("who-sees-what", vertical()), ("columns-apart", columns_apart())):
+        plt.rcParams["svg.hashsalt"] = "veilboost"
+        figure.savefig(HERE / f"{name}.svg", metadata={"Date": None}, facecolor="white", bbox_inches="tight")
 
 
 if __name__ == "__main__":

@@ -178,7 +178,13 @@ class Budget:
         return self._unit or ONE_ROW
 
     def void(self, reasons: Iterable[str]) -> None:
-        """Record why a result that was paid from this budget is not private; `report` says so."""
+        """Record why a result that was paid from this budget is not private; `report` says so.
+
+        Parameters
+        ----------
+        reasons : iterable of str
+            None of them can be taken back.
+        """
         self._reasons.update(dict.fromkeys(reasons))
 
     def report(self) -> PrivacyReport:
@@ -220,9 +226,14 @@ class Budget:
         raise ArgumentTypeError("a Budget cannot be pickled: each copy could be spent")
 
     def __repr__(self) -> str:
-        return (
-            f"<Budget of epsilon = {self.epsilon:g}, delta = {self.delta:g}; left {_terms(self.remaining)}>"
-        )
+        left, delta = self.remaining, self.delta - self._limit.delta
+        parts = []
+        if self._limit.mu:
+            parts.append(f"epsilon = {Cost(mu=left.mu).at(delta)[0]:.4g} at delta = {delta:g}")
+        if self._limit.epsilon:
+            of_delta = f", delta = {left.delta:.3g}" if self._limit.delta else ""
+            parts.append(f"epsilon = {left.epsilon:.4g}{of_delta} without Gaussian noise")
+        return f"<Budget of epsilon = {self.epsilon:g}, delta = {self.delta:g}; left {' and '.join(parts)}>"
 
 
 def checked_budget(budget: Any) -> Budget | None:
@@ -235,10 +246,6 @@ def checked_budget(budget: Any) -> Budget | None:
 def chargeable(cost: Cost, delta: float) -> Cost:
     """The cost as a budget takes it: with secret samples, all of it as the (ε, δ) at `delta`."""
     return Cost(*cost.at(delta)) if cost.sampled else cost
-
-
-def _terms(cost: Cost) -> str:
-    return f"epsilon = {cost.epsilon:.6g}, delta = {cost.delta:.3g}, mu = {cost.mu:.6g}"
 
 
 def _rounded_up(epsilon: float) -> str:

@@ -218,6 +218,15 @@ class PrivacyReport:
 
         Texts are escaped and cut; numbers must be such as a guarantee has.
 
+        Parameters
+        ----------
+        values : mapping
+            Of JSON's types.
+
+        Returns
+        -------
+        PrivacyReport
+
         Raises
         ------
         KeyError, TypeError, ValueError, AttributeError, OverflowError

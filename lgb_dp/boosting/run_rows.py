@@ -6,11 +6,112 @@ A run reads a copy of its own.
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
 from gbdt_hosts.lightgbm import InitialModel
-from lgb_dp.data.dataset import Dataset
+from gbdt_kernels.trees import DenseCodes, SparseCodes
+from lgb_dp.accounting.unit import Unit
+from lgb_dp.data.bins import PublicBins
+from lgb_dp.data.dataset import Dataset, LabelOverflow
+from lgb_dp.data.fold_assignment import FoldPart
+from lgb_dp.data.groups import GroupWeight, draw_words
+from lgb_dp.data.provenance import Provenance
+from lgb_dp.data.start_scores import StartScores
+from lgb_dp.errors import InvalidArgumentError, PrivacyLeakWarning
+from lgb_dp.mechanisms.rng import SecureRandom
 
 
-def rows_of_run(train_set: Dataset, model: InitialModel | None) -> Dataset:
+@dataclass(frozen=True, eq=False)
+class RunRows:
+    """Rows and declarations of a Dataset at one moment.
+
+    Attributes
+    ----------
+    bins : PublicBins
+    codes : DenseCodes or SparseCodes
+        The bin of each row in each feature.
+    label : ndarray, shape (n_rows,)
+    weight : ndarray, shape (n_rows,), or None
+    group_of_row : ndarray of int64, shape (n_rows,), or None
+        The number of each row's person.
+    scores : StartScores or None
+        Scores that the run starts from.
+    model_digest : str or None
+        Digest of the model that the run continues.
+    label_bounds, label_overflow, weight_bound, unit, group_weight, public, max_bin, params
+        As of the Dataset.
+    fold_part : FoldPart or None
+    provenance : Provenance
+        Of the bins and of the Dataset.
+    feature_name : sequence of str
+    pandas_categorical : list of list, or None
+    """
+
+    bins: PublicBins
+    codes: DenseCodes | SparseCodes
+    label: Any
+    weight: NDArray[np.float64] | None
+    group_of_row: NDArray[np.int64] | None
+    scores: StartScores | None
+    model_digest: str | None
+    label_bounds: tuple[float, float] | None
+    label_overflow: LabelOverflow
+    weight_bound: float | None
+    unit: Unit
+    group_weight: GroupWeight | None
+    public: bool
+    max_bin: Any
+    params: dict[str, Any] | None
+    fold_part: FoldPart | None
+    provenance: Provenance
+    feature_name: Any
+    pandas_categorical: list[list[Any]] | None
+
+    @property
+    def start_scores(self) -> NDArray[np.float64] | None:
+        """Raw scores that training starts from, shape (n_rows, n_outputs); None if it starts from none."""
+        return None if self.scores is None else self.scores.values
+
+    def num_data(self) -> int:
+        """Number of rows."""
+        return self.codes.n_rows
+
+    def draw_words(self, random: SecureRandom) -> NDArray[np.uint64]:
+        """A random word per row; rows of the same group get the same."""
+        return draw_words(random, self.num_data(), self.group_of_row)
+
+    def start_training(self) -> Provenance:
+        """Begin a training run on these rows; returns their provenance, and what the run adds to it.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If the start scores are not those of the model that the run continues.
+        """
+        leaks, notes = [], []
+        if self.fold_part is not None:
+            notes.append(self.fold_part.note)
+            if not self.fold_part.use(object()):
+                leaks.append(
+                    "the training part of a fold was trained on more than once in one cross-validation; "
+                    "start another by the splitter's split()"
+                )
+        if (None if self.scores is None else self.scores.model_digest) != self.model_digest:
+            raise InvalidArgumentError(
+                "the start scores of the Dataset are not those of this run's init_model; make a new Dataset"
+            )
+        start = Provenance() if self.scores is None else self.scores.provenance
+        for leak in start.leaks:
+            warnings.warn(leak, PrivacyLeakWarning, stacklevel=8)
+        return Provenance(tuple(leaks), tuple(notes)).joined(start).joined(self.provenance)
+
+
+def rows_of_run(train_set: Dataset, model: InitialModel | None) -> RunRows:
     """Copy of the rows that a run from an initial model reads, taken at one moment.
 
     Start scores are those of this initial model, even if another thread has set another one since.  Labels,
@@ -24,12 +125,32 @@ def rows_of_run(train_set: Dataset, model: InitialModel | None) -> Dataset:
         gave them.
     """
     with train_set._lock.held():
-        data = train_set.snapshot()
-        data._predictor = None if model is None else model.predictor
-        data._used_scores = data._scores_of(model)
+        data = train_set.construct()
+        scores = data._scores_of(model)
         if model is not None:
-            train_set._used_scores = data._used_scores
-    data.label, data.weight, data._group_of_row = (
-        None if values is None else values.copy() for values in (data.label, data.weight, data._group_of_row)
-    )
-    return data
+            data._used_scores = scores
+        label, weight, group_of_row = (
+            None if values is None else values.copy()
+            for values in (data.label, data.weight, data.group_of_row)
+        )
+        return RunRows(
+            bins=data.bins,
+            codes=data.codes,
+            label=label,
+            weight=weight,
+            group_of_row=group_of_row,
+            scores=scores,
+            model_digest=None if model is None else model.digest,
+            label_bounds=data.label_bounds,
+            label_overflow=data.label_overflow,
+            weight_bound=data.weight_bound,
+            unit=data.unit,
+            group_weight=data.group_weight,
+            public=data.public,
+            max_bin=data.max_bin,
+            params=data.params,
+            fold_part=data.fold_part,
+            provenance=data.provenance,
+            feature_name=data.feature_name,
+            pandas_categorical=data.pandas_categorical,
+        )

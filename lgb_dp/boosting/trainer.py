@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 import math
 import warnings
-from abc import ABC, abstractmethod
-from typing import Any, TypeVar
+from abc import ABC, ABCMeta, abstractmethod
+from typing import Any, NoReturn, TypeVar
 
 import lightgbm
 from lightgbm.callback import CallbackEnv
@@ -32,7 +32,29 @@ from lgb_dp.errors import (
 T = TypeVar("T", bound="PrivateTrainer")
 
 
-class PrivateTrainer(ABC):
+class _NamespaceOfClass(dict[str, Any]):
+    """What `vars` of a trainer's class holds; LightGBM notes the order of callbacks in that of objects."""
+
+    def __init__(self, trainer: type) -> None:
+        super().__init__(type.__dict__["__dict__"].__get__(trainer))
+        self._name = trainer.__name__
+
+    def setdefault(self, *_: Any) -> NoReturn:
+        raise ArgumentTypeError(
+            f"callbacks hold the class {self._name}: pass an object of it, as in "
+            f"callbacks=[lgb_dp.{self._name}(epsilon=1.0, ...)]"
+        )
+
+
+class _TrainerClass(ABCMeta):
+    """Metaclass by which a trainer's class among the callbacks is named, before LightGBM calls any."""
+
+    def __getattribute__(cls, name: str) -> Any:
+        # No property: `inspect` takes a class whose `__dict__` is another descriptor for an empty one.
+        return _NamespaceOfClass(cls) if name == "__dict__" else super().__getattribute__(name)
+
+
+class PrivateTrainer(ABC, metaclass=_TrainerClass):
     """A LightGBM callback that turns the live booster into a private one.
 
     A trainer can be reused: the state of a training run lives with its booster.  A run keeps the settings
@@ -87,6 +109,16 @@ class PrivateTrainer(ABC):
 
     def with_settings(self: T, **changes: Any) -> T:
         """A trainer of its own with the settings of this moment, some of them changed.
+
+        Parameters
+        ----------
+        **changes : object
+            Arguments of the constructor.
+
+        Returns
+        -------
+        PrivateTrainer
+            Of the same class.
 
         Raises
         ------

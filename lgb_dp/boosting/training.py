@@ -25,7 +25,7 @@ from lgb_dp.accounting.report import PrivacyReport, report_of
 from lgb_dp.boosting.labels import LOG_LINKS, REGRESSIONS, LabelScale
 from lgb_dp.boosting.metric_rows import check_metrics, rows_for_metrics
 from lgb_dp.boosting.params import TrainingParameters
-from lgb_dp.boosting.run_rows import rows_of_run
+from lgb_dp.boosting.run_rows import RunRows, rows_of_run
 from lgb_dp.boosting.scores import Scores
 from lgb_dp.boosting.tree import PrivateTree, to_lightgbm
 from lgb_dp.checks import checked_learning_rate
@@ -60,7 +60,7 @@ class TrainerInput:
     ----------
     train_set : Dataset
         The user's training set, by which evaluation knows the rows.
-    data : Dataset
+    data : RunRows
         Its rows and declarations, as `rows_of_run` gives them: all that is read.
     params : TrainingParameters
     n_rounds : int
@@ -78,7 +78,7 @@ class TrainerInput:
     """
 
     train_set: Dataset
-    data: Dataset
+    data: RunRows
     params: TrainingParameters
     n_rounds: int
     random_state: int | None

@@ -247,7 +247,18 @@ class DaskDPLGBMClassifier(_OnCluster, DPLGBMClassifier):
         return predicted(self.to_local(), "predict", X, keywords)
 
     def predict_proba(self, X: Any, **keywords: Any) -> Any:  # type: ignore[override]
-        """Class probabilities, as `predict`; shape (n_rows, n_classes)."""
+        """Class probabilities: lazily of dask collections, at once of anything else.
+
+        Parameters
+        ----------
+        X : dask array, dask data frame, or as for `lgb_dp.DPLGBMClassifier`
+        **keywords : object
+            As for `lgb_dp.DPLGBMClassifier.predict_proba`.
+
+        Returns
+        -------
+        dask array, or ndarray, shape (n_rows, n_classes)
+        """
         return predicted(self.to_local(), "predict_proba", X, keywords)
 
 
@@ -283,7 +294,33 @@ class DaskDPLGBMRegressor(_OnCluster, DPLGBMRegressor):
         feature_name: Any = "auto",
         callbacks: Sequence[Callable[..., Any]] | None = None,
     ) -> DaskDPLGBMRegressor:
-        """Train; `label_bounds` are the public bounds of `y`, the rest as for the classifier."""
+        """Train.
+
+        Parameters
+        ----------
+        X : dask array or dask data frame, shape (n_rows, n_features)
+        y : dask array or series, shape (n_rows,)
+            Targets; those beyond `label_bounds` count as the bounds.
+        label_bounds : (low, high)
+            Public bounds of the targets, which must be given here.
+        bounds, categories, sample_weight, weight_bound, groups, rows_per_group, group_weight, paid_for
+            Public knowledge, weights and persons, as for `DaskDPLGBMClassifier.fit`.
+        budget, eval_set, eval_names, eval_sample_weight, eval_metric, public_eval_set
+            As for `DaskDPLGBMClassifier.fit`.
+        feature_name, callbacks
+            As for `DaskDPLGBMClassifier.fit`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ArgumentTypeError, InvalidArgumentError, UnsupportedParameterError
+            Naming the argument that is not accepted.
+        ClusterError
+            If workers, partitions or the scheduler are lost for good.
+        """
         if label_bounds is None:
             raise InvalidArgumentError("label_bounds must be given for rows on a cluster, got None")
         self._fit_on_cluster(

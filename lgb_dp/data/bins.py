@@ -196,7 +196,13 @@ def bounds_by_feature(bounds: Bounds, names: Sequence[str]) -> dict[int, tuple[f
     else:
         if not isinstance(bounds, (tuple, list)) or len(bounds) != 2:
             raise InvalidArgumentError(
-                f"bounds must be (low, high) or a mapping of features to them, got {bounds!r}"
+                "bounds must be (low, high) or a mapping of features to them, as in {0: (0, 9)}, got "
+                f"{bounds!r}"
+            )
+        if len(names) == 2 and isinstance(bounds, list) and all(isinstance(pair, tuple) for pair in bounds):
+            raise InvalidArgumentError(
+                f"bounds={bounds!r} may be a pair of each feature or the lows and the highs of all: pass a "
+                "mapping of features to pairs, or a tuple (lows, highs)"
             )
         try:
             numbers = (np.asarray(time_as_number(b), dtype=np.float64) for b in bounds)
@@ -332,10 +338,6 @@ def _known_categories(
         if kind == "category" and f not in skip
     }
     if isinstance(categories, str):
-        if categories != DTYPE:
-            raise InvalidArgumentError(
-                f"categories must be a mapping of features to their values or {DTYPE!r}, got {categories!r}"
-            )
         categories = {f: DTYPE for f, listed in of_dtype.items() if listed is not None}
     declared: dict[int, Any] = _by_feature(categories or {}, names, "categories")
     own = {*declared, *skip}
@@ -367,16 +369,22 @@ def _known_categories(
 
 
 def _refuse_undeclared_text(
-    kinds: Sequence[Kind], names: Sequence[str], categories: Categories | None, inherited: Collection[int]
+    kinds: Sequence[Kind], names: Sequence[str], bounds: Bounds | None, declared: Collection[int]
 ) -> None:
     """Raise an error that names the first column of text without declared categories, and the remedies."""
-    declared = {} if isinstance(categories, str) else _by_feature(categories or {}, names, "categories")
+    bounded = _by_feature(bounds, names, "bounds") if isinstance(bounds, Mapping) else {}
     for f, kind in enumerate(kinds):
-        if kind == "text" and f not in declared and f not in inherited:
+        if kind != "text" or f in declared:
+            continue
+        if f in bounded:
             raise InvalidArgumentError(
-                f"column {names[f]!r} holds text: declare its public values, as in "
-                f"categories={{{names[f]!r}: [...]}}, or leave the column out"
+                f"column {names[f]!r} holds text, which has no bounds: parse dates and numbers first, as by "
+                "pd.to_datetime and pd.to_numeric"
             )
+        raise InvalidArgumentError(
+            f"column {names[f]!r} holds text: declare its public values, as in "
+            f"categories={{{names[f]!r}: [...]}}, or leave the column out"
+        )
 
 
 def _leaks(bounds_were_read: bool, undeclared: Sequence[str]) -> tuple[str, ...]:
@@ -421,7 +429,13 @@ def public_bins(
     edges_of = _by_feature(bin_edges or {}, names, "bin_edges")
     kinds = _kinds(data, len(names))
     known = inherited or Columns()
-    _refuse_undeclared_text(kinds, names, categories, {*known.categories, *known.codes})
+    is_of_dtype = isinstance(categories, str) and categories == DTYPE
+    if not (categories is None or is_of_dtype or isinstance(categories, Mapping)):
+        raise InvalidArgumentError(
+            f"categories must be a mapping of features to their values or {DTYPE!r}, got {categories!r}"
+        )
+    declared = _by_feature(categories, names, "categories") if isinstance(categories, Mapping) else {}
+    _refuse_undeclared_text(kinds, names, bounds, {*declared, *known.categories, *known.codes})
     by_value, by_code, undeclared = _known_categories(data, kinds, names, categories, edges_of, known)
     is_categorical = np.array([f in by_value or f in by_code for f in range(len(names))], dtype=bool)
     columns = Columns(

@@ -228,13 +228,14 @@ class Dataset(StandInDataset):
 
     def _read_subset(self, rows: NDArray[np.int64]) -> None:
         assert isinstance(self.reference, Dataset)
-        parent = self.reference.snapshot()
-        self._binned = parent.bins, parent.codes.take(rows)
-        self.pandas_categorical = parent.pandas_categorical
-        self.label, self.weight = taken(parent.label, rows), taken(parent.weight, rows)
-        given = parent._given_scores
-        self._given_scores = self._used_scores = None if given is None else given.take(rows)
-        self._group_of_row = taken(parent._group_of_row, rows)
+        with self.reference._lock.held():
+            parent = self.reference.construct()
+            self._binned = parent.bins, parent.codes.take(rows)
+            self.pandas_categorical = parent.pandas_categorical
+            self.label, self.weight = taken(parent.label, rows), taken(parent.weight, rows)
+            given = parent._given_scores
+            self._given_scores = self._used_scores = None if given is None else given.take(rows)
+            self._group_of_row = taken(parent._group_of_row, rows)
 
     def _feature_names(self) -> list[str]:
         return list(self.bins.names)
@@ -254,10 +255,12 @@ class Dataset(StandInDataset):
             return self._given_scores
         if (rows := self._rows_of_parent) is not None:
             assert isinstance(parent, Dataset)
-            whole = parent.snapshot()
-            if whole._used_scores is not None and whole._used_scores.model_digest == model.digest:
-                return whole._used_scores.take(rows)
-            data = None if whole.data is None else rows_of(checked_data(whole.data), rows)
+            with parent._lock.held():
+                whole = parent.construct()
+                used, data = whole._used_scores, whole.data
+            if used is not None and used.model_digest == model.digest:
+                return used.take(rows)
+            data = None if data is None else rows_of(checked_data(data), rows)
         if data is None:
             raise UnsupportedParameterError(
                 "init_model cannot predict the start scores of rows whose data is gone, and is not the model "
@@ -335,30 +338,6 @@ class Dataset(StandInDataset):
         """A random word per row; rows of the same group get the same."""
         return draw_words(random, self.num_data(), self.group_of_row)
 
-    def start_training(self) -> Provenance:
-        """Begin a training run on these rows; returns their provenance, and what the run adds to it."""
-        leaks, notes = [], []
-        if self.fold_part is not None:
-            notes.append(self.fold_part.note)
-            if not self.fold_part.use(object()):
-                leaks.append(
-                    "the training part of a fold was trained on more than once in one cross-validation; "
-                    "start another by the splitter's split()"
-                )
-        start = self._provenance_of_start()
-        for leak in start.leaks:
-            warnings.warn(leak, PrivacyLeakWarning, stacklevel=8)
-        return Provenance(tuple(leaks), tuple(notes)).joined(start).joined(self.provenance)
-
-    def _provenance_of_start(self) -> Provenance:
-        used = self._used_scores
-        # Which initial model they are of was settled when the run took its text (`rows_of_run`).
-        if (used is not None and used.model_digest is not None) != (self._predictor is not None):
-            raise InvalidArgumentError(
-                "the start scores of the Dataset are not those of this run's init_model; make a new Dataset"
-            )
-        return Provenance() if used is None else used.provenance
-
     def create_valid(
         self,
         data: Any,
@@ -425,30 +404,31 @@ class Dataset(StandInDataset):
         Dataset
             With the bins, bounds and unit of this one.
         """
-        whole = self.snapshot()
-        rows = checked_rows(used_indices, whole.num_data())
-        part = Dataset(
-            None,
-            None,
-            label_bounds=whole.label_bounds,
-            label_overflow=whole.label_overflow,
-            max_bin=whole.max_bin,
-            spacing=whole.spacing,
-            public=whole.public,
-            weight_bound=whole.weight_bound,
-            public_init_score=whole.public_init_score,
-            reference=self,
-            params=whole.params if params is None else params,
-            free_raw_data=whole.free_raw_data,
-        )
-        part._unit, part._group_weight = whole._unit, whole._group_weight
-        part._predictor = whole._predictor
-        part._rows_of_parent, part.used_indices = read_only(rows), rows.tolist()
-        part.disclose(whole.provenance)
-        part.fold_part = FoldPart.of(whole.assigned_folds, rows, whole.fold_part)
-        if part.fold_part is None:
-            part.disclose(Provenance((_ROWS_WERE_CHOSEN,)))
-        return part
+        with self._lock.held():
+            self.construct()
+            rows = checked_rows(used_indices, self.num_data())
+            part = Dataset(
+                None,
+                None,
+                label_bounds=self.label_bounds,
+                label_overflow=self.label_overflow,
+                max_bin=self.max_bin,
+                spacing=self.spacing,
+                public=self.public,
+                weight_bound=self.weight_bound,
+                public_init_score=self.public_init_score,
+                reference=self,
+                params=self.params if params is None else params,
+                free_raw_data=self.free_raw_data,
+            )
+            part._unit, part._group_weight = self._unit, self._group_weight
+            part._predictor = self._predictor
+            part._rows_of_parent, part.used_indices = read_only(rows), rows.tolist()
+            part.disclose(self.provenance)
+            part.fold_part = FoldPart.of(self.assigned_folds, rows, self.fold_part)
+            if part.fold_part is None:
+                part.disclose(Provenance((_ROWS_WERE_CHOSEN,)))
+            return part
 
     def _set(self, field_name: str, **values: Any) -> Dataset:
         with self._lock.held():

@@ -278,7 +278,8 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
         signature = inspect.signature(type(self)).parameters
         defaults = {name: signature[name].default for name in self._get_param_names()}
         own = {name: getattr(self, name) for name in defaults}
-        settings, others = with_keywords(own, defaults, self._keywords)
+        of_fit = inspect.signature(self.fit).parameters
+        settings, others = with_keywords(own, defaults, self._keywords, of_fit)
         trainer, chosen = self._trainer(settings, budget), _chosen(settings, others)
         n_rounds = checked_integer("n_estimators", chosen.pop("n_estimators"), 1)
         asked = next((others.pop(name) for name in list(others) if main_names()[name] == "objective"), None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 from gbdt_hosts.lightgbm import resolve_aliases
@@ -29,7 +29,10 @@ _WHY = {
 
 
 def with_keywords(
-    own: Mapping[str, Any], defaults: Mapping[str, Any], keywords: Mapping[str, Any]
+    own: Mapping[str, Any],
+    defaults: Mapping[str, Any],
+    keywords: Mapping[str, Any],
+    of_fit: Container[str],
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """An estimator's own settings, whatever their names, and LightGBM's other parameters.
 
@@ -39,6 +42,8 @@ def with_keywords(
         The estimator's settings and the constructor's defaults, by name.
     keywords : mapping
         Its other arguments.  None means not given, as for LightGBM.
+    of_fit : container of str
+        Arguments of `fit`, which its constructor does not take.
 
     Raises
     ------
@@ -55,6 +60,9 @@ def with_keywords(
             )
         if name in _WHY:
             continue
+        if name in of_fit:
+            trainers = ", and of trainers such as lgb_dp.NewtonBoost" if name == "budget" else ""
+            raise UnsupportedParameterError(f"{name} is an argument of fit{trainers}, not of the constructor")
         check_known(name, value, own)
         (main,) = resolve_aliases({name: value})
         if main not in _OWN:

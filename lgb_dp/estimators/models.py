@@ -211,7 +211,19 @@ class DPLGBMClassifier(DPLGBMModel, ClassifierKind):
         return np.column_stack([1 - result, result])
 
     def decision_function(self, X: Any, **kwargs: Any) -> Any:
-        """Raw scores: shape (n_rows,) of two classes, (n_rows, n_classes) of more."""
+        """Raw scores, as scikit-learn's classifiers give them.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix, shape (n_rows, n_features)
+        **kwargs : object
+            Further arguments of `predict_proba`.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows,) or (n_rows, n_classes)
+            Log-odds of the second of two classes, and a score for each of more.
+        """
         return self.predict_proba(X, raw_score=True, **kwargs)
 
     def predict(
@@ -224,7 +236,20 @@ class DPLGBMClassifier(DPLGBMModel, ClassifierKind):
         pred_contrib: bool = False,
         **kwargs: Any,
     ) -> Any:
-        """Most probable class of each row, or what else was asked for; as `predict_proba`."""
+        """Most probable class of each row.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix, shape (n_rows, n_features)
+        raw_score, start_iteration, num_iteration, pred_leaf, pred_contrib, **kwargs
+            As of `predict_proba`, whose result is given where it is not probabilities.
+
+        Returns
+        -------
+        ndarray, shape (n_rows,)
+            Members of `classes_`; with `raw_score`, `pred_leaf` or `pred_contrib` the result of
+            `predict_proba`.
+        """
         result = self.predict_proba(
             X, raw_score, start_iteration, num_iteration, pred_leaf, pred_contrib, **kwargs
         )
@@ -273,7 +298,34 @@ class DPLGBMRegressor(DPLGBMModel, RegressorKind):
         callbacks: Sequence[Callable[..., Any]] | None = None,
         init_model: Any = None,
     ) -> DPLGBMRegressor:
-        """Train; `label_bounds` are the public bounds of `y`, the rest as for the classifier."""
+        """Train.
+
+        Parameters
+        ----------
+        X : array-like, table or sparse matrix, shape (n_rows, n_features)
+        y : array-like, shape (n_rows,)
+            Targets; those beyond `label_bounds` count as the bounds, which the report notes.
+        label_bounds : (low, high), optional
+            Public bounds of the targets.  Left out, they are read from the data, with a
+            `PrivacyLeakWarning`, and the report says not private.
+        bounds, categories, sample_weight, weight_bound, groups, rows_per_group, group_weight, paid_for
+            Public knowledge, weights and persons, as for `DPLGBMClassifier.fit`.
+        eval_set, eval_names, eval_sample_weight, eval_init_score, eval_X, eval_y, public_eval_set
+            Evaluation sets, as for `DPLGBMClassifier.fit`.
+        eval_metric, budget, init_score, public_init_score, feature_name, callbacks, init_model
+            As for `DPLGBMClassifier.fit`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ArgumentTypeError, InvalidArgumentError, UnsupportedParameterError
+            Naming the argument that is not accepted.
+        BudgetExceededError
+            If `budget` does not suffice; nothing has been released then.
+        """
 
         def as_is(values: Any) -> NDArray[np.float64]:
             return checked_numbers("y", values).reshape(-1)

@@ -428,12 +428,42 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         )
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The best estimator's prediction."""
+        """Prediction of the best estimator.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix, shape (n_rows, n_features)
+
+        Returns
+        -------
+        ndarray, shape (n_rows,)
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`, and after one that was aborted.
+        """
         check_is_fitted(self, "best_estimator_")
         return np.asarray(self.best_estimator_.predict(X))
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """The best classifier's class probabilities."""
+        """Class probabilities of the best classifier.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix, shape (n_rows, n_features)
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows, n_classes)
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`, and after one that was aborted.
+        AttributeError
+            If the best estimator is a regressor.
+        """
         check_is_fitted(self, "best_estimator_")
         return np.asarray(self.best_estimator_.predict_proba(X))
 

@@ -135,12 +135,31 @@ class FederatedDPLGBMClassifier(ClassifierMixin, FederatedDPLGBMModel):
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Class probabilities, shape (n_rows, n_classes)."""
+        """Class probabilities, for which no other party is needed.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix, shape (n_rows, n_features)
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows, n_classes)
+        """
         result = self._predicted(X)
         return result if result.ndim == 2 else np.column_stack([1 - result, result])
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Most probable classes, shape (n_rows,)."""
+        """Most probable class of each row.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix, shape (n_rows, n_features)
+
+        Returns
+        -------
+        ndarray, shape (n_rows,)
+            Members of `classes_`.
+        """
         return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
 
 
@@ -178,5 +197,14 @@ class FederatedDPLGBMRegressor(RegressorMixin, FederatedDPLGBMModel):
         return self
 
     def predict(self, X: Any) -> NDArray[np.float64]:
-        """Predicted targets, shape (n_rows,)."""
+        """Predicted targets, for which no other party is needed.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix, shape (n_rows, n_features)
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows,)
+        """
         return self._predicted(X)

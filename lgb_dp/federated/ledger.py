@@ -109,11 +109,11 @@ class PartyLedger:
         budget = self.budget or budget
         left = _limit(budget) - (self._spent - self._spent_by.get(run.hex(), Fraction()))
         if Fraction(mu) ** 2 > left:
-            mu_left = float(max(left, Fraction())) ** 0.5
+            mu_left, delta = float(max(left, Fraction())) ** 0.5, budget[1]
             raise BudgetExceededError(
-                f"the run may cost mu = {mu:.6g}; of the party's budget ({_text(budget)}) mu = "
-                f"{mu_left:.6g} is left.  A party's budget is that of its first run "
-                "unless it is given one"
+                f"the run may cost epsilon = {gaussian_epsilon(mu, delta):.4g} at delta = {delta:g}; of the "
+                f"party's budget ({_text(budget)}) epsilon = {gaussian_epsilon(mu_left, delta):.4g} is left. "
+                "A party's budget is that of its first run unless it is given one"
             )
 
     def charge(
@@ -363,6 +363,16 @@ class LedgerSums:
 
 def read_ledger(folder: str | Path) -> LedgerSums:
     """Sum up the ledger in a party's folder, which may be in use.
+
+    Parameters
+    ----------
+    folder : path
+        As of `Party`.
+
+    Returns
+    -------
+    LedgerSums
+        The budget, the sum over all answers, and a line for each kind of release of each run.
 
     Raises
     ------

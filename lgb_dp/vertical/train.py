@@ -31,7 +31,7 @@ from gbdt_parties.two_party.exchange.pipe import Pipe, pipes
 from gbdt_parties.two_party.exchange.polled import Asking
 from lgb_dp.boosting.booster import DPBooster
 from lgb_dp.boosting.params import training_parameters
-from lgb_dp.boosting.run_rows import rows_of_run
+from lgb_dp.boosting.run_rows import RunRows, rows_of_run
 from lgb_dp.checks import checked_integer
 from lgb_dp.data.dataset import Dataset
 from lgb_dp.errors import (
@@ -329,12 +329,12 @@ def _check_checkpoint(store: Store, task: ColumnTask) -> None:
         )
 
 
-def _checked_rows(train_set: Any) -> Dataset:
-    """The rows of the party with the labels, constructed."""
+def _checked_rows(train_set: Any) -> RunRows:
+    """The rows of the party with the labels."""
     if not isinstance(train_set, Dataset):
         raise ArgumentTypeError(f"train_set must be an lgb_dp.Dataset, got {type(train_set).__name__}")
-    rows = rows_of_run(train_set.construct(), None)
-    given = {"weight": rows.weight, "groups": rows.groups, "init_score": rows.start_scores}
+    rows = rows_of_run(train_set, None)
+    given = {"weight": rows.weight, "groups": rows.group_of_row, "init_score": rows.start_scores}
     for argument, value in given.items():
         if value is not None:
             raise UnsupportedParameterError(

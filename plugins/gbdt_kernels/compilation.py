@@ -27,7 +27,7 @@ from typing import Any
 from numba import config as numba_config
 from numba import njit
 from numba.core.caching import IndexDataCacheFile
-from numba.core.event import Listener, install_listener
+from numba.core.event import Listener, install_listener, register
 
 logger = logging.getLogger("gbdt_kernels")
 settings: Any = numba_config
@@ -298,6 +298,28 @@ def announcing_compilation(say: Callable[[], None] | None) -> Iterator[None]:
         return
     with install_listener("numba:compile", _Announcement(say)):
         yield
+
+
+class _UnderWay(Listener):
+    """Counts kernels that are being compiled; numba compiles one at a time, and kernels within kernels."""
+
+    def __init__(self) -> None:
+        self.n = 0
+
+    def on_start(self, event: Any) -> None:
+        self.n += 1
+
+    def on_end(self, event: Any) -> None:
+        self.n -= 1
+
+
+_UNDER_WAY = _UnderWay()
+register("numba:compile", _UNDER_WAY)
+
+
+def is_compiling() -> bool:
+    """Whether this process is compiling a kernel now, in any thread."""
+    return _UNDER_WAY.n > 0
 
 
 class _Record(Listener):

@@ -25,11 +25,21 @@ def _rounded(value, dither, most):
 
 
 @part
-def _free(gradient, clip, limit):
-    """κ √(1 - (g / C)²), or 0."""
-    ratio = gradient / clip
+def _dithers(bits):
+    """Numbers between 0 and 1 for a row's gradients and hessians."""
+    high = (np.float64(bits >> np.uint32(16)) + 0.5) * (1.0 / 65536.0)
+    return high, (np.float64(bits & np.uint32(65535)) + 0.5) * (1.0 / 65536.0)
+
+
+@part
+def _steps(gradient, hessian, scale, dithers, bounds, room):
+    """Whole steps of a gradient, and of a hessian cut to κ √(1 - (g / C)²), or 0."""
+    ratio = gradient / bounds[0]
     rest = 1.0 - ratio * ratio
-    return limit * math.sqrt(rest if rest > 0.0 else 0.0)
+    free = bounds[1] * math.sqrt(rest if rest > 0.0 else 0.0)
+    most = (hessian if hessian < free else free) * scale
+    own = _rounded(gradient * scale, dithers[0], np.float64(len(room) - 1))
+    return own, _rounded(most, dithers[1], np.float64(room[0]))
 
 
 @part
@@ -83,24 +93,19 @@ def logistic_tables(
     out : ndarray of uint64, shape (n, n_points)
         Filled.
     """
-    top, most = np.float64(len(room) - 1), np.float64(room[0])
-    first, second = bounds[0], bounds[1]
     g, h = np.empty(points.size), np.empty(points.size)
     factors = np.exp(-points)
     for i in range(score.size):
         margin = math.exp(-score[i])
         y, scale = target[i], weight[i] * steps
-        high = (np.float64(dither[i] >> np.uint32(16)) + 0.5) * (1.0 / 65536.0)
-        low = (np.float64(dither[i] & np.uint32(65535)) + 0.5) * (1.0 / 65536.0)
+        dithers = _dithers(dither[i])
         for j in range(points.size):
             gradient = 1.0 / (1.0 + margin * factors[j]) - y
             size = abs(gradient)
             hessian = size * (1.0 - size)
             gradient = gradient if gradient > -clip else -clip
             gradient = gradient if gradient < clip else clip
-            free = _free(gradient, first, second)
-            g[j] = _rounded(gradient * scale, high, top)
-            h[j] = _rounded((hessian if hessian < free else free) * scale, low, most)
+            g[j], h[j] = _steps(gradient, hessian, scale, dithers, bounds, room)
         _pack(g, h, room, half, out[i])
 
 
@@ -127,22 +132,17 @@ def residual_tables(
     loss : ndarray of float64, shape (4,)
         1 / T, slope, shift, curvature.
     """
-    top, most = np.float64(len(room) - 1), np.float64(room[0])
-    first, second = bounds[0], bounds[1]
     g, h = np.empty(points.size), np.empty(points.size)
     slope, inner, shift, curvature = loss[0], loss[1], loss[2], loss[3]
     for i in range(score.size):
         residual, scale = score[i] - target[i], weight[i] * steps
-        high = (np.float64(dither[i] >> np.uint32(16)) + 0.5) * (1.0 / 65536.0)
-        low = (np.float64(dither[i] & np.uint32(65535)) + 0.5) * (1.0 / 65536.0)
+        dithers = _dithers(dither[i])
         for j in range(points.size):
             r = (residual + points[j]) * slope
             hessian = curvature if abs(r) < 1.0 else 0.0
             r = r if r > -1.0 else -1.0
             gradient = inner * (r if r < 1.0 else 1.0) + shift
-            free = _free(gradient, first, second)
-            g[j] = _rounded(gradient * scale, high, top)
-            h[j] = _rounded((hessian if hessian < free else free) * scale, low, most)
+            g[j], h[j] = _steps(gradient, hessian, scale, dithers, bounds, room)
         _pack(g, h, room, half, out[i])
 
 
@@ -169,8 +169,6 @@ def log_link_tables(
     loss : ndarray of float64, shape (3,)
         ρ, the smallest score, 1 / clip; the largest score is 0.
     """
-    top, most = np.float64(len(room) - 1), np.float64(room[0])
-    first, second = bounds[0], bounds[1]
     g, h = np.empty(points.size), np.empty(points.size)
     power, lowest, inverse = 1.0 - loss[0], loss[1], loss[2]
     factors, others = np.exp(points), np.exp(power * points)
@@ -178,8 +176,7 @@ def log_link_tables(
     for i in range(score.size):
         scale, y = weight[i] * steps, target[i]
         start, other = math.exp(score[i]), math.exp(power * score[i])
-        high = (np.float64(dither[i] >> np.uint32(16)) + 0.5) * (1.0 / 65536.0)
-        low = (np.float64(dither[i] & np.uint32(65535)) + 0.5) * (1.0 / 65536.0)
+        dithers = _dithers(dither[i])
         for j in range(points.size):
             mean, factor = start * factors[j], other * others[j]
             mean = mean if mean > least else least
@@ -190,7 +187,5 @@ def log_link_tables(
             gradient = factor * (mean - y)
             gradient = gradient if gradient > -1.0 else -1.0
             gradient = gradient if gradient < 1.0 else 1.0
-            free = _free(gradient, first, second)
-            g[j] = _rounded(gradient * scale, high, top)
-            h[j] = _rounded((hessian if hessian < free else free) * scale, low, most)
+            g[j], h[j] = _steps(gradient, hessian, scale, dithers, bounds, room)
         _pack(g, h, room, half, out[i])

@@ -140,6 +140,18 @@ def write_parts(session: bytes, sequence: int, message: Message) -> Parts:
     return Parts(sum(map(len, parts)), parts)
 
 
+def address(data: bytes) -> tuple[bytes, int]:
+    """Session and number of a message, whose refusal has them, too; zeros if it has no header.
+
+    A message that cannot be read, such as one of a kind that this party does not know, is refused to the
+    session that sent it: its caller would take a refusal of any other for a mistaken answer.
+    """
+    if len(data) < _HEADER.size:
+        return bytes(16), 0
+    magic, _, _, session, sequence = _HEADER.unpack_from(data)
+    return (session, sequence) if magic == _MAGIC else (bytes(16), 0)
+
+
 def read(data: bytes) -> Envelope:
     """Parse what `write` wrote.
 
@@ -157,7 +169,7 @@ def read(data: bytes) -> Envelope:
     if version != VERSION:
         raise ProtocolError(f"message version {version}; this release speaks version {VERSION}")
     if kind not in KINDS:
-        raise ProtocolError(f"unknown kind of message {kind}")
+        raise ProtocolError(f"unknown kind of message {kind}, which is not of this kind of training")
     cls, at, values = KINDS[kind], _HEADER.size, {}
     try:
         for name, tag in tags(cls).items():

@@ -118,12 +118,11 @@ class SessionHandler(ABC, Generic[S]):
             for.
         """
         with self._lock:
-            session, sequence = b"\0" * 16, 0
+            session, sequence = messages.address(request)
             self._last_request = time.monotonic()
             self._is_answering = True
             try:
                 envelope = messages.read(request)
-                session, sequence = envelope.session, envelope.sequence
                 reply = self._answer_in_turn(envelope)
             except RunLostError as error:
                 reply = self._refuse(session, str(error), messages.NO_RUN)

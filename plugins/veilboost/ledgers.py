@@ -17,7 +17,12 @@ def fill(parser: Parser, arguments: Sequence[str]) -> None:
 
 
 def _ledger(args: argparse.Namespace) -> None:
-    sums = read_ledger(args.folder)
+    try:
+        sums = read_ledger(args.folder)
+    except (FileNotFoundError, NotADirectoryError):
+        raise FileNotFoundError(
+            f"{args.folder} is not the folder of a party that has answered in private training: no ledger"
+        ) from None
     print(f"{'run':8}  {'since (UTC)':25}  {'release':24}  {'answers':>7}  {'mu':>10}")
     for row in sums.rows:
         print(

@@ -133,7 +133,9 @@ def _models(args: argparse.Namespace) -> None:
     for model in models:
         changed = datetime.fromtimestamp(model.changed, timezone.utc)
         print(f"{quoted(model.caller):20}  {model.number:32}  {model.n_splits:>6}  {changed:%Y-%m-%d %H:%M}")
-    print(f"{len(models)} models; their splits exist here only, and predictions need them")
+    n_parts = sum(model.n_splits != "whole" for model in models)
+    needed = f"; of {n_parts} the splits exist here only, and predictions need them" if n_parts else ""
+    print(f"models: {len(models)}{needed}")
 
 
 def _remove(models: list[KeptModel], start: str) -> None:

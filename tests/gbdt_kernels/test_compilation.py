@@ -55,6 +55,21 @@ def run(code, *arguments, **variables):
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900, check=True)
 
 
+def test_a_process_knows_that_it_compiles(tmp_path):
+    code = (
+        "import numpy as np; from numba import njit\n"
+        "from gbdt_kernels.compilation import is_compiling, announcing_compilation\n"
+        "from gbdt_kernels.exponentials import _exponentials\n"
+        "said = []\n"
+        "with announcing_compilation(lambda: said.append(is_compiling())):\n"
+        "    before = is_compiling()\n"
+        "    _exponentials(np.zeros(1), np.zeros(1))\n"
+        "print(before, *said, is_compiling())"
+    )
+    for expected in ("False True False", "False False"):
+        assert run(code, NUMBA_CACHE_DIR=str(tmp_path)).stdout.split() == expected.split()
+
+
 def test_compiled_only_after_the_first_call(tmp_path):
     for expected in ("False True compiling", "True True"):
         assert run(SCRIPT, NUMBA_CACHE_DIR=str(tmp_path)).stdout.split() == expected.split()

@@ -157,6 +157,19 @@ def test_bytes_that_are_not_a_message_are_refused_and_end_nothing():
     assert isinstance(ask(handler, ONE, 1, Ask(1)), Done)
 
 
+@pytest.mark.parametrize("sequence", [0, 5])
+def test_a_kind_of_message_that_is_not_known_is_refused_to_the_session_that_sent_it(sequence):
+    @dataclass(frozen=True, eq=False)
+    class Foreign(Message):
+        kind: ClassVar[int] = 9004
+
+    request = messages.write(ONE, sequence, Foreign())
+    del messages.KINDS[Foreign.kind]
+    answer = messages.read(Counting().handle(request))
+    assert (answer.session, answer.sequence) == (ONE, sequence)
+    assert "not of this kind of training" in answer.message.reason
+
+
 @pytest.mark.parametrize("error", [ValueError("HIV-positive"), KeyError("HIV-positive"), MemoryError()])
 def test_an_unforeseen_error_is_logged_by_its_place_only(error, caplog):
     handler = Counting()

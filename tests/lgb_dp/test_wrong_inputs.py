@@ -3,6 +3,7 @@
 Each line of the table is a call and the text of its error: the argument, its value, and a way out.
 """
 
+import inspect
 import re
 import warnings
 
@@ -56,6 +57,11 @@ WRONG = [
         "a private Dataset is trained by a private trainer only",
     ),
     (lambda: train(data=lgb.Dataset(X, Y)), "NewtonBoost needs an lgb_dp.Dataset as train_set"),
+    (
+        lambda: train(callbacks=[lgb_dp.NewtonBoost]),
+        "callbacks hold the class NewtonBoost: pass an object of it, as in callbacks=[lgb_dp.NewtonBoost(",
+    ),
+    (lambda: train(callbacks=[lgb_dp.MBoost]), "callbacks hold the class MBoost: pass an object of it"),
     # Columns.
     (lambda: dataset(CITIES, bounds={"age": (0, 1)}).construct(), TEXT),
     (lambda: dataset(CITIES).construct(), TEXT),
@@ -74,6 +80,22 @@ WRONG = [
     (
         lambda: dataset(categorical_feature=[0]),
         "categorical_feature=[0] is not accepted; declare the public values of these",
+    ),
+    (
+        lambda: dataset(CITIES, bounds={"age": (0, 1)}, categories=["city"]).construct(),
+        "categories must be a mapping of features to their values or 'dtype', got ['city']",
+    ),
+    (
+        lambda: dataset(CITIES, bounds={"age": (0, 1), "city": ("2019-01-01", "2021-01-01")}).construct(),
+        "column 'city' holds text, which has no bounds: parse dates and numbers first, as by pd.to_",
+    ),
+    (
+        lambda: dataset(bounds=[(0, 1), (0, 2)]).construct(),
+        "bounds=[(0, 1), (0, 2)] may be a pair of each feature or the lows and the highs of all: pass a",
+    ),
+    (
+        lambda: dataset(np.c_[X, X], bounds=[(0, 1)] * 4).construct(),
+        "bounds must be (low, high) or a mapping of features to them, as in {0: (0, 9)}, got [(0, 1)",
     ),
     (lambda: dataset(group=[N_ROWS]), "group and position are for ranking"),
     (lambda: dataset(position=[0] * N_ROWS), "group and position are for ranking"),
@@ -119,7 +141,21 @@ WRONG = [
     (lambda: train({"is_unbalance": True}), "is_unbalance=True is not supported by private training"),
     (lambda: train({"objective": "lambdarank"}), "lambdarank"),
     (lambda: train(valid_sets=[lgb.Dataset(X, Y)]), "valid"),
+    (
+        lambda: dataset(label=np.where(Y > 0, "yes", "no")).construct(),
+        "label must hold numbers only, got an array of str_; classes that are text are for DPLGBMClassifier",
+    ),
     # Estimators.
+    (
+        lambda: lgb_dp.DPLGBMRegressor().fit(X, pd.Series(["a"] * N_ROWS), bounds=(0, 1)),
+        "y must hold numbers only, got a Series; classes that are text are for DPLGBMClassifier",
+    ),
+    (
+        lambda: classify(budget=lgb_dp.Budget(1.0, 1e-6)),
+        "budget is an argument of fit, and of trainers such as lgb_dp.NewtonBoost",
+    ),
+    (lambda: lgb_dp.DPLGBMRegressor(label_bounds=(0, 1)).fit(X, Y), "label_bounds is an argument of fit"),
+    (lambda: lgb_dp.DPLGBMClassifier(callbacks=[]).fit(X, Y), "callbacks is an argument of fit"),
     (
         lambda: classify(class_weight="balanced"),
         "class_weight='balanced' is not supported by private training",
@@ -150,6 +186,14 @@ def test_a_wrong_input_is_named_with_a_way_out(call, text):
     with pytest.raises((ValueError, TypeError, lgb.basic.LightGBMError), match=re.escape(text)) as caught:
         call()
     assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize("trainer", [lgb_dp.NewtonBoost, lgb_dp.DPBoost, lgb_dp.MBoost])
+def test_the_class_of_a_trainer_can_be_looked_into(trainer):
+    """LightGBM's first look at a callback is into its `__dict__`; that of a class is `inspect`'s, too."""
+    assert next(iter(inspect.signature(trainer).parameters)) == "epsilon"
+    assert inspect.getattr_static(trainer, "begin") is vars(trainer)["begin"]
+    assert vars(trainer(1.0, 1e-6) if trainer is lgb_dp.NewtonBoost else trainer(1.0))["epsilon"] == 1.0
 
 
 def test_the_table_is_long_enough():

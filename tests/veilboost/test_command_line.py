@@ -150,7 +150,7 @@ LIBRARIES = ("numpy", "xgboost", "lightgbm", "sklearn", "numba", "grpc", "crypto
     "arguments",
     [
         *([], ["serve"], ["align"], ["train"], ["predict"], ["doctor"], ["estimate"]),
-        *(["serve", kind] for kind in ("vertical", "exact", "private", "simfl")),
+        *(["serve", kind] for kind in ("vertical", "exact", "private", "private-columns", "simfl")),
     ],
     ids=" ".join,
 )

@@ -19,7 +19,10 @@ def test_what_was_answered_and_what_it_cost(tmp_path, capsys):
 
 
 def test_a_folder_without_a_ledger(tmp_path, capsys):
-    assert main(["ledger", str(tmp_path)]) == 1
+    (tmp_path / "model.txt").write_text("tree\n")
+    for path in (tmp_path, tmp_path / "absent", tmp_path / "model.txt"):
+        assert main(["ledger", str(path)]) == 1
+        assert f"{path} is not the folder of a party that has answered in private" in capsys.readouterr().err
 
 
 def test_a_ledger_is_read_without_lightgbm_and_its_compilers(tmp_path):

@@ -3,6 +3,7 @@
 import pytest
 
 from gbdt_commons.errors import StoreError
+from veilboost.command_line import main
 from veilboost.model_folders import kept_models
 
 
@@ -20,3 +21,12 @@ def test_models_of_a_horizontal_party_are_listed(tmp_path):
     folder.mkdir(parents=True)
     (folder / "00ff.json").write_text("{}")
     assert [(model.caller, model.number) for model in kept_models(tmp_path)] == [("bank", "00ff")]
+
+
+def test_whole_models_are_not_said_to_need_their_party(tmp_path, capsys):
+    """Before, "their splits exist here only, and predictions need them" stood below every list."""
+    folder = tmp_path / "for-bank" / "models"
+    folder.mkdir(parents=True)
+    (folder / "00ff.json").write_text("{}")
+    assert main(["models", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "models: 1"

@@ -103,7 +103,23 @@ class DaskParty(InProcessParty):
             raise
 
     def with_rows(self, X: Any) -> DaskParty:
-        """The same party with its columns of other rows, to predict those with its splits of models."""
+        """The same party with its columns of other rows, to predict those with its splits of models.
+
+        Parameters
+        ----------
+        X : dask.array.Array or dask.dataframe.DataFrame, shape (n_rows, n_features)
+            The columns of training, in their order; the rows are in the active party's.
+
+        Returns
+        -------
+        DaskParty
+            With this one's consents and splits; close it, too.
+
+        Raises
+        ------
+        InvalidDataError
+            If it has another number of columns.
+        """
         other = DaskParty(
             self._client,
             X,

@@ -25,8 +25,16 @@ def train_tfl(
 ) -> HorizontalModel:
     """Train by TFL: parties take turns on their own rows and gradients (Zhao et al., 2018, without noise).
 
-    Parameters and result as `train_simfl`'s, and `rounds_per_turn`: rounds that a party grows before the next
-    one's turn.
+    Parameters
+    ----------
+    params, parties, num_boost_round, evals, early_stopping_rounds, verbose_eval, callbacks
+        As for `train_simfl`.
+    rounds_per_turn : int
+        Rounds that a party grows before the next one's turn.
+
+    Returns
+    -------
+    HorizontalModel
     """
     settings = horizontal_settings(params)
     options = LoopOptions(num_boost_round, early_stopping_rounds, verbose_eval, callbacks, bool(evals))

@@ -205,10 +205,22 @@ class PrivateBooster(lightgbm.Booster):
     ) -> bool:
         """Grow the trees of one iteration.
 
+        Parameters
+        ----------
+        train_set : Dataset, optional
+            None, or the one that is trained on.
+        fobj : None
+            No objective of one's own: its sensitivity is unknown.
+
         Returns
         -------
         bool
             False: a private tree always has splits.
+
+        Raises
+        ------
+        LightGBMError
+            If the booster is not in training, or another argument is given.
         """
         with self._lock.held(), silent_arithmetic():
             grower = self._growing()
@@ -228,14 +240,36 @@ class PrivateBooster(lightgbm.Booster):
         return self
 
     def reset_parameter(self, params: dict[str, Any]) -> PrivateBooster:
-        """Change a parameter between iterations (the learning rate)."""
+        """Change the learning rate between iterations.
+
+        Parameters
+        ----------
+        params : dict
+            The learning rate, by any of its names.
+
+        Raises
+        ------
+        LightGBMError
+            If the booster is not in training.
+        UnsupportedParameterError
+            For any other parameter.
+        """
         with self._lock.held():
             self._growing().reset_parameter(params)
             self.params.update(params)
         return self
 
     def add_valid(self, data: lightgbm.Dataset, name: str) -> PrivateBooster:
-        """Add validation data."""
+        """Add validation data.
+
+        Parameters
+        ----------
+        data : Dataset
+            With the training Dataset as its reference.  Metrics on rows that are not public are noted in the
+            report.
+        name : str
+            Of the data in results.
+        """
         with self._lock.held(), silent_arithmetic():
             self._growing().add_valid(data)
             self.valid_sets.append(data)
@@ -243,7 +277,21 @@ class PrivateBooster(lightgbm.Booster):
         return self
 
     def eval(self, data: lightgbm.Dataset, name: str, feval: CustomMetrics = None) -> list[EvalResult]:
-        """Evaluate on a data set, which is followed from then on."""
+        """Evaluate on a data set, which is followed from then on.
+
+        Parameters
+        ----------
+        data : Dataset
+        name : str
+            Of the data in the results.
+        feval : callable or sequence of callable, optional
+            As for LightGBM.
+
+        Returns
+        -------
+        list of (str, str, float, bool)
+            Names of the data and of the metric, its value, and whether higher is better.
+        """
         with self._lock.held(), silent_arithmetic():
             grower = self._growing()
             if data is not self.train_set and not any(data is valid for valid in self.valid_sets):

@@ -9,7 +9,6 @@ stand-in.
 
 from __future__ import annotations
 
-import copy
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import lightgbm
@@ -116,11 +115,6 @@ class StandInDataset(lightgbm.Dataset):
                 self._predict_start_scores(self._predictor)
         if self.free_raw_data:
             self.data = None
-
-    def snapshot(self: _Dataset) -> _Dataset:
-        """The constructed Dataset as it is at this moment; what is set later does not reach the copy."""
-        with self._lock.held():
-            return copy.copy(self.construct())
 
     def get_params(self) -> dict[str, Any]:
         """Dataset parameters, and what keeps LightGBM from training on the stand-in."""

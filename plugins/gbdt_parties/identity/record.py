@@ -273,7 +273,7 @@ def _read(path: str | Path) -> tuple[Traffic, list[_Refused], int]:
                 traffic.add(Traffic(flows=flows))
                 refused += refusals
     except OSError as error:
-        raise InvalidDataError(f"{path} is not a record: {type(error).__name__}") from None
+        raise InvalidDataError(f"{path} is not a record: {error.strerror}") from None
     if damaged and not whole:
         raise InvalidDataError(f"{path} is not a record: none of its {damaged} lines can be read")
     return traffic, refused, damaged

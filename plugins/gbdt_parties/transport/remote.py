@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from threading import Lock
@@ -25,6 +26,8 @@ from gbdt_parties.transport.streams import RowSets, Watchdog, assemble, frames
 
 if TYPE_CHECKING:
     import grpc
+
+logger = logging.getLogger(__name__)
 MAX_ANSWER_BYTES = 2 << 30
 """Length of an answer: encrypted statistics of a level with half a million candidates fit."""
 
@@ -139,7 +142,22 @@ class RemoteParty:
         return "" if self._connection is None else self._connection.own_fingerprint
 
     def with_rows(self, *row_sets: bytes) -> RemoteParty:
-        """The same party, asked about other rows."""
+        """The same party, asked about other rows over the same connection.
+
+        Parameters
+        ----------
+        *row_sets : bytes
+            Digests of alignments: of the rows to train on or to predict, then of each evaluation set.
+
+        Returns
+        -------
+        RemoteParty
+
+        Raises
+        ------
+        PartyUnavailableError
+            If this one is a copy, which has no key.
+        """
         return RemoteParty(
             self.address, None, self.name, self.timeout, row_sets=row_sets, connection=self._used()
         )
@@ -165,6 +183,16 @@ class RemoteParty:
     def handle(self, request: bytes | Parts) -> bytes:
         """Send a request, wait for the answer.
 
+        Parameters
+        ----------
+        request : bytes or Parts
+            A message of the wire protocol, or the making of its parts.
+
+        Returns
+        -------
+        bytes
+            The answer, of the caller alone.
+
         Raises
         ------
         PartyUnavailableError
@@ -189,7 +217,9 @@ class RemoteParty:
             )
             self._call = call
             try:
-                answer, _ = assemble(call, MAX_ANSWER_BYTES, dog.feed, heartbeats=True)
+                answer, _ = assemble(
+                    call, MAX_ANSWER_BYTES, dog.feed, heartbeats=True, compiling=self._say_compiling
+                )
             except grpc.RpcError as error:
                 for failure in failures:
                     # Of a request in parts, the making of one failed: the party has nothing to do with it.
@@ -201,6 +231,12 @@ class RemoteParty:
             finally:
                 self._call = None
         return answer  # type: ignore[return-value]  # a view of bytes that only the caller has
+
+    def _say_compiling(self) -> None:
+        """Log, once for each connection, why an answer takes long."""
+        if self._connection is not None and not self._connection.has_compiled:
+            self._connection.has_compiled = True
+            logger.info("party %r compiles kernels for its machine (once; it keeps them)", self.name)
 
     def _explained(self, error: grpc.RpcError, silent: bool, connection: Connection) -> Exception:
         import grpc
@@ -252,11 +288,14 @@ class Connection:
     ----------
     in_use : Lock
         Held for a request and its answer, by all parties that share the connection.
+    has_compiled : bool
+        Whether the server was seen to compile.
     """
 
     def __init__(self, address: str, tls: TLS | None, expected: str | None) -> None:
         self._address, self._tls, self._expected = address, tls, expected
         self._lock, self.in_use = Lock(), Lock()
+        self.has_compiled = False
         self._open()
 
     def _open(self) -> None:

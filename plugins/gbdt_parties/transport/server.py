@@ -15,6 +15,7 @@ from threading import Lock
 from typing import Any, NoReturn, Protocol, runtime_checkable
 
 from gbdt_commons.files import is_out_of_room
+from gbdt_kernels.compilation import is_compiling
 from gbdt_parties.errors import PartyArgumentError, ProtocolError, places_of
 from gbdt_parties.identity.certificates import TLS, Identity
 from gbdt_parties.transport import streams
@@ -244,7 +245,7 @@ class Server:
         """Signs of life, then the answer; a caller that does not take them is cut off."""
         with Watchdog(SILENCE, context.cancel) as dog:
             while not wait([work], HEARTBEAT).done:
-                yield b""
+                yield streams.COMPILING if is_compiling() else b""
                 dog.feed()
         try:
             answer = work.result()

@@ -215,8 +215,9 @@ class RowService(ABC):
             with known.parsing:
                 envelope = messages.read(request)
         except (InvalidDataError, ProtocolError, StoreError) as error:
-            refusal = messages.Envelope(bytes(16), 0, messages.refusal(str(error)))
-            return self._sent(caller, refusal, messages.write(bytes(16), 0, refusal.message))
+            session, sequence = messages.address(request)
+            refusal = messages.Envelope(session, sequence, messages.refusal(str(error)))
+            return self._sent(caller, refusal, messages.write(session, sequence, refusal.message))
         self._record.add_received(caller.name, self._name, envelope, len(request))
         try:
             answer = self._answer(known, caller, row_sets, envelope, request)

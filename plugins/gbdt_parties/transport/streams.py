@@ -6,8 +6,9 @@
     pieces of the message, all but the last of one MiB, none empty
 
 Row sets name the rows that a request is about (see `alignment`); an answer has none.  Before the header of
-an answer there may be empty frames: the party is alive and at work. A request has none: the caller sends its
-words, in pieces that are as long as they can be, so that a time for each is a least rate.
+an answer there may be empty frames: the party is alive and at work; or ``compiling``: it waits for the
+compiler of its kernels.  A request has none: the caller sends its words, in pieces that are as long as they
+can be, so that a time for each is a least rate.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ METHOD = ("veilboost.Party", "Exchange")
 """Service and method; one call is one request and its answer."""
 
 _MAGIC = b"VBST"
+COMPILING = b"compiling"
 _HEADER = struct.Struct("<4sHHQ")
 OPTIONS = [
     ("grpc.max_receive_message_length", PIECE_BYTES + 4096),
@@ -91,11 +93,13 @@ def assemble(
     fed: Callable[[], None] = lambda: None,
     *,
     heartbeats: bool,
+    compiling: Callable[[], None] = lambda: None,
 ) -> tuple[memoryview, RowSets]:
     """The message of a stream, and its row sets.
 
     The buffer is as long as the header says, at most `max_bytes`; pages that no piece reaches cost nothing.
-    `fed` is called at each frame; empty ones before the header are for answers only (`heartbeats`).
+    `fed` is called at each frame; empty ones before the header, and those that say that the party is
+    `compiling`, are for answers only (`heartbeats`).
 
     Raises
     ------
@@ -108,7 +112,9 @@ def assemble(
     for piece in received:
         fed()
         if buffer is None:
-            if piece or not heartbeats:
+            if heartbeats and piece == COMPILING:
+                compiling()
+            elif piece or not heartbeats:
                 total, row_sets = _read_header(piece, max_bytes)
                 buffer = np.empty(total, dtype=np.uint8).data
             continue

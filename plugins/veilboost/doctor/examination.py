@@ -30,6 +30,7 @@ MAX_SECONDS = 10.0
 KERNELS = {
     "exact": "gbdt_kernels.trees.wide_sums:_add_rows",
     "private": "gbdt_kernels.trees.planes:_fill_planes",
+    "private-columns": "gbdt_kernels.transfers.leaves:send_down",
     "simfl": "gbdt_kernels.similarity.collisions:_search",
 }
 """A kernel of every run by a method, which stands for all; in vertical training, modular arithmetic does."""

@@ -18,13 +18,20 @@ from gbdt_parties.identity.certificates import TLS, Identity
 MIN_FREE = 1 << 30
 """Bytes that a run needs: the files of its record take up to a quarter, models and journals the rest."""
 
-PARTS = {"vertical": "vertical", "exact": "exact", "private": "newton", "simfl": "simfl"}
+PARTS = {
+    "vertical": "vertical",
+    "exact": "exact",
+    "private": "newton",
+    "private-columns": "columns",
+    "simfl": "simfl",
+}
 """Parts that ``veilboost warm`` compiles, by the kind of training."""
 
 PACKAGES = {
     "vertical": ("xgboost", "grpcio", "pyarrow", "pynacl"),
     "exact": ("xgboost", "grpcio", "pyarrow"),
     "private": ("lightgbm", "grpcio", "pyarrow"),
+    "private-columns": ("lightgbm", "grpcio", "pyarrow", "pynacl"),
     "simfl": ("xgboost", "grpcio", "pyarrow"),
 }
 """Distributions that the command needs, by the kind of training."""

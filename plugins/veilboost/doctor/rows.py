@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from gbdt_commons.errors import VeilboostError
 from gbdt_parties.errors import InvalidDataError
 from veilboost.doctor.findings import Finding
-from veilboost.plans.declared import Declared, read_declared
+from veilboost.plans.declared import DeclaredColumns, read_declared, read_declared_columns
 from veilboost.plans.sections import Plan, Served
 from veilboost.plans.tables import LIBSVM, checked_ids, kind_of, read_arrow, read_table
 from veilboost.serving.rows import read_rows
@@ -74,7 +76,16 @@ def of_plan(plan: Plan[Any, Any]) -> list[Rows]:
     data = plan.data
     files = [plan.path(one) for one in (data.file, getattr(data, "valid", None)) if one is not None]
     if plan.method == "private":
-        return [_declared(read_declared(plan.path(data.declared)), file) for file in files]
+        budget = None if data.budget_epsilon is None else (data.budget_epsilon, data.budget_delta)
+        demands: dict[str, Any] = {
+            "budget": budget,
+            "min_parties": data.min_parties,
+            "colluding": data.colluding,
+        }
+        demands |= {"allowed": data.allowed}
+        return [_declared(read_declared(plan.path(data.declared)), file, demands) for file in files]
+    if plan.method == "private-columns":
+        return [_declared(read_declared(plan.path(data.declared)), file, id_column=data.id) for file in files]
     how: dict[str, Any] = {"id_column": data.id, "label": data.label, "drop": data.drop}
     if plan.method == "vertical":
         how |= {"one_hot": data.one_hot, "categorical": data.categorical}
@@ -84,10 +95,18 @@ def of_plan(plan: Plan[Any, Any]) -> list[Rows]:
 def of_served(method: str, served: Any) -> list[Rows]:
     """Files of a served party."""
     if method == "private":
-        return [_declared(read_declared(served.declared), Path(served.data))]
-    how: dict[str, Any] = {"label": getattr(served, "label", None)}
+        names = ("budget", "min_parties", "colluding", "parties_per_person")
+        demands = {name: getattr(served, name) for name in names} | {"allowed": served.party}
+        kept = None if served.budget is not None else Path(served.models)
+        return [_declared(read_declared(served.declared), Path(served.data), demands, kept)]
+    if method == "private-columns":
+        declared = read_declared_columns(served.declared)
+        return [_declared(declared, Path(served.data), id_column=served.id)]
+    how: dict[str, Any] = {"id_column": served.id}
     if method == "vertical":
-        how = {"id_column": served.id, "one_hot": served.one_hot, "categorical": served.categorical}
+        how |= {"one_hot": served.one_hot, "categorical": served.categorical}
+    else:
+        how |= {"label": served.label}
     more = {"keep": served.columns, "drop": served.drop}
     files = [_table(Path(served.data), how | more, partial(read_rows, served, **how))]
     valid = getattr(served, "valid", None)
@@ -110,20 +129,44 @@ def folders_of_served(served: Served) -> list[Path]:
 
 def _table(file: Path, how: dict[str, Any], read: Callable[[], Any]) -> Rows:
     def sizes() -> tuple[int, int]:
-        columns = read().columns
-        return columns.n_rows, columns.n_features
+        table = read()
+        if table.label is not None and not np.isfinite(table.label).all():
+            label = how["label"]
+            raise InvalidDataError(f"{file}: column {label!r} of labels has missing or infinite values")
+        return table.columns.n_rows, table.columns.n_features
 
     single = [how.get("id_column"), how.get("label")]
     several = [name for key in ("keep", "drop", "one_hot", "categorical") for name in how.get(key) or ()]
     return Rows(file, [name for name in (*single, *several) if name is not None], how.get("id_column"), sizes)
 
 
-def _declared(declared: Declared, file: Path) -> Rows:
-    def sizes() -> tuple[int, int]:
-        return declared.table_of(file).features.num_rows, len(declared.columns)
+def _declared(
+    declared: DeclaredColumns,
+    file: Path,
+    demands: Mapping[str, Any] | None = None,
+    with_ledger: Path | None = None,
+    id_column: str | None = None,
+) -> Rows:
+    """Rows of a declared file, which a party of private training has to accept if it has demands of its own.
 
-    others = [declared.label, declared.weight, declared.groups]
-    return Rows(file, [*declared.columns, *(name for name in others if name is not None)], None, sizes)
+    No budget among the demands is one only where the folder `with_ledger` has a ledger.
+    """
+
+    def sizes() -> tuple[int, int]:
+        rows = declared.table_of(file, id_column=id_column)
+        if demands is not None:
+            # Here, so that the doctor of other training runs does not wait for LightGBM.
+            from lgb_dp.federated import Party
+            from lgb_dp.federated.ledger import LEDGER_FILE
+
+            own = {**demands, **declared.arguments(), **rows.own}
+            Party(rows.features, rows.label, name="party", **own).close()
+            if with_ledger is not None and not (with_ledger / LEDGER_FILE).exists():
+                raise InvalidDataError(f"budget is missing: no ledger in {with_ledger} has one")
+        return rows.features.num_rows, len(declared.columns)
+
+    named = [*declared.columns, *declared.others, *([] if id_column is None else [id_column])]
+    return Rows(file, named, id_column, sizes)
 
 
 def _header(file: Path, kind: str) -> list[str]:

@@ -1,7 +1,8 @@
-"""The file of what all organisations declare about their columns before private training.
+"""The file of what organisations declare about their columns before private training.
 
-It is public, and the same at all parties: which columns there are, between which bounds or of which
-categories, what the label is, and whose rows belong to one person.
+It is public: names of columns, bounds or categories, the label, and the column that tells persons apart.
+With rows apart it is the same at all parties; with columns apart each party has its own, and the label is in
+one of them.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,19 +18,76 @@ from numpy.typing import NDArray
 from gbdt_parties.errors import InvalidDataError
 from veilboost.plans.entries import PlanError, entry, read_section, shown
 from veilboost.plans.files import parsed
-from veilboost.plans.tables import kind_of, numbers_of, read_arrow
+from veilboost.plans.tables import checked_ids, kind_of, numbers_of, read_arrow
 
 
-@dataclass(frozen=True)
-class Declared:
+@dataclass(frozen=True, kw_only=True)
+class DeclaredColumns:
+    """Declaration of columns alone."""
+
+    bounds: Mapping[str, list[float]] = entry("`[low, high]` of each column of numbers", {})
+    categories: Mapping[str, list[Any]] = entry("values of each column of categories: texts or integers", {})
+    max_bin: int = entry("bins of a column", 255)
+    spacing: str = entry('`"mixed"` or `"linear"`: how bounds become bins', "mixed")
+
+    @property
+    def columns(self) -> list[str]:
+        """The features: columns of numbers, then of categories, as the file has them."""
+        return [*self.bounds, *self.categories]
+
+    @property
+    def others(self) -> list[str]:
+        """Declared columns that are no features."""
+        return []
+
+    def arguments(self) -> dict[str, Any]:
+        """Declarations as arguments of a party of `lgb_dp`."""
+        given = {
+            "bounds": {name: tuple(pair) for name, pair in self.bounds.items()},
+            "categories": {name: list(values) for name, values in self.categories.items()},
+            "max_bin": self.max_bin,
+            "spacing": self.spacing,
+        }
+        return {name: value for name, value in given.items() if value != {}}
+
+    def table_of(self, file: str | Path, *, id_column: str | None = None, labelled: bool = True) -> Rows:
+        """Read rows of the declared columns from a CSV or Parquet file; `labelled`, with the other columns.
+
+        Raises
+        ------
+        InvalidDataError
+            Naming the file, and the column that is missing or cannot be used.
+        """
+        path = Path(file)
+        kind = kind_of(path)
+        texts = [n for n, values in self.categories.items() if any(isinstance(v, str) for v in values)]
+        others = self.others if labelled else []
+        needed = [*self.columns, *others, *([] if id_column is None else [id_column])]
+        groups = getattr(self, "groups", None) if labelled else None
+        texts += [name for name in (id_column, groups) if name is not None]
+        table = read_arrow(path, kind, texts, needed)
+        absent = [name for name in needed if name not in table.column_names]
+        if absent:
+            raise InvalidDataError(f"{path} has no column {absent[0]!r}, which is declared or needed")
+        if len(set(table.column_names)) < len(table.column_names):
+            raise InvalidDataError(f"{path} has a declared column twice")
+        ids = [str(k) for k in range(1, table.num_rows + 1)]
+        if id_column is not None:
+            ids = table.column(id_column).to_pylist()
+        label, own = self._own_of(table, path) if labelled else (None, {})
+        return Rows(table.select(self.columns), label, own, ids)
+
+    def _own_of(self, table: Any, path: Path) -> tuple[NDArray[np.float64] | None, dict[str, Any]]:
+        """Labels of a table, and what else is its rows' own."""
+        return None, {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Declared(DeclaredColumns):
     """Declaration of columns, label and unit."""
 
     label: str = entry("column of labels; for classes, these are numbered from 0")
-    bounds: Mapping[str, list[float]] = entry("`[low, high]` of each column of numbers", {})
-    categories: Mapping[str, list[Any]] = entry("values of each column of categories: texts or integers", {})
     label_bounds: list[float] | None = entry("`[low, high]` of targets that are numbers, which need it", None)
-    max_bin: int = entry("bins of a column", 255)
-    spacing: str = entry('`"mixed"` or `"linear"`: how bounds become bins', "mixed")
     weight: str | None = entry("column of weights", None)
     weight_bound: float | None = entry("bound of all weights; needed with `weight`", None)
     groups: str | None = entry(
@@ -40,55 +98,26 @@ class Declared:
     )
 
     @property
-    def columns(self) -> list[str]:
-        """The features: columns of numbers, then of categories, as the file has them."""
-        return [*self.bounds, *self.categories]
+    def others(self) -> list[str]:
+        """Declared columns that are no features."""
+        return [name for name in (self.label, self.weight, self.groups) if name is not None]
 
     def arguments(self) -> dict[str, Any]:
-        """Arguments of `lgb_dp.federated.Party` that are the same everywhere."""
+        """Declarations as arguments of a party of `lgb_dp`."""
         given = {
-            "bounds": {name: tuple(pair) for name, pair in self.bounds.items()},
-            "categories": {name: list(values) for name, values in self.categories.items()},
             "label_bounds": None if self.label_bounds is None else tuple(self.label_bounds),
-            "max_bin": self.max_bin,
-            "spacing": self.spacing,
             "weight_bound": self.weight_bound,
             "rows_per_group": self.rows_per_group,
         }
-        return {name: value for name, value in given.items() if value not in (None, {})}
+        return super().arguments() | {name: value for name, value in given.items() if value is not None}
 
-    def table_of(self, file: str | Path, *, id_column: str | None = None, labelled: bool = True) -> Rows:
-        """Read rows of the declared columns from a CSV or Parquet file.
-
-        Raises
-        ------
-        InvalidDataError
-            Naming the file, and the column that is missing or cannot be used.
-        """
-        path = Path(file)
-        kind = kind_of(path)
-        texts = [n for n, values in self.categories.items() if any(isinstance(v, str) for v in values)]
-        others = [self.label, self.weight, self.groups] if labelled else []
-        needed = [name for name in (*self.columns, *others, id_column) if name is not None]
-        texts += [name for name in (id_column, self.groups if labelled else None) if name is not None]
-        table = read_arrow(path, kind, texts, needed)
-        absent = [name for name in needed if name not in table.column_names]
-        if absent:
-            raise InvalidDataError(f"{path} has no column {absent[0]!r}, which is declared or needed")
-        if len(set(table.column_names)) < len(table.column_names):
-            raise InvalidDataError(f"{path} has a declared column twice")
+    def _own_of(self, table: Any, path: Path) -> tuple[NDArray[np.float64] | None, dict[str, Any]]:
         own: dict[str, Any] = {}
-        label = None
-        if labelled:
-            label = numbers_of(table.column(self.label), f"column {self.label!r}", path)
-            if self.weight is not None:
-                own["weight"] = numbers_of(table.column(self.weight), f"column {self.weight!r}", path)
-            if self.groups is not None:
-                own["groups"] = np.array(table.column(self.groups).to_pylist(), dtype=object)
-        ids = [str(k) for k in range(1, table.num_rows + 1)]
-        if id_column is not None:
-            ids = table.column(id_column).to_pylist()
-        return Rows(table.select(self.columns), label, own, ids)
+        if self.weight is not None:
+            own["weight"] = numbers_of(table.column(self.weight), f"column {self.weight!r}", path)
+        if self.groups is not None:
+            own["groups"] = np.array(table.column(self.groups).to_pylist(), dtype=object)
+        return numbers_of(table.column(self.label), f"column {self.label!r}", path), own
 
 
 @dataclass(frozen=True)
@@ -111,19 +140,39 @@ class Rows:
     ids: list[str]
 
 
+def rows_to_align(declared: DeclaredColumns, file: str | Path, id_column: str | None) -> Rows:
+    """Read rows that are found by their ids, which must all be different; errors are those of `table_of`."""
+    rows = declared.table_of(file, id_column=id_column)
+    if id_column is not None:
+        checked_ids(rows.ids, Path(file))
+    return rows
+
+
+DeclaredT = TypeVar("DeclaredT", bound=DeclaredColumns)
+
+
 def read_declared(path: str | Path) -> Declared:
-    """Read a file of declarations, TOML or YAML.
+    """Read a file of declarations of columns and a label, TOML or YAML.
 
     Raises
     ------
     PlanError
         Naming the file, and the entry that is missing, unknown, or of another type.
     """
-    path = Path(path)
-    declared: Declared = read_section(Declared, parsed(path), str(path))
+    return _read(Declared, Path(path))
+
+
+def read_declared_columns(path: str | Path) -> DeclaredColumns:
+    """Read a file of declarations of columns alone, TOML or YAML; errors are those of `read_declared`."""
+    return _read(DeclaredColumns, Path(path))
+
+
+def _read(kind: type[DeclaredT], path: Path) -> DeclaredT:
+    declared: DeclaredT = read_section(kind, parsed(path), str(path))
     pairs: dict[str, Any] = dict(declared.bounds)
-    if declared.label_bounds is not None:
-        pairs["label_bounds"] = declared.label_bounds
+    label_bounds = getattr(declared, "label_bounds", None)
+    if label_bounds is not None:
+        pairs["label_bounds"] = label_bounds
     for name, pair in pairs.items():
         if not _is_pair(pair):
             raise PlanError(f"{path}: bounds of {shown(name)} must be [low, high], two numbers")
@@ -135,9 +184,9 @@ def read_declared(path: str | Path) -> Declared:
         raise PlanError(f"{path}: column {shown(twice[0])} has both bounds and categories")
     if not declared.columns:
         raise PlanError(f"{path}: bounds and categories are missing; they say which columns there are")
-    special = {declared.label, declared.weight, declared.groups} & set(declared.columns)
+    special = set(declared.others) & set(declared.columns)
     if special:
-        raise PlanError(f"{path}: {min(map(str, special))!r} cannot be a feature as well")
+        raise PlanError(f"{path}: {min(special)!r} cannot be a feature as well")
     return declared
 
 

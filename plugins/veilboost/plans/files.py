@@ -25,8 +25,10 @@ def parsed(path: Path) -> Mapping[str, Any]:
     """
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise PlanError(f"{path} cannot be read: {type(error).__name__}") from None
+    except OSError as error:
+        raise PlanError(f"{path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise PlanError(f"{path} cannot be read: it is not UTF-8") from None
     if path.suffix == ".toml":
         if sys.version_info >= (3, 11):
             import tomllib

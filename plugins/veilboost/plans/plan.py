@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from veilboost.plans import exact, private, simfl, vertical
+from veilboost.plans import exact, private, private_columns, simfl, vertical
 from veilboost.plans.entries import PlanError, as_table, beside, check_known, fault_of, read_section, shown
 from veilboost.plans.files import parsed
-from veilboost.plans.sections import LabelledRows, OwnRows, PartyAddress, Plan, Served, Training
+from veilboost.plans.sections import (
+    LabelledRows,
+    OwnRows,
+    PartyAddress,
+    Plan,
+    Served,
+    Training,
+    faults_of_budget,
+)
 
 
 def _no_faults(_served: Any, _called: Callable[[str], str]) -> Iterator[str]:
@@ -42,20 +51,28 @@ METHODS: dict[str, Method] = {
         private.PrivateTraining,
         private.PrivateServed,
         private.faults,
-        private.faults_of_served,
+        faults_of_budget,
+    ),
+    "private-columns": Method(
+        private_columns.PrivateColumnsData,
+        private_columns.PrivateColumnsTraining,
+        private_columns.PrivateColumnsServed,
+        private_columns.faults,
+        faults_of_budget,
     ),
     "simfl": Method(simfl.SimFLData, simfl.SimFLTraining, simfl.SimFLServed, simfl.faults),
 }
-"""Vertical training, and horizontal training: exact, differentially private, and by SimFL."""
+"""Vertical training; horizontal training, exact and private; private training with columns apart; SimFL."""
 
 ENTRIES = {
-    "method": '`"vertical"`, `"exact"`, `"private"` or `"simfl"`; `"vertical"` by default',
+    "method": '`"vertical"`, `"exact"`, `"private"`, `"private-columns"` or `"simfl"`; `"vertical"` by '
+    "default",
     "tls": "folder with `ca.pem`, `party.pem` and `party.key`; needed",
-    "data": "table of this organisation's file; needed with `vertical`",
+    "data": "table of this organisation's file; needed with `vertical` and `private-columns`",
     "parties": "list of at least one table, of the other organisations; needed",
     "training": "table of settings of the training run",
     "parameters": "table of XGBoost's parameters, such as `max_depth`, `learning_rate`, `max_bin`, "
-    "`eval_metric`; with `private` LightGBM's, such as `objective`",
+    "`eval_metric`; with `private` and `private-columns` LightGBM's, such as `objective`",
 }
 """The entries of a plan outside sections, and its sections."""
 
@@ -85,7 +102,7 @@ def read_plan(path: str | Path) -> Plan[Any, Any]:
         dict(as_table(content.get("parameters", {}), f"{path}: parameters")),
         read_section(
             METHODS[method].data,
-            content.get("data", None if method == "vertical" else {}),
+            content.get("data", {} if issubclass(METHODS[method].data, OwnRows) else None),
             f"{path}: data",
         ),
         read_section(METHODS[method].training, content.get("training", {}), f"{path}: training"),
@@ -101,6 +118,11 @@ def method_of(content: Mapping[str, Any], path: Path) -> str:
     if not isinstance(method, str) or method not in METHODS:
         raise PlanError(f"{path}: method={shown(method)} must be one of {list(METHODS)}")
     return method
+
+
+def module_of(method: str, package: str) -> Any:
+    """The module of a package that holds a kind of training, with the libraries that it needs."""
+    return import_module(f"{package}.{method.replace('-', '_')}")
 
 
 def _faults(plan: Plan[Any, Any]) -> Iterator[str]:

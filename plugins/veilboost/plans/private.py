@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from veilboost.plans.entries import entry
-from veilboost.plans.sections import OwnRows, Plan, Served, SummedRows, Training
+from veilboost.plans.sections import (
+    BudgetedRows,
+    OwnRows,
+    Plan,
+    Served,
+    SummedRows,
+    Training,
+    faults_of_private,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +55,7 @@ PrivatePlan: TypeAlias = Plan[PrivateData, PrivateTraining]
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrivateServed(SummedRows, Served):
+class PrivateServed(BudgetedRows, SummedRows, Served):
     """Settings of a party in private training."""
 
     data: str = entry("CSV or Parquet file", is_path=True, metavar="FILE")
@@ -56,13 +64,6 @@ class PrivateServed(SummedRows, Served):
         option="TOML or YAML file of what all declare of columns",
         is_path=True,
         metavar="FILE",
-    )
-    budget: list[float] | None = entry(
-        "ε and δ of all that these rows answer, in all runs together; fixed when the ledger is made, and "
-        "needed until then: otherwise the first coordinator would choose it",
-        None,
-        option="of all answers; needed unless the ledger has one",
-        metavar=("EPSILON", "DELTA"),
     )
     colluding: int = entry(
         "parties that may pool what they know, which a run must assume at least", 1, least=0
@@ -75,17 +76,8 @@ class PrivateServed(SummedRows, Served):
 def faults(plan: PrivatePlan) -> Iterator[str]:
     """Entries of a plan that contradict each other."""
     data = plan.data
-    if plan.training.early_stopping_rounds is not None:
-        yield (
-            "training.early_stopping_rounds is not for private training, whose model is written at the end"
-        )
+    yield from faults_of_private(plan.training)
     if data.file is not None and (data.declared is None or not data.allowed):
         yield "data.file needs data.declared and data.allowed"
     if (data.budget_epsilon is None) != (data.budget_delta is None):
         yield "data.budget_epsilon and data.budget_delta go together"
-
-
-def faults_of_served(served: PrivateServed, called: Callable[[str], str]) -> Iterator[str]:
-    """Settings that contradict each other."""
-    if served.budget is not None and len(served.budget) != 2:
-        yield f"{called('budget')} must be two numbers, epsilon and delta"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -126,14 +127,9 @@ class Served:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServedTable(Served):
-    """Settings of a party whose columns are those of its file."""
+class AlignedRows:
+    """Limits of a served party whose rows are found by their ids."""
 
-    columns: list[str] | None = entry("the only columns to use", None, metavar="A,B,C")
-    drop: list[str] = entry("columns not to use", [], metavar="A,B,C")
-    max_features: int | None = entry("columns to use, above which the server does not start", None, least=1)
-    max_bin: int = entry("bins of a column", 256, least=2)
-    max_depth: int = entry("depth of a tree", 10, least=1)
     questions_per_hour: int = entry(
         "alignments, predictions and resumptions of one caller; sessions on rows that are not aligned count, "
         "too",
@@ -146,6 +142,17 @@ class ServedTable(Served):
         least=0.001,
         metavar="GIB",
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServedTable(AlignedRows, Served):
+    """Settings of a party whose columns are those of its file."""
+
+    columns: list[str] | None = entry("the only columns to use", None, metavar="A,B,C")
+    drop: list[str] = entry("columns not to use", [], metavar="A,B,C")
+    max_features: int | None = entry("columns to use, above which the server does not start", None, least=1)
+    max_bin: int = entry("bins of a column", 256, least=2)
+    max_depth: int = entry("depth of a tree", 10, least=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,3 +185,35 @@ class SummedRows:
         is_repeated=True,
     )
     min_parties: int = entry("parties that must take part in a sum", 2, least=2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetedRows:
+    """The cost that a served party's rows may have in private training."""
+
+    budget: list[float] | None = entry(
+        "ε and δ of all that these rows answer, in all runs together; fixed when the ledger is made, and "
+        "needed until then: otherwise the first coordinator would choose it",
+        None,
+        option="of all answers; needed unless the ledger has one",
+        metavar=("EPSILON", "DELTA"),
+    )
+
+    @property
+    def epsilon_and_delta(self) -> tuple[float, float] | None:
+        """The budget, if it is given."""
+        return None if self.budget is None else (self.budget[0], self.budget[1])
+
+
+def faults_of_budget(served: BudgetedRows, called: Callable[[str], str]) -> Iterator[str]:
+    """A budget of other than two numbers."""
+    if served.budget is not None and len(served.budget) != 2:
+        yield f"{called('budget')} must be two numbers, epsilon and delta"
+
+
+def faults_of_private(training: Training) -> Iterator[str]:
+    """Settings that private training does not have."""
+    if training.early_stopping_rounds is not None:
+        yield (
+            "training.early_stopping_rounds is not for private training, whose model is written at the end"
+        )

@@ -143,7 +143,8 @@ def read_table(
     absent = [c for c in [*special, *(keep or ()), *drop, *one_hot, *categorical] if c not in names]
     if absent:
         # The names may be the first row's ids and values, if the file has no line of names.
-        raise InvalidDataError(f"{path} has no column {absent[0]!r} among its {len(names)} columns")
+        hint = "; a comma separates columns, no other sign" if len(names) == 1 and kind == ".csv" else ""
+        raise InvalidDataError(f"{path} has no column {absent[0]!r} among its {len(names)} columns{hint}")
     ids = [str(k) for k in range(1, table.num_rows + 1)]
     if id_column is not None:
         ids = checked_ids(table.column(id_column).to_pylist(), path)
@@ -168,11 +169,9 @@ def read_table(
         else:
             # Without a line of names, a column's name is a value of the first row, which no error quotes.  A
             # file with a column that was asked for has such a line.
-            shown = f"column {names.index(name) + 1} of {len(names)}" if keep is None else f"column {name!r}"
-            asked = [*special, *drop, *one_hot, *categorical]
-            data[name] = numbers_of(column, shown, path, name if asked and keep is None else None).astype(
-                np.float32
-            )
+            has_names = keep is not None or special or drop or one_hot or categorical
+            shown = quoted(repr(name)) if has_names else f"{names.index(name) + 1} of {len(names)}"
+            data[name] = numbers_of(column, f"column {shown}", path, _REMEDIES).astype(np.float32)
     if not data:
         raise InvalidDataError(f"{path} has no columns left to use")
     matrix = np.stack(list(data.values()), axis=1)
@@ -297,15 +296,23 @@ def checked_ids(values: list[Any], path: Path) -> list[str]:
     return values
 
 
-def numbers_of(column: Any, shown: str, path: Path, name: str | None = None) -> NDArray[np.float64]:
-    """A column of pyarrow as numbers, which errors call what is `shown`, and by its name if that is no value.
+_REMEDIES = (
+    "leave it out (drop), or encode it: by one_hot or categorical with columns apart, as numbers in the file "
+    "with rows apart"
+)
+
+
+def numbers_of(
+    column: Any, shown: str, path: Path, remedies: str = "write numbers into the file"
+) -> NDArray[np.float64]:
+    """A column of pyarrow as numbers, which errors call what is `shown`.
 
     Missing values are NaN.
 
     Raises
     ------
     InvalidDataError
-        If it holds anything else; the text quotes no value.
+        If it holds anything else; the text quotes no value, and ends with the `remedies`.
     """
     import pyarrow
 
@@ -313,8 +320,7 @@ def numbers_of(column: Any, shown: str, path: Path, name: str | None = None) -> 
     numeric = pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind)
     if not (numeric or pyarrow.types.is_boolean(kind) or pyarrow.types.is_null(kind)):
         raise InvalidDataError(
-            f"{path}: {shown} is {kind}, not numbers{'' if name is None else f' ({quoted(repr(name))})'}; "
-            "encode it (--one-hot, --categorical) or leave it out (--drop)"
+            f"{path}: {shown} is {kind}, not numbers{_beginning_of_text(column)}; {remedies}"
         )
     try:
         numbers = column.cast(pyarrow.float64()).to_numpy()
@@ -322,6 +328,20 @@ def numbers_of(column: Any, shown: str, path: Path, name: str | None = None) -> 
         # Arrow quotes the value.
         raise InvalidDataError(f"{path}: {shown} has integers beyond what float64 holds") from None
     return np.asarray(numbers, dtype=np.float64)
+
+
+def _beginning_of_text(column: Any) -> str:
+    """Where a column's first text is, if numbers come before it: one cell makes the whole column text."""
+    import pyarrow
+
+    if not (pyarrow.types.is_string(column.type) or pyarrow.types.is_large_string(column.type)):
+        return ""
+    for row, cell in enumerate(column.to_pylist(), 1):
+        try:
+            float(cell or "nan")
+        except ValueError:
+            return f" (the first text is in row {row})" if row > 1 else ""
+    return ""
 
 
 def _codes(

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from typing import Any
 
 from veilboost.parsers import Parser
 from veilboost.plans.entries import PlanError
-from veilboost.plans.plan import read_plan
+from veilboost.plans.plan import module_of, read_plan
 
 
 def fill_align(parser: Parser, arguments: Sequence[str]) -> None:
@@ -59,12 +58,14 @@ def _add_plan(parser: Parser, command: Callable[[argparse.Namespace], None], exa
 
 def kind_of(method: str) -> Any:
     """The module of a kind of training, with the libraries that it needs."""
-    return import_module(f"veilboost.running.{method}")
+    return module_of(method, "veilboost.running")
 
 
 def run_align(args: argparse.Namespace) -> None:
     """Run ``align``: find the rows that the parties of a plan have in common."""
     plan = read_plan(args.plan)
+    if plan.method == "private-columns":
+        raise PlanError(f"{args.plan}: with private-columns, veilboost train aligns the rows itself")
     if plan.method != "vertical":
         raise PlanError(f"{args.plan}: rows are not aligned in horizontal training; each party has its own")
     kind_of(plan.method).align_rows(plan, args.plan)

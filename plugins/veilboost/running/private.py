@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from gbdt_commons.files import write_atomically
 from gbdt_parties.secure_sum.checkpoint import Checkpoint
@@ -15,18 +15,37 @@ from lgb_dp.errors import FederatedCheckpointError
 from veilboost.plans.declared import Declared, read_declared
 from veilboost.plans.entries import PlanError
 from veilboost.plans.private import PrivatePlan
+from veilboost.plans.private_columns import PrivateColumnsPlan
 from veilboost.running.predictions import Predicted, predictions_of
 from veilboost.running.run import Run, kept_model, own_credentials, rows_to_predict
 
+PlanT = TypeVar("PlanT", PrivatePlan, PrivateColumnsPlan)
 MODEL_FILE = "model.txt"
 """In the model's folder: LightGBM's model, with the guarantee inside."""
 
 
-class TrainingRun(Run[PrivatePlan]):
-    """Training on noised sums over all parties."""
+class PrivateRun(Run[PlanT]):
+    """A training run that ends in a model of LightGBM with its guarantee, which all parties have."""
 
     model_file = MODEL_FILE
     host = "LightGBM"
+
+    def save(self, model: DPBooster, directory: Path) -> None:
+        """Write the model."""
+        write_atomically(directory / MODEL_FILE, model.model_to_string(num_iteration=-1))
+
+    def summary(self, model: DPBooster, directory: Path, n_parties: int) -> str:
+        """The numbers of trees and parties, and the guarantee."""
+        report = model.privacy
+        return (
+            f"{model.num_trees()} trees with {n_parties} parties: {directory}; epsilon = "
+            f"{report.epsilon:.6g}, delta = {report.delta:.3g} ({report.neighbouring})"
+        )
+
+
+class TrainingRun(PrivateRun[PrivatePlan]):
+    """Training on noised sums over all parties."""
+
     warnings = (federated.FewPartiesWarning,)
 
     def __init__(self, plan: PrivatePlan, plan_file: str, stack: ExitStack) -> None:
@@ -53,21 +72,9 @@ class TrainingRun(Run[PrivatePlan]):
             patience=settings.patience,
         )
 
-    def save(self, model: DPBooster, directory: Path) -> None:
-        """Write the model."""
-        write_atomically(directory / MODEL_FILE, model.model_to_string(num_iteration=-1))
-
     def checkpoint(self, folder: Path) -> Checkpoint:
         """The progress in a folder."""
         return Checkpoint(folder, FederatedCheckpointError)
-
-    def summary(self, model: DPBooster, directory: Path, n_parties: int) -> str:
-        """The numbers of trees and parties, and the guarantee."""
-        report = model.privacy
-        return (
-            f"{model.num_trees()} trees with {n_parties} parties: {directory}; epsilon = "
-            f"{report.epsilon:.6g}, delta = {report.delta:.3g} ({report.neighbouring})"
-        )
 
 
 def _declared(plan: PrivatePlan) -> Declared:
@@ -101,10 +108,14 @@ def _own_party(plan: PrivatePlan, file: str) -> federated.Party:
     )
 
 
+def trained_model(plan: PrivatePlan | PrivateColumnsPlan) -> DPBooster:
+    """The model in the plan's folder."""
+    return DPBooster(model_file=kept_model(plan.path(plan.training.model) / MODEL_FILE))
+
+
 def predict(plan: PrivatePlan, args: argparse.Namespace) -> Predicted:
     """Predict rows of a file by the model; no other party is asked."""
-    model, data = kept_model(plan.path(plan.training.model) / MODEL_FILE), plan.data
-    declared = _declared(plan)
+    model, declared = trained_model(plan), _declared(plan)
     file = rows_to_predict(plan, args)
-    rows = declared.table_of(file, id_column=data.id, labelled=False)
-    return predictions_of(rows.ids, rows.ids, DPBooster(model_file=model).predict(rows.features))
+    rows = declared.table_of(file, id_column=plan.data.id, labelled=False)
+    return predictions_of(rows.ids, rows.ids, model.predict(rows.features))

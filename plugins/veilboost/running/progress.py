@@ -49,7 +49,7 @@ class RoundLog:
 
 
 class RoundLines(xgboost.callback.TrainingCallback):
-    """Has the log's lines written by a training loop that takes XGBoost's callbacks.
+    """XGBoost's callback for the log's lines.
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ def make_service(served: PrivateServed, tls: TLS) -> Answering:
         rows.label,
         name=Identity.of(tls.certificate).name,
         folder=served.models,
-        budget=None if served.budget is None else (served.budget[0], served.budget[1]),
+        budget=served.epsilon_and_delta,
         min_parties=served.min_parties,
         colluding=served.colluding,
         parties_per_person=served.parties_per_person,

@@ -1,8 +1,9 @@
 """The command ``serve``: a party answers the callers that may start training runs with it.
 
-In vertical training it is a passive party, with columns.  In horizontal training it has rows and labels, and
-trains with a coordinator: exactly, by SimFL or privately.  Certificates, record, allow-list and quotas are
-the same.  Each kind of training has a module of its name here, which makes the service of its party.
+In vertical training it is a passive party, with columns; in private training with columns apart, too.  In
+horizontal training it has rows and labels, and trains with a coordinator: exactly, by SimFL or privately.
+Certificates, record, allow-list and quotas are the same.  Each kind of training has a module of its name here
+that makes the service of its party.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ SUMMARIES = {
     "vertical": "serve columns of rows that others have too",
     "exact": "serve rows and labels, for exact training",
     "private": "serve rows and labels, for differentially private training",
+    "private-columns": "serve columns of rows that another party has too, for private training",
     "simfl": "serve rows and labels, for training by SimFL",
 }
 EXAMPLE = """A file has `method`, and the options of its kind as entries.

@@ -6,15 +6,17 @@ import logging
 import os
 import signal
 from contextlib import closing
-from importlib import import_module
 from typing import Any, NamedTuple, Protocol
 
+from gbdt_kernels.compilation import announcing_compilation
 from gbdt_parties.identity.certificates import TLS
 from gbdt_parties.transport.server import Server, raise_descriptor_limit
 from gbdt_parties.transport.service import RowService
+from veilboost.plans.plan import module_of
 from veilboost.plans.sections import Served
 
 logger = logging.getLogger(__name__)
+COMPILING = "compiling kernels for this machine (once; they are cached)"
 
 
 class Answering(NamedTuple):
@@ -47,9 +49,9 @@ def serve(method: str, served: Served, *, reset_questions: bool) -> None:
     # Before gRPC is loaded: its core writes a line of its own for every connection that shows no certificate.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     tls = TLS.from_directory(served.tls)
-    kind: Kind = import_module(f"veilboost.serving.{method}")
+    kind: Kind = module_of(method, "veilboost.serving")
     service, n_rows, n_features = kind.make_service(served, tls)
-    with closing(service):
+    with closing(service), announcing_compilation(lambda: logger.info(COMPILING)):
         if reset_questions:
             service.reset_questions()
         raise_descriptor_limit()

@@ -105,21 +105,18 @@ class Grandchild(Mixin, Child):
     """
 
 
-CHILD = """\
-Child.
-
-More of it.
+EXPECTED = """\
+{summary}
 
 Parameters
 ----------
 first : int
     The first.
 second, third
-    Two
-    lines.
+    {second}
 own : int
     Its own.
-**keywords : object
+{mixed}**keywords : object
     Others.
 
 Attributes
@@ -131,33 +128,13 @@ result_ : int
 
 Notes
 -----
-Of the base."""
-GRANDCHILD = """\
-Grandchild.
-
-Parameters
-----------
-first : int
-    The first.
-second, third
-    As it likes.
-own : int
-    Its own.
-mixed : int
-    By the mixin.
-**keywords : object
-    Others.
-
-Attributes
-----------
-own_ : int
-    Of its own.
-result_ : int
-    Of all.
-
-Notes
------
-Its own."""
+{notes}"""
+CHILD = EXPECTED.format(
+    summary="Child.\n\nMore of it.", second="Two\n    lines.", mixed="", notes="Of the base."
+)
+GRANDCHILD = EXPECTED.format(
+    summary="Grandchild.", second="As it likes.", mixed="mixed : int\n    By the mixin.\n", notes="Its own."
+)
 
 
 def test_signatures_join_those_of_the_parents():

@@ -146,7 +146,7 @@ def test_what_is_no_record_is_refused(tmp_path, text):
 
 
 def test_no_file(tmp_path):
-    with pytest.raises(InvalidDataError, match="FileNotFoundError"):
+    with pytest.raises(InvalidDataError, match="is not a record: No such file or directory"):
         read_record(tmp_path / "nothing.jsonl")
 
 

@@ -201,6 +201,28 @@ def test_a_party_that_works_longer_than_the_timeout_is_not_silent():
         assert party.handle(b"x") == b"done"
 
 
+@pytest.mark.parametrize("compiles", [True, False])
+def test_a_party_that_compiles_says_so_once(compiles, monkeypatch, caplog):
+    monkeypatch.setattr("gbdt_parties.transport.server.is_compiling", lambda: compiles)
+    monkeypatch.setattr("gbdt_parties.transport.server.HEARTBEAT", 0.05)
+
+    class Slow:
+        def handle(self, request):
+            time.sleep(0.3)
+            return b"done"
+
+    with (
+        caplog.at_level("INFO", "gbdt_parties"),
+        serving(HandlerService(Slow())) as server,
+        connected(server, timeout=5.0) as party,
+    ):
+        for _ in range(2):
+            assert party.handle(b"x") == b"done"
+        assert party.with_rows().handle(b"x") == b"done"
+    said = [line for line in caplog.messages if "compiles kernels" in line]
+    assert said == [f"party {party.name!r} compiles kernels for its machine (once; it keeps them)"] * compiles
+
+
 def test_a_silent_party_is_unavailable_after_the_timeout(monkeypatch):
     monkeypatch.setattr("gbdt_parties.transport.server.HEARTBEAT", 1000.0)
     woken = Event()

@@ -15,8 +15,17 @@ digests = st.lists(st.binary(min_size=32, max_size=32), max_size=4).map(tuple)
 
 @given(st.binary(max_size=200), digests, st.integers(0, 3))
 def test_what_was_cut_is_put_together(message, row_sets, beats):
-    pieces = [b""] * beats + list(frames(message, row_sets))
-    assert assemble(pieces, 200, heartbeats=True) == (message, row_sets)
+    said = []
+    pieces = [b"", streams.COMPILING] * beats + list(frames(message, row_sets))
+    found = assemble(pieces, 200, heartbeats=True, compiling=lambda: said.append(1))
+    assert found == (message, row_sets)
+    assert len(said) == beats
+
+
+def test_a_request_has_no_signs_of_life():
+    for sign in (b"", streams.COMPILING):
+        with pytest.raises(ProtocolError, match="does not start with a header"):
+            assemble([sign, *frames(b"x")], 200, heartbeats=False)
 
 
 @given(st.lists(st.binary(max_size=60), max_size=5))

@@ -262,3 +262,28 @@ def test_a_refusal_says_how_pure_results_are_paid():
         lgb_dp.BudgetExceededError, match=r"epsilon = 0\.5, .*epsilon = 0\.3, delta = 0 is left$"
     ):
         lgb_dp.Budget(1.0, 1e-6, pure_epsilon=0.3).charge(Cost(0.5), "DPBoost")
+
+
+@pytest.mark.parametrize(
+    ("budget", "left"),
+    [
+        (dict(delta=1e-5), "left epsilon = 1 at delta = 1e-05>"),
+        (dict(), "left epsilon = 1 without Gaussian noise>"),
+        (dict(delta=1e-5, pure_epsilon=1.0), "left epsilon = 1 without Gaussian noise>"),
+        (
+            dict(delta=1e-5, pure_epsilon=0.25, approximate_delta=5e-6),
+            "left epsilon = 0.75 at delta = 5e-06 and epsilon = 0.25, delta = 5e-06 without Gaussian noise>",
+        ),
+    ],
+)
+def test_a_new_budget_shows_all_of_it_as_left(budget, left):
+    """Before, a Gaussian budget showed "left epsilon = 0, delta = 0, mu = …"."""
+    assert repr(lgb_dp.Budget(1.0, **budget)).endswith(left)
+
+
+def test_a_budget_shows_what_is_left():
+    budget = lgb_dp.Budget(1.0, 1e-5)
+    budget.charge(Cost(mu=0.2), "a result")
+    left, _ = budget.remaining.at(1e-5)
+    assert 0.5 < left < 0.7
+    assert repr(budget).endswith(f"left epsilon = {left:.4g} at delta = 1e-05>")

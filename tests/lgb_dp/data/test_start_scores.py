@@ -1,5 +1,7 @@
 """The guarantee follows the start scores, labels and persons that are used, not those that were announced."""
 
+from dataclasses import replace
+
 import lightgbm as lgb
 import numpy as np
 import pandas as pd
@@ -7,6 +9,8 @@ import pytest
 
 import lgb_dp
 from continued_models import QUIET, X, Y, fit
+from gbdt_hosts.lightgbm import InitialModel
+from lgb_dp.boosting.run_rows import rows_of_run
 from lgb_dp.data.start_scores import StartScores
 from small_training import dataset, leaf_values, train
 
@@ -96,8 +100,9 @@ def test_side_door_a_part_cannot_declare_scores_that_it_does_not_use():
 def test_side_door_scores_that_are_not_those_of_init_model_are_refused():
     data = dataset(X, Y, init_score=SECRET).construct()
     data._predictor = fit(dataset(X, Y), init_model=private_model()).train_set._predictor
+    model = InitialModel.behind(data._predictor)
     with pytest.raises(lgb_dp.InvalidArgumentError, match="not those of this run's init_model"):
-        data.start_training()
+        replace(rows_of_run(data, None), model_digest=model.digest).start_training()
 
 
 @pytest.mark.parametrize("is_constructed", [False, True])

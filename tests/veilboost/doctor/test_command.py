@@ -268,7 +268,12 @@ def test_private_files_have_the_declared_columns(place, capsys):
     (place / "columns.yaml").write_text(yaml.safe_dump(declared))
     served = {
         **{"method": "private", "data": "acme.csv", "tls": "certs/acme", "declared": "columns.yaml"},
-        **{"allow": ["bank"], "party": ["sha256:" + "0" * 64], "listen": "127.0.0.1:0"},
+        **{
+            "allow": ["bank"],
+            "party": ["sha256:" + "0" * 64],
+            "listen": "127.0.0.1:0",
+            "budget": [1.0, 1e-5],
+        },
     }
     code, lines, last = examined(capsys, served, "acme.yaml")
     assert (code, last) == (0, "ready")
@@ -277,6 +282,97 @@ def test_private_files_have_the_declared_columns(place, capsys):
     assert_to_mend(examined(capsys, served, "acme.yaml"), "columns", "no column 'w'")
     (place / "columns.yaml").write_text("label: y")
     assert_to_mend(examined(capsys, served, "acme.yaml"), "declared", "bounds and categories are missing")
+
+
+def test_private_columns_are_aligned_by_ids_that_are_different(place, capsys):
+    declared = {"bounds": {"b0": [-3, 3]}, "categories": {}}
+    (place / "columns.yaml").write_text(yaml.safe_dump(declared))
+    served = {
+        **{"method": "private-columns", "data": "bank.csv", "id": "user", "declared": "columns.yaml"},
+        **{"tls": "certs/bank", "allow": ["acme"], "party": ["sha256:" + "0" * 64]},
+        **{"listen": "127.0.0.1:0"},
+    }
+    code, lines, last = examined(capsys, served, "bank.yaml")
+    assert (code, last) == (0, "ready")
+    assert "139, all different" in lines["ids"][1]
+    assert "139 rows, 1 columns" in lines["values"][1]
+    (place / "columns.yaml").write_text(yaml.safe_dump({**declared, "label": "y"}))
+    assert_to_mend(examined(capsys, served, "bank.yaml"), "declared", "unknown entry 'label'")
+    (place / "columns.yaml").write_text(yaml.safe_dump({"label": "y", "bounds": {"a0": [-3, 3]}}))
+    rows = (place / "acme.csv").read_text()
+    (place / "acme.csv").write_text(rows + rows.splitlines()[-1] + "\n")
+    content = plan_of(1, method="private-columns", training={"epsilon": 1.0, "delta": 1e-5})
+    content["data"] = {"file": "acme.csv", "id": "user", "declared": "columns.yaml"}
+    content["data"]["allowed"] = ["sha256:" + "0" * 64]
+    assert examined(capsys, content)[1]["ids"][0] == "MEND"
+
+
+@pytest.mark.parametrize(
+    ("declared", "served", "text"),
+    [
+        ({"categories": {"city": ["Rome", "Rome"]}}, {}, "categories of feature 'city' must be distinct"),
+        ({"bounds": {"a0": [3, -3]}}, {}, "bounds of feature 'a0' are reversed"),
+        ({"bounds": {"city": [0, 1]}, "categories": {}}, {}, "column 'city' holds text"),
+        ({}, {"budget": [0, 1e-5]}, "epsilon must be positive and finite, got 0"),
+        ({}, {"party": ["sha256" + "0" * 64]}, "without its fingerprint"),
+        ({}, {"budget": None}, "no ledger in models has one"),
+    ],
+)
+def test_private_rows_and_demands_are_those_that_a_party_accepts(place, capsys, declared, served, text):
+    """Before, the doctor read the columns and no more: "ready", and the server refused to start."""
+    columns = {"label": "y", "bounds": {"a0": [-3, 3]}, "categories": {"city": ["Paris", "Rome"]}, **declared}
+    (place / "columns.yaml").write_text(yaml.safe_dump(columns))
+    options = {
+        **{"method": "private", "data": "acme.csv", "tls": "certs/acme", "declared": "columns.yaml"},
+        **{
+            "allow": ["bank"],
+            "party": ["sha256:" + "0" * 64],
+            "listen": "127.0.0.1:0",
+            "budget": [1.0, 1e-5],
+        },
+        **served,
+    }
+    options = {name: value for name, value in options.items() if value is not None}
+    assert_to_mend(examined(capsys, options, "acme.yaml"), "values", text)
+    assert not (place / "models").exists()
+
+
+SERVED_WITH_LABELS = {
+    **{"data": "acme.csv", "id": "user", "label": "y", "drop": ["city"], "tls": "certs/acme"},
+    **{"allow": ["bank"], "listen": "127.0.0.1:0"},
+}
+
+
+@pytest.mark.parametrize("method", ["exact", "simfl"])
+def test_ids_of_a_party_with_labels_are_no_feature(place, capsys, method):
+    """Before, the doctor took them for a column of text, and said to leave it out."""
+    party = {"party": ["sha256:" + "0" * 64], "valid": "acme.csv"} if method == "exact" else {}
+    served = {**SERVED_WITH_LABELS, **party, "method": method}
+    code, lines, last = examined(capsys, served, "acme.yaml")
+    assert (code, last) == (0, "ready")
+    assert "150, all different" in lines["ids"][1]
+    assert "150 rows, 1 columns" in lines["values"][1]
+    with open("acme.csv", "a", newline="") as file:
+        csv.writer(file).writerow((place / "acme.csv").read_text().split()[-1].split(","))
+    assert_to_mend(examined(capsys, served, "acme.yaml"), "ids", "1 ids occur more than once")
+
+
+@pytest.mark.parametrize("method", ["vertical", "exact", "simfl"])
+def test_labels_that_are_missing(place, capsys, method):
+    """Before, the doctor said "ready", and training ended with an error about the labels."""
+    lines = (place / "acme.csv").read_text().splitlines()
+    label = lines[0].split(",").index("y")
+    lines[3] = ",".join("" if k == label else cell for k, cell in enumerate(lines[3].split(",")))
+    (place / "acme.csv").write_text("\n".join(lines) + "\n")
+    party = {"party": ["sha256:" + "0" * 64]} if method == "exact" else {}
+    text = "acme.csv: column 'y' of labels has missing or infinite values"
+    if method != "vertical":
+        served = {**SERVED_WITH_LABELS, **party, "method": method}
+        assert_to_mend(examined(capsys, served, "acme.yaml"), "values", text)
+    data = {"file": "acme.csv", "id": "user", "label": "y", "drop": ["city"]}
+    allowed = {"allowed": party["party"]} if party else {}
+    _, found, _ = examined(capsys, plan_of(1, method=method, data={**data, **allowed}))
+    assert found["values"][0] == "MEND"
 
 
 @pytest.mark.parametrize(

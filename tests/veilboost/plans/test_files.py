@@ -23,6 +23,8 @@ def test_files_that_are_no_plans(tmp_path):
     for name in ("nothing.toml", "."):
         with pytest.raises(PlanError):
             read_plan(tmp_path / name)
+    with pytest.raises(PlanError, match=r"nothing\.toml cannot be read: No such file or directory"):
+        read_plan(tmp_path / "nothing.toml")
 
 
 def _nested(kind, depth):

@@ -195,7 +195,7 @@ def test_plans_of_horizontal_training(tmp_path):
     [
         (
             {"method": "simfl2"},
-            r"method='simfl2' must be one of \['vertical', 'exact', 'private', 'simfl'\]",
+            r"method='simfl2' must be one of \['vertical', 'exact', 'private', 'private-columns', 'simfl'\]",
         ),
         ({"training": {"cipher": "paillier"}}, "training: unknown entry 'cipher'"),
         ({"data": {"one_hot": ["city"]}}, "data: unknown entry 'one_hot'"),

@@ -74,7 +74,7 @@ def test_sections_and_methods_are_in_the_reference(page):
     entries = dict(re.findall(r"^\| `(\w+)` \| (.+) \|$", listed, re.M))
     assert entries == ENTRIES
     assert set(tables(page)) == {table for table, _, _ in TABLES} | {"Entries of every plan"}
-    assert set(METHODS) == {"vertical", "exact", "private", "simfl"}
+    assert set(METHODS) == {"vertical", "exact", "private", "private-columns", "simfl"}
     for method in METHODS:
         assert f'"{method}"' in entries["method"]
 

@@ -101,7 +101,7 @@ def test_libsvm(tmp_path):
 def test_what_cannot_be_used_is_named_but_not_quoted(file, tmp_path):
     for how, message in [
         (dict(id_column="nobody"), "no column 'nobody'"),
-        (dict(id_column="user"), r"column \d of \d is string, not numbers"),
+        (dict(id_column="user"), "column 'city' is string, not numbers"),
         (dict(id_column="user", keep=["city"]), "column 'city' is string, not numbers"),
         (dict(id_column="user", keep=[]), "no columns left"),
         (dict(drop=["x"]), "no column 'x'"),
@@ -127,6 +127,11 @@ def test_what_cannot_be_used_is_named_but_not_quoted(file, tmp_path):
         with pytest.raises(InvalidDataError, match=message) as caught:
             read_table(path)
         assert "4711" not in str(caught.value)
+    path.write_text("user;age\na;1\n")
+    with pytest.raises(
+        InvalidDataError, match="no column 'user' among its 1 columns; a comma separates columns"
+    ):
+        read_table(path, id_column="user")
     with pytest.raises(InvalidDataError, match="not a file"):
         read_table(tmp_path / "absent.csv")
     (tmp_path / "data.xlsx").write_text("x")
@@ -155,8 +160,16 @@ def test_the_line_of_a_damaged_file_and_the_reason_are_named(tmp_path, name, con
 def test_a_column_of_text_is_named_where_the_first_line_holds_names(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("user,age,city\na,1,x\n")
-    with pytest.raises(InvalidDataError, match=r"column 3 of 3 is string, not numbers \('city'\); encode it"):
+    with pytest.raises(InvalidDataError, match="column 'city' is string, not numbers; leave it out"):
         read_table(path, id_column="user")
+    path.write_text("user,age\na,1\nb,\nc,secret-4711\n")
+    with pytest.raises(
+        InvalidDataError, match=r"'age' is string, not numbers \(the first text is in row 3\)"
+    ):
+        read_table(path, id_column="user")
+    path.write_text("user,age,ill\na,1,yes\n")
+    with pytest.raises(InvalidDataError, match="'ill' is string, not numbers; write numbers into the file"):
+        read_table(path, id_column="user", label="ill")
     path.write_text("1,secret\n2,b\n")
     with pytest.raises(InvalidDataError, match=r"column 2 of 2 is string, not numbers;"):
         read_table(path)

@@ -167,7 +167,7 @@ def test_what_is_no_declaration(tmp_path, change, text):
 
 
 def test_files_that_lack_what_is_declared(folder, capsys):
-    declared = Declared("ill", {"height": [0, 3]})
+    declared = Declared(label="ill", bounds={"height": [0, 3]})
     with pytest.raises(InvalidDataError, match="no column 'height'"):
         declared.table_of("north.csv")
     certified(capsys)
@@ -182,4 +182,4 @@ def test_a_declared_column_that_is_there_twice_is_refused(folder):
     path = folder / "twice.csv"
     path.write_text("age,ill,age\n1,0,2\n")
     with pytest.raises(InvalidDataError, match="twice"):
-        Declared("ill", {"age": [0, 100]}).table_of(path)
+        Declared(label="ill", bounds={"age": [0, 100]}).table_of(path)

@@ -28,6 +28,7 @@ NEEDED = {
     "vertical": (),
     "exact": ("--label", "y", "--party", "sha256:0"),
     "private": ("--declared", "columns.toml", "--party", "sha256:0"),
+    "private-columns": ("--declared", "columns.toml", "--party", "sha256:0"),
     "simfl": ("--label", "y"),
 }
 
@@ -93,6 +94,9 @@ def test_limits_that_admit_nothing_are_refused(option):
         ("exact", ["--budget=1", "1e-5"], "--budget is an option of veilboost serve private"),
         ("private", ["--label", "y"], "--label is an option of veilboost serve exact and"),
         ("private", ["--max-bin", "9"], "--max-bin is an option of veilboost serve vertical and"),
+        ("private-columns", ["--label", "y"], "--label is an option of veilboost serve exact and"),
+        ("private-columns", ["--colluding", "1"], "--colluding is an option of veilboost serve private"),
+        ("vertical", ["--budget", "1", "1e-5"], "serve private and veilboost serve private-columns"),
         ("exact", ["--max-rou", "9"], "unrecognized arguments: --max-rou 9"),
     ],
 )

@@ -13,7 +13,8 @@ def test_options_before_the_kind_of_training_are_refused(old, capsys):
     with pytest.raises(SystemExit) as caught:
         cli.main(["serve", *old])
     assert caught.value.code == cli.WRONG_USE
-    text = f"{old[0]} comes after the kind of training: veilboost serve {{vertical,exact,private,simfl}}"
+    kinds = "vertical,exact,private,private-columns,simfl"
+    text = f"{old[0]} comes after the kind of training: veilboost serve {{{kinds}}}"
     assert text in capsys.readouterr().err
 
 

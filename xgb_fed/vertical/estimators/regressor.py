@@ -70,7 +70,16 @@ class VerticalXGBRegressor(RegressorMixin, VerticalXGBModel):
     ) -> VerticalXGBRegressor:
         """Train with the passive parties.
 
-        Parameters are those of `VerticalXGBClassifier.fit`, but `y` are finite numbers.
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+            The active party's columns.
+        y : array-like of float, shape (n_rows,)
+            Finite targets.
+        parties, checkpoint, patience, verbose, xgb_model
+            As for `VerticalXGBClassifier.fit`.
+        sample_weight, base_margin, eval_set, sample_weight_eval_set, base_margin_eval_set
+            Weights, margins and evaluation sets, as for `VerticalXGBClassifier.fit`.
 
         Returns
         -------

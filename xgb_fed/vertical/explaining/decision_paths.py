@@ -78,6 +78,15 @@ class DecisionPaths:
     def of_row(self, row: int) -> list[PathStep]:
         """The nodes that a row visits, tree by tree, from the root to the leaf.
 
+        Parameters
+        ----------
+        row : int
+            Position among the explained rows.
+
+        Returns
+        -------
+        list of PathStep
+
         Raises
         ------
         IndexError

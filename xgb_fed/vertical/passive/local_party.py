@@ -76,18 +76,50 @@ class InProcessParty:
         return f"{type(self).__name__}({self.name!r}, {shape})"
 
     def handle(self, request: bytes) -> bytes:
-        """Answer a request."""
+        """Answer a request.
+
+        Parameters
+        ----------
+        request : bytes
+            A message of the wire protocol.
+
+        Returns
+        -------
+        bytes
+            The answer; a refusal is one, too.
+        """
         return self._handler.handle(request)
 
     def save_model(self, directory: str | Path) -> None:
-        """Write this party's splits of the models it helped to train, one file each."""
+        """Write this party's splits of the models it helped to train, one file each.
+
+        Parameters
+        ----------
+        directory : path
+            Made, for its owner only, if it is missing.  No prediction is possible without these files.
+
+        Raises
+        ------
+        OSError
+            If a file cannot be written; those written before stay.
+        """
         directory = make_folder(directory)
         for model, splits in self._splits_by_model.items():
             splits.save(directory / f"{model.hex()}.splits.json")
         write_atomically(directory / "party.txt", self.name + "\n")
 
     def load_model(self, directory: str | Path) -> None:
-        """Read the splits that `save_model` wrote."""
+        """Read the splits that `save_model` wrote.
+
+        Parameters
+        ----------
+        directory : path
+
+        Raises
+        ------
+        CorruptDataError
+            If a file does not hold splits, or is damaged.
+        """
         for path in sorted(Path(directory).glob("*.splits.json")):
             self._splits_by_model[bytes.fromhex(path.name.split(".")[0])] = Splits.load(path)
 
@@ -161,7 +193,23 @@ class LocalParty(InProcessParty):
         self._start()
 
     def with_rows(self, X: Any) -> LocalParty:
-        """The same party with its columns of other rows, to predict those with its splits of models."""
+        """The same party with its columns of other rows, to predict those with its splits of models.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+            The columns of training, in their order; the rows are in the active party's.
+
+        Returns
+        -------
+        LocalParty
+            With this one's consents and splits.
+
+        Raises
+        ------
+        InvalidDataError
+            If it has another number of columns, or a category that training did not declare.
+        """
         like = self._rows.categories
         other = LocalParty(
             read_columns_like(X, self._rows.names, like, f"X of party {self.name!r}") if like else X,

@@ -22,7 +22,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from threading import RLock
 from typing import Generic, TypeVar
 
@@ -47,7 +47,6 @@ from gbdt_parties.two_party.life import Unrepeatable
 from gbdt_parties.two_party.names import DIGEST_BYTES, Step
 from gbdt_parties.two_party.pads import Words
 from gbdt_parties.two_party.rounds import PointSide, Tables, TableSide
-from gbdt_parties.two_party.session import Session
 from gbdt_parties.two_party.sides import (
     CHOICES,
     LAST,
@@ -66,8 +65,6 @@ Check = Callable[[RoundLayout, Sequence[Words]], None]
 
 Pay = Callable[[], None]
 """Charges for one attempt; what it writes to the store is part of the attempt's transaction."""
-
-Inputs = TypeVar("Inputs")
 
 
 def fresh_nonce() -> bytes:
@@ -102,7 +99,7 @@ class AttemptDraws(Unrepeatable):
 
 @dataclass(frozen=True, eq=False)
 class TableInputs:
-    """Inputs of the side with tables to one attempt, as of `rounds.TableSide`.
+    """Inputs of the side with tables to one attempt, as of `rounds.TableSide` and in its order.
 
     Parameters
     ----------
@@ -118,7 +115,7 @@ class TableInputs:
 
 @dataclass(frozen=True, eq=False)
 class PointInputs:
-    """Inputs of the side with points to one attempt, as of `rounds.PointSide`.
+    """Inputs of the side with points to one attempt, as of `rounds.PointSide` and in its order.
 
     Parameters
     ----------
@@ -130,6 +127,9 @@ class PointInputs:
     points: Leaves
     leaves: Sequence[Leaves]
     noise: Sequence[Words]
+
+
+Inputs = TypeVar("Inputs", TableInputs, PointInputs)
 
 
 class Flights:
@@ -183,6 +183,9 @@ class Exchange(ABC, Unrepeatable, Generic[Inputs]):
 
     _own_party: int
     """Number of this side in the layouts' parties."""
+
+    _side: Callable[..., Side]
+    """Makes this side of an attempt."""
 
     def __init__(
         self, terms: Terms, store: Store, check: Check, nonces: Callable[[], bytes] = fresh_nonce
@@ -331,7 +334,7 @@ class Exchange(ABC, Unrepeatable, Generic[Inputs]):
         Parameters
         ----------
         result : bytes
-            Result of all rounds, of which both sides must have the same.
+            Result of all rounds, the same on both sides.
 
         Raises
         ------
@@ -402,7 +405,9 @@ class Exchange(ABC, Unrepeatable, Generic[Inputs]):
         context = connected.session.digest
         digest = step.digest(context, b"attempt", connected.set_up, self.kept.chain(number), text)
         draws = AttemptDraws(connected.session.draws(nonce), digest)
-        side = self._side(connected.session, layout, step, inputs(draws), nonce)
+        drawn = inputs(draws)
+        given = (getattr(drawn, one.name) for one in fields(drawn))
+        side = self._side(connected.session, layout, number, k, *given, nonce)
         # Flights cross: nothing of the other side's is awaited before this one's is under way.
         connected.send_status(Kind.BEGIN, step)
         flights = Flights(connected.link, side, step, len(layout.chunks))
@@ -414,10 +419,6 @@ class Exchange(ABC, Unrepeatable, Generic[Inputs]):
             self.kept.charge(record, pay)
 
         self._play(flights, layout, charge)
-
-    @abstractmethod
-    def _side(self, session: Session, layout: RoundLayout, step: Step, inputs: Inputs, nonce: bytes) -> Side:
-        """The side of an attempt that this party has."""
 
     @abstractmethod
     def _play(self, flights: Flights, layout: RoundLayout, charge: Callable[[bytes, bytes], None]) -> None:
@@ -460,13 +461,7 @@ class Exchange(ABC, Unrepeatable, Generic[Inputs]):
 class TableExchange(Exchange[TableInputs]):
     """The side with tables, which is the first one of all layouts; it opens first."""
 
-    _own_party = 0
-
-    def _side(
-        self, session: Session, layout: RoundLayout, step: Step, inputs: TableInputs, nonce: bytes
-    ) -> Side:
-        given = (inputs.tables, inputs.leaves, inputs.noise)
-        return TableSide(session, layout, step.round, step.attempt, *given, nonce)
+    _own_party, _side = 0, TableSide
 
     def _play(self, flights: Flights, layout: RoundLayout, charge: Callable[[bytes, bytes], None]) -> None:
         side, has_trees = flights.side, bool(layout.owned_by(self._terms.own.place))
@@ -494,13 +489,7 @@ class TableExchange(Exchange[TableInputs]):
 class PointExchange(Exchange[PointInputs]):
     """The side with points, which is the second one of all layouts; it opens with the last flight."""
 
-    _own_party = 1
-
-    def _side(
-        self, session: Session, layout: RoundLayout, step: Step, inputs: PointInputs, nonce: bytes
-    ) -> Side:
-        given = (inputs.points, inputs.leaves, inputs.noise)
-        return PointSide(session, layout, step.round, step.attempt, *given, nonce)
+    _own_party, _side = 1, PointSide
 
     def _play(self, flights: Flights, layout: RoundLayout, charge: Callable[[bytes, bytes], None]) -> None:
         side = flights.side

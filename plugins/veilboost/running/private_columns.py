@@ -1,0 +1,96 @@
+"""Private runs of the command with columns apart: the side with the labels, and predictions."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from gbdt_parties.progress_folder import ProgressFolder
+from gbdt_parties.secure_sum.answers import ROLE
+from gbdt_parties.traffic import Flow, Traffic
+from lgb_dp import Dataset, DPBooster, NewtonBoost, vertical
+from lgb_dp.data.model_columns import columns_of_model
+from lgb_dp.errors import FederatedCheckpointError
+from lgb_dp.federated.ledger import FORMER_FILES, LEDGER_FILE
+from lgb_dp.vertical.task import Flights
+from veilboost.plans.declared import DeclaredColumns, read_declared, rows_to_align
+from veilboost.plans.entries import PlanError
+from veilboost.plans.private_columns import PrivateColumnsPlan
+from veilboost.running.predictions import Predicted, predictions_of
+from veilboost.running.private import PrivateRun, trained_model
+from veilboost.running.run import own_credentials
+
+
+class Progress(ProgressFolder):
+    """The folder of a run's progress, with this side's ledger of it."""
+
+    store_file, role, former_files = LEDGER_FILE, ROLE, FORMER_FILES
+
+
+class TrainingRun(PrivateRun[PrivateColumnsPlan]):
+    """Training of the party with the labels, with one that has columns alone."""
+
+    def __init__(self, plan: PrivateColumnsPlan, plan_file: str, stack: ExitStack) -> None:
+        super().__init__(plan, plan_file, stack)
+        declared = read_declared(plan.path(plan.data.declared))
+        rows = rows_to_align(declared, plan.path(plan.data.file), plan.data.id)
+        self._ids = None if plan.data.id is None else rows.ids
+        self._rows = Dataset(
+            rows.features, rows.label, label_overflow="clip", **declared.arguments(), **rows.own
+        )
+
+    def train(self, parties: Sequence[Any]) -> DPBooster:
+        """Train with the party that has columns alone."""
+        settings, masked = self.plan.training, vertical.MaskedTraffic()
+        tls, _ = own_credentials(self.plan)
+        try:
+            return vertical.train(
+                self.plan.parameters,
+                self._rows,
+                settings.rounds,
+                parties=parties,
+                callbacks=[NewtonBoost(settings.epsilon, settings.delta)],
+                trees_per_round=settings.trees_per_round,
+                ids=self._ids,
+                tls=tls,
+                allowed=self.plan.data.allowed,
+                checkpoint=self.plan.path(settings.checkpoint),
+                traffic=masked,
+                patience=settings.patience,
+            )
+        finally:
+            self.traffic = recorded(masked)
+
+    def checkpoint(self, folder: Path) -> Progress:
+        """The progress in a folder."""
+        return Progress(folder, FederatedCheckpointError)
+
+    def summary(self, model: DPBooster, directory: Path, n_parties: int) -> str:
+        """The numbers of trees and parties, and the guarantee."""
+        return super().summary(model, directory, 1 + n_parties)
+
+
+def recorded(masked: vertical.MaskedTraffic) -> Traffic:
+    """Masked traffic as a record has it."""
+    flows = {
+        (sender, receiver, Flights.__name__): Flow(n_messages, n_bytes)
+        for (sender, receiver), (n_messages, n_bytes) in masked.flows.items()
+    }
+    return Traffic(flows=flows)
+
+
+def predict(plan: PrivateColumnsPlan, args: argparse.Namespace) -> Predicted:
+    """Predict rows of a file that has the columns of both parties; the other one is not asked."""
+    model = trained_model(plan)
+    if args.data is None:
+        raise PlanError("--data is missing: the file of rows to predict has the columns of both parties")
+    known = columns_of_model(model.model_to_string(num_iteration=1))
+    names = model.feature_name() if known.names is None else list(known.names)
+    categories = {names[feature]: list(values) for feature, values in known.categories.items()}
+    numbers = {name: list[float]() for name in names if name not in categories}
+    columns = DeclaredColumns(bounds=numbers, categories=categories)
+    rows = columns.table_of(args.data, id_column=plan.data.id)
+    return predictions_of(rows.ids, rows.ids, model.predict(rows.features.select(names)))

@@ -1,0 +1,42 @@
+"""The service of the party with columns alone, in differentially private training with columns apart."""
+
+from __future__ import annotations
+
+from gbdt_parties.identity.certificates import TLS, Identity
+from lgb_dp.errors import InvalidArgumentError
+from lgb_dp.vertical import ColumnLimits, ColumnParty, ColumnService
+from veilboost.plans.declared import read_declared_columns, rows_to_align
+from veilboost.plans.private_columns import PrivateColumnsServed
+from veilboost.serving.server import Answering
+
+
+def make_service(served: PrivateColumnsServed, tls: TLS) -> Answering:
+    """Read the party's file, and make its service."""
+    declared = read_declared_columns(served.declared)
+    rows = rows_to_align(declared, served.data, served.id)
+    party = ColumnParty(
+        rows.features,
+        name=Identity.of(tls.certificate).name,
+        folder=served.models,
+        budget=served.epsilon_and_delta,
+        ids=None if served.id is None else rows.ids,
+        tls=tls,
+        allowed=served.party,
+        **declared.arguments(),
+    )
+    if not party.has_budget:
+        party.close()
+        raise InvalidArgumentError(f"--budget is missing: no ledger in {served.models} has one")
+    service = ColumnService(party, served.models, limits_of(served))
+    return Answering(service, rows.features.num_rows, len(declared.columns))
+
+
+def limits_of(served: PrivateColumnsServed) -> ColumnLimits:
+    """Limits of the party's service, beside its budget."""
+    return ColumnLimits(
+        max_rows=served.max_rows,
+        questions_per_hour=served.questions_per_hour,
+        sessions_per_hour=served.sessions_per_hour,
+        max_memory=int(served.max_memory * 2**30),
+        max_runs=served.max_models,
+    )

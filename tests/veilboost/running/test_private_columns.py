@@ -1,0 +1,279 @@
+"""Private training with columns apart by the command: as the documentation writes it, and what is refused."""
+
+import contextlib
+import csv
+import re
+import subprocess
+import sys
+import threading
+import time
+
+import lightgbm
+import numpy as np
+import pytest
+import yaml
+
+import lgb_dp
+from gbdt_commons.errors import VeilboostError
+from gbdt_parties.errors import InvalidDataError
+from lgb_dp.federated import read_ledger
+from private_hospitals import DOCS, Written, written
+from veilboost import command_line as cli
+from veilboost.plans.declared import read_declared_columns, rows_to_align
+from veilboost.plans.entries import PlanError
+from veilboost.plans.plan import read_plan, read_served
+
+pytest.importorskip("pyarrow")
+pytest.importorskip("grpc")
+PAGE = DOCS / "private-columns.md"
+
+
+def write_rows(folder, n_rows=400):
+    """Clients of both organisations, in another order at each, and some that only one has."""
+    random = np.random.default_rng(1)
+    age, debt = random.integers(18, 100, n_rows), random.integers(0, 50_000, n_rows)
+    income, sector = random.integers(0, 10_000, n_rows), random.choice(["public", "trade", "farming"], n_rows)
+    default = (debt / 50_000 - income / 10_000 + random.normal(size=n_rows) / 4 > 0).astype(int)
+    clients = [f"secret-{k:04d}" for k in range(n_rows)]
+
+    def write(name, rows, **columns):
+        with open(folder / name, "w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["client", *columns])
+            writer.writerows([clients[k], *(values[k] for values in columns.values())] for k in rows)
+
+    write("acme.csv", range(n_rows - 20), debt=debt, age=age, default=default)
+    write("bank.csv", range(n_rows - 1, 30, -1), sector=sector, income=income)
+    write("new.csv", range(50), debt=debt, age=age, sector=sector, income=income)
+    write("acme-new.csv", range(50), debt=debt, age=age)
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write_rows(tmp_path)
+    for command in written(PAGE)[1]:
+        if command.startswith("certs"):
+            assert cli.main(command.split()) == 0
+    prints = dict(re.findall(r"by name \((\w+)\) or as (sha256:\w+)", capsys.readouterr().out))
+    assert list(prints) == ["acme", "bank"]
+    made = Written(tmp_path, prints, page=PAGE)
+    yield made
+    made.stop()
+
+
+def test_two_processes_as_written(run, capsys):
+    folder = run.folder
+    run.serve(0)
+    (doctor,), (train,), (predict,) = map(run.of, ("doctor", "train", "predict"))
+    (ledger,), (inspect,) = map(run.of, ("ledger", "inspect"))
+    cli.main(doctor)
+    # Unless kernels are not compiled yet on this machine.
+    assert re.search(r"^(ready|first to mend: kernels: .*)$", capsys.readouterr().out, re.M)
+
+    assert cli.main(train) == 0
+    line = "24 trees with 2 parties: model; epsilon = 1, delta = 1e-05 (add or remove one row)"
+    assert line in capsys.readouterr().out
+    assert line in PAGE.read_text()
+    text = (folder / "model" / "model.txt").read_text()
+    report = lgb_dp.privacy_of(text)
+    assert 0.9 < report.epsilon <= 1.0
+    assert any("towards the other party" in note for note in report.notes)
+    booster = lightgbm.Booster(model_str=text)
+    assert (booster.num_trees(), booster.num_feature()) == (24, 4)
+    assert not list((folder / "checkpoint").iterdir())
+    (kept,) = folder.glob("bank/models/*.txt")
+    assert kept.read_text() == text
+
+    assert cli.main(["export", "plan.toml"]) == 0
+    assert "LightGBM's own model already: model/model.txt" in capsys.readouterr().out
+    assert cli.main(predict) == 0
+    assert "50 of 50 rows predicted: predictions.csv" in capsys.readouterr().out
+    rows = list(csv.DictReader((folder / "predictions.csv").open()))
+    assert rows[3]["id"] == "secret-0003"
+    assert np.ptp([float(row["prediction"]) for row in rows]) > 0.1
+    assert cli.main([*predict[:3], "acme-new.csv"]) == cli.WRONG_USE
+    assert "has no column 'income'" in capsys.readouterr().err
+    assert cli.main(ledger) == 0
+    assert "budget: epsilon = 1.4, delta = 1e-05" in capsys.readouterr().out
+    for record in (inspect, ["inspect", "record.jsonl"]):
+        assert cli.main(record) == 0
+        assert re.search(r"bank +acme +Flights +\d+", capsys.readouterr().out)
+
+    # A model is not replaced unasked, a second run fits into the budget, and a third does not.
+    assert cli.main(train) == cli.WRONG_USE
+    assert cli.main([*train, "--overwrite"]) == 0
+    assert (folder / "model" / "model.txt").read_text() != text
+    capsys.readouterr()
+    assert cli.main([*train, "--overwrite"]) == cli.REFUSED
+    assert "of the party's budget" in capsys.readouterr().err
+    log = (folder / "bank.log").read_text()
+    assert "acme: OpenColumns" in log
+    assert "secret" not in log + (folder / "bank" / "record.jsonl").read_text()
+
+
+def answers_in(folder):
+    """Attempts whose noise may have left, by a party's ledger."""
+    with contextlib.suppress(VeilboostError, OSError):
+        return sum(row["answers"] for row in read_ledger(folder).rows if row["release"] == "leaf sums")
+    return 0
+
+
+def once_charged(folder, n_answers, strike):
+    """Do something in another thread once a ledger has so many answers."""
+
+    def wait():
+        end = time.monotonic() + 60
+        while time.monotonic() < end and answers_in(folder) < n_answers:
+            time.sleep(0.002)
+        strike()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    return thread
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("who", ["bank", "acme"])
+def test_killed_processes_go_on(run, capsys, who):
+    folder = run.folder
+    plan = folder / "plan.toml"
+    plan.write_text(plan.read_text().replace("rounds = 24", "rounds = 80"))
+    run.serve(0)
+    (train,) = run.of("train")
+    if who == "bank":
+
+        def strike():
+            run.servers[0].kill()
+            run.servers[0].wait()
+            run.serve(0)
+
+        thread = once_charged(folder / "checkpoint", 2, strike)
+    else:
+        active = subprocess.Popen([sys.executable, "-m", "veilboost", *train])
+        try:
+            once_charged(folder / "checkpoint", 2, active.kill).join(90)
+            assert active.wait(60) == -9
+        finally:
+            active.kill()
+        thread = None
+    assert cli.main(train) == 0
+    if thread is not None:
+        thread.join(60)
+    shown = capsys.readouterr()
+    assert "80 trees with 2 parties" in shown.out
+    assert "unavailable" in shown.err or who == "acme"
+    (kept,) = folder.glob("bank/models/*.txt")
+    assert kept.read_text() == (folder / "model" / "model.txt").read_text()
+    # Twenty rounds, and at most one attempt that was abandoned: it stays charged.
+    assert 20 <= answers_in(folder / "bank") <= 21
+
+
+PLAN = {
+    "method": "private-columns",
+    "tls": "certs/acme",
+    "data": {"file": "acme.csv", "declared": "acme.toml", "id": "client", "allowed": ["sha256:0"]},
+    "parties": [{"name": "bank", "address": "h:1"}],
+    "training": {"epsilon": 1.0, "delta": 1e-5},
+}
+
+
+def read(tmp_path, content):
+    path = tmp_path / "plan.yaml"
+    path.write_text(yaml.safe_dump(content))
+    return read_plan(path)
+
+
+def test_a_plan_with_the_least_entries(tmp_path):
+    plan = read(tmp_path, PLAN)
+    assert plan.method == "private-columns"
+    assert (plan.training.epsilon, plan.training.rounds, plan.training.trees_per_round) == (1.0, 200, 4)
+    assert (plan.data.file, plan.data.allowed) == ("acme.csv", ["sha256:0"])
+
+
+def without(name):
+    return {"data": {key: value for key, value in PLAN["data"].items() if key != name}}
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"data": None}, "data must be a table"),
+        (without("file"), "data: file is missing"),
+        (without("declared"), "data: declared is missing"),
+        (without("allowed"), "data: allowed is missing"),
+        ({"data": {**PLAN["data"], "allowed": []}}, "data.allowed is empty"),
+        ({"data": {**PLAN["data"], "label": "y"}}, "unknown entry 'label'"),
+        ({"training": {"delta": 1e-5}}, "training: epsilon is missing"),
+        ({"training": {**PLAN["training"], "trees_per_round": 0}}, "trees_per_round=0 must be at least 1"),
+        ({"training": {**PLAN["training"], "early_stopping_rounds": 5}}, "early_stopping_rounds is not for"),
+        ({"training": {**PLAN["training"], "colluding": 1}}, "unknown entry 'colluding'"),
+        (
+            {"parties": [{"name": name, "address": "h:1"} for name in ("bank", "shop")]},
+            "parties has 2 parties; private training with columns apart is",
+        ),
+    ],
+)
+def test_entries_that_make_no_plan_are_named(tmp_path, change, text):
+    with pytest.raises(PlanError, match=text):
+        read(tmp_path, {**PLAN, **change})
+
+
+SERVED = {
+    **{"method": "private-columns", "data": "bank.csv", "declared": "bank-columns.yaml", "id": "client"},
+    **{"tls": "certs/bank", "allow": ["acme"], "party": ["sha256:0"], "budget": [1.5, 1e-5]},
+}
+
+
+def test_a_served_partys_file(tmp_path):
+    path = tmp_path / "bank.yaml"
+    path.write_text(yaml.safe_dump(SERVED))
+    method, served = read_served(path)
+    assert method == "private-columns"
+    assert served.epsilon_and_delta == (1.5, 1e-5)
+    assert served.declared == str(tmp_path / "bank-columns.yaml")
+    path.write_text(yaml.safe_dump({**SERVED, "budget": [1.5]}))
+    with pytest.raises(PlanError, match="budget must be two numbers, epsilon and delta"):
+        read_served(path)
+
+
+DECLARED = {"bounds": {"age": [0, 100]}, "categories": {"sex": ["f", "m"]}, "max_bin": 16}
+
+
+def test_columns_alone_are_declared_without_a_label(tmp_path):
+    path = tmp_path / "columns.yaml"
+    path.write_text(yaml.safe_dump(DECLARED))
+    (tmp_path / "bank.csv").write_text("client,sex,age\n007,f,30\n7,,50\n")
+    declared = read_declared_columns(path)
+    rows = declared.table_of(tmp_path / "bank.csv", id_column="client")
+    assert rows.features.column_names == ["age", "sex"]
+    assert (rows.ids, rows.label, rows.own) == (["007", "7"], None, {})
+    assert np.array_equal(rows.features.column("age").to_numpy(), [30, 50])
+    assert declared.arguments() == {
+        **{"bounds": {"age": (0, 100)}, "categories": {"sex": ["f", "m"]}},
+        **{"max_bin": 16, "spacing": "mixed"},
+    }
+
+
+@pytest.mark.parametrize("name", ["label", "weight", "groups", "label_bounds"])
+def test_columns_alone_have_neither_labels_nor_weights(tmp_path, name):
+    path = tmp_path / "columns.yaml"
+    path.write_text(yaml.safe_dump({**DECLARED, name: "y"}))
+    with pytest.raises(PlanError, match=f"unknown entry '{name}'"):
+        read_declared_columns(path)
+
+
+@pytest.mark.parametrize(("ids", "text"), [("a\na", "1 ids occur more than once"), ("a\n ", "id of row 2")])
+def test_ids_that_cannot_be_aligned_are_refused(tmp_path, ids, text):
+    (tmp_path / "columns.yaml").write_text(yaml.safe_dump(DECLARED))
+    first, second = ids.split("\n")
+    (tmp_path / "bank.csv").write_text(f"client,sex,age\n{first},f,30\n{second},m,50\n")
+    declared = read_declared_columns(tmp_path / "columns.yaml")
+    with pytest.raises(InvalidDataError, match=text):
+        rows_to_align(declared, tmp_path / "bank.csv", "client")
+
+
+def test_align_says_that_train_aligns(tmp_path, capsys):
+    read(tmp_path, PLAN)
+    assert cli.main(["align", str(tmp_path / "plan.yaml")]) == cli.WRONG_USE
+    assert "veilboost train aligns the rows itself" in capsys.readouterr().err
