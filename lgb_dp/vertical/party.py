@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_commons.files import make_folder, write_atomically
+from gbdt_kernels.trees import DenseCodes, SparseCodes
 from gbdt_parties.identity.aligned_rows import Alignment
 from gbdt_parties.identity.certificates import TLS, Identity
 from gbdt_parties.identity.row_ids import check_ids
@@ -24,7 +25,7 @@ from lgb_dp.federated.ledger import PartyLedger
 from lgb_dp.vertical.prediction.answering import AskedRows, PartyAnswers
 from lgb_dp.vertical.prediction.consent import Consent
 from lgb_dp.vertical.replica import model_text
-from lgb_dp.vertical.run import RUNS, ColumnSessions, Side, runs_of
+from lgb_dp.vertical.run import RUNS, ColumnSessions, Side, digest_of_rows, runs_of
 from lgb_dp.vertical.task import ColumnTask
 
 MODELS_FOLDER = "models"
@@ -148,7 +149,9 @@ class ColumnParty(ColumnSessions):
         self._ledger = PartyLedger(self._folder, budget)
         kept = None if folder is None else self._ledger.store.part("answers")
         self.answers = PartyAnswers(consent, kept)
-        super().__init__(name, self._side, codes, bins, "this process", self._keep_model)
+        super().__init__(
+            name, self._side, codes, bins, "this process", self._keep_model, lambda: self.own_rows
+        )
 
     def _keep_model(self, run: bytes, booster: DPBooster, task: ColumnTask) -> None:
         """Keep a model to answer questions with, and as a file if there is a folder."""
@@ -160,7 +163,12 @@ class ColumnParty(ColumnSessions):
     @cached_property
     def own_rows(self) -> AskedRows:
         """The rows of training, for questions about them."""
-        return AskedRows.of(self.name, self.bins, self.codes, self.ids, self.answers)
+        return self._own(self.codes, self.ids)
+
+    def _own(self, codes: DenseCodes | SparseCodes, ids: list[str] | None) -> AskedRows:
+        """Rows of the table, whose places are the same after a restart."""
+        selection = None if ids is not None else self.answers.selection_of(digest_of_rows(codes))
+        return AskedRows.of(self.name, self.bins, codes, ids, self.answers, selection)
 
     def with_rows(self, X: Any, *, ids: Sequence[Any] | None = None) -> AskedRows:
         """Other rows of the party, for questions about them: with the same declarations, consent and counts.
@@ -218,7 +226,13 @@ class ColumnParty(ColumnSessions):
             Sessions that were opened before.
         """
         codes = self.codes if positions is None else self.codes.take(positions)
-        return ColumnSessions(self.name, self._side, codes, self.bins, caller, self._keep_model, used)
+
+        def asked() -> AskedRows:
+            if self.ids is None or positions is None:
+                return self._own(codes, self.ids)
+            return self._own(codes, [self.ids[k] for k in positions.tolist()])
+
+        return ColumnSessions(self.name, self._side, codes, self.bins, caller, self._keep_model, asked, used)
 
     def n_runs_of(self, caller: str) -> int:
         """Runs of a caller that are kept, whether they have ended or not."""

@@ -27,7 +27,7 @@ from lgb_dp.vertical.prediction.answering import AnsweringParty, AskedRows
 from lgb_dp.vertical.prediction.answers import Answer
 from lgb_dp.vertical.prediction.asking import Answerer, AskingParty
 from lgb_dp.vertical.prediction.models import JointModel, digest_of, text_of
-from lgb_dp.vertical.prediction.questions import RemoteAnswerer
+from lgb_dp.vertical.prediction.questions import RemoteAnswerer, names_of_rows
 
 STORE_NAME, STORE_ROLE = "answers.store", "answers about rows"
 
@@ -38,6 +38,7 @@ def predict(
     *,
     parties: Sequence[ColumnParty | AskedRows],
     answer: str = "rounded",
+    ids: Sequence[str] | None = None,
     folder: str | Path | None = None,
 ) -> NDArray[np.float64]:
     """Predict rows whose columns two parties have; neither sees those of the other.
@@ -59,10 +60,12 @@ def predict(
         Columns of the party with the labels; at most 65,536 rows.
     parties : sequence
         The other party's rows, in the same order: ``[bank.with_rows(X_bank, ids=ids)]``.  A `ColumnParty` has
-        those that it was made with.
+        those that it was made with, and a `RemoteParty` those that its server has, or that it was aligned to.
     answer : {"rounded", "label", "point", "score"}
         The probability or number, rounded to a thousandth of its public range, or the label of a class;
         by consent of the other party (`Consent`) its nearest point, or its whole part of the score.
+    ids : sequence of str, optional
+        Of the rows of `X`, in the other party's order; needed for rows with ids behind a server.
     folder : path, optional
         Keeps answers of this party; without it the same question cannot be answered again.
 
@@ -82,16 +85,21 @@ def predict(
         If the other party deviates.
     """
     if folder is None:
-        return predicted(booster, X, parties, answer, MemoryStore())
+        return predicted(booster, X, parties, answer, MemoryStore(), ids)
     store = StoreFile(Path(folder) / STORE_NAME, STORE_ROLE)
     try:
-        return predicted(booster, X, parties, answer, store)
+        return predicted(booster, X, parties, answer, store, ids)
     finally:
         store.close()
 
 
 def predicted(
-    booster: lightgbm.Booster, X: Any, parties: Any, answer: str, store: Store
+    booster: lightgbm.Booster,
+    X: Any,
+    parties: Any,
+    answer: str,
+    store: Store,
+    ids: Sequence[str] | None = None,
 ) -> NDArray[np.float64]:
     """As `predict`, with answers kept in a store."""
     if not isinstance(booster, lightgbm.Booster):
@@ -101,10 +109,12 @@ def predicted(
     rows = party.own_rows if isinstance(party, ColumnParty) else party
     if isinstance(rows, AskedRows):
         model = rows.answers.model_of(booster, rows.name)
+        if ids is not None and names_of_rows(ids, len(ids), rows.selection, rows.name) != rows.row_names:
+            raise InvalidArgumentError(f"ids are not those of party {rows.name!r}, in their order")
         with rows.answers.lock.held():
             return _asked(model, X, kind, AnsweringParty(rows), rows.row_names, rows.name, store)
     text = text_of(booster)
-    remote = RemoteAnswerer(Channel(rows, os.urandom(SESSION_BYTES), Traffic()), text, digest_of(text))
+    remote = RemoteAnswerer(Channel(rows, os.urandom(SESSION_BYTES), Traffic()), text, digest_of(text), ids)
     try:
         return _asked(remote.model, X, kind, remote, remote.row_names, rows.name, store)
     finally:

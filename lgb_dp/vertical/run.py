@@ -44,6 +44,8 @@ from lgb_dp.data.bins import PublicBins
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.federated.ledger import PartyLedger
 from lgb_dp.vertical.columns import declaration, declared_bins
+from lgb_dp.vertical.prediction.answering import AskedRows
+from lgb_dp.vertical.prediction.questions import OpenQuestions, QuestionSession
 from lgb_dp.vertical.replica import Charges, PartyRows, model_text, train_replica
 from lgb_dp.vertical.task import ColumnTask, Flights, OpenColumns, statement
 
@@ -262,7 +264,7 @@ class ColumnRun:
         self.join()
 
 
-class ColumnSessions(SessionHandler[ColumnRun]):
+class ColumnSessions(SessionHandler[ColumnRun | QuestionSession]):
     """Sessions of one caller at the party with columns alone.
 
     Parameters
@@ -277,11 +279,13 @@ class ColumnSessions(SessionHandler[ColumnRun]):
         Names its runs in the ledger's store.
     keep : callable
         Keeps models, as of `ColumnRun`.
+    asked : callable
+        Gives the rows for questions about them.
     used : set of bytes, optional
         Sessions that were opened before.
     """
 
-    opening = (OpenColumns,)
+    opening = (OpenColumns, OpenQuestions)
     closing = (Finish, Abort)
 
     def __init__(
@@ -292,14 +296,18 @@ class ColumnSessions(SessionHandler[ColumnRun]):
         bins: PublicBins,
         caller: str,
         keep: KeepModel,
+        asked: Callable[[], AskedRows],
         used: set[bytes] | None = None,
     ) -> None:
         super().__init__(used)
-        self.name = name
+        self.name, self._asked = name, asked
         self._side_of, self.codes, self.bins, self._caller, self._keep = side, codes, bins, caller, keep
 
-    def open(self, message: Message, session: bytes) -> tuple[ColumnRun, Message]:
-        """Take up a run."""
+    def open(self, message: Message, session: bytes) -> tuple[ColumnRun | QuestionSession, Message]:
+        """Take up a run, or questions about rows."""
+        if isinstance(message, OpenQuestions):
+            questions = QuestionSession(self._asked(), message)
+            return questions, questions.opened()
         assert isinstance(message, OpenColumns)
         # One computation at a time: the connection of an earlier session is lost.
         self.end_sessions(lambda run: True)
@@ -308,9 +316,10 @@ class ColumnSessions(SessionHandler[ColumnRun]):
         run = ColumnRun(side, self.codes, self.bins, store, self._keep, message)
         return run, run.introduced()
 
-    def closed(self, kept: ColumnRun) -> None:
+    def closed(self, kept: ColumnRun | QuestionSession) -> None:
         """End the run's connection; the run may be taken up again."""
-        kept.stop()
+        if isinstance(kept, ColumnRun):
+            kept.stop()
 
     def close(self) -> None:
         """End all connections."""
@@ -319,7 +328,9 @@ class ColumnSessions(SessionHandler[ColumnRun]):
 
     def run_of(self, session: bytes) -> ColumnRun:
         """The run of an open session, for the other party in this process."""
-        return self._sessions[session].kept
+        kept = self._sessions[session].kept
+        assert isinstance(kept, ColumnRun)
+        return kept
 
 
 # The party with the labels.

@@ -18,6 +18,8 @@ from gbdt_parties.secure_sum.messages import NEW_RUN
 from gbdt_parties.transport.service import Caller, RowService
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.vertical.party import ColumnParty
+from lgb_dp.vertical.prediction.questions import REQUESTS as QUESTIONS
+from lgb_dp.vertical.prediction.questions import OpenQuestions
 from lgb_dp.vertical.run import REQUESTS, ColumnSessions
 from lgb_dp.vertical.task import OpenColumns
 
@@ -71,8 +73,8 @@ class ColumnService(RowService):
     """
 
     role = "a party of columns apart"
-    opening = (OpenColumns,)
-    requests = REQUESTS
+    opening = (OpenColumns, OpenQuestions)
+    requests = (*REQUESTS, *QUESTIONS)
     questions = ()
 
     def __init__(self, party: ColumnParty, directory: str | Path, limits: ColumnLimits | None = None) -> None:

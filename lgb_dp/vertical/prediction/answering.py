@@ -13,6 +13,7 @@ One that is lost afterwards is answered again by the bytes that were kept, to th
 from __future__ import annotations
 
 import hashlib
+import hmac
 import os
 import struct
 from collections.abc import Sequence
@@ -42,6 +43,8 @@ from lgb_dp.vertical.prediction.rows import ROW_BYTES, named_by_ids, named_by_pl
 
 SENT = bytes_kind("last answer about rows")
 """Record, under a model's digest, of the digest of masked tables and of the shares that answered them."""
+
+SECRET = bytes_kind("secret of names of rows")
 
 _DIGEST = 32
 _ASKING = "the party that asks"
@@ -115,6 +118,15 @@ class PartyAnswers:
         """Held while a question is answered: one at a time."""
         self._models: dict[str, JointModel] = {}
 
+    def selection_of(self, rows: str) -> bytes:
+        """A name of a table with a digest, the same after a restart; it says nothing of the digest."""
+        with self.store.transaction():
+            secret = self.store.get(SECRET, "")
+            if secret is None:
+                secret = os.urandom(_DIGEST)
+                self.store.put(SECRET, "", secret)
+        return hmac.digest(secret, rows.encode(), "sha256")[:ROW_BYTES]
+
     def remember(
         self, booster: lightgbm.Booster, bins: PublicBins, label_bounds: tuple[float, float] | None
     ) -> str:
@@ -183,6 +195,8 @@ class AskedRows:
         By which questions about the rows are counted (`rows`).
     answers : PartyAnswers
         The party's, for all its rows.
+    selection : bytes
+        Names the selection; empty where ids name the rows.
     """
 
     name: str
@@ -190,6 +204,7 @@ class AskedRows:
     codes: DenseCodes | SparseCodes = field(repr=False)
     row_names: list[bytes] = field(repr=False)
     answers: PartyAnswers
+    selection: bytes
 
     @classmethod
     def of(
@@ -199,8 +214,9 @@ class AskedRows:
         codes: DenseCodes | SparseCodes,
         ids: Sequence[Any] | None,
         answers: PartyAnswers,
+        selection: bytes | None = None,
     ) -> AskedRows:
-        """Rows that are named by their ids, or by their places in a selection of their own.
+        """Rows that are named by their ids, or by their places in a selection: one of their own by default.
 
         Raises
         ------
@@ -209,9 +225,10 @@ class AskedRows:
         InvalidDataError
             If an id is not a canonical text, or is there twice.
         """
-        n_rows = codes.n_rows
-        named = named_by_place(os.urandom(ROW_BYTES), n_rows) if ids is None else named_by_ids(ids, n_rows)
-        return cls(name, bins, codes, named, answers)
+        if ids is not None:
+            return cls(name, bins, codes, named_by_ids(ids, codes.n_rows), answers, b"")
+        selection = os.urandom(ROW_BYTES) if selection is None else selection
+        return cls(name, bins, codes, named_by_place(selection, codes.n_rows), answers, selection)
 
 
 class AnsweringParty:

@@ -22,7 +22,7 @@ from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.vertical.prediction.answering import AnsweringParty, AskedRows, Question
 from lgb_dp.vertical.prediction.answers import Answer
 from lgb_dp.vertical.prediction.models import JointModel
-from lgb_dp.vertical.prediction.rows import ROW_BYTES
+from lgb_dp.vertical.prediction.rows import ROW_BYTES, named_by_ids, named_by_place
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,12 +36,14 @@ class OpenQuestions(Message):
 
 @dataclass(frozen=True, eq=False)
 class QuestionsOpened(Message):
-    """The answer: public numbers of the model, and names of the rows."""
+    """The answer: public numbers of the model, and how the rows are named."""
 
     kind: ClassVar[int] = 217
     n_first: Integer
     label_bounds: Float64s
-    rows: Octets
+    n_rows: Integer
+    selection: Octets
+    """Empty where both know the rows' ids: digests of ids would tell those that are not in common."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +100,7 @@ class OpenReply(Message):
     values: Float64s
 
 
-REQUESTS = (OpenQuestions, SetUp, Ask, Tables, Repeat)
+REQUESTS = (SetUp, Ask, Tables, Repeat)
 _OPEN = frozenset({Answer.POINT, Answer.SCORE})
 
 
@@ -117,7 +119,7 @@ class QuestionSession:
     """
 
     def __init__(self, rows: AskedRows, message: OpenQuestions) -> None:
-        self._names, self._lock = rows.row_names, rows.answers.lock
+        self._names, self._lock, self._selection = rows.row_names, rows.answers.lock, rows.selection
         if len(self._names) > MAX_ROWS:
             raise InvalidArgumentError(
                 f"the selection has {len(self._names)} rows: questions are about at most {MAX_ROWS}"
@@ -129,7 +131,7 @@ class QuestionSession:
         """The answer to the first request."""
         model = self._model
         bounds = np.array([model.scale.low, model.scale.high])
-        return QuestionsOpened(model.n_first, bounds, b"".join(self._names))
+        return QuestionsOpened(model.n_first, bounds, len(self._names), self._selection)
 
     def answer(self, message: Message) -> Message:
         """Answer a further request.
@@ -167,6 +169,20 @@ class QuestionSession:
         return Question(self._model, _kind(answer), tuple(self._names[k] for k in places.tolist()))
 
 
+def names_of_rows(ids: Sequence[str] | None, n_rows: int, selection: bytes, name: str) -> list[bytes]:
+    """Names of a party's rows, as the asking party knows them.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the rows have ids and none are given, or the other way round.
+    """
+    if (ids is None) != bool(selection):
+        has = "have no ids: pass none" if selection else "have ids: pass those of X as ids="
+        raise InvalidArgumentError(f"rows of party {name!r} {has}")
+    return named_by_place(selection, n_rows) if ids is None else named_by_ids(ids, n_rows)
+
+
 def _kind(answer: str) -> Answer:
     known = {one.value: one for one in Answer}
     if answer not in known:
@@ -191,6 +207,8 @@ class RemoteAnswerer:
         The model, as this party has it.
     digest : str
         The model's.
+    ids : sequence of str, optional
+        Of the rows, if both parties have aligned them.
 
     Attributes
     ----------
@@ -206,16 +224,16 @@ class RemoteAnswerer:
         If its answer is malformed.
     """
 
-    def __init__(self, channel: Channel, text: str, digest: str) -> None:
+    def __init__(self, channel: Channel, text: str, digest: str, ids: Sequence[str] | None = None) -> None:
         self._channel = channel
         opened = channel.ask(OpenQuestions(digest), QuestionsOpened)
         bounds = opened.label_bounds
         if len(bounds) != 2 or not np.isfinite(bounds).all() or not bounds[0] < bounds[1]:
             raise ProtocolError(f"party {channel.name!r} gave bounds of the label that are none")
-        self.row_names = _names(opened.rows)
+        if not 1 <= opened.n_rows <= MAX_ROWS:
+            raise ProtocolError(f"party {channel.name!r} opened questions about {opened.n_rows} rows")
+        self.row_names = names_of_rows(ids, opened.n_rows, opened.selection, channel.name)
         self._places = {name: place for place, name in enumerate(self.row_names)}
-        if len(self._places) < len(self.row_names):
-            raise ProtocolError(f"party {channel.name!r} gave two rows one name")
         self.model = JointModel(text, opened.n_first, (float(bounds[0]), float(bounds[1])))
 
     def _about(self, rows: Sequence[bytes]) -> NDArray[np.int64]:

@@ -67,7 +67,7 @@ def opened(party):
 def test_answers_are_those_of_a_party_in_this_process(answer):
     one, other = knowing(answers=EVERYTHING), knowing(answers=EVERYTHING)
     served = Served(one.with_rows(OTHER, ids=IDS))
-    found = predict(trained()[0], OWN, parties=[served], answer=answer)
+    found = predict(trained()[0], OWN, parties=[served], answer=answer, ids=IDS)
     np.testing.assert_array_equal(found, predict(trained()[0], OWN, parties=[other], answer=answer))
     assert counted(one) == 300
     assert not served.has_sessions
@@ -92,17 +92,37 @@ def test_more_rows_than_a_question_may_be_about_are_refused_when_it_is_opened():
         predict(trained()[0], OWN, parties=[Served(large)])
 
 
+def test_ids_are_compared_and_digests_of_ids_are_not_sent():
+    party = knowing()
+    served = Served(party.with_rows(OTHER, ids=IDS))
+    assert (
+        QuestionSession(served.rows, OpenQuestions(digest_of(text_of(trained()[0])))).opened().selection
+        == b""
+    )
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="have ids: pass those of X as ids="):
+        predict(trained()[0], OWN, parties=[served])
+    with pytest.raises(ProtocolError, match="another question"):
+        predict(trained()[0], OWN, parties=[served], ids=IDS[::-1])
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="ids has 299 entries for 300 rows"):
+        predict(trained()[0], OWN, parties=[served], ids=IDS[1:])
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="have no ids: pass none"):
+        predict(trained()[0], OWN, parties=[Served(party.own_rows)], ids=IDS)
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="not those of party 'bank', in their"):
+        predict(trained()[0], OWN, parties=[served.rows], ids=IDS[::-1])
+    assert counted(party) == 0
+
+
 def test_an_answer_that_is_lost_on_its_way_is_given_again():
     """In another session, with the same bytes; the question is counted once."""
     party, store = knowing(), MemoryStore()
     served = Served(party.with_rows(OTHER, ids=IDS))
     served.lost = Tables
     with pytest.raises(PartyUnavailableError):
-        predicted(trained()[0], OWN, [served], "rounded", store)
+        predicted(trained()[0], OWN, [served], "rounded", store, IDS)
     assert counted(party) == 300
     # The rows of the lost question may not be in the next selection.
     served.lost, served.rows = None, party.with_rows(OTHER[:10], ids=IDS[:10])
-    found = predicted(trained()[0], OWN[:10], [served], "rounded", store)
+    found = predicted(trained()[0], OWN[:10], [served], "rounded", store, IDS[:10])
     np.testing.assert_array_equal(found, predict(trained()[0], OWN, parties=[knowing()])[:10])
     assert counted(party) == 300
 
@@ -168,11 +188,11 @@ def predicted_side(remote):
 @pytest.mark.parametrize(
     ("reply", "reason"),
     [
-        (QuestionsOpened(2, np.array([1.0, 1.0]), bytes(16)), "bounds of the label"),
-        (QuestionsOpened(2, np.array([0.0, np.nan]), bytes(16)), "bounds of the label"),
-        (QuestionsOpened(2, np.zeros(0), bytes(16)), "bounds of the label"),
-        (QuestionsOpened(2, np.array([0.0, 1.0]), bytes(15)), "cut off"),
-        (QuestionsOpened(2, np.array([0.0, 1.0]), bytes(32)), "two rows one name"),
+        (QuestionsOpened(2, np.array([1.0, 1.0]), 1, bytes(16)), "bounds of the label"),
+        (QuestionsOpened(2, np.array([0.0, np.nan]), 1, bytes(16)), "bounds of the label"),
+        (QuestionsOpened(2, np.zeros(0), 1, bytes(16)), "bounds of the label"),
+        (QuestionsOpened(2, np.array([0.0, 1.0]), -1, bytes(16)), "about -1 rows"),
+        (QuestionsOpened(2, np.array([0.0, 1.0]), 1 << 40, bytes(16)), "about 1099511627776 rows"),
     ],
 )
 def test_an_opening_that_is_malformed_is_refused(reply, reason):

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import lgb_dp
-from columns_apart import BUDGET, PARAMS, N, X, bank, own_rows, text_of, trained
+from columns_apart import BUDGET, IDS, PARAMS, N, X, bank, own_rows, text_of, trained
 from gbdt_parties.channel import Channel as Session
 from gbdt_parties.errors import PartyError, PartyRefusedError, PartyUnavailableError
+from gbdt_parties.identity.alignment import align
 from gbdt_parties.identity.certificates import TLS, make_authority, make_certificate
 from gbdt_parties.messages import Done, Finish
 from gbdt_parties.secure_sum.messages import (
@@ -29,7 +30,7 @@ from gbdt_parties.transport.remote import RemoteParty
 from gbdt_parties.transport.server import Server
 from gbdt_parties.two_party.exchange.agreement import Agreement
 from lgb_dp.federated.ledger import read_ledger
-from lgb_dp.vertical import ColumnLimits, ColumnService, MaskedTraffic
+from lgb_dp.vertical import ColumnLimits, ColumnService, MaskedTraffic, predict
 from lgb_dp.vertical.replica import ReplicaSums
 from lgb_dp.vertical.run import RUNS, runs_of
 from lgb_dp.vertical.sums import TableHolder
@@ -328,3 +329,33 @@ def test_a_serving_process_that_is_killed_in_every_round_goes_on(certified, tmp_
     (kept,) = (folder / "models").glob("*.txt")
     assert kept.read_text() == text_of(booster)
     assert charged(folder)["leaf sums"] >= 3
+
+
+def test_a_served_party_answers_questions_about_rows(serve, certified, tmp_path):
+    """Once: neither a restart of its server nor a lost folder of the other side makes it answer again."""
+    served = serve()
+    tls, (_, fingerprint) = certified["hospital"][0], certified["bank"]
+    booster = trained(served.remote(), tls=tls, allowed=[fingerprint])
+    found = predict(booster, X[:, :2], parties=[served.remote()], folder=tmp_path / "answers")
+    assert np.abs(found - booster.predict(X)).max() < 0.2
+    served.stop()
+    served.start()
+    again = predict(booster, X[:, :2], parties=[served.remote()], folder=tmp_path / "answers")
+    np.testing.assert_array_equal(again, found)
+    with pytest.raises(PartyRefusedError, match=f"{N} of {N} rows were asked about before"):
+        predict(booster, X[:, :2], parties=[served.remote()])
+
+
+def test_rows_with_ids_are_aligned_before_they_are_asked_about(serve, certified):
+    served = serve(ids=IDS)
+    tls, (_, fingerprint) = certified["hospital"][0], certified["bank"]
+    booster = trained(served.remote(), tls=tls, allowed=[fingerprint], ids=IDS)
+    with pytest.raises(PartyRefusedError, match="named by aligned ids"):
+        predict(booster, X[:, :2], parties=[served.remote()], ids=IDS)
+    remote = served.remote()
+    aligned = align([remote], IDS[:9])
+    rows = aligned.positions(IDS)
+    found = predict(
+        booster, X[rows, :2], parties=[remote.with_rows(aligned.digest)], ids=[IDS[k] for k in rows]
+    )
+    assert np.abs(found - booster.predict(X[rows])).max() < 0.2
