@@ -279,7 +279,7 @@ def test_weights_are_refused_by_name(tmp_path):
     )
     (tmp_path / "acme.csv").write_text("client,age,y,w\na,30,1,1\nb,50,0,2\n")
     declared = read_declared(tmp_path / "acme.yaml")
-    with pytest.raises(InvalidDataError, match="weight of .* cannot be used with columns apart"):
+    with pytest.raises(InvalidDataError, match=r"weight of .* cannot be used with columns apart"):
         rows_to_align(declared, tmp_path / "acme.csv", "client")
 
 
