@@ -13,7 +13,14 @@ import numpy as np
 from gbdt_commons.errors import VeilboostError
 from gbdt_parties.errors import InvalidDataError
 from veilboost.doctor.findings import Finding
-from veilboost.plans.declared import DeclaredColumns, read_declared, read_declared_columns
+from veilboost.plans.declared import (
+    Declared,
+    DeclaredColumns,
+    read_declared,
+    read_declared_columns,
+    rows_to_align,
+)
+from veilboost.plans.private_columns import PrivateColumnsServed
 from veilboost.plans.sections import Plan, Served
 from veilboost.plans.tables import LIBSVM, checked_ids, kind_of, read_arrow, read_table
 from veilboost.serving.rows import read_rows
@@ -85,7 +92,7 @@ def of_plan(plan: Plan[Any, Any]) -> list[Rows]:
         demands |= {"allowed": data.allowed}
         return [_declared(read_declared(plan.path(data.declared)), file, demands) for file in files]
     if plan.method == "private-columns":
-        return [_declared(read_declared(plan.path(data.declared)), file, id_column=data.id) for file in files]
+        return [_labelled_columns(read_declared(plan.path(data.declared)), file, data.id) for file in files]
     how: dict[str, Any] = {"id_column": data.id, "label": data.label, "drop": data.drop}
     if plan.method == "vertical":
         how |= {"one_hot": data.one_hot, "categorical": data.categorical}
@@ -100,9 +107,7 @@ def of_served(method: str, served: Any) -> list[Rows]:
         kept = None if served.budget is not None else Path(served.models)
         return [_declared(read_declared(served.declared), Path(served.data), demands, kept)]
     if method == "private-columns":
-        declared = read_declared_columns(served.declared)
-        kept = None if served.epsilon_and_delta is not None else Path(served.models)
-        return [_declared(declared, Path(served.data), with_ledger=kept, id_column=served.id)]
+        return [_columns_alone(read_declared_columns(served.declared), served)]
     how: dict[str, Any] = {"id_column": served.id}
     if method == "vertical":
         how |= {"one_hot": served.one_hot, "categorical": served.categorical}
@@ -142,36 +147,64 @@ def _table(file: Path, how: dict[str, Any], read: Callable[[], Any]) -> Rows:
 
 
 def _declared(
-    declared: DeclaredColumns,
-    file: Path,
-    demands: Mapping[str, Any] | None = None,
-    with_ledger: Path | None = None,
-    id_column: str | None = None,
+    declared: Declared, file: Path, demands: Mapping[str, Any], with_ledger: Path | None = None
 ) -> Rows:
-    """Rows of a declared file, which private training has to accept, with a party's demands if it has some.
+    """Rows of a party of private training, which has to accept them, and its own demands.
 
     No budget among the demands is one only where the folder `with_ledger` has a ledger.
     """
 
     def sizes() -> tuple[int, int]:
         # Here, so that the doctor of other training runs does not wait for LightGBM.
-        from lgb_dp import Dataset
         from lgb_dp.federated import Party
-        from lgb_dp.federated.ledger import LEDGER_FILE
 
-        rows = declared.table_of(file, id_column=id_column)
-        own = {**declared.arguments(), **rows.own}
-        if demands is not None:
-            Party(rows.features, rows.label, name="party", **demands, **own).close()
-        else:
-            label = np.zeros(rows.features.num_rows) if rows.label is None else rows.label
-            Dataset(rows.features, label, label_overflow="clip", **own).construct()
-        if with_ledger is not None and not (with_ledger / LEDGER_FILE).exists():
-            raise InvalidDataError(f"budget is missing: no ledger in {with_ledger} has one")
+        rows = declared.table_of(file)
+        Party(rows.features, rows.label, name="party", **demands, **declared.arguments(), **rows.own).close()
+        _check_ledger(with_ledger)
         return rows.features.num_rows, len(declared.columns)
 
-    named = [*declared.columns, *declared.others, *([] if id_column is None else [id_column])]
-    return Rows(file, named, id_column, sizes)
+    return Rows(file, [*declared.columns, *declared.others], None, sizes)
+
+
+def _check_ledger(folder: Path | None) -> None:
+    """Refuse a folder without a ledger; None if it needs none."""
+    from lgb_dp.federated.ledger import LEDGER_FILE
+
+    if folder is not None and not (folder / LEDGER_FILE).exists():
+        raise InvalidDataError(f"budget is missing: no ledger in {folder} has one")
+
+
+def _labelled_columns(declared: Declared, file: Path, id_column: str | None) -> Rows:
+    """Rows of the party with the labels in private training with columns apart."""
+
+    def sizes() -> tuple[int, int]:
+        from lgb_dp import Dataset
+
+        rows = rows_to_align(declared, file, id_column)
+        Dataset(rows.features, rows.label, label_overflow="clip", **declared.arguments()).construct()
+        return rows.features.num_rows, len(declared.columns)
+
+    return Rows(file, _named(declared, id_column), id_column, sizes)
+
+
+def _columns_alone(declared: DeclaredColumns, served: PrivateColumnsServed) -> Rows:
+    """Rows of the party with columns alone, which has to accept them, and its own demands."""
+    file = Path(served.data)
+
+    def sizes() -> tuple[int, int]:
+        from lgb_dp.vertical import ColumnParty
+
+        rows = rows_to_align(declared, file, served.id)
+        demands: dict[str, Any] = {"budget": served.epsilon_and_delta, "allowed": served.party}
+        ColumnParty(rows.features, name="party", **demands, **declared.arguments()).close()
+        _check_ledger(None if served.budget is not None else Path(served.models))
+        return rows.features.num_rows, len(declared.columns)
+
+    return Rows(file, _named(declared, served.id), served.id, sizes)
+
+
+def _named(declared: DeclaredColumns, id_column: str | None) -> list[str]:
+    return [*declared.columns, *declared.others, *([] if id_column is None else [id_column])]
 
 
 def _header(file: Path, kind: str) -> list[str]:

@@ -143,6 +143,10 @@ class Rows:
 def rows_to_align(declared: DeclaredColumns, file: str | Path, id_column: str | None) -> Rows:
     """Read rows that are found by their ids, which must all be different; errors are those of `table_of`."""
     rows = declared.table_of(file, id_column=id_column)
+    if rows.own:
+        raise InvalidDataError(
+            f"{' and '.join(rows.own)} of {file} cannot be used with columns apart: leave the declaration out"
+        )
     if id_column is not None:
         checked_ids(rows.ids, Path(file))
     return rows

@@ -38,9 +38,7 @@ class TrainingRun(PrivateRun[PrivateColumnsPlan]):
         declared = read_declared(plan.path(plan.data.declared))
         rows = rows_to_align(declared, plan.path(plan.data.file), plan.data.id)
         self._ids = None if plan.data.id is None else rows.ids
-        self._rows = Dataset(
-            rows.features, rows.label, label_overflow="clip", **declared.arguments(), **rows.own
-        )
+        self._rows = Dataset(rows.features, rows.label, label_overflow="clip", **declared.arguments())
 
     def train(self, parties: Sequence[Any]) -> DPBooster:
         """Train with the party that has columns alone."""

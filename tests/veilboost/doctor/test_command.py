@@ -290,17 +290,18 @@ def test_private_columns_are_aligned_by_ids_that_are_different(place, capsys):
     served = {
         **{"method": "private-columns", "data": "bank.csv", "id": "user", "declared": "columns.yaml"},
         **{"tls": "certs/bank", "allow": ["acme"], "party": ["sha256:" + "0" * 64]},
-        **{"listen": "127.0.0.1:0", "budget": [1.0, 1e-5]},
+        **{"listen": "127.0.0.1:0", "budget": [1.5, 1e-5]},
     }
     code, lines, last = examined(capsys, served, "bank.yaml")
     assert (code, last) == (0, "ready")
+    without = {name: value for name, value in served.items() if name != "budget"}
+    assert_to_mend(examined(capsys, without, "bank.yaml"), "values", "budget is missing: no ledger in")
+    assert_to_mend(examined(capsys, {**served, "budget": [-1, 1e-5]}, "bank.yaml"), "values", "epsilon")
     assert "139, all different" in lines["ids"][1]
     assert "139 rows, 1 columns" in lines["values"][1]
     (place / "columns.yaml").write_text(yaml.safe_dump({"bounds": {"b0": [3, -3]}}))
     assert_to_mend(examined(capsys, served, "bank.yaml"), "values", "bounds of feature 'b0' are reversed")
     (place / "columns.yaml").write_text(yaml.safe_dump(declared))
-    without = {name: value for name, value in served.items() if name != "budget"}
-    assert_to_mend(examined(capsys, without, "bank.yaml"), "values", "no ledger in models has one")
     (place / "columns.yaml").write_text(yaml.safe_dump({**declared, "label": "y"}))
     assert_to_mend(examined(capsys, served, "bank.yaml"), "declared", "unknown entry 'label'")
     (place / "columns.yaml").write_text(yaml.safe_dump({"label": "y", "bounds": {"a0": [-3, 3]}}))

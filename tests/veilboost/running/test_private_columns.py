@@ -19,7 +19,7 @@ from gbdt_parties.errors import InvalidDataError
 from lgb_dp.federated import read_ledger
 from private_hospitals import DOCS, Written, written
 from veilboost import command_line as cli
-from veilboost.plans.declared import read_declared_columns, rows_to_align
+from veilboost.plans.declared import read_declared, read_declared_columns, rows_to_align
 from veilboost.plans.entries import PlanError
 from veilboost.plans.plan import read_plan, read_served
 
@@ -271,6 +271,16 @@ def test_ids_that_cannot_be_aligned_are_refused(tmp_path, ids, text):
     declared = read_declared_columns(tmp_path / "columns.yaml")
     with pytest.raises(InvalidDataError, match=text):
         rows_to_align(declared, tmp_path / "bank.csv", "client")
+
+
+def test_weights_are_refused_by_name(tmp_path):
+    (tmp_path / "acme.yaml").write_text(
+        yaml.safe_dump({"label": "y", "bounds": {"age": [0, 100]}, "weight": "w", "weight_bound": 2.0})
+    )
+    (tmp_path / "acme.csv").write_text("client,age,y,w\na,30,1,1\nb,50,0,2\n")
+    declared = read_declared(tmp_path / "acme.yaml")
+    with pytest.raises(InvalidDataError, match=r"weight of .* cannot be used with columns apart"):
+        rows_to_align(declared, tmp_path / "acme.csv", "client")
 
 
 def test_align_says_that_train_aligns(tmp_path, capsys):
