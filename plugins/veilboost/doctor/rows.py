@@ -22,7 +22,7 @@ from veilboost.plans.declared import (
 )
 from veilboost.plans.private_columns import PrivateColumnsServed
 from veilboost.plans.sections import Plan, Served
-from veilboost.plans.tables import LIBSVM, checked_ids, kind_of, read_arrow, read_table
+from veilboost.plans.tables import LIBSVM, checked_ids, kind_of, names_in, read_arrow, read_table
 from veilboost.serving.rows import read_rows
 
 
@@ -51,7 +51,7 @@ def findings_of(rows: Rows) -> Iterator[Finding]:
     """Checks of a file, up to the first that fails: those after it would fail for the same reason."""
     try:
         kind = kind_of(rows.file, LIBSVM)
-        names = _header(rows.file, kind)
+        names = names_in(rows.file, kind)
     except (VeilboostError, OSError, ImportError) as error:
         yield Finding("file", str(rows.file), str(error))
         return
@@ -205,21 +205,3 @@ def _columns_alone(declared: DeclaredColumns, served: PrivateColumnsServed) -> R
 
 def _named(declared: DeclaredColumns, id_column: str | None) -> list[str]:
     return [*declared.columns, *declared.others, *([] if id_column is None else [id_column])]
-
-
-def _header(file: Path, kind: str) -> list[str]:
-    """Names of the columns; none for LIBSVM."""
-    if kind in LIBSVM:
-        return []
-    import pyarrow
-    import pyarrow.csv
-    import pyarrow.parquet
-
-    try:
-        if kind == ".parquet":
-            return list(pyarrow.parquet.read_schema(file).names)
-        with pyarrow.csv.open_csv(file) as opened:
-            return list(opened.schema.names)
-    except pyarrow.ArrowException as error:
-        # Arrow quotes the line it stumbles over.
-        raise InvalidDataError(f"{file} cannot be read: {type(error).__name__}") from None

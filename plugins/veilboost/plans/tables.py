@@ -248,6 +248,24 @@ def read_arrow(path: Path, kind: str, texts: Sequence[str], keep: Sequence[str] 
         raise InvalidDataError(f"{path} cannot be read as Parquet: {type(error).__name__}") from None
 
 
+def names_in(file: Path, kind: str) -> list[str]:
+    """Names of a file's columns; none for LIBSVM, and an InvalidDataError if it cannot be read."""
+    if kind in LIBSVM:
+        return []
+    import pyarrow
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    try:
+        if kind == ".parquet":
+            return list(pyarrow.parquet.read_schema(file).names)
+        with pyarrow.csv.open_csv(file) as opened:
+            return list(opened.schema.names)
+    except pyarrow.ArrowException as error:
+        # Arrow quotes the line it stumbles over.
+        raise InvalidDataError(f"{file} cannot be read: {type(error).__name__}") from None
+
+
 def _fault_of_csv(path: Path) -> str:
     """The first line of a file that is no CSV, and the reason; quotes neither a value nor a name."""
     opened = gzip.open if path.suffix == ".gz" else open

@@ -8,6 +8,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from gbdt_parties.identity.alignment import align
+from gbdt_parties.identity.record import write_traffic
 from gbdt_parties.progress_folder import ProgressFolder
 from gbdt_parties.secure_sum.answers import ROLE
 from gbdt_parties.traffic import Flow, Traffic
@@ -17,11 +19,11 @@ from lgb_dp.errors import FederatedCheckpointError
 from lgb_dp.federated.ledger import FORMER_FILES, LEDGER_FILE
 from lgb_dp.vertical.task import Flights
 from veilboost.plans.declared import DeclaredColumns, read_declared, rows_to_align
-from veilboost.plans.entries import PlanError
 from veilboost.plans.private_columns import PrivateColumnsPlan
+from veilboost.plans.tables import kind_of, names_in
 from veilboost.running.predictions import Predicted, predictions_of
 from veilboost.running.private import PrivateRun, trained_model
-from veilboost.running.run import own_credentials
+from veilboost.running.run import connect, own_credentials, rows_to_predict
 
 
 class Progress(ProgressFolder):
@@ -81,14 +83,35 @@ def recorded(masked: vertical.MaskedTraffic) -> Traffic:
 
 
 def predict(plan: PrivateColumnsPlan, args: argparse.Namespace) -> Predicted:
-    """Predict rows of a file that has the columns of both parties; the other one is not asked."""
-    model = trained_model(plan)
-    if args.data is None:
-        raise PlanError("--data is missing: the file of rows to predict has the columns of both parties")
+    """Predict rows of a file: with the columns of both parties alone, with those of one by asking the other."""
+    model, file = trained_model(plan), rows_to_predict(plan, args)
     known = columns_of_model(model.model_to_string(num_iteration=1))
     names = model.feature_name() if known.names is None else list(known.names)
+    if not set(names) <= set(names_in(file, kind_of(file))):
+        return _asked(plan, model, file)
     categories = {names[feature]: list(values) for feature, values in known.categories.items()}
     numbers = {name: list[float]() for name in names if name not in categories}
     columns = DeclaredColumns(bounds=numbers, categories=categories)
-    rows = columns.table_of(args.data, id_column=plan.data.id)
+    rows = columns.table_of(file, id_column=plan.data.id)
     return predictions_of(rows.ids, rows.ids, model.predict(rows.features.select(names)))
+
+
+def _asked(plan: PrivateColumnsPlan, model: DPBooster, file: Path) -> Predicted:
+    """Predictions of rows whose other columns the party of the plan has; it learns which rows they are."""
+    declared, traffic = read_declared(plan.path(plan.data.declared)), Traffic()
+    columns = DeclaredColumns(bounds=declared.bounds, categories=declared.categories)
+    rows = rows_to_align(columns, file, plan.data.id)
+    features, ids, how = rows.features, rows.ids, dict[str, Any]()
+    asked: Any
+    with ExitStack() as stack:
+        (asked,) = connect(plan, stack)
+        if plan.data.id is not None:
+            try:
+                alignment = align([asked], rows.ids, traffic)
+            finally:
+                write_traffic(plan.path(plan.training.record), traffic)
+            features, ids = features.take(alignment.positions(rows.ids)), list(alignment.ids)
+            asked, how = asked.with_rows(alignment.digest), {"ids": ids}
+        kept = plan.path(plan.training.model)
+        answers: Any = vertical.predict(model, features, parties=[asked], folder=kept, **how)
+    return predictions_of(rows.ids, ids, answers)
