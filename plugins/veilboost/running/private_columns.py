@@ -83,7 +83,7 @@ def recorded(masked: vertical.MaskedTraffic) -> Traffic:
 
 
 def predict(plan: PrivateColumnsPlan, args: argparse.Namespace) -> Predicted:
-    """Predict rows of a file: with the columns of both parties alone, with those of one by asking the other."""
+    """Predict rows of a file that has the columns of both parties, or ask the other party about its own."""
     model, file = trained_model(plan), rows_to_predict(plan, args)
     known = columns_of_model(model.model_to_string(num_iteration=1))
     names = model.feature_name() if known.names is None else list(known.names)
