@@ -36,6 +36,7 @@ from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.budget_plan import BudgetPlan
 from lgb_dp.newton.held_out_rows import HeldOutSteps, can_hold_out
 from lgb_dp.newton.leaves import denominators, leaf_counts, leaf_values
+from lgb_dp.newton.losses.label_counts import STDS_OF_DOUBT
 from lgb_dp.newton.losses.loss import EXACT_STD, STEPS, Loss, Start
 from lgb_dp.newton.losses.regression import loss_of
 from lgb_dp.newton.model_memory import check_model_fits
@@ -68,6 +69,11 @@ from lgb_dp.newton.splits.random import CyclicSplits, PublicSplits, RandomSplits
 from lgb_dp.newton.splits.without_privacy import MAX_ROWS, ExactSplits
 from lgb_dp.newton.step_size import StepSize
 from lgb_dp.newton.steps import Steps
+
+FEW_ROWS_NOTE = (
+    "the released number of rows does not stand out of its noise: the rows are few, or their labels are "
+    "missing or none of the classes; hardly more than noise is in the model"
+)
 
 
 class NewtonSettings(Protocol):
@@ -360,6 +366,8 @@ class NewtonTraining(Training):
         if not self._is_exact:
             self.ledger.charge(self._plan.counts)
             (sums,) = self._with_noise((sums, unit / self._prior_mu, self.random))
+            if sums.sum() < STDS_OF_DOUBT * unit / self._prior_mu * self._noise_factor * math.sqrt(sums.size):
+                self.notes.append(FEW_ROWS_NOTE)
         return self.loss.start(sums / unit, self._noise_factor / self._prior_mu)
 
     # Trees.

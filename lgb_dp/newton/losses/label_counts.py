@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.isotonic import isotonic_regression
 
-_STDS_OF_DOUBT = 3.0
+STDS_OF_DOUBT = 3.0
 """Standard deviations of the noise above which a sum of counts shows that there are rows."""
 
 
@@ -82,7 +82,7 @@ class LabelCounts:
             Standard deviation of the noise in each count.
         """
         n_points = len(grid)
-        doubt = _STDS_OF_DOUBT * noise * np.sqrt(np.arange(1, n_points + 1))
+        doubt = STDS_OF_DOUBT * noise * np.sqrt(np.arange(1, n_points + 1))
         from_below = np.flatnonzero(np.cumsum(counts) > doubt)
         from_above = np.flatnonzero(np.cumsum(counts[::-1]) > doubt)
         if counts.sum() > doubt[-1]:
