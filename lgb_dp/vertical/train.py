@@ -96,7 +96,7 @@ def train(
     callbacks : sequence of NewtonBoost
         One, which says the budget.  Noise of either party alone keeps to it; sums have that of both.
     trees_per_round : int
-        Trees that share gradients.  Learning rate times these is at most 1.5.
+        Trees that share gradients; no more than there are.  Learning rate times these is at most 1.5.
     name : str, optional
         Of the party with the labels; "labels" without `tls`, and its certificate's common name with it.
     ids : sequence of str, optional
@@ -158,7 +158,7 @@ def train(
     # As in lightgbm.train, the parameter wins.
     asked = resolve_aliases(params).get("num_iterations", num_boost_round)
     n_trees = checked_integer("num_boost_round", asked, 1)
-    per_round = checked_integer("trees_per_round", trees_per_round, 1, n_trees)
+    per_round = min(checked_integer("trees_per_round", trees_per_round, 1), n_trees)
     counted = MaskedTraffic() if traffic is None else traffic
     ledger = PartyLedger(None if checkpoint is None else Path(checkpoint))
     try:

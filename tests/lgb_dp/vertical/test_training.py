@@ -272,3 +272,7 @@ def test_sums_out_of_range_are_refused(monkeypatch):
     monkeypatch.setattr(PointHolder, "inputs", wrong)
     with pytest.raises(ProtocolError, match="range"):
         trained()
+
+
+def test_fewer_trees_than_a_round_has_are_one_round():
+    assert trained(n_rounds=2).num_trees() == 2
