@@ -22,7 +22,7 @@ from lgb_dp.data.arguments import checked_data
 from lgb_dp.data.bins import feature_names, public_bins
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
 from lgb_dp.federated.ledger import PartyLedger
-from lgb_dp.vertical.prediction.answering import AskedRows, PartyAnswers
+from lgb_dp.vertical.prediction.answering import THIS_PROCESS, AskedRows, PartyAnswers
 from lgb_dp.vertical.prediction.consent import Consent
 from lgb_dp.vertical.replica import model_text
 from lgb_dp.vertical.run import RUNS, ColumnSessions, Side, digest_of_rows, runs_of
@@ -149,9 +149,7 @@ class ColumnParty(ColumnSessions):
         self._ledger = PartyLedger(self._folder, budget)
         kept = None if folder is None else self._ledger.store.part("answers")
         self.answers = PartyAnswers(consent, kept)
-        super().__init__(
-            name, self._side, codes, bins, "this process", self._keep_model, lambda: self.own_rows
-        )
+        super().__init__(name, self._side, codes, bins, THIS_PROCESS, self._keep_model, lambda: self.own_rows)
 
     def _keep_model(self, run: bytes, booster: DPBooster, task: ColumnTask) -> None:
         """Keep a model to answer questions with, and as a file if there is a folder."""
@@ -163,12 +161,12 @@ class ColumnParty(ColumnSessions):
     @cached_property
     def own_rows(self) -> AskedRows:
         """The rows of training, for questions about them."""
-        return self._own(self.codes, self.ids)
+        return self._own(self.codes, self.ids, THIS_PROCESS)
 
-    def _own(self, codes: DenseCodes | SparseCodes, ids: list[str] | None) -> AskedRows:
+    def _own(self, codes: DenseCodes | SparseCodes, ids: list[str] | None, caller: str) -> AskedRows:
         """Rows of the table, whose places are the same after a restart."""
         selection = None if ids is not None else self.answers.selection_of(digest_of_rows(codes))
-        return AskedRows.of(self.name, self.bins, codes, ids, self.answers, selection)
+        return AskedRows.of(self.name, self.bins, codes, ids, self.answers, selection, caller)
 
     def with_rows(self, X: Any, *, ids: Sequence[Any] | None = None) -> AskedRows:
         """Other rows of the party, for questions about them: with the same declarations, consent and counts.
@@ -229,8 +227,8 @@ class ColumnParty(ColumnSessions):
 
         def asked() -> AskedRows:
             if self.ids is None or positions is None:
-                return self._own(codes, self.ids)
-            return self._own(codes, [self.ids[k] for k in positions.tolist()])
+                return self._own(codes, self.ids, caller)
+            return self._own(codes, [self.ids[k] for k in positions.tolist()], caller)
 
         return ColumnSessions(self.name, self._side, codes, self.bins, caller, self._keep_model, asked, used)
 
@@ -251,7 +249,7 @@ class ColumnParty(ColumnSessions):
         common = Alignment(tuple(sorted(set(ids) & set(self.ids))))
         if not common.ids:
             raise InvalidArgumentError(f"no id is in train_set's and in those of party {self.name!r}")
-        return common, self.for_caller("this process", common.positions(self.ids))
+        return common, self.for_caller(THIS_PROCESS, common.positions(self.ids))
 
     def close(self) -> None:
         """Let go of the ledger, so that another process, or another `ColumnParty`, can use the folder."""

@@ -41,14 +41,16 @@ from lgb_dp.vertical.prediction.consent import AnsweredRows, Consent
 from lgb_dp.vertical.prediction.models import MODELS, JointModel, digest_of, text_of
 from lgb_dp.vertical.prediction.rows import ROW_BYTES, named_by_ids, named_by_place
 
-SENT = bytes_kind("last answer about rows")
-"""Record, under a model's digest, of the digest of masked tables and of the shares that answered them."""
+SENT = bytes_kind("shares that answered a question about rows")
+"""Records by model and digest of the question with its masked tables: of every answer, since each asking side
+can lose its own.  They take fewer bytes than the counts of their rows."""
 
 SECRET = bytes_kind("secret of names of rows")
 
-_DIGEST = 32
 _ASKING = "the party that asks"
 ASKING_PLACE, ANSWERING_PLACE = 0, 1
+THIS_PROCESS = "this process"
+"""Caller of a party in the same process."""
 
 
 def opened(run: bytes, place: int, failures: Failures) -> Session:
@@ -102,7 +104,7 @@ class Question:
 
 
 class PartyAnswers:
-    """Everything that a party with columns alone keeps in order to answer: models, counts, the last answer.
+    """Everything that a party with columns alone keeps in order to answer: models, counts, shares it sent.
 
     Parameters
     ----------
@@ -123,7 +125,7 @@ class PartyAnswers:
         with self.store.transaction():
             secret = self.store.get(SECRET, "")
             if secret is None:
-                secret = os.urandom(_DIGEST)
+                secret = os.urandom(DIGEST_BYTES)
                 self.store.put(SECRET, "", secret)
         return hmac.digest(secret, rows.encode(), "sha256")[:ROW_BYTES]
 
@@ -176,8 +178,9 @@ class PartyAnswers:
         return self._models[digest]
 
 
-def _named(question: Question, masked_tables: bytes) -> bytes:
-    return hashlib.sha256(question.to_bytes() + masked_tables).digest()
+def _place(question: Question, masked_tables: bytes) -> str:
+    """Key of the shares that answer a question with its tables."""
+    return f"{question.model.digest} {hashlib.sha256(question.to_bytes() + masked_tables).hexdigest()}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,6 +200,8 @@ class AskedRows:
         The party's, for all its rows.
     selection : bytes
         Names the selection; empty where ids name the rows.
+    caller : str
+        The party that asks; failed checks are counted against it alone.
     """
 
     name: str
@@ -205,6 +210,7 @@ class AskedRows:
     row_names: list[bytes] = field(repr=False)
     answers: PartyAnswers
     selection: bytes
+    caller: str = THIS_PROCESS
 
     @classmethod
     def of(
@@ -215,6 +221,7 @@ class AskedRows:
         ids: Sequence[Any] | None,
         answers: PartyAnswers,
         selection: bytes | None = None,
+        caller: str = THIS_PROCESS,
     ) -> AskedRows:
         """Rows that are named by their ids, or by their places in a selection: one of their own by default.
 
@@ -226,9 +233,9 @@ class AskedRows:
             If an id is not a canonical text, or is there twice.
         """
         if ids is not None:
-            return cls(name, bins, codes, named_by_ids(ids, codes.n_rows), answers, b"")
+            return cls(name, bins, codes, named_by_ids(ids, codes.n_rows), answers, b"", caller)
         selection = os.urandom(ROW_BYTES) if selection is None else selection
-        return cls(name, bins, codes, named_by_place(selection, codes.n_rows), answers, selection)
+        return cls(name, bins, codes, named_by_place(selection, codes.n_rows), answers, selection, caller)
 
 
 class AnsweringParty:
@@ -262,7 +269,7 @@ class AnsweringParty:
         """
         if stage == 0:
             self._open, self._number = None, 0
-            failures = KeptFailures(self.kept.store, _ASKING)
+            failures = KeptFailures(self.kept.store, f"{_ASKING}: {self._rows.caller}")
             self._session = opened(message[:DIGEST_BYTES], ANSWERING_PLACE, failures)
             self._due = self._session.take_greeting(message[DIGEST_BYTES:])
             return self._session.greeting
@@ -313,14 +320,12 @@ class AnsweringParty:
         shares = side.shares(masked_tables)
         with self.kept.store.transaction():
             self.kept.answered.take(question.model.digest, question.answer, question.rows)
-            self.kept.store.put(SENT, question.model.digest, _named(question, masked_tables) + shares)
+            self.kept.store.put(SENT, _place(question, masked_tables), shares)
         return shares
 
     def again(self, question: Question, masked_tables: bytes) -> bytes | None:
-        """The shares that answered these very tables before; None if they were not answered last."""
-        kept = self.kept.store.get(SENT, question.model.digest)
-        is_last = kept is not None and kept[:_DIGEST] == _named(question, masked_tables)
-        return kept[_DIGEST:] if kept is not None and is_last else None
+        """The shares that answered these very tables before; None if they were not answered."""
+        return self.kept.store.get(SENT, _place(question, masked_tables))
 
     def given(self, question: Question) -> NDArray[np.float64]:
         """Numbers of points, or scores, openly, once the question is counted; by consent alone.

@@ -99,7 +99,7 @@ class Answerer(Protocol):
         """Answer it, once it is counted."""
 
     def again(self, question: Question, masked_tables: bytes) -> bytes | None:
-        """Give the last answer again, to the same tables."""
+        """Give an answer again, to the same tables."""
 
     def given(self, question: Question) -> NDArray[np.float64]:
         """Answer openly, by consent."""

@@ -1,8 +1,8 @@
 """Questions about rows as messages: the asking side of a connection, and the answering side of a session.
 
 A session is opened for one model and one selection of rows, which the answering party names: by ids on which
-both have aligned them, or by places.  Each request has one answer, and the last answer that was counted can
-be asked for in a later session (`Repeat`).
+both have aligned them, or by places.  Each request has one answer, and one that was counted can be asked for
+in a later session (`Repeat`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Predictions by two parties: what either learns, by questions of every order, and what survives a crash."""
 
 import pickle
+from dataclasses import replace
 from threading import Thread
 
 import lightgbm
@@ -13,6 +14,7 @@ from gbdt_commons.store import MemoryStore
 from gbdt_commons.store_file import StoreFile
 from gbdt_parties.errors import InvalidDataError, ProtocolError, TransferCheckError
 from gbdt_parties.two_party.answers import MAX_ROWS, AskingSide
+from gbdt_parties.two_party.life import Failures
 from lgb_dp.boosting.booster import DPBooster
 from lgb_dp.vertical import (
     ColumnParty,
@@ -23,7 +25,14 @@ from lgb_dp.vertical import (
     train,
 )
 from lgb_dp.vertical.predicting import predicted
-from lgb_dp.vertical.prediction.answering import SENT, AnsweringParty, PartyAnswers, Question
+from lgb_dp.vertical.prediction.answering import (
+    ASKING_PLACE,
+    SENT,
+    AnsweringParty,
+    PartyAnswers,
+    Question,
+    opened,
+)
 from lgb_dp.vertical.prediction.answers import LEVELS, Answer, nearest_points
 from lgb_dp.vertical.prediction.asking import AskingParty
 from predicted_parties import (
@@ -288,10 +297,10 @@ def test_the_answering_side_sees_messages_of_public_lengths_that_never_repeat(mo
 def test_the_answering_side_keeps_shares_that_say_nothing_of_the_answer():
     store = MemoryStore()
     predict(trained()[0], OWN, parties=[knowing(store=store)])
-    model = knowing().answers.model_of(trained()[0], "bank")
-    kept = store.get(SENT, model.digest)
+    (key,) = store.keys(SENT)
+    kept = store.get(SENT, key)
     words = np.zeros((300, 8), dtype=np.uint8)
-    words[:, :6] = np.frombuffer(kept[32:], dtype=np.uint8).reshape(300, 6)
+    words[:, :6] = np.frombuffer(kept, dtype=np.uint8).reshape(300, 6)
     # Entries are at most 1000; shares of them are spread over the ring.
     assert (words.view("<u8") > 1 << 40).mean() > 0.95
 
@@ -380,6 +389,50 @@ def test_an_answer_that_was_counted_and_lost_is_given_again_with_the_same_bytes(
     store.close()
 
 
+def test_another_askers_question_does_not_lose_an_answer(tmp_path, monkeypatch):
+    """Before, the shares of the last question about a model replaced all earlier ones."""
+    party = knowing()
+    shares = AnsweringParty.shares
+
+    def lost(self, message):
+        shares(self, message)
+        raise LostError
+
+    one, other = (party.with_rows(OTHER[rows], ids=IDS[rows]) for rows in (slice(100), slice(100, 300)))
+    monkeypatch.setattr(AnsweringParty, "shares", lost)
+    with pytest.raises(LostError):
+        predict(trained()[0], OWN[:100], parties=[one], folder=tmp_path / "one")
+    monkeypatch.undo()
+    predict(trained()[0], OWN[100:], parties=[other], folder=tmp_path / "other")
+    found = predict(trained()[0], OWN[:100], parties=[one], folder=tmp_path / "one")
+    np.testing.assert_array_equal(found, predict_anew()[:100])
+    assert counted(party) == 300
+
+
+def test_a_caller_whose_checks_failed_keeps_no_other_one_from_asking(monkeypatch):
+    """Before, three failed checks of one caller ended the questions of all."""
+    party = knowing()
+
+    def session(caller):
+        return AnsweringParty(replace(party.own_rows, caller=caller))
+
+    def set_up(answering):
+        own = opened(bytes(32), ASKING_PLACE, Failures())
+        points = own.take_greeting(answering.set_up(0, bytes(32) + own.greeting))
+        return own.take_points(answering.set_up(1, points))
+
+    for _ in range(3):
+        answering = session("a liar")
+        trees = bytearray(set_up(answering))
+        trees[-1] ^= 1
+        with pytest.raises(TransferCheckError, match="do not pass their check"):
+            answering.set_up(2, bytes(trees))
+    with pytest.raises(TransferCheckError, match="failed 3 times"):
+        set_up(session("a liar"))
+    honest = session("another caller")
+    honest.set_up(2, set_up(honest))
+
+
 def predict_anew():
     return predict(trained()[0], OWN, parties=[knowing()])
 
@@ -423,7 +476,7 @@ def test_a_restart_forgets_nothing(tmp_path):
 def test_an_answer_that_cannot_be_kept_does_not_leave():
     class Full(MemoryStore):
         def _write(self, kind, key, place, content):
-            if kind == "last answer about rows":
+            if kind == SENT.name:
                 raise OSError("disk full")
             super()._write(kind, key, place, content)
 
