@@ -128,7 +128,7 @@ class PublicNumbers:
                 return numbers
         raise InvalidArgumentError(
             f"{max_rows:,} rows with bounds {bounds} at mu={mu:g} of a tree do not fit a ring of "
-            f"{RINGS[-1]} bits: take fewer rows"
+            f"{RINGS[-1]} bits: take fewer rows or trees, a larger epsilon, or a larger gradient_clip"
         )
 
     @property

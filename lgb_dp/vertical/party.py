@@ -31,6 +31,9 @@ from lgb_dp.vertical.task import ColumnTask
 MODELS_FOLDER = "models"
 """In a party's folder: the models that have been trained."""
 
+THIS_PROCESS = "this process"
+"""Names runs of a party with labels in this process."""
+
 _DATA_ARGUMENTS = ("bounds", "max_bin", "spacing", "categories", "bin_edges", "feature_name")
 
 
@@ -191,9 +194,10 @@ class ColumnParty(ColumnSessions):
 
     def _side(self, is_new: bool) -> Side:
         """The party with its ledger; with one for each new run if nothing is to be limited or kept."""
+        ledger = self._ledger
         if is_new and self._folder is None and self._budget is None:
-            self._ledger = PartyLedger(None)
-        return Side(self.name, self._credentials, self._allowed, self._ledger)
+            self._ledger = ledger = PartyLedger(None)
+        return Side(self.name, self._credentials, self._allowed, ledger)
 
     @property
     def has_folder(self) -> bool:

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_commons.errors import VeilboostError
+from gbdt_commons.quoting import quoted
 from gbdt_commons.store import Store, bytes_kind, json_kind
 from gbdt_kernels.trees import DenseCodes, SparseCodes
 from gbdt_parties.channel import Channel as Session
@@ -92,12 +93,21 @@ def digest_of_rows(codes: DenseCodes | SparseCodes) -> str:
 
 
 def _agreed(task: ColumnTask, description: str, other: str) -> tuple[PublicBins, PublicBins]:
-    """Bins of both parties; raises an InvalidArgumentError for malformed ones."""
+    """Bins of both parties; raises an InvalidArgumentError for malformed ones, and if a party cannot split.
+
+    Both grow trees: a run with one that cannot would fail after label counts were released.
+    """
     try:
         declared = json.loads(description)
     except (ValueError, RecursionError):
         raise InvalidArgumentError(f"the declarations of party {other!r} are malformed") from None
-    return declared_bins(task.columns), declared_bins(declared)
+    bins = declared_bins(task.columns), declared_bins(declared)
+    for name, of_party in zip((task.name, other), bins, strict=True):
+        if not (of_party.n_bins > 1).any():
+            raise InvalidArgumentError(
+                f"party {quoted(name)!r} has no feature with two bins, so that there is nothing to split"
+            )
+    return bins
 
 
 # The party with columns alone.

@@ -44,7 +44,7 @@ from lgb_dp.errors import (
 from lgb_dp.federated.ledger import PartyLedger
 from lgb_dp.newton.trainer import NewtonBoost
 from lgb_dp.vertical.columns import declaration
-from lgb_dp.vertical.party import ColumnParty, credentials_of
+from lgb_dp.vertical.party import THIS_PROCESS, ColumnParty, credentials_of
 from lgb_dp.vertical.report import MaskedTraffic
 from lgb_dp.vertical.run import ActiveRun, ColumnRun, ColumnSessions, Side, asking, digest_of_rows
 from lgb_dp.vertical.task import SETTINGS, ColumnTask
@@ -169,6 +169,9 @@ def train(
             codes, label = codes.take(positions), label[positions]
         elif is_here and party.ids is not None:
             raise InvalidArgumentError(f"party {party.name!r} has ids; pass those of train_set as ids=")
+        elif is_here:
+            # Of this run alone: another one, in another thread, must not end them.
+            sessions = party.for_caller(THIS_PROCESS)
         if is_here and codes.n_rows != sessions.codes.n_rows:
             raise InvalidArgumentError(
                 f"train_set has {codes.n_rows} rows and party {party.name!r} {sessions.codes.n_rows}: both "

@@ -146,6 +146,7 @@ class VerticalTraining(NewtonTraining):
             raise InvalidArgumentError(
                 f"max_depth={self._depth} must be at most {_MAX_DEPTH} with columns apart"
             )
+        self._check_numbers()
         if self._given_rate is not None and self._given_rate > self._largest_rate:
             raise InvalidArgumentError(
                 f"learning_rate={self._given_rate:g} must be at most {self._largest_rate:g} for "
@@ -207,8 +208,20 @@ class VerticalTraining(NewtonTraining):
 
     def _public_numbers(self, start: Start) -> PublicNumbers:
         """Steps and ring, from the released number of rows and its noise."""
-        std = math.sqrt(self.loss.n_counts(1)) / self._prior_mu
-        return PublicNumbers.of(start.n_rows, std, loss_bounds(self.loss), self._plan.tree.mu)
+        return PublicNumbers.of(start.n_rows, self._rows_std, loss_bounds(self.loss), self._plan.tree.mu)
+
+    @property
+    def _rows_std(self) -> float:
+        """Standard deviation of the noise in the released number of rows."""
+        return math.sqrt(self.loss.n_counts(1)) / self._prior_mu
+
+    def _check_numbers(self) -> None:
+        """Refuse a clip or a budget that no ring has room for, before anything is released.
+
+        Trees cost least, so that their noise is largest, where histograms are released.
+        """
+        mu = math.sqrt(self._plan.tree.mu**2 - self._plan.histograms.mu**2 / self.n_rounds)
+        PublicNumbers.of(1.0, self._rows_std, loss_bounds(self.loss), mu)
 
     def _next_tree(self, begun: Beginning) -> tuple[PublicTree, LeafRelease, None]:
         if not self._opened:

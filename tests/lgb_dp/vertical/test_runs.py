@@ -1,16 +1,20 @@
 """Runs with columns apart: each party's own copy, ledger and releases, over interruptions and restarts."""
 
+from threading import Thread
+
 import numpy as np
 import pytest
 import scipy.sparse
 
 import lgb_dp
-from columns_apart import BUDGET, PARAMS, N, X, bank, own_rows, text_of, trained
+from columns_apart import BUDGET, PARAMS, N, X, Y, bank, own_rows, text_of, trained
 from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError
 from lgb_dp.errors import BudgetExceededError, FederatedCheckpointError
 from lgb_dp.federated.ledger import read_ledger
 from lgb_dp.vertical.columns import declaration, declared_bins
+from lgb_dp.vertical.party import ColumnParty
 from lgb_dp.vertical.replica import ReplicaSums
+from lgb_dp.vertical.sums import TableHolder
 from lgb_dp.vertical.task import ColumnTask
 from lgb_dp.vertical.train import train
 
@@ -250,3 +254,50 @@ def test_a_charge_whose_transaction_fails_does_not_count(tmp_path):
         ledger.charge(b"run", note, 0.12, (1.0, 1e-5))
     ledger.journal.close()
     assert len(read_ledger(tmp_path).rows) == 1
+
+
+def test_runs_of_one_party_in_two_threads_do_not_end_each_other(monkeypatch):
+    """A second run, begun while the first one is at its second round, would take its session away."""
+    party, others, opened = bank(), [], ReplicaSums.opened
+    thread = Thread(target=lambda: others.append(trained(party)), daemon=True)
+
+    def hold(sums, refresh):
+        if refresh.number == 1 and isinstance(sums._holder, TableHolder) and thread.ident is None:
+            thread.start()
+            thread.join(20)
+            assert others, "the second run waits for the first one"
+        return opened(sums, refresh)
+
+    monkeypatch.setattr(ReplicaSums, "opened", hold)
+    assert trained(party).num_trees() == others[0].num_trees() == 4
+
+
+@pytest.mark.parametrize("which", ["no bins there", "no bins here", "small clip", "small epsilon"])
+def test_a_run_that_cannot_be_is_refused_before_anything_is_released(tmp_path, which):
+    party = bank(folder=tmp_path / "bank", budget=BUDGET)
+    rows, clip, epsilon, match = own_rows(), "auto", 30.0, "fit a ring of 64 bits"
+    if which == "no bins there":
+        party.close()
+        party = ColumnParty(
+            np.ones((N, 1)), name="bank", bounds=(1, 1), folder=tmp_path / "bank", budget=BUDGET
+        )
+        match = "party 'bank' has no feature with two bins"
+    elif which == "no bins here":
+        rows, match = lgb_dp.Dataset(np.ones((N, 1)), Y, bounds=(1, 1)), "no feature with two bins"
+    elif which == "small clip":
+        clip = 1e-4
+    else:
+        epsilon = 1e-8
+    with pytest.raises((lgb_dp.InvalidArgumentError, PartyRefusedError), match=match):
+        train(
+            PARAMS,
+            rows,
+            4,
+            parties=[party],
+            callbacks=[lgb_dp.NewtonBoost(epsilon, 1e-12 if epsilon < 1 else 1e-5, gradient_clip=clip)],
+            checkpoint=tmp_path / "labels",
+        )
+    party.close()
+    assert charged(tmp_path / "bank") == {}
+    if (tmp_path / "labels" / "ledger.store").exists() and which.startswith("small"):
+        assert charged(tmp_path / "labels") == {}
