@@ -24,16 +24,16 @@ PAGE = DOCS / "horizontal-exact.md"
 NAMES = ("acme", "north", "south")
 
 
-def write_rows(path, n_rows, seed, ids=False, labelled=True):
+def write_rows(path, n_rows, seed, labelled=True):
     random = np.random.default_rng(seed)
     X = random.normal(size=(n_rows, 4)).round(3)
     y = (X[:, 0] * X[:, 1] + X[:, 2] + random.normal(size=n_rows) / 2 > 0).astype(int)
     with open(path, "w", newline="") as file:
         writer = csv.writer(file)
-        head = [*(["patient"] if ids else []), *(f"x{k}" for k in range(4)), *(["ill"] if labelled else [])]
+        head = ["patient", *(f"x{k}" for k in range(4)), *(["ill"] if labelled else [])]
         writer.writerow(head)
         for k in range(n_rows):
-            row = [*([f"secret-{k:04d}"] if ids else []), *X[k], *([y[k]] if labelled else [])]
+            row = [f"secret-{k:04d}", *X[k], *([y[k]] if labelled else [])]
             writer.writerow(row)
 
 
@@ -41,10 +41,10 @@ def write_rows(path, n_rows, seed, ids=False, labelled=True):
 def run(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     for seed, (name, n_rows) in enumerate([("acme", 80), ("acme-valid", 40), ("north", 90)]):
-        write_rows(tmp_path / f"{name}.csv", n_rows, seed, ids=name.startswith("acme"))
+        write_rows(tmp_path / f"{name}.csv", n_rows, seed)
     write_rows(tmp_path / "north-valid.csv", 50, 3)
     write_rows(tmp_path / "south.csv", 100, 4)
-    write_rows(tmp_path / "new.csv", 30, 5, ids=True, labelled=False)
+    write_rows(tmp_path / "new.csv", 30, 5, labelled=False)
     for command in written(PAGE)[1]:
         if command.startswith("certs"):
             assert cli.main(command.split()) == 0

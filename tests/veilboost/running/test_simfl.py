@@ -91,7 +91,7 @@ def test_serve_train_kill_resume_predict(folder, capsys):
             assert kept == {expected}
         assert cli.main(["models", "north-models"]) == 0
         shown = capsys.readouterr().out
-        assert "2 models" in shown
+        assert "models: 2" in shown
         (number, _) = re.findall(r"acme +([0-9a-f]{32}) +whole", shown)
         assert cli.main(["models", "north-models", "--remove", number]) == 0
         assert not list(folder.glob(f"north-models/**/{number}*"))

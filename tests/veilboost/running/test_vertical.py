@@ -85,7 +85,7 @@ def test_valid_rows_lines_per_tree_missing_ids_and_models(folder, capsys):
     shown = capsys.readouterr().out
     numbers = re.findall(r"acme +([0-9a-f]{32}) +\d+ +20", shown)
     assert len(numbers) == 2
-    assert "2 models" in shown
+    assert "models: 2" in shown
     assert cli.main(["models", "bank-models", "--remove", numbers[0][:8]]) == 0
     store = restarted(path / "bank-models", role=ROLE)
     for kind in (SPLITS, KEPT_SINCE, RUN, FOUND):
