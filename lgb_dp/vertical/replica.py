@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from typing import Any
 
@@ -66,8 +66,8 @@ class PartyRows:
         Of the party with columns alone.
     """
 
-    codes: DenseCodes | SparseCodes
-    label: NDArray[np.float64] | None
+    codes: DenseCodes | SparseCodes = field(repr=False)
+    label: NDArray[np.float64] | None = field(repr=False)
     bins: tuple[PublicBins, PublicBins]
     other_name: str
 

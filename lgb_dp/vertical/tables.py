@@ -23,7 +23,7 @@ which interpolation leaves as they are.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,8 +80,8 @@ class PointTables:
 
     loss: Loss
     numbers: PublicNumbers
-    target: NDArray[np.float64]
-    weight: NDArray[np.float64]
+    target: NDArray[np.float64] = field(repr=False)
+    weight: NDArray[np.float64] = field(repr=False)
 
     def __post_init__(self) -> None:
         if isinstance(self.loss, NewtonLoss) and self.loss.objective == "multiclass":

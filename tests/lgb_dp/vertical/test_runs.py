@@ -8,13 +8,18 @@ import scipy.sparse
 
 import lgb_dp
 from columns_apart import BUDGET, PARAMS, N, X, Y, bank, own_rows, text_of, trained
+from gbdt_kernels.trees import DenseCodes
 from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError
+from gbdt_parties.two_party.exchange.driver import PointInputs, TableInputs
 from lgb_dp.errors import BudgetExceededError, FederatedCheckpointError
 from lgb_dp.federated.ledger import read_ledger
+from lgb_dp.newton.losses.loss import NewtonLoss
 from lgb_dp.vertical.columns import declaration, declared_bins
+from lgb_dp.vertical.numbers import PublicNumbers
 from lgb_dp.vertical.party import ColumnParty
-from lgb_dp.vertical.replica import ReplicaSums
+from lgb_dp.vertical.replica import PartyRows, ReplicaSums
 from lgb_dp.vertical.sums import TableHolder
+from lgb_dp.vertical.tables import PointTables, loss_bounds
 from lgb_dp.vertical.task import ColumnTask
 from lgb_dp.vertical.train import train
 
@@ -301,3 +306,19 @@ def test_a_run_that_cannot_be_is_refused_before_anything_is_released(tmp_path, w
     assert charged(tmp_path / "bank") == {}
     if (tmp_path / "labels" / "ledger.store").exists() and which.startswith("small"):
         assert charged(tmp_path / "labels") == {}
+
+
+def test_no_text_of_what_a_run_holds_shows_rows_labels_or_noise():
+    """Such texts end in logs, notebooks and traces of errors."""
+    secret = np.array([77123], dtype=np.uint64)
+    codes = DenseCodes(np.full((1, 1), 77, dtype=np.uint8))
+    loss = NewtonLoss("binary", 1.0, 0.0)
+    numbers = PublicNumbers.of(1.0, 1.0, loss_bounds(loss), 0.1)
+    holders = [
+        PartyRows(codes, secret.astype(float), (bank().bins, bank().bins), "bank"),
+        PointTables(loss, numbers, secret.astype(float), np.array([0.77])),
+        TableInputs(len, [secret], [secret]),
+        PointInputs(secret, [secret], [secret]),
+    ]
+    for holder in holders:
+        assert "77" not in repr(holder).replace(repr(numbers), "")

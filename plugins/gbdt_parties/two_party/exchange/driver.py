@@ -22,7 +22,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from threading import RLock
 from typing import Generic, TypeVar
 
@@ -109,8 +109,8 @@ class TableInputs:
     """
 
     tables: Tables
-    leaves: Sequence[Leaves]
-    noise: Sequence[Words]
+    leaves: Sequence[Leaves] = field(repr=False)
+    noise: Sequence[Words] = field(repr=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,9 +124,9 @@ class PointInputs:
     noise : sequence of ndarray of uint64, shape (2**levels,)
     """
 
-    points: Leaves
-    leaves: Sequence[Leaves]
-    noise: Sequence[Words]
+    points: Leaves = field(repr=False)
+    leaves: Sequence[Leaves] = field(repr=False)
+    noise: Sequence[Words] = field(repr=False)
 
 
 Inputs = TypeVar("Inputs", TableInputs, PointInputs)
