@@ -31,9 +31,6 @@ from lgb_dp.vertical.task import ColumnTask
 MODELS_FOLDER = "models"
 """In a party's folder: the models that have been trained."""
 
-THIS_PROCESS = "this process"
-"""Names runs of a party with labels in this process."""
-
 _DATA_ARGUMENTS = ("bounds", "max_bin", "spacing", "categories", "bin_edges", "feature_name")
 
 

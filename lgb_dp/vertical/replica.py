@@ -28,11 +28,14 @@ from lgb_dp.accounting.shares import closeness
 from lgb_dp.accounting.unit import ONE_ROW
 from lgb_dp.boosting.booster import DPBooster
 from lgb_dp.boosting.labels import LabelScale
+from lgb_dp.boosting.params import training_parameters
 from lgb_dp.data.bins import PublicBins
+from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.federated.ledger import PartyLedger
 from lgb_dp.mechanisms.noise import release_gaussian
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.losses.loss import STEPS, Loss
+from lgb_dp.newton.monotone import MonotoneConstraints
 from lgb_dp.vertical.columns import JointColumns, joined_bins
 from lgb_dp.vertical.numbers import TAIL, PublicNumbers
 from lgb_dp.vertical.sums import (
@@ -289,6 +292,37 @@ def trained_with(task: ColumnTask, rows: PartyRows, public_seed: bytes, make_sum
     booster = lightgbm.train(params, data, task.n_trees, callbacks=[trainer])
     assert isinstance(booster, DPBooster)
     return booster
+
+
+class _BegunError(Exception):
+    """The trainer has accepted its settings, and asks for the first numbers."""
+
+
+class _NoRows:
+    """Stands for `VerticalSums` where there are no rows yet."""
+
+    def label_counts(self) -> NDArray[np.int64]:
+        """Raise `_BegunError`: it is the first question of a run."""
+        raise _BegunError
+
+
+def check_settings(task: ColumnTask, rows: PartyRows) -> None:
+    """Refuse settings that the trainer or LightGBM does not accept, before anything is signed or kept.
+
+    They are given to a trainer that sees no row, and that ends where it asks for the first numbers.
+
+    Raises
+    ------
+    InvalidArgumentError, UnsupportedParameterError
+        Naming the setting.
+    """
+    MonotoneConstraints(training_parameters(task.params, None).monotone, rows.joined)
+    try:
+        trained_with(task, rows, bytes(32), lambda loss, scale: _NoRows())
+    except _BegunError:
+        return
+    except lightgbm.basic.LightGBMError as error:
+        raise InvalidArgumentError(f"params are not accepted by LightGBM: {error}") from None
 
 
 def model_text(booster: DPBooster) -> str:

@@ -47,7 +47,7 @@ from lgb_dp.federated.ledger import PartyLedger
 from lgb_dp.vertical.columns import declaration, declared_bins
 from lgb_dp.vertical.prediction.answering import AskedRows
 from lgb_dp.vertical.prediction.questions import OpenQuestions, QuestionSession
-from lgb_dp.vertical.replica import Charges, PartyRows, model_text, train_replica
+from lgb_dp.vertical.replica import Charges, PartyRows, check_settings, model_text, train_replica
 from lgb_dp.vertical.task import ColumnTask, Flights, OpenColumns, statement
 
 logger = logging.getLogger(__name__)
@@ -163,7 +163,8 @@ class ColumnRun:
                 "must have the same rows, in the same order"
             )
         self._rows = PartyRows(codes, None, _agreed(self._task, self._description, side.name), side.name)
-        self._rows.joined  # noqa: B018 (refuses columns whose names are the same)
+        # Columns whose names are the same are refused, too.
+        check_settings(self._task, self._rows)
         self._agreement, self._is_signed = self._taken_up(message.n_known == NEW_RUN)
         self._channel: Answering | None = None
         self._thread: Thread | None = None

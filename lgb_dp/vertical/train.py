@@ -8,6 +8,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ from lgb_dp.boosting.booster import DPBooster
 from lgb_dp.boosting.params import training_parameters
 from lgb_dp.boosting.run_rows import RunRows, rows_of_run
 from lgb_dp.checks import checked_integer
+from lgb_dp.data.bins import public_bins
 from lgb_dp.data.dataset import Dataset
 from lgb_dp.errors import (
     ArgumentTypeError,
@@ -44,7 +46,9 @@ from lgb_dp.errors import (
 from lgb_dp.federated.ledger import PartyLedger
 from lgb_dp.newton.trainer import NewtonBoost
 from lgb_dp.vertical.columns import declaration
-from lgb_dp.vertical.party import THIS_PROCESS, ColumnParty, credentials_of
+from lgb_dp.vertical.party import ColumnParty, credentials_of
+from lgb_dp.vertical.prediction.answering import THIS_PROCESS
+from lgb_dp.vertical.replica import PartyRows, check_settings
 from lgb_dp.vertical.report import MaskedTraffic
 from lgb_dp.vertical.run import ActiveRun, ColumnRun, ColumnSessions, Side, asking, digest_of_rows
 from lgb_dp.vertical.task import SETTINGS, ColumnTask
@@ -155,10 +159,8 @@ def train(
     if name == party.name:
         raise InvalidArgumentError(f"name={name!r} is that of the other party, too")
     credentials, known = credentials_of(name, tls, allowed, trust_authority)
-    # As in lightgbm.train, the parameter wins.
-    asked = resolve_aliases(params).get("num_iterations", num_boost_round)
-    n_trees = checked_integer("num_boost_round", asked, 1)
-    per_round = min(checked_integer("trees_per_round", trees_per_round, 1), n_trees)
+    n_trees, per_round = _checked_trees(params, num_boost_round, trees_per_round)
+    _check_settings(task_of(params, rows, trainer, n_trees, per_round, name, rows.codes.n_rows), rows)
     counted = MaskedTraffic() if traffic is None else traffic
     ledger = PartyLedger(None if checkpoint is None else Path(checkpoint))
     try:
@@ -185,6 +187,49 @@ def train(
         return _connected(run, sessions, name, counted, float(patience))
     finally:
         ledger.journal.close()
+
+
+def check(
+    params: Mapping[str, Any],
+    train_set: Dataset,
+    num_boost_round: int = 200,
+    *,
+    callbacks: Sequence[NewtonBoost],
+    trees_per_round: int = TREES_PER_ROUND,
+) -> None:
+    """Refuse everything of the party with the labels that `train` would refuse; no other party is asked.
+
+    Parameters
+    ----------
+    params, train_set, num_boost_round, callbacks, trees_per_round
+        As of `train`.
+
+    Raises
+    ------
+    ArgumentTypeError, InvalidArgumentError, UnsupportedParameterError
+        Naming the argument that is not accepted.
+    """
+    trainer, rows = _only_trainer(callbacks), _checked_rows(train_set)
+    trees = _checked_trees(params, num_boost_round, trees_per_round)
+    _check_settings(task_of(params, rows, trainer, *trees, "labels", rows.codes.n_rows), rows)
+
+
+def _checked_trees(params: Mapping[str, Any], num_boost_round: int, trees_per_round: int) -> tuple[int, int]:
+    """Trees of the run, and of a round."""
+    # As in lightgbm.train, the parameter wins.
+    asked = resolve_aliases(params).get("num_iterations", num_boost_round)
+    n_trees = checked_integer("num_boost_round", asked, 1)
+    return n_trees, min(checked_integer("trees_per_round", trees_per_round, 1), n_trees)
+
+
+def _check_settings(task: ColumnTask, rows: RunRows) -> None:
+    """Refuse settings before the other party's columns are known: it has one column of two bins meanwhile."""
+    other = public_bins(np.zeros((1, 1)), ("of the other party",), (-1.0, 1.0), 2, None, None)
+    # They are as many as the features of both.
+    params = {k: v for k, v in task.params.items() if "monotone_constraints" not in resolve_aliases({k: v})}
+    check_settings(
+        replace(task, params=params), PartyRows(rows.codes, rows.label, (rows.bins, other), "the other party")
+    )
 
 
 def _connected(
@@ -282,7 +327,7 @@ class _Counted:
 
 def task_of(
     params: Mapping[str, Any],
-    rows: Dataset,
+    rows: RunRows | Dataset,
     trainer: NewtonBoost,
     n_trees: int,
     per_round: int,

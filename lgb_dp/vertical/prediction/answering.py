@@ -50,7 +50,7 @@ SECRET = bytes_kind("secret of names of rows")
 _ASKING = "the party that asks"
 ASKING_PLACE, ANSWERING_PLACE = 0, 1
 THIS_PROCESS = "this process"
-"""Caller of a party in the same process."""
+"""Caller of a party in the same process: names its runs, too."""
 
 
 def opened(run: bytes, place: int, failures: Failures) -> Session:

@@ -20,7 +20,7 @@ from veilboost.plans.declared import (
     read_declared_columns,
     rows_to_align,
 )
-from veilboost.plans.private_columns import PrivateColumnsServed
+from veilboost.plans.private_columns import PrivateColumnsPlan, PrivateColumnsServed
 from veilboost.plans.sections import Plan, Served
 from veilboost.plans.tables import LIBSVM, checked_ids, kind_of, names_in, read_arrow, read_table
 from veilboost.serving.rows import read_rows
@@ -92,7 +92,7 @@ def of_plan(plan: Plan[Any, Any]) -> list[Rows]:
         demands |= {"allowed": data.allowed}
         return [_declared(read_declared(plan.path(data.declared)), file, demands) for file in files]
     if plan.method == "private-columns":
-        return [_labelled_columns(read_declared(plan.path(data.declared)), file, data.id) for file in files]
+        return [_labelled_columns(read_declared(plan.path(data.declared)), file, plan) for file in files]
     how: dict[str, Any] = {"id_column": data.id, "label": data.label, "drop": data.drop}
     if plan.method == "vertical":
         how |= {"one_hot": data.one_hot, "categorical": data.categorical}
@@ -174,14 +174,22 @@ def _check_ledger(folder: Path | None) -> None:
         raise InvalidDataError(f"budget is missing: no ledger in {folder} has one")
 
 
-def _labelled_columns(declared: Declared, file: Path, id_column: str | None) -> Rows:
-    """Rows of the party with the labels in private training with columns apart."""
+def _labelled_columns(declared: Declared, file: Path, plan: PrivateColumnsPlan) -> Rows:
+    """Rows of the party with the labels in private training with columns apart, and the plan's settings."""
+    id_column = plan.data.id
 
     def sizes() -> tuple[int, int]:
-        from lgb_dp import Dataset
+        from lgb_dp import Dataset, NewtonBoost
+        from lgb_dp.vertical.train import check
 
-        rows = rows_to_align(declared, file, id_column)
-        Dataset(rows.features, rows.label, label_overflow="clip", **declared.arguments()).construct()
+        rows, settings = rows_to_align(declared, file, id_column), plan.training
+        check(
+            plan.parameters,
+            Dataset(rows.features, rows.label, label_overflow="clip", **declared.arguments()),
+            settings.rounds,
+            callbacks=[NewtonBoost(settings.epsilon, settings.delta)],
+            trees_per_round=settings.trees_per_round,
+        )
         return rows.features.num_rows, len(declared.columns)
 
     return Rows(file, _named(declared, id_column), id_column, sizes)

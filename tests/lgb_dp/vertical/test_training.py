@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 import lgb_dp
-from gbdt_parties.errors import ProtocolError
+from gbdt_parties.errors import PartyRefusedError, ProtocolError
 from lgb_dp.vertical.party import ColumnParty
 from lgb_dp.vertical.replica import ReplicaSums
 from lgb_dp.vertical.report import Guarantees, MaskedTraffic
+from lgb_dp.vertical.run import RUNS, runs_of
 from lgb_dp.vertical.sums import PointHolder, TableHolder
 from lgb_dp.vertical.train import train
 from vertical_oracle import CentralSums, central_sums, central_training
@@ -240,6 +241,23 @@ def test_other_numbers_of_parties_and_rows_are_refused():
 def test_parameters_that_do_not_go_with_rounds_are_refused(params, match):
     with pytest.raises(lgb_dp.PrivateTrainingError, match=match):
         trained(params=params)
+
+
+@pytest.mark.parametrize("signs", [[1, 0], [0, 0], [1] + [0] * 6])
+def test_settings_that_the_host_refuses_are_refused_by_name_before_a_run_is_kept(signs):
+    """Before, LightGBM's own error came after both had signed, and the checkpoint was of that run."""
+    party = bank(folder=None)
+    with pytest.raises(PartyRefusedError, match="monotone_constraints"):
+        trained(params={"monotone_constraints": signs}, party=party)
+    assert not runs_of(party._ledger, "this process").keys(RUNS)
+
+
+def test_settings_of_a_run_are_refused_before_the_other_party_is_asked(tmp_path):
+    """Before, the checkpoint was already that of the refused run."""
+    with pytest.raises(lgb_dp.InvalidArgumentError, match=r"learning_rate=0\.9"):
+        trained(params={"learning_rate": 0.9}, checkpoint=tmp_path)
+    assert not list(tmp_path.iterdir())
+    trained(n_rounds=2, checkpoint=tmp_path)
 
 
 def test_monotone_constraints_hold_within_either_partys_columns():

@@ -14,6 +14,8 @@ from gbdt_parties.transport.server import Server
 from two_organisations import write_files
 from veilboost import command_line as cli
 from veilboost.doctor import examination, findings
+from veilboost.doctor import rows as doctors_rows
+from veilboost.plans.plan import read_plan
 
 SERVED = {"data": "bank.csv", "id": "user", "tls": "certs/bank", "allow": ["acme"], "listen": "127.0.0.1:0"}
 DATA = {"file": "acme.csv", "id": "user", "label": "y", "one_hot": ["city"]}
@@ -284,6 +286,40 @@ def test_private_files_have_the_declared_columns(place, capsys):
     assert_to_mend(examined(capsys, served, "acme.yaml"), "declared", "bounds and categories are missing")
 
 
+def columns_apart(training=(), parameters=()):
+    """The plan of private training with columns apart."""
+    data = {"file": "acme.csv", "id": "user", "declared": "columns.yaml", "allowed": ["sha256:" + "0" * 64]}
+    return {
+        **plan_of(1, method="private-columns"),
+        "data": data,
+        "training": {"epsilon": 1.0, "delta": 1e-5, **dict(training)},
+        "parameters": {"objective": "binary", **dict(parameters)},
+    }
+
+
+@pytest.mark.parametrize(
+    ("training", "parameters", "text"),
+    [
+        ({"epsilon": 0.0}, {}, "epsilon must be positive"),
+        ({"rounds": 5000, "trees_per_round": 2000}, {}, "trees_per_round must be between 1 and 1024"),
+        ({}, {"max_depth": 9}, "max_depth=9 must be at most 6 with columns apart"),
+        ({}, {"learning_rate": 0.9}, "learning_rate=0.9 must be at most 0.375"),
+        ({}, {"objective": "lambdarank"}, "objective='lambdarank' is not supported"),
+        ({}, {"objective": "poisson"}, "label_bounds must be given for objective='poisson'"),
+        ({}, {"bagging_fraction": 0.5}, "bagging_fraction=0.5 is not supported"),
+        ({}, {"max_depht": 3}, "did you mean max_depth"),
+    ],
+)
+def test_settings_that_columns_apart_would_refuse_are_named(place, training, parameters, text):
+    """Before, the doctor read the file and no setting: "ready", and the run stopped."""
+    (place / "columns.yaml").write_text(yaml.safe_dump({"label": "y", "bounds": {"a0": [-3, 3]}}))
+    (place / "plan.yaml").write_text(yaml.safe_dump(columns_apart(training, parameters)))
+    (file,) = doctors_rows.of_plan(read_plan(place / "plan.yaml"))
+    *_, found = doctors_rows.findings_of(file)
+    assert found.check == "values"
+    assert text in found.mend
+
+
 def test_private_columns_are_aligned_by_ids_that_are_different(place, capsys):
     declared = {"bounds": {"b0": [-3, 3]}, "categories": {}}
     (place / "columns.yaml").write_text(yaml.safe_dump(declared))
@@ -305,9 +341,7 @@ def test_private_columns_are_aligned_by_ids_that_are_different(place, capsys):
     (place / "columns.yaml").write_text(yaml.safe_dump({**declared, "label": "y"}))
     assert_to_mend(examined(capsys, served, "bank.yaml"), "declared", "unknown entry 'label'")
     (place / "columns.yaml").write_text(yaml.safe_dump({"label": "y", "bounds": {"a0": [-3, 3]}}))
-    content = plan_of(1, method="private-columns", training={"epsilon": 1.0, "delta": 1e-5})
-    content["data"] = {"file": "acme.csv", "id": "user", "declared": "columns.yaml"}
-    content["data"]["allowed"] = ["sha256:" + "0" * 64]
+    content = columns_apart()
     assert examined(capsys, content)[1]["values"][0] == "ok"
     (place / "columns.yaml").write_text(yaml.safe_dump({"label": "y", "bounds": {"city": [-3, 3]}}))
     assert examined(capsys, content)[1]["values"][0] == "MEND"
