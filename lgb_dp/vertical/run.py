@@ -46,7 +46,7 @@ from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.federated.ledger import PartyLedger
 from lgb_dp.vertical.columns import declaration, declared_bins
 from lgb_dp.vertical.prediction.answering import AskedRows
-from lgb_dp.vertical.prediction.questions import OpenQuestions, QuestionSession
+from lgb_dp.vertical.prediction.questions import OpenQuestions, QuestionSession, check_selection
 from lgb_dp.vertical.replica import Charges, PartyRows, check_settings, model_text, train_replica
 from lgb_dp.vertical.task import ColumnTask, Flights, OpenColumns, statement
 
@@ -317,6 +317,7 @@ class ColumnSessions(SessionHandler[ColumnRun | QuestionSession]):
     def open(self, message: Message, session: bytes) -> tuple[ColumnRun | QuestionSession, Message]:
         """Take up a run, or questions about rows."""
         if isinstance(message, OpenQuestions):
+            check_selection(self.codes.n_rows)
             questions = QuestionSession(self._asked(), message)
             return questions, questions.opened()
         assert isinstance(message, OpenColumns)

@@ -122,6 +122,11 @@ class ColumnService(RowService):
         super().close()
         self._party.close()
 
+    def reset_questions(self) -> None:
+        """Forget the last hour's alignments, sessions and questions about rows."""
+        super().reset_questions()
+        self._party.answers.answered.reset_hour()
+
     def admit(self, caller: str, message: Message) -> None:
         """Refuse requests that are too long, alignments without ids, and runs for which there is no room."""
         if isinstance(message, ALIGNMENT_REQUESTS) and not self._has_ids:

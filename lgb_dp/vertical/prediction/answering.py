@@ -168,10 +168,10 @@ class PartyAnswers:
         if digest not in self._models:
             kept = self.store.get(MODELS, digest)
             if kept is None:
-                n = len(self.store.keys(MODELS))
+                # Not among how many: others may have trained them.
                 raise InvalidArgumentError(
-                    f"booster is not a model that party {name!r} has trained: of its digest {digest[:16]} "
-                    f"there is none among the {n} that it has kept"
+                    f"booster is not a model that party {name!r} has trained: it has kept none of the digest "
+                    f"{digest[:16]}"
                 )
             text, n_first, (low, high) = kept
             self._models[digest] = JointModel(text, n_first, (low, high))

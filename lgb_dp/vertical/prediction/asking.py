@@ -1,8 +1,9 @@
 """The party with the labels asks about rows, and keeps the answers.
 
 An answer is kept under the row's name and a digest of all that the question was made of.  The same question
-about a row is answered from there; another one goes to the other party, which refuses it.  Before masked
-tables leave they are kept, so that an answer that was counted, and lost, can be asked for again.
+about a row is answered from there; another one goes to the other party, which refuses it, and sees that the
+row's table is another one.  Before masked tables leave they are kept, so that an answer that was counted, and
+lost, can be asked for again.
 
 *An answer that is in no table* means that the other party deviated.  Telling it so would tell it in part
 what the answer was, so the error stays here.

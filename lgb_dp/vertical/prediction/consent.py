@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from gbdt_commons.store import Kind, MemoryStore, Store
-from gbdt_parties.quota import HourlyQuota
+from gbdt_parties.quota import TAKEN, HourlyQuota
 from lgb_dp.checks import checked_choice, checked_integer
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.vertical.prediction.answers import Answer
@@ -77,6 +77,8 @@ def _write_rows(value: tuple[Answer, Sequence[bytes]]) -> bytes:
 ANSWERED: Kind[tuple[Answer, list[bytes]]] = Kind("answered rows", _write_rows, _read_rows)
 """Records, under a model's digest, of the kind of every question and of its rows' names."""
 
+_OF_AN_HOUR = "questions about rows"
+
 _OPEN = frozenset({Answer.POINT, Answer.SCORE})
 """Answers without a part of the asking party's: the same question has the same answer."""
 
@@ -112,9 +114,15 @@ class AnsweredRows:
         limit = self.consent.questions_per_hour
         with self.store.transaction():
             if self._quota is None:
-                self._quota = HourlyQuota(self.store, "questions about rows", limit)
+                self._quota = HourlyQuota(self.store, _OF_AN_HOUR, limit)
             if not self._quota.take():
                 raise InvalidArgumentError(f"more than {limit} questions about rows in an hour")
+
+    def reset_hour(self) -> None:
+        """Forget the questions of the last hour, and no answer: an operator does after a wrong clock."""
+        with self.store.transaction():
+            self.store.delete(TAKEN, _OF_AN_HOUR)
+            self._quota = None
 
     def check(self, model: str, answer: Answer, rows: Sequence[bytes]) -> Counter[bytes]:
         """Refuse a question, as `take` would; gives the rows that it would count."""

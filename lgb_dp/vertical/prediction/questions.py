@@ -120,10 +120,7 @@ class QuestionSession:
 
     def __init__(self, rows: AskedRows, message: OpenQuestions) -> None:
         self._names, self._lock, self._selection = rows.row_names, rows.answers.lock, rows.selection
-        if len(self._names) > MAX_ROWS:
-            raise InvalidArgumentError(
-                f"the selection has {len(self._names)} rows: questions are about at most {MAX_ROWS}"
-            )
+        check_selection(len(self._names))
         self._model = rows.answers.model(message.model, rows.name)
         self._answering = AnsweringParty(rows)
 
@@ -167,6 +164,18 @@ class QuestionSession:
                 f"{len(self._names)} rows of the selection"
             )
         return Question(self._model, _kind(answer), tuple(self._names[k] for k in places.tolist()))
+
+
+def check_selection(n_rows: int) -> None:
+    """Refuse a selection of too many rows; names of them all would take time, and memory of no allowance.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If there are more rows than a question may be about.
+    """
+    if n_rows > MAX_ROWS:
+        raise InvalidArgumentError(f"the selection has {n_rows} rows: questions are about at most {MAX_ROWS}")
 
 
 def names_of_rows(ids: Sequence[str] | None, n_rows: int, selection: bytes, name: str) -> list[bytes]:

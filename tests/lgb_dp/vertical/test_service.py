@@ -30,7 +30,9 @@ from gbdt_parties.transport.remote import RemoteParty
 from gbdt_parties.transport.server import Server
 from gbdt_parties.two_party.exchange.agreement import Agreement
 from lgb_dp.federated.ledger import read_ledger
-from lgb_dp.vertical import ColumnLimits, ColumnService, MaskedTraffic, predict
+from lgb_dp.vertical import ColumnLimits, ColumnParty, ColumnService, Consent, MaskedTraffic, predict
+from lgb_dp.vertical.prediction import questions
+from lgb_dp.vertical.prediction.answers import Answer
 from lgb_dp.vertical.replica import ReplicaSums
 from lgb_dp.vertical.run import RUNS, runs_of
 from lgb_dp.vertical.sums import TableHolder
@@ -359,3 +361,28 @@ def test_rows_with_ids_are_aligned_before_they_are_asked_about(serve, certified)
         booster, X[rows, :2], parties=[remote.with_rows(aligned.digest)], ids=[IDS[k] for k in rows]
     )
     assert np.abs(found - booster.predict(X[rows])).max() < 0.2
+
+
+def test_more_rows_than_a_question_may_be_about_are_refused_before_they_are_named(monkeypatch):
+    """Names of the rows of a large table would take memory that no allowance counts."""
+    named = []
+    monkeypatch.setattr(questions, "MAX_ROWS", N - 1)
+    monkeypatch.setattr(ColumnParty, "_own", lambda *args: named.append(args))
+    session = Session(bank().for_caller("acme"), bytes(16), Traffic())
+    with pytest.raises(PartyRefusedError, match=f"the selection has {N} rows"):
+        session.ask(questions.OpenQuestions("0"), questions.QuestionsOpened)
+    assert not named
+
+
+def test_an_operator_resets_the_hour_of_questions_about_rows_too(serve):
+    """Before, alignments and sessions alone; answers stay counted."""
+    service = serve().service
+    answered = service._party.answers.answered
+    answered.consent = Consent(questions_per_hour=1)
+    answered.begin()
+    answered.take("a model", Answer.LABEL, [bytes(16)])
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="more than 1 questions about rows in an hour"):
+        answered.begin()
+    service.reset_questions()
+    answered.begin()
+    assert answered.count("a model") == 1
