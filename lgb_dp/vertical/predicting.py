@@ -40,6 +40,7 @@ def predict(
     answer: str = "rounded",
     ids: Sequence[str] | None = None,
     folder: str | Path | None = None,
+    traffic: Traffic | None = None,
 ) -> NDArray[np.float64]:
     """Predict rows whose columns two parties have; neither sees those of the other.
 
@@ -68,6 +69,8 @@ def predict(
         Of the rows of `X`, in the other party's order; needed for rows with ids behind a server.
     folder : path, optional
         Keeps answers of this party; without it the same question cannot be answered again.
+    traffic : Traffic, optional
+        Counts messages to and from a party behind a server.
 
     Returns
     -------
@@ -85,10 +88,10 @@ def predict(
         If the other party deviates.
     """
     if folder is None:
-        return predicted(booster, X, parties, answer, MemoryStore(), ids)
+        return predicted(booster, X, parties, answer, MemoryStore(), ids, traffic)
     store = StoreFile(Path(folder) / STORE_NAME, STORE_ROLE)
     try:
-        return predicted(booster, X, parties, answer, store, ids)
+        return predicted(booster, X, parties, answer, store, ids, traffic)
     finally:
         store.close()
 
@@ -100,6 +103,7 @@ def predicted(
     answer: str,
     store: Store,
     ids: Sequence[str] | None = None,
+    traffic: Traffic | None = None,
 ) -> NDArray[np.float64]:
     """As `predict`, with answers kept in a store."""
     if not isinstance(booster, lightgbm.Booster):
@@ -114,7 +118,8 @@ def predicted(
         with rows.answers.lock.held():
             return _asked(model, X, kind, AnsweringParty(rows), rows.row_names, rows.name, store)
     text = text_of(booster)
-    remote = RemoteAnswerer(Channel(rows, os.urandom(SESSION_BYTES), Traffic()), text, digest_of(text), ids)
+    channel = Channel(rows, os.urandom(SESSION_BYTES), Traffic() if traffic is None else traffic)
+    remote = RemoteAnswerer(channel, text, digest_of(text), ids)
     try:
         return _asked(remote.model, X, kind, remote, remote.row_names, rows.name, store)
     finally:

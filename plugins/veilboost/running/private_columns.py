@@ -105,13 +105,11 @@ def _asked(plan: PrivateColumnsPlan, model: DPBooster, file: Path) -> Predicted:
     asked: Any
     with ExitStack() as stack:
         (asked,) = connect(plan, stack)
+        stack.callback(lambda: write_traffic(plan.path(plan.training.record), traffic))
         if plan.data.id is not None:
-            try:
-                alignment = align([asked], rows.ids, traffic)
-            finally:
-                write_traffic(plan.path(plan.training.record), traffic)
+            alignment = align([asked], rows.ids, traffic)
             features, ids = features.take(alignment.positions(rows.ids)), list(alignment.ids)
             asked, how = asked.with_rows(alignment.digest), {"ids": ids}
         kept = plan.path(plan.training.model)
-        answers: Any = vertical.predict(model, features, parties=[asked], folder=kept, **how)
+        answers: Any = vertical.predict(model, features, parties=[asked], folder=kept, traffic=traffic, **how)
     return predictions_of(rows.ids, ids, answers)

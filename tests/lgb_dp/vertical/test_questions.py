@@ -73,6 +73,16 @@ def test_answers_are_those_of_a_party_in_this_process(answer):
     assert not served.has_sessions
 
 
+def test_messages_of_questions_are_counted():
+    traffic = Traffic()
+    served = Served(knowing().own_rows)
+    predict(trained()[0], OWN, parties=[served], traffic=traffic)
+    sent = {
+        message: flow.messages for (_, receiver, message), flow in traffic.flows.items() if receiver == "bank"
+    }
+    assert sent == {"OpenQuestions": 1, "SetUp": 3, "Ask": 1, "Tables": 1, "Finish": 1}
+
+
 def test_refusals_come_with_their_reason():
     served = Served(knowing().own_rows)
     predict(trained()[0], OWN, parties=[served])

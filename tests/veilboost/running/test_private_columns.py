@@ -105,7 +105,11 @@ def test_two_processes_as_written(run, capsys):
     assert "budget: epsilon = 1.4, delta = 1e-05" in capsys.readouterr().out
     for record in (inspect, ["inspect", "record.jsonl"]):
         assert cli.main(record) == 0
-        assert re.search(r"bank +acme +Flights +\d+", capsys.readouterr().out)
+        shown = capsys.readouterr().out
+        assert re.search(r"bank +acme +Flights +\d+", shown)
+        assert re.search(
+            r"(acme|active) +bank +Tables +1 ", shown
+        )  # questions about rows leave traces at both
 
     # A model is not replaced unasked, a second run fits into the budget, and a third does not.
     assert cli.main(train) == cli.WRONG_USE
