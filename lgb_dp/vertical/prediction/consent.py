@@ -14,6 +14,10 @@ from lgb_dp.vertical.prediction.answers import Answer
 from lgb_dp.vertical.prediction.rows import ROW_BYTES
 
 
+MODELS_PER_ROW = 10
+"""Fifty bits about a row."""
+
+
 @dataclass(frozen=True)
 class Consent:
     """Limits of what a party with columns alone answers about its part of rows' scores.
@@ -29,6 +33,9 @@ class Consent:
         point openly, and "score" this party's whole part of the score, which has no limit of bits.
     questions_per_row : int
         About one row of one model.
+    models_per_row : int
+        Models that a row is asked about with, at most: each has points of its own, and a model of a tiny ε
+        tells no less about a row than another one.
     rows_per_model : int
         Answers of one model, at most.
     questions_per_hour : int
@@ -37,6 +44,7 @@ class Consent:
 
     answers: Collection[Answer | str] = (Answer.LABEL, Answer.ROUNDED)
     questions_per_row: int = 1
+    models_per_row: int = MODELS_PER_ROW
     rows_per_model: int = 1_000_000
     questions_per_hour: int = 1_000
 
@@ -45,7 +53,7 @@ class Consent:
         given = [one.value if isinstance(one, Answer) else one for one in self.answers]
         chosen = frozenset(Answer(checked_choice("answers", one, known)) for one in given)
         object.__setattr__(self, "answers", chosen)
-        for name in ("questions_per_row", "rows_per_model", "questions_per_hour"):
+        for name in ("questions_per_row", "models_per_row", "rows_per_model", "questions_per_hour"):
             checked_integer(name, getattr(self, name), 1)
 
     def check(self, answer: Answer) -> None:
@@ -139,12 +147,27 @@ class AnsweredRows:
                     f"{consent.questions_per_row} question(s) about a row of a model; a rounded prediction, "
                     "asked for first, gives the label, too"
                 )
+            self._check_models(model, asked)
             total = counts.total() + asked.total()
             if total > consent.rows_per_model:
                 raise InvalidArgumentError(
                     f"{total} answers of one model: this party gives at most {consent.rows_per_model}"
                 )
             return asked
+
+    def _check_models(self, model: str, asked: Counter[bytes]) -> None:
+        """Refuse rows that were asked about with as many other models as there may be."""
+        limit, others = self.consent.models_per_row, Counter[bytes]()
+        for other in set(self.store.keys(ANSWERED)) - {model}:
+            self._read(other)
+            others.update(asked.keys() & self._counts[other].keys())
+        own = self._counts[model]
+        spent = sum(others[row] >= limit and not own[row] for row in asked)
+        if spent:
+            raise InvalidArgumentError(
+                f"{spent} of {len(asked)} rows were asked about with {limit} other models: this party's consent "
+                f"is models_per_row={limit}"
+            )
 
     def take(self, model: str, answer: Answer, rows: Sequence[bytes]) -> None:
         """Count a question about some rows, all or none.

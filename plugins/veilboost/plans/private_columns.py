@@ -63,6 +63,9 @@ class PrivateColumnsServed(BudgetedRows, AlignedRows, Served):
         is_repeated=True,
     )
     max_rows: int = entry("rows of an alignment or a training run", 50_000_000, least=1)
+    models_per_row: int = entry(
+        "models that a row is asked about with in predictions: each tells up to five bits of it", 10, least=1
+    )
 
 
 def faults(plan: PrivateColumnsPlan) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gbdt_parties.identity.certificates import TLS, Identity
 from lgb_dp.errors import InvalidArgumentError
-from lgb_dp.vertical import ColumnLimits, ColumnParty, ColumnService
+from lgb_dp.vertical import ColumnLimits, ColumnParty, ColumnService, Consent
 from veilboost.plans.declared import read_declared_columns, rows_to_align
 from veilboost.plans.private_columns import PrivateColumnsServed
 from veilboost.serving.server import Answering
@@ -22,6 +22,7 @@ def make_service(served: PrivateColumnsServed, tls: TLS) -> Answering:
         ids=None if served.id is None else rows.ids,
         tls=tls,
         allowed=served.party,
+        consent=Consent(models_per_row=served.models_per_row),
         **declared.arguments(),
     )
     if not party.has_budget:

@@ -128,6 +128,21 @@ def test_a_row_twice_in_one_question_is_two_questions():
     AnsweredRows(Consent(questions_per_row=2)).take("model", Answer.LABEL, [*ROWS[:2], ROWS[0]])
 
 
+def test_models_that_a_row_is_asked_about_with_are_limited():
+    """Every model has points of its own: models of a tiny ε, one after the other, would tell all of a row."""
+    store = MemoryStore()
+    consent = Consent(models_per_row=2, answers=("label", "point"))
+    answered = AnsweredRows(consent, store)
+    answered.take("a", Answer.LABEL, [b"1" * 16, b"2" * 16])
+    answered.take("b", Answer.POINT, [b"1" * 16])
+    answered = AnsweredRows(consent, store)
+    with pytest.raises(InvalidArgumentError, match="1 of 2 rows were asked about with 2 other models"):
+        answered.take("c", Answer.LABEL, [b"1" * 16, b"2" * 16])
+    answered.take("c", Answer.LABEL, [b"2" * 16])
+    # The same question again tells nothing new.
+    answered.take("b", Answer.POINT, [b"1" * 16])
+
+
 def test_answers_of_a_model_are_limited():
     answered = AnsweredRows(Consent(rows_per_model=4))
     answered.take("model", Answer.LABEL, ROWS[:3])

@@ -107,9 +107,8 @@ def test_two_processes_as_written(run, capsys):
         assert cli.main(record) == 0
         shown = capsys.readouterr().out
         assert re.search(r"bank +acme +Flights +\d+", shown)
-        assert re.search(
-            r"(acme|active) +bank +Tables +1 ", shown
-        )  # questions about rows leave traces at both
+        # Questions about rows leave traces at both.
+        assert re.search(r"(acme|active) +bank +Tables +1 ", shown)
 
     # A model is not replaced unasked, a second run fits into the budget, and a third does not.
     assert cli.main(train) == cli.WRONG_USE
