@@ -13,7 +13,6 @@ from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.vertical.prediction.answers import Answer
 from lgb_dp.vertical.prediction.rows import ROW_BYTES
 
-
 MODELS_PER_ROW = 10
 """Fifty bits about a row."""
 
@@ -165,8 +164,8 @@ class AnsweredRows:
         spent = sum(others[row] >= limit and not own[row] for row in asked)
         if spent:
             raise InvalidArgumentError(
-                f"{spent} of {len(asked)} rows were asked about with {limit} other models: this party's consent "
-                f"is models_per_row={limit}"
+                f"{spent} of {len(asked)} rows were asked about with {limit} other models: this party answers "
+                f"about a row with models_per_row={limit}"
             )
 
     def take(self, model: str, answer: Answer, rows: Sequence[bytes]) -> None:
