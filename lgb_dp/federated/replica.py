@@ -73,7 +73,8 @@ class Question:
     @property
     def parts(self) -> tuple[bytes, ...]:
         """The question, the same at all parties."""
-        return self.what.encode(), self.structure, repr(self.stds).encode()
+        # No text of a float: those of NumPy's differ between its releases, and so between parties.
+        return self.what.encode(), self.structure, np.array(self.stds, dtype="<f8").tobytes()
 
     @property
     def n_values(self) -> int:

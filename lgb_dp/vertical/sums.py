@@ -68,8 +68,10 @@ class Refresh:
     def digest(self) -> bytes:
         """32 bytes for all that both parties must have worked out alike; earlier rounds have their own."""
         numbers = self.numbers
-        said = (self.number, self.owners, self.prior, self.clip, numbers.max_rows, numbers.mu, numbers.steps)
-        digest = hashlib.sha256(repr((*said, numbers.variances, len(self.released))).encode())
+        # No text of a float: those of NumPy's differ between its releases.
+        integers = (self.number, *self.owners, numbers.max_rows, numbers.steps, *numbers.variances)
+        digest = hashlib.sha256(repr((*map(int, integers), len(self.released))).encode())
+        digest.update(np.array([self.prior, self.clip, numbers.mu], dtype="<f8").tobytes())
         for tree in self.trees:
             digest.update(tree.feature.astype("<i4").tobytes() + tree.goes_left.tobytes())
         for one in self.released:

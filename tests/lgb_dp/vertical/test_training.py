@@ -1,6 +1,7 @@
 """Private training with columns apart: rounds, their sums bit for bit, the model, the report, refusals."""
 
 import threading
+from dataclasses import replace
 
 import lightgbm
 import numpy as np
@@ -294,3 +295,15 @@ def test_sums_out_of_range_are_refused(monkeypatch):
 
 def test_fewer_trees_than_a_round_has_are_one_round():
     assert trained(n_rounds=2).num_trees() == 2
+
+
+def test_parties_with_other_releases_of_numpy_agree_on_rounds(inputs):
+    """NumPy 2 writes its floats in another way than NumPy 1, and than Python."""
+    trained(n_rounds=2, trees_per_round=2)
+    ours, _, _ = inputs[0][0]
+    for of in (float, np.float64):
+        numbers = replace(ours.numbers, mu=of(ours.numbers.mu), max_rows=np.int64(ours.numbers.max_rows))
+        theirs = replace(ours, prior=of(ours.prior), clip=of(ours.clip), numbers=numbers)
+        assert theirs.digest == ours.digest
+    for change in ({"prior": 0.25}, {"clip": 0.5}, {"number": 1}, {"owners": (1, 1)}):
+        assert replace(ours, **change).digest != ours.digest
