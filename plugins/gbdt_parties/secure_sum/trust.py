@@ -27,6 +27,9 @@ _WRAPPED = (b"pkcs11:", b"-----BEGIN TSS2 PRIVATE KEY-----", b"tpm2:")
 _SOFTWARE = (ec.EllipticCurvePrivateKey, ed25519.Ed25519PrivateKey, rsa.RSAPrivateKey)
 _PSS = padding.PSS(padding.MGF1(hashes.SHA256()), hashes.SHA256.digest_size)
 
+_NO_END = datetime(9999, 12, 31, 23, 59, 59, tzinfo=timezone.utc)
+"""The date of certificates that do not end (RFC 5280, 4.1.2.5)."""
+
 
 @dataclass(frozen=True)
 class Credentials:
@@ -60,7 +63,9 @@ class Credentials:
 
     @classmethod
     def self_signed(cls, name: str) -> Credentials:
-        """A certificate of one day that only vouches for itself, for parties in one process.
+        """A certificate that only vouches for itself, for parties in one process.
+
+        It does not end, for a run that is kept goes on with the certificate that it began with.
 
         Raises
         ------
@@ -82,7 +87,7 @@ class Credentials:
             .public_key(key.public_key())
             .serial_number(x509.random_serial_number())
             .not_valid_before(now - timedelta(days=1))
-            .not_valid_after(now + timedelta(days=1))
+            .not_valid_after(_NO_END)
             .sign(key, hashes.SHA256())
         )
         pem = key.private_bytes(

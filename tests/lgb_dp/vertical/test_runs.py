@@ -1,5 +1,6 @@
 """Runs with columns apart: each party's own copy, ledger and releases, over interruptions and restarts."""
 
+from datetime import datetime, timedelta
 from threading import Thread
 
 import numpy as np
@@ -10,6 +11,7 @@ import lgb_dp
 from columns_apart import BUDGET, PARAMS, N, X, Y, bank, own_rows, text_of, trained
 from gbdt_kernels.trees import DenseCodes
 from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError
+from gbdt_parties.secure_sum import trust
 from gbdt_parties.two_party.exchange.driver import PointInputs, TableInputs
 from lgb_dp.errors import BudgetExceededError, FederatedCheckpointError
 from lgb_dp.federated.ledger import read_ledger
@@ -322,3 +324,31 @@ def test_no_text_of_what_a_run_holds_shows_rows_labels_or_noise():
     ]
     for holder in holders:
         assert "77" not in repr(holder).replace(repr(numbers), "")
+
+
+@pytest.mark.parametrize("is_interrupted", [False, True])
+def test_parties_of_this_process_compute_and_go_on_after_any_number_of_days(
+    tmp_path, monkeypatch, is_interrupted
+):
+    """Certificates of their own making vouch for themselves alone; their end would lose what was charged."""
+    party, opened = bank(folder=tmp_path / "bank", budget=BUDGET), ReplicaSums.opened
+
+    def lost(sums, refresh):
+        if refresh.number == 1:
+            raise PartyUnavailableError("lost")
+        return opened(sums, refresh)
+
+    if is_interrupted:
+        monkeypatch.setattr(ReplicaSums, "opened", lost)
+        with pytest.raises(PartyUnavailableError):
+            trained(party, checkpoint=tmp_path / "labels")
+        monkeypatch.setattr(ReplicaSums, "opened", opened)
+
+    class Later(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return super().now(tz) + timedelta(days=400)
+
+    monkeypatch.setattr(trust, "datetime", Later)
+    assert trained(party, checkpoint=tmp_path / "labels").num_trees() == 4
+    party.close()
