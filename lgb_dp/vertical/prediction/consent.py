@@ -164,8 +164,8 @@ class AnsweredRows:
         spent = sum(others[row] >= limit and not own[row] for row in asked)
         if spent:
             raise InvalidArgumentError(
-                f"{spent} of {len(asked)} rows were asked about with {limit} other models: this party answers "
-                f"about a row with models_per_row={limit}"
+                f"{spent} of {len(asked)} rows were asked about with {limit} other models: this party "
+                f"answers about a row with models_per_row={limit}"
             )
 
     def take(self, model: str, answer: Answer, rows: Sequence[bytes]) -> None:
