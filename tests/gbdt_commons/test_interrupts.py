@@ -4,6 +4,7 @@ import contextlib
 import dis
 import shutil
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from threading import Thread
 
 import pytest
@@ -66,19 +67,26 @@ def traced(tracer):
 
 
 def check_interrupted_anywhere(change, check):
-    """Interrupt a change after each of its calls; `check` runs while the interrupt is handled."""
-    n_calls, places = 0, []
-    while True:
-        n_calls += 1
-        tracer = AfterCall(n_calls)
+    """Interrupt a change after each of its calls; `check` runs while the interrupt is handled.
+
+    Each time in a thread of its own: the error of a tracer can leave its thread with an error in handling.
+    """
+
+    def interrupt(tracer):
         try:
             with traced(tracer):
                 change()
         except KeyboardInterrupt:
-            places.append(tracer.place)
             check()
+
+    places = []
+    while True:
+        tracer = AfterCall(len(places) + 1)
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(interrupt, tracer).result()
         if tracer.place is None:
             return places
+        places.append(tracer.place)
 
 
 def test_a_lock_is_free_again_whenever_an_interrupt_came():
