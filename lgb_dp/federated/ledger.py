@@ -141,11 +141,8 @@ class PartyLedger:
                 self._recount()
             self._check(run, entry, granted, budget)
             self.journal.note(run, note)
+            self.journal.about_from_now(_about(budget))
             self._count(run.hex(), entry)
-
-    def take_budget(self, budget: tuple[float, float]) -> None:
-        """Let a ledger without a budget have this one from now on."""
-        self.journal.about_from_now(_about(budget))
 
     def _forget(self) -> None:
         self._spent, self._closeness, self._n_counted = Fraction(), 0.0, 0

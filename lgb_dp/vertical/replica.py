@@ -104,7 +104,7 @@ class Charges:
     task: ColumnTask
 
     def check(self) -> None:
-        """Refuse a run for which there is no budget; a ledger without one takes the run's.
+        """Refuse a run for which there is no budget; a ledger without one takes that of the first charge.
 
         Raises
         ------
@@ -112,7 +112,6 @@ class Charges:
             If there is none.
         """
         self.ledger.check_run(self.run, self.task.granted, ONE_ROW, self.task.budget)
-        self.ledger.take_budget(self.task.budget)
 
     def __call__(self, what: str, mu: float, close: float = 0.0) -> None:
         """Charge for something that is about to leave, in the transaction that keeps it."""

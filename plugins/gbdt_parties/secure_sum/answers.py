@@ -69,11 +69,6 @@ class AnswerJournal:
         Whether an answer must be on the disk, and not only with the operating system, before it leaves.  It
         need not if the same question always has the same answer, which is then checked by the journal alone.
 
-    Attributes
-    ----------
-    about : mapping or None
-        As the journal has it.
-
     Raises
     ------
     PartyArgumentError
@@ -84,7 +79,7 @@ class AnswerJournal:
         self._store, self._sync, self._lock = store, sync, Lock()
         self._process = this_process()
         try:
-            self.about, answered = _read(self._store)
+            _, answered = _read(self._store)
             self._answered = {(one.session, one.number): one for one in answered}
             self._places = _places_of(answered)
             self._begin(about)
@@ -94,9 +89,13 @@ class AnswerJournal:
 
     def _begin(self, about: Mapping[str, Any] | None) -> None:
         """Write what a new journal is about."""
-        if self.about is None and about is not None:
+        if about is not None and self.about is None:
             self._store.put(ABOUT, "", dict(about))
-            self.about = dict(about)
+
+    @property
+    def about(self) -> Mapping[str, Any] | None:
+        """Subject of the journal, as the store has it: the transaction that wrote it may have failed."""
+        return self._store.get(ABOUT, "")
 
     @property
     def answered(self) -> list[Answered]:
@@ -153,7 +152,7 @@ class AnswerJournal:
                 return self._given(key)
             answered = Answered(*key, digest, prepare())
             answer = make()
-            kept, place = self.about, self._store.size(ANSWERS, key[0])
+            place = self._store.size(ANSWERS, key[0])
             try:
                 with self._store.transaction(sync=self._sync):
                     self._begin(about)
@@ -163,8 +162,6 @@ class AnswerJournal:
                 if self._store.size(ANSWERS, key[0]) > place:
                     # Interrupted after all was kept: asked again, the attempt has this answer, and no other.
                     self._answered[key], self._places[key] = answered, place
-                else:
-                    self.about = kept
                 raise
             self._answered[key], self._places[key] = answered, place
             if isinstance(self._store, MemoryStore):
@@ -206,9 +203,8 @@ class AnswerJournal:
         return _read(self._store)[1]
 
     def about_from_now(self, about: Mapping[str, Any]) -> None:
-        """Write what the journal is about, if that is not known."""
-        with self._lock:
-            self._begin(about)
+        """Write what the journal is about, if that is not known, in the transaction that is under way."""
+        self._begin(about)
 
     def _forget(self, session: str) -> None:
         self._store.delete(ANSWERS, session)

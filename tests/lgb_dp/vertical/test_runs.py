@@ -10,7 +10,7 @@ import scipy.sparse
 import lgb_dp
 from columns_apart import BUDGET, PARAMS, N, X, Y, bank, own_rows, text_of, trained
 from gbdt_kernels.trees import DenseCodes
-from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError
+from gbdt_parties.errors import PartyArgumentError, PartyRefusedError, PartyUnavailableError
 from gbdt_parties.secure_sum import trust
 from gbdt_parties.two_party.exchange.driver import PointInputs, TableInputs
 from lgb_dp.errors import BudgetExceededError, FederatedCheckpointError
@@ -306,8 +306,8 @@ def test_a_run_that_cannot_be_is_refused_before_anything_is_released(tmp_path, w
         )
     party.close()
     assert charged(tmp_path / "bank") == {}
-    if (tmp_path / "labels" / "ledger.store").exists() and which.startswith("small"):
-        assert charged(tmp_path / "labels") == {}
+    with pytest.raises(PartyArgumentError, match="nothing is in it"):
+        charged(tmp_path / "labels")
 
 
 def test_no_text_of_what_a_run_holds_shows_rows_labels_or_noise():
@@ -352,3 +352,13 @@ def test_parties_of_this_process_compute_and_go_on_after_any_number_of_days(
     monkeypatch.setattr(trust, "datetime", Later)
     assert trained(party, checkpoint=tmp_path / "labels").num_trees() == 4
     party.close()
+
+
+def test_a_run_that_was_refused_leaves_the_budget_open(tmp_path):
+    """The budget of a ledger is that of the first run that releases something."""
+    party = bank(folder=tmp_path / "bank")
+    with pytest.raises((lgb_dp.InvalidArgumentError, PartyRefusedError)):
+        train(PARAMS, own_rows(), 4, parties=[party], callbacks=[lgb_dp.NewtonBoost(1e-8, 1e-12)])
+    assert trained(party).num_trees() == 4
+    party.close()
+    assert read_ledger(tmp_path / "bank").epsilon == 30.0
