@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -11,25 +12,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_commons.files import make_folder, write_atomically
+from gbdt_commons.store_file import StoreFile
 from gbdt_kernels.trees import DenseCodes, SparseCodes
 from gbdt_parties.identity.aligned_rows import Alignment
 from gbdt_parties.identity.certificates import TLS, Identity
 from gbdt_parties.identity.row_ids import check_ids
+from gbdt_parties.secure_sum.answers import ROLE
 from gbdt_parties.secure_sum.trust import AllowList, Credentials
 from lgb_dp.boosting.booster import DPBooster
 from lgb_dp.checks import checked_delta, checked_epsilon
 from lgb_dp.data.arguments import checked_data
 from lgb_dp.data.bins import feature_names, public_bins
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
-from lgb_dp.federated.ledger import PartyLedger
+from lgb_dp.federated.ledger import LEDGER_FILE, PartyLedger
 from lgb_dp.vertical.prediction.answering import THIS_PROCESS, AskedRows, PartyAnswers
 from lgb_dp.vertical.prediction.consent import Consent
 from lgb_dp.vertical.replica import model_text
-from lgb_dp.vertical.run import RUNS, ColumnSessions, Side, digest_of_rows, runs_of
+from lgb_dp.vertical.run import RUNS, ColumnSessions, Side, digest_of_rows, part_of_runs, runs_of
 from lgb_dp.vertical.task import ColumnTask
 
 MODELS_FOLDER = "models"
 """In a party's folder: the models that have been trained."""
+
+_ANSWERS = "answers"
+"""Part of the ledger's store with all that questions about rows need."""
 
 _DATA_ARGUMENTS = ("bounds", "max_bin", "spacing", "categories", "bin_edges", "feature_name")
 
@@ -147,7 +153,7 @@ class ColumnParty(ColumnSessions):
         self._folder = None if folder is None else Path(folder)
         self._budget = budget
         self._ledger = PartyLedger(self._folder, budget)
-        kept = None if folder is None else self._ledger.store.part("answers")
+        kept = None if folder is None else self._ledger.store.part(_ANSWERS)
         self.answers = PartyAnswers(consent, kept)
         super().__init__(name, self._side, codes, bins, THIS_PROCESS, self._keep_model, lambda: self.own_rows)
 
@@ -260,3 +266,31 @@ class ColumnParty(ColumnSessions):
     def __repr__(self) -> str:
         """Name and number of features; no cell."""
         return f"ColumnParty(name={self.name!r}, n_features={len(self.bins.names)})"
+
+
+def kept_runs(folder: Path, callers: Sequence[str]) -> dict[str, str]:
+    """Callers of the runs that a party's folder knows, by the run in hexadecimal digits; it may be in use.
+
+    Parameters
+    ----------
+    folder : Path
+    callers : sequence of str
+        Names of the folders of callers; others have none.
+    """
+    with closing(StoreFile(folder / LEDGER_FILE, ROLE, read_only=True)) as store:
+        return {
+            run: caller
+            for caller in (*callers, THIS_PROCESS)
+            for run in store.part(part_of_runs(caller)).keys(RUNS)
+        }
+
+
+def remove_model(path: Path, caller: str) -> None:
+    """Remove a model from the folder of a party that is not in use, which then answers nothing about it.
+
+    Its run goes, too: a caller that took it up again would have it kept anew.  Charges and counts stay.
+    """
+    with closing(StoreFile(path.parents[1] / LEDGER_FILE, ROLE)) as store:
+        store.part(part_of_runs(caller)).delete(RUNS, path.stem)
+        PartyAnswers(store=store.part(_ANSWERS)).forget(path.read_text())
+        path.unlink()

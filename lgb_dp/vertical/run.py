@@ -113,9 +113,14 @@ def _agreed(task: ColumnTask, description: str, other: str) -> tuple[PublicBins,
 # The party with columns alone.
 
 
+def part_of_runs(caller: str) -> str:
+    """The part of a ledger's store with one caller's runs."""
+    return f"of {caller}"
+
+
 def runs_of(ledger: PartyLedger, caller: str) -> Store:
     """Records of one caller's runs."""
-    return ledger.store.part(f"of {caller}")
+    return ledger.store.part(part_of_runs(caller))
 
 
 class ColumnRun:

@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from gbdt_commons.quoting import quoted
 from gbdt_parties.errors import InvalidDataError
@@ -61,10 +61,13 @@ def kept_models(folder: str | Path) -> list[KeptModel]:
         raise InvalidDataError(f"{folder} is not a folder")
     refuse_former(folder, FORMER_FILES)
     models = [_whole_model(path) for end in ("json", "txt") for path in folder.glob(f"for-*/models/*.{end}")]
+    callers = list[str]()
     if (path := folder / STORE_FILE).exists():
         with closing(StoreFile(path, None, read_only=True)) as store:
-            for caller in store.keys(CALLER):
+            callers = store.keys(CALLER)
+            for caller in callers:
                 models += _models_with_splits(path, caller, KeptSplits(part_of(store, caller)))
+    models += _models_of_columns_apart(folder, callers)
     return sorted(models, key=lambda model: (model.caller, model.number))
 
 
@@ -77,6 +80,22 @@ def _whole_model(path: Path) -> KeptModel:
 
     caller = unquote(path.parts[-3][len("for-") :])
     return KeptModel(caller, number, "whole", path.stat().st_mtime, remove)
+
+
+def _models_of_columns_apart(folder: Path, callers: Sequence[str]) -> Iterator[KeptModel]:
+    """Models that a party with columns alone answers questions with."""
+    paths = list(folder.glob("models/*.txt"))
+    if not paths:
+        return
+    # Loaded when they are needed, with LightGBM.
+    from lgb_dp.vertical.party import kept_runs, remove_model
+
+    names = {f"for-{quote(caller, safe='')}": caller for caller in callers}
+    runs = kept_runs(folder, list(names))
+    for path in paths:
+        caller = runs.get(path.stem, "")
+        remove = partial(remove_model, path, caller)
+        yield KeptModel(names.get(caller, caller), path.stem, "whole", path.stat().st_mtime, remove)
 
 
 def _models_with_splits(path: Path, caller: str, kept: Any) -> Iterator[KeptModel]:

@@ -2,7 +2,10 @@
 
 import pytest
 
+from columns_apart import X, bank, trained
 from gbdt_commons.errors import StoreError
+from lgb_dp.errors import InvalidArgumentError
+from lgb_dp.vertical import predict
 from veilboost.command_line import main
 from veilboost.model_folders import kept_models
 
@@ -30,3 +33,22 @@ def test_whole_models_are_not_said_to_need_their_party(tmp_path, capsys):
     (folder / "00ff.json").write_text("{}")
     assert main(["models", str(tmp_path)]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "models: 1"
+
+
+@pytest.mark.filterwarnings("ignore::lgb_dp.errors.NotPrivateWarning")
+def test_models_of_columns_apart_are_listed_and_removed_with_their_answers(tmp_path):
+    """Before, the list was empty; a model whose file alone is removed goes on to answer."""
+    pytest.importorskip("nacl")
+    party = bank(folder=tmp_path)
+    booster = trained(party)
+    (model,) = kept_models(tmp_path)
+    assert (model.caller, model.n_splits) == ("this process", "whole")
+    assert (tmp_path / "models" / f"{model.number}.txt").exists()
+    party.close()
+    assert main(["models", str(tmp_path), "--remove", model.number[:6]]) == 0
+    assert not kept_models(tmp_path)
+    party = bank(folder=tmp_path)
+    with pytest.raises(InvalidArgumentError, match="not a model that party 'bank' has trained"):
+        predict(booster, X[:, :2], parties=[party])
+    assert not party.n_runs_of("this process")
+    party.close()

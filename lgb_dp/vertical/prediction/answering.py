@@ -153,6 +153,12 @@ class PartyAnswers:
         self.store.put(MODELS, model.digest, [text, model.n_first, list(bounds)])
         return model.digest
 
+    def forget(self, text: str) -> None:
+        """Answer no question about a model any more, given by its text; its counts stay."""
+        digest = digest_of(text)
+        self.store.delete(MODELS, digest)
+        self._models.pop(digest, None)
+
     def model_of(self, booster: lightgbm.Booster, name: str) -> JointModel:
         """The party's own copy of a model.
 

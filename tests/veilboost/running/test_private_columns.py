@@ -85,6 +85,9 @@ def test_two_processes_as_written(run, capsys):
     (kept,) = folder.glob("bank/models/*.txt")
     assert kept.read_text() == text
 
+    assert cli.main(["models", "bank"]) == 0
+    assert f"acme                  {kept.stem}   whole" in capsys.readouterr().out
+
     assert cli.main(["export", "plan.toml"]) == 0
     assert "LightGBM's own model already: model/model.txt" in capsys.readouterr().out
     assert cli.main(predict) == 0
