@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gbdt_commons.errors import VeilboostError
-from gbdt_parties.errors import InvalidDataError
+from gbdt_parties.errors import InvalidDataError, PartyArgumentError
 from veilboost.doctor.findings import Finding
 from veilboost.plans.declared import (
     Declared,
@@ -104,8 +105,7 @@ def of_served(method: str, served: Any) -> list[Rows]:
     if method == "private":
         names = ("budget", "min_parties", "colluding", "parties_per_person")
         demands = {name: getattr(served, name) for name in names} | {"allowed": served.party}
-        kept = None if served.budget is not None else Path(served.models)
-        return [_declared(read_declared(served.declared), Path(served.data), demands, kept)]
+        return [_declared(read_declared(served.declared), Path(served.data), demands, Path(served.models))]
     if method == "private-columns":
         return [_columns_alone(read_declared_columns(served.declared), served)]
     how: dict[str, Any] = {"id_column": served.id}
@@ -151,7 +151,7 @@ def _declared(
 ) -> Rows:
     """Rows of a party of private training, which has to accept them, and its own demands.
 
-    No budget among the demands is one only where the folder `with_ledger` has a ledger.
+    The budget is that of the ledger in the folder `with_ledger`, if there is one.
     """
 
     def sizes() -> tuple[int, int]:
@@ -160,18 +160,28 @@ def _declared(
 
         rows = declared.table_of(file)
         Party(rows.features, rows.label, name="party", **demands, **declared.arguments(), **rows.own).close()
-        _check_ledger(with_ledger)
+        _check_ledger(with_ledger, demands["budget"])
         return rows.features.num_rows, len(declared.columns)
 
     return Rows(file, [*declared.columns, *declared.others], None, sizes)
 
 
-def _check_ledger(folder: Path | None) -> None:
-    """Refuse a folder without a ledger; None if it needs none."""
-    from lgb_dp.federated.ledger import LEDGER_FILE
+def _check_ledger(folder: Path | None, budget: Sequence[float] | None) -> None:
+    """Refuse a budget other than that of a folder's ledger, and none where no ledger has one."""
+    if folder is None:
+        return
+    from lgb_dp.federated.ledger import LEDGER_FILE, read_ledger
 
-    if folder is not None and not (folder / LEDGER_FILE).exists():
+    kept = None
+    if (folder / LEDGER_FILE).exists():
+        # Nothing may be in it yet.
+        with suppress(PartyArgumentError):
+            sums = read_ledger(folder)
+            kept = sums.epsilon, sums.delta
+    if budget is None and kept is None:
         raise InvalidDataError(f"budget is missing: no ledger in {folder} has one")
+    if budget is not None and kept not in (None, tuple(budget)):
+        raise InvalidDataError(f"budget={tuple(budget)} is not that of the ledger in {folder}, {kept}")
 
 
 def _labelled_columns(declared: Declared, file: Path, plan: PrivateColumnsPlan) -> Rows:
@@ -205,7 +215,7 @@ def _columns_alone(declared: DeclaredColumns, served: PrivateColumnsServed) -> R
         rows = rows_to_align(declared, file, served.id)
         demands: dict[str, Any] = {"budget": served.epsilon_and_delta, "allowed": served.party}
         ColumnParty(rows.features, name="party", **demands, **declared.arguments()).close()
-        _check_ledger(None if served.budget is not None else Path(served.models))
+        _check_ledger(Path(served.models), served.epsilon_and_delta)
         return rows.features.num_rows, len(declared.columns)
 
     return Rows(file, _named(declared, served.id), served.id, sizes)

@@ -11,6 +11,7 @@ from cryptography import x509
 
 from gbdt_parties.identity.certificates import TLS, Identity, make_authority, make_certificate
 from gbdt_parties.transport.server import Server
+from lgb_dp.federated.ledger import PartyLedger
 from two_organisations import write_files
 from veilboost import command_line as cli
 from veilboost.doctor import examination, findings
@@ -333,6 +334,11 @@ def test_private_columns_are_aligned_by_ids_that_are_different(place, capsys):
     without = {name: value for name, value in served.items() if name != "budget"}
     assert_to_mend(examined(capsys, without, "bank.yaml"), "values", "budget is missing: no ledger in")
     assert_to_mend(examined(capsys, {**served, "budget": [-1, 1e-5]}, "bank.yaml"), "values", "epsilon")
+    PartyLedger(place / "kept", (2.0, 1e-5)).journal.close()
+    kept = {**served, "models": "kept"}
+    assert_to_mend(examined(capsys, kept, "bank.yaml"), "values", "budget=(1.5, 1e-05) is not that of the")
+    assert examined(capsys, {**kept, "budget": [2.0, 1e-5]}, "bank.yaml")[0] == 0
+    assert examined(capsys, {**without, "models": "kept"}, "bank.yaml")[0] == 0
     assert "139, all different" in lines["ids"][1]
     assert "139 rows, 1 columns" in lines["values"][1]
     (place / "columns.yaml").write_text(yaml.safe_dump({"bounds": {"b0": [3, -3]}}))
