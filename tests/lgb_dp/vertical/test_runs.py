@@ -20,6 +20,7 @@ from lgb_dp.vertical.columns import declaration, declared_bins
 from lgb_dp.vertical.numbers import PublicNumbers
 from lgb_dp.vertical.party import ColumnParty
 from lgb_dp.vertical.replica import PartyRows, ReplicaSums
+from lgb_dp.vertical.run import ColumnRun
 from lgb_dp.vertical.sums import TableHolder
 from lgb_dp.vertical.tables import PointTables, loss_bounds
 from lgb_dp.vertical.task import ColumnTask
@@ -358,11 +359,17 @@ def test_parties_of_this_process_compute_and_go_on_after_any_number_of_days(
     party.close()
 
 
-def test_a_run_that_was_refused_leaves_the_budget_open(tmp_path):
+def test_a_run_that_released_nothing_leaves_the_budget_open(tmp_path, monkeypatch):
     """The budget of a ledger is that of the first run that releases something."""
     party = bank(folder=tmp_path / "bank")
-    with pytest.raises((lgb_dp.InvalidArgumentError, PartyRefusedError)):
-        train(PARAMS, own_rows(), 4, parties=[party], callbacks=[lgb_dp.NewtonBoost(1e-8, 1e-12)])
+
+    def lost(run, channel, close):
+        raise PartyUnavailableError("lost after both have signed")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ColumnRun, "begin", lost)
+        with pytest.raises(PartyUnavailableError):
+            trained(party, epsilon=20.0)
     assert trained(party).num_trees() == 4
     party.close()
     assert read_ledger(tmp_path / "bank").epsilon == 30.0
