@@ -214,7 +214,10 @@ def _columns_alone(declared: DeclaredColumns, served: PrivateColumnsServed) -> R
 
         rows = rows_to_align(declared, file, served.id)
         demands: dict[str, Any] = {"budget": served.epsilon_and_delta, "allowed": served.party}
-        ColumnParty(rows.features, name="party", **demands, **declared.arguments()).close()
+        party = ColumnParty(rows.features, name="party", **demands, **declared.arguments())
+        party.close()
+        if not (party.bins.n_bins > 1).any():
+            raise InvalidDataError("no declared column has two bins, so that there is nothing to split")
         _check_ledger(Path(served.models), served.epsilon_and_delta)
         return rows.features.num_rows, len(declared.columns)
 

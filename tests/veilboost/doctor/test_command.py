@@ -341,6 +341,8 @@ def test_private_columns_are_aligned_by_ids_that_are_different(place, capsys):
     assert examined(capsys, {**without, "models": "kept"}, "bank.yaml")[0] == 0
     assert "139, all different" in lines["ids"][1]
     assert "139 rows, 1 columns" in lines["values"][1]
+    (place / "columns.yaml").write_text(yaml.safe_dump({"bounds": {"b0": [3, 3]}}))
+    assert_to_mend(examined(capsys, served, "bank.yaml"), "values", "nothing to split")
     (place / "columns.yaml").write_text(yaml.safe_dump({"bounds": {"b0": [3, -3]}}))
     assert_to_mend(examined(capsys, served, "bank.yaml"), "values", "bounds of feature 'b0' are reversed")
     (place / "columns.yaml").write_text(yaml.safe_dump(declared))
