@@ -63,7 +63,15 @@ class VerticalDPLGBMModel(PartiesModel):
         super().__init__(epsilon, **others)
         self.trees_per_round = trees_per_round
 
-    def _train(self, X: Any, y: Any, parties: Sequence[ColumnParty], objective: str, **declared: Any) -> None:
+    def _train(
+        self,
+        X: Any,
+        y: Any,
+        parties: Sequence[ColumnParty],
+        ids: Sequence[str] | None,
+        objective: str,
+        **declared: Any,
+    ) -> None:
         rows = Dataset(as_matrix(X), y, label_overflow="clip", max_bin=255, spacing="mixed", **declared)
         traffic = MaskedTraffic()
         booster = train(
@@ -73,14 +81,15 @@ class VerticalDPLGBMModel(PartiesModel):
             parties=parties,
             callbacks=self._trainers(),
             trees_per_round=self.trees_per_round,
+            ids=ids,
             traffic=traffic,
         )
         self.booster_, self.traffic_, self._answers = booster, traffic, MemoryStore()
 
-    def _asked(self, X: Any, parties: Any, answer: str) -> NDArray[np.float64]:
+    def _asked(self, X: Any, parties: Any, ids: Sequence[str] | None, answer: str) -> NDArray[np.float64]:
         """Answers about rows whose other columns a party has; they are kept as long as this fit is."""
         check_is_fitted(self, "booster_")
-        return predicted(self.booster_, as_matrix(X), parties, answer, self._answers)
+        return predicted(self.booster_, as_matrix(X), parties, answer, self._answers, ids)
 
 
 @inherits_parameters()
@@ -95,6 +104,7 @@ class VerticalDPLGBMClassifier(ClassifierMixin, VerticalDPLGBMModel):
         y: Any,
         *,
         parties: Sequence[ColumnParty],
+        ids: Sequence[str] | None = None,
         classes: Sequence[Any] | None = None,
         bounds: Any = None,
         categories: Any = None,
@@ -107,7 +117,9 @@ class VerticalDPLGBMClassifier(ClassifierMixin, VerticalDPLGBMModel):
             Columns of the party with the labels.
         y : array-like, shape (n_rows,)
         parties : sequence of ColumnParty
-            The other party, one, with the same rows in the same order.
+            The other party, one, with the same rows in the same order, unless both have ids.
+        ids : sequence of str, optional
+            Of the rows of `X`: those that the other party has, too, are trained on.
         classes : sequence, optional
             Both possible labels, public; 0 and 1 unless given.
         bounds, categories
@@ -125,12 +137,17 @@ class VerticalDPLGBMClassifier(ClassifierMixin, VerticalDPLGBMModel):
                 "each class against the others"
             )
         labels = class_numbers(as_labels(as_target(y, type(self).__name__)), known)
-        self._train(X, labels, parties, "binary", bounds=bounds, categories=categories)
+        self._train(X, labels, parties, ids, "binary", bounds=bounds, categories=categories)
         self.classes_ = known
         return self
 
     def predict_proba(
-        self, X: Any, *, parties: Sequence[ColumnParty | AskedRows] | None = None, answer: str = "rounded"
+        self,
+        X: Any,
+        *,
+        parties: Sequence[ColumnParty | AskedRows] | None = None,
+        ids: Sequence[str] | None = None,
+        answer: str = "rounded",
     ) -> NDArray[np.float64]:
         """Class probabilities, shape (n_rows, 2).
 
@@ -141,6 +158,8 @@ class VerticalDPLGBMClassifier(ClassifierMixin, VerticalDPLGBMModel):
         parties : sequence, optional
             The other party's rows, ``[bank.with_rows(X_bank, ids=ids)]``: see `lgb_dp.vertical.predict`, and
             there the limits.  Probabilities are then rounded.  They are outside of ε.
+        ids : sequence of str, optional
+            Of the rows of `X`, in the other party's order; needed for rows with ids behind a server.
         answer : {"rounded", "point", "score"}
             Asked of the party; the latter two by its consent.
         """
@@ -149,26 +168,31 @@ class VerticalDPLGBMClassifier(ClassifierMixin, VerticalDPLGBMModel):
         elif answer == "label":
             raise InvalidArgumentError("answer='label' has no probabilities; predict gives labels")
         else:
-            result = self._asked(X, parties, answer)
+            result = self._asked(X, parties, ids, answer)
         return np.column_stack([1 - result, result])
 
     def predict(
-        self, X: Any, *, parties: Sequence[ColumnParty | AskedRows] | None = None, answer: str = "label"
+        self,
+        X: Any,
+        *,
+        parties: Sequence[ColumnParty | AskedRows] | None = None,
+        ids: Sequence[str] | None = None,
+        answer: str = "label",
     ) -> NDArray[Any]:
         """Most probable classes, shape (n_rows,).
 
         Parameters
         ----------
-        X, parties
+        X, parties, ids
             As for `predict_proba`.  A row has one question by default: `predict_proba`, asked first, answers
             this one, too, but not the other way round.
         answer : {"label", "rounded", "point", "score"}
             Asked of the party; the latter two by its consent.
         """
         if parties is None or answer != "label":
-            chosen = self.predict_proba(X, parties=parties, answer=answer).argmax(axis=1)
+            chosen = self.predict_proba(X, parties=parties, ids=ids, answer=answer).argmax(axis=1)
         else:
-            chosen = self._asked(X, parties, answer).astype(np.int64)
+            chosen = self._asked(X, parties, ids, answer).astype(np.int64)
         return np.asarray(self.classes_[chosen])
 
 
@@ -182,6 +206,7 @@ class VerticalDPLGBMRegressor(RegressorMixin, VerticalDPLGBMModel):
         y: Any,
         *,
         parties: Sequence[ColumnParty],
+        ids: Sequence[str] | None = None,
         label_bounds: tuple[float, float] | None = None,
         bounds: Any = None,
         categories: Any = None,
@@ -194,7 +219,9 @@ class VerticalDPLGBMRegressor(RegressorMixin, VerticalDPLGBMModel):
             Columns of the party with the targets.
         y : array-like, shape (n_rows,)
         parties : sequence of ColumnParty
-            The other party, one, with the same rows in the same order.
+            The other party, one, with the same rows in the same order, unless both have ids.
+        ids : sequence of str, optional
+            Of the rows of `X`: those that the other party has, too, are trained on.
         label_bounds : (low, high)
             Public bounds of the targets; required.
         bounds, categories
@@ -206,6 +233,7 @@ class VerticalDPLGBMRegressor(RegressorMixin, VerticalDPLGBMModel):
             X,
             as_target(y, type(self).__name__),
             parties,
+            ids,
             "regression",
             label_bounds=checked_label_bounds(label_bounds),
             bounds=bounds,
@@ -214,7 +242,12 @@ class VerticalDPLGBMRegressor(RegressorMixin, VerticalDPLGBMModel):
         return self
 
     def predict(
-        self, X: Any, *, parties: Sequence[ColumnParty | AskedRows] | None = None, answer: str = "rounded"
+        self,
+        X: Any,
+        *,
+        parties: Sequence[ColumnParty | AskedRows] | None = None,
+        ids: Sequence[str] | None = None,
+        answer: str = "rounded",
     ) -> NDArray[np.float64]:
         """Predicted targets, shape (n_rows,).
 
@@ -227,7 +260,9 @@ class VerticalDPLGBMRegressor(RegressorMixin, VerticalDPLGBMModel):
             The other party's rows, ``[bank.with_rows(X_bank, ids=ids)]``: see `lgb_dp.vertical.predict`, and
             there the limits.  Targets are then rounded to a thousandth of `label_bounds`.  They are outside
             of ε.
+        ids : sequence of str, optional
+            Of the rows of `X`, in the other party's order; needed for rows with ids behind a server.
         answer : {"rounded", "point", "score"}
             Asked of the party; the latter two by its consent.
         """
-        return self._predicted(X) if parties is None else self._asked(X, parties, answer)
+        return self._predicted(X) if parties is None else self._asked(X, parties, ids, answer)

@@ -55,3 +55,17 @@ def test_three_classes_and_targets_without_bounds_are_refused():
         VerticalDPLGBMClassifier().fit(X[:, :2], SCORE > 0, parties=[bank()], classes=[0, 1, 2])
     with pytest.raises(lgb_dp.InvalidArgumentError, match="label_bounds must be given"):
         VerticalDPLGBMRegressor().fit(X[:, :2], SCORE, parties=[bank()], bounds=(-1, 1))
+
+
+def test_rows_with_ids_in_any_order_are_trained_on_where_both_have_them():
+    """The bank has rows in another order, and not all of them; in its order they would not fit the labels."""
+    ids, order = [f"row-{k}" for k in range(600)], rng.permutation(600)[:550]
+    party = ColumnParty(X[order, 2:], name="bank", bounds=(-1, 1), ids=[ids[k] for k in order])
+    y = (SCORE > 0).astype(int)
+    model = VerticalDPLGBMClassifier(**SETTINGS)
+    model.fit(X[:, :2], y, parties=[party], ids=ids, bounds=(-1, 1))
+    assert model.score(X, y) > 0.8
+    asked = party.with_rows(X[:9, 2:], ids=ids[:9])
+    assert (model.predict(X[:9, :2], parties=[asked], ids=ids[:9]) == model.predict(X[:9])).mean() > 0.7
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="ids are not those of party 'bank'"):
+        model.predict(X[:9, :2], parties=[asked], ids=ids[1:10])
