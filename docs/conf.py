@@ -98,7 +98,9 @@ html_theme_options = {
     "navbar_end": ["theme-switcher", "navbar-icon-links"],
     # Pages that are made from the code have no source to edit below docs/.
     "secondary_sidebar_items": {
-        "**": ["page-toc", "edit-this-page"],
+        # No page may match two of these.
+        "*": ["page-toc", "edit-this-page"],
+        "experiments/*": ["page-toc", "edit-this-page"],
         "generated/**": ["page-toc"],
         "auto_examples/**": ["page-toc"],
     },
