@@ -24,6 +24,7 @@ PUBLIC = {
     "xgb_fed": "XGBoost models trained across organisations.",
     "xgb_fed.dask": "`xgb_fed` on Dask clusters.",
     "lgb_dp.federated": "Private training across organisations that have different rows.",
+    "lgb_dp.vertical": "Private training by two organisations that have different columns.",
 }
 """What several packages have is described with the first of them."""
 INTERNAL = ["lgb_dp", "xgb_fed", "gbdt_parties", "gbdt_kernels", "gbdt_commons", "gbdt_hosts", "veilboost"]
