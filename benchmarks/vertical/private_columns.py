@@ -14,6 +14,7 @@ are printed; the same numbers go to the JSON file.
 from __future__ import annotations
 
 import argparse
+import math
 import multiprocessing
 import sys
 import time
@@ -125,7 +126,7 @@ def time_section(sizes: tuple[int, ...], peer_up_to: int) -> list[dict[str, floa
             results.append(process.submit(timed, n_rows, n_rows <= peer_up_to).result())
     columns = list(results[0] | results[-1])
     title = f"trees of {1 << DEPTH} leaves, {N_FEATURES} columns, both parties on one machine"
-    print_table(title, columns, [[one[name] for name in columns] for one in results])
+    print_table(title, columns, [[one.get(name, math.nan) for name in columns] for one in results])
     say(
         "to reach on two idle processors: 0.15 s and 165 bytes at 100,000 rows, 1 s and 1,000 MB at 1,000,000"
     )
@@ -203,7 +204,7 @@ def accuracy_section(runs: int, sets: list[str], epsilons: tuple[float, ...]) ->
                 )
     columns = list(results[0])
     title = f"test rows, means of {runs} runs, columns halved at random"
-    print_table(title, columns, [[one[name] for name in columns] for one in results])
+    print_table(title, columns, [[one.get(name, math.nan) for name in columns] for one in results])
     return results
 
 
