@@ -125,15 +125,27 @@ def test_other_numbers_of_rows_and_ids_are_refused():
         trained(bank(ids=[f"row-{k}" for k in range(N)]))
 
 
-def test_rows_of_both_parties_are_aligned_by_ids():
+def test_rows_of_both_parties_are_aligned_by_ids(monkeypatch):
+    used = []
+
+    def noted(self, *args, do=PartyRows.holder):
+        used.append((self.label, np.asarray(self.codes.codes)))
+        return do(self, *args)
+
+    monkeypatch.setattr(PartyRows, "holder", noted)
     ids = [f"row-{k:03d}" for k in range(N)]
     order = np.random.default_rng(3).permutation(N)[:250]
     party = bank(x=X[order, 2:], ids=[ids[k] for k in order])
-    booster = trained(party, ids=ids)
-    positions = np.sort(order)
-    plain = trained(bank(x=X[positions, 2:]), rows=positions)
-    scores = [np.corrcoef(one.predict(X), X[:, 0] + X[:, 2])[0, 1] for one in (booster, plain)]
-    assert min(scores) > 0.5
+    trained(party, ids=ids)
+    aligned, used[:] = list(used), []
+    common = np.sort(order)
+    trained(bank(x=X[common, 2:]), rows=common)
+    assert len(used) == len(aligned) == 2
+    for in_order in (aligned, used):
+        in_order.sort(key=lambda one: one[0] is None)
+    assert (aligned[0][0] == Y[common]).all() and aligned[1][0] is None
+    for (_, codes), (_, expected) in zip(aligned, used, strict=True):
+        np.testing.assert_array_equal(codes, expected)
     with pytest.raises(lgb_dp.InvalidArgumentError, match="has no ids"):
         trained(bank(), ids=ids)
     with pytest.raises(lgb_dp.InvalidArgumentError, match="no id is in"):
