@@ -22,6 +22,7 @@ from lgb_dp.data.tables import (
     Columns,
     Kind,
     as_frame,
+    begins_with_text,
     categories_of_cells,
     categories_of_dtype,
     column_names,
@@ -369,12 +370,16 @@ def _known_categories(
 
 
 def _refuse_undeclared_text(
-    kinds: Sequence[Kind], names: Sequence[str], bounds: Bounds | None, declared: Collection[int]
+    data: Any,
+    kinds: Sequence[Kind],
+    names: Sequence[str],
+    bounds: Bounds | None,
+    declared: Collection[int],
 ) -> None:
     """Raise an error that names the first column of text without declared categories, and the remedies."""
     bounded = _by_feature(bounds, names, "bounds") if isinstance(bounds, Mapping) else {}
     for f, kind in enumerate(kinds):
-        if kind != "text" or f in declared:
+        if f in declared or not (kind == "text" or (kind == "object" and begins_with_text(data, f))):
             continue
         if f in bounded:
             raise InvalidArgumentError(
@@ -435,7 +440,7 @@ def public_bins(
             f"categories must be a mapping of features to their values or {DTYPE!r}, got {categories!r}"
         )
     declared = _by_feature(categories, names, "categories") if isinstance(categories, Mapping) else {}
-    _refuse_undeclared_text(kinds, names, bounds, {*declared, *known.categories, *known.codes})
+    _refuse_undeclared_text(data, kinds, names, bounds, {*declared, *known.categories, *known.codes})
     by_value, by_code, undeclared = _known_categories(data, kinds, names, categories, edges_of, known)
     is_categorical = np.array([f in by_value or f in by_code for f in range(len(names))], dtype=bool)
     columns = Columns(

@@ -131,6 +131,11 @@ def _is_of_objects(dtype: Any) -> bool:
     return isinstance(dtype, np.dtype) and dtype.kind == "O"
 
 
+def begins_with_text(data: Any, feature: int) -> bool:
+    """Whether the first cells of a column of objects are text, as all text is in pandas before version 3."""
+    return bool(as_frame(data)[:, feature].dtype == nw.String)
+
+
 def _kind_of_type(dtype: Any) -> Kind:
     if dtype == nw.Boolean:
         return "boolean"

@@ -200,7 +200,7 @@ def learns_from_rows(transformer: Any) -> bool:
         return any(map(learns_from_rows, [*inner, getattr(transformer, "remainder", None)]))
     if not _describes_its_fit(kind):
         return True
-    if hasattr(transformer, "__sklearn_tags__"):
+    if hasattr(BaseEstimator, "__sklearn_tags__"):
         return bool(transformer.__sklearn_tags__().requires_fit)
     tags = transformer._get_tags()  # scikit-learn before 1.6
     return bool(tags["requires_fit"]) and not tags["stateless"]

@@ -169,12 +169,12 @@ class WithParts(BaseEstimator):
 class Stateless(BaseEstimator):
     """A transformer of somebody else's that says that it learns nothing."""
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self):  # since scikit-learn 1.6
         tags = super().__sklearn_tags__()
         tags.requires_fit = False
         return tags
 
-    def _more_tags(self):
+    def _more_tags(self):  # before it
         return {"stateless": True}
 
     def fit(self, X, y=None):

@@ -148,7 +148,7 @@ WRONG = [
     # Estimators.
     (
         lambda: lgb_dp.DPLGBMRegressor().fit(X, pd.Series(["a"] * N_ROWS), bounds=(0, 1)),
-        "y must hold numbers only, got a Series; classes that are text are for DPLGBMClassifier",
+        "classes that are text are for DPLGBMClassifier",
     ),
     (
         lambda: classify(budget=lgb_dp.Budget(1.0, 1e-6)),

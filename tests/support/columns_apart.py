@@ -4,6 +4,7 @@ import numpy as np
 
 import lgb_dp
 from lgb_dp.vertical.party import ColumnParty
+from lgb_dp.vertical.replica import PartyRows
 from lgb_dp.vertical.train import train
 
 N = 301
@@ -34,6 +35,28 @@ def trained(party, n_trees=4, epsilon=30.0, rows=slice(None), per_round=2, **kw)
         trees_per_round=per_round,
         **kw,
     )
+
+
+def rows_used(monkeypatch):
+    """A list of the rows that runs will train on, by their labels (None at the bank) and codes."""
+    used = []
+
+    def noted(self, *args, do=PartyRows.holder):
+        used.append((self.label, np.asarray(self.codes.codes)))
+        return do(self, *args)
+
+    monkeypatch.setattr(PartyRows, "holder", noted)
+    return used
+
+
+def assert_rows_are(used, rows):
+    """Both parties have trained on `rows`, in this order."""
+    by_labels = {label is None: (label, codes) for label, codes in used}
+    assert len(used) == len(by_labels) == 2
+    np.testing.assert_array_equal(by_labels[False][0], Y[rows])
+    expected = own_rows(rows).construct().codes, bank(x=X[rows, 2:]).codes
+    for at_bank, codes in zip((False, True), expected, strict=True):
+        np.testing.assert_array_equal(by_labels[at_bank][1], codes.codes)
 
 
 def text_of(booster):

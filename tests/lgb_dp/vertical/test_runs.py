@@ -8,7 +8,19 @@ import pytest
 import scipy.sparse
 
 import lgb_dp
-from columns_apart import BUDGET, PARAMS, N, X, Y, bank, own_rows, text_of, trained
+from columns_apart import (
+    BUDGET,
+    PARAMS,
+    N,
+    X,
+    Y,
+    assert_rows_are,
+    bank,
+    own_rows,
+    rows_used,
+    text_of,
+    trained,
+)
 from gbdt_kernels.trees import DenseCodes
 from gbdt_parties.errors import PartyArgumentError, PartyRefusedError, PartyUnavailableError
 from gbdt_parties.secure_sum import trust
@@ -126,26 +138,12 @@ def test_other_numbers_of_rows_and_ids_are_refused():
 
 
 def test_rows_of_both_parties_are_aligned_by_ids(monkeypatch):
-    used = []
-
-    def noted(self, *args, do=PartyRows.holder):
-        used.append((self.label, np.asarray(self.codes.codes)))
-        return do(self, *args)
-
-    monkeypatch.setattr(PartyRows, "holder", noted)
+    used = rows_used(monkeypatch)
     ids = [f"row-{k:03d}" for k in range(N)]
     order = np.random.default_rng(3).permutation(N)[:250]
     party = bank(x=X[order, 2:], ids=[ids[k] for k in order])
     trained(party, ids=ids)
-    aligned, used[:] = list(used), []
-    common = np.sort(order)
-    trained(bank(x=X[common, 2:]), rows=common)
-    assert len(used) == len(aligned) == 2
-    for in_order in (aligned, used):
-        in_order.sort(key=lambda one: one[0] is None)
-    assert (aligned[0][0] == Y[common]).all() and aligned[1][0] is None
-    for (_, codes), (_, expected) in zip(aligned, used, strict=True):
-        np.testing.assert_array_equal(codes, expected)
+    assert_rows_are(used, np.sort(order))
     with pytest.raises(lgb_dp.InvalidArgumentError, match="has no ids"):
         trained(bank(), ids=ids)
     with pytest.raises(lgb_dp.InvalidArgumentError, match="no id is in"):
