@@ -208,7 +208,7 @@ _REMEDIES = {"label": _FOR_LABELS, "y": _FOR_LABELS}
 """Ends of messages about an argument that does not hold numbers."""
 
 
-def checked_numbers(name: str, values: Any) -> NDArray[np.float64]:
+def checked_numbers(name: str, values: Any, remedy: str = "") -> NDArray[np.float64]:
     """Data of any shape as float64, without a copy where it is float64 already.
 
     Every conversion of rows, labels, weights and scores goes through here: NumPy and pandas quote the first
@@ -220,6 +220,8 @@ def checked_numbers(name: str, values: Any) -> NDArray[np.float64]:
         The argument, for the message.
     values : array-like, Series or DataFrame
         Missing values of pandas become NaN.
+    remedy : str
+        What the message of an `InvalidArgumentError` ends in.
 
     Raises
     ------
@@ -251,7 +253,7 @@ def checked_numbers(name: str, values: Any) -> NDArray[np.float64]:
             "reads as a number, or a number"
         )
     raise InvalidArgumentError(
-        f"{name} must hold numbers only, got {_data_type(values)}{_REMEDIES.get(name, '')}"
+        f"{name} must hold numbers only, got {_data_type(values)}{remedy or _REMEDIES.get(name, '')}"
     )
 
 

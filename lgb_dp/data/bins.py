@@ -22,7 +22,6 @@ from lgb_dp.data.tables import (
     Columns,
     Kind,
     as_frame,
-    begins_with_text,
     categories_of_cells,
     categories_of_dtype,
     column_names,
@@ -370,26 +369,32 @@ def _known_categories(
 
 
 def _refuse_undeclared_text(
-    data: Any,
     kinds: Sequence[Kind],
     names: Sequence[str],
     bounds: Bounds | None,
     declared: Collection[int],
+    has_edges: Collection[int],
 ) -> None:
-    """Raise an error that names the first column of text without declared categories, and the remedies."""
+    """Raise an error that names the first column of text without declared categories, and the remedies.
+
+    A column of text is one of objects in pandas before version 3.  Its bounds tell it from numbers that are
+    objects; its cells are private.
+    """
+    is_by_feature = isinstance(bounds, Mapping)
     bounded = _by_feature(bounds, names, "bounds") if isinstance(bounds, Mapping) else {}
     for f, kind in enumerate(kinds):
-        if f in declared or not (kind == "text" or (kind == "object" and begins_with_text(data, f))):
+        if f in declared or kind not in ("text", "object"):
             continue
-        if f in bounded:
+        if f in bounded and (kind == "text" or any(isinstance(bound, str) for bound in bounded[f])):
             raise InvalidArgumentError(
                 f"column {names[f]!r} holds text, which has no bounds: parse dates and numbers first, as by "
                 "pd.to_datetime and pd.to_numeric"
             )
-        raise InvalidArgumentError(
-            f"column {names[f]!r} holds text: declare its public values, as in "
-            f"categories={{{names[f]!r}: [...]}}, or leave the column out"
-        )
+        if kind == "text" or (is_by_feature and f not in bounded and f not in has_edges):
+            raise InvalidArgumentError(
+                f"column {names[f]!r} holds text: declare its public values, as in "
+                f"categories={{{names[f]!r}: [...]}}, or leave the column out"
+            )
 
 
 def _leaks(bounds_were_read: bool, undeclared: Sequence[str]) -> tuple[str, ...]:
@@ -440,7 +445,7 @@ def public_bins(
             f"categories must be a mapping of features to their values or {DTYPE!r}, got {categories!r}"
         )
     declared = _by_feature(categories, names, "categories") if isinstance(categories, Mapping) else {}
-    _refuse_undeclared_text(data, kinds, names, bounds, {*declared, *known.categories, *known.codes})
+    _refuse_undeclared_text(kinds, names, bounds, {*declared, *known.categories, *known.codes}, edges_of)
     by_value, by_code, undeclared = _known_categories(data, kinds, names, categories, edges_of, known)
     is_categorical = np.array([f in by_value or f in by_code for f in range(len(names))], dtype=bool)
     columns = Columns(

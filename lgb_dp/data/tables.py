@@ -131,11 +131,6 @@ def _is_of_objects(dtype: Any) -> bool:
     return isinstance(dtype, np.dtype) and dtype.kind == "O"
 
 
-def begins_with_text(data: Any, feature: int) -> bool:
-    """Whether the first cells of a column of objects are text, as all text is in pandas before version 3."""
-    return bool(as_frame(data)[:, feature].dtype == nw.String)
-
-
 def _kind_of_type(dtype: Any) -> Kind:
     if dtype == nw.Boolean:
         return "boolean"
@@ -304,7 +299,9 @@ class Columns:
             return _of_cells(series, numbers_of_cells)
         if kind in TIMES:
             return _seconds(series)
-        return checked_numbers(f"feature {series.name!r}", series.to_native())
+        name = f"feature {series.name!r}"
+        remedy = f"; text needs `categories` in training, as in categories={{{series.name!r}: [...]}}"
+        return checked_numbers(name, series.to_native(), remedy if kind == "object" else "")
 
 
 def _seconds(series: nw.Series[Any]) -> NDArray[np.float64]:

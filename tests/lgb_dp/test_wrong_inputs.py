@@ -64,9 +64,9 @@ WRONG = [
     (lambda: train(callbacks=[lgb_dp.MBoost]), "callbacks hold the class MBoost: pass an object of it"),
     # Columns.
     (lambda: dataset(CITIES, bounds={"age": (0, 1)}).construct(), TEXT),
-    (lambda: dataset(CITIES).construct(), TEXT),
+    (lambda: dataset(CITIES).construct(), "as in categories={'city': [...]}"),
     (lambda: classify(CITIES, bounds={"age": (0, 1)}), TEXT),
-    (lambda: classify(CITIES), TEXT),
+    (lambda: classify(CITIES), "as in categories={'city': [...]}"),
     (lambda: lgb_dp.federated.Party(CITIES, Y, name="p", bounds={"age": (0, 1)}), TEXT),
     (lambda: lgb_dp.check_bounds(CITIES, {"age": (0, 1)}), TEXT),
     (
