@@ -261,6 +261,9 @@ def _read(store: Store) -> tuple[Mapping[str, Any] | None, list[Answered]]:
                 # One of two costs would count for the attempt: which one, a reader would choose.
                 raise ValueError("an attempt is answered once")
             seen[answered.session, answered.number] = answered
+        if about is None and seen:
+            # The first run to come would choose the subject: a ledger's budget, say.
+            raise ValueError("answers have a subject")
         return None if about is None else _table(about), list(seen.values())
     except (StoreError, ValueError, KeyError, TypeError) as error:
         # The text does not name the path, which other organisations could read.

@@ -131,6 +131,15 @@ def test_forged_numbers_and_texts_are_refused_by_both_readers(tmp_path, entries,
     assert contents(tmp_path) == content
 
 
+def test_a_ledger_with_charges_and_no_budget_is_refused_by_both_readers(tmp_path, entries):
+    """Before, the party took the budget of its next run for that of all."""
+    content = write(tmp_path, ["null", *entries[1:]])
+    for read in (PartyLedger, read_ledger):
+        with pytest.raises(PartyArgumentError, match="ledger is damaged"):
+            read(tmp_path)
+    assert contents(tmp_path) == content
+
+
 def test_attack_by_an_attempt_that_is_written_twice_in_a_forged_ledger(tmp_path, entries):
     """Before, the party counted the cheap entry alone, and the command that shows the ledger both."""
     content = write(tmp_path, [*entries, {**entries[1], "note": {**NOTE, "mu": 0.001}}])
