@@ -1,17 +1,16 @@
 """The commands of the documentation's runs across organisations, as they are written there."""
 
-import contextlib
 import csv
 import os
-import random
 import re
 import shlex
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
+
+from free_ports import free_port
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "federated-private.md"
@@ -38,17 +37,6 @@ def write_rows(path, n_rows, seed, labelled=True):
             writer.writerow([*row, ill[k]] if labelled else row)
 
 
-def free_ports(n):
-    """Free ports below the range from which the system gives some to other tests before these are used."""
-    free = set()
-    while len(free) < n:
-        port = random.SystemRandom().randrange(20_000, 30_000)
-        with socket.socket() as one, contextlib.suppress(OSError):
-            one.bind(("127.0.0.1", port))
-            free.add(port)
-    return free
-
-
 class Written:
     """The page's files and commands in a folder, with fingerprints and free ports filled in.
 
@@ -64,7 +52,7 @@ class Written:
     def __init__(self, folder, fingerprints, changes=None, page=PAGE):
         files, commands = written(page)
         filled = {f"${name.upper()}": value for name, value in fingerprints.items()}
-        ports = dict(zip(("7001", "7002"), map(str, free_ports(2)), strict=True))
+        ports = {written: str(free_port()) for written in ("7001", "7002")}
         replaced = {**filled, **ports, **(changes or {})}
         self.folder, self.servers = folder, {}
 

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from free_ports import free_port
+
 
 def write_rows(path, n_rows, seed, ids=False):
     random = np.random.default_rng(seed)
@@ -25,7 +27,7 @@ class Hospital:
 
     def __init__(self, folder, name, *options):
         self.folder, self.name, self.options = folder, name, options
-        self.port, self.process = 0, None
+        self.port, self.process = free_port(), None
 
     def start(self):
         arguments = ["serve", "simfl", "--data", f"{self.name}.csv", "--label", "ill"]
@@ -42,7 +44,6 @@ class Hospital:
             )
         line = self.process.stdout.readline()
         assert line.startswith("listening"), (self.folder / f"{self.name}.log").read_text()
-        self.port = int(line.rsplit(":", 1)[1])
 
     def kill(self):
         self.process.kill()

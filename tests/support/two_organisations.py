@@ -8,6 +8,8 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from free_ports import free_port
+
 
 def write_files(folder):
     random = np.random.default_rng(3)
@@ -27,6 +29,8 @@ def write_files(folder):
 
 @contextmanager
 def serving(folder, port=0, *options):
+    """The bank's server at a port, or at one that stays free for a server after it."""
+    port = port or free_port()
     arguments = ["serve", "vertical", "--data", "bank.csv", "--id", "user", "--tls", "certs/bank"]
     arguments += [
         "--allow",
@@ -51,7 +55,7 @@ def serving(folder, port=0, *options):
         try:
             line = process.stdout.readline()
             assert line.startswith("listening"), (folder / "bank.log").read_text()
-            yield process, int(line.rsplit(":", 1)[1])
+            yield process, port
         finally:
             process.kill()
             process.wait()

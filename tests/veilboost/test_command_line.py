@@ -38,7 +38,7 @@ PLAN = """
 tls: certs/acme
 data: {{file: acme.csv, id: user, label: y, one_hot: [city]}}
 parties: [{{name: bank, address: "127.0.0.1:{port}"}}]
-training: {{rounds: 2, cipher: okamoto-uchiyama, timeout: 5, patience: {patience}}}
+training: {{rounds: 2, cipher: okamoto-uchiyama, timeout: {timeout}, patience: {patience}}}
 parameters: {{objective: "binary:logistic", max_depth: 2, max_bin: 8, base_score: 0.5}}
 """
 
@@ -54,9 +54,9 @@ def test_from_certificates_to_predictions(tmp_path, monkeypatch, capsys):
         # A stranger writes nothing into the server's log, which is JSON lines.
         with socket.create_connection(("127.0.0.1", port)) as stranger, suppress(ConnectionError):
             stranger.sendall(b"GET / HTTP/1.0\r\n\r\n" * 3)
-            stranger.settimeout(5)
+            stranger.settimeout(60)
             stranger.recv(100)
-        plan.write_text(PLAN.format(port=port, patience=0))
+        plan.write_text(PLAN.format(port=port, timeout=60, patience=0))
         assert cli.main(["align", "plan.yaml"]) == 0
         assert "129 of 150 rows" in capsys.readouterr().out
         assert (tmp_path / "aligned.ids").read_text().split() == sorted(ids[21:150])
@@ -72,18 +72,20 @@ def test_from_certificates_to_predictions(tmp_path, monkeypatch, capsys):
         shutil.copy("certs/acme/ca.pem", "certs/foreign/ca.pem")
         start = time.monotonic()
         for name, words in (("late", "expired at 20"), ("foreign", "trusts another authority")):
-            content = PLAN.format(port=port, patience=600).replace("certs/acme", f"certs/{name}")
+            content = PLAN.format(port=port, timeout=60, patience=600).replace("certs/acme", f"certs/{name}")
             (tmp_path / f"{name}.yaml").write_text(content)
             assert cli.main(["train", f"{name}.yaml"]) == cli.REFUSED
             assert words in capsys.readouterr().err
         assert time.monotonic() - start < 120
 
         process.send_signal(signal.SIGSTOP)
+        plan.write_text(PLAN.format(port=port, timeout=3, patience=0))
         start = time.monotonic()
         assert cli.main(["predict", "plan.yaml"]) == cli.FAILED  # no model yet
         assert cli.main(["train", "plan.yaml"]) == cli.UNAVAILABLE
         assert time.monotonic() - start < 60
     assert "'bank'" in capsys.readouterr().err
+    plan.write_text(PLAN.format(port=port, timeout=60, patience=0))
     with serving(tmp_path, port, "--allow-explanations", "per-feature") as (process, _):
         assert cli.main(["train", "plan.yaml"]) == 0
         assert not list((tmp_path / "checkpoint").iterdir())
@@ -102,7 +104,7 @@ def test_from_certificates_to_predictions(tmp_path, monkeypatch, capsys):
         assert f"other.csv: {text}" in shown.err
         assert "Timbuktu" not in shown.err + shown.out
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
     with open("all.csv") as file:
         everyone = {row["id"]: float(row["prediction"]) for row in csv.DictReader(file)}
     with open("new-out.csv") as file:

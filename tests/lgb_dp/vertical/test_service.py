@@ -22,6 +22,7 @@ from columns_apart import (
     text_of,
     trained,
 )
+from free_ports import free_port
 from gbdt_parties.channel import Channel as Session
 from gbdt_parties.errors import PartyError, PartyRefusedError, PartyUnavailableError
 from gbdt_parties.identity.alignment import align
@@ -77,7 +78,7 @@ class Served:
 
     def __init__(self, certified, folder, limits=None, **data):
         self.certified, self.folder, self.limits, self.data = certified, folder, limits, data
-        self.address = "127.0.0.1:0"
+        self.address = f"127.0.0.1:{free_port()}"
         self.start()
 
     def start(self):
@@ -87,7 +88,6 @@ class Served:
         self.service = ColumnService(party, self.folder, self.limits)
         callers = ["hospital", "stranger"]
         self.server = Server(self.service, self.address, TLS.from_directory(tls), callers)
-        self.address = f"127.0.0.1:{self.server.port}"
 
     def stop(self):
         self.server.stop(grace=0)
@@ -310,7 +310,7 @@ def test_a_serving_process_that_is_killed_in_every_round_goes_on(certified, tmp_
         processes.append(
             subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
         )
-        return f"127.0.0.1:{processes[-1].stdout.readline().strip()}"
+        assert address.endswith(f":{processes[-1].stdout.readline().strip()}")
 
     drawn = TableHolder.inputs
 
@@ -319,10 +319,11 @@ def test_a_serving_process_that_is_killed_in_every_round_goes_on(certified, tmp_
             killed.append(refresh.number)
             processes[-1].kill()
             processes[-1].wait()
-            assert serve(address) == address
+            serve(address)
         return drawn(self, refresh, draws)
 
-    address = serve("127.0.0.1:0")
+    address = f"127.0.0.1:{free_port()}"
+    serve(address)
     monkeypatch.setattr(TableHolder, "inputs", inputs)
     party = RemoteParty(address, TLS.from_directory(certified["hospital"][0]), "bank", timeout=30)
     try:

@@ -34,7 +34,7 @@ name = "south"
 address = "127.0.0.1:{south}"
 [training]
 rounds = {rounds}
-timeout = 10.0
+timeout = 60.0
 patience = {patience}
 [parameters]
 max_depth = 3

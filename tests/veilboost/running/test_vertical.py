@@ -17,7 +17,7 @@ PLAN = """
 tls: certs/acme
 data: {{file: acme.csv, id: user, label: y, one_hot: [city], valid: acme-valid.csv}}
 parties: [{{name: bank, address: "127.0.0.1:{port}"}}]
-training: {{rounds: 30, early_stopping_rounds: 2, cipher: okamoto-uchiyama, timeout: 5, patience: 0}}
+training: {{rounds: 30, early_stopping_rounds: 2, cipher: okamoto-uchiyama, timeout: 60, patience: 0}}
 parameters: {{objective: "binary:logistic", max_depth: 2, max_bin: 8, base_score: 0.5, eval_metric: logloss}}
 """
 
