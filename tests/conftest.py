@@ -1,8 +1,5 @@
 """How all tests run: in how many processes, and on which random draws."""
 
-import contextlib
-import hashlib
-import itertools
 import os
 
 # Read when LightGBM and XGBoost are imported.  Several threads add up metrics and histograms in any order,
@@ -14,6 +11,7 @@ import pytest
 from hypothesis import settings
 
 from chosen_tests import depends_on_hosts, part_of
+from pinned_draws import pinned_draws
 
 MAX_WORKERS = 4
 """Each process of ``--numprocesses auto`` imports everything and collects all tests, which takes memory."""
@@ -59,7 +57,7 @@ def pytest_addoption(parser):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item):
-    with pinned_bytes(item.config, item.nodeid):
+    with pinned_draws(f"{item.config.getoption('draws')} {item.nodeid}"):
         return (yield)
 
 
@@ -68,19 +66,9 @@ def pytest_fixture_setup(fixturedef, request):
     if fixturedef.scope == "function":
         return (yield)
     # Which test asks for a fixture of many tests first depends on how tests are spread over processes.
-    with pinned_bytes(request.config, f"{fixturedef.baseid}::{fixturedef.argname}"):
+    name = f"{fixturedef.baseid}::{fixturedef.argname}"
+    with pinned_draws(f"{request.config.getoption('draws')} {name}"):
         return (yield)
-
-
-@contextlib.contextmanager
-def pinned_bytes(config, name):
-    """Let `os.urandom` give bytes that follow from a name, so that no test fails by what is drawn."""
-    key, calls, before = f"{config.getoption('draws')} {name}", itertools.count(), os.urandom
-    os.urandom = lambda size: hashlib.shake_256(f"{key} {next(calls)}".encode()).digest(size)
-    try:
-        yield
-    finally:
-        os.urandom = before
 
 
 @pytest.fixture
