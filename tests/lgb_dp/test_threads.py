@@ -1,7 +1,7 @@
 """What threads may share: Datasets, live boosters, trainers, budgets and folds.
 
 Each test holds one thread inside the window where another one did harm, and lets that one act there: at a
-lock that keeps it out it waits, which is what `act_inside` allows for.
+lock that keeps it out it waits, which is what `Inside` allows for.
 """
 
 import lightgbm as lgb
@@ -30,7 +30,7 @@ def test_threads_that_construct_a_dataset_use_one_draw_of_every_persons_rows(mon
     monkeypatch.setattr(
         datasets, "draw_kept_rows", lambda groups, n, k: ((kept := next(draws)), np.arange(len(kept)))
     )
-    inside = Inside(data.construct)
+    inside = Inside(data.construct, kept_out=True)
     pause(monkeypatch, datasets, "checked_label", inside, after=False)
     data.construct()
     assert inside.end() is None
@@ -42,7 +42,7 @@ def test_threads_that_construct_a_dataset_use_one_draw_of_every_persons_rows(mon
 @pytest.mark.parametrize("name", ["set_label", "set_weight", "set_init_score"])
 def test_threads_set_nothing_while_another_constructs(monkeypatch, name):
     data = dataset(X, Y)
-    inside = Inside(lambda: getattr(data, name)(np.full(len(Y), 7.0)))
+    inside = Inside(lambda: getattr(data, name)(np.full(len(Y), 7.0)), kept_out=True)
     pause(monkeypatch, datasets, "checked_label", inside)
     data.construct()
     assert isinstance(inside.end(), lgb.basic.LightGBMError)
@@ -53,7 +53,7 @@ def test_threads_set_nothing_while_another_constructs(monkeypatch, name):
 def test_threads_that_disclose_lose_no_disclosure(monkeypatch):
     data = dataset(X, Y)
     first, second = (lgb_dp.data.provenance.Provenance((text,)) for text in ("first", "second"))
-    inside = Inside(lambda: data.disclose(second))
+    inside = Inside(lambda: data.disclose(second), kept_out=True)
     pause(monkeypatch, lgb_dp.data.provenance.Provenance, "joined", inside)
     data.disclose(first)
     assert inside.end() is None
@@ -64,7 +64,7 @@ def test_threads_that_draw_other_folds_do_not_make_other_rows_a_fold(monkeypatch
     data = dataset(X, Y)
     rows = next(lgb_dp.folds(2, data).split())[0]
     assignment = data.assigned_folds
-    inside = Inside(lambda: lgb_dp.folds(7, data))
+    inside = Inside(lambda: lgb_dp.folds(7, data), kept_out=True)
     pause(monkeypatch, type(assignment), "training_part", inside)
     part = data.subset(rows)
     inside.end()
@@ -162,7 +162,7 @@ def test_an_init_model_that_was_restored_is_refused_if_the_rows_are_gone(monkeyp
 def test_threads_take_no_draw_of_a_reserve_twice(monkeypatch):
     reserve = noise.GaussianReserve(1e12, SecureRandom())
     other = []
-    inside = Inside(lambda: other.append(reserve.hand_out(1e12, 5)))
+    inside = Inside(lambda: other.append(reserve.hand_out(1e12, 5)), kept_out=True)
     pause(monkeypatch, noise, "rounded_gaussian", inside)
     own = reserve.hand_out(1e12, 5)
     assert inside.end() is None
@@ -175,7 +175,7 @@ def test_threads_take_no_draw_of_a_reserve_twice(monkeypatch):
 def test_threads_together_do_not_spend_more_than_a_budget_has(monkeypatch):
     budget = lgb_dp.Budget(1.0)
     cost = lgb_dp.accounting.ledger.Cost(0.6)
-    inside = Inside(lambda: budget.charge(cost, "second"))
+    inside = Inside(lambda: budget.charge(cost, "second"), kept_out=True)
     pause(monkeypatch, lgb_dp.Budget, "_fits", inside)
     budget.charge(cost, "first")
     assert isinstance(inside.end(), lgb_dp.BudgetExceededError)

@@ -9,14 +9,22 @@ from small_training import binary_data, dataset
 
 X, Y = binary_data(200)
 QUIET = {"objective": "binary", "verbosity": -1, "max_depth": 2, "num_threads": 1}
-WAIT = 0.2
-"""Seconds that a thread which a lock keeps out is waited for; one that is not kept out needs far less."""
+KEPT_OUT, LONG = 0.2, 60.0
+"""Seconds that a thread is waited for: one that a lock keeps out, and any other one."""
 
 
 class Inside:
-    """Calls `act` in another thread, once, from inside of a patched function."""
+    """Calls `act` in another thread, once, from inside of a patched function.
 
-    def __init__(self, act):
+    Parameters
+    ----------
+    act : callable
+    kept_out : bool
+        Whether a lock lets `act` go on only when the patched function has ended.
+    """
+
+    def __init__(self, act, *, kept_out=False):
+        self._seconds = KEPT_OUT if kept_out else LONG
         self._thread = threading.Thread(target=self._run, args=(act,))
         self._started = False
         self.error = None
@@ -31,11 +39,11 @@ class Inside:
         if not self._started:
             self._started = True
             self._thread.start()
-            self._thread.join(WAIT)
+            self._thread.join(self._seconds)
 
     def end(self):
         assert self._started, "the window was never reached"
-        self._thread.join(60)
+        self._thread.join(LONG)
         assert not self._thread.is_alive()
         return self.error
 

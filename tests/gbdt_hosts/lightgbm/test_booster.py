@@ -17,7 +17,7 @@ from threads_at_once import QUIET, Inside, X, Y, live, pause
 
 def test_threads_that_update_one_booster_grow_one_tree_after_the_other(monkeypatch):
     booster = live()
-    inside, growing, most = Inside(booster.update), [], []
+    inside, growing, most = Inside(booster.update, kept_out=True), [], []
     original = type(booster._grower).grow_iteration
 
     def grow_iteration(self):
@@ -58,7 +58,7 @@ CALLS = {
 def test_threads_that_call_a_booster_while_it_grows_see_whole_iterations(monkeypatch, call):
     booster = live()
     grower, order = booster._grower, []
-    inside = Inside(lambda: (CALLS[call](booster), order.append("called")))
+    inside = Inside(lambda: (CALLS[call](booster), order.append("called")), kept_out=True)
     original = type(grower).grow_iteration
 
     def grow_iteration(self):
@@ -78,7 +78,7 @@ def test_threads_that_call_a_booster_while_it_grows_see_whole_iterations(monkeyp
 def test_threads_that_load_the_grown_trees_at_once_load_each_once(monkeypatch):
     booster = live()
     booster.update()
-    inside = Inside(booster.num_trees)
+    inside = Inside(booster.num_trees, kept_out=True)
     pause(monkeypatch, private_booster, "tree_block", inside)
     assert booster.num_trees() == 2
     assert inside.end() is None
