@@ -36,11 +36,19 @@ def tls(name, which="ca", days=365):
     return TLS.from_directory(certificates(name, which, days))
 
 
+def eventually(condition, seconds=60.0):
+    """Wait until something is so, which a busy machine may delay."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
 def when_store_has(path, kind, n_entries, do):
     """Do something in another thread once a store of another object has so many entries of a kind."""
 
     def wait():
-        end = time.monotonic() + 60
+        end = time.monotonic() + 300
         while time.monotonic() < end:
             with (
                 suppress(StoreError, OSError),
@@ -95,7 +103,7 @@ def serving(service, name="bank", allowed=("acme",), **how):
 
 
 @contextmanager
-def connected(server, name="acme", which="ca", days=365, timeout=5.0, **how):
+def connected(server, name="acme", which="ca", days=365, timeout=60.0, **how):
     party = RemoteParty(f"127.0.0.1:{server.port}", tls(name, which, days), "bank", timeout, **how)
     try:
         yield party

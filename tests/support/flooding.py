@@ -29,15 +29,15 @@ def flood(folder, port, n_connections):
         exchange = channel.stream_stream("/" + "/".join(streams.METHOD))
         while True:
             with suppress(grpc.RpcError):
-                list(exchange(streams.frames(b"flood"), timeout=5))
+                list(exchange(streams.frames(b"flood"), timeout=60))
             started.set()
 
     started = threading.Event()
     for _ in range(n_connections):
         threading.Thread(target=call_for_ever, daemon=True).start()
-    started.wait(30)
+    assert started.wait(120)
     print("flooding", flush=True)
-    threading.Event().wait(120)
+    threading.Event().wait(300)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from deployment import HandlerService, certificates, connected, serving
+from deployment import HandlerService, certificates, connected, eventually, serving
 from gbdt_parties.errors import AuthenticationError
 from gbdt_parties.transport import server as module
 
@@ -41,14 +41,14 @@ def test_a_flood_of_40_connections_takes_no_place_of_an_allowed_party(flooders, 
         ExitStack() as stack,
         serving(HandlerService(Echo()), allowed=["acme", "umbrella"]) as server,
     ):
-        party = stack.enter_context(connected(server, timeout=30.0))
+        party = stack.enter_context(connected(server, timeout=120.0))
         for name in flooders:
             stack.enter_context(flood(server, name, 40))
         begun = time.monotonic()
         for number in range(60):
             request = bytes([number]) * 1000
             assert party.handle(request) == request
-        assert time.monotonic() - begun < 30
+        assert time.monotonic() - begun < 100
     # A hundred thousand refusals, a handful of lines.
     lines = [line for line in caplog.records if line.name.startswith("gbdt_parties")]
     assert len(lines) < 10 * len(flooders)
@@ -61,10 +61,8 @@ def test_idle_connections_are_closed_and_come_back(monkeypatch):
         with connected(server) as party:
             party._connection.channel.subscribe(states.append)
             assert party.handle(b"x") == b"x"
-            end = time.monotonic() + 15
-            while grpc.ChannelConnectivity.IDLE not in states[states.index(grpc.ChannelConnectivity.READY) :]:
-                assert time.monotonic() < end
-                time.sleep(0.05)
+            ready, idle = grpc.ChannelConnectivity.READY, grpc.ChannelConnectivity.IDLE
+            eventually(lambda: ready in states and idle in states[states.index(ready) :])
             assert party.handle(b"y") == b"y"
         with connected(server, name="eve") as eve, pytest.raises(AuthenticationError):
             eve.handle(b"x")

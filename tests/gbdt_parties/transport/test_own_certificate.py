@@ -25,15 +25,16 @@ def test_a_refused_certificate_is_named_at_once(which, days, monkeypatch):
     """gRPC says "Socket closed", as of a server that was killed, which patience waits for."""
     # As if this side's clock were behind.
     monkeypatch.setattr(remote_module, "out_of_date", lambda certificates: "")
+    monkeypatch.setattr(remote_module, "SECONDS", 60.0)
     service = HandlerService(Echo())
     begun = time.monotonic()
     with serving(service) as server:
         own = with_certificate_of(which, days)
-        party = RemoteParty(f"127.0.0.1:{server.port}", own, "bank", 5.0)
+        party = RemoteParty(f"127.0.0.1:{server.port}", own, "bank", 60.0)
         with pytest.raises(AuthenticationError, match=r"'bank'.* ends connections with this"):
             party.handle(b"x")
         party.close()
-    assert time.monotonic() - begun < 4
+    assert time.monotonic() - begun < 30
     assert not service.exchanges
 
 

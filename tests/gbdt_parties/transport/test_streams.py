@@ -9,6 +9,7 @@ from gbdt_parties.errors import ProtocolError
 from gbdt_parties.parts import Parts
 from gbdt_parties.transport import streams
 from gbdt_parties.transport.streams import Watchdog, assemble, frames
+from stopped_clock import StoppedClock
 
 digests = st.lists(st.binary(min_size=32, max_size=32), max_size=4).map(tuple)
 
@@ -101,28 +102,50 @@ def test_pieces_are_bounded():
     assert max(len(piece) for piece in frames(message)) == streams.PIECE_BYTES
 
 
-def test_the_watchdog_fires_once_and_only_unfed():
-    calls = []
-    with Watchdog(0.2, lambda: calls.append(time.monotonic())) as dog:
+@pytest.fixture
+def clock(monkeypatch):
+    return StoppedClock(monkeypatch)
+
+
+class Calls(list):
+    """Notes when it is called; lets the thread that watches look at the clock before it is read."""
+
+    def __call__(self):
+        self.append(1)
+
+    def eventually(self, n_calls):
+        end = time.monotonic() + 60
+        while len(self) < n_calls and time.monotonic() < end:
+            time.sleep(0.005)
+        time.sleep(0.05)
+        return len(self)
+
+
+def test_the_watchdog_fires_once_and_only_unfed(clock):
+    calls = Calls()
+    with Watchdog(0.02, calls) as dog:
         for _ in range(8):
-            time.sleep(0.05)
+            clock.forward(0.015)
+            assert calls.eventually(0) == 0
             dog.feed()
-        assert not calls
-        time.sleep(0.6)
-    assert len(calls) == 1
+        clock.forward(0.03)
+        assert calls.eventually(1) == 1
+        clock.forward(0.03)
+        assert calls.eventually(1) == 1
     assert dog.fired
-    with Watchdog(0.05, lambda: calls.append(0)):
+    with Watchdog(0.02, calls):
         pass
-    time.sleep(0.1)
-    assert len(calls) == 1
+    clock.forward(1.0)
+    assert calls.eventually(1) == 1
 
 
-def test_the_watchdog_fires_at_the_end_however_well_it_is_fed():
-    calls = []
-    begun = time.monotonic()
-    with Watchdog(0.2, lambda: calls.append(time.monotonic() - begun), max_seconds=0.4) as dog:
-        while time.monotonic() < begun + 0.8:
-            time.sleep(0.05)
+def test_the_watchdog_fires_at_the_end_however_well_it_is_fed(clock):
+    calls = Calls()
+    with Watchdog(0.02, calls, max_seconds=0.05) as dog:
+        for _ in range(4):
+            clock.forward(0.012)
             dog.feed()
-    assert len(calls) == 1
-    assert 0.4 <= calls[0] < 0.8
+            assert calls.eventually(0) == 0
+        clock.forward(0.012)
+        dog.feed()
+        assert calls.eventually(1) == 1

@@ -1,0 +1,24 @@
+"""Time of the watchdogs of connections that passes only when a test says so."""
+
+import time
+
+from gbdt_parties.transport import streams
+
+
+class StoppedClock:
+    """Stands in for `time.monotonic` in watchdogs, so that a busy machine makes none of them fire.
+
+    Parameters
+    ----------
+    monkeypatch : pytest.MonkeyPatch
+    """
+
+    def __init__(self, monkeypatch):
+        self._now = time.monotonic()
+        monkeypatch.setattr(streams, "monotonic", lambda: self._now)
+
+    def forward(self, seconds):
+        """Let time pass, and let the thread that watches look at the clock."""
+        with streams._WATCH._changed:
+            self._now += seconds
+            streams._WATCH._changed.notify_all()
