@@ -23,15 +23,15 @@ def connection(mbit, one_way_ms):
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         try:
             relay = int(process.stdout.readline())
-            with socket.create_connection(("127.0.0.1", relay), timeout=20) as near:
+            with socket.create_connection(("127.0.0.1", relay), timeout=60) as near:
                 far, _ = listening.accept()
-                far.settimeout(20)
+                far.settimeout(60)
                 for end in (near, far):
                     end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 with far:
                     yield near, far
         finally:
-            process.communicate("", timeout=10)
+            process.communicate("", timeout=60)
     assert process.returncode == 0
 
 
@@ -44,7 +44,7 @@ def receive(end, n_bytes):
 
 def assert_some(low, high, measure, *args):
     """One of many measurements is within bounds; a busy machine delays the begin or the end of others."""
-    seen, end = [], time.monotonic() + 30
+    seen, end = [], time.monotonic() + 120
     while not seen or not low < seen[-1] < high:
         assert time.monotonic() < end, seen
         seen.append(measure(*args))

@@ -285,7 +285,7 @@ def test_a_reader_is_not_disturbed_by_what_the_user_of_a_store_does(tmp_path):
     try:
         kept = opened(path, read_only=True)
         until, n_read = time.monotonic() + 1.0, 0
-        while time.monotonic() < until:
+        while time.monotonic() < until or n_read <= 10:
             for reader in (kept, opened(path, read_only=True)):
                 assert reader.get(NUMBERS, "run") == 0
                 last = reader.get(BLOBS, "last")
@@ -330,7 +330,7 @@ from gbdt_commons.errors import StoreError
 from gbdt_commons.store import json_kind
 from gbdt_commons.store_file import StoreFile
 numbers, until, n_won = json_kind("numbers"), time.monotonic() + float(sys.argv[2]), 0
-while time.monotonic() < until:
+while time.monotonic() < until or not n_won:
     try:
         store = StoreFile(sys.argv[1], "a tester")
     except StoreError as error:
@@ -350,7 +350,7 @@ def test_processes_that_race_for_a_store_never_have_it_together(tmp_path):
     """Each change is counted, while the file is written anew all the time."""
     command = [sys.executable, "-c", RACING, str(tmp_path / "a.store"), "1.5"]
     racing = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    counts = [int(process.communicate(timeout=60)[0]) for process in racing]
+    counts = [int(process.communicate(timeout=300)[0]) for process in racing]
     assert kept_in(tmp_path / "a.store") == [{"count": [sum(counts)]}, {}]
     assert sum(counts) > 3
 
@@ -382,7 +382,7 @@ def test_a_process_killed_among_removals_has_kept_all_that_it_said(tmp_path, n_k
         time.sleep(rng.random() / 5)
         process.kill()
         said = [line for line in [first, *process.stdout.read().splitlines(True)] if line.endswith("\n")]
-        process.wait(20)
+        process.wait(60)
         store = opened(path)
         last = store.get(NUMBERS, "last")
         assert last - int(said[-1]) in (0, 1)

@@ -4,9 +4,8 @@ import copy
 import errno
 import logging
 import struct
-import time
 from dataclasses import dataclass
-from threading import Thread
+from threading import Event, Thread
 from typing import ClassVar
 
 import pytest
@@ -226,17 +225,22 @@ def test_a_handler_is_idle_without_sessions_or_after_some_time():
 
 
 def test_a_handler_at_work_is_not_idle():
+    is_at_work, may_end = Event(), Event()
+
     class Slow(Counting):
         def open(self, message, session):
-            time.sleep(0.3)
+            is_at_work.set()
+            assert may_end.wait(60)
             return super().open(message, session)
 
     handler = Slow()
     worker = Thread(target=ask, args=(handler, ONE, 0, Hello(1)))
     worker.start()
-    time.sleep(0.1)
+    assert is_at_work.wait(60)
     assert not handler.is_idle(-1.0)
-    worker.join(10)
+    may_end.set()
+    worker.join(60)
+    assert handler.is_idle(-1.0)
 
 
 def test_a_copy_knows_the_same_sessions_and_goes_its_own_way():

@@ -19,7 +19,7 @@ class Key:
 
 
 def wait_for(condition):
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.002)
@@ -39,13 +39,13 @@ def meanwhile(key):
 
 def test_what_is_given_is_done_in_order_while_randomness_is_prepared(key, meanwhile):
     done = []
-    meanwhile.prepare(10_000)
+    meanwhile.prepare(10**6)
     wait_for(lambda: key.ready > 3)
     for k in range(5):
         meanwhile.give(lambda k=k: done.append(k))
     meanwhile.finish()
     assert done == list(range(5))
-    assert 3 < key.ready < 10_000
+    assert 3 < key.ready < 10**6
 
 
 def test_as_much_is_prepared_as_is_wanted_and_nothing_after_the_end(key, meanwhile):
@@ -53,7 +53,7 @@ def test_as_much_is_prepared_as_is_wanted_and_nothing_after_the_end(key, meanwhi
     wait_for(lambda: key.ready == 7)
     time.sleep(0.02)
     assert key.ready == 7
-    meanwhile.prepare(10_000)
+    meanwhile.prepare(10**6)
     meanwhile.finish()
     ready = key.ready
     time.sleep(0.02)
@@ -70,17 +70,23 @@ def test_an_error_is_raised_at_the_end(meanwhile):
     meanwhile.finish()
 
 
-def test_what_is_dropped_is_not_begun_and_what_has_begun_ends_first(key, meanwhile):
-    begun, done = Event(), []
+def test_what_is_dropped_is_not_begun_and_what_has_begun_ends_first(meanwhile, monkeypatch):
+    begun, dropped, done, rest = Event(), Event(), [], meanwhile._rest
 
     def slow():
         begun.set()
-        time.sleep(0.05)
+        assert dropped.wait(60)
         done.append("slow")
+
+    def rest_once_all_is_dropped():
+        dropped.set()
+        rest()
+
+    monkeypatch.setattr(meanwhile, "_rest", rest_once_all_is_dropped)
 
     meanwhile.give(slow)
     meanwhile.give(lambda: done.append("never"))
-    begun.wait(10)
+    assert begun.wait(60)
     meanwhile.drop()
     assert done == ["slow"]
     meanwhile.finish()
@@ -88,7 +94,7 @@ def test_what_is_dropped_is_not_begun_and_what_has_begun_ends_first(key, meanwhi
 
 
 def test_nothing_goes_on_after_closing(key, meanwhile):
-    meanwhile.prepare(10_000)
+    meanwhile.prepare(10**6)
     wait_for(lambda: key.ready)
     meanwhile.close()
     ready = key.ready
