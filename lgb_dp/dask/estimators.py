@@ -27,6 +27,7 @@ from lgb_dp.errors import InvalidArgumentError, NotPrivateWarning, UnsupportedPa
 from lgb_dp.estimators.base import DPLGBMModel
 from lgb_dp.estimators.enclosing_fits import surroundings
 from lgb_dp.estimators.evaluation import Evaluation
+from lgb_dp.estimators.habits import ON_CLUSTERS, refuses_habits
 from lgb_dp.estimators.models import DPLGBMClassifier, DPLGBMRegressor
 
 _Local = TypeVar("_Local", bound=DPLGBMModel)
@@ -149,6 +150,7 @@ class _OnCluster(DPLGBMModel):
 class DaskDPLGBMClassifier(_OnCluster, DPLGBMClassifier):
     """Differentially private LightGBM classifier on a Dask cluster, binary or multi-class."""
 
+    @refuses_habits(ON_CLUSTERS)
     def fit(  # type: ignore[override]
         self,
         X: Any,
@@ -271,6 +273,7 @@ class DaskDPLGBMRegressor(_OnCluster, DPLGBMRegressor):
     (with `tweedie_variance_power`).
     """
 
+    @refuses_habits(ON_CLUSTERS)
     def fit(  # type: ignore[override]
         self,
         X: Any,

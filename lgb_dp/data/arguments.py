@@ -14,6 +14,9 @@ from lgb_dp.data.tables import is_table
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
 from lgb_dp.mechanisms.noise import MAX_ROWS
 
+DECLARE_CATEGORIES = "declare the public values of these columns, as in categories={'city': [...]}"
+"""The way out for those who pass LightGBM's `categorical_feature`."""
+
 
 def checked_rows(rows: Any, n_rows: int) -> NDArray[np.int64]:
     """Row numbers, ascending."""

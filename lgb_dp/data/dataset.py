@@ -17,7 +17,13 @@ from gbdt_kernels.trees import DenseCodes, SparseCodes
 from lgb_dp.accounting.report import PrivacyReport, checked_reports
 from lgb_dp.accounting.unit import Unit
 from lgb_dp.checks import Flag, checked_choice
-from lgb_dp.data.arguments import checked_data, checked_label, checked_label_bounds, checked_rows
+from lgb_dp.data.arguments import (
+    DECLARE_CATEGORIES,
+    checked_data,
+    checked_label,
+    checked_label_bounds,
+    checked_rows,
+)
 from lgb_dp.data.bins import Bounds, Categories, PublicBins, Spacing, feature_names, public_bins
 from lgb_dp.data.fold_assignment import FoldAssignment, FoldPart
 from lgb_dp.data.groups import GroupWeight, checked_unit, draw_kept_rows, draw_words, rows_of, taken
@@ -511,8 +517,7 @@ class Dataset(StandInDataset):
         """Refused: categories must be public and are declared by `categories`."""
         if not isinstance(categorical_feature, str) or categorical_feature != "auto":
             raise InvalidArgumentError(
-                f"categorical_feature={categorical_feature!r} is not accepted; declare the public values of "
-                "these columns, as in categories={'city': [...]}"
+                f"categorical_feature={categorical_feature!r} is not accepted; {DECLARE_CATEGORIES}"
             )
         return self
 

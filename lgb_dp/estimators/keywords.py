@@ -8,6 +8,7 @@ from typing import Any
 from gbdt_hosts.lightgbm import resolve_aliases
 from lgb_dp.boosting.params import check_known
 from lgb_dp.errors import InvalidArgumentError, UnsupportedParameterError
+from lgb_dp.estimators.habits import WAYS_OUT
 
 _OWN = {
     "num_iterations": "n_estimators",
@@ -22,7 +23,7 @@ _OWN = {
 """LightGBM's parameters that the estimators have under scikit-learn's names."""
 
 _WHY = {
-    "class_weight": "class counts are private; pass sample_weight with a public weight_bound",
+    "class_weight": WAYS_OUT["class_weight"],
     "categorical_feature": "pass categories to fit",
     "max_bin_by_feature": "pass a Dataset's max_bin by feature to lightgbm.train",
 }

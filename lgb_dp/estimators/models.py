@@ -22,6 +22,7 @@ from lgb_dp.data.tables import holds_booleans
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.estimators.base import DPLGBMModel
 from lgb_dp.estimators.evaluation import Evaluation
+from lgb_dp.estimators.habits import WAYS_OUT, refuses_habits
 from lgb_dp.estimators.rows import as_target
 
 
@@ -51,6 +52,7 @@ class DPLGBMClassifier(DPLGBMModel, ClassifierKind):
             raise InvalidArgumentError(f"objective='binary' is for 2 classes, got {n_classes}")
         return {"objective": asked, **({} if asked == "binary" else {"num_class": n_classes})}
 
+    @refuses_habits(WAYS_OUT)
     def fit(
         self,
         X: Any,
@@ -269,6 +271,7 @@ class DPLGBMRegressor(DPLGBMModel, RegressorKind):
 
     _objectives = ("regression", *sorted(REGRESSIONS - {"regression"}))
 
+    @refuses_habits(WAYS_OUT)
     def fit(
         self,
         X: Any,

@@ -42,6 +42,7 @@ from lgb_dp.checks import (
     checked_number,
     checked_numbers,
 )
+from lgb_dp.data.arguments import DECLARE_CATEGORIES
 from lgb_dp.data.bins import canonical
 from lgb_dp.data.classes import as_labels
 from lgb_dp.data.groups import GroupWeight, checked_unit, draw_kept_rows, draw_words, rows_of
@@ -68,6 +69,7 @@ _WHY: Mapping[str, str] = {
     "return_train_score": "scores of the training part would be further releases",
     "error_score": "a trial that fails ends the search, whose budget stays charged",
     "pre_dispatch": "trials run one after the other",
+    "categorical_feature": DECLARE_CATEGORIES,
     "verbose": "output of trials would tell their number",
 }
 """Parameters of scikit-learn's search that this one has not, and the reasons."""
@@ -318,7 +320,8 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         accepted = inspect.signature(self.estimator.fit).parameters.keys() - _NOT_PASSED_ON
         for name, value in fit_params.items():
             if name not in accepted and value is not None:
-                raise InvalidArgumentError(f"{name} is not supported by DPRandomizedSearchCV")
+                why = f": {_WHY[name]}" if name in _WHY else ""
+                raise InvalidArgumentError(f"{name} is not supported by DPRandomizedSearchCV{why}")
         if "label_bounds" in accepted and fit_params.get("label_bounds") is None:
             raise InvalidArgumentError(
                 "label_bounds must be given: errors are scored in parts of their width"

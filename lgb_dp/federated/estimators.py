@@ -14,6 +14,7 @@ from gbdt_parties.traffic import Traffic
 from lgb_dp.data.arguments import checked_label_bounds
 from lgb_dp.data.classes import as_labels, class_numbers, known_classes
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
+from lgb_dp.estimators.habits import ROWS_APART, refuses_habits
 from lgb_dp.estimators.of_parties import PartiesModel
 from lgb_dp.estimators.rows import as_matrix
 from lgb_dp.federated.coordinator import train
@@ -101,6 +102,7 @@ class FederatedDPLGBMClassifier(ClassifierMixin, FederatedDPLGBMModel):
 
     classes_: NDArray[Any]
 
+    @refuses_habits(ROWS_APART)
     def fit(
         self,
         parties: Sequence[Any],
@@ -167,6 +169,7 @@ class FederatedDPLGBMClassifier(ClassifierMixin, FederatedDPLGBMModel):
 class FederatedDPLGBMRegressor(RegressorMixin, FederatedDPLGBMModel):
     """Differentially private LightGBM regressor of rows that several organisations have."""
 
+    @refuses_habits(ROWS_APART)
     def fit(
         self,
         parties: Sequence[Any],

@@ -16,6 +16,7 @@ from lgb_dp.data.arguments import checked_label_bounds
 from lgb_dp.data.classes import as_labels, class_numbers, known_classes
 from lgb_dp.data.dataset import Dataset
 from lgb_dp.errors import InvalidArgumentError, UnsupportedParameterError
+from lgb_dp.estimators.habits import COLUMNS_APART, refuses_habits
 from lgb_dp.estimators.of_parties import PartiesModel
 from lgb_dp.estimators.rows import as_matrix, as_target
 from lgb_dp.vertical.party import ColumnParty
@@ -98,6 +99,7 @@ class VerticalDPLGBMClassifier(ClassifierMixin, VerticalDPLGBMModel):
 
     classes_: NDArray[Any]
 
+    @refuses_habits(COLUMNS_APART)
     def fit(
         self,
         X: Any,
@@ -200,6 +202,7 @@ class VerticalDPLGBMClassifier(ClassifierMixin, VerticalDPLGBMModel):
 class VerticalDPLGBMRegressor(RegressorMixin, VerticalDPLGBMModel):
     """Differentially private LightGBM regressor on the columns of two parties."""
 
+    @refuses_habits(COLUMNS_APART)
     def fit(
         self,
         X: Any,

@@ -14,6 +14,7 @@ import pytest
 
 import lgb_dp
 import lgb_dp.federated
+import lgb_dp.vertical
 
 RANDOM = np.random.default_rng(0)
 N_ROWS = 60
@@ -168,7 +169,34 @@ WRONG = [
     (lambda: dataset(label=np.where(Y > 0, np.nan, 0.0)).construct(), "label"),
     (lambda: lgb_dp.DPLGBMClassifier().predict(X), "is not fitted yet"),
     (lambda: classify().predict(X[:, :1]), "X has 1 features, but DPLGBMClassifier is expecting 2 features"),
+    (
+        lambda: classify(CITIES, fit={"categorical_feature": ["city"]}),
+        "categorical_feature is not an argument of fit: declare the public values of these columns, as in",
+    ),
+    (
+        lambda: classify(fit={"early_stopping_rounds": 10}),
+        "early_stopping_rounds is not an argument of fit: pass callbacks=[lightgbm.early_stopping(rounds)]",
+    ),
+    (lambda: classify(fit={"verbose": False}), "verbose is not an argument of fit: it is a setting of the"),
+    (lambda: classify(fit={"base_margin": Y}), "base_margin is not an argument of fit: pass init_score"),
+    (lambda: classify(fit={"xgb_model": "model.ubj"}), "xgb_model is not an argument of fit: pass init"),
+    (
+        lambda: classify(fit={"sample_weight_eval_set": [Y]}),
+        "sample_weight_eval_set is not an argument of fit: pass eval_sample_weight",
+    ),
+    (
+        lambda: lgb_dp.federated.FederatedDPLGBMClassifier().fit(X=X, y=Y),
+        "X is not an argument of fit: pass parties=[(X, y), ...]",
+    ),
+    (
+        lambda: lgb_dp.vertical.VerticalDPLGBMClassifier().fit(X, Y, sample_weight=Y),
+        "sample_weight is not an argument of fit: columns apart have no weights",
+    ),
     # The search.
+    (
+        lambda: search().fit(X, Y, categorical_feature=[0]),
+        "categorical_feature is not supported by DPRandomizedSearchCV: declare the public values of these",
+    ),
     (lambda: search(cv=5), "cv=5 is not supported by DPRandomizedSearchCV: every row is in the training or"),
     (
         lambda: search(scoring="roc_auc"),

@@ -24,6 +24,7 @@ from xgb_fed.estimators.base import (
     normalised,
 )
 from xgb_fed.estimators.conventions import check_classes, check_finite, check_matrix, checked_target
+from xgb_fed.estimators.habits import ROWS_APART, refuses_habits
 from xgb_fed.horizontal.baselines import train_alone
 from xgb_fed.horizontal.common.model import HorizontalModel, read_rows
 from xgb_fed.horizontal.common.rows import MIN_SIMILAR
@@ -94,6 +95,7 @@ class _HorizontalXGB(FederatedXGBModel):
         self.min_similar = min_similar
         self.known_features = known_features
 
+    @refuses_habits(ROWS_APART)
     def fit(
         self: Self,
         X: Any = None,

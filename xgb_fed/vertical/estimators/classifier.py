@@ -21,6 +21,7 @@ from xgb_fed.boosting.objectives import CLASS_OBJECTIVES, PROBABILITIES, SOFTMAX
 from xgb_fed.errors import CorruptDataError, UnsupportedParameterError
 from xgb_fed.estimators.base import class_probabilities, named_evaluation_sets
 from xgb_fed.estimators.conventions import check_classes, checked_target
+from xgb_fed.estimators.habits import COLUMNS_APART, refuses_habits
 from xgb_fed.vertical.estimators.base import VerticalXGBModel, margins_of_sets
 from xgb_fed.vertical.model.model import VerticalModel
 
@@ -64,6 +65,7 @@ class VerticalXGBClassifier(ClassifierMixin, VerticalXGBModel):
     (569, 2)
     """
 
+    @refuses_habits(COLUMNS_APART)
     def fit(
         self,
         X: Any,

@@ -16,6 +16,7 @@ from xgb_fed.boosting.objectives import RANKING
 from xgb_fed.errors import CorruptDataError, InvalidArgumentError, UnsupportedParameterError
 from xgb_fed.estimators.base import named_evaluation_sets
 from xgb_fed.estimators.conventions import checked_target
+from xgb_fed.estimators.habits import RANKED, refuses_habits
 from xgb_fed.vertical.estimators.base import VerticalXGBModel
 from xgb_fed.vertical.model.model import VerticalModel
 
@@ -53,6 +54,7 @@ class VerticalXGBRanker(VerticalXGBModel):
     (60,)
     """
 
+    @refuses_habits(RANKED)
     def fit(
         self,
         X: Any,

@@ -17,6 +17,7 @@ from xgb_fed.boosting.objectives import REGRESSIONS
 from xgb_fed.errors import CorruptDataError, UnsupportedParameterError
 from xgb_fed.estimators.base import named_evaluation_sets
 from xgb_fed.estimators.conventions import checked_target
+from xgb_fed.estimators.habits import COLUMNS_APART, refuses_habits
 from xgb_fed.vertical.estimators.base import VerticalXGBModel, margins_of_sets
 from xgb_fed.vertical.model.model import VerticalModel
 
@@ -52,6 +53,7 @@ class VerticalXGBRegressor(RegressorMixin, VerticalXGBModel):
     (442,)
     """
 
+    @refuses_habits(COLUMNS_APART)
     def fit(
         self,
         X: Any,

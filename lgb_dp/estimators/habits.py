@@ -1,0 +1,64 @@
+"""Keywords of `fit` of LightGBM's and XGBoost's estimators that ours do not have, with the way out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from gbdt_commons.public.foreign_keywords import refuses_keywords
+from lgb_dp.data.arguments import DECLARE_CATEGORIES
+from lgb_dp.errors import UnsupportedParameterError
+
+_RANKING = "there is no private ranking"
+_ONE_FIT = "such training starts without trees and scores"
+
+WAYS_OUT: Mapping[str, str] = {
+    "categorical_feature": DECLARE_CATEGORIES,
+    "class_weight": "class counts are private; pass sample_weight with a public weight_bound",
+    "eval_class_weight": "pass eval_sample_weight",
+    "early_stopping_rounds": "pass callbacks=[lightgbm.early_stopping(rounds)] and a public eval_set",
+    "verbose": "it is a setting of the estimator; callbacks=[lightgbm.log_evaluation()] prints metrics",
+    "base_margin": "pass init_score",
+    "base_margin_eval_set": "pass eval_init_score",
+    "sample_weight_eval_set": "pass eval_sample_weight",
+    "xgb_model": "pass init_model",
+    "feature_weights": "splits are drawn by the private trainer",
+    **dict.fromkeys(("group", "eval_group", "qid", "eval_qid", "eval_at"), _RANKING),
+}
+"""For rows in one process."""
+
+ON_CLUSTERS: Mapping[str, str] = {
+    **WAYS_OUT,
+    **dict.fromkeys(("init_score", "base_margin", "init_model", "xgb_model"), _ONE_FIT),
+    **dict.fromkeys(("eval_init_score", "base_margin_eval_set"), "metrics start from no scores"),
+    **dict.fromkeys(("eval_X", "eval_y"), "pass eval_set"),
+}
+"""For rows of a Dask cluster."""
+
+_UNSEEN = "no party computes metrics of another's rows; predict public rows with the model"
+OF_PARTIES: Mapping[str, str] = {
+    **WAYS_OUT,
+    **dict.fromkeys(("eval_set", "eval_names", "eval_metric", "eval_X", "eval_y"), _UNSEEN),
+    **dict.fromkeys(("eval_sample_weight", "sample_weight_eval_set", "eval_class_weight"), _UNSEEN),
+    **dict.fromkeys(("eval_init_score", "base_margin_eval_set"), _UNSEEN),
+    **dict.fromkeys(("init_score", "base_margin", "init_model", "xgb_model"), _ONE_FIT),
+    "early_stopping_rounds": "the number of trees is agreed before; it is n_estimators",
+    "callbacks": "every party has a trainer of its own; its settings are those of the estimator",
+    "verbose": "there is nothing to print",
+    "feature_name": "pass tables, whose columns have names",
+    "budget": "every party has a ledger of its own",
+}
+"""For rows or columns of several parties."""
+
+ROWS_APART: Mapping[str, str] = {
+    **OF_PARTIES,
+    **dict.fromkeys(("X", "y"), "pass parties=[(X, y), ...]"),
+    **dict.fromkeys(("sample_weight", "weight_bound"), "pass weight and weight_bound to every Party"),
+}
+COLUMNS_APART: Mapping[str, str] = {
+    **OF_PARTIES,
+    **dict.fromkeys(("sample_weight", "class_weight"), "columns apart have no weights"),
+}
+
+refuses_habits = partial(refuses_keywords, error=UnsupportedParameterError)
+"""Decorate a `fit` by its table."""

@@ -1,0 +1,52 @@
+"""Methods that refuse, by name and with a way out, keywords that users bring from another library."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_NOT_GIVEN = (None, "auto")
+"""Defaults of LightGBM's and XGBoost's methods, which ask for nothing."""
+
+
+def refuses_keywords(
+    ways_out: Mapping[str, str], error: type[Exception]
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Decorate a method that names the keywords of other libraries which it does not have.
+
+    A keyword with the other library's default, None or "auto", is left out of the call.  Names that neither
+    the method nor the other libraries have are Python's TypeError, as ever.
+
+    Parameters
+    ----------
+    ways_out : mapping of str to str
+        By keyword: the reason, or the argument to pass instead.  Keywords that the method has are accepted.
+    error : type
+        The exception that is raised.
+
+    Returns
+    -------
+    callable
+        The decorator.
+    """
+
+    def decorate(method: Callable[P, R]) -> Callable[P, R]:
+        foreign = ways_out.keys() - inspect.signature(method).parameters.keys()
+
+        # No local name is `self`: the frame is not taken for a method of another object.
+        @functools.wraps(method)
+        def checked(*args: P.args, **keywords: P.kwargs) -> R:
+            for name in [name for name in keywords if name in foreign]:
+                value = keywords.pop(name)
+                if not (value is None or (isinstance(value, str) and value in _NOT_GIVEN)):
+                    raise error(f"{name} is not an argument of {method.__name__}: {ways_out[name]}")
+            return method(*args, **keywords)
+
+        return checked
+
+    return decorate
