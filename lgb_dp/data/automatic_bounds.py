@@ -10,7 +10,7 @@ Trainers of pure differential privacy get (1 - share) · ε, and the bins (share
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,15 @@ from numpy.typing import NDArray
 from lgb_dp.accounting.budget import Budget
 from lgb_dp.accounting.gaussian import gaussian_epsilon, gaussian_mu
 from lgb_dp.checks import PROPER_SHARE, checked_delta, checked_epsilon, checked_number
-from lgb_dp.data.bins import Bounds, Categories, bounds_by_feature, feature_names, numeric_features
+from lgb_dp.data.bins import (
+    Bounds,
+    Categories,
+    bounds_by_feature,
+    categorical_features,
+    feature_names,
+    numeric_features,
+    refuse_ranges_of_categories,
+)
 from lgb_dp.data.private_metadata import private_bounds, private_quantile_edges
 from lgb_dp.data.tables import as_frame, columns_at, is_table, kinds_of, numeric_matrix
 from lgb_dp.errors import InvalidArgumentError
@@ -115,7 +123,10 @@ def automatic_bins(
         that what is bought would depend on that cell.
     """
     names = feature_names(X, None)
-    known: Mapping[int, tuple[float, float]] = {} if bounds is None else bounds_by_feature(bounds, names)
+    categorical = categorical_features(X, names, categories)
+    refuse_ranges_of_categories(names, categorical, bounds=bounds)  # before anything is paid
+    given = {} if bounds is None else bounds_by_feature(bounds, names)
+    known = {f: pair for f, pair in given.items() if f not in categorical}
     numeric = numeric_features(X, names, categories)
     _refuse_objects(X, names, numeric)
     if not numeric:

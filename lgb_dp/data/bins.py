@@ -317,10 +317,16 @@ def _kinds(data: Any, n_features: int) -> list[Kind]:
 
 
 def numeric_features(data: Any, names: Sequence[str], categories: Categories | None) -> list[int]:
-    """Features that need bounds: neither categories, by type or declaration, nor truth values."""
-    declared = {} if isinstance(categories, str) else _by_feature(categories or {}, names, "categories")
+    """Features that need bounds: neither categories nor truth values."""
+    others = categorical_features(data, names, categories)
     kinds = _kinds(data, len(names))
-    return [f for f in range(len(names)) if kinds[f] not in ("category", "boolean") and f not in declared]
+    return [f for f in range(len(names)) if kinds[f] != "boolean" and f not in others]
+
+
+def categorical_features(data: Any, names: Sequence[str], categories: Categories | None) -> set[int]:
+    """Features that are categories, by type or declaration."""
+    declared = {} if isinstance(categories, str) else _by_feature(categories or {}, names, "categories")
+    return {*declared, *(f for f, kind in enumerate(_kinds(data, len(names))) if kind == "category")}
 
 
 def _known_categories(
@@ -397,6 +403,27 @@ def _refuse_undeclared_text(
             )
 
 
+def refuse_ranges_of_categories(names: Sequence[str], categorical: Collection[int], **declared: Any) -> None:
+    """Raise an error that names the first column of categories for which numbers are declared, too.
+
+    Parameters
+    ----------
+    names : sequence of str
+    categorical : collection of int
+        Positions of the columns of categories.
+    **declared : object
+        `bounds` and `bin_edges`; bounds that are a pair for all columns are of the others.
+    """
+    for argument, given in declared.items():
+        found = _by_feature(given, names, argument) if isinstance(given, Mapping) else {}
+        twice = sorted(found.keys() & set(categorical))
+        if twice:
+            raise InvalidArgumentError(
+                f"feature {names[twice[0]]!r} has categories and {argument}: a column of categories has no "
+                f"{argument}; pass one of the two"
+            )
+
+
 def _leaks(bounds_were_read: bool, undeclared: Sequence[str]) -> tuple[str, ...]:
     leaks = []
     if bounds_were_read:
@@ -434,7 +461,8 @@ def public_bins(
     Raises
     ------
     InvalidArgumentError
-        If a declaration is malformed or a numeric feature has neither bounds nor edges.
+        If a declaration is malformed, a numeric feature has neither bounds nor edges, or a
+        categorical one has either.
     """
     edges_of = _by_feature(bin_edges or {}, names, "bin_edges")
     kinds = _kinds(data, len(names))
@@ -448,6 +476,7 @@ def public_bins(
     _refuse_undeclared_text(kinds, names, bounds, {*declared, *known.categories, *known.codes}, edges_of)
     by_value, by_code, undeclared = _known_categories(data, kinds, names, categories, edges_of, known)
     is_categorical = np.array([f in by_value or f in by_code for f in range(len(names))], dtype=bool)
+    refuse_ranges_of_categories(names, {*by_value, *by_code}, bounds=bounds, bin_edges=bin_edges)
     columns = Columns(
         _names_of_columns(data, names),
         {f: tuple(known) for f, known in by_value.items()},

@@ -24,6 +24,7 @@ CITIES = pd.DataFrame({"age": X[:, 0], "city": ["a", "b"] * (N_ROWS // 2)})
 DATES = pd.DataFrame({"since": pd.to_datetime(["2020-01-01"] * N_ROWS)})
 MANY = pd.DataFrame({"town": [str(k) for k in range(N_ROWS)]})
 TOWNS = [str(k) for k in range(300)]
+KNOWN = {"city": ["a", "b"]}
 TEXT = "column 'city' holds text: declare its public values, as in categories={'city': [...]}"
 
 
@@ -106,6 +107,46 @@ WRONG = [
     ),
     (lambda: dataset(label=Y[:-1]).construct(), "label"),
     # Bounds.
+    (
+        lambda: dataset(bounds={0: (0, 1), 1: (0, 9)}, categories={1: range(9)}).construct(),
+        "feature 'Column_1' has categories and bounds: a column of categories has no bounds; pass one of the",
+    ),
+    (
+        lambda: classify(CITIES, bounds={"age": (0, 1), "city": (0, 1)}, fit={"categories": KNOWN}),
+        "feature 'city' has categories and bounds",
+    ),
+    (
+        lambda: classify(
+            CITIES, bounds={"age": (0, 1), "city": (0, 1)}, fit={"categories": KNOWN}, auto_bounds=0.1
+        ),
+        "feature 'city' has categories and bounds",
+    ),
+    (
+        lambda: lgb_dp.federated.Party(
+            CITIES, Y, name="p", bounds={"age": (0, 1), "city": (0, 1)}, categories=KNOWN
+        ),
+        "feature 'city' has categories and bounds",
+    ),
+    (
+        lambda: lgb_dp.vertical.ColumnParty(
+            CITIES, name="p", bounds={"age": (0, 1), "city": (0, 1)}, categories=KNOWN
+        ),
+        "feature 'city' has categories and bounds",
+    ),
+    (
+        lambda: lgb_dp.check_bounds(CITIES, {"age": (0, 1), "city": (0, 1)}, categories=KNOWN),
+        "feature 'city' has categories and bounds",
+    ),
+    (
+        lambda: dataset(categories={1: range(9)}, bin_edges={1: [0.5]}).construct(),
+        "feature 'Column_1' has categories and bin_edges",
+    ),
+    (
+        lambda: dataset(
+            CITIES.astype({"city": "category"}), bounds={"age": (0, 1), "city": (0, 1)}
+        ).construct(),
+        "feature 'city' has categories and bounds",
+    ),
     (
         lambda: dataset(bounds=(1, 0)).construct(),
         "bounds of feature 'Column_0' are reversed: low = 1.0 > high",
