@@ -20,6 +20,16 @@ Where nothing separates and steps are steady (ρ), reports say so in at least 95
 (`tests/lgb_dp/newton/test_separation.py`).  They may say so of an effect, too: only that it does not show in
 what was released.
 This is post-processing of released sums and costs no privacy.
+
+Other training runs have no such test, since what they release says too little about chance:
+
+- Regression.  c needs the variance of a row's gradient.  That of classes follows from the released counts;
+  of targets, a mean is released, or counts on a grid of a few points.  The clip bounds the gradients, but
+  with bounds that are ten times as wide as the targets, its square is a hundred times the variance, and the
+  report of a good model would say that nothing separates.
+- `DPBoost` and `MBoost` choose splits by the gains of the rows that the leaf values are then computed of.
+  Without any relation, the leaves of the best of many splits stand out of chance already, by an amount that
+  depends on the private gains of all candidates, of which only the chosen one is released.
 """
 
 from __future__ import annotations
