@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from veilboost.parsers import Parser
 from veilboost.plans.entries import PlanError
@@ -157,52 +158,86 @@ METHODS: dict[str, Callable[[Run], Load]] = {"vertical": vertical, "exact": exac
 PARTIES = {"vertical": 2, "exact": 3, "private": 3}
 
 
+DEFAULTS: Mapping[str, Any] = {
+    "trees": 100,
+    **{name: value for name, value in Run._field_defaults.items() if name != "parties"},
+}
+"""Sizes that neither an option nor a plan says; the number of parties depends on the method."""
+
+_NOT_IN_PLANS = "neither the plan nor a file beside it says how many there are"
+
+
 def fill(parser: Parser, arguments: Sequence[str]) -> None:
     """Fill the command's parser."""
-    parser.usage = "veilboost estimate [METHOD] --rows ROWS --columns COLUMNS --mbit MBIT [options]"
+    parser.usage = "veilboost estimate [METHOD | PLAN] --mbit MBIT [--rows ROWS --columns COLUMNS] [options]"
     add = parser.add_argument
-    add("method", nargs="?", choices=METHODS, help="kind of training (all three)")
-    add("--rows", type=int, required=True, help="rows; in vertical training, those in common")
-    add("--columns", type=int, required=True, help="columns; in vertical training, those of the others")
+    add("of", nargs="?", metavar="METHOD | PLAN", help=f"{', '.join(METHODS)} (all three), or a plan file")
+    add("--rows", type=int, help="rows; in vertical training, those in common")
+    add("--columns", type=int, help="columns; in vertical training, those of the others")
     add("--mbit", type=float, required=True, help="bandwidth of the initiator's line, in Mbit/s")
     add("--latency", type=float, default=20.0, help="milliseconds one way (%(default)s)")
-    add("--trees", type=int, default=100, help="trees (%(default)s)")
-    add("--depth", type=int, default=6, help="levels of a tree (%(default)s)")
-    add("--bins", type=int, default=256, help="bins of a column (%(default)s)")
+    add("--trees", type=int, help="trees (100)")
+    add("--depth", type=int, help="levels of a tree (6)")
+    add("--bins", type=int, help="bins of a column (256)")
     add("--parties", type=int, help="parties, with the initiator (2 in vertical training, else 3)")
-    add("--sampled", type=float, default=1.0, help="share of rows per tree (%(default)s; GOSS 0.3)")
-    add("--cipher", choices=WORK, default="paillier", help="of vertical training (%(default)s)")
-    add("--key-length", type=int, default=2048, help="its bits (%(default)s)")
+    add("--sampled", type=float, help="share of rows per tree (1.0; GOSS 0.3)")
+    add("--cipher", choices=WORK, help="of vertical training (paillier)")
+    add("--key-length", type=int, help="its bits (2048)")
     parser.runs(_estimate, "veilboost estimate --rows 45000 --columns 8 --mbit 50")
 
 
 LEAST = {"rows": 1, "columns": 1, "trees": 1, "depth": 1, "bins": 2, "parties": 2, "key_length": 1024}
 
 
-def _check(args: argparse.Namespace) -> None:
+def _check(sizes: Mapping[str, Any], mbit: float, latency: float) -> None:
     for name, least in LEAST.items():
-        value = getattr(args, name)
-        if value is not None and not least <= value <= 10**12:
+        value = sizes.get(name, least)
+        if not (isinstance(value, int) and least <= value <= 10**12):
             raise PlanError(f"--{name.replace('_', '-')} {value} must be {least} or more, up to 1e12")
-    if args.depth > 30:
-        raise PlanError(f"--depth {args.depth} must be 1 to 30")
-    if not (0 < args.mbit <= 1e9 and 0 <= args.latency <= 1e6 and 0 < args.sampled <= 1):
+    if sizes["depth"] > 30:
+        raise PlanError(f"--depth {sizes['depth']} must be 1 to 30")
+    if not (0 < mbit <= 1e9 and 0 <= latency <= 1e6 and 0 < sizes["sampled"] <= 1):
         raise PlanError(
-            f"--mbit {args.mbit:g} must be above 0, --latency {args.latency:g} at least 0, and --sampled "
-            f"{args.sampled:g} above 0, up to 1"
+            f"--mbit {mbit:g} must be above 0, --latency {latency:g} at least 0, and --sampled "
+            f"{sizes['sampled']:g} above 0, up to 1"
         )
+
+
+def _planned(of: str | None) -> tuple[list[str], dict[str, Any]]:
+    """Methods to estimate, and the sizes that a plan says."""
+    if of is None or of in METHODS:
+        return ([of] if of else list(METHODS)), {}
+    # Here, so that an estimate without a plan loads no library of tables.
+    from veilboost.plans.plan import read_plan
+    from veilboost.plans.sizes import sizes_of
+
+    if not Path(of).is_file():
+        raise PlanError(f"{of} is neither a plan file nor one of {', '.join(METHODS)}")
+    plan = read_plan(of)
+    if plan.method not in METHODS:
+        raise PlanError(
+            f"{of}: there is no estimate of method={plan.method!r}; there is one of {', '.join(METHODS)}"
+        )
+    return [plan.method], sizes_of(plan)
 
 
 def _estimate(args: argparse.Namespace) -> None:
-    _check(args)
-    print(f"{'':8}  {'MB once':>9}  {'MB a tree':>9}  {'trips a tree':>12}  {args.trees} trees")
-    for method in [args.method] if args.method else METHODS:
-        run = Run(
-            *(args.rows, args.columns, args.depth, args.bins, args.parties or PARTIES[method]),
-            *(args.sampled, args.cipher, args.key_length),
-        )
+    methods, planned = _planned(args.of)
+    asked = {name: getattr(args, name) for name in (*Run._fields, "trees")}
+    given = {name: value for name, value in asked.items() if value is not None}
+    sizes = {**DEFAULTS, **planned, **given}
+    for name in ("rows", "columns"):
+        if name not in sizes:
+            raise PlanError(f"--{name} is missing; {_NOT_IN_PLANS if planned else 'or pass a plan file'}")
+    _check(sizes, args.mbit, args.latency)
+    if planned:
+        print(f"{args.of}: {', '.join(f'{name} {value}' for name, value in sizes.items())}")
+    trees = sizes.pop("trees")
+    print(f"{'':8}  {'MB once':>9}  {'MB a tree':>9}  {'trips a tree':>12}  {trees} trees")
+    for method in methods:
+        run = Run(**{"parties": PARTIES[method], **sizes})
         load = METHODS[method](run)
-        parts = load.seconds(args.trees, args.mbit, args.latency / 1000)
+        parts = load.seconds(trees, args.mbit, args.latency / 1000)
         shares = ", ".join(
             f"{name} {shown(part)}"
             for name, part in zip(("bytes", "round trips", "processor"), parts, strict=True)

@@ -10,6 +10,7 @@ import pytest
 
 import lgb_dp
 import xgb_fed
+from gbdt_parties.identity.aligned_rows import Alignment
 from gbdt_parties.traffic import Traffic
 from lgb_dp import federated
 from veilboost import command_line as cli
@@ -120,6 +121,99 @@ def test_the_command_prints_a_line_for_each_method(capsys):
 def test_sizes_that_no_run_has(wrong, text, capsys):
     assert cli.main(["estimate", "--rows", "9", "--columns", "5", "--mbit", "50", *wrong]) == cli.WRONG_USE
     assert text in capsys.readouterr().err
+
+
+PLANS = {
+    "vertical": """
+        method = "vertical"
+        data = {file = "rows.csv", label = "y", id = "key", drop = ["b"]}
+        training = {rounds = 7, cipher = "okamoto-uchiyama"}
+        parameters = {max_depth = 4, max_bin = 32, goss = [0.2, 0.1]}
+    """,
+    "exact": """
+        method = "exact"
+        data = {file = "rows.csv", label = "y", id = "key", allowed = ["sha256:00"]}
+        training = {rounds = 7}
+        parameters = {max_depth = 4, max_bin = 32, subsample = 0.5}
+    """,
+    "private": """
+        method = "private"
+        data = {file = "rows.csv", declared = "columns.toml", allowed = ["sha256:00"]}
+        training = {rounds = 7, epsilon = 1.0, delta = 1e-6}
+        parameters = {objective = "binary", max_depth = 4}
+    """,
+}
+OPTIONS = {
+    "vertical": [
+        *("--rows", "5", "--columns", "9", "--bins", "32", "--parties", "3", "--sampled", "0.3"),
+        *("--cipher", "okamoto-uchiyama"),
+    ],
+    "exact": ["--rows", "15", "--columns", "2", "--bins", "32", "--parties", "3", "--sampled", "0.5"],
+    "private": ["--rows", "15", "--columns", "2", "--bins", "40", "--parties", "3"],
+}
+
+
+def written(folder, method, text=None):
+    parties = "".join(f'[[parties]]\nname = "{name}"\naddress = "h:1"\n' for name in ("bank", "shop"))
+    lines = "\n".join(line.strip() for line in (text or PLANS[method]).strip().splitlines())
+    (folder / "plan.toml").write_text(f'tls = "certs"\n{lines}\n{parties}')
+    (folder / "rows.csv").write_text("key,a,b,y\n" + "".join(f"k{i},{i},{i * i},{i % 2}\n" for i in range(5)))
+    columns = 'max_bin = 40\nlabel = "y"\n[bounds]\na = [0, 9]\nb = [0, 99]\n'
+    (folder / "columns.toml").write_text(columns)
+    return str(folder / "plan.toml")
+
+
+@pytest.mark.parametrize("method", PLANS)
+def test_a_plan_says_the_sizes_that_options_say(method, tmp_path, capsys):
+    others = ["--columns", "9"] if method == "vertical" else []
+    assert cli.main(["estimate", written(tmp_path, method), *others, "--mbit", "50"]) == 0
+    shown, head, line = capsys.readouterr().out.splitlines()
+    assert re.search(r"\brows (5|15)\b", shown)
+    of_run = ["--depth", "4", "--trees", "7", "--mbit", "50"]
+    assert cli.main(["estimate", method, *OPTIONS[method], *of_run]) == 0
+    assert capsys.readouterr().out.splitlines() == [head, line]
+
+
+def test_parameters_that_are_no_sizes_are_for_training_to_refuse(tmp_path, capsys):
+    plan = PLANS["vertical"].replace("max_depth = 4", 'max_depth = "deep"').replace("[0.2, 0.1]", '["a", 1]')
+    assert cli.main(["estimate", written(tmp_path, "", plan), "--columns", "9", "--mbit", "50"]) == 0
+    assert "depth 6, bins 32, sampled 1.0" in capsys.readouterr().out
+
+
+def test_an_option_wins_over_the_plan(tmp_path, capsys):
+    assert cli.main(["estimate", written(tmp_path, "exact"), "--mbit", "50", "--trees", "9"]) == 0
+    assert "9 trees" in capsys.readouterr().out
+
+
+def test_rows_in_common_are_those_that_were_aligned(tmp_path, capsys):
+    plan = written(tmp_path, "vertical")
+    Alignment(("k1", "k2")).save(tmp_path / "aligned.ids")
+    assert cli.main(["estimate", plan, "--columns", "9", "--mbit", "50"]) == 0
+    assert "rows 2," in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("method", "lost", "text"),
+    [
+        ("vertical", None, "--columns is missing; neither the plan nor a file beside it says how many"),
+        ("vertical", "rows.csv", "--rows is missing; neither the plan nor a file beside it says how many"),
+        ("exact", "rows.csv", "--rows is missing; neither the plan nor a file beside it says how many"),
+        ("private", "rows.csv", "--rows is missing; neither the plan nor a file beside it says how many"),
+        ("exact", "plan.toml", "plan.toml is neither a plan file nor one of vertical, exact, private"),
+    ],
+)
+def test_sizes_that_a_plan_does_not_say(method, lost, text, tmp_path, capsys):
+    plan = written(tmp_path, method)
+    if lost is not None:
+        (tmp_path / lost).unlink()
+    assert cli.main(["estimate", plan, "--mbit", "50"]) == cli.WRONG_USE
+    assert text in capsys.readouterr().err
+
+
+def test_plans_of_which_there_is_no_estimate(tmp_path, capsys):
+    plan = written(tmp_path, "simfl", 'method = "simfl"\ndata = {file = "rows.csv", label = "y"}')
+    assert cli.main(["estimate", plan, "--mbit", "50"]) == cli.WRONG_USE
+    assert "there is no estimate of method='simfl'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
