@@ -24,35 +24,35 @@ def send_down(shares: Any, n_levels: int, inner: Any, outer: Any, message: Any, 
     shares : ndarray of uint64, shape (n,)
     n_levels : int
         1 to 6.
-    inner, outer : ndarray of uint64, shape (n, 2, 2^(n_levels - 1), 2)
-        Their exclusive or has the pads of q and q + Δ.
+    inner : ndarray of uint64, shape (n, 2, n_levels, 2)
+    outer : ndarray of uint64, shape (n, 2, 2^(n_levels - 1), 2)
+        The exclusive or of a level's block and each of its nodes' has the pads of q and q + Δ.
     message : ndarray of uint16, shape (n, 2^n_levels - 1, n_parts)
-        Filled.
+        Filled; n_parts is 3 or 4.
     sums : ndarray of uint64, shape (2^n_levels,)
         Added to.
     """
     n_parts = message.shape[2]
-    above = np.empty(64, np.uint64)
-    below = np.empty(64, np.uint64)
+    values = np.empty(64, np.uint64)
     for i in range(shares.size):
-        above[0] = shares[i]
-        node = 0
+        values[0] = shares[i]
         for t in range(n_levels):
-            first = 1 << t >> 1
-            for j in range(1 << t):
-                k = first + (j >> 1)
-                w = j & 1
-                r = inner[i, 0, k, w] ^ outer[i, 0, k, w]
-                d = r - (inner[i, 1, k, w] ^ outer[i, 1, k, w]) + above[j]
-                for b in range(n_parts):
-                    message[i, node, b] = np.uint16(d >> np.uint64(16 * b))
-                node += 1
-                below[2 * j] = above[j] + r
-                below[2 * j + 1] = np.uint64(0) - r
-            for j in range(2 << t):
-                above[j] = below[j]
+            first, node = 1 << t >> 1, (1 << t) - 1
+            # From the last node on: children take the places of nodes that have been read.
+            for j in range(node, -1, -1):
+                k, w = first + (j >> 1), j & 1
+                above = values[j]
+                r = inner[i, 0, t, w] ^ outer[i, 0, k, w]
+                d = r - (inner[i, 1, t, w] ^ outer[i, 1, k, w]) + above
+                message[i, node + j, 0] = np.uint16(d)
+                message[i, node + j, 1] = np.uint16(d >> np.uint64(16))
+                message[i, node + j, 2] = np.uint16(d >> np.uint64(32))
+                if n_parts == 4:
+                    message[i, node + j, 3] = np.uint16(d >> np.uint64(48))
+                values[2 * j] = above + r
+                values[2 * j + 1] = np.uint64(0) - r
         for j in range(1 << n_levels):
-            sums[j] += above[j]
+            sums[j] += values[j]
 
 
 @kernel
@@ -68,33 +68,31 @@ def receive_down(
         Numbers below 2^n_levels; the highest bit is that of the first level.
     n_levels : int
         1 to 6.
-    inner, outer : ndarray of uint64, shape (n, 1, 2^(n_levels - 1), 2)
-        Their exclusive or has the pads of q + b·Δ.
+    inner : ndarray of uint64, shape (n, 1, n_levels, 2)
+    outer : ndarray of uint64, shape (n, 1, 2^(n_levels - 1), 2)
+        The exclusive or of a level's block and each of its nodes' has the pads of q + b·Δ.
     message : ndarray of uint16, shape (n, 2^n_levels - 1, n_parts)
     sums : ndarray of uint64, shape (2^n_levels,)
         Added to.
     """
     n_parts = message.shape[2]
-    above = np.empty(64, np.uint64)
-    below = np.empty(64, np.uint64)
+    values = np.empty(64, np.uint64)
     for i in range(shares.size):
-        above[0] = shares[i]
-        node = 0
+        values[0] = shares[i]
         for t in range(n_levels):
-            first = 1 << t >> 1
+            first, node = 1 << t >> 1, (1 << t) - 1
             bit = np.uint64((leaves[i] >> (n_levels - 1 - t)) & 1)
             set_bits = np.uint64(0) - bit
-            for j in range(1 << t):
-                k = first + (j >> 1)
-                w = j & 1
-                d = np.uint64(0)
-                for b in range(n_parts):
-                    d |= np.uint64(message[i, node, b]) << np.uint64(16 * b)
-                node += 1
-                z = (inner[i, 0, k, w] ^ outer[i, 0, k, w]) + (d & set_bits)
-                below[2 * j] = (above[j] & ~set_bits) - z
-                below[2 * j + 1] = (above[j] & set_bits) + z
-            for j in range(2 << t):
-                above[j] = below[j]
+            for j in range(node, -1, -1):
+                k, w = first + (j >> 1), j & 1
+                above = values[j]
+                d = np.uint64(message[i, node + j, 0])
+                d |= np.uint64(message[i, node + j, 1]) << np.uint64(16)
+                d |= np.uint64(message[i, node + j, 2]) << np.uint64(32)
+                if n_parts == 4:
+                    d |= np.uint64(message[i, node + j, 3]) << np.uint64(48)
+                z = (inner[i, 0, t, w] ^ outer[i, 0, k, w]) + (d & set_bits)
+                values[2 * j] = (above & ~set_bits) - z
+                values[2 * j + 1] = (above & set_bits) + z
         for j in range(1 << n_levels):
-            sums[j] += above[j]
+            sums[j] += values[j]

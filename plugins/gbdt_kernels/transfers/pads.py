@@ -14,7 +14,7 @@ from gbdt_kernels.compilation import kernel
 
 
 @kernel
-def combine(rows: Any, n_bits: int, first: int, combined: Any) -> None:
+def combine(rows: Any, n_bits: int, combined: Any) -> None:
     """Σ_t x^t·row_t over the transfers of each number's bits, the lowest bit first.
 
     If the other side's rows differ by bit_t·Δ, then the sums differ by number·Δ, the number taken as a
@@ -26,9 +26,7 @@ def combine(rows: Any, n_bits: int, first: int, combined: Any) -> None:
         m transfers of the lowest bit, then m of the next one.
     n_bits : int
         1 to 8.
-    first : int
-        Number of the first one that is combined, at most m - n.
-    combined : ndarray of uint64, shape (n, 2)
+    combined : ndarray of uint64, shape (m, 2)
         Filled.
     """
     per = rows.shape[0] // n_bits
@@ -39,8 +37,8 @@ def combine(rows: Any, n_bits: int, first: int, combined: Any) -> None:
             carry = high >> np.uint64(63)
             high = (high << np.uint64(1)) | (low >> np.uint64(63))
             low = (low << np.uint64(1)) ^ (carry * np.uint64(0x87))
-            low ^= rows[t * per + first + i, 0]
-            high ^= rows[t * per + first + i, 1]
+            low ^= rows[t * per + i, 0]
+            high ^= rows[t * per + i, 1]
         combined[i, 0] = low
         combined[i, 1] = high
 
@@ -68,10 +66,7 @@ def spread(keys: Any, offsets: Any, n_blocks: int, inputs: Any) -> None:
 
 @kernel
 def descend(rows: Any, offsets: Any, n_levels: int, first: int, inputs: Any) -> None:
-    """The transfers of a row's levels, repeated as often as the nodes of a level need, with offsets added.
-
-    Level t has 2^t nodes, and a hashed block serves two of them: blocks of levels 0, 1, 2, ... begin at
-    0, 1, 2, 4, 8, 16.
+    """The transfers of a row's levels, with offsets added.
 
     Parameters
     ----------
@@ -82,18 +77,15 @@ def descend(rows: Any, offsets: Any, n_levels: int, first: int, inputs: Any) -> 
         1 to 6.
     first : int
         Number of the first one that is used, at most m - n.
-    inputs : ndarray of uint64, shape (n, k, 2^(n_levels - 1), 2)
+    inputs : ndarray of uint64, shape (n, k, n_levels, 2)
         Filled.
     """
     per = rows.shape[0] // n_levels
     for i in range(inputs.shape[0]):
         for j in range(offsets.shape[0]):
             for t in range(n_levels):
-                low = rows[t * per + first + i, 0] ^ offsets[j, 0]
-                high = rows[t * per + first + i, 1] ^ offsets[j, 1]
-                for k in range(1 << t >> 1, 1 << t if t else 1):
-                    inputs[i, j, k, 0] = low
-                    inputs[i, j, k, 1] = high
+                inputs[i, j, t, 0] = rows[t * per + first + i, 0] ^ offsets[j, 0]
+                inputs[i, j, t, 1] = rows[t * per + first + i, 1] ^ offsets[j, 1]
 
 
 @kernel
@@ -114,3 +106,28 @@ def tweak(blocks: Any, first: int, tweaked: Any) -> None:
             for k in range(n_blocks):
                 tweaked[i, j, k, 0] = blocks[i, j, k, 0] ^ np.uint64(first + i * n_blocks + k)
                 tweaked[i, j, k, 1] = blocks[i, j, k, 1]
+
+
+@kernel
+def tweak_levels(blocks: Any, first: int, tweaked: Any) -> None:
+    """As `tweak`, with a block for every level repeated as often as the nodes of the level need.
+
+    Level t has 2^t nodes, and a hashed block serves two of them: blocks of levels 0, 1, 2, ... begin at
+    0, 1, 2, 4, 8, 16.
+
+    Parameters
+    ----------
+    blocks : ndarray of uint64, shape (n, k, n_levels, 2)
+    first : int
+        Counter of the first row's first block.
+    tweaked : ndarray of uint64, shape (n, k, 2^(n_levels - 1), 2)
+        Filled.
+    """
+    n_blocks = tweaked.shape[2]
+    for i in range(blocks.shape[0]):
+        for j in range(blocks.shape[1]):
+            for t in range(blocks.shape[2]):
+                low, high = blocks[i, j, t, 0], blocks[i, j, t, 1]
+                for k in range(1 << t >> 1, 1 << t if t else 1):
+                    tweaked[i, j, k, 0] = low ^ np.uint64(first + i * n_blocks + k)
+                    tweaked[i, j, k, 1] = high

@@ -27,7 +27,7 @@ def mask_tables(table: Any, inner: Any, outer: Any, shares: Any, message: Any) -
     shares : ndarray of uint64, shape (n, n_outputs)
         Filled.
     message : ndarray of uint16, shape (n, n_points - 1, n_outputs, n_parts)
-        Filled.
+        Filled; n_parts is 3 or 4.
     """
     n_parts = message.shape[3]
     for i in range(table.shape[0]):
@@ -38,8 +38,11 @@ def mask_tables(table: Any, inner: Any, outer: Any, shares: Any, message: Any) -
             shares[i, o] = share
             for j in range(1, table.shape[1]):
                 masked = table[i, j, o] - share + (inner[i, j, k, w] ^ outer[i, j, k, w])
-                for b in range(n_parts):
-                    message[i, j - 1, o, b] = np.uint16(masked >> np.uint64(16 * b))
+                message[i, j - 1, o, 0] = np.uint16(masked)
+                message[i, j - 1, o, 1] = np.uint16(masked >> np.uint64(16))
+                message[i, j - 1, o, 2] = np.uint16(masked >> np.uint64(32))
+                if n_parts == 4:
+                    message[i, j - 1, o, 3] = np.uint16(masked >> np.uint64(48))
 
 
 @kernel
@@ -62,8 +65,10 @@ def unmask_entries(points: Any, inner: Any, outer: Any, message: Any, shares: An
             for j in range(1, message.shape[1] + 1):
                 # All ones if the difference is zero: only then does subtracting 1 set the highest bit.
                 same = np.uint64(0) - (((point ^ np.uint64(j)) - np.uint64(1)) >> np.uint64(63))
-                word = np.uint64(0)
-                for b in range(n_parts):
-                    word |= np.uint64(message[i, j - 1, o, b]) << np.uint64(16 * b)
+                word = np.uint64(message[i, j - 1, o, 0])
+                word |= np.uint64(message[i, j - 1, o, 1]) << np.uint64(16)
+                word |= np.uint64(message[i, j - 1, o, 2]) << np.uint64(32)
+                if n_parts == 4:
+                    word |= np.uint64(message[i, j - 1, o, 3]) << np.uint64(48)
                 entry |= word & same
             shares[i, o] = entry - (inner[i, 0, o >> 1, o & 1] ^ outer[i, 0, o >> 1, o & 1])

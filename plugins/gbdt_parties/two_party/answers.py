@@ -31,7 +31,7 @@ from gbdt_kernels.transfers.columns import choice_words
 from gbdt_parties.errors import PartyArgumentError, ProtocolError
 from gbdt_parties.two_party.extension import Batch
 from gbdt_parties.two_party.life import Unrepeatable
-from gbdt_parties.two_party.lookups import LookupReceiver, LookupSender, bits_of
+from gbdt_parties.two_party.lookups import LookupReceiver, LookupSender, bits_of, keys_of
 from gbdt_parties.two_party.names import DIGEST_BYTES, Step
 from gbdt_parties.two_party.pads import Pads, Words
 from gbdt_parties.two_party.session import Session
@@ -143,9 +143,10 @@ class AskingSide(_Question):
             lookup = LookupSender(
                 self._pads(self._session.sending), sender.difference, self._n_points, RING_BITS
             )
-            shares, message = lookup.answer(rows, 0, self._tables[:, :, None])
+            keys = keys_of(rows, self._n_points)
+            shares, message = lookup.answer(keys, 0, self._tables[:, :, None])
             self.own_shares = shares[:, 0]
-            return message
+            return bytes(message)
 
     def entries(self, shares: bytes) -> Words:
         """Take the other side's last message; gives the entries, shape (n_rows,).
@@ -207,7 +208,8 @@ class AnsweringSide(_Question):
             words = np.empty(self._n_words, dtype=np.uint64)
             choice_words(self._points, bits_of(self._n_points), False, words)
             spare = self._draws.stream(b"spare choices", self._session.digest, self._batch.to_bytes())
-            self._rows, message = self._session.receiver.extend(self._batch, words, spare)
+            rows, message = self._session.receiver.extend(self._batch, words, spare)
+            self._keys = keys_of(rows, self._n_points)
             return self._head + message
 
     def shares(self, masked_tables: bytes) -> bytes:
@@ -224,5 +226,5 @@ class AnsweringSide(_Question):
             self._turn(1)
             pads = self._pads(self._session.receiving)
             lookup = LookupReceiver(pads, self._n_points, 1, RING_BITS)
-            words = lookup.take(self._rows, 0, self._points, masked_tables).astype("<u8")
+            words = lookup.take(self._keys, 0, self._points, masked_tables).astype("<u8")
             return np.ascontiguousarray(words.view("<u2")[:, : RING_BITS // 16]).tobytes()

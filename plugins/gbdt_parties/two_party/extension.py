@@ -142,9 +142,10 @@ class _Extension(Unrepeatable):
         # A cipher asks for room for a block more than it writes.
         room = np.empty(N_LEAVES * n_bytes + _BLOCK_BYTES, dtype=np.uint8)
         streams = room[: N_LEAVES * n_bytes].view(np.uint64).reshape(N_LEAVES, words)
+        places = [room[x * n_bytes : (x + 1) * n_bytes + _BLOCK_BYTES].data for x in range(N_LEAVES)]
         for b, ciphers in enumerate(self._ciphers):
-            for x, cipher in enumerate(ciphers):
-                cipher.update_into(counters, room[x * n_bytes : (x + 1) * n_bytes + _BLOCK_BYTES].data)
+            for cipher, place in zip(ciphers, places, strict=True):
+                cipher.update_into(counters, place)
             fold(streams, DEPTH * b, columns, totals[b])
         return columns, totals
 
@@ -222,10 +223,10 @@ class TransferReceiver(_Extension):
         chosen = np.concatenate([choices, stream.words(words - len(choices))])
         columns, corrections = self._columns(batch, words)
         corrections ^= chosen
-        sent = corrections.tobytes()
+        sent = corrections.data.cast("B")
         key = self._key(batch, sent)
-        hashed = linear_hashes(key, np.concatenate([chosen[None], columns]))
-        message = sent + hashed[0].tobytes() + self._values_digest(batch, hashed[1:])
+        values = self._values_digest(batch, linear_hashes(key, columns))
+        message = b"".join([sent, linear_hashes(key, chosen[None]).data, values])
         return _rows(columns, len(choices)), message
 
 

@@ -75,7 +75,7 @@ class SumSender:
         self._offsets = np.stack([np.zeros(2, dtype=np.uint64), difference])
         self.sums: Words = np.zeros(1 << levels, dtype=np.uint64)
 
-    def add(self, rows: Words, first: int, shares: Words) -> bytes:
+    def add(self, rows: Words, first: int, shares: Words) -> memoryview:
         """Add some rows.
 
         Parameters
@@ -88,18 +88,18 @@ class SumSender:
 
         Returns
         -------
-        bytes
+        memoryview of bytes
             For the other side.
         """
         n = len(shares)
         message = np.empty((n, len(self.sums) - 1, self._parts), dtype="<u2")
         for start in range(0, n, PIECE):
             piece = slice(start, min(start + PIECE, n))
-            inputs = np.empty((piece.stop - start, 2, len(self.sums) // 2, 2), dtype=np.uint64)
+            inputs = np.empty((piece.stop - start, 2, self._levels, 2), dtype=np.uint64)
             descend(rows, self._offsets, self._levels, start, inputs)
-            inner, outer = self._pads.hashed(inputs, first + start)
+            inner, outer = self._pads.hashed_levels(inputs, first + start)
             send_down(shares[piece], self._levels, inner, outer, message[piece], self.sums)
-        return message.tobytes()
+        return message.data.cast("B")
 
 
 class SumReceiver:
@@ -156,9 +156,9 @@ class SumReceiver:
         nothing = np.zeros((1, 2), dtype=np.uint64)
         for start in range(0, n, PIECE):
             piece = slice(start, min(start + PIECE, n))
-            inputs = np.empty((piece.stop - start, 1, len(self.sums) // 2, 2), dtype=np.uint64)
+            inputs = np.empty((piece.stop - start, 1, self._levels, 2), dtype=np.uint64)
             descend(rows, nothing, self._levels, start, inputs)
-            inner, outer = self._pads.hashed(inputs, first + start)
+            inner, outer = self._pads.hashed_levels(inputs, first + start)
             receive_down(
                 shares[piece], leaves[piece], self._levels, inner, outer, corrections[piece], self.sums
             )

@@ -59,6 +59,26 @@ def multiples(difference: Words, n_points: int) -> Words:
     return np.asarray(np.bitwise_xor.reduce(powers[None] * bits[:, :, None], axis=1))
 
 
+def keys_of(rows: Words, n_points: int) -> Words:
+    """The transfers of each row's bits in one: all that a lookup needs of them, and shorter to keep.
+
+    Parameters
+    ----------
+    rows : ndarray of uint64, shape (n_bits·m, 2)
+        q or t of the transfers of each bit, m of them, the lowest bit first.
+    n_points : int
+
+    Returns
+    -------
+    ndarray of uint64, shape (m, 2)
+        Σ_t x^t·q_t, or the same of t.
+    """
+    n_bits = bits_of(n_points)
+    keys = np.empty((len(rows) // n_bits, 2), dtype=np.uint64)
+    combine(rows, n_bits, keys)
+    return keys
+
+
 def message_bytes(n: int, n_points: int, n_outputs: int, ring_bits: int) -> int:
     """Length of A's message for n rows."""
     return n * (n_points - 1) * n_outputs * (ring_bits // 8)
@@ -79,15 +99,15 @@ class LookupSender:
 
     def __init__(self, pads: Pads, difference: Words, n_points: int, ring_bits: int) -> None:
         self._pads, self._parts = pads, ring_bits // 16
-        self._bits, self._offsets = bits_of(n_points), multiples(difference, n_points)
+        self._offsets = multiples(difference, n_points)
 
-    def answer(self, rows: Words, first: int, table: Words) -> tuple[Words, bytes]:
+    def answer(self, keys: Words, first: int, table: Words) -> tuple[Words, memoryview]:
         """Mask the tables of some rows.
 
         Parameters
         ----------
-        rows : ndarray of uint64, shape (n_bits·m, 2)
-            q of the transfers of each bit, m ≥ n of them.
+        keys : ndarray of uint64, shape (m, 2)
+            As of `keys_of`, m ≥ n.
         first : int
             Number of the first row in the step.
         table : ndarray of uint64, shape (n, n_points, n_outputs)
@@ -95,7 +115,7 @@ class LookupSender:
         Returns
         -------
         shares : ndarray of uint64, shape (n, n_outputs)
-        message : bytes
+        message : memoryview of bytes
         """
         n, n_points, n_outputs = table.shape
         if n_points != len(self._offsets):
@@ -105,13 +125,11 @@ class LookupSender:
         n_blocks = -(-n_outputs // 2)
         for start in range(0, n, PIECE):
             piece = slice(start, min(start + PIECE, n))
-            keys = np.empty((piece.stop - start, 2), dtype=np.uint64)
-            combine(rows, self._bits, start, keys)
-            inputs = np.empty((len(keys), n_points, n_blocks, 2), dtype=np.uint64)
-            spread(keys, self._offsets, n_blocks, inputs)
+            inputs = np.empty((piece.stop - start, n_points, n_blocks, 2), dtype=np.uint64)
+            spread(keys[piece], self._offsets, n_blocks, inputs)
             inner, outer = self._pads.hashed(inputs, first + start)
             mask_tables(table[piece], inner, outer, shares[piece], message[piece])
-        return shares, message.tobytes()
+        return shares, message.data.cast("B")
 
 
 class LookupReceiver:
@@ -126,17 +144,17 @@ class LookupReceiver:
     """
 
     def __init__(self, pads: Pads, n_points: int, n_outputs: int, ring_bits: int) -> None:
-        self._pads, self._bits = pads, bits_of(n_points)
+        self._pads = pads
         self._shape = (n_points - 1, n_outputs, ring_bits // 16)
         self._ring_bits = ring_bits
 
-    def take(self, rows: Words, first: int, points: NDArray[np.uint8], message: bytes | memoryview) -> Words:
+    def take(self, keys: Words, first: int, points: NDArray[np.uint8], message: bytes | memoryview) -> Words:
         """Work out this side's shares of the entries of some rows.
 
         Parameters
         ----------
-        rows : ndarray of uint64, shape (n_bits·m, 2)
-            t of the transfers of each bit, m ≥ n of them.
+        keys : ndarray of uint64, shape (m, 2)
+            As of `keys_of`, m ≥ n.
         first : int
             Number of the first row in the step.
         points : ndarray of uint8, shape (n,)
@@ -162,10 +180,8 @@ class LookupReceiver:
         nothing = np.zeros((1, 2), dtype=np.uint64)
         for start in range(0, n, PIECE):
             piece = slice(start, min(start + PIECE, n))
-            keys = np.empty((piece.stop - start, 2), dtype=np.uint64)
-            combine(rows, self._bits, start, keys)
-            inputs = np.empty((len(keys), 1, n_blocks, 2), dtype=np.uint64)
-            spread(keys, nothing, n_blocks, inputs)
+            inputs = np.empty((piece.stop - start, 1, n_blocks, 2), dtype=np.uint64)
+            spread(keys[piece], nothing, n_blocks, inputs)
             inner, outer = self._pads.hashed(inputs, first + start)
             unmask_entries(points[piece], inner, outer, masked[piece], shares[piece])
         return shares

@@ -24,7 +24,7 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
-from gbdt_kernels.transfers.pads import tweak
+from gbdt_kernels.transfers.pads import tweak, tweak_levels
 from gbdt_parties.two_party.base_transfers import KEY_BYTES
 from gbdt_parties.two_party.names import Step
 
@@ -71,6 +71,27 @@ class Pads:
         inner = self._permuted(inputs)
         tweak(inner, first * inputs.shape[2], inputs)
         return inner, self._permuted(inputs)
+
+    def hashed_levels(self, inputs: Words, first: int) -> tuple[Words, Words]:
+        """Hash the blocks of a tree's levels: as `hashed` of each repeated for its nodes, permuted once.
+
+        Parameters
+        ----------
+        inputs : ndarray of uint64, shape (n, k, n_levels, 2)
+        first : int
+            As of `hashed`.
+
+        Returns
+        -------
+        inner : ndarray of uint64, shape (n, k, n_levels, 2)
+        outer : ndarray of uint64, shape (n, k, 2**(n_levels - 1), 2)
+            A level's blocks begin as of `gbdt_kernels.transfers.pads.tweak_levels`.
+        """
+        n, k, n_levels, _ = inputs.shape
+        n_blocks = 1 << n_levels >> 1
+        inner, tweaked = self._permuted(inputs), np.empty((n, k, n_blocks, 2), dtype=np.uint64)
+        tweak_levels(inner, first * n_blocks, tweaked)
+        return inner, self._permuted(tweaked)
 
     def _permuted(self, blocks: Words) -> Words:
         # A cipher asks for room for a block more than it writes.

@@ -114,13 +114,13 @@ class TableSide(Side):
     def _masked_tables(self) -> Iterator[bytes]:
         layout = self._layout
         for k, chunk in enumerate(layout.chunks):
-            rows, *others = self._parted(self._offered[k], self._choosers(own=False))
+            keys, *others = self._offered[k]
             self._offered[k] = SPENT
             table = self._tables(chunk.start, chunk.stop)
             due = (chunk.stop - chunk.start, len(layout.positions), layout.n_outputs)
             if table.shape != due or table.dtype != np.uint64:
                 raise PartyArgumentError(f"tables of type {table.dtype}, shape {table.shape}; due is {due}")
-            self._entries[chunk], message = self._lookup.answer(rows, chunk.start, table)
+            self._entries[chunk], message = self._lookup.answer(keys, chunk.start, table)
             yield b"".join([message, *self._send_sums(others, chunk)])
 
     def _listen(self) -> Listening:
@@ -128,8 +128,7 @@ class TableSide(Side):
         for k, chunk in enumerate(self._layout.chunks if self._own_trees else ()):
             message = yield
             check_length(message, sum(self._sums_bytes(t, chunk) for t in self._own_trees))
-            parts = self._parted(self._chosen[k], self._choosers(own=True))
-            self._take_sums(parts, chunk, memoryview(message))
+            self._take_sums(self._chosen[k], chunk, memoryview(message))
             self._chosen[k] = SPENT
         yield from self._hear_shares(self._both_trees)
         self._complete = SUMS
@@ -187,7 +186,7 @@ class PointSide(Side):
 
     def _corrections(self) -> Iterator[bytes]:
         for k, chunk in enumerate(self._layout.chunks if self._other_trees else ()):
-            rows = self._parted(self._offered[k], self._choosers(own=False))
+            rows = self._offered[k]
             self._offered[k] = SPENT
             yield b"".join(self._send_sums(rows, chunk))
 
@@ -199,9 +198,9 @@ class PointSide(Side):
             layout = self._layout
             end = tables_bytes(n, len(layout.positions), layout.n_outputs, layout.ring_bits)
             check_length(message, end + sum(self._sums_bytes(t, chunk) for t in self._own_trees))
-            rows, *parts = self._parted(self._chosen[k], self._choosers(own=True))
+            keys, *parts = self._chosen[k]
             view = memoryview(message)
-            self._entries[chunk] = self._lookup.take(rows, chunk.start, self._points[chunk], view[:end])
+            self._entries[chunk] = self._lookup.take(keys, chunk.start, self._points[chunk], view[:end])
             self._take_sums(parts, chunk, view[end:])
             self._chosen[k] = SPENT
         yield from self._hear_shares(self._own_trees)

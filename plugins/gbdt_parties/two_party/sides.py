@@ -19,6 +19,7 @@ from gbdt_parties.two_party.layout import RoundLayout
 from gbdt_parties.two_party.leaf_sums import SumReceiver, SumSender
 from gbdt_parties.two_party.leaf_sums import message_bytes as sums_bytes
 from gbdt_parties.two_party.life import Unrepeatable
+from gbdt_parties.two_party.lookups import keys_of
 from gbdt_parties.two_party.names import Step
 from gbdt_parties.two_party.pads import Pads, Words
 from gbdt_parties.two_party.session import Session
@@ -26,7 +27,10 @@ from gbdt_parties.two_party.session import Session
 CHOICES, TABLES, SUMS, LAST = 1, 2, 3, 4
 """The flights."""
 
-SPENT: Words = np.empty((0, 2), dtype=np.uint64)
+Transfers = list[Words]
+"""Of one batch: of each tree a row for every level and row, and before them the keys of points, if any."""
+
+SPENT: Transfers = []
 """In the place of transfers that have served."""
 
 Leaves = NDArray[np.uint8]
@@ -119,8 +123,8 @@ class Side(Unrepeatable):
         draws = session.draws(nonce)
         self.nonce = draws.nonce
         self._spare = draws.stream(b"spare choices", session.digest, self._step(CHOICES).to_bytes())
-        self._chosen: list[Words] = []
-        self._offered: list[Words] = []
+        self._chosen: list[Transfers] = []
+        self._offered: list[Transfers] = []
         self._entries = np.zeros((layout.n_rows, layout.n_outputs), dtype=np.uint64)
         self._receivers = {t: self._sum_receiver(t) for t in self._own_trees}
         self._senders = {t: self._sum_sender(t) for t in self._other_trees}
@@ -158,8 +162,11 @@ class Side(Unrepeatable):
     def _choosers(self, own: bool) -> list[int]:
         """Bits that a side chooses with for every row, each of its numbers in turn."""
         trees = self._own_trees if own else self._other_trees
-        has_points = own is (self._own_party == 1)
-        return [self._layout.n_bits] * has_points + [self._layout.trees[t].levels for t in trees]
+        points = [self._layout.n_bits] if self._has_points(own) else []
+        return points + [self._layout.trees[t].levels for t in trees]
+
+    def _has_points(self, own: bool) -> bool:
+        return own is (self._own_party == 1)
 
     def _numbers_chosen(self) -> list[tuple[Leaves, bool]]:
         """Numbers that this side chooses with, each with whether its highest bit is first."""
@@ -180,7 +187,7 @@ class Side(Unrepeatable):
                 at += per * n_bits
             batch = Batch(self._step(CHOICES), k)
             rows, message = self._session.receiver.extend(batch, words, self._spare)
-            self._chosen.append(rows)
+            self._chosen.append(self._parted(rows, own=True))
             yield message
 
     def _hear_choices(self) -> Listening:
@@ -194,29 +201,34 @@ class Side(Unrepeatable):
             message = yield
             n_words = bits * -(-(chunk.stop - chunk.start) // 64)
             rows = self._session.sender.extend(Batch(self._step(CHOICES), k), n_words, message)
-            self._offered.append(rows)
+            self._offered.append(self._parted(rows, own=False))
         self._complete = CHOICES
 
-    @staticmethod
-    def _parted(rows: Words, bits: list[int]) -> list[Words]:
-        """The transfers of a batch, those of each number apart."""
+    def _parted(self, rows: Words, own: bool) -> Transfers:
+        """The transfers of a batch, those of each number apart; of points, what a lookup needs of them."""
+        bits = self._choosers(own)
         per = len(rows) // sum(bits)
         ends = np.cumsum(bits) * per
-        return [rows[end - per * n_bits : end] for end, n_bits in zip(ends.tolist(), bits, strict=True)]
+        parts = [rows[end - per * n_bits : end] for end, n_bits in zip(ends.tolist(), bits, strict=True)]
+        if not self._has_points(own):
+            return parts
+        points, *trees = parts
+        # Copies let go of the rest, which is the most that a round holds.
+        return [keys_of(points, len(self._layout.positions)), *(part.copy() for part in trees)]
 
     # Sums.
 
     def _entry_shares(self, t: int, chunk: slice) -> Words:
         return np.ascontiguousarray(self._entries[chunk, self._layout.trees[t].output])
 
-    def _send_sums(self, rows: list[Words], chunk: slice) -> list[bytes]:
+    def _send_sums(self, rows: Transfers, chunk: slice) -> list[memoryview]:
         """Corrections of the other side's trees for some rows."""
         return [
             self._senders[t].add(part, chunk.start, self._entry_shares(t, chunk))
             for t, part in zip(self._other_trees, rows, strict=True)
         ]
 
-    def _take_sums(self, rows: list[Words], chunk: slice, message: memoryview) -> None:
+    def _take_sums(self, rows: Transfers, chunk: slice, message: memoryview) -> None:
         """Take the corrections of this side's own trees for some rows."""
         at = 0
         for t, part, leaves in zip(self._own_trees, rows, self._leaves, strict=True):

@@ -19,12 +19,14 @@ def test_shares_add_up_to_the_sums_of_the_leaves(n_levels, n_parts):
     n, n_blocks = 97, 1 << n_levels >> 1
     leaves = np.frombuffer(os.urandom(n), np.uint8) >> np.uint8(8 - n_levels)
     own, others = words(n), words(n)
-    inner, outer = words(n, 2, n_blocks, 2), words(n, 2, n_blocks, 2)
+    inner, outer = words(n, 2, n_levels, 2), words(n, 2, n_blocks, 2)
     # The receiver has, for each level, the pads of its bit.
-    levels = np.array([t for t in range(n_levels) for _ in range(max(2**t // 2, 1))])
-    bits = leaves[:, None] >> (n_levels - 1 - levels) & 1
-    rows, blocks = np.indices(bits.shape)
-    chosen = [np.ascontiguousarray(pads[rows, bits, blocks][:, None]) for pads in (inner, outer)]
+    levels = [t for t in range(n_levels) for _ in range(max(2**t // 2, 1))]
+    chosen = []
+    for pads, of_block in ((inner, list(range(n_levels))), (outer, levels)):
+        bits = leaves[:, None] >> (n_levels - 1 - np.array(of_block)) & 1
+        rows, blocks = np.indices(bits.shape)
+        chosen.append(np.ascontiguousarray(pads[rows, bits, blocks][:, None]))
     message = np.empty((n, (1 << n_levels) - 1, n_parts), np.uint16)
     sums, other_sums = words(2, 1 << n_levels)
     before = sums + other_sums

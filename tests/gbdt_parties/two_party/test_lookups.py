@@ -12,6 +12,7 @@ from gbdt_parties.two_party.lookups import (
     LookupReceiver,
     LookupSender,
     bits_of,
+    keys_of,
     message_bytes,
     multiples,
 )
@@ -36,8 +37,8 @@ def looked_up(table, points, ring_bits, first=0):
     pads = [Pads(sides.context, STEP, b"lookup") for _ in range(2)]
     sender = LookupSender(pads[0], sides.sender.difference, n_points, ring_bits)
     receiver = LookupReceiver(pads[1], n_points, n_outputs, ring_bits)
-    shares, message = sender.answer(q, first, table)
-    return shares, receiver.take(t, first, points, message), message, q, sides
+    shares, message = sender.answer(keys_of(q, n_points), first, table)
+    return shares, receiver.take(keys_of(t, n_points), first, points, message), message, q, sides
 
 
 @pytest.mark.parametrize("ring_bits", [48, 64])

@@ -40,6 +40,16 @@ def test_rows_hashed_apart_have_the_pads_of_all_rows():
     assert (np.concatenate(parts) == whole).all()
 
 
+@pytest.mark.parametrize("n_levels", [1, 2, 4, 6])
+def test_pads_of_levels_are_those_of_each_repeated_for_its_nodes(n_levels):
+    inputs = words(5, 2, n_levels, 2)
+    levels = [t for t in range(n_levels) for _ in range(max(2**t // 2, 1))]
+    pads = Pads(CONTEXT, STEP, b"tree")
+    inner, outer = pads.hashed_levels(inputs, 30)
+    expected = np.bitwise_xor(*pads.hashed(np.ascontiguousarray(inputs[:, :, levels]), 30))
+    assert (inner[:, :, levels] ^ outer == expected).all()
+
+
 def test_equal_rows_have_other_pads_everywhere():
     """A receiver that deviates can make two rows the same: their pads still differ."""
     inputs = np.zeros((50, 1, 8, 2), np.uint64)
