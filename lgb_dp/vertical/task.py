@@ -22,6 +22,7 @@ from lgb_dp.boosting.params import training_parameters
 from lgb_dp.checks import checked_integer
 from lgb_dp.data.provenance import Provenance
 from lgb_dp.errors import InvalidArgumentError, PrivateTrainingError, UnsupportedParameterError
+from lgb_dp.newton.arithmetic import digests
 from lgb_dp.newton.trainer import NewtonBoost
 
 SETTINGS = ("epsilon", "delta", "depth", "gradient_clip")
@@ -75,6 +76,8 @@ class ColumnTask:
     notes : sequence of str
     paid_for : sequence of mapping
         Reports of what the active party's declarations have cost.
+    arithmetic : mapping
+        `lgb_dp.newton.arithmetic.digests` of the active party, by default of this process.
     """
 
     name: str
@@ -87,6 +90,7 @@ class ColumnTask:
     columns: Mapping[str, Any] = field(repr=False)
     notes: tuple[str, ...] = ()
     paid_for: tuple[Mapping[str, Any], ...] = ()
+    arithmetic: Mapping[str, str] = field(default_factory=digests, repr=False)
 
     def __post_init__(self) -> None:
         checked_integer("num_boost_round", self.n_trees, 1)
@@ -204,7 +208,9 @@ class ColumnTask:
                 tuple(quoted(str(one), MAX_REASON) for one in values.pop("notes")),
                 tuple(values.pop("paid_for")),
             )
-            return cls(**values, label_bounds=bounds, notes=notes, paid_for=paid_for)
+            # Named, so that settings without it are refused and not given those of this process.
+            arithmetic = values.pop("arithmetic")
+            return cls(**values, label_bounds=bounds, notes=notes, paid_for=paid_for, arithmetic=arithmetic)
         except PrivateTrainingError:
             raise
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):

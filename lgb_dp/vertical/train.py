@@ -381,8 +381,8 @@ def _check_checkpoint(store: Store, task: ColumnTask, rows: bytes) -> None:
         store.put(ABOUT, "", digest)
     elif kept != digest:
         raise FederatedCheckpointError(
-            "checkpoint is of another run: its settings, columns or rows differ; remove the "
-            "folder, or pass another one"
+            "checkpoint is of another run: its settings, columns or rows differ, or it was begun on a "
+            "processor or with libraries that round otherwise; remove the folder, or pass another one"
         )
 
 
