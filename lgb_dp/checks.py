@@ -328,6 +328,15 @@ def checked_delta(delta: Any) -> float:
     return checked_number("delta", delta, Interval(0, MAX_DELTA, "()"))
 
 
+def checked_budget(budget: Any) -> tuple[float, float] | None:
+    """ε and δ of a party's ledger; None if it takes those of its first run."""
+    if budget is None:
+        return None
+    if not isinstance(budget, Sequence) or isinstance(budget, str) or len(budget) != 2:
+        raise ArgumentTypeError(f"budget must be two numbers, (epsilon, delta), got {budget!r}")
+    return checked_epsilon(budget[0]), checked_delta(budget[1])
+
+
 def delta_note(delta: float, n_rows: float) -> str | None:
     """Warning about a δ, given a released number of rows; None if it is small enough."""
     if delta * n_rows <= 1:

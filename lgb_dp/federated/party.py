@@ -11,7 +11,7 @@ from gbdt_commons.store import MemoryStore, Store
 from gbdt_parties.identity.certificates import TLS, Identity
 from gbdt_parties.secure_sum.runs import KeptRuns, Runs, RunSessions
 from gbdt_parties.secure_sum.trust import AllowList, Credentials
-from lgb_dp.checks import checked_delta, checked_epsilon, checked_integer
+from lgb_dp.checks import checked_budget, checked_integer
 from lgb_dp.data.dataset import Dataset
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
 from lgb_dp.federated.ledger import PartyLedger
@@ -113,8 +113,7 @@ class Party(RunSessions):
                 "allowed=None would accept every party that the authority vouches for; "
                 "name the other parties by 'sha256:' and the fingerprints of their certificates"
             )
-        if budget is not None:
-            budget = checked_epsilon(budget[0]), checked_delta(budget[1])
+        budget = checked_budget(budget)
         self._folder = None if folder is None else Path(folder)
         self._ledger = PartyLedger(self._folder, budget)
         credentials = Credentials.self_signed(name) if tls is None else Credentials.of(tls)

@@ -20,7 +20,7 @@ from gbdt_parties.identity.row_ids import check_ids
 from gbdt_parties.secure_sum.answers import ROLE
 from gbdt_parties.secure_sum.trust import AllowList, Credentials
 from lgb_dp.boosting.booster import DPBooster
-from lgb_dp.checks import checked_delta, checked_epsilon
+from lgb_dp.checks import checked_budget
 from lgb_dp.data.arguments import checked_data
 from lgb_dp.data.bins import feature_names, public_bins
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
@@ -148,8 +148,7 @@ class ColumnParty(ColumnSessions):
         if self.ids is not None and len(self.ids) != codes.n_rows:
             raise InvalidArgumentError(f"ids has {len(self.ids)} entries for {codes.n_rows} rows")
         self._credentials, self._allowed = credentials_of(name, tls, allowed, trust_authority)
-        if budget is not None:
-            budget = checked_epsilon(budget[0]), checked_delta(budget[1])
+        budget = checked_budget(budget)
         self._folder = None if folder is None else Path(folder)
         self._budget = budget
         self._ledger = PartyLedger(self._folder, budget)

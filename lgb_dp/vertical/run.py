@@ -42,7 +42,7 @@ from gbdt_parties.two_party.exchange.frames import Channel
 from gbdt_parties.two_party.exchange.polled import Answering, Asking
 from lgb_dp.boosting.booster import DPBooster
 from lgb_dp.data.bins import PublicBins
-from lgb_dp.errors import InvalidArgumentError
+from lgb_dp.errors import FederatedCheckpointError, InvalidArgumentError
 from lgb_dp.federated.ledger import PartyLedger
 from lgb_dp.newton.arithmetic import check_digests
 from lgb_dp.vertical.columns import declaration, declared_bins
@@ -57,6 +57,12 @@ RUNS = json_kind("columns apart")
 """Records of runs that both parties have signed, by their numbers; secret, for the keys in them."""
 
 MODELS = bytes_kind("models of columns apart")
+RUN = json_kind("number of the run")
+"""Record of a checkpoint: its run, which the ledger's store has with the keys."""
+
+OWN_RUNS = "columns apart of this party"
+"""The part of the ledger's store with runs of the party with the labels."""
+
 SECONDS = 600.0
 """Longest time that either party waits for the other one's messages."""
 
@@ -365,7 +371,7 @@ class ActiveRun:
     codes : DenseCodes or SparseCodes
     label : ndarray of float64, shape (n_rows,)
     store : Store
-        Of this run, in the ledger's.
+        The checkpoint's, which may be in the ledger's.
     """
 
     def __init__(
@@ -377,7 +383,7 @@ class ActiveRun:
         store: Store,
     ) -> None:
         self._side, self._task, self._codes, self._label, self._store = side, task, codes, label, store
-        self._request = task.to_json()
+        self._request, self._runs = task.to_json(), side.ledger.store.part(OWN_RUNS)
 
     @property
     def model(self) -> DPBooster | None:
@@ -402,11 +408,16 @@ class ActiveRun:
         PartyRefusedError, ProtocolError
             If the other party refuses, or deviates.
         """
-        kept = self._store.get(RUNS, "")
-        if kept is None:
+        number = self._store.get(RUN, "")
+        if number is None:
             agreement, description = self._agree(session)
         else:
-            run = bytes.fromhex(kept["run"])
+            run, kept = bytes.fromhex(number), self._runs.get(RUNS, number)
+            if kept is None:
+                raise FederatedCheckpointError(
+                    "checkpoint is of a run that the ledger does not know: pass the folder= that it began "
+                    "with, or another checkpoint for another run"
+                )
             agreement = Agreement.kept(kept["agreement"], self._side.credentials, self._side.allowed, run)
             description = kept["description"]
             answer = session.ask(OpenColumns(run, self._request, 0), Introduced)
@@ -419,10 +430,11 @@ class ActiveRun:
         rows = PartyRows(self._codes, self._label, bins, session.name)
         terms = agreement.terms(self._task.n_rounds)
         charges = Charges(self._side.ledger, terms.run, self._task)
-        charges.check()
         booster = train_replica(self._task, rows, terms, agreement.public_seed, charges, channel())
         session.ask(Finish(), Done)
         self._store.put(MODELS, "", model_text(booster).encode())
+        # Its keys are of no use any more.
+        self._runs.delete(RUNS, agreement.roster.session.hex())
         return booster
 
     def _agree(self, session: Session) -> tuple[Agreement, str]:
@@ -440,8 +452,9 @@ class ActiveRun:
         agreement.confirm([own, theirs])
         session.ask(ConfirmRoster(pack([own, theirs])), Done)
         # Last: a run that is kept here is known there.
-        record = {"run": run.hex(), "description": answer.description, "agreement": agreement.to_dict()}
-        self._store.put(RUNS, "", record)
+        record = {"description": answer.description, "agreement": agreement.to_dict()}
+        self._runs.put(RUNS, run.hex(), record)
+        self._store.put(RUN, "", run.hex())
         return agreement, answer.description
 
 

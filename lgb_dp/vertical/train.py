@@ -6,8 +6,8 @@ import hashlib
 import inspect
 import math
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from numbers import Real
 from pathlib import Path
@@ -34,7 +34,7 @@ from gbdt_parties.two_party.exchange.polled import Asking
 from lgb_dp.boosting.booster import DPBooster
 from lgb_dp.boosting.params import training_parameters
 from lgb_dp.boosting.run_rows import RunRows, rows_of_run
-from lgb_dp.checks import checked_integer
+from lgb_dp.checks import checked_budget, checked_integer
 from lgb_dp.data.bins import public_bins
 from lgb_dp.data.dataset import Dataset
 from lgb_dp.errors import (
@@ -48,9 +48,18 @@ from lgb_dp.newton.trainer import NewtonBoost
 from lgb_dp.vertical.columns import declaration
 from lgb_dp.vertical.party import ColumnParty, credentials_of
 from lgb_dp.vertical.prediction.answering import THIS_PROCESS
-from lgb_dp.vertical.replica import PartyRows, check_settings
+from lgb_dp.vertical.replica import Charges, PartyRows, check_settings
 from lgb_dp.vertical.report import MaskedTraffic
-from lgb_dp.vertical.run import ActiveRun, ColumnRun, ColumnSessions, Side, asking, digest_of_rows
+from lgb_dp.vertical.run import (
+    OWN_RUNS,
+    RUN,
+    ActiveRun,
+    ColumnRun,
+    ColumnSessions,
+    Side,
+    asking,
+    digest_of_rows,
+)
 from lgb_dp.vertical.task import SETTINGS, ColumnTask
 
 ABOUT, ALIGNED = bytes_kind("about a run with columns apart"), json_kind("aligned ids")
@@ -76,6 +85,8 @@ def train(
     allowed: Sequence[str] | None = None,
     trust_authority: bool = False,
     checkpoint: str | Path | None = None,
+    folder: str | Path | None = None,
+    budget: tuple[float, float] | None = None,
     traffic: MaskedTraffic | None = None,
     patience: float = 0.0,
 ) -> DPBooster:
@@ -109,8 +120,14 @@ def train(
     tls, allowed, trust_authority
         Of the party with the labels, as of `ColumnParty`; needed for a party behind a server.
     checkpoint : path, optional
-        Folder of this party's ledger and state.  Called again with the same arguments, a run that was
-        interrupted goes on, and one that has ended gives its model again; for another run, remove the folder.
+        Folder of the run's progress.  Called again with the same arguments, a run that was interrupted goes
+        on, and one that has ended gives its model again; for another run, remove the folder.
+    folder : path, optional
+        Where this party keeps its ledger, with the keys of runs that have not ended, across runs and
+        restarts; not that of `checkpoint`.  Without it the ledger is that of this run, in `checkpoint`, and
+        nothing limits what many runs cost together.
+    budget : (epsilon, delta), optional
+        Of all that is recorded in `folder` together.  A new ledger without it takes that of its first run.
     traffic : MaskedTraffic, optional
         Counts messages and bytes of both directions from the first one that depends on the rows.
     patience : float
@@ -128,6 +145,10 @@ def train(
         Naming the argument that is not accepted; nothing has been released then.
     FederatedCheckpointError
         If the checkpoint is of another run.
+    BudgetExceededError
+        If this party's budget is spent; nothing has left then.
+    StoreError
+        If a folder is in use, or damaged.
     PartyRefusedError
         If the other party refuses, for example because its budget is spent.
     PartyUnavailableError
@@ -160,11 +181,13 @@ def train(
         raise InvalidArgumentError(f"name={name!r} is that of the other party, too")
     credentials, known = credentials_of(name, tls, allowed, trust_authority)
     n_trees, per_round = _checked_trees(params, num_boost_round, trees_per_round)
-    _check_settings(task_of(params, rows, trainer, n_trees, per_round, name, rows.codes.n_rows), rows)
+    asked = task_of(params, rows, trainer, n_trees, per_round, name, rows.codes.n_rows)
+    _check_settings(asked, rows)
     counted = MaskedTraffic() if traffic is None else traffic
-    ledger = PartyLedger(None if checkpoint is None else Path(checkpoint))
-    try:
-        store = ledger.store.part("columns apart of this party")
+    with _opened(checkpoint, folder, budget) as (store, ledger):
+        if store.get(RUN, "") is None:
+            # Before the other party is asked anything; what it costs is checked again with every charge.
+            Charges(ledger, b"", asked).check()
         codes, label, sessions = rows.codes, rows.label, party
         if ids is not None:
             positions, sessions = _aligned(party, check_ids(list(ids), "ids of train_set"), rows, store)
@@ -185,8 +208,29 @@ def train(
         if run.model is not None:
             return run.model
         return _connected(run, sessions, name, counted, float(patience))
-    finally:
-        ledger.journal.close()
+
+
+@contextmanager
+def _opened(
+    checkpoint: str | Path | None, folder: str | Path | None, budget: tuple[float, float] | None
+) -> Iterator[tuple[Store, PartyLedger]]:
+    """The records of a checkpoint, and the ledger, which is the checkpoint's own unless it has a folder."""
+    budget = checked_budget(budget)
+    if folder is None and budget is not None:
+        raise InvalidArgumentError(
+            f"budget={budget} is that of all runs together, whose ledger is in a folder: pass folder="
+        )
+    if folder is not None and checkpoint is not None and Path(folder).resolve() == Path(checkpoint).resolve():
+        raise InvalidArgumentError(
+            f"folder={str(folder)!r} must not be that of checkpoint, which is removed for another run"
+        )
+    with ExitStack() as stack:
+        own = ledger = PartyLedger(None if checkpoint is None else Path(checkpoint))
+        stack.callback(own.journal.close)
+        if folder is not None:
+            ledger = PartyLedger(Path(folder), budget)
+            stack.callback(ledger.journal.close)
+        yield own.store.part(OWN_RUNS), ledger
 
 
 def check(

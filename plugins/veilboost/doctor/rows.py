@@ -84,9 +84,8 @@ def of_plan(plan: Plan[Any, Any]) -> list[Rows]:
     data = plan.data
     files = [plan.path(one) for one in (data.file, getattr(data, "valid", None)) if one is not None]
     if plan.method == "private":
-        budget = None if data.budget_epsilon is None else (data.budget_epsilon, data.budget_delta)
         demands: dict[str, Any] = {
-            "budget": budget,
+            "budget": data.epsilon_and_delta,
             "min_parties": data.min_parties,
             "colluding": data.colluding,
         }

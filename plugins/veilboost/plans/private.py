@@ -9,17 +9,19 @@ from typing import TypeAlias
 from veilboost.plans.entries import entry
 from veilboost.plans.sections import (
     BudgetedRows,
+    OwnBudget,
     OwnRows,
     Plan,
     Served,
     SummedRows,
     Training,
+    faults_of_own_budget,
     faults_of_private,
 )
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrivateData(OwnRows):
+class PrivateData(OwnBudget, OwnRows):
     """The coordinator's file."""
 
     file: str | None = entry("CSV or Parquet file of rows that take part", None)
@@ -29,10 +31,6 @@ class PrivateData(OwnRows):
     allowed: list[str] = entry("the other organisations' certificates, `sha256:…`; needed with `file`", [])
     min_parties: int = entry("parties that must take part in every sum, as these rows demand", 2)
     colluding: int = entry("parties that may pool what they know, as these rows demand at least", 1)
-    budget_epsilon: float | None = entry(
-        "ε of all that these rows answer in all runs; that of the first run by default", None
-    )
-    budget_delta: float | None = entry("its δ", None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,5 +77,4 @@ def faults(plan: PrivatePlan) -> Iterator[str]:
     yield from faults_of_private(plan.training)
     if data.file is not None and (data.declared is None or not data.allowed):
         yield "data.file needs data.declared and data.allowed"
-    if (data.budget_epsilon is None) != (data.budget_delta is None):
-        yield "data.budget_epsilon and data.budget_delta go together"
+    yield from faults_of_own_budget(data)

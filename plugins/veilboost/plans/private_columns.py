@@ -10,9 +10,11 @@ from veilboost.plans.entries import entry
 from veilboost.plans.sections import (
     AlignedRows,
     BudgetedRows,
+    OwnBudget,
     Plan,
     Served,
     Training,
+    faults_of_own_budget,
     faults_of_private,
 )
 
@@ -20,13 +22,14 @@ _ID = "column of ids; without it the parties' files must have the same rows in t
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrivateColumnsData:
+class PrivateColumnsData(OwnBudget):
     """The file of the party with the labels."""
 
     file: str = entry("CSV or Parquet file")
     declared: str = entry("file of what this party declares about its columns and the label")
     id: str | None = entry(_ID, None)
     allowed: list[str] = entry("the other organisation's certificate, `sha256:…`")
+    state: str = entry("folder of these rows' ledger, for all runs; not that of `checkpoint`", "party")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +74,7 @@ class PrivateColumnsServed(BudgetedRows, AlignedRows, Served):
 def faults(plan: PrivateColumnsPlan) -> Iterator[str]:
     """Entries of a plan that contradict each other."""
     yield from faults_of_private(plan.training)
+    yield from faults_of_own_budget(plan.data)
     if len(plan.parties) != 1:
         yield f"parties has {len(plan.parties)} parties; private training with columns apart is with one"
     if not plan.data.allowed:

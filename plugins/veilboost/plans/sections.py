@@ -188,6 +188,29 @@ class SummedRows:
 
 
 @dataclass(frozen=True, kw_only=True)
+class OwnBudget:
+    """The cost that an initiator's rows may have in private training."""
+
+    budget_epsilon: float | None = entry(
+        "ε of all that these rows answer in all runs; that of the first run by default", None
+    )
+    budget_delta: float | None = entry("its δ", None)
+
+    @property
+    def epsilon_and_delta(self) -> tuple[float, float] | None:
+        """The budget, if it is given."""
+        if self.budget_epsilon is None or self.budget_delta is None:
+            return None
+        return self.budget_epsilon, self.budget_delta
+
+
+def faults_of_own_budget(data: OwnBudget) -> Iterator[str]:
+    """Half a budget."""
+    if (data.budget_epsilon is None) != (data.budget_delta is None):
+        yield "data.budget_epsilon and data.budget_delta go together"
+
+
+@dataclass(frozen=True, kw_only=True)
 class BudgetedRows:
     """The cost that a served party's rows may have in private training."""
 

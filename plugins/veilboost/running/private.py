@@ -90,15 +90,12 @@ def _own_party(plan: PrivatePlan, file: str) -> federated.Party:
     tls, name = own_credentials(plan)
     declared = _declared(plan)
     rows = declared.table_of(plan.path(file))
-    budget = None
-    if data.budget_epsilon is not None and data.budget_delta is not None:
-        budget = (data.budget_epsilon, data.budget_delta)
     return federated.Party(
         rows.features,
         rows.label,
         name=name,
         folder=plan.path(data.state),
-        budget=budget,
+        budget=data.epsilon_and_delta,
         min_parties=data.min_parties,
         colluding=data.colluding,
         tls=tls,

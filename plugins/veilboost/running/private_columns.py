@@ -58,6 +58,8 @@ class TrainingRun(PrivateRun[PrivateColumnsPlan]):
                 tls=tls,
                 allowed=self.plan.data.allowed,
                 checkpoint=self.plan.path(settings.checkpoint),
+                folder=self.plan.path(self.plan.data.state),
+                budget=self.plan.data.epsilon_and_delta,
                 traffic=masked,
                 patience=settings.patience,
             )

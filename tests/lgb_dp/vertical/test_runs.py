@@ -130,6 +130,87 @@ def test_a_party_without_enough_budget_refuses_before_anything_leaves(tmp_path):
     assert charged(tmp_path / "bank") == {"leaf sums": 2}
 
 
+def test_the_party_with_the_labels_has_one_budget_for_all_its_runs(tmp_path, monkeypatch):
+    """Before, each run had a ledger of its own, and any number of runs was granted its whole cost."""
+    own, asked = tmp_path / "own", []
+    booster = trained(bank(), folder=own, budget=(30.5, 1e-5), checkpoint=tmp_path / "first")
+    assert charged(own) == {"label counts": 1, "leaf sums": 2}
+    party = bank()
+    monkeypatch.setattr(party, "for_caller", lambda caller: asked.append(caller))
+    monkeypatch.setattr(party, "aligned", lambda ids: asked.append(ids))
+    for how in ({}, {"checkpoint": tmp_path / "second"}, {"ids": [f"row-{k}" for k in range(N)]}):
+        with pytest.raises(BudgetExceededError, match=r"of the party's budget \(epsilon = 30.5"):
+            trained(party, folder=own, **how)
+    assert asked == []
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="a budget does not change"):
+        trained(party, folder=own, budget=(50.0, 1e-5))
+    # It costs nothing to get the model again.
+    assert text_of(trained(bank(), folder=own, checkpoint=tmp_path / "first")) == text_of(booster)
+    assert charged(own) == {"label counts": 1, "leaf sums": 2}
+    with pytest.raises(PartyArgumentError, match="nothing is in it"):
+        charged(tmp_path / "first")
+
+
+def test_a_ledger_without_a_budget_takes_that_of_its_first_run(tmp_path):
+    trained(bank(), folder=tmp_path)
+    assert read_ledger(tmp_path).epsilon == 30.0
+    with pytest.raises(BudgetExceededError, match="that of its first run unless it is given one"):
+        trained(bank(), folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("how", "match"),
+    [
+        ({"budget": (1.0, 1e-5)}, "pass folder="),
+        ({"folder": "own", "budget": (-1.0, 1e-5)}, "epsilon must be positive"),
+        ({"folder": "own", "budget": 1.0}, r"budget must be two numbers, \(epsilon, delta\), got 1.0"),
+        ({"folder": "own", "checkpoint": "./own"}, "must not be that of checkpoint"),
+    ],
+)
+def test_budgets_and_folders_that_cannot_be_are_refused(tmp_path, monkeypatch, how, match):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises((lgb_dp.InvalidArgumentError, lgb_dp.ArgumentTypeError), match=match):
+        trained(bank(), **how)
+    assert not list(tmp_path.iterdir())
+    if "pass" not in match and "checkpoint" not in how:
+        with pytest.raises((lgb_dp.InvalidArgumentError, lgb_dp.ArgumentTypeError), match=match):
+            bank(budget=how["budget"])
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_an_interrupted_run_goes_on_beside_others_with_its_own_charges(tmp_path, monkeypatch, when):
+    """Its progress is in the checkpoint, its keys and charges in the ledger, which another run used since."""
+    party = bank(folder=tmp_path / "bank", budget=(80.0, 1e-5))
+    how = {"folder": tmp_path / "own", "budget": (80.0, 1e-5)}
+
+    def killed(self, refresh, do=ReplicaSums.opened):
+        if self._place == 0 and refresh.number == 1 and when == "before":
+            raise KeyboardInterrupt
+        sums = do(self, refresh)
+        if self._place == 0 and refresh.number == 1:
+            raise KeyboardInterrupt
+        return sums
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ReplicaSums, "opened", killed)
+        with pytest.raises(KeyboardInterrupt):
+            trained(party, checkpoint=tmp_path / "first", **how)
+    other = trained(party, checkpoint=tmp_path / "second", **how)
+    with pytest.raises(FederatedCheckpointError, match="pass the folder= that it began with"):
+        trained(party, checkpoint=tmp_path / "first", folder=tmp_path / "elsewhere", budget=(80.0, 1e-5))
+    with pytest.raises(FederatedCheckpointError, match="pass the folder= that it began with"):
+        trained(party, checkpoint=tmp_path / "first")
+    booster = trained(party, checkpoint=tmp_path / "first", **how)
+    party.close()
+    kept = {path.read_text() for path in (tmp_path / "bank" / "models").glob("*.txt")}
+    assert kept == {text_of(booster), text_of(other)}
+    rows = read_ledger(tmp_path / "own").rows
+    assert sorted((row["release"], row["answers"]) for row in rows) == [
+        *[("label counts", 1)] * 2,
+        *[("leaf sums", 2)] * 2,
+    ]
+
+
 def test_other_numbers_of_rows_and_ids_are_refused():
     with pytest.raises(lgb_dp.InvalidArgumentError, match="the same rows"):
         trained(bank(x=X[1:, 2:]))

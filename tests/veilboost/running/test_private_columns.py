@@ -66,7 +66,7 @@ def test_two_processes_as_written(run, capsys):
     folder = run.folder
     run.serve(0)
     (doctor,), (train,), (ask, predict) = map(run.of, ("doctor", "train", "predict"))
-    (ledger,), (inspect,) = map(run.of, ("ledger", "inspect"))
+    (ledger, own_ledger), (inspect,) = map(run.of, ("ledger", "inspect"))
     cli.main(doctor)
     # Unless kernels are not compiled yet on this machine.
     assert re.search(r"^(ready|first to mend: kernels: .*)$", capsys.readouterr().out, re.M)
@@ -106,6 +106,10 @@ def test_two_processes_as_written(run, capsys):
     assert set(asked) == {f"secret-{k:04d}" for k in range(31, 50)}
     assert cli.main(ledger) == 0
     assert "budget: epsilon = 1.4, delta = 1e-05" in capsys.readouterr().out
+    assert cli.main(own_ledger) == 0
+    shown = capsys.readouterr().out
+    assert "budget: epsilon = 2, delta = 1e-05" in shown
+    assert "label counts" in shown
     for record in (inspect, ["inspect", "record.jsonl"]):
         assert cli.main(record) == 0
         shown = capsys.readouterr().out
@@ -119,10 +123,30 @@ def test_two_processes_as_written(run, capsys):
     assert (folder / "model" / "model.txt").read_text() != text
     capsys.readouterr()
     assert cli.main([*train, "--overwrite"]) == cli.REFUSED
-    assert "of the party's budget" in capsys.readouterr().err
+    shown_last = capsys.readouterr().err
+    assert "of the party's budget" in shown_last
+    assert "'s budget (epsilon = 1.4, " in shown_last
     log = (folder / "bank.log").read_text()
     assert "acme: OpenColumns" in log
     assert "secret" not in log + (folder / "bank" / "record.jsonl").read_text()
+
+
+def test_the_budget_of_the_party_with_the_labels_is_kept_over_runs(run, capsys):
+    """Each party counts for itself: a party whose budget is spent asks nothing of the other one."""
+    plan = run.folder / "plan.toml"
+    plan.write_text(plan.read_text().replace("budget_epsilon = 2.0", "budget_epsilon = 1.1"))
+    run.serve(0)
+    (train,) = run.of("train")
+    assert cli.main(train) == 0
+    asked = (run.folder / "bank" / "record.jsonl").read_text()
+    capsys.readouterr()
+    assert cli.main([*train, "--overwrite"]) == cli.WRONG_USE
+    assert "of the party's budget (epsilon = 1.1, delta = 1e-05)" in capsys.readouterr().err
+    assert (run.folder / "bank" / "record.jsonl").read_text() == asked
+    # As without entries of a budget, which is that of the first run then.
+    plan.write_text(plan.read_text().replace("budget_epsilon = 1.1\nbudget_delta = 1e-5\n", ""))
+    assert cli.main([*train, "--overwrite"]) == cli.WRONG_USE
+    assert "epsilon = 1.1" in capsys.readouterr().err
 
 
 def answers_in(folder):
@@ -161,11 +185,11 @@ def test_killed_processes_go_on(run, capsys, who):
             run.servers[0].wait()
             run.serve(0)
 
-        thread = once_charged(folder / "checkpoint", 2, strike)
+        thread = once_charged(folder / "party", 2, strike)
     else:
         active = subprocess.Popen([sys.executable, "-m", "veilboost", *train])
         try:
-            once_charged(folder / "checkpoint", 2, active.kill).join(90)
+            once_charged(folder / "party", 2, active.kill).join(90)
             assert active.wait(60) == -9
         finally:
             active.kill()
@@ -217,6 +241,10 @@ def without(name):
         (without("allowed"), "data: allowed is missing"),
         ({"data": {**PLAN["data"], "allowed": []}}, "data.allowed is empty"),
         ({"data": {**PLAN["data"], "label": "y"}}, "unknown entry 'label'"),
+        (
+            {"data": {**PLAN["data"], "budget_delta": 1e-5}},
+            "budget_epsilon and data.budget_delta go together",
+        ),
         ({"training": {"delta": 1e-5}}, "training: epsilon is missing"),
         ({"training": {**PLAN["training"], "trees_per_round": 0}}, "trees_per_round=0 must be at least 1"),
         ({"training": {**PLAN["training"], "early_stopping_rounds": 5}}, "early_stopping_rounds is not for"),
