@@ -99,11 +99,17 @@ def inputs(monkeypatch):
     return drawn
 
 
-def process(folder):
-    """One process of each side, from its beginning on."""
+def process(folder, is_apart):
+    """One process of each side, from its beginning on; the ledger may be apart from the checkpoint."""
     party = bank(folder=folder / "bank", budget=BUDGET)
+    how = {"folder": folder / "labels", "budget": BUDGET, "checkpoint": folder / "progress"}
     try:
-        return trained(party, n_trees=N_ROUNDS, per_round=1, checkpoint=folder / "labels")
+        return trained(
+            party,
+            n_trees=N_ROUNDS,
+            per_round=1,
+            **(how if is_apart else {"checkpoint": folder / "labels"}),
+        )
     finally:
         party.close()
 
@@ -130,22 +136,30 @@ def check(folder, booster, inputs):
         assert words == expected.astype("<u8").tobytes()
 
 
-def killed_and_resumed(folder, events, inputs, place, kill_at):
+def killed_and_resumed(folder, events, inputs, place, kill_at, is_apart):
     """Whether the side had so many events."""
     events.begin(place, kill_at)
     try:
-        booster = process(folder)
+        booster = process(folder, is_apart)
     except Killed:
         events.begin(place)
-        check(folder, process(folder), inputs)
+        check(folder, process(folder, is_apart), inputs)
         return True
     check(folder, booster, inputs)
     return False
 
 
-def every(folder, events, inputs, place, step):
+def every(folder, events, inputs, place, step, is_apart=None):
+    """Kill the side at events of a distance, with the ledger apart every other time unless it is said."""
     kill_at = 1 + (step > 1) * (5 * place + 2)
-    while killed_and_resumed(folder / f"{place}-{kill_at}", events, inputs, place, kill_at):
+    while killed_and_resumed(
+        folder / f"{place}-{kill_at}",
+        events,
+        inputs,
+        place,
+        kill_at,
+        kill_at % 2 == 1 if is_apart is None else is_apart,
+    ):
         kill_at += step
     return kill_at
 
@@ -156,9 +170,10 @@ def test_a_side_that_is_killed_at_some_events_goes_on(tmp_path, events, inputs, 
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("is_apart", [False, True])
 @pytest.mark.parametrize("place", [0, 1])
-def test_a_side_that_is_killed_at_any_event_goes_on(tmp_path, events, inputs, place):
-    assert every(tmp_path, events, inputs, place, 1) > 60
+def test_a_side_that_is_killed_at_any_event_goes_on(tmp_path, events, inputs, place, is_apart):
+    assert every(tmp_path, events, inputs, place, 1, is_apart) > 60
 
 
 def test_an_older_store_that_is_put_back_is_refused(tmp_path, monkeypatch):

@@ -22,8 +22,11 @@ from columns_apart import (
     trained,
 )
 from gbdt_kernels.trees import DenseCodes
+from gbdt_parties.channel import Channel
 from gbdt_parties.errors import PartyArgumentError, PartyRefusedError, PartyUnavailableError
 from gbdt_parties.secure_sum import trust
+from gbdt_parties.secure_sum.messages import NEW_RUN, Introduced
+from gbdt_parties.traffic import Traffic
 from gbdt_parties.two_party.exchange.driver import PointInputs, TableInputs
 from lgb_dp.errors import BudgetExceededError, FederatedCheckpointError
 from lgb_dp.federated.ledger import read_ledger
@@ -35,8 +38,8 @@ from lgb_dp.vertical.replica import PartyRows, ReplicaSums
 from lgb_dp.vertical.run import ColumnRun
 from lgb_dp.vertical.sums import TableHolder
 from lgb_dp.vertical.tables import PointTables, loss_bounds
-from lgb_dp.vertical.task import ColumnTask
-from lgb_dp.vertical.train import train
+from lgb_dp.vertical.task import ColumnTask, OpenColumns
+from lgb_dp.vertical.train import task_of, train
 
 pytestmark = pytest.mark.filterwarnings("ignore::lgb_dp.errors.NotPrivateWarning")
 
@@ -128,6 +131,26 @@ def test_a_party_without_enough_budget_refuses_before_anything_leaves(tmp_path):
         trained(party)
     party.close()
     assert charged(tmp_path / "bank") == {"leaf sums": 2}
+
+
+@pytest.mark.parametrize("how", ["in order", "aligned", "of another caller"])
+def test_a_budget_in_memory_is_that_of_all_runs_of_the_party(how):
+    """Of a party without a folder: the ledger lasts as long as the party does."""
+    ids = [f"row-{k}" for k in range(N)] if how == "aligned" else None
+    party = bank(budget=(30.5, 1e-5), ids=ids)
+    trained(party, ids=ids)
+    (before,) = {one.note["run"] for one in party._ledger.journal.read()}
+    if how == "of another caller":
+        sessions = party.for_caller("another caller")
+        trainer = lgb_dp.NewtonBoost(30.0, 1e-5)
+        request = task_of(PARAMS, own_rows().construct(), trainer, 4, 2, "labels", N).to_json()
+        with pytest.raises(PartyRefusedError, match=r"of the party's budget \(epsilon = 30.5"):
+            Channel(sessions, bytes(16), Traffic()).ask(OpenColumns(bytes(16), request, NEW_RUN), Introduced)
+        return
+    for _ in range(2):
+        with pytest.raises(PartyRefusedError, match=r"of the party's budget \(epsilon = 30.5"):
+            trained(party, ids=ids)
+    assert {one.note["run"] for one in party._ledger.journal.read()} == {before}
 
 
 def test_the_party_with_the_labels_has_one_budget_for_all_its_runs(tmp_path, monkeypatch):
