@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable
 from contextvars import copy_context
 from dataclasses import dataclass, fields
+from functools import partial
 from threading import Thread
 
 import numpy as np
@@ -302,7 +303,7 @@ class ColumnSessions(SessionHandler[ColumnRun | QuestionSession]):
     caller : str
         Names its runs in the ledger's store.
     keep : callable
-        Keeps models, as of `ColumnRun`.
+        ``keep(caller, run, booster, task)`` keeps the model of a run that has ended.
     asked : callable
         Gives the rows for questions about them.
     used : set of bytes, optional
@@ -319,13 +320,14 @@ class ColumnSessions(SessionHandler[ColumnRun | QuestionSession]):
         codes: DenseCodes | SparseCodes,
         bins: PublicBins,
         caller: str,
-        keep: KeepModel,
+        keep: Callable[[str, bytes, DPBooster, ColumnTask], None],
         asked: Callable[[], AskedRows],
         used: set[bytes] | None = None,
     ) -> None:
         super().__init__(used)
         self.name, self._asked = name, asked
-        self._side_of, self.codes, self.bins, self._caller, self._keep = side, codes, bins, caller, keep
+        self._side_of, self.codes, self.bins, self._caller = side, codes, bins, caller
+        self._keep = partial(keep, caller)
 
     def open(self, message: Message, session: bytes) -> tuple[ColumnRun | QuestionSession, Message]:
         """Take up a run, or questions about rows."""

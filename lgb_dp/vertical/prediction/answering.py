@@ -118,7 +118,7 @@ class PartyAnswers:
         self.store = self.answered.store
         self.lock = OwnLock()
         """Held while a question is answered: one at a time."""
-        self._models: dict[str, JointModel] = {}
+        self._models: dict[str, tuple[JointModel, str]] = {}
 
     def selection_of(self, rows: str) -> bytes:
         """A name of a table with a digest, the same after a restart; it says nothing of the digest."""
@@ -130,7 +130,11 @@ class PartyAnswers:
         return hmac.digest(secret, rows.encode(), "sha256")[:ROW_BYTES]
 
     def remember(
-        self, booster: lightgbm.Booster, bins: PublicBins, label_bounds: tuple[float, float] | None
+        self,
+        booster: lightgbm.Booster,
+        bins: PublicBins,
+        label_bounds: tuple[float, float] | None,
+        caller: str = THIS_PROCESS,
     ) -> str:
         """Keep a model that this party has trained with the other one, and no other; gives its digest.
 
@@ -141,6 +145,8 @@ class PartyAnswers:
             Of this party's columns, which are the last ones of the model.
         label_bounds : (low, high) or None
             Public bounds of the label; 0 and 1 for classes unless given.
+        caller : str
+            The party whose run it was; no other caller gets answers about it, who may have it, too.
 
         Raises
         ------
@@ -150,7 +156,7 @@ class PartyAnswers:
         text, bounds = text_of(booster), (0.0, 1.0) if label_bounds is None else label_bounds
         model = JointModel(text, int(booster.num_feature()) - len(bins.names), bounds)
         model.check_columns(bins)
-        self.store.put(MODELS, model.digest, [text, model.n_first, list(bounds)])
+        self.store.put(MODELS, model.digest, [text, model.n_first, list(bounds), caller])
         return model.digest
 
     def forget(self, text: str) -> None:
@@ -169,19 +175,27 @@ class PartyAnswers:
         """
         return self.model(digest_of(text_of(booster)), name)
 
-    def model(self, digest: str, name: str) -> JointModel:
-        """A model by its digest; errors as of `model_of`."""
+    def model(self, digest: str, name: str, caller: str = THIS_PROCESS) -> JointModel:
+        """A model by its digest, for the caller whose run it was, or for this process.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If the party has trained none with the caller; that of another one is refused in the same words.
+        """
         if digest not in self._models:
             kept = self.store.get(MODELS, digest)
-            if kept is None:
-                # Not among how many: others may have trained them.
-                raise InvalidArgumentError(
-                    f"booster is not a model that party {name!r} has trained: it has kept none of the digest "
-                    f"{digest[:16]}"
-                )
-            text, n_first, (low, high) = kept
-            self._models[digest] = JointModel(text, n_first, (low, high))
-        return self._models[digest]
+            if kept is not None:
+                text, n_first, (low, high), trained_with = kept
+                self._models[digest] = JointModel(text, n_first, (low, high)), trained_with
+        model, trained_with = self._models.get(digest, (None, ""))
+        if model is None or caller not in (trained_with, THIS_PROCESS):
+            # Not among how many: others may have trained them.
+            raise InvalidArgumentError(
+                f"booster is not a model that party {name!r} has trained: it has kept none of the digest "
+                f"{digest[:16]}"
+            )
+        return model
 
 
 def _place(question: Question, masked_tables: bytes) -> str:

@@ -115,13 +115,13 @@ class QuestionSession:
     Raises
     ------
     InvalidArgumentError
-        If the model is none that the party has trained, or there are too many rows.
+        If the model is none that the party has trained with the caller, or there are too many rows.
     """
 
     def __init__(self, rows: AskedRows, message: OpenQuestions) -> None:
         self._names, self._lock, self._selection = rows.row_names, rows.answers.lock, rows.selection
         check_selection(len(self._names))
-        self._model = rows.answers.model(message.model, rows.name)
+        self._model = rows.answers.model(message.model, rows.name, rows.caller)
         self._answering = AnsweringParty(rows)
 
     def opened(self) -> QuestionsOpened:

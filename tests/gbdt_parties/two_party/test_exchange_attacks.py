@@ -15,6 +15,7 @@ from gbdt_parties.errors import (
     AuthenticationError,
     PartyArgumentError,
     PartyRefusedError,
+    PartyUnavailableError,
     ProtocolError,
     SumRangeError,
     TransferCheckError,
@@ -266,6 +267,35 @@ def test_a_party_with_an_older_store_is_refused(place, is_during):
     assert [one.own for one in parties[1 - place].process().kept.charges()] == shares
 
 
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_party_that_has_lost_an_attempt_is_refused_before_the_next_one(place):
+    """No round is open, but noise has left: its ledger would have left out the charge."""
+    parties = new_parties()
+    older = copy.deepcopy(parties[place].store)
+
+    class Lost:
+        def __init__(self, channel):
+            self.send, self._channel = channel.send, channel
+
+        def receive(self):
+            message = self._channel.receive()
+            if is_of(message, Kind.SHARES, SUMS):
+                raise PartyUnavailableError("the connection is lost")
+            return message
+
+    meet(parties, change=lambda k, channel: channel if k else Lost(channel))
+    assert [party.n_paid for party in parties] == [1, 1]
+    newer, parties[place].store = parties[place].store, older
+    outcomes = meet(parties)
+    assert type(outcomes[place].error) is ProtocolError
+    assert "attempt 1 is charged there, and was not made, or charged, here" in str(outcomes[place].error)
+    assert isinstance(outcomes[1 - place].error, PartyRefusedError)
+    assert [party.n_paid for party in parties] == [place, 1 - place]
+    # With the newer one the run goes on.
+    parties[place].store = newer
+    survive(parties, [])
+
+
 def test_other_sums_of_earlier_rounds_stop_the_run():
     """Two histories of equal length: the digests of sums differ."""
     parties, others = new_parties(TWO), new_parties(TWO)
@@ -280,7 +310,7 @@ def test_a_side_that_claims_to_have_opened_what_is_not_pending_is_refused():
     """A status with zeros in the place of attempts, signed by its sender."""
     parties = new_parties()
     processes = [party.process() for party in parties]
-    forged = Status(1, 1, bytes(32), NOTHING, NOTHING, bytes(64))
+    forged = Status(1, 1, 0, 0, bytes(32), NOTHING, NOTHING, bytes(64))
     kept = processes[0].kept
     with pytest.MonkeyPatch.context() as patch:
         true = Status.of

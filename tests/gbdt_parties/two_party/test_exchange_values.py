@@ -1,9 +1,13 @@
 """Values that one side releases before the rounds, and the result that both compare after them."""
 
+import copy
+
 import pytest
 
 from gbdt_parties.errors import PartyRefusedError, ProtocolError
-from two_party_exchange import LEDGER, Party, layout_of, meet
+from gbdt_parties.two_party.exchange.frames import Kind
+from gbdt_parties.two_party.exchange.replay import replay
+from two_party_exchange import LEDGER, Party, layout_of, meet, terms_of
 
 pytest.importorskip("nacl")
 
@@ -63,6 +67,42 @@ def _values():
     from gbdt_parties.two_party.exchange.kept import VALUES
 
     return VALUES
+
+
+def test_a_side_that_has_lost_its_value_does_not_draw_it_again():
+    """Noise drawn twice for the same counts would leave, and the older ledger has one charge."""
+    both = parties()
+    older = copy.deepcopy(both[0].store)
+    for party in both:
+        party.layouts = []
+        party.terms = terms_of(party.place, 1)
+    meet(both)
+    assert [party.store.size(_values(), party.terms.run.hex()) for party in both] == [1, 1]
+    both[0].store, both[0].n_made = older, 0
+    outcomes = meet(both)
+    assert "value 0 was released before, and is not kept here" in errors(outcomes)[0]
+    assert both[0].n_made == both[0].store.size(LEDGER, "values") == 0
+    assert Kind.VALUE not in [message[4] for message in outcomes[0].channel.sent]
+
+
+@pytest.mark.parametrize("event", [None, 33])
+def test_an_auditor_repeats_connections_with_values(event):
+    """A value is given as it was released, also in the connection in which it was drawn."""
+    both, channels = parties(), []
+    both[0].events.kill_at = event
+    channels.append([one.channel for one in meet(both)])
+    channels.append([one.channel for one in meet(both)])
+    for k, party in enumerate(both):
+        for number, of_both in enumerate(channels):
+            auditor = parties()[k]
+
+            def begin(store, nonces, auditor=auditor):
+                auditor.store, auditor.content = store, b"not this"
+                return auditor.process(nonces, store)
+
+            sent = replay(party.process().kept, number, of_both[k].received, begin, auditor.train)
+            assert of_both[k].sent == sent[: len(of_both[k].sent)]
+            assert any(message[4] == Kind.VALUE for message in sent) is (k == 0)
 
 
 @pytest.mark.parametrize(

@@ -362,6 +362,21 @@ def test_a_served_party_answers_questions_about_rows(serve, certified, tmp_path)
         predict(booster, X[:, :2], parties=[served.remote()])
 
 
+def test_a_caller_asks_about_the_models_of_its_own_runs_alone(serve, certified):
+    """Before, each caller that had a copy of a model was answered, in the place of the one it is for."""
+    served = serve()
+    tls, (_, fingerprint) = certified["hospital"][0], certified["bank"]
+    booster = trained(served.remote(), tls=tls, allowed=[fingerprint])
+    refusals = []
+    for model in (booster, trained(bank())):
+        with pytest.raises(PartyRefusedError, match="not a model that party 'bank' has trained") as raised:
+            predict(model, X[:, :2], parties=[served.remote("stranger")])
+        refusals.append(str(raised.value).rpartition(" ")[0])
+    # It does not learn that there is such a model.
+    assert refusals[0] == refusals[1]
+    assert len(predict(booster, X[:, :2], parties=[served.remote()])) == N
+
+
 def test_rows_with_ids_are_aligned_before_they_are_asked_about(serve, certified):
     served = serve(ids=IDS)
     tls, (_, fingerprint) = certified["hospital"][0], certified["bank"]

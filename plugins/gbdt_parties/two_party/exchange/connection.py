@@ -9,6 +9,9 @@ no one in between has made any of them.  Then both sides know both states, and c
   bytes of the last flight, which it has kept, and both have opened the round.
 * Anything else: one of the stores is an older copy, or another run's, and the run stops.  The round that it
   would do again is open on the other side, and the sums would differ by the noise of two attempts alone.
+
+An older copy of a store is noticed before a round is open, too, by what the other side has of it: values that
+were released, and charged attempts.  It would release them again, or have left out their charges.
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ ROUND, SET_UP = b"round", b"set-up"
 """Purposes of signatures."""
 
 NOTHING = bytes(DIGEST_BYTES)
-_STATUS = struct.Struct(f"<IH{DIGEST_BYTES}s{DIGEST_BYTES}s{DIGEST_BYTES}s{SIGNATURE_BYTES}s")
+_STATUS = struct.Struct(f"<IHHI{DIGEST_BYTES}s{DIGEST_BYTES}s{DIGEST_BYTES}s{SIGNATURE_BYTES}s")
 STATUS_BYTES = _STATUS.size
 _DOMAIN = b"veilboost two-party set-up 1"
 
@@ -47,6 +50,10 @@ class Status:
         The next one to be opened.
     attempt : int
         The latest attempt of all.
+    charged : int
+        The latest attempt that was charged, or 0.
+    n_values : int
+        Values that either side has released.
     chain : bytes
         Digest of the roster and of all opened sums.
     pending : bytes
@@ -59,6 +66,8 @@ class Status:
 
     round: int
     attempt: int
+    charged: int
+    n_values: int
     chain: bytes
     pending: bytes
     latest: bytes
@@ -71,6 +80,8 @@ class Status:
         return cls(
             n,
             kept.last_attempt,
+            kept.last_charge,
+            kept.n_values,
             kept.chain(n),
             pending.digest if pending else NOTHING,
             opening.digest if opening else NOTHING,
@@ -142,13 +153,16 @@ class Connected:
         terms.check_signature(SET_UP, self.set_up, link.take(Kind.SEAL, SIGNATURE_BYTES))
         self.last_attempt = max(own.attempt, self._theirs.attempt)
 
-    def catch_up(self, open_with: Callable[[bytes], None]) -> None:
+    def catch_up(self, open_with: Callable[[bytes], None], has_made: Callable[[int], bool]) -> None:
         """Compare both sides' states, and send or take again what one of them has missed.
 
         Parameters
         ----------
         open_with : callable
             ``open_with(last)`` opens the round that is pending here, with the message of the last flight.
+        has_made : callable
+            ``has_made(attempt)`` says whether all is kept here that this side must have done before the other
+            one charged for an attempt.
 
         Raises
         ------
@@ -161,6 +175,8 @@ class Connected:
                 f"the other side claims to have begun attempt {theirs.attempt}; all {self._terms.n_rounds} "
                 f"rounds have {self._terms.max_attempts} attempts together"
             )
+        if theirs.charged and not has_made(theirs.charged):
+            self._stop(f"attempt {theirs.charged} is charged there, and was not made, or charged, here")
         if theirs.round == own.round:
             if theirs.chain != own.chain:
                 self._stop(f"the sums of the {own.round} rounds before, or the roster, are other ones there")
@@ -174,6 +190,17 @@ class Connected:
             open_with(self.link.take(Kind.AGAIN))
         else:
             self._stop(f"it is at round {theirs.round}, and this side at round {own.round}")
+
+    def check_release(self, number: int) -> None:
+        """Check that a value which this side is about to release was not released before.
+
+        Raises
+        ------
+        ProtocolError
+            If the other side has it: the run stops.
+        """
+        if number < self._theirs.n_values:
+            self._stop(f"value {number} was released before, and is not kept here")
 
     def _check_status(self, theirs: Status) -> None:
         """Check and keep the other side's signature of the last round, which both have opened."""
@@ -199,8 +226,8 @@ class Connected:
         own = Status.of(self._kept)
         body = self.link.take(kind, len(result) + STATUS_BYTES, step)
         theirs = Status.from_bytes(body[len(result) :])
-        # The step, which has the attempt, was compared.
-        if replace(theirs, attempt=own.attempt, signature=own.signature) != own:
+        # The step, which has the attempt, was compared; one side charges before the other one.
+        if replace(theirs, attempt=own.attempt, charged=own.charged, signature=own.signature) != own:
             self._stop("it has opened other sums, or fewer")
         self._check_status(theirs)
         if body[: len(result)] != result:

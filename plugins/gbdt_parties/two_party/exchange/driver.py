@@ -224,7 +224,7 @@ class Exchange(ABC, Unrepeatable, Generic[Inputs]):
                 nonce = self._nonces()
                 self.kept.connect(nonce)
                 self._connected = Connected(link, self._terms, self.kept, nonce)
-                self._connected.catch_up(self._open_pending)
+                self._connected.catch_up(self._open_pending, self._has_made)
 
     def disconnect(self) -> None:
         """End the session; the channel is its maker's to close."""
@@ -306,7 +306,8 @@ class Exchange(ABC, Unrepeatable, Generic[Inputs]):
         Raises
         ------
         ProtocolError
-            If it has another length, is refused by `check`, or was another one before.
+            If it has another length, is refused by `check`, or was another one before; or, before anything is
+            drawn, if the other side has it and this one has lost it.
         PartyUnavailableError
             As of `round`; likewise its other errors.
         """
@@ -314,9 +315,11 @@ class Exchange(ABC, Unrepeatable, Generic[Inputs]):
             connected, kept = self._connection(), self.kept.value(number)
             with self._at_stake(connected.link):
                 if make is not None:
-                    content = self.kept.release(number, make) if kept is None else kept
-                    connected.link.send(Kind.VALUE, content)
-                    return content
+                    if kept is None:
+                        connected.check_release(number)
+                        kept = self.kept.release(number, make)
+                    connected.link.send(Kind.VALUE, kept)
+                    return kept
                 content = connected.link.take(Kind.VALUE, n_bytes)
                 check(content)
                 if kept is None:
@@ -429,6 +432,10 @@ class Exchange(ABC, Unrepeatable, Generic[Inputs]):
         """
 
     @abstractmethod
+    def _has_made(self, attempt: int) -> bool:
+        """Whether all is kept that this side does before the other one charges for an attempt."""
+
+    @abstractmethod
     def _open_pending(self, message: bytes) -> None:
         """Open the round that is pending with the message of the last flight, which may be of another day."""
 
@@ -482,6 +489,9 @@ class TableExchange(Exchange[TableInputs]):
         self.kept.open(replace(opening, last=message), None)
         flights.send_shares(LAST, message)
 
+    def _has_made(self, attempt: int) -> bool:
+        return self.kept.has_charged(attempt)
+
     def _open_pending(self, message: bytes) -> None:
         raise ProtocolError("the other side has opened a round before this one could")
 
@@ -503,6 +513,9 @@ class PointExchange(Exchange[PointInputs]):
         charge(shares, heard)
         flights.send_shares(SUMS, shares)
         self._open_pending(flights.take_shares(LAST))
+
+    def _has_made(self, attempt: int) -> bool:
+        return self.kept.has_begun(attempt)
 
     def _open_pending(self, message: bytes) -> None:
         charge = self.kept.pending

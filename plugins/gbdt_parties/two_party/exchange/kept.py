@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 
 from gbdt_commons.store import Kind, Store, bytes_kind
 from gbdt_parties.curve_group import length_prefixed
-from gbdt_parties.errors import ProtocolError
+from gbdt_parties.errors import PartyUnavailableError, ProtocolError
 from gbdt_parties.two_party.exchange.terms import Terms
 from gbdt_parties.two_party.life import Failures
 
@@ -41,7 +41,7 @@ class Connection:
     ----------
     nonce : bytes
         Of the session.
-    n_attempts, n_charges, n_opened, n_signatures : int
+    n_attempts, n_charges, n_opened, n_signatures, n_values : int
     """
 
     nonce: bytes
@@ -49,6 +49,7 @@ class Connection:
     n_charges: int
     n_opened: int
     n_signatures: int
+    n_values: int
 
 
 @dataclass(frozen=True)
@@ -207,6 +208,33 @@ class Kept:
         return last.number if last else 0
 
     @property
+    def last_charge(self) -> int:
+        """Number of the latest attempt that was charged, 0 if there was none."""
+        last = self._last(CHARGES)
+        return last.number if last else 0
+
+    def has_begun(self, number: int) -> bool:
+        """Whether an attempt was begun here."""
+        return self._has(ATTEMPTS, number)
+
+    def has_charged(self, number: int) -> bool:
+        """Whether an attempt was charged here."""
+        return self._has(CHARGES, number)
+
+    def _has(self, kind: Kind[Any], number: int) -> bool:
+        """Whether an attempt is in a list; its numbers ascend."""
+        for place in reversed(range(self._size(kind))):
+            found = self.store.get(kind, self._key, place)
+            if found is not None and found.number <= number:
+                return bool(found.number == number)
+        return False
+
+    @property
+    def n_values(self) -> int:
+        """Values that either party has released."""
+        return self._size(VALUES)
+
+    @property
     def pending(self) -> Charge | None:
         """The latest attempt, if it was charged, and its round is not over."""
         charge, last = self._last(CHARGES), self._last(ATTEMPTS)
@@ -251,15 +279,15 @@ class Kept:
             If it is not the next one.
         """
         with self.store.transaction():
-            if number != self._size(VALUES):
-                raise ProtocolError(f"value {number} is released where value {self._size(VALUES)} is next")
+            if number != self.n_values:
+                raise ProtocolError(f"value {number} is released where value {self.n_values} is next")
             content = make()
             self.store.append(VALUES, self._key, content)
         return content
 
     def connect(self, nonce: bytes) -> None:
         """Keep the nonce of a session before its first message."""
-        sizes = [self._size(kind) for kind in (ATTEMPTS, CHARGES, OPENINGS, SIGNATURES)]
+        sizes = [self._size(kind) for kind in (ATTEMPTS, CHARGES, OPENINGS, SIGNATURES, VALUES)]
         self.store.append(CONNECTIONS, self._key, Connection(nonce, *sizes))
 
     def begin(self, attempt: Attempt) -> None:
@@ -344,17 +372,38 @@ class Kept:
         """The other party's signatures of all rounds, but perhaps the last one."""
         return list(self.store.entries(SIGNATURES, self._key))
 
-    def copy_before(self, connection: Connection, store: Store) -> None:
-        """Copy the lists into another store as they were before a connection."""
+    def before(self, connection: Connection, store: Store) -> Kept:
+        """The lists as they were before a connection, in another store; values are released as they were."""
         kinds: list[tuple[Kind[Any], int]] = [
             (ATTEMPTS, connection.n_attempts),
             (CHARGES, connection.n_charges),
             (OPENINGS, connection.n_opened),
             (SIGNATURES, connection.n_signatures),
+            (VALUES, connection.n_values),
         ]
         for kind, n in kinds:
             for place in range(n):
                 store.append(kind, self._key, self.store.get(kind, self._key, place))
-        # All of them: they are drawn once, and given again as they were.
-        for content in self.store.entries(VALUES, self._key):
-            store.append(VALUES, self._key, content)
+        return _Repeated(store, self._terms, list(self.store.entries(VALUES, self._key)))
+
+
+class _Repeated(Kept):
+    """An auditor's lists of a run: values are not drawn again.
+
+    Parameters
+    ----------
+    store : Store
+    terms : Terms
+    values : list of bytes
+        All that were released.
+    """
+
+    def __init__(self, store: Store, terms: Terms, values: list[bytes]) -> None:
+        super().__init__(store, terms)
+        self._values = values
+
+    def release(self, number: int, make: Callable[[], bytes]) -> bytes:
+        """See `Kept`."""
+        if number >= len(self._values):
+            raise PartyUnavailableError("the record of this run has no other value")
+        return super().release(number, lambda: self._values[number])

@@ -85,7 +85,7 @@ def replay(
 
     store, channel = MemoryStore(), _Record(received)
     exchange = begin(store, next_nonce)
-    kept.copy_before(before, store)
+    exchange.kept = kept.before(before, store)
     try:
         exchange.connect(channel)
         train(exchange)
