@@ -33,6 +33,9 @@ AUTOMATIC_TREES = 200
 class VerticalDPLGBMModel(PartiesModel):
     """Base class of the private classifier and regressor on the columns of two parties.
 
+    Answers about rows, which are outside of ε, are kept with the fit, and so are in its pickles: to publish
+    the private model, save `booster_`.
+
     Parameters
     ----------
     epsilon, delta : float

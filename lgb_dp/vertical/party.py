@@ -19,6 +19,7 @@ from gbdt_parties.identity.certificates import TLS, Identity
 from gbdt_parties.identity.row_ids import check_ids
 from gbdt_parties.secure_sum.answers import ROLE
 from gbdt_parties.secure_sum.trust import AllowList, Credentials
+from gbdt_parties.two_party.life import Unrepeatable
 from lgb_dp.boosting.booster import DPBooster
 from lgb_dp.checks import checked_budget
 from lgb_dp.data.arguments import checked_data
@@ -64,11 +65,12 @@ def credentials_of(
     return credentials, AllowList(allowed, b"" if tls is None else tls.authority, trust_authority)
 
 
-class ColumnParty(ColumnSessions):
+class ColumnParty(ColumnSessions, Unrepeatable):
     """Columns of the rows whose labels another party has.
 
     Nothing that depends on its rows leaves it but histograms with its own noise, and masked numbers from
-    which sums with the noise of both parties can be read.
+    which sums with the noise of both parties can be read.  It has rows, keys and a ledger, and refuses to be
+    copied or pickled.
 
     Parameters
     ----------

@@ -31,7 +31,7 @@ from gbdt_parties.curve_group import length_prefixed
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.two_party.answers import MAX_ROWS, AnsweringSide
 from gbdt_parties.two_party.exchange.kept import KeptFailures
-from gbdt_parties.two_party.life import Failures
+from gbdt_parties.two_party.life import Failures, Unrepeatable
 from gbdt_parties.two_party.names import DIGEST_BYTES, Seat
 from gbdt_parties.two_party.session import Session
 from lgb_dp.data.bins import PublicBins
@@ -103,8 +103,10 @@ class Question:
         return hashlib.sha256(length_prefixed(texts)).digest()
 
 
-class PartyAnswers:
+class PartyAnswers(Unrepeatable):
     """Everything that a party with columns alone keeps in order to answer: models, counts, shares it sent.
+
+    A copy would answer about each row once more, so that it refuses to be copied or pickled.
 
     Parameters
     ----------
@@ -204,7 +206,7 @@ def _place(question: Question, masked_tables: bytes) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class AskedRows:
+class AskedRows(Unrepeatable):
     """Rows of a party with columns alone, about which it can be asked.
 
     Parameters

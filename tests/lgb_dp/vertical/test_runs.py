@@ -1,5 +1,7 @@
 """Runs with columns apart: each party's own copy, ledger and releases, over interruptions and restarts."""
 
+import copy
+import pickle
 from datetime import datetime, timedelta
 from threading import Thread
 
@@ -427,6 +429,15 @@ def test_a_run_that_cannot_be_is_refused_before_anything_is_released(tmp_path, w
             charged(tmp_path / "labels")
     else:
         assert not (tmp_path / "labels").exists()
+
+
+@pytest.mark.parametrize("repeat", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_a_party_and_its_rows_are_not_copied(repeat):
+    """A copy has the rows, a ledger, and counts of its own: it would answer each question once more."""
+    party = bank()
+    for one in (party, party.answers, party.own_rows, party.with_rows(X[:5, 2:])):
+        with pytest.raises(TypeError, match=f"a {type(one).__name__} cannot be copied or pickled"):
+            repeat(one)
 
 
 def test_no_text_of_what_a_run_holds_shows_rows_labels_or_noise():
