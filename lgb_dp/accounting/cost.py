@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Final
 
 from lgb_dp.accounting.gaussian import SampledGaussian, composed_epsilon, composed_mu, gaussian_epsilon
 from lgb_dp.checks import NOT_NEGATIVE, NOT_NEGATIVE_OR_INFINITE, checked_number
+
+_LARGEST: Final = Fraction(sys.float_info.max)
 
 
 @dataclass(frozen=True)
@@ -95,14 +98,16 @@ def upper_total(values: Sequence[float]) -> float:
 
 
 def upper_float(exact: Fraction) -> float:
-    """The smallest float that is not below `exact`."""
+    """The smallest float that is not below `exact`, which may be infinity."""
+    if exact > _LARGEST:
+        return math.inf
     nearest = float(exact)
     return math.nextafter(nearest, math.inf) if Fraction(nearest) < exact else nearest
 
 
 def lower_float(exact: Fraction) -> float:
-    """The largest float that is not above `exact`."""
-    nearest = float(exact)
+    """The largest finite float that is not above `exact`."""
+    nearest = float(min(exact, _LARGEST))
     return math.nextafter(nearest, 0.0) if Fraction(nearest) > exact else nearest
 
 

@@ -1,6 +1,8 @@
 """Composition and the report."""
 
 import json
+import math
+import sys
 from fractions import Fraction
 
 import numpy as np
@@ -9,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lgb_dp
-from lgb_dp.accounting.cost import lower_float, share, upper_float
+from lgb_dp.accounting.cost import Cost, lower_float, share, total_cost, upper_float
 from lgb_dp.accounting.ledger import Ledger, Release
 from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.dpboost import square_loss
@@ -52,6 +54,11 @@ def test_rounding_is_outward():
     third = Fraction(1, 3)
     assert Fraction(lower_float(third)) < third < Fraction(upper_float(third))
     assert lower_float(Fraction(1, 4)) == upper_float(Fraction(1, 4)) == 0.25
+    largest = sys.float_info.max
+    beyond = Fraction(largest) + Fraction(1, 3)
+    assert (lower_float(beyond), upper_float(beyond)) == (largest, math.inf)
+    assert upper_float(Fraction(largest)) == largest
+    assert total_cost([Cost(epsilon=largest), Cost(epsilon=largest)]).epsilon == math.inf
 
 
 def test_table_counts_equal_releases():
