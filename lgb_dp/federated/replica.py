@@ -20,6 +20,7 @@ from gbdt_parties.secure_sum.questions import ThreadComputation
 from gbdt_parties.secure_sum.rings import MODULO_64
 from lgb_dp.accounting.cost import Cost
 from lgb_dp.accounting.gaussian import gaussian_epsilon
+from lgb_dp.accounting.ledger import Release
 from lgb_dp.accounting.shares import closeness_cost
 from lgb_dp.boosting.training import TrainerInput
 from lgb_dp.data.dataset import Dataset
@@ -162,9 +163,10 @@ class _FederatedTraining(NewtonTraining):
         self._structure = _digest(question.tree.feature, question.tree.goes_left)
         return super()._release(question)
 
-    def _with_noise(self, *parts: tuple[NDArray[np.int64], float, Any]) -> list[NDArray[np.int64]]:
+    def _with_noise(
+        self, release: Release, *parts: tuple[NDArray[np.int64], float, Any]
+    ) -> list[NDArray[np.int64]]:
         """The sums of all parties, to which each has added its share of the noise."""
-        release = self.ledger.releases[-1]  # charged before anything is released
         sums = tuple(part[0] for part in parts)
         question = Question(
             release.what,
@@ -172,7 +174,7 @@ class _FederatedTraining(NewtonTraining):
             sums,
             tuple(part[1] for part in parts),
             release.mu * self.unit.row_costs * (1 + 1e-15),
-            self._limit(len(sums[0])),
+            self._limit(release, len(sums[0])),
         )
         answer = self._federation.ask(question)
         self._structure, self._noise_factor = b"", answer.factor
@@ -180,10 +182,10 @@ class _FederatedTraining(NewtonTraining):
         pieces = np.split(answer.sums, ends[:-1])
         return [piece.reshape(part.shape) for piece, part in zip(pieces, sums, strict=True)]
 
-    def _limit(self, n_counts: int) -> int:
+    def _limit(self, release: Release, n_counts: int) -> int:
         """Most that all rows together add, in steps; the number of rows is known from its release on."""
         if self._n_rows is None:
-            self._n_counts, self._counts_mu = n_counts, self.ledger.releases[-1].mu
+            self._n_counts, self._counts_mu = n_counts, release.mu
             return int(self._federation.n_parties * MAX_ROWS * STEPS * self.weight_steps)
         doubt = STDS_IN_RANGE * self._n_counts * self._federation.n_parties / self._counts_mu
         return math.ceil((self._n_rows + doubt) * _MAX_ENTRY * self.weight_steps)

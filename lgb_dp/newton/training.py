@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from gbdt_hosts import lightgbm as host
 from gbdt_kernels.trees import DenseCodes, by_columns
+from lgb_dp.accounting.ledger import Release
 from lgb_dp.boosting.labels import REGRESSIONS
 from lgb_dp.boosting.training import TrainerInput, Training
 from lgb_dp.boosting.tree import PrivateTree
@@ -345,7 +346,7 @@ class NewtonTraining(Training):
         # In small steps, as all sums: shares of the noise that parties add are integers, too.
         sums = STEPS * self._leaf_sums.feature_counts(bins.layout())
         if not self._is_exact:
-            (sums[cells],) = self._with_noise((sums[cells], scale, self.random))
+            (sums[cells],) = self._with_noise(self._plan.histograms, (sums[cells], scale, self.random))
             scale *= self._noise_factor
         return FeatureHistograms.of(np.where(cells, sums / unit, 0.0), scale / unit, bins)
 
@@ -365,7 +366,7 @@ class NewtonTraining(Training):
         sums, unit = self._leaf_sums.label_counts(), STEPS * self.weight_steps
         if not self._is_exact:
             self.ledger.charge(self._plan.counts)
-            (sums,) = self._with_noise((sums, unit / self._prior_mu, self.random))
+            (sums,) = self._with_noise(self._plan.counts, (sums, unit / self._prior_mu, self.random))
             if sums.sum() < STDS_OF_DOUBT * unit / self._prior_mu * self._noise_factor * math.sqrt(sums.size):
                 self.notes.append(FEW_ROWS_NOTE)
         return self.loss.start(sums / unit, self._noise_factor / self._prior_mu)
@@ -430,7 +431,9 @@ class NewtonTraining(Training):
         gradient, hessian, std = sums[:, :, 0], sums[:, :, 1], EXACT_STD
         if not self._is_exact:
             gradient, hessian = self._with_noise(
-                (gradient, self._noise_g.scale, self._noise_g), (hessian, self._noise_h.scale, self._noise_h)
+                self._plan.tree,
+                (gradient, self._noise_g.scale, self._noise_g),
+                (hessian, self._noise_h.scale, self._noise_h),
             )
             std = self._noise_std
         cells = LeafRelease(gradient / expected, hessian / expected, std)
@@ -449,9 +452,9 @@ class NewtonTraining(Training):
         return self._noise_factor * self._noise_g.scale / self._expected_steps
 
     def _with_noise(
-        self, *parts: tuple[NDArray[np.int64], float, SecureRandom | GaussianReserve]
+        self, release: Release, *parts: tuple[NDArray[np.int64], float, SecureRandom | GaussianReserve]
     ) -> list[NDArray[np.int64]]:
-        """One release's sums with noise; several parties each add a share of it (`lgb_dp.federated`)."""
+        """Sums of a release that was charged, with noise; of several parties, each adds or draws a part."""
         return [release_gaussian(*part) for part in parts]
 
     def reset_parameter(self, params: Mapping[str, Any]) -> None:

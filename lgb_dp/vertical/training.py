@@ -19,6 +19,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from lgb_dp.accounting.ledger import Release
 from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.accounting.shares import closeness_cost
 from lgb_dp.boosting.training import TrainerInput
@@ -167,10 +168,12 @@ class VerticalTraining(NewtonTraining):
     def _may_distil(self) -> bool:
         return False
 
-    def _with_noise(self, *parts: tuple[NDArray[np.int64], float, Any]) -> list[NDArray[np.int64]]:
+    def _with_noise(
+        self, release: Release, *parts: tuple[NDArray[np.int64], float, Any]
+    ) -> list[NDArray[np.int64]]:
         """Counts with noise of the party that has the rows' values, which no other party knows."""
-        release, sizes = self.ledger.releases[-1], (parts[0][0].size, 0)  # charged before it is released
-        if release.what == self._plan.histograms.what:
+        sizes = parts[0][0].size, 0
+        if release == self._plan.histograms:
             n_own = released_cells(self._counted, self.data.bins)[: self._first_cell].sum()
             sizes = int(n_own), sizes[0] - int(n_own)
         return [self._sums.released(release, sums, scale, sizes) for sums, scale, _ in parts]

@@ -148,7 +148,7 @@ def test_the_same_noise_gives_the_model_of_pooled_rows_to_the_byte(objective, n_
 
     pooled_noise = PinnedNoise()
 
-    def with_noise(self, *parts):
+    def with_noise(self, release, *parts):
         variance = n_parties * share_variance(parts[0][1], n_parties, 1)
         self._noise_factor = math.sqrt(variance) / parts[0][1]
         return [part[0] + pooled_noise.noise(part[0].shape) for part in parts]
