@@ -6,20 +6,15 @@ import hashlib
 import inspect
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from gbdt_hosts.lightgbm import resolve_aliases
 from gbdt_parties.secure_sum.messages import OpenRun
 from lgb_dp.accounting.shares import CLOSENESS_SHARE
 from lgb_dp.checks import checked_integer
 from lgb_dp.data.dataset import Dataset
-from lgb_dp.errors import (
-    InvalidArgumentError,
-    PartiesDifferError,
-    PrivateTrainingError,
-    UnsupportedParameterError,
-)
+from lgb_dp.errors import InvalidArgumentError, PartiesDifferError, UnsupportedParameterError
+from lgb_dp.federated.agreed import AgreedSettings, refuse_early_stopping
 from lgb_dp.newton.trainer import NewtonBoost
 
 _OF_ONE_PROCESS = ("subsample", "random_state", "public_init_model", "budget")
@@ -41,7 +36,7 @@ class OpenPrivateRun(OpenRun):
 
 
 @dataclass(frozen=True)
-class FederatedTask:
+class FederatedTask(AgreedSettings):
     """The public settings of a run.
 
     Parameters
@@ -77,11 +72,7 @@ class FederatedTask:
         checked_integer("colluding", self.colluding, 1)
         checked_integer("min_parties", self.min_parties, self.colluding + 1)
         checked_integer("parties_per_person", self.parties_per_person, 1)
-        if resolve_aliases(self.params).get("early_stopping_round"):
-            raise UnsupportedParameterError(
-                "early_stopping_round is not supported across parties: metrics of held-out rows would be "
-                "releases of their own; leave it out"
-            )
+        refuse_early_stopping(self.params, "across parties")
         unknown = set(self.settings) ^ set(_SETTINGS)
         if unknown:
             raise InvalidArgumentError(
@@ -109,38 +100,6 @@ class FederatedTask:
     def delta(self) -> float:
         """δ that is asked for."""
         return float(self.settings["delta"])
-
-    def to_json(self) -> str:
-        """The settings as text, the same whatever their order.
-
-        Raises
-        ------
-        UnsupportedParameterError
-            If one cannot be written so, such as a function.
-        """
-        try:
-            return json.dumps(asdict(self), sort_keys=True, allow_nan=False)
-        except (TypeError, ValueError):
-            raise UnsupportedParameterError(
-                "params must hold numbers and texts that every party can be sent, no functions or objects"
-            ) from None
-
-    @classmethod
-    def from_json(cls, text: str) -> FederatedTask:
-        """Read what `to_json` wrote, checked again.
-
-        Raises
-        ------
-        InvalidArgumentError, UnsupportedParameterError
-            If it is anything else.
-        """
-        try:
-            values = json.loads(text)
-            return cls(**values)
-        except PrivateTrainingError:
-            raise
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            raise InvalidArgumentError("the settings of a run are not those of this version") from None
 
 
 def settings_of(trainer: NewtonBoost) -> dict[str, Any]:

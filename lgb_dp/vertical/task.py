@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from gbdt_commons.quoting import quoted
@@ -21,7 +20,8 @@ from lgb_dp.accounting.shares import CLOSENESS_SHARE
 from lgb_dp.boosting.params import training_parameters
 from lgb_dp.checks import checked_integer
 from lgb_dp.data.provenance import Provenance
-from lgb_dp.errors import InvalidArgumentError, PrivateTrainingError, UnsupportedParameterError
+from lgb_dp.errors import InvalidArgumentError
+from lgb_dp.federated.agreed import AgreedSettings, refuse_early_stopping
 from lgb_dp.newton.arithmetic import digests
 from lgb_dp.newton.trainer import NewtonBoost
 
@@ -54,7 +54,7 @@ class Flights(Message):
 
 
 @dataclass(frozen=True)
-class ColumnTask:
+class ColumnTask(AgreedSettings):
     """The public settings of a run, and the active party's declarations.
 
     Parameters
@@ -110,14 +110,9 @@ class ColumnTask:
             raise InvalidArgumentError(f"settings={sorted(self.settings)} of a run must be {SETTINGS}")
         # Raises what is malformed.
         self.provenance  # noqa: B018
-        given = resolve_aliases(self.params)
-        if "num_iterations" in given:
+        if "num_iterations" in resolve_aliases(self.params):
             raise InvalidArgumentError("params of a run must not hold num_iterations; its trees are n_trees")
-        if given.get("early_stopping_round"):
-            raise UnsupportedParameterError(
-                "early_stopping_round is not supported with columns apart: metrics of held-out rows would be "
-                "releases of their own; leave it out"
-            )
+        refuse_early_stopping(self.params, "with columns apart")
         # Before LightGBM sees them: some of its parameters open files or connections.
         known = training_parameters(self.params, None)
         if known.n_threads > MAX_THREADS:
@@ -173,48 +168,16 @@ class ColumnTask:
         """Cost of the active party's declarations."""
         return Provenance((), tuple(self.notes), tuple(map(PrivacyReport.from_dict, self.paid_for)))
 
-    def to_json(self) -> str:
-        """The settings as text, the same whatever their order.
-
-        Raises
-        ------
-        UnsupportedParameterError
-            If one cannot be written so, such as a function.
-        """
-        try:
-            return json.dumps(asdict(self), sort_keys=True, allow_nan=False)
-        except (TypeError, ValueError):
-            raise UnsupportedParameterError(
-                "params and declarations must hold numbers and texts that the other party can be sent, no "
-                "functions or objects"
-            ) from None
-
     @classmethod
-    def from_json(cls, text: str) -> ColumnTask:
-        """Read what `to_json` wrote, checked again.
-
-        Raises
-        ------
-        InvalidArgumentError, UnsupportedParameterError
-            If it is anything else.
-        """
-        try:
-            values = json.loads(text)
-            bounds = values.pop("label_bounds")
-            if bounds is not None:
-                low, high = bounds
-                bounds = float(low), float(high)
-            notes, paid_for = (
-                tuple(quoted(str(one), MAX_REASON) for one in values.pop("notes")),
-                tuple(values.pop("paid_for")),
-            )
-            # Named, so that settings without it are refused and not given those of this process.
-            arithmetic = values.pop("arithmetic")
-            return cls(**values, label_bounds=bounds, notes=notes, paid_for=paid_for, arithmetic=arithmetic)
-        except PrivateTrainingError:
-            raise
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
-            raise InvalidArgumentError("the settings of a run are not those of this version") from None
+    def _arguments(cls, values: dict[str, Any]) -> dict[str, Any]:
+        bounds = values["label_bounds"]
+        if bounds is not None:
+            low, high = bounds
+            bounds = float(low), float(high)
+        notes = tuple(quoted(str(one), MAX_REASON) for one in values["notes"])
+        read = {"label_bounds": bounds, "notes": notes, "paid_for": tuple(values["paid_for"])}
+        # Named, so that settings without it are refused and not given those of this process.
+        return {**values, **read, "arithmetic": values["arithmetic"]}
 
 
 def statement(request: str, description: str) -> bytes:
