@@ -24,7 +24,14 @@ from gbdt_commons.quoting import quoted
 from gbdt_commons.store import Store, bytes_kind, json_kind
 from gbdt_kernels.trees import DenseCodes, SparseCodes
 from gbdt_parties.channel import Channel as Session
-from gbdt_parties.errors import ProtocolError, RunLostError, places_of
+from gbdt_parties.channel import Party
+from gbdt_parties.errors import (
+    PartyRefusedError,
+    PartyUnavailableError,
+    ProtocolError,
+    RunLostError,
+    places_of,
+)
 from gbdt_parties.messages import Abort, Done, Finish, Message
 from gbdt_parties.secure_sum.messages import (
     NEW_RUN,
@@ -40,6 +47,7 @@ from gbdt_parties.secure_sum.trust import AllowList, Credentials
 from gbdt_parties.session import SessionHandler
 from gbdt_parties.two_party.exchange.agreement import Agreement
 from gbdt_parties.two_party.exchange.frames import Channel
+from gbdt_parties.two_party.exchange.pipe import Pipe, pipes
 from gbdt_parties.two_party.exchange.polled import Answering, Asking
 from lgb_dp.boosting.booster import DPBooster
 from lgb_dp.data.bins import PublicBins
@@ -50,6 +58,7 @@ from lgb_dp.vertical.columns import declaration, declared_bins
 from lgb_dp.vertical.prediction.answering import AskedRows
 from lgb_dp.vertical.prediction.questions import OpenQuestions, QuestionSession, check_selection
 from lgb_dp.vertical.replica import Charges, PartyRows, check_settings, model_text, train_replica
+from lgb_dp.vertical.report import MaskedTraffic
 from lgb_dp.vertical.task import ColumnTask, Flights, OpenColumns, statement
 
 logger = logging.getLogger(__name__)
@@ -460,7 +469,76 @@ class ActiveRun:
         return agreement, answer.description
 
 
-def asking(session: Session) -> Asking:
+class Way:
+    """The connection of one session, which is made once both parties have signed.
+
+    Parameters
+    ----------
+    sessions : ColumnSessions or Party
+        The other party, here or behind a server.
+    session : Session
+    number : bytes
+    names : (str, str)
+        Of the party with the labels, and of the other one.
+    traffic : MaskedTraffic
+    """
+
+    def __init__(
+        self,
+        sessions: ColumnSessions | Party,
+        session: Session,
+        number: bytes,
+        names: tuple[str, str],
+        traffic: MaskedTraffic,
+    ) -> None:
+        self._sessions, self._session, self._number = sessions, session, number
+        self._names, self._traffic = names, traffic
+        self._pipe: Pipe | None = None
+        self._other: ColumnRun | None = None
+
+    def __call__(self) -> _Counted:
+        """Make it."""
+        if not isinstance(self._sessions, ColumnSessions):
+            return _Counted(_asking(self._session), self._names, self._traffic)
+        self._pipe, other = pipes()
+        self._other = self._sessions.run_of(self._number)
+        self._other.begin(other, other.close)
+        return _Counted(self._pipe, self._names, self._traffic)
+
+    def close(self) -> None:
+        """End it."""
+        if self._pipe is not None:
+            self._pipe.close()
+
+    def other_error(self) -> BaseException | None:
+        """The error for which the other party in this process has stopped, if it is not this one's."""
+        if self._other is None:
+            return None
+        self._other.join()
+        error = self._other.error
+        return None if isinstance(error, (PartyUnavailableError, PartyRefusedError)) else error
+
+
+class _Counted:
+    """End of a connection whose messages are counted in both directions."""
+
+    def __init__(self, way: Pipe | Asking, names: tuple[str, str], traffic: MaskedTraffic) -> None:
+        self._way, self._names, self._traffic = way, names, traffic
+
+    def send(self, message: bytes) -> None:
+        """See `gbdt_parties.two_party.exchange.frames.Channel`."""
+        self._traffic.count(*self._names, len(message))
+        self._way.send(message)
+
+    def receive(self) -> bytes:
+        """See `gbdt_parties.two_party.exchange.frames.Channel`."""
+        message = self._way.receive()
+        own, other = self._names
+        self._traffic.count(other, own, len(message))
+        return message
+
+
+def _asking(session: Session) -> Asking:
     """The connection over requests and answers of an open session."""
 
     def ask(content: bytes, is_last: bool) -> bytes:

@@ -29,8 +29,6 @@ from gbdt_parties.messages import Abort, Done
 from gbdt_parties.patience import Wait
 from gbdt_parties.secure_sum.roster import SESSION_BYTES
 from gbdt_parties.traffic import Traffic
-from gbdt_parties.two_party.exchange.pipe import Pipe, pipes
-from gbdt_parties.two_party.exchange.polled import Asking
 from lgb_dp.boosting.booster import DPBooster
 from lgb_dp.boosting.params import training_parameters
 from lgb_dp.boosting.run_rows import RunRows, rows_of_run
@@ -50,16 +48,7 @@ from lgb_dp.vertical.party import ColumnParty, credentials_of
 from lgb_dp.vertical.prediction.answering import THIS_PROCESS
 from lgb_dp.vertical.replica import Charges, PartyRows, check_settings
 from lgb_dp.vertical.report import MaskedTraffic
-from lgb_dp.vertical.run import (
-    OWN_RUNS,
-    RUN,
-    ActiveRun,
-    ColumnRun,
-    ColumnSessions,
-    Side,
-    asking,
-    digest_of_rows,
-)
+from lgb_dp.vertical.run import OWN_RUNS, RUN, ActiveRun, Side, Way, digest_of_rows
 from lgb_dp.vertical.task import SETTINGS, ColumnTask
 
 ABOUT, ALIGNED = bytes_kind("about a run with columns apart"), json_kind("aligned ids")
@@ -285,7 +274,7 @@ def _connected(
     while True:
         number = os.urandom(SESSION_BYTES)
         session = Session(sessions, number, traffic, name)
-        way = _Way(sessions, session, number, (name, sessions.name), counted)
+        way = Way(sessions, session, number, (name, sessions.name), counted)
         try:
             return run.connected(session, way)
         except PartyUnavailableError as error:
@@ -303,70 +292,6 @@ def _connected(
             if reason is not None:
                 raise reason from None
             raise
-
-
-class _Way:
-    """The connection of one session, which is made once both parties have signed.
-
-    Parameters
-    ----------
-    sessions : ColumnSessions or Party
-        The other party, here or behind a server.
-    session : Session
-    number : bytes
-    names : (str, str)
-        Of the party with the labels, and of the other one.
-    traffic : MaskedTraffic
-    """
-
-    def __init__(
-        self, sessions: Any, session: Session, number: bytes, names: tuple[str, str], traffic: MaskedTraffic
-    ) -> None:
-        self._sessions, self._session, self._number = sessions, session, number
-        self._names, self._traffic = names, traffic
-        self._pipe: Pipe | None = None
-        self._other: ColumnRun | None = None
-
-    def __call__(self) -> _Counted:
-        """Make it."""
-        if not isinstance(self._sessions, ColumnSessions):
-            return _Counted(asking(self._session), self._names, self._traffic)
-        self._pipe, other = pipes()
-        self._other = self._sessions.run_of(self._number)
-        self._other.begin(other, other.close)
-        return _Counted(self._pipe, self._names, self._traffic)
-
-    def close(self) -> None:
-        """End it."""
-        if self._pipe is not None:
-            self._pipe.close()
-
-    def other_error(self) -> BaseException | None:
-        """The error for which the other party in this process has stopped, if it is not this one's."""
-        if self._other is None:
-            return None
-        self._other.join()
-        error = self._other.error
-        return None if isinstance(error, (PartyUnavailableError, PartyRefusedError)) else error
-
-
-class _Counted:
-    """End of a connection whose messages are counted in both directions."""
-
-    def __init__(self, way: Pipe | Asking, names: tuple[str, str], traffic: MaskedTraffic) -> None:
-        self._way, self._names, self._traffic = way, names, traffic
-
-    def send(self, message: bytes) -> None:
-        """See `gbdt_parties.two_party.exchange.frames.Channel`."""
-        self._traffic.count(*self._names, len(message))
-        self._way.send(message)
-
-    def receive(self) -> bytes:
-        """See `gbdt_parties.two_party.exchange.frames.Channel`."""
-        message = self._way.receive()
-        own, other = self._names
-        self._traffic.count(other, own, len(message))
-        return message
 
 
 def task_of(
