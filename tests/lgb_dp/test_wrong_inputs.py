@@ -226,6 +226,10 @@ WRONG = [
         "sample_weight_eval_set is not an argument of fit: pass eval_sample_weight",
     ),
     (
+        lambda: lgb_dp.federated.FederatedDPLGBMClassifier().fit(X, Y),
+        "fit takes parties by position, got 2 arguments: pass parties=[(X, y), ...]",
+    ),
+    (
         lambda: lgb_dp.federated.FederatedDPLGBMClassifier().fit(X=X, y=Y),
         "X is not an argument of fit: pass parties=[(X, y), ...]",
     ),

@@ -13,14 +13,17 @@ R = TypeVar("R")
 _NOT_GIVEN = (None, "auto")
 """Defaults of LightGBM's and XGBoost's methods, which ask for nothing."""
 
+_BY_NAME = "pass the others by name, as in sample_weight=..."
+
 
 def refuses_keywords(
     ways_out: Mapping[str, str], error: type[Exception]
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Decorate a method that names the keywords of other libraries which it does not have.
 
-    A keyword with the other library's default, None or "auto", is left out of the call.  Names that neither
-    the method nor the other libraries have are Python's TypeError, as ever.
+    It does so, too, where there are more arguments without names than it takes.  A keyword with the other
+    library's default, None or "auto", is left out of the call.  Names that neither the method nor the other
+    libraries have are Python's TypeError, as ever.
 
     Parameters
     ----------
@@ -36,11 +39,18 @@ def refuses_keywords(
     """
 
     def decorate(method: Callable[P, R]) -> Callable[P, R]:
-        foreign = ways_out.keys() - inspect.signature(method).parameters.keys()
+        parameters = inspect.signature(method).parameters.values()
+        foreign = ways_out.keys() - {parameter.name for parameter in parameters}
+        in_order = [one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
 
         # No local name is `self`: the frame is not taken for a method of another object.
         @functools.wraps(method)
         def checked(*args: P.args, **keywords: P.kwargs) -> R:
+            if len(args) > len(in_order):
+                raise error(
+                    f"{method.__name__} takes {' and '.join(in_order[1:])} by position, got {len(args) - 1} "
+                    f"arguments: {ways_out.get('y', _BY_NAME)}"
+                )
             for name in [name for name in keywords if name in foreign]:
                 value = keywords.pop(name)
                 if not (value is None or (isinstance(value, str) and value in _NOT_GIVEN)):

@@ -74,6 +74,20 @@ def test_a_name_that_no_library_has_is_the_error_of_python():
         Method().call(1, nwe=2)
 
 
+@pytest.mark.parametrize("kind", [*PRIVATE, *FEDERATED], ids=lambda kind: kind.__name__)
+def test_more_arguments_by_position_than_there_are_get_the_way_out(kind):
+    """Other libraries' third is `sample_weight`; their second, `y`, comes with the rows of each party."""
+    names = [
+        one.name
+        for one in inspect.signature(kind.fit).parameters.values()
+        if one.kind is one.POSITIONAL_OR_KEYWORD
+    ][1:]
+    way_out = "pass the others by name" if "y" in names else r"pass parties=\[\(X, y\), \.\.\.\]"
+    text = f"fit takes {' and '.join(names)} by position, got {len(names) + 1} arguments: {way_out}"
+    with pytest.raises(ValueError, match=text):
+        kind().fit(*[[1.0]] * (len(names) + 1))
+
+
 def test_the_method_looks_as_it_was_written():
     assert list(inspect.signature(Method().call).parameters) == ["first", "new"]
     assert Method.call.__doc__ == "Do something."
