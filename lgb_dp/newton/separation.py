@@ -27,8 +27,8 @@ Other training runs have no such test, since what they release says too little a
   Of targets, a mean is released, or counts on a grid of a few points.  The clip bounds the gradients, but
   with bounds that are ten times as wide as the targets, its square is a hundred times the variance, and the
   report of a good model would say that nothing separates.  Of the square loss alone, the released hessians
-  say more: 2 C² (n - 2H) bounds the c of n rows of clip C with hessians of sum H.  No test rests on it yet,
-  since at least 95 of 100 runs have not been shown for it.
+  say more: 2 C² (n - 2H) bounds the c of n rows of clip C with hessians of sum H.  A test that rested on it
+  fell short of 95 of 100 runs with bounds ten times as wide as the targets.
 - `DPBoost` and `MBoost` choose splits by the gains of the rows that the leaf values are then computed of.
   Without any relation, the leaves of the best of many splits stand out of chance already, by an amount that
   depends on the private gains of all candidates, of which only the chosen one is released.
