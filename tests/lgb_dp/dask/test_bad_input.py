@@ -24,7 +24,7 @@ def assert_refused(client, data, error, match, params=QUIET, callbacks=None, val
     budget = lgb_dp.Budget(10.0, 1e-3)
     callbacks = [lgb_dp.NewtonBoost(1.0, DELTA, budget=budget)] if callbacks is None else callbacks
     with pytest.raises(error, match=match) as caught:
-        lgb_dp.dask.train(client, params, data, 3, callbacks=callbacks, valid_sets=valid_sets, timeout=20)
+        lgb_dp.dask.train(client, params, data, 3, callbacks=callbacks, valid_sets=valid_sets, timeout=120)
     assert isinstance(caught.value, lgb_dp.PrivateTrainingError)
     assert not budget.report().ledger
 

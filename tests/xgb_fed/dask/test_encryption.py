@@ -30,7 +30,7 @@ def cluster():
 def client(cluster, monkeypatch):
     monkeypatch.setattr(encryption, "MIN_ROWS", 4)
     with Client(cluster) as client:
-        client.wait_for_workers(2, timeout=60)
+        client.wait_for_workers(2, timeout=120)
         yield client
 
 

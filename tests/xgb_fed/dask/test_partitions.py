@@ -42,13 +42,13 @@ BAD_COLLECTIONS = [
 @pytest.mark.parametrize(("collection", "error", "match"), BAD_COLLECTIONS)
 def test_collections_that_do_not_fit(client, collection, error, match):
     with pytest.raises(error, match=match) as caught:
-        DaskParty(client, collection, "bank", timeout=20)
+        DaskParty(client, collection, "bank", timeout=120)
     assert isinstance(caught.value, xgb_fed.VeilboostError)
 
 
 def test_evaluation_sets_that_do_not_fit(client):
     with pytest.raises(xgb_fed.InvalidDataError, match="3 columns to train on and 2 in other rows"):
-        DaskParty(client, BLOCKS, "bank", eval_sets=[BLOCKS[:, :2]], timeout=20)
+        DaskParty(client, BLOCKS, "bank", eval_sets=[BLOCKS[:, :2]], timeout=120)
     assert not client.run(lambda dask_worker: [n for n in dask_worker.plugins if n.startswith("veil")])[
         next(iter(client.scheduler_info()["workers"]))
     ]
@@ -56,7 +56,7 @@ def test_evaluation_sets_that_do_not_fit(client):
 
 def test_partitions_that_are_computed_differently(client):
     changing = BLOCKS.map_blocks(lambda block: block + np.random.default_rng().normal(), dtype="f8")
-    with DaskParty(client, changing, "bank", timeout=20) as party:
+    with DaskParty(client, changing, "bank", timeout=120) as party:
         leases = party._held[0]._leases
         leases.forget()
         with pytest.raises(xgb_fed.PartitionError, match="not those of the first time"):

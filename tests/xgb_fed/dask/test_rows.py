@@ -36,7 +36,7 @@ def test_a_lost_worker_changes_no_message(threads, kind):
     requests = recorded("okamoto-uchiyama")[0]
     numbers = [k for k, request in enumerate(requests) if isinstance(messages.read(request).message, kind)]
     lost = numbers[len(numbers) // 2]
-    with dask_party(client, (60,) * 5, timeout=20) as party:
+    with dask_party(client, (60,) * 5, timeout=120) as party:
         answers = replayed(party, "okamoto-uchiyama", lambda k, _: closed(cluster) if k == lost else None)
     assert answers == recorded("okamoto-uchiyama")[1]
     assert len(cluster.scheduler.workers) == 1
@@ -44,7 +44,7 @@ def test_a_lost_worker_changes_no_message(threads, kind):
 
 def test_a_killed_worker_changes_no_message():
     with local_cluster(2, processes=True) as cluster, Client(cluster) as client:
-        client.wait_for_workers(2, timeout=60)
+        client.wait_for_workers(2, timeout=120)
         killed = []
 
         def kill(number, message):
@@ -52,7 +52,7 @@ def test_a_killed_worker_changes_no_message():
                 killed.extend(list(client.run(os.getpid).values())[:1])
                 os.kill(killed[0], signal.SIGKILL)
 
-        with dask_party(client, (60,) * 5, timeout=60) as party:
+        with dask_party(client, (60,) * 5, timeout=120) as party:
             assert replayed(party, "okamoto-uchiyama", kill) == recorded("okamoto-uchiyama")[1]
     assert killed
 
@@ -60,7 +60,7 @@ def test_a_killed_worker_changes_no_message():
 def test_a_worker_that_takes_over_is_told_all_it_lacks_in_parts(threads, monkeypatch):
     monkeypatch.setattr("xgb_fed.dask.rows.BYTES_AT_ONCE", 1000)
     cluster, client = threads
-    with dask_party(client, (60,) * 5, timeout=20) as party:
+    with dask_party(client, (60,) * 5, timeout=120) as party:
 
         def lose(number, message):
             if isinstance(message, FindSplits) and len(cluster.workers) == 2:
@@ -71,18 +71,18 @@ def test_a_worker_that_takes_over_is_told_all_it_lacks_in_parts(threads, monkeyp
 
 def test_without_workers_the_party_refuses_in_time(threads):
     cluster, client = threads
-    party = dask_party(client, (150, 150), timeout=20)
-    for held in party._held:
-        held._cluster.timeout = 2.5
+    party = dask_party(client, (150, 150), timeout=120)
 
     def lose(number, message):
         if isinstance(message, SplitNodes) and cluster.workers:
+            for held in party._held:
+                held._cluster.timeout = 2.5
             closed(cluster, 1)
             closed(cluster, 0)
 
     start = time.monotonic()
     answers = replayed(party, "plain", lose)
-    assert time.monotonic() - start < 30
+    assert time.monotonic() - start < 100
     refusals = [messages.read(answer).message for answer in answers]
     reasons = [refusal.reason for refusal in refusals if isinstance(refusal, messages.Refusal)]
     assert reasons[0] == "the cluster has no worker, and none came within timeout=2.5 s"
