@@ -8,7 +8,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from chosen_tests import depends_on_hosts, part_of
 from pinned_draws import pinned_draws
@@ -19,7 +19,12 @@ MAX_WORKERS = 4
 
 def pytest_configure(config):
     # A busy machine is not an error: examples may take as long as they like.
-    settings.register_profile("veilboost", deadline=None, derandomize=config.getoption("draws") == "0")
+    settings.register_profile(
+        "veilboost",
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+        derandomize=config.getoption("draws") == "0",
+    )
     settings.load_profile("veilboost")
     # In pyproject.toml, this would import the package before this file sets the number of threads.
     config.addinivalue_line("filterwarnings", "error::lgb_dp.errors.PrivacyLeakWarning")
