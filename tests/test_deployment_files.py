@@ -186,7 +186,7 @@ def serving_as_nobody(which):
                 assert line.startswith("listening at"), (folder / "log").read_text()
                 yield folder, int(line.rpartition(":")[2])
                 process.send_signal(signal.SIGTERM)
-                assert process.wait(20) == 0
+                assert process.wait(60) == 0
             finally:
                 process.kill()
 

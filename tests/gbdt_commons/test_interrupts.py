@@ -52,7 +52,7 @@ def done_by_another_thread(change):
     """Whether another thread is not kept waiting."""
     thread = Thread(target=change, daemon=True)
     thread.start()
-    thread.join(20)
+    thread.join(60)
     return not thread.is_alive()
 
 

@@ -18,7 +18,7 @@ def test_threads_that_fork_while_another_trains_leave_a_child_that_does_not_wait
     def fork():
         child = os.fork()
         if child == 0:
-            signal.alarm(30)
+            signal.alarm(60)
             try:
                 booster.update()
             except lgb_dp.ForkedProcessError:

@@ -412,19 +412,19 @@ def test_a_forked_child_does_not_wait_for_a_thread_that_it_has_not(tmp_path):
     def change():
         with store.transaction():
             is_changing.set()
-            ends.wait(20)
+            ends.wait(120)
 
     thread = Thread(target=change)
     thread.start()
-    is_changing.wait(20)
+    assert is_changing.wait(60)
     child = os.fork()
     if not child:
-        signal.alarm(10)
+        signal.alarm(60)
         store.close()
         os._exit(0)
     status = os.waitpid(child, 0)[1]
     ends.set()
-    thread.join(20)
+    thread.join(60)
     assert os.waitstatus_to_exitcode(status) == 0
     store.close()
 
@@ -433,13 +433,13 @@ def test_a_child_that_outlives_its_parent_holds_no_lock(tmp_path):
     code = (
         "import os, sys, time; from gbdt_commons.store_file import StoreFile\n"
         "store = StoreFile(sys.argv[1], 'a tester')\n"
-        "if os.fork(): time.sleep(30)\n"
-        "print(os.getpid(), flush=True); time.sleep(30)"
+        "if os.fork(): time.sleep(120)\n"
+        "print(os.getpid(), flush=True); time.sleep(120)"
     )
     parent = subprocess.Popen([sys.executable, "-c", code, tmp_path / "a.store"], stdout=subprocess.PIPE)
     child = int(parent.stdout.readline())
     parent.kill()
-    parent.wait(20)
+    parent.wait(60)
     try:
         opened(tmp_path / "a.store").close()
     finally:

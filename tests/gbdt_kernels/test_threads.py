@@ -42,7 +42,7 @@ def test_run_does_every_part_once(n_parts):
 
 
 def test_parts_run_at_the_same_time():
-    barrier = threading.Barrier(2, timeout=20)
+    barrier = threading.Barrier(2, timeout=60)
     threads.run(lambda *_: barrier.wait(), [(0, 1), (1, 2)])
 
 
@@ -93,7 +93,7 @@ def test_run_works_in_a_forked_child():
     threads.run(lambda *_: None, parts)
     child = os.fork()
     if child == 0:
-        signal.alarm(20)
+        signal.alarm(60)
         done = []
         threads.run(lambda *a: done.append(a), parts)
         os._exit(0 if len(done) == 2 else 1)

@@ -208,7 +208,7 @@ class Attack:
                 service = self._service(place, folder / "kept", folder / name, known)
                 server = Server(service, "127.0.0.1:0", TLS.from_directory(folder / name), [self.names[2]])
                 stack.callback(server.stop, grace=0)
-                one = RemoteParty(f"127.0.0.1:{server.port}", own, name, timeout=20)
+                one = RemoteParty(f"127.0.0.1:{server.port}", own, name, timeout=60)
                 stack.callback(one.close)
                 remote.append(one)
             yield remote, Credentials.of(own)

@@ -245,8 +245,8 @@ def test_a_forked_process_does_not_answer():
     queue = context.Queue()
     child = context.Process(target=_answer_in_child, args=(journal, queue))
     child.start()
-    assert "forked process" in queue.get(timeout=20)
-    child.join(20)
+    assert "forked process" in queue.get(timeout=60)
+    child.join(60)
 
 
 def test_two_users_never_answer_both_whatever_is_removed(tmp_path):

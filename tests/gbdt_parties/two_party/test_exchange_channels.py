@@ -194,4 +194,4 @@ def test_the_last_words_of_an_answering_side_arrive():
     assert asking.receive() == b"refusal"
     with pytest.raises(PartyUnavailableError):
         asking.receive()
-    server.join(10)
+    server.join(60)

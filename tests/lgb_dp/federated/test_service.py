@@ -60,7 +60,7 @@ def test_three_parties_over_tls(tmp_path, certified):
             service = FederatedService(member, tmp_path / name / "served")
             server = Server(service, "127.0.0.1:0", TLS.from_directory(certified.folder / name), ["acme"])
             stack.callback(server.stop, grace=0)
-            one = RemoteParty(f"127.0.0.1:{server.port}", own, name, timeout=20)
+            one = RemoteParty(f"127.0.0.1:{server.port}", own, name, timeout=60)
             stack.callback(one.close)
             remote.append(one)
         booster = train(remote, 3)
@@ -117,7 +117,7 @@ def test_first_runs_of_coordinators_at_the_same_time_open_the_ledger_once(tmp_pa
     together = Barrier(8)
 
     def ledger_of(caller):
-        together.wait(timeout=20)
+        together.wait(timeout=60)
         runs = member.for_caller(tmp_path / str(caller), MemoryStore(), set())._runs
         return runs._subject_of.args[0].ledger
 

@@ -128,7 +128,7 @@ def test_a_forked_child_gets_none_of_the_noise_that_was_drawn_ahead(structure):
     booster.update()
     child = os.fork()
     if child == 0:
-        signal.alarm(20)
+        signal.alarm(60)
         refused = 0
         for attempt in (
             booster.update,

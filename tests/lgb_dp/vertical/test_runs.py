@@ -388,7 +388,7 @@ def test_runs_of_one_party_in_two_threads_do_not_end_each_other(monkeypatch):
     def hold(sums, refresh):
         if refresh.number == 1 and isinstance(sums._holder, TableHolder) and thread.ident is None:
             thread.start()
-            thread.join(20)
+            thread.join(300)
             assert others, "the second run waits for the first one"
         return opened(sums, refresh)
 

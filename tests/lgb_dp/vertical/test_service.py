@@ -94,7 +94,7 @@ class Served:
         self.service.close()
 
     def remote(self, name="hospital"):
-        return RemoteParty(self.address, TLS.from_directory(self.certified[name][0]), "bank", timeout=30)
+        return RemoteParty(self.address, TLS.from_directory(self.certified[name][0]), "bank", timeout=60)
 
 
 @pytest.fixture
@@ -197,7 +197,7 @@ def test_a_server_that_is_killed_and_started_again_goes_on(serve, tmp_path, monk
         return result
 
     monkeypatch.setattr(ReplicaSums, when, kill)
-    booster = remotely(served, checkpoint=tmp_path / "own", patience=20.0)
+    booster = remotely(served, checkpoint=tmp_path / "own", patience=120.0)
     assert killed
     (kept,) = (served.folder / "models").glob("*.txt")
     assert kept.read_text() == text_of(booster)
@@ -325,7 +325,7 @@ def test_a_serving_process_that_is_killed_in_every_round_goes_on(certified, tmp_
     address = f"127.0.0.1:{free_port()}"
     serve(address)
     monkeypatch.setattr(TableHolder, "inputs", inputs)
-    party = RemoteParty(address, TLS.from_directory(certified["hospital"][0]), "bank", timeout=30)
+    party = RemoteParty(address, TLS.from_directory(certified["hospital"][0]), "bank", timeout=60)
     try:
         booster = trained(
             party,

@@ -110,11 +110,11 @@ def test_killed_servers_and_coordinators_go_on(run, capsys, n_sums):
 
     thread = when_store_has(folder / "checkpoint" / STORE_FILE, OPENED, n_sums, strike)
     assert cli.main([*train, "--overwrite"]) == 0
-    thread.join(60)
+    thread.join(300)
     assert (folder / "model" / "model.json").read_bytes() == expected
     coordinator = subprocess.Popen([sys.executable, "-m", "veilboost", *train, "--overwrite"])
     try:
-        when_store_has(folder / "checkpoint" / STORE_FILE, OPENED, n_sums, coordinator.kill).join(90)
+        when_store_has(folder / "checkpoint" / STORE_FILE, OPENED, n_sums, coordinator.kill).join(330)
         assert coordinator.wait(60) == -9
     finally:
         coordinator.kill()

@@ -80,7 +80,7 @@ def test_serve_train_kill_resume_predict(folder, capsys):
 
         thread = when_store_has(folder / "checkpoint" / Checkpoint.store_file, TREES, 5, strike)
         assert cli.main(["train", "plan.toml", "--overwrite"]) == 0
-        thread.join(60)
+        thread.join(300)
         assert (folder / "model" / "model.json").read_bytes() == expected
         assert "going on after" in capsys.readouterr().err
         assert "the training run resumes after" in (folder / "north.log").read_text()
@@ -126,7 +126,7 @@ def test_a_killed_coordinator_goes_on_with_the_same_command(folder, capsys, n_ro
         )
         try:
             checkpoint = folder / "checkpoint" / Checkpoint.store_file
-            when_store_has(checkpoint, TREES, n_rounds, coordinator.kill).join(90)
+            when_store_has(checkpoint, TREES, n_rounds, coordinator.kill).join(330)
             assert coordinator.wait(60) == -9
         finally:
             coordinator.kill()

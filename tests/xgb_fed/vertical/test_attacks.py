@@ -151,7 +151,7 @@ def test_attack_of_a_party_that_dies_and_comes_back_with_other_bins():
         party.journals = Forgiving()
         party.live(strong)
         with pytest.raises(ProtocolError, match="'cheat': its split statistics fail the checks"):
-            train(PARAMS, X, y, [party], 1, patience=5)
+            train(PARAMS, X, y, [party], 1, patience=60)
         assert len(party.won) == 1
 
 
@@ -176,7 +176,7 @@ def test_attack_by_endless_honest_deaths_learns_nothing_new(caplog):
     X, strong, y = data()
     undisturbed = train(PARAMS, X, y, [Cheat(strong, strong)], 2)
     party = Cheat(strong, strong, deaths=5)
-    model = train(PARAMS, X, y, [party], 2, patience=20)
+    model = train(PARAMS, X, y, [party], 2, patience=60)
     assert len({str(won) for won in party.won[:6]}) == 1
     assert model.restarts == [Restart(0, 0, "cheat")] * 5
     assert not undisturbed.restarts
@@ -190,7 +190,7 @@ def test_attack_by_endless_honest_deaths_learns_nothing_new(caplog):
 def test_other_losses_are_no_restarts(at):
     X, strong, y = data()
     party = Cheat(strong, strong, deaths=3, at=at)
-    assert not train(PARAMS, X, y, [party], 1, patience=20).restarts
+    assert not train(PARAMS, X, y, [party], 1, patience=60).restarts
 
 
 class Liar:
@@ -324,7 +324,7 @@ def test_attack_by_other_columns_after_a_loss():
     party.journals = Forgiving()
     party.live(strong)
     with pytest.raises(ProtocolError, match="'cheat' announces other columns"):
-        train(PARAMS, X, y, [party], 1, patience=5)
+        train(PARAMS, X, y, [party], 1, patience=60)
 
 
 def test_attack_on_ties_reads_one_candidate_only():

@@ -132,7 +132,7 @@ def test_a_passive_party_lost_at_any_message(reference, fault, tmp_path):
     for index in range(undisturbed.requests):
         bank = Bank(problem, tmp_path / str(index))
         bank.faults = {index: fault}
-        same = problem.train(bank, params, patience=10)
+        same = problem.train(bank, params, patience=60)
         assert essence(same) == essence(model), (index, fault)
         told = undisturbed.kinds[index] == "SplitNodes"
         assert [restart.party for restart in same.restarts] == ["bank"] * told, (index, fault)
@@ -166,7 +166,7 @@ def test_everything_fails_again_and_again(reference, tmp_path):
         bank.faults[int(index)] = random.choice([*PASSIVE_FAULTS, "active killed"])
     for _ in range(60):
         try:
-            same = problem.train(bank, params, patience=10, checkpoint=tmp_path / "active")
+            same = problem.train(bank, params, patience=60, checkpoint=tmp_path / "active")
             break
         except Killed:
             pass
@@ -182,7 +182,7 @@ def test_resumed_under_encryption_with_a_fresh_key(tmp_path):
     cipher = xgb_fed.OkamotoUchiyama(key_length=1024, allow_weak_key=True)
     with pytest.raises(Killed):
         problem.train(bank, BINARY, cipher=cipher, checkpoint=tmp_path / "active")
-    same = problem.train(bank, BINARY, cipher=cipher, checkpoint=tmp_path / "active", patience=10)
+    same = problem.train(bank, BINARY, cipher=cipher, checkpoint=tmp_path / "active", patience=60)
     assert bank.requests > 15
     assert essence(same) == essence(plain)
 
@@ -192,7 +192,7 @@ def test_only_the_unfinished_tree_is_grown_again(reference, tmp_path):
     last_tree = len(undisturbed.kinds) - undisturbed.kinds[::-1].index("StartTree") - 1
     bank = Bank(problem, tmp_path / "bank")
     bank.faults = {last_tree + 1: "killed"}
-    problem.train(bank, params, patience=10)
+    problem.train(bank, params, patience=60)
     assert bank.kinds[last_tree + 2 : last_tree + 5] == ["OpenTraining", "ResumeTraining", "StartTree"]
     assert bank.kinds.count("StartTree") == undisturbed.kinds.count("StartTree") + 1
 
@@ -228,7 +228,7 @@ def test_other_parties_are_not_waited_for_when_one_is_lost(tmp_path):
         def handle(self, request):
             if self.requests == 3:
                 self.requests += 1
-                released.wait(20)
+                released.wait(120)
                 raise PartyUnavailableError("party 'slow': given up")
             return super().handle(request)
 
@@ -243,7 +243,7 @@ def test_other_parties_are_not_waited_for_when_one_is_lost(tmp_path):
         start = time.monotonic()
         with pytest.raises(PartyUnavailableError, match="'bank' is unavailable"):
             xgb_fed.train(BINARY, problem.data, [dead, slow][::order], 1, **how)
-        assert time.monotonic() - start < 10
+        assert time.monotonic() - start < 60
 
 
 def test_estimators_survive_too(tmp_path):
@@ -263,7 +263,7 @@ def test_estimators_survive_too(tmp_path):
         fit = dict(parties=[bank], eval_set=[(problem.held.data, problem.held.label)], checkpoint=checkpoint)
         with pytest.raises(Killed):
             kind(**how).fit(problem.data.data, y, **fit)
-        survived = kind(**how).fit(problem.data.data, y, patience=10, **fit)
+        survived = kind(**how).fit(problem.data.data, y, patience=60, **fit)
         assert essence(survived.model_) == essence(expected.model_)
 
 
@@ -277,7 +277,7 @@ def test_patience_runs_out(tmp_path):
     assert bank.requests == 6
     with pytest.raises(PartyUnavailableError, match="bank"):
         problem.train(bank, BINARY, patience=0.5)
-    assert time.monotonic() - start < 10
+    assert time.monotonic() - start < 60
 
 
 def test_garbage_ends_the_training_with_the_partys_name(reference, tmp_path):
@@ -286,7 +286,7 @@ def test_garbage_ends_the_training_with_the_partys_name(reference, tmp_path):
         bank = Bank(problem, tmp_path / str(index))
         bank.faults = {index: "garbage"}
         with pytest.raises(ProtocolError, match="'bank'"):
-            problem.train(bank, params, patience=10)
+            problem.train(bank, params, patience=60)
         assert set(bank.kinds[index + 1 :]) <= {"Abort"}
 
 

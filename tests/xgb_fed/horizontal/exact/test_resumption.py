@@ -510,7 +510,7 @@ def test_the_end_of_a_run_is_told_again_to_who_has_not_answered(tmp_path, undist
         return send()
 
     members[1].disturb = lose_end
-    assert text_of(train(members, patience=5.0)) == undisturbed
+    assert text_of(train(members, patience=60)) == undisturbed
     assert "at the end of the run" in caplog.text
     assert text_of_party(members[1].party) == undisturbed
 

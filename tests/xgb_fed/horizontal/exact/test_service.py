@@ -83,7 +83,7 @@ def test_three_parties_over_tls(tmp_path, certificates):
             service = HorizontalService(member, tmp_path / name, HorizontalLimits())
             server = Server(service, "127.0.0.1:0", TLS.from_directory(known / name), ["acme"])
             stack.callback(server.stop, grace=0)
-            one = RemoteParty(f"127.0.0.1:{server.port}", own, name, timeout=20)
+            one = RemoteParty(f"127.0.0.1:{server.port}", own, name, timeout=60)
             stack.callback(one.close)
             remote.append(one)
         model = train(remote, checkpoint=tmp_path / "progress")

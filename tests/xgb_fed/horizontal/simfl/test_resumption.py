@@ -442,7 +442,7 @@ def test_a_round_that_was_interrupted_is_counted_once(tmp_path, monkeypatch):
             return self._party.handle(request)
 
     others = [made(1, "binary:logistic", tmp_path / "p1")]
-    model = trained([Killed(), *others], "binary:logistic", checkpoint=tmp_path / "c", patience=5.0)
+    model = trained([Killed(), *others], "binary:logistic", checkpoint=tmp_path / "c", patience=60.0)
     assert model.booster.num_boosted_rounds() == ROUNDS
 
 

@@ -25,7 +25,7 @@ def sessions():
         task = TrainingTask(settings, xgb_fed.ActiveData(X[:, :2], Y), [party], [], xgb_fed.Plain())
     state = RunState.begin(task, None)
     with ThreadPoolExecutor(1) as pool:
-        yield Sessions(task, state, Fanout(pool, task.parties), patience=5.0)
+        yield Sessions(task, state, Fanout(pool, task.parties), patience=60)
 
 
 def test_sessions_are_opened_once(sessions):
