@@ -207,7 +207,7 @@ def meet(parties, processes=None, change=None):
     """
     processes = processes or [party.process() for party in parties]
     outcomes = [SimpleNamespace(sums=None, error=None) for _ in parties]
-    ends = pipes(60.0)
+    ends = pipes()
 
     def live(place):
         channel = CountedChannel(ends[place], parties[place].events)
@@ -223,7 +223,7 @@ def meet(parties, processes=None, change=None):
     other = Thread(target=live, args=(1,))
     other.start()
     live(0)
-    other.join(120)
+    other.join(600)
     assert not other.is_alive()
     return outcomes
 

@@ -124,7 +124,7 @@ def test_a_run_over_requests_and_answers():
     exchange = parties[0].process()
     exchange.connect(Asking(ask))
     sums = parties[0].train(exchange)
-    server.join(60)
+    server.join(600)
     assert found == [sums]
     check_outcome(parties)
     begin, choices, tables = [Kind.BEGIN], [Kind.ROUND] * 3, [Kind.ROUND] * 2 + [Kind.SHARES]
@@ -194,4 +194,4 @@ def test_the_last_words_of_an_answering_side_arrive():
     assert asking.receive() == b"refusal"
     with pytest.raises(PartyUnavailableError):
         asking.receive()
-    server.join(60)
+    server.join(600)

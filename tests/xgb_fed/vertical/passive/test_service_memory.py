@@ -526,7 +526,7 @@ def test_an_alignment_under_way_does_not_hold_up_the_callers_other_requests(serv
 
     def slow(own):
         begun.set()
-        assert released.wait(120)
+        assert released.wait(600)
         return mask_more(own)
 
     monkeypatch.setattr(masked_ids.OwnList, "mask_more", slow)
@@ -534,14 +534,14 @@ def test_an_alignment_under_way_does_not_hold_up_the_callers_other_requests(serv
     assert isinstance(talk.ask(opening_of(1)), AlignmentOpened)
     with ThreadPoolExecutor(2) as pool:
         alignment = pool.submit(talk.ask, MaskIds())
-        assert begun.wait(60)
+        assert begun.wait(300)
         opened = pool.submit(Talk(bank, b"2" * 16).ask, opening())
         try:
-            assert isinstance(opened.result(60), TrainingOpened)
+            assert isinstance(opened.result(300), TrainingOpened)
             assert not alignment.done()
         finally:
             released.set()
-        assert isinstance(alignment.result(60), IdsMasked)
+        assert isinstance(alignment.result(300), IdsMasked)
 
 
 def test_memory_attack_by_sets_of_categories_is_refused():
