@@ -34,7 +34,7 @@ from gbdt_kernels.draws.selection import WORD_PAIRS_PER_DRAW
 from lgb_dp.checks import Interval, checked_number
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.mechanisms.discrete_gaussian import discrete_gaussian
-from lgb_dp.mechanisms.rng import SecureRandom
+from lgb_dp.mechanisms.rng import SecureRandom, WordSource
 
 MAX_ROWS = 2**31
 """Rows that a training set may have (a row number takes 31 bits); bounds the rounding of gains."""
@@ -119,7 +119,7 @@ def _released(private: PrivateValues, release: Callable[[], Released]) -> Releas
 
 
 def release_gaussian(
-    sums: NDArray[np.int64], scale: float, random: SecureRandom | GaussianReserve
+    sums: NDArray[np.int64], scale: float, random: WordSource | GaussianReserve
 ) -> NDArray[np.int64]:
     """Integer sums with rounded Gaussian noise.
 
@@ -128,7 +128,7 @@ def release_gaussian(
     sums : ndarray of int64
     scale : float
         Standard deviation of the noise in integer steps, in (0, 2⁴⁸].
-    random : SecureRandom or GaussianReserve
+    random : WordSource or GaussianReserve
         A reserve must have been made for this scale.
 
     Returns
@@ -259,7 +259,7 @@ _DRAWS_AT_ONCE = 1024
 """Numbers that a reserve draws ahead, at least."""
 
 
-def rounded_gaussian(n: int, scale: float, random: SecureRandom) -> NDArray[np.int64]:
+def rounded_gaussian(n: int, scale: float, random: WordSource) -> NDArray[np.int64]:
     """Independent integers ``round(scale · z)`` of exact standard normal z.
 
     Added to integers, it is post-processing of the continuous Gaussian mechanism on them: the sum of an
@@ -339,7 +339,7 @@ class GaussianReserve:
         return taken.reshape(shape)
 
 
-def _resolved(tail: int, guess: int, scale: float, random: SecureRandom) -> int:
+def _resolved(tail: int, guess: int, scale: float, random: WordSource) -> int:
     """``round(scale · z)`` with as many more bits of the tail probability as it takes.
 
     With T the b bits of t so far, t is in [T, T + 1] / 2ᵇ.  The answer is k if the tail probabilities

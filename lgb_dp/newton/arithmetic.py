@@ -9,7 +9,7 @@ So a run's settings, which both sign, have a digest of every such function's val
 party whose digests differ refuses the run before anything of its rows leaves.
 
 *No false alarm*: a party with the same libraries and kind of processor computes the same values.
-*What is missed*: two versions that agree at all `N` arguments.  Versions that round independently in a share
+*Missed*: two versions that agree at all `N` arguments.  Versions that round independently in a share
 of s of all cases agree there with probability (1 - s)^N: below 10⁻⁷ for s = 0.001.  Beyond that, the sums
 that were opened before a round, and the model, are compared as they were.
 """

@@ -3,6 +3,8 @@
 The other party is in this process, or behind a server.  Both are assumed to follow the protocol.
 """
 
+from gbdt_parties.two_party.exchange.replay import Replay
+from lgb_dp.vertical.auditing.replaying import replay
 from lgb_dp.vertical.estimators import VerticalDPLGBMClassifier, VerticalDPLGBMRegressor
 from lgb_dp.vertical.party import ColumnParty
 from lgb_dp.vertical.predicting import predict
@@ -17,8 +19,10 @@ __all__ = [
     "ColumnService",
     "Consent",
     "MaskedTraffic",
+    "Replay",
     "VerticalDPLGBMClassifier",
     "VerticalDPLGBMRegressor",
     "predict",
+    "replay",
     "train",
 ]

@@ -18,7 +18,9 @@ from gbdt_parties.identity.aligned_rows import Alignment
 from gbdt_parties.identity.certificates import TLS, Identity
 from gbdt_parties.identity.row_ids import check_ids
 from gbdt_parties.secure_sum.answers import ROLE
+from gbdt_parties.secure_sum.roster import Roster
 from gbdt_parties.secure_sum.trust import AllowList, Credentials
+from gbdt_parties.two_party.exchange.record import delete_messages
 from gbdt_parties.two_party.life import Unrepeatable
 from lgb_dp.boosting.booster import DPBooster
 from lgb_dp.checks import checked_budget
@@ -28,7 +30,7 @@ from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
 from lgb_dp.federated.ledger import LEDGER_FILE, PartyLedger
 from lgb_dp.vertical.prediction.answering import THIS_PROCESS, AskedRows, PartyAnswers
 from lgb_dp.vertical.prediction.consent import Consent
-from lgb_dp.vertical.replica import model_text
+from lgb_dp.vertical.replica import EXCHANGES, model_text
 from lgb_dp.vertical.run import RUNS, ColumnSessions, Side, digest_of_rows, part_of_runs, runs_of
 from lgb_dp.vertical.task import ColumnTask
 
@@ -96,6 +98,9 @@ class ColumnParty(ColumnSessions, Unrepeatable):
         Whether names are enough: the operator of the authority can then be the other party.
     consent : Consent, optional
         Limits of the questions that it answers about its rows (`predict`).
+    auditable : bool
+        Whether the folder keeps all messages that the party receives in training, and digests of those that
+        it sends, so that an auditor can `replay` its side.  They take as much room as the traffic of runs.
     **data
         Public declarations, as of `lgb_dp.Dataset`: `bounds` (required unless all columns are categorical),
         `max_bin` (255), `spacing` ("mixed"), `categories`, `bin_edges` and `feature_name`.
@@ -128,6 +133,7 @@ class ColumnParty(ColumnSessions, Unrepeatable):
         allowed: Sequence[str] | None = None,
         trust_authority: bool = False,
         consent: Consent | None = None,
+        auditable: bool = False,
         **data: Any,
     ) -> None:
         unknown = sorted(set(data) - set(_DATA_ARGUMENTS))
@@ -151,6 +157,9 @@ class ColumnParty(ColumnSessions, Unrepeatable):
             raise InvalidArgumentError(f"ids has {len(self.ids)} entries for {codes.n_rows} rows")
         self._credentials, self._allowed = credentials_of(name, tls, allowed, trust_authority)
         budget = checked_budget(budget)
+        if auditable and folder is None:
+            raise InvalidArgumentError("auditable=True needs a folder, where messages are kept")
+        self._auditable = auditable
         self._folder = None if folder is None else Path(folder)
         self._budget = budget
         self._ledger = PartyLedger(self._folder, budget)
@@ -201,7 +210,7 @@ class ColumnParty(ColumnSessions, Unrepeatable):
         ledger = self._ledger
         if is_new and self._folder is None and self._budget is None:
             self._ledger = ledger = PartyLedger(None)
-        return Side(self.name, self._credentials, self._allowed, ledger)
+        return Side(self.name, self._credentials, self._allowed, ledger, self._auditable)
 
     @property
     def has_folder(self) -> bool:
@@ -289,9 +298,15 @@ def kept_runs(folder: Path, callers: Sequence[str]) -> dict[str, str]:
 def remove_model(path: Path, caller: str) -> None:
     """Remove a model from the folder of a party that is not in use, which then answers nothing about it.
 
-    Its run goes, too: a caller that took it up again would have it kept anew.  Charges and counts stay.
+    Its run goes, too, with its seed and messages: a caller that took it up again would have it kept anew.
+    Charges and counts stay.
     """
     with closing(StoreFile(path.parents[1] / LEDGER_FILE, ROLE)) as store:
-        store.part(part_of_runs(caller)).delete(RUNS, path.stem)
+        runs = store.part(part_of_runs(caller))
+        record = runs.get(RUNS, path.stem)
+        if record is not None:
+            roster = Roster.from_bytes(bytes.fromhex(record["agreement"]["roster"]))
+            delete_messages(store.part(EXCHANGES), roster.digest)
+        runs.delete(RUNS, path.stem)
         PartyAnswers(store=store.part(_ANSWERS)).forget(path.read_text())
         path.unlink()

@@ -7,7 +7,7 @@ party's store, so that a party that was restarted goes on where the run was.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from typing import Any
@@ -19,7 +19,12 @@ from numpy.typing import NDArray
 from gbdt_commons.store import Store, json_kind
 from gbdt_kernels.trees import BinLayout, DenseCodes, SparseCodes
 from gbdt_parties.errors import ProtocolError
-from gbdt_parties.two_party.exchange.driver import Exchange, PointExchange, TableExchange
+from gbdt_parties.two_party.exchange.driver import (
+    Exchange,
+    PointExchange,
+    TableExchange,
+    fresh_nonce,
+)
 from gbdt_parties.two_party.exchange.frames import Channel
 from gbdt_parties.two_party.exchange.terms import Terms
 from gbdt_parties.two_party.layout import RoundLayout
@@ -33,7 +38,7 @@ from lgb_dp.data.bins import PublicBins
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.federated.ledger import PartyLedger
 from lgb_dp.mechanisms.noise import release_gaussian
-from lgb_dp.mechanisms.rng import SecureRandom
+from lgb_dp.mechanisms.rng import WordSource
 from lgb_dp.newton.losses.loss import STEPS, Loss
 from lgb_dp.newton.monotone import MonotoneConstraints
 from lgb_dp.vertical.columns import JointColumns, joined_bins
@@ -51,6 +56,11 @@ from lgb_dp.vertical.task import ColumnTask
 from lgb_dp.vertical.training import VerticalNewton
 
 NUMBERS = json_kind("public numbers")
+EXCHANGES = "columns apart"
+"""Part of a ledger's store with the records of exchanges."""
+
+Charge = Callable[[str, float, float], None]
+"""Charges for something that is about to leave: its name, its μ, and its closeness."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +123,7 @@ class Charges:
         """
         self.ledger.check_run(self.run, self.task.granted, ONE_ROW, self.task.budget)
 
-    def __call__(self, what: str, mu: float, close: float = 0.0) -> None:
+    def __call__(self, what: str, mu: float, close: float) -> None:
         """Charge for something that is about to leave, in the transaction that keeps it."""
         note = {
             "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -140,16 +150,23 @@ class KeptNumbers:
         self._store, self._key = store, run.hex()
 
     def keep(self, numbers: PublicNumbers) -> None:
-        """Keep them before the first round; they are the same in all."""
-        if self._store.get(NUMBERS, self._key) is None:
+        """Keep them before the first round; raises a ProtocolError if they are others in a later one."""
+        kept = self._kept()
+        if kept is None:
             self._store.put(NUMBERS, self._key, asdict(numbers))
+        elif kept != numbers:
+            raise ProtocolError("the public numbers of the run are others than those that are kept")
 
     def check(self, layout: RoundLayout, sums: Sequence[Words]) -> None:
         """Refuse sums that honest parties do not open."""
-        kept = self._store.get(NUMBERS, self._key)
+        kept = self._kept()
         if kept is None:
             raise ProtocolError("sums are opened before the first round")
-        PublicNumbers(**{**kept, "bounds": tuple(kept["bounds"])}).check_range(sums)
+        kept.check_range(sums)
+
+    def _kept(self) -> PublicNumbers | None:
+        kept = self._store.get(NUMBERS, self._key)
+        return None if kept is None else PublicNumbers(**{**kept, "bounds": tuple(kept["bounds"])})
 
 
 class ReplicaSums:
@@ -162,7 +179,8 @@ class ReplicaSums:
     terms : Terms
     holder : TableHolder or PointHolder
     loss : Loss
-    charges : Charges
+    charges : callable
+        `Charges`, or an auditor's, which charges for nothing.
     numbers : KeptNumbers
     """
 
@@ -172,7 +190,7 @@ class ReplicaSums:
         terms: Terms,
         holder: TableHolder | PointHolder,
         loss: Loss,
-        charges: Charges,
+        charges: Charge,
         numbers: KeptNumbers,
     ) -> None:
         self._exchange, self._holder, self._loss, self._charges = exchange, holder, loss, charges
@@ -206,9 +224,9 @@ class ReplicaSums:
             if not part.size:
                 continue
 
-            def make(part: NDArray[np.int64] = part) -> bytes:
-                self._charges(release.what, release.mu)
-                return release_gaussian(part, scale, SecureRandom()).astype("<i8").tobytes()
+            def make(stream: WordSource, part: NDArray[np.int64] = part) -> bytes:
+                self._charges(release.what, release.mu, 0.0)
+                return release_gaussian(part, scale, stream).astype("<i8").tobytes()
 
             own = make if place == self._place else None
             content = self._exchange.value(self._n_values, 8 * part.size, check, own)
@@ -233,6 +251,45 @@ class ReplicaSums:
         return self._exchange.round(refresh.number, layout, inputs, pay)
 
 
+def exchange_of(
+    terms: Terms,
+    rows: PartyRows,
+    store: Store,
+    nonces: Callable[[], bytes] = fresh_nonce,
+    is_recorded: bool = False,
+) -> Exchange[Any]:
+    """Make a party's side of the rounds; parameters are those of `Exchange`."""
+    kind = PointExchange if rows.label is None else TableExchange
+    return kind(terms, store, KeptNumbers(store, terms.run).check, nonces, is_recorded)
+
+
+def trained_over(
+    exchange: Exchange[Any],
+    terms: Terms,
+    task: ColumnTask,
+    rows: PartyRows,
+    public_seed: bytes,
+    charges: Charge,
+) -> DPBooster:
+    """Train this party's copy over a connection, and compare the model with the other party's.
+
+    Parameters
+    ----------
+    exchange : Exchange
+        Connected.
+    terms, task, rows, public_seed, charges
+        As of `train_replica`.
+    """
+    numbers = KeptNumbers(exchange.kept.store, terms.run)
+
+    def make_sums(loss: Loss, scale: LabelScale) -> ReplicaSums:
+        return ReplicaSums(exchange, terms, rows.holder(loss, scale, task.n_threads), loss, charges, numbers)
+
+    booster = trained_with(task, rows, public_seed, make_sums)
+    exchange.end(model_text(booster).encode())
+    return booster
+
+
 def train_replica(
     task: ColumnTask,
     rows: PartyRows,
@@ -240,6 +297,7 @@ def train_replica(
     public_seed: bytes,
     charges: Charges,
     channel: Channel,
+    is_recorded: bool,
 ) -> DPBooster:
     """Train this party's copy over one connection, and compare the model with the other party's.
 
@@ -253,6 +311,8 @@ def train_replica(
     charges : Charges
         Its ledger's store has the exchange's records, too.
     channel : Channel
+    is_recorded : bool
+        Whether all messages are kept, for an auditor.
 
     Raises
     ------
@@ -261,25 +321,13 @@ def train_replica(
     PartyRefusedError, ProtocolError
         If the other party refuses, or deviates.
     """
-    store = charges.ledger.store.part("columns apart")
-    numbers = KeptNumbers(store, terms.run)
-    kind = PointExchange if rows.label is None else TableExchange
-    exchange: Exchange[Any] = kind(terms, store, numbers.check)
+    exchange = exchange_of(terms, rows, charges.ledger.store.part(EXCHANGES), is_recorded=is_recorded)
     exchange.connect(channel)
     try:
-        booster = trained_with(
-            task,
-            rows,
-            public_seed,
-            lambda loss, scale: ReplicaSums(
-                exchange, terms, rows.holder(loss, scale, task.n_threads), loss, charges, numbers
-            ),
-        )
-        exchange.end(model_text(booster).encode())
+        return trained_over(exchange, terms, task, rows, public_seed, charges)
     except BaseException:
         exchange.stop()
         raise
-    return booster
 
 
 def trained_with(task: ColumnTask, rows: PartyRows, public_seed: bytes, make_sums: Any) -> DPBooster:

@@ -92,24 +92,29 @@ class Side:
     credentials : Credentials
     allowed : AllowList
     ledger : PartyLedger
+    auditable : bool
+        Whether the messages of runs are kept, for `lgb_dp.vertical.replay`.
     """
 
     name: str
     credentials: Credentials
     allowed: AllowList
     ledger: PartyLedger
+    auditable: bool
 
 
-def digest_of_rows(codes: DenseCodes | SparseCodes) -> str:
+def digest_of_rows(codes: DenseCodes | SparseCodes, label: NDArray[np.float64] | None = None) -> str:
     """Digest of rows in their order, which must be those of a run's beginning when it is taken up."""
     digest = hashlib.sha256()
     for name in (field.name for field in fields(codes)):
         array = getattr(codes, name)
         digest.update(repr(array.shape).encode() + array.tobytes())
+    if label is not None:
+        digest.update(label.tobytes())
     return digest.hexdigest()
 
 
-def _agreed(task: ColumnTask, description: str, other: str) -> tuple[PublicBins, PublicBins]:
+def agreed_bins(task: ColumnTask, description: str, other: str) -> tuple[PublicBins, PublicBins]:
     """Bins of both parties; raises an InvalidArgumentError for malformed ones, and if a party cannot split.
 
     Both grow trees: a run with one that cannot would fail after label counts were released.
@@ -185,7 +190,7 @@ class ColumnRun:
                 f"the run is about {self._task.n_rows} rows and party {side.name!r} has {codes.n_rows}: both "
                 "must have the same rows, in the same order"
             )
-        self._rows = PartyRows(codes, None, _agreed(self._task, self._description, side.name), side.name)
+        self._rows = PartyRows(codes, None, agreed_bins(self._task, self._description, side.name), side.name)
         # Columns whose names are the same are refused, too.
         check_settings(self._task, self._rows)
         self._agreement, self._is_signed = self._taken_up(message.n_known == NEW_RUN)
@@ -267,7 +272,9 @@ class ColumnRun:
         def compute() -> None:
             try:
                 seed = self._agreement.public_seed
-                booster = train_replica(self._task, self._rows, terms, seed, charges, channel)
+                booster = train_replica(
+                    self._task, self._rows, terms, seed, charges, channel, self._side.auditable
+                )
                 self._keep(self.run, booster, self._task)
                 self._has_model = True
             except BaseException as error:
@@ -437,22 +444,25 @@ class ActiveRun:
                 raise ProtocolError(
                     f"party {session.name!r} has other columns or keys than when the run began"
                 )
-        bins = _agreed(self._task, description, session.name)
+        bins = agreed_bins(self._task, description, session.name)
         rows = PartyRows(self._codes, self._label, bins, session.name)
         terms = agreement.terms(self._task.n_rounds)
         charges = Charges(self._side.ledger, terms.run, self._task)
-        booster = train_replica(self._task, rows, terms, agreement.public_seed, charges, channel())
+        booster = train_replica(
+            self._task, rows, terms, agreement.public_seed, charges, channel(), self._side.auditable
+        )
         session.ask(Finish(), Done)
         self._store.put(MODELS, "", model_text(booster).encode())
-        # Its keys are of no use any more.
-        self._runs.delete(RUNS, agreement.roster.session.hex())
+        if not self._side.auditable:
+            # Its keys are of no use any more.
+            self._runs.delete(RUNS, agreement.roster.session.hex())
         return booster
 
     def _agree(self, session: Session) -> tuple[Agreement, str]:
         run = os.urandom(SESSION_BYTES)
         agreement = Agreement(self._side.name, self._side.credentials, self._side.allowed, run)
         answer = session.ask(OpenColumns(run, self._request, NEW_RUN), Introduced)
-        _agreed(self._task, answer.description, session.name)
+        agreed_bins(self._task, answer.description, session.name)
         introduced = Introduction.from_bytes(answer.introduction)
         if introduced.name != session.name:
             raise ProtocolError(f"party {session.name!r} introduces itself as another one")
@@ -463,7 +473,12 @@ class ActiveRun:
         agreement.confirm([own, theirs])
         session.ask(ConfirmRoster(pack([own, theirs])), Done)
         # Last: a run that is kept here is known there.
-        record = {"description": answer.description, "agreement": agreement.to_dict()}
+        record = {
+            "request": self._request,
+            "description": answer.description,
+            "rows": digest_of_rows(self._codes, self._label),
+            "agreement": agreement.to_dict(),
+        }
         self._runs.put(RUNS, run.hex(), record)
         self._store.put(RUN, "", run.hex())
         return agreement, answer.description

@@ -78,6 +78,7 @@ def train(
     budget: tuple[float, float] | None = None,
     traffic: MaskedTraffic | None = None,
     patience: float = 0.0,
+    auditable: bool = False,
 ) -> DPBooster:
     """Train a model on the columns of two parties, which learn that model and nothing else of each other.
 
@@ -121,6 +122,10 @@ def train(
         Counts messages and bytes of both directions from the first one that depends on the rows.
     patience : float
         Seconds to wait, in all, for a party behind a server that cannot be reached.
+    auditable : bool
+        Whether the ledger's folder keeps all messages that this party receives, digests of those that it
+        sends, and the keys of the run, which are removed after it otherwise: an auditor can then `replay` this
+        side.  Messages take as much room as `traffic` counts.
 
     Returns
     -------
@@ -153,7 +158,9 @@ def train(
     ...                                 callbacks=[lgb_dp.NewtonBoost(1.0, 1e-5)])      # doctest: +SKIP
     """
     party, trainer = _only_party(parties), _only_trainer(callbacks)
-    rows = _checked_rows(train_set)
+    rows = checked_rows(train_set)
+    if auditable and checkpoint is None and folder is None:
+        raise InvalidArgumentError("auditable=True needs a checkpoint or a folder, where messages are kept")
     if not (isinstance(patience, Real) and math.isfinite(patience) and patience >= 0):
         raise InvalidArgumentError(f"patience={patience!r} must be a finite number of seconds of at least 0")
     is_here = isinstance(party, ColumnParty)
@@ -192,7 +199,7 @@ def train(
                 "must have the same rows, in the same order"
             )
         task = task_of(params, rows, trainer, n_trees, per_round, name, codes.n_rows)
-        run = ActiveRun(Side(name, credentials, known, ledger), task, codes, label, store)
+        run = ActiveRun(Side(name, credentials, known, ledger, auditable), task, codes, label, store)
         _check_checkpoint(store, task, digest_of_rows(codes).encode() + label.tobytes())
         if run.model is not None:
             return run.model
@@ -242,7 +249,7 @@ def check(
     ArgumentTypeError, InvalidArgumentError, UnsupportedParameterError
         Naming the argument that is not accepted.
     """
-    trainer, rows = _only_trainer(callbacks), _checked_rows(train_set)
+    trainer, rows = _only_trainer(callbacks), checked_rows(train_set)
     trees = _checked_trees(params, num_boost_round, trees_per_round)
     _check_settings(task_of(params, rows, trainer, *trees, "labels", rows.codes.n_rows), rows)
 
@@ -355,7 +362,7 @@ def _check_checkpoint(store: Store, task: ColumnTask, rows: bytes) -> None:
         )
 
 
-def _checked_rows(train_set: Any) -> RunRows:
+def checked_rows(train_set: Any) -> RunRows:
     """The rows of the party with the labels."""
     if not isinstance(train_set, Dataset):
         raise ArgumentTypeError(f"train_set must be an lgb_dp.Dataset, got {type(train_set).__name__}")

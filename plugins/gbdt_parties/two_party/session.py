@@ -19,6 +19,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from gbdt_commons.key_stream import KeyStream
 from gbdt_parties.curve_group import POINT_BYTES
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.two_party.base_transfers import BaseReceiver, BaseSender
@@ -88,6 +89,16 @@ class Session(Unrepeatable):
     def nonce(self) -> bytes:
         """The nonce of the draws of this side's set-up."""
         return self._draws.nonce
+
+    def stream(self, purpose: bytes, number: int) -> KeyStream:
+        """A stream for something that is drawn once in this session, which must be open.
+
+        Raises
+        ------
+        RuntimeError
+            If it was drawn before.
+        """
+        return self._draws.stream(purpose, number.to_bytes(4, "little"), self.digest)
 
     def draws(self, nonce: bytes | None = None) -> Draws:
         """Draws for one attempt, with a fresh nonce, or that of an auditor."""

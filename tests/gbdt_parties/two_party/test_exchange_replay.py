@@ -3,7 +3,7 @@
 import pytest
 
 from gbdt_commons.store import MemoryStore
-from gbdt_parties.errors import ProtocolError
+from gbdt_parties.errors import PartyUnavailableError, ProtocolError
 from gbdt_parties.two_party.exchange.frames import Kind
 from gbdt_parties.two_party.exchange.replay import replay
 from two_party_exchange import Killed, Party, layout_of, meet, survive, terms_of
@@ -21,11 +21,32 @@ def repeated(party, connection, channel, auditor=None):
     """Messages of a connection by an auditor with the party's seed and data."""
     auditor = auditor or Party(party.place, LAYOUTS, data=party.data)
 
+    record = Heard(channel.received)
+    replay(party.process().kept, connection, record, begun_by(auditor), auditor.train)
+    return record.sent
+
+
+def begun_by(auditor):
     def begin(store, nonces):
         auditor.store = store
         return auditor.process(nonces, store)
 
-    return replay(party.process().kept, connection, channel.received, begin, auditor.train)
+    return begin
+
+
+class Heard:
+    """A channel with the messages of another one, after which the connection is lost."""
+
+    def __init__(self, received):
+        self._received, self.sent = iter(received), []
+
+    def send(self, message):
+        self.sent.append(message)
+
+    def receive(self):
+        for message in self._received:
+            return message
+        raise PartyUnavailableError("the record of this connection ends here")
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ class Releasing(Party):
 
     content, n_bytes, result, n_made = b"12345678", 8, b"model", 0
 
-    def made(self):
+    def made(self, stream=None):
         self.n_made += 1
         self.store.append(LEDGER, "values", 1)
         return self.content

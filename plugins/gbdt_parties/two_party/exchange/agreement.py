@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from gbdt_parties.curve_group import length_prefixed
@@ -59,16 +60,12 @@ class Agreement:
         AuthenticationError
             If the other party is not allowed any more, or its certificate has expired.
         """
-        if values.get("format") != _FORMAT:
-            raise ProtocolError("the run was begun by another release of veilboost; start a new run")
-        introduction = Introduction.from_bytes(bytes.fromhex(values["introduction"]))
-        found = cls(introduction.name, credentials, allowed, run)
-        found._keys = SessionKeys.from_secret(bytes.fromhex(values["keys"]))
-        found.introduction = introduction
-        roster = Roster.from_bytes(bytes.fromhex(values["roster"]))
-        found._check(roster, roster.statement)
-        found._roster = roster
-        found.confirm([bytes.fromhex(one) for one in values["signatures"]])
+        kept = _Kept.of(values)
+        found = cls(kept.introduction.name, credentials, allowed, run)
+        found._keys, found.introduction = kept.keys, kept.introduction
+        found._check(kept.roster, kept.roster.statement)
+        found._roster = kept.roster
+        found.confirm(kept.signatures)
         return found
 
     def to_dict(self) -> dict[str, Any]:
@@ -139,4 +136,70 @@ class Agreement:
     @property
     def public_seed(self) -> bytes:
         """Key of a stream that both parties draw alike, 32 bytes."""
-        return hashlib.sha256(length_prefixed([_PUBLIC_STREAM, self.roster.digest])).digest()
+        return _public_seed(self.roster)
+
+
+def _public_seed(roster: Roster) -> bytes:
+    return hashlib.sha256(length_prefixed([_PUBLIC_STREAM, roster.digest])).digest()
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """Everything that `Agreement.to_dict` wrote."""
+
+    keys: SessionKeys
+    introduction: Introduction
+    roster: Roster
+    signatures: tuple[bytes, ...]
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> _Kept:
+        if values.get("format") != _FORMAT:
+            raise ProtocolError("the run was begun by another release of veilboost; start a new run")
+        keys, introduction, roster = (bytes.fromhex(values[k]) for k in ("keys", "introduction", "roster"))
+        return cls(
+            SessionKeys.from_secret(keys),
+            Introduction.from_bytes(introduction),
+            Roster.from_bytes(roster),
+            tuple(bytes.fromhex(one) for one in values["signatures"]),
+        )
+
+
+@dataclass(frozen=True)
+class PastAgreement:
+    """An agreement for an auditor, who computes with no party.
+
+    Attributes
+    ----------
+    roster : Roster
+    terms : Terms
+    public_seed : bytes
+        As of `Agreement`.
+    """
+
+    roster: Roster
+    terms: Terms
+    public_seed: bytes
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any], statement: bytes, n_rounds: int) -> PastAgreement:
+        """Read what `Agreement.to_dict` wrote; certificates may have expired since.
+
+        Parameters
+        ----------
+        values : mapping
+        statement : bytes
+            32 bytes that stand for all settings, which both parties must have signed.
+        n_rounds : int
+
+        Raises
+        ------
+        ProtocolError, AuthenticationError, PartyArgumentError
+            If it is of another format, or the settings or the seed are not those of the roster, or one party
+            has not signed it.
+        """
+        kept = _Kept.of(values)
+        if kept.roster.statement != statement:
+            raise ProtocolError("the settings or columns of the run are not those that both parties signed")
+        terms = Terms.of(kept.roster, kept.signatures, kept.introduction, kept.keys, n_rounds)
+        return cls(kept.roster, terms, _public_seed(kept.roster))

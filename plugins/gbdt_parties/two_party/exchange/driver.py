@@ -7,7 +7,8 @@ where the run was.
 * *No two noised shares for one attempt.*  An attempt's number is kept before its first message, above those
   of all attempts on either side; it is charged at most once, and shares leave after it was charged.
 * *No noise twice.*  All that is drawn for an attempt comes from HKDF of the seed, with a fresh nonce as salt
-  and the attempt's digest as information, which contains fresh nonces of both sides.
+  and the attempt's digest as information, which contains fresh nonces of both sides.  Values are drawn with
+  the nonce of their session, once in it; one that could not be kept is drawn in another session again.
 * *Charges count where noise may have left*: the charge, and the shares, are one transaction before.
 * *One opening.*  A round is opened in the transaction that keeps its sums; its number does not come back.
 * *Both open the same.*  The side with tables opens first, and keeps the message by which the other one opens,
@@ -39,8 +40,9 @@ from gbdt_parties.errors import (
 )
 from gbdt_parties.two_party.draws import Draws
 from gbdt_parties.two_party.exchange.connection import ROUND, Connected
-from gbdt_parties.two_party.exchange.frames import NO_STEP, Channel, Kind, Link
+from gbdt_parties.two_party.exchange.frames import NO_STEP, STOPPED, Channel, Kind, Link
 from gbdt_parties.two_party.exchange.kept import Attempt, Charge, Kept, Opening
+from gbdt_parties.two_party.exchange.record import Recorded
 from gbdt_parties.two_party.exchange.terms import SIGNATURE_BYTES, Terms
 from gbdt_parties.two_party.layout import RoundLayout
 from gbdt_parties.two_party.life import Unrepeatable
@@ -179,6 +181,8 @@ class Exchange(ABC, Unrepeatable, Generic[Inputs]):
         ``check(layout, sums)`` raises a SumRangeError if opened sums are out of the public range.
     nonces : callable
         Gives a nonce for every session and attempt: an auditor's gives those that were kept.
+    is_recorded : bool
+        Whether all messages are kept, for an auditor.
     """
 
     _own_party: int
@@ -188,9 +192,14 @@ class Exchange(ABC, Unrepeatable, Generic[Inputs]):
     """Makes this side of an attempt."""
 
     def __init__(
-        self, terms: Terms, store: Store, check: Check, nonces: Callable[[], bytes] = fresh_nonce
+        self,
+        terms: Terms,
+        store: Store,
+        check: Check,
+        nonces: Callable[[], bytes] = fresh_nonce,
+        is_recorded: bool = False,
     ) -> None:
-        self._terms, self._check, self._nonces = terms, check, nonces
+        self._terms, self._check, self._nonces, self._is_recorded = terms, check, nonces, is_recorded
         self.kept = Kept(store, terms)
         self._lock, self._process = RLock(), this_process()
         self._connected: Connected | None = None
@@ -219,6 +228,8 @@ class Exchange(ABC, Unrepeatable, Generic[Inputs]):
         """
         with self._held():
             self.disconnect()
+            if self._is_recorded:
+                channel = Recorded(channel, self.kept.record(self.kept.n_connections))
             link = Link(channel, self._terms.name)
             with self._at_stake(link):
                 nonce = self._nonces()
@@ -286,7 +297,11 @@ class Exchange(ABC, Unrepeatable, Generic[Inputs]):
             return list(shares_in(opening.sums, layout, trees).values())
 
     def value(
-        self, number: int, n_bytes: int, check: Callable[[bytes], None], make: Callable[[], bytes] | None
+        self,
+        number: int,
+        n_bytes: int,
+        check: Callable[[bytes], None],
+        make: Callable[[KeyStream], bytes] | None,
     ) -> bytes:
         """Value that one side releases, once, and both keep: the same bytes on every connection.
 
@@ -301,7 +316,8 @@ class Exchange(ABC, Unrepeatable, Generic[Inputs]):
         check : callable
             ``check(content)`` raises a ProtocolError if the other side's value is not one that may be.
         make : callable or None
-            Draws the value and charges for it, at its owner; None at the other side.
+            ``make(stream)`` draws the value from a stream of this party's seed and the session's nonce, and
+            charges for it, at its owner; None at the other side.
 
         Raises
         ------
@@ -317,7 +333,8 @@ class Exchange(ABC, Unrepeatable, Generic[Inputs]):
                 if make is not None:
                     if kept is None:
                         connected.check_release(number)
-                        kept = self.kept.release(number, make)
+                        stream = connected.session.stream(b"value", number)
+                        kept = self.kept.release(number, lambda: make(stream))
                     connected.link.send(Kind.VALUE, kept)
                     return kept
                 content = connected.link.take(Kind.VALUE, n_bytes)
@@ -361,7 +378,7 @@ class Exchange(ABC, Unrepeatable, Generic[Inputs]):
             if self._connected is not None:
                 link = self._connected.link
                 self.disconnect()
-                link.refuse("it had to stop")
+                link.refuse()
 
     @block
     def _held(self) -> Generator[None, None, None]:
@@ -388,7 +405,7 @@ class Exchange(ABC, Unrepeatable, Generic[Inputs]):
             ):
                 # Other texts may quote data, or sums that the other side has not opened.
                 is_of_protocol = isinstance(error, ProtocolError) and not isinstance(error, SumRangeError)
-                link.refuse(str(error) if is_of_protocol else "it had to stop")
+                link.refuse(str(error) if is_of_protocol else STOPPED)
             raise
 
     # One attempt.

@@ -28,6 +28,10 @@ NO_STEP = Step(0, 0, 0)
 """Of messages that belong to no attempt."""
 
 
+STOPPED = "it had to stop"
+"""Reason of a refusal that has nothing to do with the messages before."""
+
+
 class Channel(Protocol):
     """The way to the other party for the time of one connection, authenticated and in order."""
 
@@ -48,6 +52,12 @@ class Channel(Protocol):
         PartyUnavailableError
             If the connection is lost, or the time is over.
         """
+
+
+def heading(message: bytes) -> tuple[int, Step, int]:
+    """Kind of a message, its step, and its number in its direction, from a whole header."""
+    _, kind, flight, attempt, round_number, number = _HEADER.unpack_from(message)
+    return kind, Step(round_number, attempt, flight), number
 
 
 class Link:
@@ -114,7 +124,7 @@ class Link:
         self._n_taken += 1
         return body
 
-    def refuse(self, reason: str) -> None:
+    def refuse(self, reason: str = STOPPED) -> None:
         """Tell the other side, if it is there, why this one does not go on."""
         with suppress(Exception):
             self.send(Kind.REFUSAL, quoted(reason, MAX_REASON).encode())

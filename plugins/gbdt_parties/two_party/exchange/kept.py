@@ -24,7 +24,8 @@ from typing import Any, TypeVar
 
 from gbdt_commons.store import Kind, Store, bytes_kind
 from gbdt_parties.curve_group import length_prefixed
-from gbdt_parties.errors import PartyUnavailableError, ProtocolError
+from gbdt_parties.errors import ProtocolError
+from gbdt_parties.two_party.exchange.record import Record
 from gbdt_parties.two_party.exchange.terms import Terms
 from gbdt_parties.two_party.life import Failures
 
@@ -50,6 +51,11 @@ class Connection:
     n_opened: int
     n_signatures: int
     n_values: int
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Lengths of `LISTS`."""
+        return self.n_attempts, self.n_charges, self.n_opened, self.n_signatures, self.n_values
 
 
 @dataclass(frozen=True)
@@ -148,6 +154,9 @@ CHARGES = _record("two-party charge", Charge)
 OPENINGS = _record("two-party opening", Opening)
 SIGNATURES = bytes_kind("two-party signature")
 VALUES = bytes_kind("two-party value")
+LISTS: tuple[Kind[Any], ...] = (ATTEMPTS, CHARGES, OPENINGS, SIGNATURES, VALUES)
+"""All that a connection adds to, in the order of `Connection`'s numbers."""
+
 _FAILURES = bytes_kind("two-party failure")
 
 
@@ -195,6 +204,11 @@ class Kept:
     def n_opened(self) -> int:
         """Rounds that are over: the number of the next one."""
         return self._size(OPENINGS)
+
+    @property
+    def n_connections(self) -> int:
+        """Connections that were made."""
+        return self._size(CONNECTIONS)
 
     @property
     def n_charges(self) -> int:
@@ -287,8 +301,7 @@ class Kept:
 
     def connect(self, nonce: bytes) -> None:
         """Keep the nonce of a session before its first message."""
-        sizes = [self._size(kind) for kind in (ATTEMPTS, CHARGES, OPENINGS, SIGNATURES, VALUES)]
-        self.store.append(CONNECTIONS, self._key, Connection(nonce, *sizes))
+        self.store.append(CONNECTIONS, self._key, Connection(nonce, *map(self._size, LISTS)))
 
     def begin(self, attempt: Attempt) -> None:
         """Keep an attempt before its first message.
@@ -372,38 +385,29 @@ class Kept:
         """The other party's signatures of all rounds, but perhaps the last one."""
         return list(self.store.entries(SIGNATURES, self._key))
 
-    def before(self, connection: Connection, store: Store) -> Kept:
-        """The lists as they were before a connection, in another store; values are released as they were."""
-        kinds: list[tuple[Kind[Any], int]] = [
-            (ATTEMPTS, connection.n_attempts),
-            (CHARGES, connection.n_charges),
-            (OPENINGS, connection.n_opened),
-            (SIGNATURES, connection.n_signatures),
-            (VALUES, connection.n_values),
-        ]
-        for kind, n in kinds:
+    def record(self, connection: int) -> Record:
+        """The messages of a connection, if they are kept."""
+        return Record(self.store, f"{self._key}/{connection}")
+
+    def in_store(self, store: Store) -> Kept:
+        """The lists of the same run in another store."""
+        return Kept(store, self._terms)
+
+    def entry(self, kind: Kind[T], place: int) -> T | None:
+        """An entry of one of the `LISTS`, or None."""
+        return self.store.get(kind, self._key, place)
+
+    def copy_before(self, connection: Connection, store: Store) -> None:
+        """Copy the lists into another store as they were before a connection."""
+        for kind, n in zip(LISTS, connection.sizes, strict=True):
             for place in range(n):
                 store.append(kind, self._key, self.store.get(kind, self._key, place))
-        return _Repeated(store, self._terms, list(self.store.entries(VALUES, self._key)))
 
-
-class _Repeated(Kept):
-    """An auditor's lists of a run: values are not drawn again.
-
-    Parameters
-    ----------
-    store : Store
-    terms : Terms
-    values : list of bytes
-        All that were released.
-    """
-
-    def __init__(self, store: Store, terms: Terms, values: list[bytes]) -> None:
-        super().__init__(store, terms)
-        self._values = values
-
-    def release(self, number: int, make: Callable[[], bytes]) -> bytes:
-        """See `Kept`."""
-        if number >= len(self._values):
-            raise PartyUnavailableError("the record of this run has no other value")
-        return super().release(number, lambda: self._values[number])
+    def grown(self, number: int) -> list[tuple[Kind[Any], int, list[Any]]]:
+        """Entries that a connection has added to each list, with the place of the first of them."""
+        after = self.store.get(CONNECTIONS, self._key, number + 1)
+        ends = [self._size(kind) for kind in LISTS] if after is None else after.sizes
+        return [
+            (kind, start, [self.store.get(kind, self._key, place) for place in range(start, end)])
+            for kind, start, end in zip(LISTS, self.connections()[number].sizes, ends, strict=True)
+        ]

@@ -1,0 +1,1 @@
+"""An auditor's repetition of one party's side of a run with columns apart."""

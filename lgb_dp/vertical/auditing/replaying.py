@@ -1,0 +1,175 @@
+"""`lgb_dp.vertical.replay`: a party's side of a run, repeated to the byte from its folder and its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gbdt_commons.quoting import quoted
+from gbdt_commons.store import Store
+from gbdt_commons.store_file import StoreFile
+from gbdt_kernels.trees import DenseCodes, SparseCodes
+from gbdt_parties.errors import PartyError
+from gbdt_parties.secure_sum.answers import ROLE
+from gbdt_parties.two_party.exchange.agreement import PastAgreement
+from gbdt_parties.two_party.exchange.driver import Exchange
+from gbdt_parties.two_party.exchange.kept import Kept
+from gbdt_parties.two_party.exchange.replay import Replay, compared
+from lgb_dp.data.arguments import checked_data
+from lgb_dp.data.dataset import Dataset
+from lgb_dp.errors import InvalidArgumentError
+from lgb_dp.federated.ledger import LEDGER_FILE
+from lgb_dp.newton.arithmetic import check_digests
+from lgb_dp.vertical.columns import declaration
+from lgb_dp.vertical.prediction.answering import THIS_PROCESS
+from lgb_dp.vertical.replica import EXCHANGES, NUMBERS, PartyRows, exchange_of, trained_over
+from lgb_dp.vertical.run import OWN_RUNS, RUNS, agreed_bins, digest_of_rows, part_of_runs
+from lgb_dp.vertical.task import ColumnTask, statement
+from lgb_dp.vertical.train import checked_rows
+
+
+def replay(folder: str | Path, rows: Any, *, run: str | None = None) -> Replay:
+    """Repeat one party's side of a training run, and compare every message with those that it sent.
+
+    The party has trained with ``auditable=True``.  The auditor works with the party's folder, which has its
+    seed, nonces, lists and messages, and with its rows, and asks no other party.  If the result `agrees`, the
+    party has sent what an honest party with these rows sends, with noise that it did not choose, in every
+    connection and attempt; the other party's signatures of the rounds are checked, too.
+
+    **The folder is private.**  A seed that is kept makes the noise of the run
+    repeatable: with it and the opened sums, the auditor can subtract this party's noise, and so reads exact
+    sums of the rows beneath the other party's noise alone, and exact released counts.  The auditor must
+    therefore be allowed to see this party's rows, and the folder must not leave the party.  Removing the
+    model of a party with columns alone (``veilboost models --remove``) removes the run's seed and messages.
+
+    Parameters
+    ----------
+    folder : path
+        Of the party's ledger: `folder` of `ColumnParty` or `train`, or the `checkpoint` where there was none.
+        It is only read.
+    rows : Dataset, or ndarray, table or scipy sparse matrix
+        The rows of the run in its order: aligned rows are those in common, sorted by id.  A Dataset, as given
+        to `train`, at the party with the labels; columns at the other one.
+    run : str, optional
+        Number of the run in hexadecimal digits, the name of its model at the party with columns alone; by
+        default the only one.
+
+    Returns
+    -------
+    Replay
+        Rounds, attempts, connections, messages and bytes that agree, whether the run has ended, and the name
+        of the first difference.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the folder has no such run, messages were not kept, `rows` have other columns, or this machine
+        rounds functions otherwise than those of the run.
+    StoreError
+        If the folder's file is damaged, or in use.
+
+    Examples
+    --------
+    >>> bank = ColumnParty(X, name="bank", bounds=bounds, folder="bank", auditable=True)  # doctest: +SKIP
+    >>> report = lgb_dp.vertical.replay("bank", X)                          # doctest: +SKIP
+    >>> report.agrees, report.rounds, report.difference                     # doctest: +SKIP
+    (True, 50, None)
+    """
+    path = Path(folder) / LEDGER_FILE
+    if not path.exists():
+        raise InvalidArgumentError(f"folder={str(folder)!r} has no {LEDGER_FILE}: it is not a party's")
+    with closing(StoreFile(path, ROLE, read_only=True)) as store:
+        record = _record(dict(_runs(store, Path(folder), isinstance(rows, Dataset))), run)
+        past = _past(record, rows)
+        return past if isinstance(past, Replay) else past.compared(store.part(EXCHANGES))
+
+
+def _runs(store: Store, folder: Path, has_labels: bool) -> Iterator[tuple[str, Any]]:
+    """Records of the party's runs, by their numbers."""
+    callers = THIS_PROCESS, *(path.name for path in folder.iterdir() if path.is_dir())
+    for name in [OWN_RUNS] if has_labels else map(part_of_runs, callers):
+        part = store.part(name)
+        for run in part.keys(RUNS):
+            yield run, part.get(RUNS, run)
+
+
+def _record(records: dict[str, Any], run: str | None) -> Any:
+    if run is None and len(records) == 1:
+        return next(iter(records.values()))
+    if run is None or run not in records:
+        known = (
+            ", ".join(records) or "none; the party with the labels passes a Dataset, the other one columns"
+        )
+        raise InvalidArgumentError(f"run={run!r} is not one of the runs in the folder: {known}")
+    return records[run]
+
+
+@dataclass(frozen=True)
+class _Past:
+    """A party's side of a run that is over, or was interrupted."""
+
+    task: ColumnTask
+    agreement: PastAgreement
+    rows: PartyRows
+
+    def compared(self, store: Store) -> Replay:
+        """Repeat it."""
+        terms = self.agreement.terms
+        kept = Kept(store, terms)
+        if all(kept.record(number).is_empty for number in range(kept.n_connections)):
+            raise InvalidArgumentError(
+                "no messages of the run were kept: train with auditable=True, and replay that run"
+            )
+
+        def begin(other: Store, nonces: Callable[[], bytes]) -> Exchange[Any]:
+            # They check sums that a connection opens at its beginning; the first round checks them.
+            numbers = store.get(NUMBERS, terms.run.hex())
+            if numbers is not None:
+                other.put(NUMBERS, terms.run.hex(), numbers)
+            return exchange_of(terms, self.rows, other, nonces)
+
+        def train(exchange: Exchange[Any]) -> object:
+            return trained_over(exchange, terms, self.task, self.rows, self.agreement.public_seed, _no_charge)
+
+        return compared(kept, begin, train)
+
+
+def _no_charge(what: str, mu: float, close: float) -> None:
+    """Charge for nothing: nothing leaves."""
+
+
+def _past(record: Any, given: Any) -> _Past | Replay:
+    """The run with the party's rows, or a report that says what is not the run's."""
+    request, description = record["request"], record["description"]
+    task = ColumnTask.from_json(request)
+    check_digests(task.arithmetic, "the parties of the run")
+    try:
+        agreement = PastAgreement.of(record["agreement"], statement(request, description), task.n_rounds)
+    except PartyError as error:
+        return _not_begun(f"agreement of the parties: {error}")
+    other = next(one.name for one in agreement.roster.introductions if one.name != task.name)
+    bins = agreed_bins(task, description, other)
+    codes: DenseCodes | SparseCodes
+    label: NDArray[np.float64] | None
+    if isinstance(given, Dataset):
+        rows = checked_rows(given)
+        if declaration(rows.bins) != task.columns:
+            raise InvalidArgumentError("rows have other columns, bounds or bins than those of the run")
+        codes, label = rows.codes, rows.label
+    else:
+        codes, label = bins[1].transform(checked_data(given)), None
+    if digest_of_rows(codes, label) != record["rows"]:
+        return _not_begun(
+            f"rows: those of party {quoted(other if label is None else task.name)!r} were others"
+        )
+    return _Past(task, agreement, PartyRows(codes, label, bins, other))
+
+
+def _not_begun(difference: str) -> Replay:
+    return Replay(0, 0, 0, 0, 0, False, difference)
