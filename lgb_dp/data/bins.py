@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from gbdt_commons.quoting import quoted
 from gbdt_commons.read_only import read_only
 from gbdt_kernels.trees import BinLayout, DenseCodes, SparseCodes, bin_csr, bin_dense
 from gbdt_kernels.trees.layout import MAX_BINS, offsets
@@ -41,6 +42,10 @@ DTYPE: Final[Literal["dtype"]] = "dtype"
 Categories = Literal["dtype"] | Mapping[Any, Sequence[Any] | Literal["dtype"]]
 
 
+_ENDS_OF_NAMES = frozenset("\n\r\0")
+"""Characters at which LightGBM cuts names."""
+
+
 @dataclass(frozen=True)
 class PublicBins:
     """Bins of every feature; their arrays are read-only.
@@ -48,7 +53,7 @@ class PublicBins:
     Parameters
     ----------
     names : tuple of str
-        Feature names.
+        Feature names, each of at least one character, without line ends.
     values : tuple of ndarray of float64
         Numeric features: ascending thresholds; categorical ones: ascending categories as LightGBM sees them.
     is_categorical : ndarray of bool, shape (n_features,)
@@ -68,6 +73,13 @@ class PublicBins:
     provenance: Provenance
 
     def __post_init__(self) -> None:
+        for place, name in enumerate(self.names):
+            # LightGBM reads the file of such a model when all has been released, and finds other names.
+            if not name or not _ENDS_OF_NAMES.isdisjoint(name):
+                raise InvalidArgumentError(
+                    f"feature_name[{place}]={quoted(repr(name))} must be a text of at least one character "
+                    "without line ends, which a model file has room for"
+                )
         object.__setattr__(self, "values", tuple(map(read_only, self.values)))
         object.__setattr__(self, "is_categorical", read_only(self.is_categorical))
 

@@ -273,7 +273,8 @@ def settings_in(text: str) -> dict[str, str]:
 def parameter_lines(text: str) -> dict[str, str]:
     """The parameter block of a model text."""
     _, _, after = _with_newlines(text).partition("\nparameters:")
-    block = after.partition("end of parameters")[0]
+    # At the beginning of a line: a category may be called so.
+    block = after.partition("\nend of parameters")[0]
     pairs = (line[1:].partition(": ") for line in text_lines(block) if line.startswith("["))
     return {key: value[3:] if value.startswith("]: ") else value[:-1] for key, _, value in pairs}
 

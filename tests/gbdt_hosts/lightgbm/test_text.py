@@ -330,6 +330,15 @@ def test_the_guarantee_survives_files_truncation_and_edits(tmp_path):
     assert guarantee_in((tmp_path / "model.txt").read_text(encoding="utf-8")) == guarantee
 
 
+def test_a_guarantee_may_have_the_words_that_end_its_block():
+    """A category may be called so; before, the guarantee was cut off there."""
+    guarantee = {"note": "end of parameters", "other": "parameters:"}
+    text = text_of(random_trees(0, 1), parameters={**guarantee_line(guarantee), "lambda_l2": "2.5"})
+    for survivor in (text, lightgbm.Booster(model_str=text).model_to_string()):
+        assert guarantee_in(survivor) == guarantee
+        assert parameter_lines(survivor)["lambda_l2"] == "2.5"
+
+
 def test_a_guarantee_that_is_not_json_raises():
     with pytest.raises(ValueError, match="Expecting"):
         guarantee_in(text_of(random_trees(0, 1), parameters={GUARANTEE: "{"}))

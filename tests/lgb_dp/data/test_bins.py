@@ -27,6 +27,24 @@ def test_bins_are_those_of_the_bounds_in_every_kind_of_matrix(kind):
     assert data.bins.feature_infos == ["[-3.0:3.0]"] * 4
 
 
+@pytest.mark.parametrize("name", ["", "a\nTree=0", "a\r", "a\0"])
+def test_names_that_a_model_file_cannot_hold_are_refused_before_anything_is_released(name):
+    """Before, all noise was drawn, and the model could not be read."""
+    budget = lgb_dp.Budget(1.0, 1e-5)
+    before = budget.spent
+    match = r"feature_name\[1\]='.*' must be a text of at least one character"
+    for rows, names in (
+        (X, {"feature_name": ["b", name, "c", "d"]}),
+        (pd.DataFrame(X, columns=["b", name, "c", "d"]), {}),
+    ):
+        with pytest.raises(lgb_dp.InvalidArgumentError, match=match):
+            train(
+                lgb_dp.Dataset(rows, Y, bounds=(-3, 3), max_bin=8, **names),
+                lgb_dp.NewtonBoost(0.5, 1e-6, rounds=5, budget=budget),
+            )
+    assert budget.spent == before
+
+
 def test_categories_that_no_row_has_are_kept():
     frame = pd.DataFrame({"a": pd.Categorical(list("xy") * 200, categories=list("wxyz")), "b": [1, 3] * 200})
     bins = lgb_dp.Dataset(frame, Y, categories={"a": "dtype", "b": range(5)}).construct().bins

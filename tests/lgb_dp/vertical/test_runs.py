@@ -295,6 +295,8 @@ def test_declarations_of_the_other_party_are_read_strictly():
     changes = [
         {"names": ["a"]},
         {"names": ["a", "a"]},
+        {"names": ["a", ""]},
+        {"names": ["a", "b\nTree=0"]},
         {"values": [[0.5, 0.1], [0.0]]},
         {"values": [[float("nan")], [0.0]]},
         {"values": [list(range(300)), [0.0]]},
