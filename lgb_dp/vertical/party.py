@@ -227,6 +227,19 @@ class ColumnParty(ColumnSessions, Unrepeatable):
         """Whether its ledger has a budget, which otherwise the first run decides."""
         return self._ledger.budget is not None
 
+    def check_caller(self, caller: Identity) -> None:
+        """Refuse a caller, known by TLS, that the party does not compute with.
+
+        A server's own list may have names, under which the operator of the authority could ask about rows.
+
+        Raises
+        ------
+        AuthenticationError
+            If it is not on the party's allow-list; with `trust_authority`, names are enough.
+        """
+        if not self._allowed.trust_authority:
+            self._allowed.check_holder(caller)
+
     def for_caller(
         self, caller: str, positions: NDArray[np.int64] | None = None, used: set[bytes] | None = None
     ) -> ColumnSessions:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.identity.alignment_messages import REQUESTS as ALIGNMENT_REQUESTS
+from gbdt_parties.identity.certificates import Identity
 from gbdt_parties.messages import Message
 from gbdt_parties.secure_sum.messages import NEW_RUN
 from gbdt_parties.transport.service import Caller, RowService
@@ -141,6 +142,11 @@ class ColumnService(RowService):
             n_runs = self._party.n_runs_of(self.folder_of(caller).name)
             if n_runs >= self._limits.max_runs:
                 raise ProtocolError(f"this party keeps at most {self._limits.max_runs} runs of one caller")
+
+    def _caller(self, identity: Identity) -> Caller:
+        """Know those alone that the party computes with: others learn nothing, nor who its rows are."""
+        self._party.check_caller(identity)
+        return super()._caller(identity)
 
     @property
     def row_bytes(self) -> int:

@@ -186,9 +186,19 @@ class AllowList:
         if self.authority:
             _check_chain(chain, x509.load_pem_x509_certificates(self.authority), name)
         _check_dates(chain, name)
+        self.check_holder(identity)
+
+    def check_holder(self, identity: Identity) -> None:
+        """Check the holder of a certificate that was checked otherwise, as by TLS.
+
+        Raises
+        ------
+        AuthenticationError
+            If it is not on the list.
+        """
         if self.entries is not None and identity.known_as(self.entries) is None:
             raise AuthenticationError(
-                f"party {quoted(name)!r} is not on this party's allow-list; its certificate is "
+                f"party {quoted(identity.name)!r} is not on this party's allow-list; its certificate is "
                 f"sha256:{identity.fingerprint}"
             )
 

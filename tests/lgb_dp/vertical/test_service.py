@@ -362,19 +362,33 @@ def test_a_served_party_answers_questions_about_rows(serve, certified, tmp_path)
         predict(booster, X[:, :2], parties=[served.remote()])
 
 
-def test_a_caller_asks_about_the_models_of_its_own_runs_alone(serve, certified):
+def test_a_caller_asks_about_the_models_of_its_own_runs_alone():
     """Before, each caller that had a copy of a model was answered, in the place of the one it is for."""
-    served = serve()
-    tls, (_, fingerprint) = certified["hospital"][0], certified["bank"]
-    booster = trained(served.remote(), tls=tls, allowed=[fingerprint])
-    refusals = []
+    party = bank()
+    booster, refusals = trained(party), []
+    party.answers.remember(booster, party.bins, None, "hospital")
     for model in (booster, trained(bank())):
         with pytest.raises(PartyRefusedError, match="not a model that party 'bank' has trained") as raised:
-            predict(model, X[:, :2], parties=[served.remote("stranger")])
+            predict(model, X[:, :2], parties=[party.for_caller("another hospital")])
         refusals.append(str(raised.value).rpartition(" ")[0])
     # It does not learn that there is such a model.
     assert refusals[0] == refusals[1]
-    assert len(predict(booster, X[:, :2], parties=[served.remote()])) == N
+    assert len(predict(booster, X[:, :2], parties=[party.for_caller("hospital")])) == N
+
+
+def test_a_namesake_by_the_authority_is_refused_whatever_it_asks(serve, certified, tmp_path):
+    """Before, it could align rows, and ask about them in the place of the party that is allowed."""
+    served = serve(ids=IDS)
+    tls, (_, fingerprint) = certified["hospital"][0], certified["bank"]
+    booster = trained(served.remote(), tls=tls, allowed=[fingerprint], ids=IDS)
+    make_certificate(tmp_path / "namesake", certified["bank"][0].parent / "ca", "hospital")
+    twin = RemoteParty(served.address, TLS.from_directory(tmp_path / "namesake"), "bank", timeout=30)
+    common = align([served.remote()], IDS)
+    with pytest.raises(PartyRefusedError, match="not on this party's allow-list"):
+        align([twin], IDS[:9])
+    with pytest.raises(PartyRefusedError, match="not on this party's allow-list"):
+        predict(booster, X[:, :2], parties=[twin.with_rows(common.digest)], ids=list(common.ids))
+    twin.close()
 
 
 def test_rows_with_ids_are_aligned_before_they_are_asked_about(serve, certified):
