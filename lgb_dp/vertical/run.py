@@ -328,6 +328,8 @@ class ColumnSessions(SessionHandler[ColumnRun | QuestionSession]):
 
     opening = (OpenColumns, OpenQuestions)
     closing = (Finish, Abort)
+    max_sessions = 2
+    """One of a run and one of questions: each ends an older one of its kind alone."""
 
     def __init__(
         self,
@@ -350,10 +352,11 @@ class ColumnSessions(SessionHandler[ColumnRun | QuestionSession]):
         if isinstance(message, OpenQuestions):
             check_selection(self.codes.n_rows)
             questions = QuestionSession(self._asked(), message)
+            self.end_sessions(lambda kept: isinstance(kept, QuestionSession))
             return questions, questions.opened()
         assert isinstance(message, OpenColumns)
         # One computation at a time: the connection of an earlier session is lost.
-        self.end_sessions(lambda run: True)
+        self.end_sessions(lambda kept: isinstance(kept, ColumnRun))
         side = self._side_of(message.n_known == NEW_RUN)
         store = runs_of(side.ledger, self._caller)
         run = ColumnRun(side, self.codes, self.bins, store, self._keep, message)
@@ -367,7 +370,7 @@ class ColumnSessions(SessionHandler[ColumnRun | QuestionSession]):
     def close(self) -> None:
         """End all connections."""
         with self._lock:
-            self.end_sessions(lambda run: True)
+            self.end_sessions(lambda kept: True)
 
     def run_of(self, session: bytes) -> ColumnRun:
         """The run of an open session, for the other party in this process."""

@@ -44,7 +44,8 @@ from gbdt_parties.transport.server import Server
 from gbdt_parties.two_party.exchange.agreement import Agreement
 from lgb_dp.federated.ledger import read_ledger
 from lgb_dp.vertical import ColumnLimits, ColumnParty, ColumnService, Consent, MaskedTraffic, predict
-from lgb_dp.vertical.prediction import questions
+from lgb_dp.vertical.prediction import models, questions
+from lgb_dp.vertical.prediction.answering import THIS_PROCESS
 from lgb_dp.vertical.prediction.answers import Answer
 from lgb_dp.vertical.replica import ReplicaSums
 from lgb_dp.vertical.run import RUNS, runs_of
@@ -389,6 +390,54 @@ def test_a_namesake_by_the_authority_is_refused_whatever_it_asks(serve, certifie
     with pytest.raises(PartyRefusedError, match="not on this party's allow-list"):
         predict(booster, X[:, :2], parties=[twin.with_rows(common.digest)], ids=list(common.ids))
     twin.close()
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_a_question_leaves_the_callers_own_run_alone(serve, tmp_path, monkeypatch, is_refused):
+    """Before, the session of the run ended, and its attempt was abandoned and stayed charged."""
+    served, opened, found = serve(), [], []
+    booster = remotely(served, epsilon=5.0)
+    before = charged(served.folder)["leaf sums"]
+
+    def asked_meanwhile(self, refresh, do=ReplicaSums.opened):
+        if self._place == 0:
+            opened.append(refresh.number)
+            if refresh.number == 1:
+                how = {"parties": [served.remote()], "answer": "point" if is_refused else "label"}
+                try:
+                    found.append(predict(booster, X[:, :2], **how))
+                except PartyRefusedError as error:
+                    found.append(error)
+        return do(self, refresh)
+
+    monkeypatch.setattr(ReplicaSums, "opened", asked_meanwhile)
+    again = remotely(served, epsilon=5.0, checkpoint=tmp_path / "own")
+    assert isinstance(found[0], PartyRefusedError) == is_refused
+    assert opened == [0, 1]
+    assert charged(tmp_path / "own")["leaf sums"] == 2
+    assert sum(row["answers"] for row in read_ledger(served.folder).rows) == before + 2
+    assert text_of(again) in [path.read_text() for path in (served.folder / "models").glob("*.txt")]
+
+
+def test_questions_and_runs_of_a_caller_replace_older_ones_of_their_kind_alone(tmp_path):
+    """A caller that has crashed leaves a session open, which the next one of its kind ends."""
+    party = bank(folder=tmp_path, budget=BUDGET)
+    text = models.text_of(trained(party, epsilon=5.0))
+    sessions, trainer = party.for_caller(THIS_PROCESS), lgb_dp.NewtonBoost(5.0, 1e-5)
+    request = task_of(PARAMS, own_rows().construct(), trainer, 4, 2, "hospital", N).to_json()
+    opened = []
+    for number, is_run in enumerate((True, False, False, True, False)):
+        session = Session(sessions, bytes(15) + bytes([number]), Traffic(), "hospital")
+        if is_run:
+            session.ask(OpenColumns(bytes([number]) * 16, request, NEW_RUN), Introduced)
+        else:
+            session.ask(questions.OpenQuestions(models.digest_of(text)), questions.QuestionsOpened)
+        opened.append(session)
+    for session, is_open in zip(opened, (False, False, False, True, True), strict=True):
+        with pytest.raises(PartyError) as refused:
+            session.ask(Flights(bytes(1), 0), Flights)
+        assert ("no such session" not in str(refused.value)) == is_open
+    party.close()
 
 
 def test_rows_with_ids_are_aligned_before_they_are_asked_about(serve, certified):
