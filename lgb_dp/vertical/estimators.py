@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gbdt_commons.public.inherited_parameters import inherits_parameters
 from gbdt_commons.store import MemoryStore
+from gbdt_parties.identity.certificates import TLS
 from lgb_dp.data.arguments import checked_label_bounds
 from lgb_dp.data.classes import as_labels, class_numbers, known_classes
 from lgb_dp.data.dataset import Dataset
@@ -71,9 +73,10 @@ class VerticalDPLGBMModel(PartiesModel):
         self,
         X: Any,
         y: Any,
-        parties: Sequence[ColumnParty],
+        parties: Sequence[Any],
         ids: Sequence[str] | None,
         objective: str,
+        run: Mapping[str, Any],
         **declared: Any,
     ) -> None:
         rows = Dataset(as_matrix(X), y, label_overflow="clip", max_bin=255, spacing="mixed", **declared)
@@ -87,6 +90,7 @@ class VerticalDPLGBMModel(PartiesModel):
             trees_per_round=self.trees_per_round,
             ids=ids,
             traffic=traffic,
+            **run,
         )
         self.booster_, self.traffic_, self._answers = booster, traffic, MemoryStore()
 
@@ -108,11 +112,20 @@ class VerticalDPLGBMClassifier(ClassifierMixin, VerticalDPLGBMModel):
         X: Any,
         y: Any,
         *,
-        parties: Sequence[ColumnParty],
+        parties: Sequence[Any],
         ids: Sequence[str] | None = None,
         classes: Sequence[Any] | None = None,
         bounds: Any = None,
         categories: Any = None,
+        name: str | None = None,
+        tls: TLS | str | Path | None = None,
+        allowed: Sequence[str] | None = None,
+        trust_authority: bool = False,
+        checkpoint: str | Path | None = None,
+        folder: str | Path | None = None,
+        budget: tuple[float, float] | None = None,
+        auditable: bool = False,
+        patience: float = 0.0,
     ) -> VerticalDPLGBMClassifier:
         """Train.
 
@@ -121,7 +134,7 @@ class VerticalDPLGBMClassifier(ClassifierMixin, VerticalDPLGBMModel):
         X : ndarray, table or scipy sparse matrix, shape (n_rows, n_features)
             Columns of the party with the labels.
         y : array-like, shape (n_rows,)
-        parties : sequence of ColumnParty
+        parties : sequence of ColumnParty or RemoteParty
             The other party, one, with the same rows in the same order, unless both have ids.
         ids : sequence of str, optional
             Of the rows of `X`: those that the other party has, too, are trained on.
@@ -129,6 +142,9 @@ class VerticalDPLGBMClassifier(ClassifierMixin, VerticalDPLGBMModel):
             Both possible labels, public; 0 and 1 unless given.
         bounds, categories
             Public knowledge of the columns of `X`, as for `lgb_dp.Dataset`.
+        name, tls, allowed, trust_authority, checkpoint, folder, budget, auditable, patience
+            As of `lgb_dp.vertical.train`: this party's identity, which a party behind a server needs, its
+            progress, and its ledger of all fits.
 
         Raises
         ------
@@ -142,7 +158,12 @@ class VerticalDPLGBMClassifier(ClassifierMixin, VerticalDPLGBMModel):
                 "each class against the others"
             )
         labels = class_numbers(as_labels(as_target(y, type(self).__name__)), known)
-        self._train(X, labels, parties, ids, "binary", bounds=bounds, categories=categories)
+        run = {
+            **{"name": name, "tls": tls, "allowed": allowed, "trust_authority": trust_authority},
+            **{"checkpoint": checkpoint, "folder": folder, "budget": budget},
+            **{"auditable": auditable, "patience": patience},
+        }
+        self._train(X, labels, parties, ids, "binary", run, bounds=bounds, categories=categories)
         self.classes_ = known
         return self
 
@@ -211,11 +232,20 @@ class VerticalDPLGBMRegressor(RegressorMixin, VerticalDPLGBMModel):
         X: Any,
         y: Any,
         *,
-        parties: Sequence[ColumnParty],
+        parties: Sequence[Any],
         ids: Sequence[str] | None = None,
         label_bounds: tuple[float, float] | None = None,
         bounds: Any = None,
         categories: Any = None,
+        name: str | None = None,
+        tls: TLS | str | Path | None = None,
+        allowed: Sequence[str] | None = None,
+        trust_authority: bool = False,
+        checkpoint: str | Path | None = None,
+        folder: str | Path | None = None,
+        budget: tuple[float, float] | None = None,
+        auditable: bool = False,
+        patience: float = 0.0,
     ) -> VerticalDPLGBMRegressor:
         """Train.
 
@@ -224,7 +254,7 @@ class VerticalDPLGBMRegressor(RegressorMixin, VerticalDPLGBMModel):
         X : ndarray, table or scipy sparse matrix, shape (n_rows, n_features)
             Columns of the party with the targets.
         y : array-like, shape (n_rows,)
-        parties : sequence of ColumnParty
+        parties : sequence of ColumnParty or RemoteParty
             The other party, one, with the same rows in the same order, unless both have ids.
         ids : sequence of str, optional
             Of the rows of `X`: those that the other party has, too, are trained on.
@@ -232,15 +262,24 @@ class VerticalDPLGBMRegressor(RegressorMixin, VerticalDPLGBMModel):
             Public bounds of the targets; required.
         bounds, categories
             Public knowledge of the columns of `X`, as for `lgb_dp.Dataset`.
+        name, tls, allowed, trust_authority, checkpoint, folder, budget, auditable, patience
+            As of `lgb_dp.vertical.train`: this party's identity, which a party behind a server needs, its
+            progress, and its ledger of all fits.
         """
         if label_bounds is None:
             raise InvalidArgumentError("label_bounds must be given: bounds read from the targets would leak")
+        run = {
+            **{"name": name, "tls": tls, "allowed": allowed, "trust_authority": trust_authority},
+            **{"checkpoint": checkpoint, "folder": folder, "budget": budget},
+            **{"auditable": auditable, "patience": patience},
+        }
         self._train(
             X,
             as_target(y, type(self).__name__),
             parties,
             ids,
             "regression",
+            run,
             label_bounds=checked_label_bounds(label_bounds),
             bounds=bounds,
             categories=categories,

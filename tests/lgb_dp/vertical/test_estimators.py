@@ -1,5 +1,6 @@
 """The scikit-learn estimators of private training with columns apart."""
 
+import inspect
 import pickle
 
 import numpy as np
@@ -7,7 +8,10 @@ import pytest
 from sklearn.base import clone
 
 import lgb_dp
-from lgb_dp.vertical import ColumnParty, VerticalDPLGBMClassifier, VerticalDPLGBMRegressor
+from gbdt_commons.errors import VeilboostError
+from gbdt_parties.identity.certificates import make_authority, make_certificate
+from lgb_dp.federated import read_ledger
+from lgb_dp.vertical import ColumnParty, VerticalDPLGBMClassifier, VerticalDPLGBMRegressor, train
 
 pytestmark = pytest.mark.filterwarnings("ignore::lgb_dp.errors.NotPrivateWarning")
 rng = np.random.default_rng(3)
@@ -18,6 +22,10 @@ SETTINGS = {"epsilon": 50.0, "n_estimators": 20, "n_jobs": 1}
 
 def bank(**kw):
     return ColumnParty(X[:, 2:], name="bank", bounds=(-1, 1), **kw)
+
+
+def made(folder, name):
+    return make_certificate(folder / name, folder / "ca", name)
 
 
 def test_a_classifier_of_texts():
@@ -39,6 +47,44 @@ def test_a_regressor():
     model = VerticalDPLGBMRegressor(**SETTINGS)
     model.fit(X[:, :2], SCORE, parties=[bank()], label_bounds=(-2, 2), bounds=(-1, 1))
     assert model.score(X, SCORE) > 0.4
+
+
+@pytest.mark.parametrize("kind", [VerticalDPLGBMClassifier, VerticalDPLGBMRegressor])
+def test_fit_hands_on_all_that_train_takes_of_a_run(tmp_path, kind):
+    """Its identity, its progress and its ledger; before, `train` alone took them."""
+    make_authority(tmp_path / "ca")
+    prints = {name: f"sha256:{made(tmp_path, name).fingerprint}" for name in ("shop", "bank")}
+    party = bank(tls=tmp_path / "bank", allowed=[prints["shop"]])
+    y, declared = (SCORE > 0).astype(float), {"bounds": (-1, 1)}
+    if kind is VerticalDPLGBMRegressor:
+        y, declared = SCORE, {"bounds": (-1, 1), "label_bounds": (-2, 2)}
+    identity = {"tls": str(tmp_path / "shop"), "allowed": [prints["bank"]]}
+    ledger = {"folder": tmp_path / "ledger", "budget": (50.5, 1e-5), "patience": 1.0}
+
+    def fitted(**how):
+        run = {**identity, **ledger, **how}
+        return kind(**SETTINGS).fit(X[:, :2], y, parties=[party], **declared, **run)
+
+    model = fitted(checkpoint=tmp_path / "run")
+    assert model.traffic_.bytes_from("shop") > 0
+    assert (fitted(checkpoint=tmp_path / "run").predict(X) == model.predict(X)).all()
+    with pytest.raises(lgb_dp.BudgetExceededError, match=r"of the party's budget \(epsilon = 50.5"):
+        fitted()
+    assert read_ledger(tmp_path / "ledger").epsilon == 50.5
+    for how, match in (
+        ({"name": "mill"}, "not that of the party's"),
+        ({"allowed": ["bank"]}, "without its fingerprint"),
+        ({"allowed": ["bank"], "trust_authority": True}, "of the party's budget"),
+    ):
+        with pytest.raises(VeilboostError, match=match):
+            fitted(**how)
+
+
+def test_fit_takes_the_arguments_of_train_by_the_same_names():
+    given = set(inspect.signature(train).parameters)
+    apart = {"params", "train_set", "num_boost_round", "callbacks", "trees_per_round", "traffic"}
+    for kind in (VerticalDPLGBMClassifier, VerticalDPLGBMRegressor):
+        assert given - apart <= set(inspect.signature(kind.fit).parameters)
 
 
 def test_tables_are_taken_by_name():
