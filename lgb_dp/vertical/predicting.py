@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +23,11 @@ from lgb_dp.checks import checked_choice
 from lgb_dp.data.arguments import checked_data
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
 from lgb_dp.vertical.party import ColumnParty
-from lgb_dp.vertical.prediction.answering import AnsweringParty, AskedRows
+from lgb_dp.vertical.prediction.answering import AskedRows
 from lgb_dp.vertical.prediction.answers import Answer
 from lgb_dp.vertical.prediction.asking import Answerer, AskingParty
 from lgb_dp.vertical.prediction.models import JointModel, digest_of, text_of
-from lgb_dp.vertical.prediction.questions import RemoteAnswerer, names_of_rows
+from lgb_dp.vertical.prediction.questions import QuestionsHere, RemoteAnswerer
 
 STORE_NAME, STORE_ROLE = "answers.store", "answers about rows"
 
@@ -70,7 +70,7 @@ def predict(
     folder : path, optional
         Keeps answers of this party; without it the same question cannot be answered again.
     traffic : Traffic, optional
-        Counts messages to and from a party behind a server.
+        Counts all messages, those that set up transfers included.
 
     Returns
     -------
@@ -110,21 +110,21 @@ def predicted(
         raise ArgumentTypeError(f"booster must be a lightgbm.Booster, got {type(booster).__name__}")
     kind = Answer(checked_choice("answer", answer, [one.value for one in Answer]))
     party, X = _only_party(parties), checked_data(X)
+    if X.shape[0] > MAX_ROWS:
+        raise InvalidArgumentError(
+            f"X has {X.shape[0]} rows: a question is about at most {MAX_ROWS}; ask in parts"
+        )
     rows = party.own_rows if isinstance(party, ColumnParty) else party
-    if isinstance(rows, AskedRows):
-        model = rows.answers.model_of(booster, rows.name)
-        if ids is not None and names_of_rows(ids, len(ids), rows.selection, rows.name) != rows.row_names:
-            raise InvalidArgumentError(f"ids are not those of party {rows.name!r}, in their order")
-        with rows.answers.lock.held():
-            return _asked(model, X, kind, AnsweringParty(rows), rows.row_names, rows.name, store)
-    text = text_of(booster)
-    channel = Channel(rows, os.urandom(SESSION_BYTES), Traffic() if traffic is None else traffic)
-    remote = RemoteAnswerer(channel, text, digest_of(text), ids)
-    try:
-        return _asked(remote.model, X, kind, remote, remote.row_names, rows.name, store)
-    finally:
-        with suppress(PartyError):
-            remote.end()
+    text, is_here = text_of(booster), isinstance(rows, AskedRows)
+    asked: Any = QuestionsHere(rows) if is_here else rows
+    channel = Channel(asked, os.urandom(SESSION_BYTES), Traffic() if traffic is None else traffic)
+    with rows.answers.lock.held() if is_here else nullcontext():
+        remote = RemoteAnswerer(channel, text, digest_of(text), ids, rows.row_names if is_here else None)
+        try:
+            return _asked(remote.model, X, kind, remote, remote.row_names, rows.name, store)
+        finally:
+            with suppress(PartyError):
+                remote.end()
 
 
 def _asked(
@@ -135,10 +135,6 @@ def _asked(
         raise InvalidArgumentError(
             f"X has {X.shape[0]} rows and party {name!r} {len(names)}: both must have the same rows, in the "
             "same order"
-        )
-    if X.shape[0] > MAX_ROWS:
-        raise InvalidArgumentError(
-            f"X has {X.shape[0]} rows: a question is about at most {MAX_ROWS}; ask in parts"
         )
     return AskingParty(model, other, store, name).predict(model.first_part(X), kind, names)
 

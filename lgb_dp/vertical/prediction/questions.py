@@ -14,6 +14,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from gbdt_parties import messages
 from gbdt_parties.channel import Channel
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.messages import Abort, Done, Finish, Float64s, Int64s, Integer, Message, Octets, Text
@@ -205,6 +206,31 @@ def _names(joined: bytes) -> list[bytes]:
     return [joined[k : k + ROW_BYTES] for k in range(0, len(joined), ROW_BYTES)]
 
 
+class QuestionsHere:
+    """A party of this process at the end of a connection: its errors are raised as they are.
+
+    Parameters
+    ----------
+    rows : AskedRows
+    """
+
+    def __init__(self, rows: AskedRows) -> None:
+        self.name, self._rows = rows.name, rows
+        self._kept: QuestionSession | None = None
+
+    def handle(self, request: bytes) -> bytes:
+        """Answer a request of the only session."""
+        envelope = messages.read(request)
+        answer: Message
+        if isinstance(envelope.message, OpenQuestions):
+            self._kept = QuestionSession(self._rows, envelope.message)
+            answer = self._kept.opened()
+        else:
+            assert self._kept is not None
+            answer = self._kept.answer(envelope.message)
+        return messages.write(envelope.session, envelope.sequence, answer)
+
+
 class RemoteAnswerer:
     """The other party's side at the end of a connection, as `asking.Answerer`.
 
@@ -218,6 +244,8 @@ class RemoteAnswerer:
         The model's.
     ids : sequence of str, optional
         Of the rows, if both parties have aligned them.
+    names : list of bytes, optional
+        The rows' own, of a party in this process: `ids` may be left out then, and must be theirs.
 
     Attributes
     ----------
@@ -233,7 +261,14 @@ class RemoteAnswerer:
         If its answer is malformed.
     """
 
-    def __init__(self, channel: Channel, text: str, digest: str, ids: Sequence[str] | None = None) -> None:
+    def __init__(
+        self,
+        channel: Channel,
+        text: str,
+        digest: str,
+        ids: Sequence[str] | None = None,
+        names: list[bytes] | None = None,
+    ) -> None:
         self._channel = channel
         opened = channel.ask(OpenQuestions(digest), QuestionsOpened)
         bounds = opened.label_bounds
@@ -241,7 +276,12 @@ class RemoteAnswerer:
             raise ProtocolError(f"party {channel.name!r} gave bounds of the label that are none")
         if not 1 <= opened.n_rows <= MAX_ROWS:
             raise ProtocolError(f"party {channel.name!r} opened questions about {opened.n_rows} rows")
-        self.row_names = names_of_rows(ids, opened.n_rows, opened.selection, channel.name)
+        if names is None or ids is not None:
+            found = names_of_rows(ids, opened.n_rows, opened.selection, channel.name)
+            if names is not None and found != names:
+                raise InvalidArgumentError(f"ids are not those of party {channel.name!r}, in their order")
+            names = found
+        self.row_names = names
         self._places = {name: place for place, name in enumerate(self.row_names)}
         self.model = JointModel(text, opened.n_first, (float(bounds[0]), float(bounds[1])))
 

@@ -73,6 +73,16 @@ def test_answers_are_those_of_a_party_in_this_process(answer):
     assert not served.has_sessions
 
 
+def test_the_traffic_with_a_party_in_this_process_is_that_with_a_served_one():
+    """Before, questions within a process were not counted, and so neither were their base transfers."""
+    here, apart = Traffic(), Traffic()
+    predict(trained()[0], OWN, parties=[knowing()], traffic=here)
+    predict(trained()[0], OWN, parties=[Served(knowing().own_rows)], traffic=apart)
+    assert here.to_dicts() == apart.to_dicts()
+    assert here.flows["active", "bank", "SetUp"].bytes > 128 * 64
+    assert here.flows["bank", "active", "Reply"].messages == 5
+
+
 def test_messages_of_questions_are_counted():
     traffic = Traffic()
     served = Served(knowing().own_rows)
