@@ -44,6 +44,8 @@ class PartyLedger:
         The party's; None keeps the ledger in memory.
     budget : (float, float), optional
         ε and δ of a new ledger, which otherwise takes those of the first run that is answered.
+    read_only : bool
+        Read a ledger that may be in use, if there is one; nothing is written, and `budget` only compared.
 
     Raises
     ------
@@ -60,11 +62,14 @@ class PartyLedger:
         Of the ledger, and of whatever else the party keeps in its folder.
     """
 
-    def __init__(self, folder: Path | None, budget: tuple[float, float] | None = None) -> None:
-        about = None if budget is None else _about(budget)
-        self.store: Store = (
-            MemoryStore() if folder is None else StoreFile(folder / LEDGER_FILE, ROLE, former=FORMER_FILES)
-        )
+    def __init__(
+        self, folder: Path | None, budget: tuple[float, float] | None = None, *, read_only: bool = False
+    ) -> None:
+        about = None if budget is None or read_only else _about(budget)
+        if folder is None or (read_only and not (folder / LEDGER_FILE).exists()):
+            self.store: Store = MemoryStore()
+        else:
+            self.store = StoreFile(folder / LEDGER_FILE, ROLE, former=FORMER_FILES, read_only=read_only)
         self.journal = AnswerJournal(self.store, about)
         self._lock = Lock()
         self._forget()

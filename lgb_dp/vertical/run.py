@@ -15,6 +15,7 @@ from contextvars import copy_context
 from dataclasses import dataclass, fields
 from functools import partial
 from threading import Thread
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -382,6 +383,26 @@ class ColumnSessions(SessionHandler[ColumnRun | QuestionSession]):
 # The party with the labels.
 
 
+def kept_run(checkpoint: Store, runs: Store) -> tuple[bytes, Any] | None:
+    """The run of a checkpoint, and its record in the ledger's store; None if none has begun.
+
+    Raises
+    ------
+    FederatedCheckpointError
+        If the ledger is not the one that the run began with.
+    """
+    number = checkpoint.get(RUN, "")
+    if number is None:
+        return None
+    kept = runs.get(RUNS, number)
+    if kept is None:
+        raise FederatedCheckpointError(
+            "checkpoint is of a run that the ledger does not know: pass the folder= that it began with, or "
+            "another checkpoint for another run"
+        )
+    return bytes.fromhex(number), kept
+
+
 class ActiveRun:
     """A run at the party with the labels, over as many connections as it takes.
 
@@ -429,16 +450,11 @@ class ActiveRun:
         PartyRefusedError, ProtocolError
             If the other party refuses, or deviates.
         """
-        number = self._store.get(RUN, "")
-        if number is None:
+        begun = kept_run(self._store, self._runs)
+        if begun is None:
             agreement, description = self._agree(session)
         else:
-            run, kept = bytes.fromhex(number), self._runs.get(RUNS, number)
-            if kept is None:
-                raise FederatedCheckpointError(
-                    "checkpoint is of a run that the ledger does not know: pass the folder= that it began "
-                    "with, or another checkpoint for another run"
-                )
+            run, kept = begun
             agreement = Agreement.kept(kept["agreement"], self._side.credentials, self._side.allowed, run)
             description = kept["description"]
             answer = session.ask(OpenColumns(run, self._request, 0), Introduced)

@@ -11,13 +11,15 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gbdt_commons.errors import StoreError
 from gbdt_commons.store import Store, bytes_kind, json_kind
 from gbdt_hosts.lightgbm import resolve_aliases
+from gbdt_kernels.trees import DenseCodes, SparseCodes
 from gbdt_parties.channel import Channel as Session
 from gbdt_parties.curve_group import length_prefixed
 from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError
@@ -29,6 +31,7 @@ from gbdt_parties.messages import Abort, Done
 from gbdt_parties.patience import Wait
 from gbdt_parties.secure_sum.roster import SESSION_BYTES
 from gbdt_parties.traffic import Traffic
+from lgb_dp.accounting.unit import ONE_ROW
 from lgb_dp.boosting.booster import DPBooster
 from lgb_dp.boosting.params import training_parameters
 from lgb_dp.boosting.run_rows import RunRows, rows_of_run
@@ -46,11 +49,12 @@ from lgb_dp.newton.trainer import NewtonBoost
 from lgb_dp.vertical.columns import declaration
 from lgb_dp.vertical.party import ColumnParty, credentials_of
 from lgb_dp.vertical.prediction.answering import THIS_PROCESS
-from lgb_dp.vertical.replica import Charges, PartyRows, check_settings
+from lgb_dp.vertical.replica import PartyRows, check_settings
 from lgb_dp.vertical.report import MaskedTraffic
-from lgb_dp.vertical.run import OWN_RUNS, RUN, ActiveRun, Side, Way, digest_of_rows
+from lgb_dp.vertical.run import MODELS, OWN_RUNS, RUN, ActiveRun, Side, Way, digest_of_rows, kept_run
 from lgb_dp.vertical.task import SETTINGS, ColumnTask
 
+Codes: TypeAlias = DenseCodes | SparseCodes
 ABOUT, ALIGNED = bytes_kind("about a run with columns apart"), json_kind("aligned ids")
 TREES_PER_ROUND = 4
 _FIXED = ("rounds", "structure", "subsample", "random_state", "public_init_model", "hessian_share", "budget")
@@ -181,13 +185,13 @@ def train(
     _check_settings(asked, rows)
     counted = MaskedTraffic() if traffic is None else traffic
     with _opened(checkpoint, folder, budget) as (store, ledger):
-        if store.get(RUN, "") is None:
-            # Before the other party is asked anything; what it costs is checked again with every charge.
-            Charges(ledger, b"", asked).check()
+        # Before the other party is asked anything; what the run costs is checked again with every charge.
+        _check_cost(store, ledger, asked, budget)
         codes, label, sessions = rows.codes, rows.label, party
         if ids is not None:
-            positions, sessions = _aligned(party, check_ids(list(ids), "ids of train_set"), rows, store)
-            codes, label = codes.take(positions), label[positions]
+            ids = _checked_ids(ids, rows)
+            alignment, sessions = _aligned(party, ids, store)
+            codes, label = _rows_of(alignment, ids, rows)
         elif is_here and party.ids is not None:
             raise InvalidArgumentError(f"party {party.name!r} has ids; pass those of train_set as ids=")
         elif is_here:
@@ -200,7 +204,7 @@ def train(
             )
         task = task_of(params, rows, trainer, n_trees, per_round, name, codes.n_rows)
         run = ActiveRun(Side(name, credentials, known, ledger, auditable), task, codes, label, store)
-        _check_checkpoint(store, task, digest_of_rows(codes).encode() + label.tobytes())
+        store.put(ABOUT, "", _checked_about(store, task, codes, label))
         if run.model is not None:
             return run.model
         return _connected(run, sessions, name, counted, float(patience))
@@ -208,7 +212,11 @@ def train(
 
 @contextmanager
 def _opened(
-    checkpoint: str | Path | None, folder: str | Path | None, budget: tuple[float, float] | None
+    checkpoint: str | Path | None,
+    folder: str | Path | None,
+    budget: tuple[float, float] | None,
+    *,
+    read_only: bool = False,
 ) -> Iterator[tuple[Store, PartyLedger]]:
     """The records of a checkpoint, and the ledger, which is the checkpoint's own unless it has a folder."""
     budget = checked_budget(budget)
@@ -221,12 +229,22 @@ def _opened(
             f"folder={str(folder)!r} must not be that of checkpoint, which is removed for another run"
         )
     with ExitStack() as stack:
-        own = ledger = PartyLedger(None if checkpoint is None else Path(checkpoint))
+        own = ledger = _ledger_in("checkpoint", checkpoint, None, read_only)
         stack.callback(own.journal.close)
         if folder is not None:
-            ledger = PartyLedger(Path(folder), budget)
+            ledger = _ledger_in("folder", folder, budget, read_only)
             stack.callback(ledger.journal.close)
         yield own.store.part(OWN_RUNS), ledger
+
+
+def _ledger_in(
+    argument: str, folder: str | Path | None, budget: tuple[float, float] | None, read_only: bool
+) -> PartyLedger:
+    """A ledger, whose errors name the argument."""
+    try:
+        return PartyLedger(None if folder is None else Path(folder), budget, read_only=read_only)
+    except StoreError as error:
+        raise StoreError(f"{argument}={str(folder)!r}: {error}") from None
 
 
 def check(
@@ -236,22 +254,42 @@ def check(
     *,
     callbacks: Sequence[NewtonBoost],
     trees_per_round: int = TREES_PER_ROUND,
+    name: str = "labels",
+    ids: Sequence[str] | None = None,
+    checkpoint: str | Path | None = None,
+    folder: str | Path | None = None,
+    budget: tuple[float, float] | None = None,
 ) -> None:
     """Refuse everything of the party with the labels that `train` would refuse; no other party is asked.
 
+    Nothing is written, and the folders may be in use.
+
     Parameters
     ----------
-    params, train_set, num_boost_round, callbacks, trees_per_round
+    params, train_set, num_boost_round, callbacks, trees_per_round, name, ids, checkpoint, folder, budget
         As of `train`.
 
     Raises
     ------
     ArgumentTypeError, InvalidArgumentError, UnsupportedParameterError
         Naming the argument that is not accepted.
+    FederatedCheckpointError, BudgetExceededError, StoreError
+        As of `train`.
     """
     trainer, rows = _only_trainer(callbacks), checked_rows(train_set)
     trees = _checked_trees(params, num_boost_round, trees_per_round)
-    _check_settings(task_of(params, rows, trainer, *trees, "labels", rows.codes.n_rows), rows)
+    asked = task_of(params, rows, trainer, *trees, name, rows.codes.n_rows)
+    _check_settings(asked, rows)
+    with _opened(checkpoint, folder, budget, read_only=True) as (store, ledger):
+        codes, label, kept = rows.codes, rows.label, store.get(ALIGNED, "")
+        if ids is not None:
+            ids = _checked_ids(ids, rows)
+            if kept is not None:
+                codes, label = _rows_of(Alignment(tuple(kept)), ids, rows)
+        _checked_about(store, replace(asked, n_rows=codes.n_rows), codes, label)
+        if store.get(MODELS, "") is None:
+            kept_run(store, ledger.store.part(OWN_RUNS))
+            _check_cost(store, ledger, asked, budget)
 
 
 def _checked_trees(params: Mapping[str, Any], num_boost_round: int, trees_per_round: int) -> tuple[int, int]:
@@ -336,30 +374,66 @@ def task_of(
     return ColumnTask.from_json(task.to_json())
 
 
-def _aligned(party: Any, ids: list[str], rows: Dataset, store: Store) -> tuple[NDArray[np.int64], Any]:
-    """Positions of the rows in common, and the other party's sessions about these."""
-    if len(ids) != rows.num_data():
-        raise InvalidArgumentError(f"ids has {len(ids)} entries for {rows.num_data()} rows of train_set")
+def _checked_ids(ids: Sequence[str], rows: RunRows) -> list[str]:
+    """Canonical ids, one for each row."""
+    checked, n_rows = check_ids(list(ids), "ids of train_set"), rows.codes.n_rows
+    if len(checked) != n_rows:
+        raise InvalidArgumentError(f"ids has {len(checked)} entries for {n_rows} rows of train_set")
+    return checked
+
+
+def _aligned(party: Any, ids: list[str], store: Store) -> tuple[Alignment, Any]:
+    """The rows in common, and the other party's sessions about these."""
     if isinstance(party, ColumnParty):
-        alignment, sessions = party.aligned(ids)
-        return alignment.positions(ids), sessions
+        return party.aligned(ids)
     kept = store.get(ALIGNED, "")
     alignment = align([party], ids) if kept is None else Alignment(tuple(kept))
     store.put(ALIGNED, "", list(alignment.ids))
-    return alignment.positions(ids), party.with_rows(alignment.digest)
+    return alignment, party.with_rows(alignment.digest)
 
 
-def _check_checkpoint(store: Store, task: ColumnTask, rows: bytes) -> None:
-    """Refuse the progress of another run."""
+def _rows_of(alignment: Alignment, ids: Sequence[str], rows: RunRows) -> tuple[Codes, NDArray[np.float64]]:
+    """Codes and labels of the rows in common.
+
+    Raises
+    ------
+    FederatedCheckpointError
+        If some are not here any more.
+    """
+    absent = len(set(alignment.ids) - set(ids))
+    if absent:
+        raise FederatedCheckpointError(
+            f"{absent} of {len(alignment.ids)} ids in common are not in train_set any more: the run in "
+            "checkpoint needs their rows; begin another run with another checkpoint"
+        )
+    positions = alignment.positions(ids)
+    return rows.codes.take(positions), rows.label[positions]
+
+
+def _check_cost(
+    store: Store, ledger: PartyLedger, task: ColumnTask, budget: tuple[float, float] | None
+) -> None:
+    """Refuse a run that has not begun if the ledger does not have all that it may cost."""
+    if store.get(RUN, "") is None:
+        ledger.check_run(b"", task.granted, ONE_ROW, budget or task.budget)
+
+
+def _checked_about(store: Store, task: ColumnTask, codes: Codes, label: NDArray[np.float64]) -> bytes:
+    """A digest of a run's task and rows.
+
+    Raises
+    ------
+    FederatedCheckpointError
+        If the progress is that of another run.
+    """
+    rows = digest_of_rows(codes).encode() + label.tobytes()
     digest = hashlib.sha256(length_prefixed([task.to_json().encode(), rows])).digest()
-    kept = store.get(ABOUT, "")
-    if kept is None:
-        store.put(ABOUT, "", digest)
-    elif kept != digest:
+    if store.get(ABOUT, "") not in (None, digest):
         raise FederatedCheckpointError(
             "checkpoint is of another run: its settings, columns or rows differ, or it was begun on a "
             "processor or with libraries that round otherwise; remove the folder, or pass another one"
         )
+    return digest
 
 
 def checked_rows(train_set: Any) -> RunRows:

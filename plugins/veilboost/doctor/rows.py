@@ -13,6 +13,7 @@ import numpy as np
 
 from gbdt_commons.errors import VeilboostError
 from gbdt_parties.errors import InvalidDataError, PartyArgumentError
+from gbdt_parties.identity.certificates import TLS, Identity
 from veilboost.doctor.findings import Finding
 from veilboost.plans.declared import (
     Declared,
@@ -40,12 +41,15 @@ class Rows:
         Column of ids, which must be different.
     read : callable
         Gives the numbers of rows and features.
+    progress : callable, optional
+        Names the folders of earlier runs; raises an error if they keep this one from working.
     """
 
     file: Path
     named: list[str]
     id: str | None
     read: Callable[[], tuple[int, int]]
+    progress: Callable[[], str] | None = None
 
 
 def findings_of(rows: Rows) -> Iterator[Finding]:
@@ -77,6 +81,11 @@ def findings_of(rows: Rows) -> Iterator[Finding]:
         yield Finding("values", str(rows.file), str(error))
         return
     yield Finding("values", f"{n_rows} rows, {n_features} columns to use")
+    if rows.progress is not None:
+        try:
+            yield Finding("progress", rows.progress())
+        except (VeilboostError, OSError) as error:
+            yield Finding("progress", "of this run, and the ledger of all runs", str(error))
 
 
 def of_plan(plan: Plan[Any, Any]) -> list[Rows]:
@@ -185,23 +194,35 @@ def _check_ledger(folder: Path | None, budget: Sequence[float] | None) -> None:
 
 def _labelled_columns(declared: Declared, file: Path, plan: PrivateColumnsPlan) -> Rows:
     """Rows of the party with the labels in private training with columns apart, and the plan's settings."""
-    id_column = plan.data.id
+    data, settings = plan.data, plan.training
 
-    def sizes() -> tuple[int, int]:
+    def check(**kept: Any) -> int:
+        """Refuse what training would refuse of the rows, and of what is kept; gives the number of rows."""
         from lgb_dp import Dataset, NewtonBoost
-        from lgb_dp.vertical.train import check
+        from lgb_dp.vertical.train import check as check_run
 
-        rows, settings = rows_to_align(declared, file, id_column), plan.training
-        check(
+        rows = rows_to_align(declared, file, data.id)
+        check_run(
             plan.parameters,
             Dataset(rows.features, rows.label, label_overflow="clip", **declared.arguments()),
             settings.rounds,
             callbacks=[NewtonBoost(settings.epsilon, settings.delta)],
             trees_per_round=settings.trees_per_round,
+            ids=None if data.id is None else rows.ids,
+            **kept,
         )
-        return rows.features.num_rows, len(declared.columns)
+        return int(rows.features.num_rows)
 
-    return Rows(file, _named(declared, id_column), id_column, sizes)
+    def progress() -> str:
+        checkpoint, folder = plan.path(settings.checkpoint), plan.path(data.state)
+        name = Identity.of(TLS.from_directory(plan.path(plan.tls)).certificate).name
+        check(name=name, checkpoint=checkpoint, folder=folder, budget=data.epsilon_and_delta)
+        return f"{checkpoint} and the ledger in {folder} admit the run"
+
+    def sizes() -> tuple[int, int]:
+        return check(), len(declared.columns)
+
+    return Rows(file, _named(declared, data.id), data.id, sizes, progress)
 
 
 def _columns_alone(declared: DeclaredColumns, served: PrivateColumnsServed) -> Rows:

@@ -42,6 +42,7 @@ from gbdt_parties.traffic import Traffic
 from gbdt_parties.transport.remote import RemoteParty
 from gbdt_parties.transport.server import Server
 from gbdt_parties.two_party.exchange.agreement import Agreement
+from lgb_dp.errors import FederatedCheckpointError
 from lgb_dp.federated.ledger import read_ledger
 from lgb_dp.vertical import ColumnLimits, ColumnParty, ColumnService, Consent, MaskedTraffic, predict
 from lgb_dp.vertical.prediction import models, questions
@@ -51,7 +52,7 @@ from lgb_dp.vertical.replica import ReplicaSums
 from lgb_dp.vertical.run import RUNS, runs_of
 from lgb_dp.vertical.sums import TableHolder
 from lgb_dp.vertical.task import Flights, OpenColumns, statement
-from lgb_dp.vertical.train import task_of
+from lgb_dp.vertical.train import check, task_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::lgb_dp.errors.NotPrivateWarning")
 
@@ -142,6 +143,13 @@ def test_ids_are_aligned_and_both_take_the_rows_in_common(serve, tmp_path, monke
     served = serve(x=X[order, 2:], ids=[ids[k] for k in order])
     remotely(served, ids=ids, checkpoint=tmp_path / "own")
     assert_rows_are(used, np.sort(order))
+    about = {"callbacks": [lgb_dp.NewtonBoost(30.0, 1e-5)], "trees_per_round": 2, "name": "hospital"}
+    about |= {"checkpoint": tmp_path / "own", "ids": ids}
+    check(PARAMS, own_rows(), 4, **about)
+    with pytest.raises(FederatedCheckpointError, match="settings, columns or rows differ"):
+        check(PARAMS, own_rows(), 5, **about)
+    with pytest.raises(FederatedCheckpointError, match="250 of 250 ids in common are not"):
+        check(PARAMS, own_rows(), 4, **{**about, "ids": [f"other-{k}" for k in range(N)]})
     with pytest.raises(PartyRefusedError, match="named by aligned ids"):
         remotely(served)
 

@@ -11,7 +11,10 @@ from cryptography import x509
 
 from gbdt_parties.identity.certificates import TLS, Identity, make_authority, make_certificate
 from gbdt_parties.transport.server import Server
+from lgb_dp.accounting.unit import ONE_ROW
 from lgb_dp.federated.ledger import PartyLedger
+from lgb_dp.vertical.run import OWN_RUNS, RUN
+from lgb_dp.vertical.train import ABOUT, ALIGNED
 from two_organisations import write_files
 from veilboost import command_line as cli
 from veilboost.doctor import examination, findings
@@ -356,6 +359,87 @@ def test_private_columns_are_aligned_by_ids_that_are_different(place, capsys):
     rows = (place / "acme.csv").read_text()
     (place / "acme.csv").write_text(rows + rows.splitlines()[-1] + "\n")
     assert examined(capsys, content)[1]["ids"][0] == "MEND"
+
+
+def kept(place, kind, value):
+    """A checkpoint with a record of a run."""
+    ledger = PartyLedger(place / "checkpoint")
+    ledger.store.part(OWN_RUNS).put(kind, "", value)
+    ledger.journal.close()
+
+
+def another_task(place):
+    kept(place, ABOUT, bytes(32))
+
+
+def other_ids(place):
+    known = place.joinpath("acme.csv").read_text().split()[1].split(",")[0]
+    kept(place, ALIGNED, sorted([known, "unknown-1", "unknown-2"]))
+
+
+def another_ledger(place):
+    kept(place, RUN, "00" * 16)
+
+
+def damaged(folder):
+    def damage(place):
+        PartyLedger(place / folder).journal.close()
+        (place / folder / "ledger.store").write_bytes(b"no store")
+
+    return damage
+
+
+def spent(place):
+    note = {"time": "now", "run": "r", "what": "leaf sums", "mu": 0.2, "closeness": 0.0}
+    ledger = PartyLedger(place / "party", (1.0, 1e-5))
+    ledger.charge(b"r", {**note, "neighbouring": ONE_ROW.neighbouring}, 1.0, (1.0, 1e-5))
+    ledger.journal.close()
+
+
+@pytest.mark.parametrize(
+    ("before", "data", "text"),
+    [
+        (damaged("checkpoint"), {}, "checkpoint'"),
+        (another_task, {}, "checkpoint is of another run: its settings, columns or rows differ"),
+        (other_ids, {}, "2 of 3 ids in common are not in train_set any more"),
+        (another_ledger, {}, "checkpoint is of a run that the ledger does not know"),
+        (damaged("party"), {}, "party'"),
+        (spent, {}, "of the party's budget (epsilon = 1, delta = 1e-05)"),
+        (spent, {"budget_epsilon": 2.0, "budget_delta": 1e-5}, "a budget does not change"),
+        (lambda place: None, {"budget_epsilon": 0.5, "budget_delta": 1e-5}, "(epsilon = 0.5, delta = 1e-05)"),
+        (lambda place: None, {"state": "checkpoint"}, "must not be that of checkpoint"),
+    ],
+)
+def test_what_earlier_runs_left_is_examined(place, capsys, before, data, text):
+    """Before, the doctor said "ready", and training ended with the error."""
+    (place / "columns.yaml").write_text(yaml.safe_dump({"label": "y", "bounds": {"a0": [-3, 3]}}))
+    plan = columns_apart()
+    (place / "plan.yaml").write_text(yaml.safe_dump(plan))
+    (file,) = doctors_rows.of_plan(read_plan(place / "plan.yaml"))
+    assert [one.mend for one in doctors_rows.findings_of(file)] == [""] * 5
+    assert not (place / "checkpoint").exists()
+    assert not (place / "party").exists()
+    before(place)
+    left = {path: path.read_bytes() for path in place.rglob("*.store")}
+    plan["data"].update(data)
+    (place / "plan.yaml").write_text(yaml.safe_dump(plan))
+    (file,) = doctors_rows.of_plan(read_plan(place / "plan.yaml"))
+    *fine, found = doctors_rows.findings_of(file)
+    assert found.check == "progress"
+    assert text in found.mend
+    assert not any(one.mend for one in fine)
+    assert {path: path.read_bytes() for path in place.rglob("*.store")} == left
+
+
+def test_a_row_without_an_id_is_to_mend(place, capsys):
+    (place / "columns.yaml").write_text(yaml.safe_dump({"label": "y", "bounds": {"a0": [-3, 3]}}))
+    first, second, *others = (place / "acme.csv").read_text().splitlines(True)
+    (place / "acme.csv").write_text("".join([first, second[second.index(",") :], *others]))
+    (place / "plan.yaml").write_text(yaml.safe_dump(columns_apart()))
+    (file,) = doctors_rows.of_plan(read_plan(place / "plan.yaml"))
+    *_, found = doctors_rows.findings_of(file)
+    assert found.check == "ids"
+    assert found.mend
 
 
 @pytest.mark.parametrize(
