@@ -22,7 +22,7 @@ $(VENV)/.demo: pyproject.toml Makefile
 
 $(VENV)/.remote: pyproject.toml Makefile
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --editable '.[remote]'
+	$(BIN)/python -m pip install --quiet --editable '.[remote,plot]'
 	touch $@
 
 $(VENV)/.installed: pyproject.toml Makefile
@@ -49,6 +49,7 @@ demo: $(VENV)/.demo
 
 demo-remote: $(VENV)/.remote
 	$(BIN)/python examples/remote_training.py
+	$(BIN)/python examples/remote_two_banks.py
 
 # One process per processor, up to four; `make test WORKERS=0` runs all tests in one process.
 WORKERS ?= auto

@@ -15,6 +15,7 @@ JOURNEY = (
     "vertical_xgboost",
     "vertical_insurance",
     "two_banks",
+    "remote_two_banks",
     "remote_training",
     "hospitals",
     "simfl_two_hospitals",

@@ -78,6 +78,23 @@ def test_opened_sums_are_those_of_a_central_simulation(opened, layout):
     assert tables.transcript == points.transcript
 
 
+def test_of_a_points_transfers_one_is_held(opened):
+    """Transfers between flights 1 and 3 are the most that a round holds: 16 bytes for a row and level."""
+    layout = layout_of(200, owners=(0, 1, 1), levels=3, rows_per_message=128)
+    tables, points = begun(opened, layout)
+    deliver(tables.send(CHOICES), points)
+    deliver(points.send(CHOICES), tables)
+    for batches, n_transfers in (
+        (points._chosen, 1 + 2 * 3),
+        (tables._offered, 1 + 2 * 3),
+        (tables._chosen, 3),
+        (points._offered, 3),
+    ):
+        for rows, parts in zip((128, 128), batches, strict=True):
+            whole = [part if part.base is None else part.base for part in parts]
+            assert sum({id(array): array.nbytes for array in whole}.values()) == 16 * rows * n_transfers
+
+
 @given(
     st.integers(1, 200),
     st.lists(st.integers(0, 1), max_size=4),
