@@ -128,7 +128,7 @@ def train(
         Seconds to wait, in all, for a party behind a server that cannot be reached.
     auditable : bool
         Whether the ledger's folder keeps all messages that this party receives, digests of those that it
-        sends, and the keys of the run, which are removed after it otherwise: an auditor can then `replay`
+        sends, and the keys of the run, which are otherwise removed after it.  An auditor can then `replay`
         this side.  Messages take as much room as `traffic` counts.
 
     Returns

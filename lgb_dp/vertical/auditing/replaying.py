@@ -103,8 +103,9 @@ def _record(records: dict[str, Any], run: str | None) -> Any:
     if run is None and len(records) == 1:
         return next(iter(records.values()))
     if run is None or run not in records:
-        known = (
-            ", ".join(records) or "none; the party with the labels passes a Dataset, the other one columns"
+        known = ", ".join(records) or (
+            "none is kept with its keys (auditable=True); the party with the labels passes a Dataset, the "
+            "other one columns"
         )
         raise InvalidArgumentError(f"run={run!r} is not one of the runs in the folder: {known}")
     return records[run]
