@@ -5,6 +5,7 @@ import re
 
 import lightgbm
 import numpy as np
+import pandas as pd
 import pytest
 import yaml
 
@@ -65,7 +66,10 @@ def test_three_processes_as_written(folder, capsys):
         assert "40 of 40 rows predicted: predictions.csv" in capsys.readouterr().out
         rows = list(csv.DictReader((folder / "predictions.csv").open()))
         assert rows[3]["id"] == "secret-9-3"
-        assert np.ptp([float(row["prediction"]) for row in rows]) > 0.1
+        new = pd.read_csv(folder / "new.csv", index_col="patient")
+        found = np.array([float(row["prediction"]) for row in rows])
+        np.testing.assert_allclose(found, lgb_dp.DPBooster(model_str=text).predict(new), atol=1e-6)
+        assert np.ptp(found) > 0
         for held in ("north", "party"):
             assert cli.main([*ledger[:1], held]) == 0
             shown = capsys.readouterr().out
