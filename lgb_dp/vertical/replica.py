@@ -94,7 +94,7 @@ class PartyRows:
         n_own, n_other = (len(one.names) for one in self.bins)
         if self.label is not None:
             return TableHolder(ColumnRows(self.codes, range(n_own), n_threads), self.label, loss, scale)
-        return PointHolder(ColumnRows(self.codes, range(n_own, n_own + n_other), n_threads))
+        return PointHolder(ColumnRows(self.codes, range(n_own, n_own + n_other), n_threads), loss)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from lgb_dp.newton.losses.loss import Loss
 from lgb_dp.newton.releases.trees import PublicTree, ReleasedTree
 from lgb_dp.vertical.noise import sum_noise
 from lgb_dp.vertical.numbers import PublicNumbers
-from lgb_dp.vertical.tables import PointTables, to_points
+from lgb_dp.vertical.tables import PointTables, interpolation_exponent, to_points
 
 TABLES_PLACE, POINTS_PLACE = 0, 1
 """Places of the party with the labels, and of the other one; owners of trees."""
@@ -226,13 +226,14 @@ class PointHolder:
     Parameters
     ----------
     rows : ColumnRows
+    loss : Loss
     """
 
-    def __init__(self, rows: ColumnRows) -> None:
-        self.rows = rows
+    def __init__(self, rows: ColumnRows, loss: Loss) -> None:
+        self.rows, self._exponent = rows, interpolation_exponent(loss)
 
     def inputs(self, refresh: Refresh, draws: AttemptDraws) -> PointInputs:
         """Points, leaves and noise of one attempt."""
         score = self.rows.score(refresh.released)
-        points = to_points(score, refresh.points, _dither(self.rows.n_rows, draws))
+        points = to_points(score, refresh.points, _dither(self.rows.n_rows, draws), self._exponent)
         return PointInputs(points, self.rows.own_leaves(refresh.trees), _noise(refresh, draws))

@@ -13,7 +13,7 @@ from lgb_dp.boosting.labels import LabelScale
 from lgb_dp.newton.losses.regression import loss_of
 from lgb_dp.vertical.noise import sum_noise
 from lgb_dp.vertical.numbers import PublicNumbers
-from lgb_dp.vertical.tables import PointTables, loss_bounds, round_points, to_points
+from lgb_dp.vertical.tables import PointTables, interpolation_exponent, loss_bounds, round_points, to_points
 from two_party_sides import A, B, play, sessions
 
 pytest.importorskip("nacl")
@@ -33,7 +33,7 @@ def central(one, numbers, inputs, points, clip):
     """Sums in steps, row by row: Python's integers, and tables of one row at a time."""
     target, weight, score, others, leaves, dither = inputs
     sums = [[[0, 0] for _ in range(1 << LEVELS)] for _ in leaves]
-    numbers_of_points = to_points(others, points, dither[1])
+    numbers_of_points = to_points(others, points, dither[1], interpolation_exponent(one))
     for i, point in enumerate(numbers_of_points.tolist()):
         row = PointTables(one, numbers, target[i : i + 1], weight[i : i + 1])
         word = int(row.at(score[i : i + 1], points, dither[0][i : i + 1], clip)(0, 1)[0, point, 0])
@@ -72,7 +72,7 @@ def test_opened_sums_are_the_central_sums_and_both_noises(n, objective, ring_bit
 
     tables = PointTables(one, numbers, target, weight).at(score, points, dither[0], clip)
     own = [[leaves[t] for t in layout.owned_by(place)] for place in (0, 1)]
-    number, chosen = next(NUMBERS), to_points(others, points, dither[1])
+    number, chosen = next(NUMBERS), to_points(others, points, dither[1], interpolation_exponent(one))
     table_side = TableSide(pair()[0], layout, number, 0, tables, own[0], noise[0])
     point_side = PointSide(pair()[1], layout, number, 0, chosen, own[1], noise[1])
     play(table_side, point_side)

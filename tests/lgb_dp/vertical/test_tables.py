@@ -12,7 +12,14 @@ from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.newton.losses.loss import STEPS, NewtonLoss
 from lgb_dp.newton.losses.regression import loss_of
 from lgb_dp.vertical.numbers import PublicNumbers
-from lgb_dp.vertical.tables import N_POINTS, PointTables, loss_bounds, round_points, to_points
+from lgb_dp.vertical.tables import (
+    N_POINTS,
+    PointTables,
+    interpolation_exponent,
+    loss_bounds,
+    round_points,
+    to_points,
+)
 
 OWN = {"huber": {"alpha": 2.0}, "quantile": {"alpha": 0.9}, "tweedie": {"tweedie_variance_power": 1.4}}
 OBJECTIVES = ["binary", "regression", "regression_l1", "huber", "quantile", "poisson", "gamma", "tweedie"]
@@ -164,22 +171,58 @@ def test_the_looked_up_entry_is_the_interpolation_in_expectation():
     rng, points = np.random.default_rng(6), round_points(one, -20.0, 20.0)
     words = rng.integers(0, 2**32, (2, n), dtype=np.uint32)
     for own, others in [(0.3, 1.1), (-2.0, -0.1), (0.0, 14.0)]:
-        point = to_points(np.full(n, others), points, words[0])
+        point = to_points(np.full(n, others), points, words[0], interpolation_exponent(one))
         gradient, _ = made(one, numbers, np.ones(n), np.ones(n), np.full(n, own), points, words[1], 1.0)
         exact = np.clip(1 / (1 + np.exp(-own - np.array(points))) - 1, -0.5, 0.5)
         mean = np.take_along_axis(gradient, point[:, None].astype(int), axis=1).mean() / numbers.steps
         assert mean == pytest.approx(np.interp(others, points, exact), abs=5 * 0.5 / np.sqrt(n))
 
 
-def test_points_are_drawn_with_the_mean_of_the_score():
+DITHERS = (np.arange(1 << 16, dtype=np.uint32) << np.uint32(16)) + np.uint32(1 << 15)
+"""At equal distances, so that a mean over them is an expectation but for 2^-16."""
+
+
+@pytest.mark.parametrize("exponent", [0.0, 1.0, -1.0, 0.6, 1e-12])
+def test_points_are_drawn_with_the_mean_of_the_score_or_of_its_exponential(exponent):
     points = (-3.0, -1.0, 0.5, 4.0)
-    dither = (np.arange(1 << 16, dtype=np.uint32) << np.uint32(16)) + np.uint32(1 << 15)
+
+    def kept(score):
+        return np.exp(exponent * score) if abs(exponent) > 1e-9 else np.asarray(score)
+
     for score in (-2.75, -1.0, 0.0, 0.5, 3.9999):
-        found = to_points(np.full(len(dither), score), points, dither)
-        assert np.array(points)[found].mean() == pytest.approx(score, abs=1e-4)
+        found = to_points(np.full(len(DITHERS), score), points, DITHERS, exponent)
+        assert kept(np.array(points))[found].mean() == pytest.approx(kept(score), abs=1e-3)
         assert len(np.unique(found)) <= 2
-    for score, last in [(-3.0, 0), (-1e9, 0), (4.0, 3), (1e300, 3)]:
-        assert (to_points(np.full(len(dither), score), points, dither) == last).all()
+    for score, last in [(-3.0, 0), (-1e9, 0), (4.0, 3), (1e300, 3), (-np.inf, 0), (np.inf, 3)]:
+        assert (to_points(np.full(len(DITHERS), score), points, DITHERS, exponent) == last).all()
+
+
+def drawn_gradients(objective, points, score, label, exponent):
+    """Expected gradient at the points that a score becomes, less that at the score."""
+    power = loss(objective)[0].power
+
+    def gradient(at):
+        return np.exp((2 - power) * at) - label * np.exp((1 - power) * at)
+
+    found = to_points(np.full(len(DITHERS), score), points, DITHERS, exponent)
+    return abs(gradient(np.array(points)[found]).mean() - gradient(score))
+
+
+@pytest.mark.parametrize("objective", ["poisson", "gamma"])
+def test_expected_gradients_of_poisson_and_gamma_are_those_of_the_exact_score(objective):
+    exponent = interpolation_exponent(loss(objective)[0])
+    for score in (-0.4, 0.0, 0.5):
+        for label in (0.3, 2.0):
+            case = objective, (-0.6, 0.7), score, label
+            assert drawn_gradients(*case, exponent) < 1e-4
+            assert drawn_gradients(*case, 0.0) > 1e-2
+
+
+def test_expected_gradients_of_tweedie_at_the_mean_are_exact_but_for_higher_orders():
+    exponent = interpolation_exponent(loss("tweedie")[0])
+    for score in (-0.04, 0.0, 0.05):
+        case = "tweedie", (-0.06, 0.07), score, np.exp(score)
+        assert drawn_gradients(*case, exponent) < 1e-4 < 2e-4 < drawn_gradients(*case, 0.0)
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
