@@ -15,6 +15,7 @@ from lgb_dp.vertical.report import Guarantees, MaskedTraffic
 from lgb_dp.vertical.run import RUNS, runs_of
 from lgb_dp.vertical.sums import PointHolder, TableHolder
 from lgb_dp.vertical.train import train
+from lgb_dp.vertical.training import automatic_levels
 from vertical_oracle import CentralSums, central_sums, central_training
 
 pytestmark = pytest.mark.filterwarnings("ignore::lgb_dp.errors.NotPrivateWarning")
@@ -128,6 +129,31 @@ def test_gradients_of_a_round_are_of_the_model_before_it(inputs):
     assert [len(one.trees) for one in rounds] == [3, 3, 3, 1]
     assert [len(one.released) for one in rounds] == [0, 3, 6, 9]
     assert [one.points[-1] > 0.1 for one in rounds] == [False, True, True, True]
+
+
+def test_trees_of_the_square_loss_are_deep_where_their_leaves_stand_out_of_the_noise(inputs):
+    """Deep are 4 levels; which of both follows from the released number of rows and public numbers."""
+    cases = [("regression", 4.0, 4), ("binary", 4.0, 2), ("huber", 4.0, 2), ("regression", 0.5, 2)]
+    for objective, epsilon, levels in cases:
+        inputs[0].clear()
+        y = Y if objective == "binary" else np.clip(SCORE + 1.5, 0.0, 4.0)
+        trained(objective, y, callbacks=[budget(epsilon)])
+        drawn = {len(tree.feature) for refresh, _, _ in inputs[0] for tree in refresh.trees}
+        assert drawn == {2**levels - 1}, (objective, epsilon)
+
+
+def test_levels_of_the_square_loss_follow_from_the_noise_of_one_tree():
+    """A run of more trees has more noise in each, and the pooled trainer's levels."""
+    enough = 24.0 / 0.01
+    assert automatic_levels("regression", enough, 0.2, 0.01) == 4
+    assert automatic_levels("regression", enough - 1, 0.2, 0.01) == 2
+    assert automatic_levels("regression", enough, 0.25, 0.0099) == 3
+    assert [automatic_levels("binary", n, 0.2, 0.1) for n in (2_999.0, 3_000.0, 10_000.0, 1e9)] == [
+        2,
+        3,
+        4,
+        4,
+    ]
 
 
 def test_every_tree_is_charged_for_and_the_plan_is_kept():
