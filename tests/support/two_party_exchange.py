@@ -189,6 +189,21 @@ class CountedChannel:
         return message
 
 
+class Heard:
+    """A channel with the messages of another one, after which the connection is lost."""
+
+    def __init__(self, received):
+        self._received, self.sent = iter(received), []
+
+    def send(self, message):
+        self.sent.append(message)
+
+    def receive(self):
+        for message in self._received:
+            return message
+        raise PartyUnavailableError("the record of this connection ends here")
+
+
 def meet(parties, processes=None, change=None):
     """One connection of both parties: connects, trains, and gives what came out at either, or its error.
 

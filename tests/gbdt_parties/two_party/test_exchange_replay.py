@@ -3,10 +3,10 @@
 import pytest
 
 from gbdt_commons.store import MemoryStore
-from gbdt_parties.errors import PartyUnavailableError, ProtocolError
+from gbdt_parties.errors import ProtocolError
 from gbdt_parties.two_party.exchange.frames import Kind
 from gbdt_parties.two_party.exchange.replay import replay
-from two_party_exchange import Killed, Party, layout_of, meet, survive, terms_of
+from two_party_exchange import Heard, Killed, Party, layout_of, meet, survive, terms_of
 
 pytest.importorskip("nacl")
 
@@ -32,21 +32,6 @@ def begun_by(auditor):
         return auditor.process(nonces, store)
 
     return begin
-
-
-class Heard:
-    """A channel with the messages of another one, after which the connection is lost."""
-
-    def __init__(self, received):
-        self._received, self.sent = iter(received), []
-
-    def send(self, message):
-        self.sent.append(message)
-
-    def receive(self):
-        for message in self._received:
-            return message
-        raise PartyUnavailableError("the record of this connection ends here")
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import pytest
 from gbdt_parties.errors import PartyRefusedError, ProtocolError
 from gbdt_parties.two_party.exchange.frames import Kind
 from gbdt_parties.two_party.exchange.replay import replay
-from two_party_exchange import LEDGER, Party, layout_of, meet, terms_of
+from two_party_exchange import LEDGER, Heard, Party, layout_of, meet, terms_of
 
 pytest.importorskip("nacl")
 
@@ -87,7 +87,16 @@ def test_a_side_that_has_lost_its_value_does_not_draw_it_again():
 
 @pytest.mark.parametrize("event", [None, 33])
 def test_an_auditor_repeats_connections_with_values(event):
-    """A value is given as it was released, also in the connection in which it was drawn."""
+    """A value is drawn again in the connection in which it was released, and given again in later ones."""
+
+    class Drawing(Releasing):
+        def made(self, stream=None):
+            self.content = stream.words(1).tobytes()
+            return super().made()
+
+    def parties():
+        return [Drawing(place, [layout_of()]) for place in (0, 1)]
+
     both, channels = parties(), []
     both[0].events.kill_at = event
     channels.append([one.channel for one in meet(both)])
@@ -100,7 +109,9 @@ def test_an_auditor_repeats_connections_with_values(event):
                 auditor.store, auditor.content = store, b"not this"
                 return auditor.process(nonces, store)
 
-            sent = replay(party.process().kept, number, of_both[k].received, begin, auditor.train)
+            record = Heard(of_both[k].received)
+            replay(party.process().kept, number, record, begin, auditor.train)
+            sent = record.sent
             assert of_both[k].sent == sent[: len(of_both[k].sent)]
             assert any(message[4] == Kind.VALUE for message in sent) is (k == 0)
 
