@@ -181,7 +181,10 @@ class VerticalDPLGBMClassifier(ClassifierMixin, VerticalDPLGBMModel):
         else:
             result = self._asked(X, parties, ids, answer)
         if result.ndim == 2:
-            return np.asarray(result / result.sum(axis=1, keepdims=True))
+            whole = result.sum(axis=1, keepdims=True)
+            # Scores far below zero have probabilities that are 0 in float64, of all classes at worst.
+            equal = np.full_like(result, 1 / result.shape[1])
+            return np.divide(result, whole, out=equal, where=whole > 0)
         return np.column_stack([1 - result, result])
 
     def predict(
