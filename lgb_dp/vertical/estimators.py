@@ -184,7 +184,7 @@ class VerticalDPLGBMClassifier(ClassifierMixin, VerticalDPLGBMModel):
             whole = result.sum(axis=1, keepdims=True)
             # Scores far below zero have probabilities that are 0 in float64, of all classes at worst.
             equal = np.full_like(result, 1 / result.shape[1])
-            return np.divide(result, whole, out=equal, where=whole > 0)
+            return np.asarray(np.divide(result, whole, out=equal, where=whole > 0))
         return np.column_stack([1 - result, result])
 
     def predict(
