@@ -92,7 +92,7 @@ def train(
     ----------
     params : mapping
         As for `lightgbm.train`; `objective` is "binary", "multiclassova" or one for regression.  Of several
-        classes, at most 64, each is told from all others by trees of its own, and all of them share ε and δ.
+        classes, at most 64, each has trees of its own against all others, and all of them share ε and δ.
     train_set : Dataset
         Columns and labels of the party with the labels, with public bounds.
     num_boost_round : int

@@ -7,7 +7,7 @@ labels, histograms by the owner of each feature).
 *A tree's release is μ-GDP towards all*: `lgb_dp.vertical.noise` has the theorem for the noise of one party
 alone, whatever the other party's data, noise and dither are; the second noise is post-processing.
 *Trees of one round compose as others do*: each is charged for before the round; all are opened at once.
-*Of K classes, each is told from all others by a run of μ/√K; together they are μ-GDP* for a row that is added
+*Of K classes, each has a run of μ/√K against all others; together they are μ-GDP* for a row that is added
 or removed, or whose values are left out: in each run it is one bounded contribution, whatever its label and
 the other runs are, and releases that may depend on those before them add up as squares.
 *A row that is replaced costs at most 2μ*: in each run it is one that is left out and one that is added.  With
@@ -52,7 +52,7 @@ from lgb_dp.vertical.sums import POINTS_PLACE, TABLES_PLACE, OneAgainstRest, Ref
 from lgb_dp.vertical.tables import loss_bounds, round_points
 
 OBJECTIVES = (*(name for name in NewtonTraining.objectives if name != "multiclass"), "multiclassova")
-"""Of several classes, each is told from the others: the score of a row is that of one class."""
+"""Of several classes, each has a run against all others: the score of a row is that of one class."""
 
 LONGEST_ROUND = 1.5
 """Learning rate times trees of a round, at most: all of them step from the same gradients, and from about 2
