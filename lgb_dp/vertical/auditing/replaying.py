@@ -128,7 +128,7 @@ class _Past:
             )
 
         def begin(other: Store, nonces: Callable[[], bytes]) -> Exchange[Any]:
-            # They check sums that a connection opens at its beginning; the first round of each class checks them.
+            # They check sums that a connection opens at its beginning; first rounds of classes check them.
             for numbers in store.entries(NUMBERS, terms.run.hex()):
                 other.append(NUMBERS, terms.run.hex(), numbers)
             return exchange_of(terms, self.task, self.rows, other, nonces)
