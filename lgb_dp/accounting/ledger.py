@@ -94,6 +94,32 @@ class Ledger:
     _left: Counter[Release] = field(default_factory=Counter)
     _to_pay: list[Cost] = field(default_factory=list)
 
+    @classmethod
+    def joined(cls, ledgers: Sequence[Ledger]) -> Ledger:
+        """What several runs on the same rows have cost, whose number and plans were fixed beforehand.
+
+        Each run may depend on what the others have released: their Gaussian releases compose as those of one
+        run do, √(μ₁² + μ₂² + …).
+
+        Parameters
+        ----------
+        ledgers : sequence of Ledger
+            Of one unit; a ledger without a plan adds what it has inherited.
+
+        Raises
+        ------
+        ValueError
+            If they are of several units.
+        """
+        ((unit, copies, _),) = {(one.unit, one.copies, one.unit.row_costs) for one in ledgers}
+        return cls(
+            copies,
+            [release for ledger in ledgers for release in ledger.releases],
+            max(ledger.granted_delta for ledger in ledgers),
+            unit,
+            [release for ledger in ledgers for release in ledger._planned or []],
+        )
+
     def grant(self, releases: Iterable[Release]) -> None:
         """Plan everything that will be released; called once, before the first release of the run.
 

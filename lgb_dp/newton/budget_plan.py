@@ -31,6 +31,8 @@ class BudgetPlan:
         Share of the rows that a tree reads.
     may_need_histograms : bool
         Whether the histograms may be released.
+    n_runs : int
+        Runs on the same rows that share ε and δ, each with an equal part of μ²; all of them read all rows.
 
     Attributes
     ----------
@@ -49,17 +51,19 @@ class BudgetPlan:
         subsample: float,
         *,
         may_need_histograms: bool,
+        n_runs: int = 1,
     ) -> None:
         self._ledger, self._n_rounds = ledger, n_rounds
         ledger.granted_delta = max(ledger.granted_delta, delta)
         # Per row: a person's k rows cost kμ, or μ if they weigh no more than one row together.
         k = ledger.unit.row_costs
-        self.mu = gaussian_mu(epsilon, delta) / k
+        self.mu = gaussian_mu(epsilon, delta) / k / np.sqrt(n_runs)
         self.counts = Release.gaussian("label counts", self.mu * np.sqrt(PRIOR_SHARE))
         self.histograms = Release.gaussian("feature histograms", self.mu * np.sqrt(HISTOGRAM_SHARE))
         # The cost of secret samples is no μ that could be divided anew: histograms are planned in any case.
         first = [self.counts, *[self.histograms] * (may_need_histograms and subsample < 1)]
         if subsample < 1:
+            assert n_runs == 1
             # Samples are drawn per person, so that amplification is of what a person costs.
             before = k * float(np.sqrt(sum(release.mu**2 for release in first)))
             mu = sampled_mu(epsilon, delta, before, subsample, n_rounds) / k

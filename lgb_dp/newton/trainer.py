@@ -11,7 +11,7 @@ from typing import get_args
 from lgb_dp.accounting.budget import Budget
 from lgb_dp.boosting.params import MAX_DEPTH
 from lgb_dp.boosting.trainer import PrivateTrainer
-from lgb_dp.boosting.training import TrainerInput
+from lgb_dp.boosting.training import TrainerInput, Training
 from lgb_dp.checks import (
     AUTO,
     POSITIVE_OR_INFINITE,
@@ -134,6 +134,6 @@ class NewtonBoost(PrivateTrainer):
             )
         return self.rounds
 
-    def begin(self, task: TrainerInput) -> NewtonTraining:
+    def begin(self, task: TrainerInput) -> Training:
         """Start a training run; called once per booster."""
         return NewtonTraining(task, self)

@@ -121,6 +121,8 @@ class NewtonTraining(Training):
     _tree_noise_factor = 1.0
     """Standard deviation of the noise in leaf sums, over what the budget demands."""
     _largest_rate = math.inf
+    _n_runs = 1
+    """Runs on the same rows that share the budget."""
 
     def __init__(self, task: TrainerInput, settings: NewtonSettings) -> None:
         super().__init__(task)
@@ -188,7 +190,7 @@ class NewtonTraining(Training):
             return
         may_need = self._may_distil or (settings.structure == "auto" and bool(self._counted.any()))
         of_run = (settings.epsilon, settings.delta, self.n_rounds, settings.subsample)
-        self._plan = BudgetPlan(self.ledger, *of_run, may_need_histograms=may_need)
+        self._plan = BudgetPlan(self.ledger, *of_run, may_need_histograms=may_need, n_runs=self._n_runs)
         self._mu, self._prior_mu = self._plan.mu, self._plan.counts.mu
 
     @property

@@ -16,7 +16,7 @@ from lgb_dp.data.provenance import Provenance
 from lgb_dp.data.tables import TIMES, Columns
 from lgb_dp.errors import InvalidArgumentError, UnsupportedParameterError
 from lgb_dp.newton.losses.loss import Loss
-from lgb_dp.vertical.sums import MakeSums, VerticalSums
+from lgb_dp.vertical.sums import MakeSums, OneAgainstRest, VerticalSums
 
 MAX_FEATURES = 1 << 16
 """Of one party."""
@@ -143,7 +143,7 @@ class JointColumns(Dataset):
     provenance : Provenance
         Cost of the declarations of the party with the labels.
     make_sums : callable
-        Makes what answers the trainer's questions about the rows, once per run.
+        Makes what answers the trainer's questions about the rows, once per run, so for each class of several.
     """
 
     def __init__(
@@ -165,9 +165,9 @@ class JointColumns(Dataset):
         """Features of the party with the labels, and of the other one."""
         self.disclose(provenance)
 
-    def vertical_sums(self, loss: Loss, scale: LabelScale) -> VerticalSums:
+    def vertical_sums(self, loss: Loss, scale: LabelScale, turn: OneAgainstRest | None) -> VerticalSums:
         """Answers about the rows, for one run."""
-        return self._make_sums(loss, scale)
+        return self._make_sums(loss, scale, turn)
 
     def _read_rows(self) -> None:
         bins = self._joined

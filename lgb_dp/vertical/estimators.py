@@ -17,7 +17,7 @@ from gbdt_parties.identity.certificates import TLS
 from lgb_dp.data.arguments import checked_label_bounds
 from lgb_dp.data.classes import as_labels, class_numbers, known_classes
 from lgb_dp.data.dataset import Dataset
-from lgb_dp.errors import InvalidArgumentError, UnsupportedParameterError
+from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.estimators.habits import COLUMNS_APART, refuses_habits
 from lgb_dp.estimators.of_parties import PartiesModel
 from lgb_dp.estimators.rows import as_matrix, as_target
@@ -44,7 +44,7 @@ class VerticalDPLGBMModel(PartiesModel):
         Budget, as for `lgb_dp.NewtonBoost`, towards the world and towards the other party; `privacy_` states
         who is protected from whom.
     n_estimators : "auto" or int
-        Trees of both parties together; 200 unless given.
+        Trees of both parties together; 200 unless given.  Of three and more classes each has as many.
     learning_rate : "auto" or float
         Times `trees_per_round` at most 1.5.
     max_depth : "auto" or int
@@ -75,14 +75,14 @@ class VerticalDPLGBMModel(PartiesModel):
         y: Any,
         parties: Sequence[Any],
         ids: Sequence[str] | None,
-        objective: str,
+        objective: Mapping[str, Any],
         run: Mapping[str, Any],
         **declared: Any,
     ) -> None:
         rows = Dataset(as_matrix(X), y, label_overflow="clip", max_bin=255, spacing="mixed", **declared)
         traffic = MaskedTraffic()
         booster = train(
-            self._parameters(objective=objective),
+            self._parameters(**objective),
             rows,
             self._rounds(),
             parties=parties,
@@ -102,7 +102,10 @@ class VerticalDPLGBMModel(PartiesModel):
 
 @inherits_parameters()
 class VerticalDPLGBMClassifier(ClassifierMixin, VerticalDPLGBMModel):
-    """Differentially private LightGBM classifier of two classes on the columns of two parties."""
+    """Differentially private LightGBM classifier on the columns of two parties.
+
+    Three and more classes are each told from all others, by LightGBM's objective "multiclassova".
+    """
 
     classes_: NDArray[Any]
 
@@ -139,7 +142,7 @@ class VerticalDPLGBMClassifier(ClassifierMixin, VerticalDPLGBMModel):
         ids : sequence of str, optional
             Of the rows of `X`: those that the other party has, too, are trained on.
         classes : sequence, optional
-            Both possible labels, public; 0 and 1 unless given.
+            All possible labels, public, at most 64; 0 and 1 unless given.
         bounds, categories
             Public knowledge of the columns of `X`, as for `lgb_dp.Dataset`.
         name, tls, allowed, trust_authority, checkpoint, folder, budget, auditable, patience
@@ -148,22 +151,22 @@ class VerticalDPLGBMClassifier(ClassifierMixin, VerticalDPLGBMModel):
 
         Raises
         ------
+        InvalidArgumentError
+            If there are fewer classes than two, or more than 64.
         UnsupportedParameterError
-            If there are more than two classes, or other parties than one.
+            If there are other parties than one.
         """
         known, _ = known_classes(np.empty(0), [0, 1] if classes is None else classes)
-        if len(known) != 2:
-            raise UnsupportedParameterError(
-                f"classes holds {len(known)} labels; with columns apart there must be 2: train one model for "
-                "each class against the others"
-            )
         labels = class_numbers(as_labels(as_target(y, type(self).__name__)), known)
         run = {
             **{"name": name, "tls": tls, "allowed": allowed, "trust_authority": trust_authority},
             **{"checkpoint": checkpoint, "folder": folder, "budget": budget},
             **{"auditable": auditable, "patience": patience},
         }
-        self._train(X, labels, parties, ids, "binary", run, bounds=bounds, categories=categories)
+        objective: dict[str, Any] = {"objective": "binary"}
+        if len(known) > 2:
+            objective = {"objective": "multiclassova", "num_class": len(known)}
+        self._train(X, labels, parties, ids, objective, run, bounds=bounds, categories=categories)
         self.classes_ = known
         return self
 
@@ -175,7 +178,9 @@ class VerticalDPLGBMClassifier(ClassifierMixin, VerticalDPLGBMModel):
         ids: Sequence[str] | None = None,
         answer: str = "rounded",
     ) -> NDArray[np.float64]:
-        """Class probabilities, shape (n_rows, 2).
+        """Class probabilities, shape (n_rows, n_classes).
+
+        Those of three and more classes are the model's, each against all others, over their sum.
 
         Parameters
         ----------
@@ -183,7 +188,8 @@ class VerticalDPLGBMClassifier(ClassifierMixin, VerticalDPLGBMModel):
             Columns of both parties, those of the party with the labels first; with `parties` those alone.
         parties : sequence, optional
             The other party's rows, ``[bank.with_rows(X_bank, ids=ids)]``: see `lgb_dp.vertical.predict`, and
-            there the limits.  Probabilities are then rounded.  They are outside of ε.
+            there the limits.  Probabilities are then rounded.  They are outside of ε.  A model of three and
+            more classes predicts where all columns are, without `parties`.
         ids : sequence of str, optional
             Of the rows of `X`, in the other party's order; needed for rows with ids behind a server.
         answer : {"rounded", "point", "score"}
@@ -195,6 +201,11 @@ class VerticalDPLGBMClassifier(ClassifierMixin, VerticalDPLGBMModel):
             raise InvalidArgumentError("answer='label' has no probabilities; predict gives labels")
         else:
             result = self._asked(X, parties, ids, answer)
+        if result.ndim == 2:
+            whole = result.sum(axis=1, keepdims=True)
+            # Scores far below zero have probabilities that are 0 in float64, of all classes at worst.
+            equal = np.full_like(result, 1 / result.shape[1])
+            return np.asarray(np.divide(result, whole, out=equal, where=whole > 0))
         return np.column_stack([1 - result, result])
 
     def predict(
@@ -278,7 +289,7 @@ class VerticalDPLGBMRegressor(RegressorMixin, VerticalDPLGBMModel):
             as_target(y, type(self).__name__),
             parties,
             ids,
-            "regression",
+            {"objective": "regression"},
             run,
             label_bounds=checked_label_bounds(label_bounds),
             bounds=bounds,

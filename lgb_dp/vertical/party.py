@@ -168,8 +168,9 @@ class ColumnParty(ColumnSessions, Unrepeatable):
         super().__init__(name, self._side, codes, bins, THIS_PROCESS, self._keep_model, lambda: self.own_rows)
 
     def _keep_model(self, caller: str, run: bytes, booster: DPBooster, task: ColumnTask) -> None:
-        """Keep a model to answer a caller's questions with, and as a file if there is a folder."""
-        self.answers.remember(booster, self.bins, task.label_bounds, caller)
+        """Keep a model in the folder, and to answer a caller with unless it has several classes."""
+        if task.n_classes == 1:
+            self.answers.remember(booster, self.bins, task.label_bounds, caller)
         if self._folder is not None:
             path = make_folder(self._folder / MODELS_FOLDER) / f"{run.hex()}.txt"
             write_atomically(path, model_text(booster))

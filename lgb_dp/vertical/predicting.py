@@ -21,7 +21,7 @@ from gbdt_parties.traffic import Traffic
 from gbdt_parties.two_party.answers import MAX_ROWS
 from lgb_dp.checks import checked_choice
 from lgb_dp.data.arguments import checked_data
-from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
+from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError, UnsupportedParameterError
 from lgb_dp.vertical.party import ColumnParty
 from lgb_dp.vertical.prediction.answering import AskedRows
 from lgb_dp.vertical.prediction.answers import Answer
@@ -56,7 +56,8 @@ def predict(
     Parameters
     ----------
     booster : lightgbm.Booster
-        A model that `train` has returned, or that was loaded since: all its trees.
+        A model that `train` has returned, or that was loaded since: all its trees.  It is of two classes, or
+        of numbers.
     X : ndarray, table or scipy sparse matrix, shape (n_rows, n_features)
         Columns of the party with the labels; at most 65,536 rows.
     parties : sequence
@@ -79,6 +80,8 @@ def predict(
 
     Raises
     ------
+    UnsupportedParameterError
+        If the model is of several classes.
     InvalidArgumentError
         If the model is not one that the other party has trained, columns or the number of rows differ, there
         are too many rows, or the other party refuses, which says why.
@@ -96,6 +99,22 @@ def predict(
         store.close()
 
 
+def check_outputs(booster: lightgbm.Booster) -> None:
+    """Refuse questions about a model of several classes: their points together would tell more than one does.
+
+    Raises
+    ------
+    UnsupportedParameterError
+        If it is one.
+    """
+    n_classes = booster.num_model_per_iteration()
+    if n_classes > 1:
+        raise UnsupportedParameterError(
+            f"booster has {n_classes} classes; other parties answer questions about two classes or a number: "
+            "predict where the columns of both parties are"
+        )
+
+
 def predicted(
     booster: lightgbm.Booster,
     X: Any,
@@ -108,6 +127,7 @@ def predicted(
     """As `predict`, with answers kept in a store."""
     if not isinstance(booster, lightgbm.Booster):
         raise ArgumentTypeError(f"booster must be a lightgbm.Booster, got {type(booster).__name__}")
+    check_outputs(booster)
     kind = Answer(checked_choice("answer", answer, [one.value for one in Answer]))
     party, X = _only_party(parties), checked_data(X)
     if X.shape[0] > MAX_ROWS:

@@ -7,9 +7,10 @@ party's store, so that a party that was restarted goes on where the run was.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
+from itertools import count
 from typing import Any
 
 import lightgbm
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_commons.store import Store, json_kind
-from gbdt_kernels.trees import BinLayout, DenseCodes, SparseCodes
+from gbdt_kernels.trees import BinLayout, DenseCodes, SparseCodes, by_columns
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.two_party.exchange.driver import (
     Exchange,
@@ -27,7 +28,6 @@ from gbdt_parties.two_party.exchange.driver import (
 )
 from gbdt_parties.two_party.exchange.frames import Channel
 from gbdt_parties.two_party.exchange.terms import Terms
-from gbdt_parties.two_party.layout import RoundLayout
 from lgb_dp.accounting.ledger import Release
 from lgb_dp.accounting.shares import closeness
 from lgb_dp.accounting.unit import ONE_ROW
@@ -46,6 +46,7 @@ from lgb_dp.vertical.numbers import TAIL, PublicNumbers
 from lgb_dp.vertical.sums import (
     TABLES_PLACE,
     ColumnRows,
+    OneAgainstRest,
     PointHolder,
     Refresh,
     TableHolder,
@@ -53,7 +54,7 @@ from lgb_dp.vertical.sums import (
     n_leaves,
 )
 from lgb_dp.vertical.task import ColumnTask
-from lgb_dp.vertical.training import VerticalNewton
+from lgb_dp.vertical.training import RunOfParties, VerticalNewton
 
 NUMBERS = json_kind("public numbers")
 EXCHANGES = "columns apart"
@@ -89,12 +90,20 @@ class PartyRows:
         """Bins of all features."""
         return joined_bins(*self.bins, self.other_name)
 
-    def holder(self, loss: Loss, scale: LabelScale, n_threads: int) -> TableHolder | PointHolder:
-        """Make the inputs of this party to rounds."""
+    def columns(self, n_threads: int) -> ColumnRows:
+        """The columns of this party, which all classes share."""
         n_own, n_other = (len(one.names) for one in self.bins)
-        if self.label is not None:
-            return TableHolder(ColumnRows(self.codes, range(n_own), n_threads), self.label, loss, scale)
-        return PointHolder(ColumnRows(self.codes, range(n_own, n_own + n_other), n_threads), loss)
+        features = range(n_own, n_own + n_other) if self.label is None else range(n_own)
+        return ColumnRows(by_columns(self.codes, n_threads), features, n_threads)
+
+    def holder(
+        self, columns: ColumnRows, loss: Loss, scale: LabelScale, turn: OneAgainstRest | None
+    ) -> TableHolder | PointHolder:
+        """Make the inputs of this party to rounds, of one class if classes take turns."""
+        rows = columns.with_new_scores()
+        if self.label is None:
+            return PointHolder(rows, loss)
+        return TableHolder(rows, self.label if turn is None else turn.labels(self.label), loss, scale)
 
 
 @dataclass(frozen=True)
@@ -139,33 +148,36 @@ class Charges:
 class KeptNumbers:
     """The public numbers of a run, kept for the check of sums that are opened after a restart.
 
+    Classes take turns round by round, so that the class of a round follows from its number.
+
     Parameters
     ----------
     store : Store
     run : bytes
         Digest of the roster.
+    n_classes : int
     """
 
-    def __init__(self, store: Store, run: bytes) -> None:
-        self._store, self._key = store, run.hex()
+    def __init__(self, store: Store, run: bytes, n_classes: int) -> None:
+        self._store, self._key, self._n_classes = store, run.hex(), n_classes
 
-    def keep(self, numbers: PublicNumbers) -> None:
-        """Keep them before the first round; raises a ProtocolError if they are others in a later one."""
-        kept = self._kept()
+    def keep(self, number: int, numbers: PublicNumbers) -> None:
+        """Keep those of a class before its first round; raises a ProtocolError if a later one has others."""
+        kept = self._kept(number)
         if kept is None:
-            self._store.put(NUMBERS, self._key, asdict(numbers))
+            self._store.append(NUMBERS, self._key, asdict(numbers))
         elif kept != numbers:
             raise ProtocolError("the public numbers of the run are others than those that are kept")
 
-    def check(self, layout: RoundLayout, sums: Sequence[Words]) -> None:
+    def check(self, number: int, sums: Sequence[Words]) -> None:
         """Refuse sums that honest parties do not open."""
-        kept = self._kept()
+        kept = self._kept(number)
         if kept is None:
             raise ProtocolError("sums are opened before the first round")
         kept.check_range(sums)
 
-    def _kept(self) -> PublicNumbers | None:
-        kept = self._store.get(NUMBERS, self._key)
+    def _kept(self, number: int) -> PublicNumbers | None:
+        kept = self._store.get(NUMBERS, self._key, number % self._n_classes)
         return None if kept is None else PublicNumbers(**{**kept, "bounds": tuple(kept["bounds"])})
 
 
@@ -182,6 +194,8 @@ class ReplicaSums:
     charges : callable
         `Charges`, or an auditor's, which charges for nothing.
     numbers : KeptNumbers
+    values : iterator of int
+        Numbers of the values that are released, of all classes in turn.
     """
 
     def __init__(
@@ -192,9 +206,10 @@ class ReplicaSums:
         loss: Loss,
         charges: Charge,
         numbers: KeptNumbers,
+        values: Iterator[int],
     ) -> None:
         self._exchange, self._holder, self._loss, self._charges = exchange, holder, loss, charges
-        self._place, self._numbers, self._n_values = terms.own.place, numbers, 0
+        self._place, self._numbers, self._values = terms.own.place, numbers, values
         seats = sorted((terms.own, terms.other), key=lambda seat: seat.place)
         self._seats = seats[0], seats[1]
 
@@ -229,14 +244,13 @@ class ReplicaSums:
                 return release_gaussian(part, scale, stream).astype("<i8").tobytes()
 
             own = make if place == self._place else None
-            content = self._exchange.value(self._n_values, 8 * part.size, check, own)
-            self._n_values += 1
+            content = self._exchange.value(next(self._values), 8 * part.size, check, own)
             released.append(np.frombuffer(content, dtype="<i8").astype(np.int64))
         return np.concatenate(released)
 
     def opened(self, refresh: Refresh) -> list[Words]:
         """As for `VerticalSums`."""
-        self._numbers.keep(refresh.numbers)
+        self._numbers.keep(refresh.number, refresh.numbers)
         layout = refresh.layout(self._seats, self._holder.rows.n_rows)
         n_values = 2 * sum(n_leaves(tree) for tree in refresh.trees)
         mu = refresh.numbers.mu * math.sqrt(len(refresh.trees))
@@ -253,14 +267,15 @@ class ReplicaSums:
 
 def exchange_of(
     terms: Terms,
+    task: ColumnTask,
     rows: PartyRows,
     store: Store,
     nonces: Callable[[], bytes] = fresh_nonce,
     is_recorded: bool = False,
 ) -> Exchange[Any]:
-    """Make a party's side of the rounds; parameters are those of `Exchange`."""
+    """Make a party's side of the rounds; others are parameters of `Exchange`."""
     kind = PointExchange if rows.label is None else TableExchange
-    return kind(terms, store, KeptNumbers(store, terms.run).check, nonces, is_recorded)
+    return kind(terms, store, KeptNumbers(store, terms.run, task.n_classes).check, nonces, is_recorded)
 
 
 def trained_over(
@@ -280,10 +295,12 @@ def trained_over(
     terms, task, rows, public_seed, charges
         As of `train_replica`.
     """
-    numbers = KeptNumbers(exchange.kept.store, terms.run)
+    numbers = KeptNumbers(exchange.kept.store, terms.run, task.n_classes)
+    columns, values = rows.columns(task.n_threads), count()
 
-    def make_sums(loss: Loss, scale: LabelScale) -> ReplicaSums:
-        return ReplicaSums(exchange, terms, rows.holder(loss, scale, task.n_threads), loss, charges, numbers)
+    def make_sums(loss: Loss, scale: LabelScale, turn: OneAgainstRest | None) -> ReplicaSums:
+        holder = rows.holder(columns, loss, scale, turn)
+        return ReplicaSums(exchange, terms, holder, loss, charges, numbers, values)
 
     booster = trained_with(task, rows, public_seed, make_sums)
     exchange.end(model_text(booster).encode())
@@ -321,7 +338,7 @@ def train_replica(
     PartyRefusedError, ProtocolError
         If the other party refuses, or deviates.
     """
-    exchange = exchange_of(terms, rows, charges.ledger.store.part(EXCHANGES), is_recorded=is_recorded)
+    exchange = exchange_of(terms, task, rows, charges.ledger.store.part(EXCHANGES), is_recorded=is_recorded)
     exchange.connect(channel)
     try:
         return trained_over(exchange, terms, task, rows, public_seed, charges)
@@ -331,10 +348,11 @@ def train_replica(
 
 
 def trained_with(task: ColumnTask, rows: PartyRows, public_seed: bytes, make_sums: Any) -> DPBooster:
-    """Train with sums of any making: ``make_sums(loss, scale)`` gives the `VerticalSums`."""
+    """Train with sums of any making: ``make_sums(loss, scale, turn)`` gives the `VerticalSums`."""
     n_own = len(rows.bins[0].names)
     data = JointColumns(rows.joined, n_own, task.label_bounds, task.provenance, make_sums)
-    trainer = VerticalNewton(task.trainer_settings(), task.budget, task.per_round, task.n_trees, public_seed)
+    run = RunOfParties(task.budget, task.per_round, task.n_trees, public_seed, count())
+    trainer = VerticalNewton(task.trainer_settings(), run)
     params = {"verbosity": -1, **task.params}
     booster = lightgbm.train(params, data, task.n_trees, callbacks=[trainer])
     assert isinstance(booster, DPBooster)
@@ -365,7 +383,7 @@ def check_settings(task: ColumnTask, rows: PartyRows) -> None:
     """
     MonotoneConstraints(training_parameters(task.params, None).monotone, rows.joined)
     try:
-        trained_with(task, rows, bytes(32), lambda loss, scale: _NoRows())
+        trained_with(task, rows, bytes(32), lambda loss, scale, turn: _NoRows())
     except _BegunError:
         return
     except lightgbm.basic.LightGBMError as error:

@@ -22,10 +22,10 @@ from lgb_dp.vertical.party import ColumnParty
 from lgb_dp.vertical.prediction.questions import REQUESTS as QUESTIONS
 from lgb_dp.vertical.prediction.questions import OpenQuestions
 from lgb_dp.vertical.run import REQUESTS, ColumnSessions
-from lgb_dp.vertical.task import OpenColumns
+from lgb_dp.vertical.task import MAX_CLASSES, OpenColumns
 
-_BYTES_PER_ROW = 600
-"""Of a row's transfers, sums and score during a round, beside its codes."""
+_BYTES_PER_ROW = 600 + 8 * MAX_CLASSES
+"""Of a row's transfers, sums and scores during a round, beside its codes."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_kernels.trees import BinLayout, DenseCodes, SparseCodes, by_columns, feature_counts
+from gbdt_kernels.trees import BinLayout, DenseColumns, SparseColumns, feature_counts
 from gbdt_parties.two_party.exchange.driver import AttemptDraws, PointInputs, TableInputs
 from gbdt_parties.two_party.layout import RoundLayout, TreeLayout
 from gbdt_parties.two_party.names import Seat
@@ -30,6 +30,31 @@ TABLES_PLACE, POINTS_PLACE = 0, 1
 """Places of the party with the labels, and of the other one; owners of trees."""
 
 Words = NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class OneAgainstRest:
+    """One of several classes, in a run that tells it from all others.
+
+    Parameters
+    ----------
+    number, n_classes : int
+        From 0 on; as many as classes.
+    """
+
+    number: int
+    n_classes: int
+
+    def labels(self, label: NDArray[np.float64]) -> NDArray[np.float64]:
+        """1 for rows of the class, 0 for those of others, NaN for labels that are no class.
+
+        Parameters
+        ----------
+        label : ndarray of float64, shape (n_rows,)
+            Numbers of classes.
+        """
+        is_class = np.isin(label, np.arange(self.n_classes))
+        return np.where(is_class, (label == self.number).astype(np.float64), np.nan)
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +149,7 @@ class VerticalSums(Protocol):
         """Opened sums of every tree with the noise of both parties, as ring elements."""
 
 
-MakeSums = Callable[[Loss, LabelScale], VerticalSums]
+MakeSums = Callable[[Loss, LabelScale, OneAgainstRest | None], VerticalSums]
 
 
 class ColumnRows:
@@ -132,17 +157,21 @@ class ColumnRows:
 
     Parameters
     ----------
-    codes : DenseCodes or SparseCodes
+    columns : DenseColumns or SparseColumns
         Binned features of this party.
     features : range
         Their numbers among the features of both parties.
     n_threads : int
     """
 
-    def __init__(self, codes: DenseCodes | SparseCodes, features: range, n_threads: int) -> None:
-        self._columns, self._features, self._n_threads = by_columns(codes, n_threads), features, n_threads
-        self.n_rows = codes.n_rows
+    def __init__(self, columns: DenseColumns | SparseColumns, features: range, n_threads: int) -> None:
+        self._columns, self._features, self._n_threads = columns, features, n_threads
+        self.n_rows = columns.n_rows
         self._score, self._n_known = np.zeros(self.n_rows), 0
+
+    def with_new_scores(self) -> ColumnRows:
+        """The same columns for another model, whose scores are 0 yet."""
+        return ColumnRows(self._columns, self._features, self._n_threads)
 
     def feature_counts(self, layout: BinLayout) -> NDArray[np.int64]:
         """Rows in every bin of this party's features, exact, and zeros for others; shape (n_total_bins,)."""

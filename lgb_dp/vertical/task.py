@@ -29,6 +29,8 @@ SETTINGS = ("epsilon", "delta", "depth", "gradient_clip")
 """Settings of `NewtonBoost` that a run has."""
 
 MAX_THREADS = 256
+MAX_CLASSES = 64
+"""Each has scores of its own at both parties, and its own part of the budget."""
 MAX_PLANNED = 100_000
 """Trees of all attempts: each party plans for them all before the first one."""
 
@@ -66,6 +68,7 @@ class ColumnTask(AgreedSettings):
     settings : mapping
         `NewtonBoost`'s, `SETTINGS`.
     n_trees : int
+        Of each class, where there are several.
     per_round : int
         Trees that share gradients.
     n_rows : int
@@ -93,6 +96,9 @@ class ColumnTask(AgreedSettings):
     arithmetic: Mapping[str, str] = field(default_factory=digests, repr=False)
 
     def __post_init__(self) -> None:
+        # Before LightGBM sees them: some of its parameters open files or connections.
+        known = training_parameters(self.params, None)
+        checked_integer("num_class", self.n_classes, 1, MAX_CLASSES)
         checked_integer("num_boost_round", self.n_trees, 1)
         checked_integer("trees_per_round", self.per_round, 1, min(self.n_trees, MAX_TREES))
         checked_integer("rows", self.n_rows, 1, MAX_ROWS)
@@ -113,22 +119,35 @@ class ColumnTask(AgreedSettings):
         if "num_iterations" in resolve_aliases(self.params):
             raise InvalidArgumentError("params of a run must not hold num_iterations; its trees are n_trees")
         refuse_early_stopping(self.params, "with columns apart")
-        # Before LightGBM sees them: some of its parameters open files or connections.
-        known = training_parameters(self.params, None)
         if known.n_threads > MAX_THREADS:
             raise InvalidArgumentError(f"num_threads={known.n_threads} must be at most {MAX_THREADS}")
         if self.trainer_settings()["epsilon"] == float("inf"):
             raise InvalidArgumentError("epsilon must be finite with columns apart, got inf")
 
     @property
+    def n_classes(self) -> int:
+        """Classes that are each told from the others, in turns; 1 for two classes, and for numbers."""
+        return training_parameters(self.params, None).n_outputs
+
+    @property
+    def rounds_of_class(self) -> int:
+        """Rounds of the trees of one class."""
+        return -(-self.n_trees // self.per_round)
+
+    @property
     def n_rounds(self) -> int:
         """Rounds of all trees."""
-        return -(-self.n_trees // self.per_round)
+        return self.n_classes * self.rounds_of_class
+
+    @property
+    def planned_of_class(self) -> int:
+        """Trees of attempts at the rounds of one class; all classes have no fewer than `Terms` allows."""
+        return attempts_at(self.rounds_of_class) * self.per_round
 
     @property
     def n_planned(self) -> int:
         """Trees of all attempts at rounds."""
-        return attempts_at(self.n_rounds) * self.per_round
+        return self.n_classes * self.planned_of_class
 
     @property
     def most_bytes(self) -> int:
@@ -147,10 +166,10 @@ class ColumnTask(AgreedSettings):
         """Checked settings of either party's trainer.
 
         ε and δ are less by what is set aside for noise in integers; noise is planned for all attempts, for
-        those that are abandoned stay charged.
+        those that are abandoned stay charged.  `rounds` are those of one class.
         """
         less = {name: self.settings[name] * (1 - CLOSENESS_SHARE) for name in ("epsilon", "delta")}
-        checked = NewtonBoost(**{**self.settings, **less}, rounds=self.n_planned).with_settings()
+        checked = NewtonBoost(**{**self.settings, **less}, rounds=self.planned_of_class).with_settings()
         return {name: getattr(checked, name) for name in (*SETTINGS, "rounds")}
 
     @property

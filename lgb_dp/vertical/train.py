@@ -95,11 +95,12 @@ def train(
     Parameters
     ----------
     params : mapping
-        As for `lightgbm.train`; `objective` is "binary" or one for regression.
+        As for `lightgbm.train`; `objective` is "binary", "multiclassova" or one for regression.  Of several
+        classes, at most 64, each has trees of its own against all others, and all of them share ε and δ.
     train_set : Dataset
         Columns and labels of the party with the labels, with public bounds.
     num_boost_round : int
-        Trees, of both parties together.
+        Trees, of both parties together; of each class, where there are several.
     parties : sequence of ColumnParty or RemoteParty
         The other party, one.
     callbacks : sequence of NewtonBoost

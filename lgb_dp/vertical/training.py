@@ -7,22 +7,32 @@ labels, histograms by the owner of each feature).
 *A tree's release is μ-GDP towards all*: `lgb_dp.vertical.noise` has the theorem for the noise of one party
 alone, whatever the other party's data, noise and dither are; the second noise is post-processing.
 *Trees of one round compose as others do*: each is charged for before the round; all are opened at once.
+*Of K classes, each has a run of μ/√K against all others; together they are μ-GDP* for a row that is added
+or removed, or whose values are left out: in each run it is one bounded contribution, whatever its label and
+the other runs are, and releases that may depend on those before them add up as squares.
+*A row that is replaced costs at most 2μ*: in each run it is one that is left out and one that is added.  With
+its label unchanged the sign of its gradient is kept in each run, √2·μ.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lgb_dp.accounting.ledger import Release
-from lgb_dp.accounting.report import PrivacyReport
+from gbdt_parties.curve_group import length_prefixed
+from lgb_dp.accounting.gaussian import composed_mu
+from lgb_dp.accounting.ledger import Ledger, Release
+from lgb_dp.accounting.report import PrivacyReport, report_of
 from lgb_dp.accounting.shares import closeness_cost
-from lgb_dp.boosting.training import TrainerInput
+from lgb_dp.boosting.training import TrainerInput, Training
+from lgb_dp.boosting.tree import PrivateTree
+from lgb_dp.data.provenance import Provenance
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.losses.loss import Start
@@ -34,12 +44,15 @@ from lgb_dp.newton.splits.learned import OPENING_DEPTH, LearnedSplits
 from lgb_dp.newton.splits.random import PublicSplits
 from lgb_dp.newton.steps import Steps
 from lgb_dp.newton.trainer import NewtonBoost
-from lgb_dp.newton.training import Beginning, NewtonTraining
+from lgb_dp.newton.training import Beginning, NewtonSettings, NewtonTraining
 from lgb_dp.vertical.columns import JointColumns, bins_of_owner
 from lgb_dp.vertical.numbers import PublicNumbers
 from lgb_dp.vertical.report import Guarantees
-from lgb_dp.vertical.sums import POINTS_PLACE, TABLES_PLACE, Refresh
+from lgb_dp.vertical.sums import POINTS_PLACE, TABLES_PLACE, OneAgainstRest, Refresh
 from lgb_dp.vertical.tables import loss_bounds, round_points
+
+OBJECTIVES = (*(name for name in NewtonTraining.objectives if name != "multiclass"), "multiclassova")
+"""Of several classes, each has a run against all others: the score of a row is that of one class."""
 
 LONGEST_ROUND = 1.5
 """Learning rate times trees of a round, at most: all of them step from the same gradients, and from about 2
@@ -58,6 +71,8 @@ at ε = 0.1, where it is 0.2, it adds two (docs/experiments/newton.md).
 
 _OPENING_SHARE = 0.25
 """Share of an owner's trees that may open its part of the model, one tree for each feature."""
+
+_STREAM_OF_CLASS = b"veilboost structures of a class 1"
 
 
 def automatic_levels(objective: str, n_rows: float, mu: float, tree_mu: float) -> int:
@@ -108,6 +123,38 @@ class OwnedSplits:
         self._waiting.pop(0).learn(tree, release, value)
 
 
+@dataclass(frozen=True)
+class RunOfParties:
+    """Settings that a run with columns apart has beside those of `NewtonBoost`.
+
+    Parameters
+    ----------
+    asked : (float, float)
+        ε and δ; noise in integers takes its share of them.
+    trees_per_round, n_trees : int
+        `rounds` of the trainer is more: trees of all attempts that noise is planned for.
+    public_seed : bytes
+        Key of the stream that structures are drawn from, 32 bytes.
+    numbers : iterator of int
+        Numbers of the rounds, in the order in which they are asked for.
+    turn : OneAgainstRest, optional
+        The class, in a run of several that share the budget.
+    """
+
+    asked: tuple[float, float]
+    trees_per_round: int
+    n_trees: int
+    public_seed: bytes
+    numbers: Iterator[int]
+    turn: OneAgainstRest | None = None
+
+    def of_class(self, turn: OneAgainstRest) -> RunOfParties:
+        """The run of one of several classes, with a part of the share and a stream of its own."""
+        seed = hashlib.sha256(length_prefixed([_STREAM_OF_CLASS, self.public_seed, b"%d" % turn.number]))
+        epsilon, delta = (value / turn.n_classes for value in self.asked)
+        return replace(self, asked=(epsilon, delta), public_seed=seed.digest(), turn=turn)
+
+
 class VerticalNewton(NewtonBoost):
     """The trainer's settings for a run with columns apart; not for users.
 
@@ -115,56 +162,41 @@ class VerticalNewton(NewtonBoost):
     ----------
     settings : dict
         Arguments of `NewtonBoost`, with ε and δ less by what is set aside for integer noise.
-    asked : (float, float)
-        ε and δ as they were asked for.
-    trees_per_round, n_trees : int
-        `rounds` of the settings is more: trees of all attempts that noise is planned for.
-    public_seed : bytes
-        Key of the stream that structures are drawn from, 32 bytes.
+    run : RunOfParties
     """
 
-    def __init__(
-        self,
-        settings: dict[str, Any],
-        asked: tuple[float, float],
-        trees_per_round: int,
-        n_trees: int,
-        public_seed: bytes,
-    ) -> None:
+    def __init__(self, settings: dict[str, Any], run: RunOfParties) -> None:
         super().__init__(**settings)
-        self.asked, self.trees_per_round = asked, trees_per_round
-        self.n_trees, self.public_seed = n_trees, public_seed
-        self._settings = settings
+        self._settings, self._run = settings, run
 
     def with_settings(self, **changes: Any) -> VerticalNewton:
         """A trainer of its own with the same settings."""
-        return VerticalNewton(
-            self._settings | changes, self.asked, self.trees_per_round, self.n_trees, self.public_seed
-        )
+        return VerticalNewton(self._settings | changes, self._run)
 
-    def begin(self, task: TrainerInput) -> VerticalTraining:
+    def begin(self, task: TrainerInput) -> VerticalTraining | SeveralClasses:
         """Start a training run."""
-        return VerticalTraining(task, self)
+        kind = SeveralClasses if task.params.objective == "multiclassova" else VerticalTraining
+        return kind(task, self, self._run)
 
 
 class VerticalTraining(NewtonTraining):
     """A run whose leaf sums two parties noise and open, several trees at a time."""
 
-    objectives = tuple(name for name in NewtonTraining.objectives if name != "multiclass")
+    objectives = OBJECTIVES
     _tree_noise_factor = math.sqrt(2.0)
 
-    def __init__(self, task: TrainerInput, trainer: VerticalNewton) -> None:
-        self._asked, self._per_round = trainer.asked, trainer.trees_per_round
+    def __init__(self, task: TrainerInput, settings: NewtonSettings, run: RunOfParties) -> None:
+        self._run, self._per_round = run, run.trees_per_round
         self._largest_rate = LONGEST_ROUND / self._per_round
         self._columns = cast(JointColumns, task.train_set)
-        self._n_trees = trainer.n_trees
+        self._n_trees = run.n_trees
+        self._n_runs = 1 if run.turn is None else run.turn.n_classes
         self._opened: list[tuple[PublicTree, LeafRelease]] = []
-        self._n_rounds_begun, self._reach = 0, [0.0, 0.0]
-        self._n_reached = 0
+        self._n_reached, self._reach = 0, [0.0, 0.0]
         self._numbers: PublicNumbers | None = None
-        super().__init__(task, trainer)
+        super().__init__(task, settings)
         # Structures are the same at both parties; noise is each party's own.
-        self.random = SecureRandom.public(trainer.public_seed)
+        self.random = SecureRandom.public(run.public_seed)
         if self.reasons:
             raise InvalidArgumentError(f"training with columns apart must be private: {self.reasons[0]}")
         if self._depth is not None and self._depth > _MAX_DEPTH:
@@ -181,10 +213,10 @@ class VerticalTraining(NewtonTraining):
 
     def _plan_budget(self) -> None:
         super()._plan_budget()
-        self.ledger.inherit(closeness_cost(*self._asked), "noise in integers", 0.0)
+        self.ledger.inherit(closeness_cost(*self._run.asked), "noise in integers", 0.0)
 
     def _where_the_rows_are(self) -> LeafSums:
-        self._sums = self._columns.vertical_sums(self.loss, self.label_scale)
+        self._sums = self._columns.vertical_sums(self.loss, self.label_scale, self._run.turn)
         # Of `LeafSums` it has the counts; leaf sums are those of whole rounds.
         return cast(LeafSums, self._sums)
 
@@ -264,7 +296,7 @@ class VerticalTraining(NewtonTraining):
         first = self._columns.owned[POINTS_PLACE].start
         owners = tuple(POINTS_PLACE if tree.feature[0] >= first else TABLES_PLACE for tree in trees)
         refresh = Refresh(
-            self._n_rounds_begun,
+            next(self._run.numbers),
             trees,
             owners,
             float(begun.prior[0]),
@@ -276,7 +308,6 @@ class VerticalTraining(NewtonTraining):
         for _ in trees:
             self.ledger.charge(self._plan.tree)
         opened = self._sums.opened(refresh)
-        self._n_rounds_begun += 1
         releases = []
         for tree, words in zip(trees, opened, strict=True):
             gradient, hessian = (sums[:, None] / numbers.steps for sums in numbers.decoded(words))
@@ -293,17 +324,73 @@ class VerticalTraining(NewtonTraining):
 
     def report(self) -> PrivacyReport:
         """The guarantee towards the world, with those towards the other party beside it."""
+        is_binary = self.params.objective == "binary"
+        guarantees = Guarantees.of(*self.released_mu(), self.ledger.granted_delta, is_binary=is_binary)
         whole = super().report()
-        return replace(whole, notes=(*self.guarantees().notes(), *whole.notes))
+        return replace(whole, notes=(*guarantees.notes(), *whole.notes))
 
-    def guarantees(self) -> Guarantees:
-        """ε by whom it holds towards, and for which change."""
-        n = self.n_rounds
-        histograms = "feature histograms" in {release.what for release in self.ledger.releases}
-        return Guarantees.of(
-            self._plan.tree.mu * math.sqrt(n),
-            self._plan.counts.mu,
-            self._plan.histograms.mu if histograms else 0.0,
-            self.ledger.granted_delta,
-            is_binary=self.params.objective == "binary",
-        )
+    def released_mu(self) -> tuple[float, float, float]:
+        """μ of all trees together, of the label counts, and of the histograms; 0 of those not released."""
+        histograms = self._plan.histograms
+        is_released = histograms.what in {release.what for release in self.ledger.releases}
+        trees = self._plan.tree.mu * math.sqrt(self.n_rounds)
+        return trees, self._plan.counts.mu, histograms.mu if is_released else 0.0
+
+
+class SeveralClasses(Training):
+    """A run for each of several classes, whose trees are one model.
+
+    Parameters
+    ----------
+    task : TrainerInput
+        Of objective "multiclassova".
+    settings : NewtonSettings
+        ε and δ are those of all classes together.
+    run : RunOfParties
+    """
+
+    sigmoid = VerticalTraining.sigmoid
+    can_be_monotone = True
+    objectives = OBJECTIVES
+
+    def __init__(self, task: TrainerInput, settings: NewtonSettings, run: RunOfParties) -> None:
+        super().__init__(task)
+        n_classes = task.params.n_outputs
+        params = replace(task.params, objective="binary", n_outputs=1, verbosity=-1, metric={})
+        # This run has paid for the declarations, and notes what is to be said of them.
+        data = replace(task.data, label_bounds=None, provenance=Provenance())
+        of_class = replace(task, data=data, params=params)
+        self._runs = [
+            VerticalTraining(of_class, settings, run.of_class(OneAgainstRest(number, n_classes)))
+            for number in range(n_classes)
+        ]
+
+    def grow_iteration(self) -> list[PrivateTree]:
+        """A tree of each class; each run charges for its own."""
+        for one in self._runs:
+            one.grow()
+        return [one.trees[-1][0] for one in self._runs]
+
+    def report(self) -> PrivacyReport:
+        """The guarantee of all runs together, towards the world; beside it those towards the other party."""
+        ledger = Ledger.joined([self.ledger, *(one.ledger for one in self._runs)])
+        kinds = zip(*(one.released_mu() for one in self._runs), strict=True)
+        trees, counts, histograms = map(composed_mu, kinds)
+        guarantees = Guarantees.of(trees, counts, histograms, ledger.granted_delta, is_binary=True)
+        return report_of(ledger, self.reasons, [*guarantees.notes(), *self.remarks()])
+
+    def remarks(self) -> list[str]:
+        """Notes for the report, each of a run with its class."""
+        of_classes = [
+            f"class {number} against the others: {note}"
+            for number, one in enumerate(self._runs)
+            for note in one.remarks()
+            if note not in self.notes
+        ]
+        return [*self.notes, *of_classes]
+
+    def parameters(self) -> Mapping[str, str]:
+        """Public settings, for the model file: those that all runs have alike."""
+        first, *others = (one.parameters() for one in self._runs)
+        common = {key: value for key, value in first.items() if all(one.get(key) == value for one in others)}
+        return {**common, "objective": self.params.objective, "num_class": str(self.params.n_outputs)}

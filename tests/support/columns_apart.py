@@ -5,6 +5,7 @@ import numpy as np
 import lgb_dp
 from lgb_dp.vertical.party import ColumnParty
 from lgb_dp.vertical.replica import PartyRows
+from lgb_dp.vertical.sums import PointHolder, TableHolder
 from lgb_dp.vertical.train import train
 
 N = 301
@@ -13,6 +14,8 @@ X = _rng.uniform(-1, 1, (N, 4))
 Y = (X[:, 0] + X[:, 2] + _rng.normal(0, 0.3, N) > 0).astype(float)
 IDS = [f"row-{k}" for k in range(N)]
 PARAMS = {"objective": "binary", "num_threads": 1, "max_depth": 2}
+CLASSES = np.digitize(X[:, 0] + X[:, 2], [-0.9, 0.4]).astype(float)
+OF_CLASSES = {**PARAMS, "objective": "multiclassova", "num_class": 3}
 BUDGET = (40.0, 1e-5)
 
 
@@ -20,21 +23,38 @@ def bank(x=X[:, 2:], **kw):
     return ColumnParty(x, name="bank", bounds=(-1, 1), max_bin=64, **kw)
 
 
-def own_rows(rows=slice(None)):
-    return lgb_dp.Dataset(X[rows, :2], Y[rows], bounds=(-1, 1), max_bin=64)
+def own_rows(rows=slice(None), y=Y):
+    return lgb_dp.Dataset(X[rows, :2], y[rows], bounds=(-1, 1), max_bin=64)
 
 
-def trained(party, n_trees=4, epsilon=30.0, rows=slice(None), per_round=2, **kw):
+def trained(party, n_trees=4, epsilon=30.0, rows=slice(None), per_round=2, params=PARAMS, y=Y, **kw):
     trainer = lgb_dp.NewtonBoost(epsilon, 1e-5)
     return train(
-        PARAMS,
-        own_rows(rows),
+        params,
+        own_rows(rows, y),
         n_trees,
         parties=[party],
         callbacks=[trainer],
         trees_per_round=per_round,
         **kw,
     )
+
+
+def inputs_drawn(monkeypatch):
+    """The latest inputs of both parties to every round, by place and by the number of the round."""
+    drawn = {0: {}, 1: {}}
+    for place, cls in enumerate((TableHolder, PointHolder)):
+
+        def note(self, refresh, draws, made=cls.inputs, place=place):
+            given = made(self, refresh, draws)
+            if place == 0:  # tables are asked for again by the oracle
+                whole = given.tables(0, N)
+                given = type(given)(lambda a, b: whole[a:b], given.leaves, given.noise)
+            drawn[place][refresh.number] = refresh, given
+            return given
+
+        monkeypatch.setattr(cls, "inputs", note)
+    return drawn
 
 
 def rows_used(monkeypatch):

@@ -65,7 +65,7 @@ def central_training(make, params, train_set, n_trees, party, trainer, per_round
         PartyRows(party.codes, None, bins, party.name),
     )
 
-    def sums(loss, scale):
-        return make(*(one.holder(loss, scale, task.n_threads) for one in sides))
+    def sums(loss, scale, turn):
+        return make(*(one.holder(one.columns(task.n_threads), loss, scale, turn) for one in sides))
 
     return trained_with(task, sides[0], os.urandom(32), sums)

@@ -129,11 +129,10 @@ class _Past:
             )
 
         def begin(other: Store, nonces: Callable[[], bytes]) -> Exchange[Any]:
-            # They check sums that a connection opens at its beginning; the first round checks them.
-            numbers = store.get(NUMBERS, terms.run.hex())
-            if numbers is not None:
-                other.put(NUMBERS, terms.run.hex(), numbers)
-            return exchange_of(terms, self.rows, other, nonces)
+            # They check sums that a connection opens at its beginning; first rounds of classes check them.
+            for numbers in store.entries(NUMBERS, terms.run.hex()):
+                other.append(NUMBERS, terms.run.hex(), numbers)
+            return exchange_of(terms, self.task, self.rows, other, nonces)
 
         def train(exchange: Exchange[Any]) -> object:
             return trained_over(exchange, terms, self.task, self.rows, self.agreement.public_seed, _no_charge)

@@ -17,6 +17,7 @@ from lgb_dp import Dataset, DPBooster, NewtonBoost, vertical
 from lgb_dp.data.model_columns import columns_of_model
 from lgb_dp.errors import FederatedCheckpointError
 from lgb_dp.federated.ledger import FORMER_FILES, LEDGER_FILE
+from lgb_dp.vertical.predicting import check_outputs
 from lgb_dp.vertical.task import Flights
 from veilboost.plans.declared import DeclaredColumns, read_declared, rows_to_align
 from veilboost.plans.private_columns import PrivateColumnsPlan
@@ -100,6 +101,8 @@ def predict(plan: PrivateColumnsPlan, args: argparse.Namespace) -> Predicted:
 
 def _asked(plan: PrivateColumnsPlan, model: DPBooster, file: Path) -> Predicted:
     """Predictions of rows whose other columns the party of the plan has; it learns which rows they are."""
+    # Before rows are aligned: the other party would learn which they are.
+    check_outputs(model)
     declared, traffic = read_declared(plan.path(plan.data.declared)), Traffic()
     columns = DeclaredColumns(bounds=declared.bounds, categories=declared.categories)
     rows = rows_to_align(columns, file, plan.data.id)

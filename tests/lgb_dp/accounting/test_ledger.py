@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 
 import lgb_dp
 from lgb_dp.accounting.cost import Cost, lower_float, share, total_cost, upper_float
+from lgb_dp.accounting.gaussian import gaussian_epsilon
 from lgb_dp.accounting.ledger import Ledger, Release
 from lgb_dp.accounting.report import PrivacyReport
+from lgb_dp.accounting.unit import Unit
 from lgb_dp.dpboost import square_loss
 from lgb_dp.dpboost.square_loss import GRADIENT_STEPS
 from lgb_dp.mechanisms import noise as mechanisms
@@ -138,3 +140,21 @@ def test_replace_one_doubles_epsilon_and_more_than_doubles_delta():
 def test_the_neighbouring_relation_is_stated():
     assert report().to_dict()["neighbouring"] == "add or remove one row"
     assert "(add or remove one row; replace one row: epsilon = 3)" in str(report())
+
+
+def test_ledgers_of_several_runs_are_joined_as_one():
+    """Every plan counts, whether or not all of it was released; inherited costs count once."""
+    runs, release = [Ledger(), Ledger(), Ledger()], Release.gaussian("leaf sums", 0.3)
+    runs[0].inherit(Cost(0.25), "public knowledge", 0.0)
+    for run in runs[1:]:
+        run.grant([release] * 8)
+        run.granted_delta = 1e-5
+        run.charge(release)
+    whole = Ledger.joined(runs)
+    assert whole.cost.epsilon == 0.25
+    assert whole.cost.mu == pytest.approx(0.3 * 4, rel=1e-9)
+    assert whole.delta == pytest.approx(1e-5)
+    assert [row["count"] for row in whole.table()] == [1, 2]
+    assert whole.spent[0] == pytest.approx(0.25 + gaussian_epsilon(0.3 * 2**0.5, 1e-5), rel=1e-6)
+    with pytest.raises(ValueError, match="unpack"):
+        Ledger.joined([Ledger(), Ledger(unit=Unit(rows=2, row_costs=2))])

@@ -6,6 +6,7 @@ import pickle
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 
 import lgb_dp
 from gbdt_commons.errors import VeilboostError
@@ -96,9 +97,40 @@ def test_tables_are_taken_by_name():
     assert (model.predict(frame[list("dcba")]) == model.predict(frame)).all()
 
 
-def test_three_classes_and_targets_without_bounds_are_refused():
-    with pytest.raises(lgb_dp.UnsupportedParameterError, match="3 labels"):
-        VerticalDPLGBMClassifier().fit(X[:, :2], SCORE > 0, parties=[bank()], classes=[0, 1, 2])
+def test_a_classifier_of_three_texts():
+    """Probabilities are the model's, each class against all others, over their sum; one label is missing."""
+    y = np.array(["ill", "well", "in between"], dtype=object)[np.digitize(SCORE, [-0.5, 0.5])]
+    y[0] = None
+    model = VerticalDPLGBMClassifier(epsilon=50.0, n_estimators=5, n_jobs=1)
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+    model.fit(X[:, :2], y, parties=[bank()], classes=["well", "ill", "in between"], bounds=(-1, 1))
+    assert model.classes_.tolist() == ["ill", "in between", "well"]
+    of_booster = model.booster_.predict(X)
+    assert model.booster_.num_trees() == 15
+    assert of_booster.shape == (600, 3)
+    np.testing.assert_allclose(
+        model.predict_proba(X), of_booster / (of_booster[:, :1] + of_booster[:, 1:2] + of_booster[:, 2:])
+    )
+    assert (model.predict(X) == model.classes_[of_booster.argmax(axis=1)]).all()
+    assert model.privacy_.private
+    assert 49.9 < model.privacy_.epsilon <= 50.0
+    again = pickle.loads(pickle.dumps(model))
+    assert (again.predict_proba(X) == model.predict_proba(X)).all()
+    assert clone(model).get_params() == model.get_params()
+    model._predicted = lambda X: np.zeros((len(X), 3))
+    np.testing.assert_allclose(model.predict_proba(X[:2]), 1 / 3)
+    for predict in (model.predict, model.predict_proba):
+        with pytest.raises(lgb_dp.UnsupportedParameterError, match="booster has 3 classes"):
+            predict(X[:9, :2], parties=[bank().with_rows(X[:9, 2:])])
+
+
+def test_numbers_of_classes_and_targets_without_bounds_are_refused():
+    for n_classes, match in ((1, "at least two labels"), (65, "num_class must be between 1 and 64, got 65")):
+        with pytest.raises(lgb_dp.InvalidArgumentError, match=match):
+            VerticalDPLGBMClassifier().fit(
+                X[:, :2], SCORE > 0, parties=[bank()], classes=range(n_classes), bounds=(-1, 1)
+            )
     with pytest.raises(lgb_dp.InvalidArgumentError, match="label_bounds must be given"):
         VerticalDPLGBMRegressor().fit(X[:, :2], SCORE, parties=[bank()], bounds=(-1, 1))
 

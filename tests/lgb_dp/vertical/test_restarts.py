@@ -8,19 +8,21 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from columns_apart import BUDGET, N, bank, text_of, trained
+from columns_apart import BUDGET, CLASSES, OF_CLASSES, N, bank, inputs_drawn, text_of, trained
 from gbdt_commons.store_file import StoreFile
 from gbdt_parties.errors import PartyError
 from gbdt_parties.secure_sum.answers import ROLE
 from gbdt_parties.two_party.exchange.kept import CHARGES, OPENINGS, VALUES
 from gbdt_parties.two_party.exchange.pipe import Pipe
 from lgb_dp.federated.ledger import LEDGER_FILE, read_ledger
-from lgb_dp.vertical.replica import ReplicaSums
-from lgb_dp.vertical.sums import PointHolder, TableHolder
+from lgb_dp.vertical.replica import NUMBERS, ReplicaSums
 from vertical_oracle import SEATS, central_sums
 
 pytestmark = pytest.mark.filterwarnings("ignore::lgb_dp.errors.NotPrivateWarning")
 N_ROUNDS = 2
+"""Of each class."""
+KINDS = {1: {}, 3: {"params": OF_CLASSES, "y": CLASSES}}
+"""Arguments of a run by the classes that take turns."""
 
 
 class Killed(BaseException):
@@ -84,22 +86,10 @@ def events(monkeypatch):
 @pytest.fixture
 def inputs(monkeypatch):
     """The latest inputs to every round, by place."""
-    drawn = {0: {}, 1: {}}
-    for place, cls in enumerate((TableHolder, PointHolder)):
-
-        def note(self, refresh, draws, made=cls.inputs, place=place):
-            given = made(self, refresh, draws)
-            if place == 0:
-                whole = given.tables(0, N)
-                given = type(given)(lambda a, b: whole[a:b], given.leaves, given.noise)
-            drawn[place][refresh.number] = refresh, given
-            return given
-
-        monkeypatch.setattr(cls, "inputs", note)
-    return drawn
+    return inputs_drawn(monkeypatch)
 
 
-def process(folder, is_apart):
+def process(folder, n_classes, is_apart):
     """One process of each side, from its beginning on; the ledger may be apart from the checkpoint."""
     party = bank(folder=folder / "bank", budget=BUDGET)
     how = {"folder": folder / "labels", "budget": BUDGET, "checkpoint": folder / "progress"}
@@ -109,25 +99,26 @@ def process(folder, is_apart):
             n_trees=N_ROUNDS,
             per_round=1,
             **(how if is_apart else {"checkpoint": folder / "labels"}),
+            **KINDS[n_classes],
         )
     finally:
         party.close()
 
 
-def check(folder, booster, inputs):
+def check(folder, booster, inputs, n_classes):
     """Both sides have one model, of the sums of the attempts that counted, and every charge."""
     (kept,) = (folder / "bank" / "models").glob("*.txt")
     assert kept.read_text() == text_of(booster)
-    opened = []
-    for name, values in (("labels", 1), ("bank", 1)):
+    opened, n_rounds = [], n_classes * N_ROUNDS
+    for name in ("labels", "bank"):
         charges = {row["release"]: row["answers"] for row in read_ledger(folder / name).rows}
         whole = StoreFile(folder / name / LEDGER_FILE, ROLE, read_only=True)
         store = whole.part("columns apart")
         (run,) = store.keys(OPENINGS)
-        assert charges["leaf sums"] == store.size(CHARGES, run) >= N_ROUNDS
-        assert charges.get("label counts", 0) == (name == "labels")
-        assert store.size(VALUES, run) == values
-        opened.append([store.get(OPENINGS, run, k).sums for k in range(N_ROUNDS)])
+        assert charges["leaf sums"] == store.size(CHARGES, run) >= n_rounds
+        assert charges.get("label counts", 0) == n_classes * (name == "labels")
+        assert store.size(VALUES, run) == store.size(NUMBERS, run) == n_classes
+        opened.append([store.get(OPENINGS, run, k).sums for k in range(n_rounds)])
         whole.close()
     assert opened[0] == opened[1]
     for number, words in enumerate(opened[0]):
@@ -136,20 +127,20 @@ def check(folder, booster, inputs):
         assert words == expected.astype("<u8").tobytes()
 
 
-def killed_and_resumed(folder, events, inputs, place, kill_at, is_apart):
+def killed_and_resumed(folder, events, inputs, place, kill_at, n_classes, is_apart):
     """Whether the side had so many events."""
     events.begin(place, kill_at)
     try:
-        booster = process(folder, is_apart)
+        booster = process(folder, n_classes, is_apart)
     except Killed:
         events.begin(place)
-        check(folder, process(folder, is_apart), inputs)
+        check(folder, process(folder, n_classes, is_apart), inputs, n_classes)
         return True
-    check(folder, booster, inputs)
+    check(folder, booster, inputs, n_classes)
     return False
 
 
-def every(folder, events, inputs, place, step, is_apart=None):
+def every(folder, events, inputs, place, step, n_classes, is_apart=None):
     """Kill the side at events of a distance, with the ledger apart every other time unless it is said."""
     kill_at = 1 + (step > 1) * (5 * place + 2)
     while killed_and_resumed(
@@ -158,22 +149,24 @@ def every(folder, events, inputs, place, step, is_apart=None):
         inputs,
         place,
         kill_at,
+        n_classes,
         kill_at % 2 == 1 if is_apart is None else is_apart,
     ):
         kill_at += step
     return kill_at
 
 
+@pytest.mark.parametrize(("n_classes", "step"), [(1, 31), (3, 79)])
 @pytest.mark.parametrize("place", [0, 1])
-def test_a_side_that_is_killed_at_some_events_goes_on(tmp_path, events, inputs, place):
-    assert every(tmp_path, events, inputs, place, 31) > 2 * 31
+def test_a_side_that_is_killed_at_some_events_goes_on(tmp_path, events, inputs, place, n_classes, step):
+    assert every(tmp_path, events, inputs, place, step, n_classes) > 2 * step
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("is_apart", [False, True])
+@pytest.mark.parametrize(("n_classes", "is_apart"), [(1, False), (1, True), (3, True)])
 @pytest.mark.parametrize("place", [0, 1])
-def test_a_side_that_is_killed_at_any_event_goes_on(tmp_path, events, inputs, place, is_apart):
-    assert every(tmp_path, events, inputs, place, 1, is_apart) > 60
+def test_a_side_that_is_killed_at_any_event_goes_on(tmp_path, events, inputs, place, n_classes, is_apart):
+    assert every(tmp_path, events, inputs, place, 1, n_classes, is_apart) > 60
 
 
 def test_an_older_store_that_is_put_back_is_refused(tmp_path, monkeypatch):

@@ -25,6 +25,7 @@ from veilboost import command_line as cli
 from veilboost.plans.declared import read_declared, read_declared_columns, rows_to_align
 from veilboost.plans.entries import PlanError
 from veilboost.plans.plan import read_plan, read_served
+from veilboost.running import private_columns
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("grpc")
@@ -342,3 +343,14 @@ def test_align_says_that_train_aligns(tmp_path, capsys):
     read(tmp_path, PLAN)
     assert cli.main(["align", str(tmp_path / "plan.yaml")]) == cli.WRONG_USE
     assert "veilboost train aligns the rows itself" in capsys.readouterr().err
+
+
+def test_a_model_of_several_classes_asks_no_party_about_rows():
+    """Refused before anything else is done: rows that are aligned tell the other party which they are."""
+    model = lightgbm.train(
+        {"objective": "multiclassova", "num_class": 3, "verbosity": -1},
+        lightgbm.Dataset(np.arange(60.0)[:, None], np.arange(60) % 3),
+        1,
+    )
+    with pytest.raises(lgb_dp.UnsupportedParameterError, match="booster has 3 classes"):
+        private_columns._asked(None, model, None)

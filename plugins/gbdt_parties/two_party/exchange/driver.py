@@ -62,8 +62,8 @@ from gbdt_parties.two_party.sides import (
 
 _ROUND = b"veilboost two-party round 1"
 
-Check = Callable[[RoundLayout, Sequence[Words]], None]
-"""Raises a SumRangeError if opened sums are out of the range that is public, with room for both noises."""
+Check = Callable[[int, Sequence[Words]], None]
+"""Raises a SumRangeError if a round's opened sums are out of the public range, with room for both noises."""
 
 Pay = Callable[[], None]
 """Charges for one attempt; what it writes to the store is part of the attempt's transaction."""
@@ -178,7 +178,7 @@ class Exchange(ABC, Unrepeatable, Generic[Inputs]):
     store : Store
         The party's.  Charges are written to the same one.
     check : callable
-        ``check(layout, sums)`` raises a SumRangeError if opened sums are out of the public range.
+        ``check(round, sums)`` raises a SumRangeError if a round's opened sums are out of the public range.
     nonces : callable
         Gives a nonce for every session and attempt: an auditor's gives those that were kept.
     is_recorded : bool
@@ -473,7 +473,7 @@ class Exchange(ABC, Unrepeatable, Generic[Inputs]):
         SumRangeError
             If the sums are out of range.
         """
-        self._check(RoundLayout.from_bytes(charge.layout), sums)
+        self._check(charge.round, sums)
         words = b"".join(one.astype("<u8").tobytes() for one in sums)
         chain = self.kept.chain_with(charge.digest, charge.layout, words)
         parts = [_ROUND, charge.digest, transcript, last, chain]
