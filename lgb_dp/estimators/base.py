@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gbdt_hosts.lightgbm import main_names
 from gbdt_hosts.lightgbm.estimators import FittedAttribute
+from gbdt_hosts.lightgbm.text import parameter_lines
 from gbdt_hosts.scikit_learn import KeywordParameters
 from lgb_dp.accounting.budget import Budget
 from lgb_dp.accounting.report import PrivacyReport
@@ -438,7 +439,10 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
     @property
     def objective_(self) -> str:
         """LightGBM's name of the objective."""
-        return str(self._fitted_booster.params["objective"])
+        booster = self._fitted_booster
+        # LightGBM before 4.3 does not read the parameters of a model that it loads, as of a search's best one.
+        params = booster.params or parameter_lines(booster.model_to_string(num_iteration=1))
+        return str(params["objective"])
 
     @property
     def n_features_(self) -> int:

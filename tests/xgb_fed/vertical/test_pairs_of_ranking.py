@@ -5,7 +5,7 @@ import pytest
 import xgboost
 
 import xgb_fed
-from gbdt_hosts.xgboost import draws
+from gbdt_hosts.xgboost import draws, versions
 from gbdt_parties.errors import PartyUnavailableError
 from vertical_training import assert_same_trees, parties_of, train_on
 
@@ -61,8 +61,11 @@ SAMPLES = [
 @pytest.mark.skipif(not draws.are_reproduced(), reason="another build of XGBoost")
 @pytest.mark.parametrize("others", SAMPLES, ids=str)
 @pytest.mark.parametrize("is_continued", [False, True], ids=["", "continued"])
-def test_pairs_beside_samples_are_those_of_xgboost(others, is_continued):
+def test_pairs_beside_samples_are_those_of_xgboost(others, is_continued, request):
     """Since XGBoost 3.4, pairs, rows and columns take turns at the numbers of one stream."""
+    if is_continued and others.get("seed") == 0 and versions.installed() < (2, 1):
+        reason = "which numbers XGBoost 2.0 goes on with where the seed is 0 is not known"
+        request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
     (X, info), params = ranked(), {**PARAMS, "seed": 7, **others}
     parties, data = parties_of([X[:, 2:]]), xgb_fed.ActiveData(X[:, :2], **info)
     first, earlier = None, None
