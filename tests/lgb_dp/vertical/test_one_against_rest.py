@@ -20,7 +20,7 @@ from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.accounting.shares import CLOSENESS_SHARE
 from lgb_dp.federated.ledger import read_ledger
 from lgb_dp.newton.budget_plan import BudgetPlan
-from lgb_dp.vertical import predict
+from lgb_dp.vertical import predict, replay
 from lgb_dp.vertical.columns import declaration
 from lgb_dp.vertical.numbers import PublicNumbers
 from lgb_dp.vertical.replica import KeptNumbers, ReplicaSums
@@ -56,8 +56,8 @@ def run(tmp_path_factory):
 
         patch.setattr(ReplicaSums, "opened", note)
         patch.setattr(TableHolder, "__init__", holder)
-        party = bank(folder=folder / "bank")
-        booster = model(party, checkpoint=folder / "labels")
+        party = bank(folder=folder / "bank", auditable=True)
+        booster = model(party, checkpoint=folder / "labels", auditable=True)
         party.close()
     return booster, folder, drawn, opened, targets
 
@@ -130,6 +130,13 @@ def test_both_ledgers_have_every_charge_once_and_the_budget_of_all_classes(run):
     assert counts == {"noise in integers": K, "label counts": K, "leaf sums": 4 * K}
     spent = np.sqrt(mu["label counts"] ** 2 + mu["leaf sums"] ** 2)
     assert report.spent[0] == pytest.approx(gaussian_epsilon(spent, 1e-5), rel=1e-6)
+
+
+def test_an_auditor_repeats_the_runs_of_all_classes(run):
+    for name, rows in (("labels", own_rows(y=CLASSES)), ("bank", X[:, 2:])):
+        report = replay(run[1] / name, rows)
+        assert report.difference is None
+        assert (report.has_ended, report.rounds, report.attempts) == (True, 2 * K, 2 * K)
 
 
 def test_guarantees_are_those_of_all_classes_together(run):
