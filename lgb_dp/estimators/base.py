@@ -440,7 +440,7 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
     def objective_(self) -> str:
         """LightGBM's name of the objective."""
         booster = self._fitted_booster
-        # LightGBM before 4.3 does not read the parameters of a model that it loads, as of a search's best one.
+        # LightGBM before 4.3 does not read the parameters of a model that it loads: a search's best one.
         params = booster.params or parameter_lines(booster.model_to_string(num_iteration=1))
         return str(params["objective"])
 

@@ -15,7 +15,7 @@ MODELS = [
     lgb_dp.DPLGBMRegressor(epsilon=50.0, n_estimators=5, max_depth=2, n_jobs=1, random_state=0),
 ]
 FAILING = dict(EXPECTED_FAILED_CHECKS)
-if not hasattr(lightgbm.LGBMModel, "__sklearn_tags__"):
+if "__sklearn_tags__" not in vars(lightgbm.LGBMModel):
     FAILING["check_estimator_tags_renamed"] = (
         "LightGBM before 4.6 has the tags of scikit-learn before 1.6 only"
     )
