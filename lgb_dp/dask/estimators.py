@@ -100,7 +100,7 @@ class _OnCluster(DPLGBMModel):
         params = {**settings.params, **self._objective_params(settings.objective, n_classes)}
         around = surroundings(self)
         for text in (*around.leaks, *around.notes):
-            warnings.warn(text, NotPrivateWarning, stacklevel=3)
+            warnings.warn(text, NotPrivateWarning, stacklevel=4)
         train_set = DaskDataset(
             X,
             y,

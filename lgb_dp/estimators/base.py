@@ -336,7 +336,7 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
         params = {**settings.params, **self._objective_params(settings.objective, n_classes)}
         around = surroundings(self)
         for text in (*around.leaks, *around.notes):
-            warnings.warn(text, NotPrivateWarning, stacklevel=3)
+            warnings.warn(text, NotPrivateWarning, stacklevel=4)
         X = as_matrix(X)
         shared = self._shared_budget()
         if shared is not None:

@@ -61,6 +61,7 @@ FUNCTIONS: Mapping[str, Callable[[Values], Values]] = {
     "math.sinh": _each(lambda x: math.sinh(4.0 * x)),
     "numpy.convolve": lambda x: np.convolve(x[:1024], x[-9:], mode="valid"),
     "numpy.exp": lambda x: np.exp(60.0 * x - 50.0),
+    "numpy.expm1": lambda x: np.expm1(20.0 * x - 19.0),
     "numpy.interp": lambda x: np.interp(x, np.linspace(0.0, 1.0, 65), x[:65]),
     "numpy.log": lambda x: np.log(1e-9 + 1e3 * x),
     "numpy.log2": lambda x: np.log2(1.0 + 1e6 * x),

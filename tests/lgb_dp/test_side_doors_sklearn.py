@@ -60,6 +60,12 @@ class BoundedRegressor(lgb_dp.DPLGBMRegressor):
         return super().fit(X, y, bounds=BOUNDS, label_bounds=(-9, 9), **kwargs)
 
 
+def test_a_warning_about_what_is_around_a_fit_names_the_line_that_fits():
+    with pytest.warns(lgb_dp.NotPrivateWarning, match="called by Bounded") as caught:
+        Bounded(n_estimators=2).fit(X, LABELS)
+    assert {one.filename for one in caught if "called by Bounded" in str(one.message)} == {__file__}
+
+
 def fit_plainly(model):
     """Without an heir's code around the fit, which is noted."""
     return model.fit(X, LABELS, bounds=BOUNDS, classes=[0, 1])

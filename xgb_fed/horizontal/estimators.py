@@ -168,7 +168,7 @@ class _HorizontalXGB(FederatedXGBModel):
         warnings.warn(
             "fit was called without parties: the model is trained on this party's rows alone",
             NoPartiesWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
         options = LoopOptions(
             self.n_estimators, self.early_stopping_rounds, verbose, self.callbacks or (), bool(evals)

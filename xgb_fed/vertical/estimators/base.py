@@ -155,7 +155,7 @@ class VerticalXGBModel(FederatedXGBModel):
             warnings.warn(
                 "fit was called without parties: the model is trained on this party's columns alone",
                 NoPartiesWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         parties = list(parties or ())
         if X is not None:
