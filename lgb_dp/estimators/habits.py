@@ -46,12 +46,12 @@ OF_PARTIES: Mapping[str, str] = {
     "callbacks": "every party has a trainer of its own; its settings are those of the estimator",
     "verbose": "there is nothing to print",
     "feature_name": "pass tables, whose columns have names",
-    "budget": "every party has a ledger of its own",
 }
 """For rows or columns of several parties."""
 
 ROWS_APART: Mapping[str, str] = {
     **OF_PARTIES,
+    "budget": "every party has a ledger of its own",
     **dict.fromkeys(("X", "y"), "pass parties=[(X, y), ...]"),
     **dict.fromkeys(("sample_weight", "weight_bound"), "pass weight and weight_bound to every Party"),
 }
