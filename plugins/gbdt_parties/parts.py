@@ -25,6 +25,14 @@ class Parts:
         """Bytes of all parts together."""
         return self._n_bytes
 
+    @property
+    def are_there(self) -> bool:
+        """Whether all parts have been made, so that none is waited for."""
+        return all(
+            part.are_there if isinstance(part, Parts) else not isinstance(part, Future) or _is_made(part)
+            for part in self._parts
+        )
+
     def __iter__(self) -> Iterator[bytes]:
         """Give the parts one by one, waiting for each; any number of threads may do so.
 
@@ -42,3 +50,7 @@ class Parts:
     def __bytes__(self) -> bytes:
         """Wait for all parts and join them."""
         return b"".join(self)
+
+
+def _is_made(part: Future[bytes]) -> bool:
+    return part.done() and not part.cancelled() and part.exception() is None

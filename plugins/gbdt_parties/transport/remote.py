@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ipaddress
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
+from queue import SimpleQueue
 from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -37,6 +39,9 @@ DEADLINE = 3600.0
 MAX_CONNECTION_AGE = 300.0
 """Seconds after which the next request is sent over a new connection, for which the server shows its
 certificate again.  gRPC does not tell a caller when the one it has seen expires."""
+
+MAX_IDLE = 5.0
+"""Seconds without a request after which a call is not used again: the server may be about to end it."""
 
 _RECONNECT = [
     ("grpc.initial_reconnect_backoff_ms", 100),
@@ -210,27 +215,41 @@ class RemoteParty:
             raise AuthenticationError(
                 f"this side's certificate {wrong}; party {self.name!r} at {self.address} was not asked"
             )
-        with connection.in_use, Watchdog(self.timeout, self.interrupt) as dog:
-            failures: list[Exception] = []
-            call = connection.exchange()(
-                _watched(frames(request, self._row_sets, dog.feed), failures), timeout=DEADLINE
-            )
-            self._call = call
-            try:
-                answer, _ = assemble(
-                    call, MAX_ANSWER_BYTES, dog.feed, heartbeats=True, compiling=self._say_compiling
-                )
-            except grpc.RpcError as error:
-                for failure in failures:
-                    # Of a request in parts, the making of one failed: the party has nothing to do with it.
-                    raise failure from None
-                raise self._explained(error, dog.fired, connection) from None
-            except ProtocolError as error:
-                call.cancel()
-                raise ProtocolError(f"party {self.name!r}: {error}") from None
-            finally:
-                self._call = None
+        with connection.in_use, Watchdog(self.timeout, self.interrupt, DEADLINE) as dog:
+            answer = None
+            while answer is None:
+                call = connection.call()
+                self._call = call.rpc
+                try:
+                    answer = self._answer(call, request, dog)
+                except grpc.RpcError as error:
+                    if call.failure is not None:
+                        # The making of a part failed: the party has nothing to do with it.
+                        raise call.failure from None
+                    raise self._explained(error, dog, connection) from None
+                except ProtocolError as error:
+                    raise ProtocolError(f"party {self.name!r}: {error}") from None
+                finally:
+                    self._call = None
+                    if answer is None:
+                        call.end()
+            connection.keep(call)
         return answer  # type: ignore[return-value]  # a view of bytes that only the caller has
+
+    def _answer(self, call: _Call, request: bytes | Parts, dog: Watchdog) -> memoryview | None:
+        """The answer to a request; None if the server had ended a kept call, and has not read it."""
+        call.send(frames(request, self._row_sets, dog.feed))
+        first = next(call.rpc, None)
+        if first is None and call.is_kept:
+            return None
+        answer, _ = assemble(
+            chain(() if first is None else (first,), call.rpc),
+            MAX_ANSWER_BYTES,
+            dog.feed,
+            heartbeats=True,
+            compiling=self._say_compiling,
+        )
+        return answer
 
     def _say_compiling(self) -> None:
         """Log, once for each connection, why an answer takes long."""
@@ -238,12 +257,14 @@ class RemoteParty:
             self._connection.has_compiled = True
             logger.info("party %r compiles kernels for its machine (once; it keeps them)", self.name)
 
-    def _explained(self, error: grpc.RpcError, silent: bool, connection: Connection) -> Exception:
+    def _explained(self, error: grpc.RpcError, dog: Watchdog, connection: Connection) -> Exception:
         import grpc
 
         code, details = error.code(), error.details() or ""
         who = f"party {self.name!r} at {self.address}"
-        if silent:
+        if dog.fired and dog.is_over:
+            return PartyUnavailableError(f"{who} has not answered in {DEADLINE:g} s")
+        if dog.fired:
             return PartyUnavailableError(f"{who} has been silent for {self.timeout:g} s")
         if code in (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED):
             return AuthenticationError(f"{who} refuses: {quoted(details)}")
@@ -258,8 +279,6 @@ class RemoteParty:
                 f"{who} ends connections with this side's certificate: it trusts another authority, or the "
                 "certificate has expired by its clock"
             )
-        if code is grpc.StatusCode.DEADLINE_EXCEEDED:
-            return PartyUnavailableError(f"{who} has not answered in {DEADLINE:g} s")
         return PartyUnavailableError(f"{who} is unavailable: {_reason(details)} ({code.name.lower()})")
 
 
@@ -294,8 +313,9 @@ class Connection:
 
     def __init__(self, address: str, tls: TLS | None, expected: str | None) -> None:
         self._address, self._tls, self._expected = address, tls, expected
-        self._lock, self.in_use = Lock(), Lock()
+        self.in_use = Lock()
         self.has_compiled = False
+        self._kept: _Call | None = None
         self._open()
 
     def _open(self) -> None:
@@ -323,13 +343,22 @@ class Connection:
         """See `RemoteParty`."""
         return "" if self._tls is None else Identity.of(self._tls.certificate).fingerprint
 
-    def exchange(self) -> Any:
-        """The method to call, on a connection that is not too old; no call may be under way."""
-        with self._lock:
-            if monotonic() - self._made_at > MAX_CONNECTION_AGE:
-                self.channel.close()
-                self._open()
-            return self._exchange
+    def call(self) -> _Call:
+        """The call that is kept, or a new one, on a connection that is not too old; none may be under way."""
+        kept, self._kept = self._kept, None
+        if monotonic() - self._made_at > MAX_CONNECTION_AGE:
+            self.channel.close()
+            self._open()
+        elif kept is not None and kept.is_usable:
+            kept.is_kept = True
+            return kept
+        if kept is not None:
+            kept.end()
+        return _Call(self._exchange)
+
+    def keep(self, call: _Call) -> None:
+        """Keep a call whose requests have all been answered for the next one."""
+        call.used_at, self._kept = monotonic(), call
 
     def out_of_date(self) -> str:
         """Faults in the dates of this side's certificates; empty if nothing."""
@@ -349,13 +378,55 @@ class Connection:
         self.channel.close()
 
 
-def _watched(sent: Iterator[bytes], failures: list[Exception]) -> Iterator[bytes]:
-    """Parts as they are sent; an error in their making, which gRPC hides, is kept."""
-    try:
-        yield from sent
-    except Exception as error:
-        failures.append(error)
-        raise
+class _Call:
+    """A call, in which requests and their answers follow each other.
+
+    Parameters
+    ----------
+    method : callable
+        Of gRPC.
+
+    Attributes
+    ----------
+    rpc : grpc.Call
+        The frames of the answers.
+    is_kept : bool
+        Whether a request of it was answered.
+    used_at : float
+        When the last answer came, on the clock `time.monotonic`.
+    failure : Exception or None
+        Error in the making of a request, which gRPC hides.
+    """
+
+    def __init__(self, method: Any) -> None:
+        self.is_kept, self.used_at = False, 0.0
+        self.failure: Exception | None = None
+        self._requests: SimpleQueue[Generator[bytes, None, bool] | None] = SimpleQueue()
+        self.rpc = method(self._frames())
+        # The thread that takes frames waits for the next request: it ends with the call.
+        self.rpc.add_done_callback(lambda _: self._requests.put(None))
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether the server takes another request, as far as is known."""
+        return not self.rpc.done() and monotonic() - self.used_at < MAX_IDLE
+
+    def send(self, request: Generator[bytes, None, bool]) -> None:
+        """Send the frames of a request."""
+        self._requests.put(request)
+
+    def end(self) -> None:
+        """End the call, answered or not."""
+        self.rpc.cancel()
+
+    def _frames(self) -> Iterator[bytes]:
+        """The frames of all requests; of one that was given up, none follow."""
+        try:
+            while (request := self._requests.get()) is not None and (yield from request):
+                pass
+        except Exception as error:
+            self.failure = error
+            raise
 
 
 def _reason(details: str) -> str:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timezone
 from functools import lru_cache
+from itertools import chain
 from threading import Lock
 from typing import Any, NoReturn, Protocol, runtime_checkable
 
@@ -44,6 +45,10 @@ CALLS_EACH = 2
 """Requests of one caller (one entry of the allow-list) at the same time, from the first byte to the last of
 the answer, or the end of the work on it; more are turned away.  The second is for a caller that lost its
 connection and is back."""
+
+LINGER = 10.0
+"""Seconds that a call waits for its next request before it is ended.  One call of each caller may wait; it
+keeps no other one from its place."""
 
 MAX_CONNECTIONS = 10_000
 """Simultaneous connections from anyone; fewer if the process may open fewer files."""
@@ -133,10 +138,11 @@ class Server:
 
     Notes
     -----
-    Every entry of the allow-list has threads of its own for `CALLS_EACH` requests: there is no queue in which
-    one could be in another one's way.  A request that was given up holds its place until the work on it ends.
-    Calls are not limited in total, since one on its way to refusal would then take the place of one that is
-    served; a connection has at most `SPARE_CALLS` more than its caller may have.
+    Every entry of the allow-list has threads of its own for `CALLS_EACH` requests, and one for a call that
+    waits for its next request: there is no queue in which one could be in another one's way.  A request that
+    was given up holds its place until the work on it ends.  Calls are not limited in total, since one on its
+    way to refusal would then take the place of one that is served; a connection has at most `SPARE_CALLS`
+    more than its caller may have.
     """
 
     def __init__(
@@ -161,10 +167,13 @@ class Server:
         self._service, self._allowed, self._insecure = service, tuple(allowed), insecure
         self._callers = Callers(CALLS_EACH)
         self._refusals = RefusalLog(logger, record=self._record_refusal)
-        max_calls = CALLS_EACH * max(1, len(self._allowed))
+        self._waiting: dict[str, Any] = {}
+        self._may_wait, self._waiting_lock = True, Lock()
+        n_callers = max(1, len(self._allowed))
+        max_calls = CALLS_EACH * n_callers
         self._workers = ThreadPoolExecutor(max_calls, thread_name_prefix="xgb_fed_work")
         self._server = grpc.server(
-            ThreadPoolExecutor(max_calls + REFUSERS, thread_name_prefix="xgb_fed_serve"),
+            ThreadPoolExecutor(max_calls + n_callers + REFUSERS, thread_name_prefix="xgb_fed_serve"),
             handlers=[self._methods()],
             options=[
                 *streams.OPTIONS,
@@ -207,12 +216,47 @@ class Server:
 
     def stop(self, grace: float = 0.0) -> None:
         """Take no more calls, and let those under way finish for some seconds."""
-        self._server.stop(grace).wait()
+        stopped = self._server.stop(grace)
+        with self._waiting_lock:
+            self._may_wait = False
+            waiting = list(self._waiting.values())
+        for context in waiting:
+            context.cancel()
+        stopped.wait()
         self._workers.shutdown(wait=False, cancel_futures=True)
         self._refusals.close()
 
     def _exchange(self, received: Iterator[bytes], context: Any) -> Iterator[bytes]:
-        caller = self._authenticated(context)
+        """The requests of a call, each answered before the next one is read."""
+        request: Iterator[bytes] | None = received
+        while request is not None:
+            # Each time: a connection may outlive a certificate.
+            caller = self._authenticated(context)
+            yield from self._served(request, caller, context)
+            request = self._next(received, caller, context)
+
+    def _next(self, received: Iterator[bytes], caller: Identity, context: Any) -> Iterator[bytes] | None:
+        """The frames of a call's next request once its first one is there; None if the call is to end.
+
+        An ended call has read no request that it has not answered, so that its caller can send one again.
+        """
+        import grpc
+
+        with self._waiting_lock:
+            if not self._may_wait or caller.name in self._waiting:
+                return None
+            self._waiting[caller.name] = context
+        try:
+            with suppress(grpc.RpcError), Watchdog(LINGER, context.cancel):
+                for first in received:
+                    return chain((first,), received)
+        finally:
+            with self._waiting_lock:
+                del self._waiting[caller.name]
+        return None
+
+    def _served(self, received: Iterator[bytes], caller: Identity, context: Any) -> Iterator[bytes]:
+        """The answer to one request."""
         if not self._callers.enter(caller.name):
             reason = f"{CALLS_EACH} requests of {caller.name!r} are under way"
             self._refusals.add(caller.name, reason)
@@ -273,7 +317,7 @@ class Server:
             caller = _identity_of(certificate)
         except ValueError as error:
             _refuse(context, "UNAUTHENTICATED", str(error))
-        # The handshake checked this too, but a connection may outlive a certificate.
+        # The handshake checked this too.
         if caller.expires < datetime.now(timezone.utc):
             self._refusals.add(caller.name, "the certificate has expired")
             _refuse(context, "UNAUTHENTICATED", "the certificate has expired")

@@ -1,9 +1,13 @@
-"""A message as a stream of frames: a header that says how long it is, then pieces of at most one MiB.
+"""A message as frames: a header that says how long it is, then pieces of at most one MiB.
 
 ::
 
     magic "VBST" | version u16 | row sets u16 | bytes u64 | 32 bytes for each row set
     pieces of the message, all but the last of one MiB, none empty
+
+A message of at most one piece that is there as a whole follows its header in the same frame: each frame
+costs both sides about as much as all other work on a short message.  After a message, the same stream may
+bring the next one.
 
 Row sets name the rows that a request is about (see `alignment`); an answer has none.  Before the header of
 an answer there may be empty frames: the party is alive and at work; or ``compiling``: it waits for the
@@ -15,7 +19,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from threading import Condition, Thread
@@ -27,12 +31,12 @@ import numpy as np
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.parts import Parts
 
-VERSION = 1
+VERSION = 2
 PIECE_BYTES = 1 << 20
 MAX_ROW_SETS = 64
 ROW_SET_BYTES = 32
 METHOD = ("veilboost.Party", "Exchange")
-"""Service and method; one call is one request and its answer."""
+"""Service and method; in one call, requests and their answers follow each other in turn."""
 
 _MAGIC = b"VBST"
 COMPILING = b"compiling"
@@ -55,17 +59,25 @@ RowSets = tuple[bytes, ...]
 
 def frames(
     message: bytes | Parts, row_sets: RowSets = (), fed: Callable[[], None] = lambda: None
-) -> Iterator[bytes]:
+) -> Generator[bytes, None, bool]:
     """Header and pieces; `fed` is called whenever the transport takes one.
 
     Of a message in parts, each piece is given as soon as the parts it consists of are there.  If the rest of
-    the parts is given up, the frames end early.
+    the parts is given up, the frames end early; the generator returns whether all of them were given.
     """
-    yield _HEADER.pack(_MAGIC, VERSION, len(row_sets), len(message)) + b"".join(row_sets)
-    with suppress(CancelledError):
+    header = _HEADER.pack(_MAGIC, VERSION, len(row_sets), len(message)) + b"".join(row_sets)
+    if len(message) <= PIECE_BYTES and (not isinstance(message, Parts) or message.are_there):
+        fed()
+        yield b"".join((header, *(message if isinstance(message, Parts) else (message,))))
+        return True
+    yield header
+    try:
         for piece in _pieces(message if isinstance(message, Parts) else (message,)):
             fed()
             yield piece
+    except CancelledError:
+        return False
+    return True
 
 
 def _pieces(parts: Iterable[bytes]) -> Iterator[bytes]:
@@ -95,7 +107,7 @@ def assemble(
     heartbeats: bool,
     compiling: Callable[[], None] = lambda: None,
 ) -> tuple[memoryview, RowSets]:
-    """The message of a stream, and its row sets.
+    """The next message of a stream, and its row sets; nothing behind its last piece is read.
 
     The buffer is as long as the header says, at most `max_bytes`; pages that no piece reaches cost nothing.
     `fed` is called at each frame; empty ones before the header, and those that say that the party is
@@ -115,22 +127,24 @@ def assemble(
             if heartbeats and piece == COMPILING:
                 compiling()
             elif piece or not heartbeats:
-                total, row_sets = _read_header(piece, max_bytes)
+                total, row_sets, at = _read_header(piece, max_bytes)
                 buffer = np.empty(total, dtype=np.uint8).data
-            continue
-        due = min(PIECE_BYTES, len(buffer) - at)
-        if len(piece) > due or not due:
-            raise ProtocolError("a stream is longer than it announced")
-        if len(piece) < due:
-            raise ProtocolError("a stream comes in shorter pieces than it should")
-        buffer[at : at + len(piece)] = piece
-        at += len(piece)
-    if buffer is None or at != len(buffer):
-        raise ProtocolError("a stream ended before its message")
-    return buffer, row_sets
+                buffer[:at] = piece[len(piece) - at :]
+        else:
+            due = min(PIECE_BYTES, len(buffer) - at)
+            if len(piece) > due:
+                raise ProtocolError("a stream is longer than it announced")
+            if len(piece) < due:
+                raise ProtocolError("a stream comes in shorter pieces than it should")
+            buffer[at : at + len(piece)] = piece
+            at += len(piece)
+        if buffer is not None and at == len(buffer):
+            return buffer, row_sets
+    raise ProtocolError("a stream ended before its message")
 
 
-def _read_header(piece: bytes, max_bytes: int) -> tuple[int, RowSets]:
+def _read_header(piece: bytes, max_bytes: int) -> tuple[int, RowSets, int]:
+    """Length and row sets of a message, and how much of it follows in the same frame: nothing or all."""
     if len(piece) < _HEADER.size:
         raise ProtocolError("a stream does not start with a header")
     magic, version, count, total = _HEADER.unpack_from(piece)
@@ -138,12 +152,19 @@ def _read_header(piece: bytes, max_bytes: int) -> tuple[int, RowSets]:
         raise ProtocolError("this stream is not veilboost's")
     if version != VERSION:
         raise ProtocolError(f"stream version {version}; this release speaks version {VERSION}")
-    if count > MAX_ROW_SETS or len(piece) != _HEADER.size + count * ROW_SET_BYTES:
+    end = _HEADER.size + count * ROW_SET_BYTES
+    if count > MAX_ROW_SETS or len(piece) < end:
         raise ProtocolError("a stream's header is malformed")
     if total > max_bytes:
         raise ProtocolError(f"a message of {total} bytes was announced; {max_bytes} are accepted")
-    sets = piece[_HEADER.size :]
-    return total, tuple(sets[k * ROW_SET_BYTES : (k + 1) * ROW_SET_BYTES] for k in range(count))
+    n_here = len(piece) - end
+    if n_here > total:
+        raise ProtocolError("a stream is longer than it announced")
+    if n_here not in (0, total):
+        raise ProtocolError("a stream comes in shorter pieces than it should")
+    sets = piece[_HEADER.size : end]
+    row_sets = tuple(sets[k * ROW_SET_BYTES : (k + 1) * ROW_SET_BYTES] for k in range(count))
+    return total, row_sets, n_here
 
 
 class Watchdog:
@@ -166,6 +187,11 @@ class Watchdog:
         self._fed_at = monotonic()
         self._last = self._fed_at + max_seconds
         self.fired = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the time is over that not even signs of life make longer."""
+        return monotonic() >= self._last
 
     @property
     def due(self) -> float:

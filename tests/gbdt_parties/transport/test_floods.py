@@ -56,6 +56,7 @@ def test_a_flood_of_40_connections_takes_no_place_of_an_allowed_party(flooders, 
 
 def test_idle_connections_are_closed_and_come_back(monkeypatch):
     monkeypatch.setattr(module, "IDLE", 1.0)
+    monkeypatch.setattr(module, "LINGER", 0.1)
     with serving(HandlerService(Echo())) as server:
         states = []
         with connected(server) as party:

@@ -66,6 +66,76 @@ def test_a_request_in_parts_is_given_up_while_they_are_being_made():
         assert party.handle(b"still there") == b"still there"
 
 
+@pytest.fixture
+def calls(monkeypatch):
+    """The calls that servers have taken, which no busy machine ends."""
+    monkeypatch.setattr(remote_module, "MAX_IDLE", 1000.0)
+    monkeypatch.setattr(server_module, "LINGER", 2000.0)
+    taken, exchange = [], server_module.Server._exchange
+
+    def exchanged(server, received, context):
+        taken.append(context)
+        return exchange(server, received, context)
+
+    monkeypatch.setattr(server_module.Server, "_exchange", exchanged)
+    return taken
+
+
+def test_requests_share_a_call_also_those_about_other_rows(calls):
+    service = HandlerService(Echo())
+    with serving(service) as server, connected(server) as party:
+        other = party.with_rows(b"r" * 32)
+        for number in range(20):
+            size = [1, streams.PIECE_BYTES + 1][number % 2]
+            assert (party, other)[number % 3 == 0].handle(bytes([number]) * size) == bytes([number]) * size
+    assert len(calls) == 1
+    assert len(service.exchanges) == 20
+
+
+@pytest.mark.parametrize("error", [OSError(28, "full"), ZeroDivisionError()])
+def test_after_a_failure_requests_have_a_new_call(error, calls):
+    class Failing:
+        def handle(self, request):
+            if request == b"fail":
+                raise error
+            return bytes(request)
+
+    with serving(HandlerService(Failing())) as server, connected(server) as party:
+        assert party.handle(b"x") == b"x"
+        with pytest.raises((PartyUnavailableError, PartyRefusedError)):
+            party.handle(b"fail")
+        assert [party.handle(b"y"), party.handle(b"z")] == [b"y", b"z"]
+    assert len(calls) == 2
+
+
+def test_an_idle_call_is_not_used_again(monkeypatch, calls):
+    with serving(HandlerService(Echo())) as server, connected(server) as party:
+        assert party.handle(b"x") == b"x"
+        monkeypatch.setattr(remote_module, "MAX_IDLE", 0.0)
+        assert party.handle(b"y") == b"y"
+        eventually(lambda: not calls[0].is_active())
+    assert len(calls) == 2
+
+
+def test_of_two_connections_of_a_caller_one_keeps_its_call_and_the_other_sends_again(calls):
+    """A server ends calls between requests only, so that each request arrives once."""
+    service = HandlerService(Echo())
+    with serving(service) as server, connected(server) as one, connected(server) as other:
+        asked = [party.handle(bytes([number])) for number in range(10) for party in (one, other)]
+    assert asked == [bytes([number]) for number in range(10) for _ in (one, other)]
+    assert [request for request, _ in service.exchanges] == asked
+    assert 2 <= len(calls) <= len(asked)
+
+
+def test_an_end_of_a_kept_call_that_is_not_known_yet_sends_the_request_again(monkeypatch, calls):
+    monkeypatch.setattr(server_module.Server, "_next", lambda *_: None)
+    monkeypatch.setattr(remote_module._Call, "is_usable", True)
+    service = HandlerService(Echo())
+    with serving(service) as server, connected(server) as party:
+        assert [party.handle(request) for request in (b"x", b"y", b"z")] == [b"x", b"y", b"z"]
+    assert [request for request, _ in service.exchanges] == [b"x", b"y", b"z"]
+
+
 def test_row_sets_travel_with_every_request():
     service = HandlerService(Echo())
     with serving(service) as server, connected(server, row_sets=[b"r" * 32, b"e" * 32]) as party:
@@ -271,7 +341,7 @@ def test_refusals_of_the_transport_are_recorded_but_not_each():
     service = Recording(Echo())
     with serving(service) as server:
         with raw_calls(server) as call:
-            for wrong in [b"x"] * 3 + [streams._HEADER.pack(b"VBST", 1, 0, 1 << 40)] * 2:
+            for wrong in [b"x"] * 3 + [streams._HEADER.pack(b"VBST", streams.VERSION, 0, 1 << 40)] * 2:
                 with pytest.raises(grpc.RpcError):
                     list(call(iter([wrong]), timeout=60))
         with connected(server, name="eve") as eve, pytest.raises(AuthenticationError):

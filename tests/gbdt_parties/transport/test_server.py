@@ -7,15 +7,17 @@ import resource
 import socket
 import time
 import weakref
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import timedelta
 from threading import Event, Semaphore
 
 import grpc
 import pytest
 
 from deployment import HandlerService, connected, eventually, raw_calls, serving, tls
-from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError
+from gbdt_parties.errors import AuthenticationError, PartyRefusedError, PartyUnavailableError
 from gbdt_parties.identity.certificates import Identity
+from gbdt_parties.parts import Parts
 from gbdt_parties.transport import server as module
 from gbdt_parties.transport import streams
 from gbdt_parties.transport.server import CALLS_EACH, Callers, Server, raise_descriptor_limit
@@ -23,6 +25,12 @@ from stopped_clock import StoppedClock
 
 LONG = 90.0
 """Seconds after which a wait has failed."""
+
+
+def header_of(n_bytes):
+    """The header of a message that is not there yet."""
+    return next(streams.frames(Parts(n_bytes, [Future()])))
+
 
 BOTH = ("acme", "umbrella")
 
@@ -114,7 +122,7 @@ def dripping(pieces, stop):
 
 @pytest.mark.parametrize("start", ["empty frames", "one byte at a time"])
 def test_frames_of_nothing_are_refused_at_once(start):
-    header = next(streams.frames(b"\0" * 1000))
+    header = header_of(1000)
     frames = [b""] if start == "empty frames" else [header, b"\1"]
     stop = Event()
     with serving(HandlerService(Echo())) as server, raw_calls(server) as call:
@@ -197,7 +205,7 @@ def test_a_caller_cut_off_while_it_sends_leaves_its_place(monkeypatch, places):
         stop = Event()
 
         def header_only():
-            yield next(streams.frames(b"xyz"))
+            yield header_of(3)
             stop.wait(LONG)
 
         party.handle(b"connected")
@@ -392,3 +400,83 @@ def test_a_stopped_server_lets_calls_finish_within_its_grace():
         own_server.wait(LONG)
         with pytest.raises(PartyUnavailableError):
             party.handle(b"quick")
+
+
+def waits(server):
+    """Whether a call waits for its next request."""
+    return bool(server._waiting)
+
+
+def test_a_call_that_waits_takes_no_place_from_others(blocking, places):
+    """Neither from those of its own caller, of which each still has as many as ever."""
+    with serving(blocking, allowed=BOTH) as server, raw_calls(server) as call:
+        blocking.released.set()
+        with connected(server) as party:
+            assert party.handle(b"x") == b"late"
+            eventually(lambda: waits(server) and not places)
+            blocking.released.clear()
+            assert [given_up(call) for _ in range(CALLS_EACH)] == [None] * CALLS_EACH
+            with connected(server, "umbrella") as umbrella:
+                assert [umbrella.handle(b"fine") for _ in range(3)] == [b"fine"] * 3
+            # The call that waits has no place until it has a request.
+            with pytest.raises(PartyUnavailableError, match="2 requests of 'acme' are under way"):
+                party.handle(b"x")
+            assert blocking.most == CALLS_EACH
+
+
+def test_a_call_that_waits_for_long_is_ended(monkeypatch):
+    clock = StoppedClock(monkeypatch)
+    with serving(HandlerService(Echo())) as server, raw_calls(server) as call:
+        over = Event()
+
+        def one_request():
+            yield from streams.frames(b"x")
+            over.wait(LONG)
+
+        answers = call(one_request(), timeout=LONG)
+        assert streams.assemble(answers, 10, heartbeats=True)[0] == b"x"
+        eventually(lambda: waits(server))
+        clock.forward(0.9 * module.LINGER)
+        time.sleep(0.1)
+        assert not answers.done()
+        eventually(lambda: clock.forward(0.2 * module.LINGER) or answers.done())
+        assert not waits(server)
+        over.set()
+
+
+def test_a_call_that_waits_does_not_delay_the_end():
+    with serving(HandlerService(Echo())) as server, connected(server) as party:
+        assert party.handle(b"x") == b"x"
+        eventually(lambda: waits(server))
+        begun = time.monotonic()
+        server.stop(grace=LONG)
+        assert time.monotonic() - begun < LONG / 3
+
+
+def test_what_follows_a_request_and_is_none_is_refused():
+    service = HandlerService(Echo())
+    with serving(service) as server, raw_calls(server) as call:
+        answers = call(iter([*streams.frames(b"x"), b"y"]), timeout=LONG)
+        assert streams.assemble(answers, 10, heartbeats=True)[0] == b"x"
+        with pytest.raises(grpc.RpcError, match="does not start with a header") as caught:
+            next(answers)
+        assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert len(service.exchanges) == 1
+
+
+def test_every_request_of_a_call_needs_a_certificate_that_is_valid(monkeypatch):
+    """A connection, and a call, may outlive it."""
+    service, now = HandlerService(Echo()), module.datetime.now()
+
+    class Later(module.datetime):
+        @classmethod
+        def now(cls, zone=None):
+            return now.astimezone(zone) + timedelta(days=366)
+
+    with serving(service) as server, connected(server) as party:
+        assert party.handle(b"x") == b"x"
+        eventually(lambda: waits(server))
+        monkeypatch.setattr(module, "datetime", Later)
+        with pytest.raises(AuthenticationError, match="the certificate has expired"):
+            party.handle(b"y")
+    assert [request for request, _ in service.exchanges] == [b"x"]

@@ -35,9 +35,18 @@ def test_anything_else_is_refused(pieces):
         assemble(pieces, 1 << 20, heartbeats=True)
 
 
-@given(st.binary(min_size=1, max_size=100), st.data())
-def test_damage_is_refused_or_changes_the_pieces_only(message, data):
-    stream = list(frames(message))
+def pieces_of(message, row_sets=()):
+    """The frames of a message that is not there as a whole when its header is sent."""
+    later = Future()
+    stream = frames(Parts(len(message), [later]), row_sets)
+    header = next(stream)
+    later.set_result(message)
+    return [header, *stream]
+
+
+@given(st.binary(min_size=1, max_size=100), st.sampled_from([frames, pieces_of]), st.data())
+def test_damage_is_refused_or_changes_the_pieces_only(message, cut, data):
+    stream = list(cut(message))
     where = data.draw(st.integers(0, 5))
     header = bytearray(stream[0])
     header[where] ^= data.draw(st.integers(1, 255))
@@ -46,9 +55,29 @@ def test_damage_is_refused_or_changes_the_pieces_only(message, data):
     with pytest.raises(ProtocolError, match="ended before"):
         assemble(stream[:-1], 1 << 20, heartbeats=True)
     with pytest.raises(ProtocolError, match="longer"):
-        assemble([*stream, b"x"], 1 << 20, heartbeats=True)
-    with pytest.raises(ProtocolError, match="longer"):
-        assemble([*stream, b""], 1 << 20, heartbeats=True)
+        assemble([*stream[:-1], stream[-1] + b"x"], 1 << 20, heartbeats=True)
+    with pytest.raises(ProtocolError, match=r"shorter|ended before"):
+        assemble([*stream[:-1], stream[-1][:-1]], 1 << 20, heartbeats=True)
+    for behind in (b"x", b""):
+        # It can only be the next message, and is none.
+        received = iter([*stream, behind])
+        assert assemble(received, 1 << 20, heartbeats=False)[0] == message
+        with pytest.raises(ProtocolError, match="does not start with a header"):
+            assemble(received, 1 << 20, heartbeats=False)
+
+
+@given(st.lists(st.tuples(st.binary(max_size=20), st.sampled_from([frames, pieces_of])), max_size=4), digests)
+def test_messages_follow_each_other(sent, row_sets):
+    received = iter([frame for message, cut in sent for frame in cut(message, row_sets)])
+    for message, _ in sent:
+        assert assemble(received, 100, heartbeats=False) == (message, row_sets)
+    assert next(received, None) is None
+
+
+def test_a_short_message_is_one_frame_and_a_long_one_is_not():
+    short, long = bytes(streams.PIECE_BYTES), bytes(streams.PIECE_BYTES + 1)
+    assert len(list(frames(short))) == len(list(frames(Parts(len(short), [short[:5], short[5:]])))) == 1
+    assert [len(frame) for frame in frames(long)][1:] == [streams.PIECE_BYTES, 1]
 
 
 @given(st.lists(st.binary(max_size=9), max_size=6), digests)
