@@ -1,9 +1,9 @@
-"""Private runs of three servers over TLS: time per round, and what becomes of runs in which one is killed.
+"""Private runs of three servers over TLS in which one is killed, or the coordinator.
 
 Every trial ends as it must: a run that can spare a party goes on without it, one that cannot says so within
 the timeout and a second, and a coordinator that was killed goes on.
 
-    python benchmarks/federated/federated_faults.py --rounds 200 --kills 100
+    python benchmarks/federated/federated_faults.py --kills 100
 """
 
 from __future__ import annotations
@@ -17,19 +17,15 @@ import time
 import warnings
 from pathlib import Path
 
-import lightgbm as lgb
 import numpy as np
 
-import lgb_dp
 from gbdt_parties.errors import PartyUnavailableError
-from lgb_dp import federated
 from lgb_dp.federated.ledger import read_ledger
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks.federated.fault_campaign import plan_of, resumed_by_command, revive, strikes
-from benchmarks.federated.private_servers import N_COLUMNS, Organisation, made_rows, organisations
+from benchmarks.federated.private_servers import Organisation, organisations
 
-PARAMS = {"objective": "binary", "num_threads": 1, "verbosity": -1, "max_depth": 4}
 N_PARTIES, N_ROWS, TIMEOUT = 3, 2000, 2.0
 TRAINING = """[training]
 rounds = {}
@@ -40,56 +36,6 @@ timeout = 5.0
 objective = "binary"
 max_depth = 4
 """
-
-
-def trained(parties: list, n_rounds: int, **settings) -> lgb_dp.DPBooster:
-    return federated.train(PARAMS, parties, n_rounds, callbacks=[lgb_dp.NewtonBoost(1.0, 1e-5)], **settings)
-
-
-def seconds_per_round(train, n_rounds: int) -> float:
-    """Of the rounds alone: what comes before and after them is taken off by a shorter run."""
-    seconds = []
-    for rounds in (n_rounds, n_rounds // 4):
-        started = time.perf_counter()
-        train(rounds)
-        seconds.append(time.perf_counter() - started)
-    return (seconds[0] - seconds[1]) / (n_rounds - n_rounds // 4)
-
-
-def times(parties: list[Organisation], n_rounds: int) -> None:
-    """Print seconds per round: pooled, in one process, over TLS."""
-    names = [f"x{k}" for k in range(N_COLUMNS)]
-    rows = [made_rows(N_ROWS, seed) for seed in range(N_PARTIES)]
-    declared = {"bounds": (-3.0, 3.0), "max_bin": 255, "spacing": "mixed", "feature_name": names}
-
-    def pooled(rounds):
-        data = lgb_dp.Dataset(*(np.concatenate(part) for part in zip(*rows, strict=True)), **declared)
-        lgb.train(PARAMS, data, rounds, callbacks=[lgb_dp.NewtonBoost(1.0, 1e-5)])
-
-    def together(rounds, kept=lambda k: None):
-        members = [federated.Party(*r, name=f"p{k}", folder=kept(k), **declared) for k, r in enumerate(rows)]
-        trained(members, rounds)
-
-    def with_ledgers(rounds):
-        with tempfile.TemporaryDirectory() as folder:
-            together(rounds, lambda k: Path(folder) / str(k))
-
-    def apart(rounds):
-        remote = [party.remote(30.0) for party in parties]
-        trained(remote, rounds)
-        for one in remote:
-            one.close()
-
-    print("| | ms per round |\n|---|---|")
-    for title, train in [
-        ("pooled", pooled),
-        ("3 parties in one process, ledgers in memory", together),
-        ("3 parties in one process, ledgers on the disk", with_ledgers),
-        ("3 servers over TLS, ledgers on the disk", apart),
-    ]:
-        train(n_rounds // 4)
-        runs = [seconds_per_round(train, n_rounds) for _ in range(3)]
-        print(f"| {title} | {' '.join(f'{1000 * s:.1f}' for s in runs)} |", flush=True)
 
 
 def strike(party: Organisation, number: signal.Signals, delay: float) -> threading.Timer:
@@ -107,7 +53,7 @@ def trial(
     victim = parties[int(random.integers(N_PARTIES))]
     struck = strike(victim, number, float(random.uniform(0.05, 0.9)) * usual)
     try:
-        booster = trained(remote, n_rounds, min_parties=2 if spare else N_PARTIES)
+        booster = Organisation.trained(remote, n_rounds, min_parties=2 if spare else N_PARTIES)
         outcome = f"{booster.num_trees()} trees"
     except PartyUnavailableError:
         outcome = "unavailable"
@@ -141,7 +87,7 @@ def kills(folder: Path, parties: list[Organisation], n_kills: int, n_rounds: int
     random = np.random.default_rng(seed)
     started = time.monotonic()
     remote = [party.remote(TIMEOUT) for party in parties]
-    trained(remote, n_rounds)
+    Organisation.trained(remote, n_rounds)
     for one in remote:
         one.close()
     usual = time.monotonic() - started
@@ -161,17 +107,13 @@ def kills(folder: Path, parties: list[Organisation], n_kills: int, n_rounds: int
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--kill-rounds", type=int, default=60)
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     with tempfile.TemporaryDirectory() as folder, organisations(Path(folder), N_PARTIES, N_ROWS) as parties:
-        if args.rounds:
-            times(parties, args.rounds)
-        if args.kills:
-            kills(Path(folder), parties, args.kills, args.kill_rounds, args.seed)
+        kills(Path(folder), parties, args.kills, args.kill_rounds, args.seed)
 
 
 if __name__ == "__main__":
