@@ -9,6 +9,10 @@ Flooring keeps the mechanism private: if a neighbouring data set moves every
 ``u`` by an amount in ``[a, a + ε]``, it moves their maximum, and so
 ``max(u, m − FLOOR)``, by an amount in the same interval.  Every weight is at
 least 2³², so rounding down changes it by less than 2⁻³² of itself.
+
+Thresholds between which no row of a node lies have equal log-weights, and are most of the candidates in deep
+nodes and of features with few values.  Such a run of neighbours takes one exponential; which of them is
+drawn is what a sum over all candidates one by one would draw.
 """
 
 from __future__ import annotations
@@ -26,21 +30,52 @@ _MIN_WEIGHT = np.uint64(2**32)
 
 
 @kernel
-def _integer_weights(utilities, weights):
-    """Turn log-weights into integer weights; return their sum as two 64-bit words."""
-    largest = utilities[0]
-    for u in utilities:
-        largest = max(largest, u)
-    high = np.uint64(0)
-    low = np.uint64(0)
-    for i in range(len(utilities)):
-        below = utilities[i] - largest
-        weight = _MIN_WEIGHT if below <= -FLOOR else np.uint64(_TOP * np.exp(below))
-        weights[i] = weight
-        low += weight
-        if low < weight:
-            high += np.uint64(1)
-    return high, low
+def _find_runs(utilities, value, end):
+    """Write each run of equal utilities (float64) and where it ends (int32); how many, and the largest."""
+    n = 0
+    largest = last = utilities[0]
+    for i in range(1, len(utilities)):
+        u = utilities[i]
+        if u != last:
+            value[n] = last
+            end[n] = i
+            n += 1
+            last = u
+            largest = u if u > largest else largest
+    value[n] = last
+    end[n] = len(utilities)
+    return n + 1, largest
+
+
+@kernel
+def _integer_weights(value, largest, weight):
+    """Turn log-weights into integer weights (uint64)."""
+    for r in range(len(value)):
+        below = value[r] - largest
+        weight[r] = _MIN_WEIGHT if below <= -FLOOR else np.uint64(_TOP * np.exp(below))
+
+
+@kernel
+def _cumulate(weight, end, high, low):
+    """Sums of the weights of all candidates up to the end of each run: ``high·2⁶⁴ + low``, both uint64.
+
+    A run adds its length, below 2³², times its weight, whose digits to the base 2³² are multiplied in turn.
+    """
+    sum_high, sum_low, start = np.uint64(0), np.uint64(0), 0
+    for r in range(len(weight)):
+        own, stop = weight[r], end[r]
+        if stop - start == 1:
+            sum_low += own
+            sum_high += np.uint64(sum_low < own)
+        else:
+            length = np.uint64(stop - start)
+            upper = (own >> np.uint64(32)) * length
+            shifted = upper << np.uint64(32)
+            added = (own & np.uint64(2**32 - 1)) * length + shifted
+            sum_low += added
+            sum_high += (upper >> np.uint64(32)) + np.uint64(added < shifted) + np.uint64(sum_low < added)
+        high[r], low[r] = sum_high, sum_low
+        start = stop
 
 
 @kernel
@@ -52,32 +87,48 @@ def _smear(word):
 
 
 @kernel
-def _draw(weights, high, low, words):
-    """Index drawn in proportion to weights of sum ``high·2⁶⁴ + low``; -1 if all words are rejected."""
-    high_mask = _smear(high)
-    low_mask = ~np.uint64(0) if high > 0 else _smear(low)
+def _draw(weight, end, high, low, words):
+    """Candidate drawn in proportion to its run's weight, by sums of `_cumulate`; -1 if words are rejected."""
+    sum_high, sum_low = high[-1], low[-1]
+    high_mask = _smear(sum_high)
+    low_mask = ~np.uint64(0) if sum_high > 0 else _smear(sum_low)
     for k in range(0, len(words), 2):
         drawn_high = words[k] & high_mask
         drawn_low = words[k + 1] & low_mask
-        if drawn_high > high or (drawn_high == high and drawn_low >= low):
+        if drawn_high > sum_high or (drawn_high == sum_high and drawn_low >= sum_low):
             continue
-        for i in range(len(weights)):
-            if drawn_high == 0 and drawn_low < weights[i]:
-                return i
-            if drawn_low < weights[i]:
-                drawn_high -= np.uint64(1)
-            drawn_low -= weights[i]
+        run, last = 0, len(end) - 1
+        while run < last:
+            middle = (run + last) >> 1
+            if high[middle] > drawn_high or (high[middle] == drawn_high and low[middle] > drawn_low):
+                last = middle
+            else:
+                run = middle + 1
+        i = 0
+        if run > 0:
+            i = np.int64(end[run - 1])
+            drawn_high -= high[run - 1] + np.uint64(drawn_low < low[run - 1])
+            drawn_low -= low[run - 1]
+        while drawn_high > 0 or drawn_low >= weight[run]:
+            drawn_high -= np.uint64(drawn_low < weight[run])
+            drawn_low -= weight[run]
+            i += 1
+        return i
     return -1
 
 
 @kernel
 def _select(utilities, words, first, last, chosen):
     """As `select`, nodes `first` to `last` - 1."""
-    weights = np.empty(utilities.shape[1], dtype=np.uint64)
+    n = utilities.shape[1]
+    value, end, weight = np.empty(n), np.empty(n, dtype=np.int32), np.empty(n, dtype=np.uint64)
+    high, low = np.empty(n, dtype=np.uint64), np.empty(n, dtype=np.uint64)
     for node in range(first, last):
         if chosen[node] < 0:
-            high, low = _integer_weights(utilities[node], weights)
-            chosen[node] = _draw(weights, high, low, words[node])
+            m, largest = _find_runs(utilities[node], value, end)
+            _integer_weights(value[:m], largest, weight)
+            _cumulate(weight[:m], end, high, low)
+            chosen[node] = _draw(weight, end[:m], high[:m], low[:m], words[node])
 
 
 def select(

@@ -3,7 +3,7 @@
 import math
 from bisect import bisect_right
 from decimal import Decimal, localcontext
-from itertools import accumulate
+from itertools import accumulate, groupby
 
 import numpy as np
 import pytest
@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gbdt_kernels.draws import select
-from gbdt_kernels.draws.selection import FLOOR, WORD_PAIRS_PER_DRAW, _draw, _integer_weights
+from gbdt_kernels.draws.selection import FLOOR, WORD_PAIRS_PER_DRAW, _draw
 from gbdt_kernels.trees import BinLayout, candidate_gains
+from selection_weights import cumulated, weights_of
 
 pytestmark = pytest.mark.usefixtures("tiny_blocks")
 
@@ -21,18 +22,17 @@ ROUNDING = 2.0**-32 * (1 + 2.0**-10)
 """Rounding down, and (a thousand times less) the rounding of exp."""
 
 
-def weights_of(utilities):
-    weights = np.empty(len(utilities), dtype=np.uint64)
-    high, low = _integer_weights(np.asarray(utilities, dtype=np.float64), weights)
-    return weights.tolist(), (int(high) << 64) + int(low)
-
-
 def drawn_index(weights, *integers):
-    """Index drawn when the random words spell the given integers, one after the other."""
-    total = sum(weights)
-    words = [word for x in integers for word in (x >> 64, x & MASK64)]
-    high, low = np.uint64(total >> 64), np.uint64(total & MASK64)
-    return _draw(np.array(weights, dtype=np.uint64), high, low, np.array(words, dtype=np.uint64))
+    """Index drawn when the random words spell the given integers, in runs or one by one."""
+    words = np.array([word for x in integers for word in (x >> 64, x & MASK64)], dtype=np.uint64)
+    runs = [(weight, len(list(equal))) for weight, equal in groupby(weights)]
+    drawn = set()
+    for parts in (runs, [(weight, 1) for weight in weights]):
+        own = np.array([weight for weight, _ in parts], dtype=np.uint64)
+        end = np.cumsum([length for _, length in parts]).astype(np.int32)
+        drawn.add(int(_draw(own, end, *cumulated(own, end), words)))
+    assert len(drawn) == 1
+    return drawn.pop()
 
 
 def mask_of(total):
@@ -173,6 +173,25 @@ def test_each_node_gets_the_draw_of_its_own_gains_and_words(n_threads):
         weights, _ = weights_of(utilities[node])
         integers = [(high << 64) + low for high, low in words[node].reshape(-1, 2).tolist()]
         assert chosen[node] == drawn_index(weights, *integers)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    runs=st.lists(st.tuples(st.floats(-25, 0), st.integers(1, 600)), min_size=1, max_size=8),
+    words=st.lists(st.integers(0, MASK64), min_size=2, max_size=2 * WORD_PAIRS_PER_DRAW).filter(
+        lambda words: len(words) % 2 == 0
+    ),
+)
+def test_runs_of_equal_candidates_are_drawn_from_as_one_by_one(runs, words):
+    utilities = np.array([u for u, length in runs for _ in range(length)])
+    weights = [int(2**62 * np.exp(u - utilities.max())) for u, length in runs for _ in range(length)]
+    weights = [max(weight, 2**32) for weight in weights]
+    ends, total = list(accumulate(weights)), sum(weights)
+    pairs = [((high << 64) + low) & mask_of(total) for high, low in zip(words[::2], words[1::2], strict=True)]
+    drawn = [x for x in pairs if x < total]
+    chosen = np.array([-1])
+    select(utilities[None], np.array([words], dtype=np.uint64), chosen)
+    assert chosen[0] == (bisect_right(ends, drawn[0]) if drawn else -1)
 
 
 def test_chosen_nodes_are_kept_and_rejected_ones_stay_open():

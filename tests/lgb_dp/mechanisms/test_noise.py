@@ -14,7 +14,6 @@ from scipy import stats
 
 import lgb_dp
 from gbdt_kernels.draws import discrete_laplace_from_words
-from gbdt_kernels.draws.selection import _integer_weights
 from gbdt_kernels.trees import BinLayout, candidate_gains
 from lgb_dp.mechanisms import noise as mechanisms
 from lgb_dp.mechanisms.noise import (
@@ -29,6 +28,7 @@ from lgb_dp.mechanisms.noise import (
     selection_scale,
 )
 from lgb_dp.mechanisms.rng import SecureRandom
+from selection_weights import weights_of
 
 
 def one_feature(n_bins):
@@ -51,9 +51,8 @@ def test_selection_probabilities_equal_the_closed_form():
     expected = np.exp(scale * (gains - gains.max()))
     expected /= expected.sum()
 
-    weights = np.empty(len(gains), dtype=np.uint64)
-    high, low = _integer_weights(scale * gains, weights)
-    exact = np.array([int(w) for w in weights], dtype=object) / ((int(high) << 64) + int(low))
+    weights, total = weights_of(scale * gains)
+    exact = np.array(weights, dtype=object) / total
     np.testing.assert_allclose(exact.astype(float), expected, rtol=2.0**-31)
 
     n = 20_000
@@ -63,10 +62,8 @@ def test_selection_probabilities_equal_the_closed_form():
 
 
 def test_selection_reaches_candidates_far_below_the_best():
-    weights = np.empty(2, dtype=np.uint64)
-    high, low = _integer_weights(np.array([0.0, -1e9]), weights)
-    total = (int(high) << 64) + int(low)
-    assert weights.tolist() == [2**62, 2**32]
+    weights, total = weights_of([0.0, -1e9])
+    assert weights == [2**62, 2**32]
     assert total == 2**62 + 2**32
 
 
