@@ -253,12 +253,15 @@ class Ledger:
         )
 
     def _total(self, releases: Sequence[Release], cost: Callable[[Release], float]) -> float:
-        if any(math.isinf(cost(release)) for release in releases):
-            return math.inf
-        parts: dict[int, dict[int, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
+        """Exact sum of a kind of cost, rounded up; parts and groups that cost the same are added up once."""
+        parts: dict[int, dict[int, Counter[float]]] = defaultdict(lambda: defaultdict(Counter))
         for release in releases:
-            parts[release.group][release.part] += Fraction(cost(release))
-        return upper_float(self.copies * sum((max(group.values()) for group in parts.values()), Fraction()))
+            parts[release.group][release.part][cost(release)] += 1
+        if any(math.isinf(each) for group in parts.values() for part in group.values() for each in part):
+            return math.inf
+        groups = Counter(frozenset(frozenset(part.items()) for part in of.values()) for of in parts.values())
+        exact = (count * max(map(_exact_sum, group)) for group, count in groups.items())
+        return upper_float(self.copies * sum(exact, Fraction()))
 
     def table(self) -> list[dict[str, Any]]:
         """Equal releases of a group counted in one row, in the order they were made."""
@@ -282,6 +285,11 @@ class Ledger:
     def _repr_html_(self) -> str:
         """The table for a notebook."""
         return ledger_html(self.table())
+
+
+def _exact_sum(costs: Iterable[tuple[float, int]]) -> Fraction:
+    """Sum of costs, each taken a number of times."""
+    return sum((count * Fraction(each) for each, count in costs), Fraction())
 
 
 def ledger_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, object]]:

@@ -52,6 +52,22 @@ def test_total_is_never_below_the_exact_sum(values):
     assert Fraction(ledger.epsilon) >= sum(map(Fraction, values))
 
 
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2), st.integers(0, 2), st.sampled_from([0.0, 0.1, 0.3, 2.0**-1074, 1e300])),
+        max_size=30,
+    )
+)
+def test_the_total_is_the_sum_over_groups_of_the_largest_part(costs):
+    ledger, parts = Ledger(copies=3), {}
+    for group, part, epsilon in costs:
+        ledger.charge(Release("splits", "exponential", epsilon, group, part))
+        of_group = parts.setdefault(group, {})
+        of_group[part] = of_group.get(part, Fraction()) + Fraction(epsilon)
+    exact = 3 * sum(max(of_group.values()) for of_group in parts.values())
+    assert ledger.epsilon == upper_float(Fraction(exact))
+
+
 def test_rounding_is_outward():
     third = Fraction(1, 3)
     assert Fraction(lower_float(third)) < third < Fraction(upper_float(third))
