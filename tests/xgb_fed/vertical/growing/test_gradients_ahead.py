@@ -6,6 +6,7 @@ import pytest
 
 import xgb_fed
 from gbdt_parties import messages
+from small_keys import key_of
 from xgb_fed.ciphers.plain import Plain
 from xgb_fed.errors import PlaintextRangeError
 from xgb_fed.vertical.growing import gradients_ahead
@@ -47,7 +48,7 @@ def test_the_bytes_are_those_of_whole_messages(monkeypatch, rows_of_part, bits):
 
 
 def test_ciphertexts_in_parts_are_read_back():
-    key = xgb_fed.OkamotoUchiyama(1024, allow_weak_key=True).generate()
+    key = key_of(xgb_fed.OkamotoUchiyama, 1024)
     with GradientsAhead(key, gradients_of(key), np.arange(9, dtype=np.int32), 5) as ahead:
         read = [m for message in ahead for m in key.decrypt(key.public.from_bytes(bytes(message.values)))]
     words = gradients_of(key).plaintexts(np.arange(9))[0]

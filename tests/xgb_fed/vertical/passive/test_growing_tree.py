@@ -6,6 +6,7 @@ import pytest
 
 import xgb_fed
 from gbdt_parties.memory import MemoryAllowance
+from small_keys import KEYS
 from vertical_training import problem
 from xgb_fed.boosting.features import read_columns
 from xgb_fed.vertical.passive import growing_tree
@@ -19,7 +20,7 @@ from xgb_fed.vertical.protocol.splits import Splits
 N_ROWS = 60
 COLUMNS = RowsHere(read_columns(problem(n=N_ROWS, n_features=3, missing=0.1)[0]))
 BINS = COLUMNS.binned(6)
-KEY = xgb_fed.OkamotoUchiyama(512, True).generate()
+KEY = KEYS[xgb_fed.OkamotoUchiyama]
 ALL_COLUMNS = np.arange(3, dtype=np.int32)
 EMPTY = np.empty(0, dtype=np.uint8)
 ROOT_NODE = np.array([0])

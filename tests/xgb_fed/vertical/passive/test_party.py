@@ -11,7 +11,7 @@ from gbdt_kernels.residues import encode
 from gbdt_parties import messages
 from gbdt_parties.messages import to_bits
 from sent_bytes import bytes_from
-from small_keys import integers_of
+from small_keys import KEYS, integers_of
 from vertical_training import Recorder, clear_bytes, parties_of, problem, train
 from xgb_fed import LocalParty, OkamotoUchiyama, Paillier
 from xgb_fed.boosting.features import bin_features, read_columns
@@ -209,7 +209,7 @@ NONE = np.empty(0, dtype=np.uint8)
 
 def test_statistics_of_no_rows_or_no_nodes_are_refused():
     """What a true active party never asks for must not crash a passive one."""
-    key = Paillier(512, True).generate()
+    key = KEYS[Paillier]
     session = Session(LocalParty(X[:, 2:]), key, len(X))
     start = StartTree(0, to_bits(np.zeros(60, dtype=bool)), np.array([0, 1], dtype=np.int32))
     session.ask(start)
@@ -250,7 +250,7 @@ def test_statistics_of_no_rows_or_no_nodes_are_refused():
     ids=str,
 )
 def test_openings_that_make_no_sense(fields):
-    key = Paillier(512, True).generate()
+    key = KEYS[Paillier]
     sensible = Session(LocalParty(X[:, 2:]), key, n_rows=60, field_bits=119)
     assert isinstance(sensible.opened, TrainingOpened)
     session = Session(LocalParty(X[:, 2:]), key, **{"n_rows": 60, "field_bits": 119, **fields})
@@ -457,7 +457,7 @@ def rows_seen_through_obfuscators(key, party, n_rows):
 
 def test_crafted_obfuscators_name_the_rows_of_a_bin_unless_answers_are_re_randomised(monkeypatch):
     values = np.array([[3.0], [1.0], [7.0], [5.0], [2.0], [8.0], [4.0], [6.0]])
-    key = Paillier(512, True).generate()
+    key = KEYS[Paillier]
     seen, sums = rows_seen_through_obfuscators(key, LocalParty(values), len(values))
     assert len(seen) == 8
     assert seen == [None] * 8

@@ -24,6 +24,7 @@ from gbdt_parties.identity.certificates import Identity
 from gbdt_parties.identity.record import read_record
 from gbdt_parties.transport.server import NOBODY
 from kept_stores import end_process
+from small_keys import key_of
 from veilboost.plans.tables import Table
 from xgb_fed.boosting.features import read_columns
 from xgb_fed.vertical.passive.journal import RUN
@@ -243,7 +244,7 @@ def test_damaged_aligned_rows_are_refused(people, bank, tmp_path):
 
 # What an active party that is allowed in may not do.
 
-KEY = xgb_fed.OkamotoUchiyama(1024, allow_weak_key=True).generate()
+KEY = key_of(xgb_fed.OkamotoUchiyama, 1024)
 NOBODYS = np.empty(0, dtype=np.int32)
 HARDENED = Limits(min_rows=20, allow_plain=True, allow_weak_key=True, max_statistics=np.inf)
 

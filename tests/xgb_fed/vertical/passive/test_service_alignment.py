@@ -23,6 +23,7 @@ from gbdt_parties.quota import TAKEN
 from gbdt_parties.transport.remote import RemoteParty
 from gbdt_parties.transport.server import NOBODY
 from kept_stores import end_process, restarted
+from small_keys import key_of
 from veilboost.plans.tables import Table
 from xgb_fed.boosting.features import read_columns
 from xgb_fed.ciphers.plain import Plain
@@ -60,7 +61,7 @@ def bank(tmp_path):
     return start
 
 
-KEY = xgb_fed.OkamotoUchiyama(1024, allow_weak_key=True).generate()
+KEY = key_of(xgb_fed.OkamotoUchiyama, 1024)
 OPENING = OpenTraining(
     KEY.public.public_bytes(), 2, 16, 111, 1, 3, np.arange(2, dtype=np.int32), np.empty(0, np.int64)
 )

@@ -38,6 +38,7 @@ from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.transport import service as service_module
 from gbdt_parties.transport.server import MAX_REQUEST_BYTES, NOBODY
 from kept_stores import end_process
+from small_keys import key_of
 from veilboost.plans.tables import Table
 from xgb_fed.boosting.features import read_columns
 from xgb_fed.ciphers import serialization as wire
@@ -58,7 +59,7 @@ from xgb_fed.vertical.protocol.messages import (
 )
 from xgb_fed.vertical.protocol.splits import Splits
 
-KEY = xgb_fed.OkamotoUchiyama(1024, allow_weak_key=True).generate()
+KEY = key_of(xgb_fed.OkamotoUchiyama, 1024)
 CLASSES_PER_CIPHERTEXT = 2
 NONE = np.empty(0, dtype=np.int32)
 NO_FLAGS = np.empty(0, dtype=np.uint8)

@@ -11,6 +11,7 @@ from gbdt_parties.identity.aligned_rows import Alignment
 from gbdt_parties.identity.certificates import Identity
 from gbdt_parties.transport.server import NOBODY
 from kept_stores import end_process
+from small_keys import key_of
 from xgb_fed.boosting.features import read_columns
 from xgb_fed.vertical.passive.journal import Journals, Terms
 from xgb_fed.vertical.passive.party import PassiveParty
@@ -28,8 +29,8 @@ from xgb_fed.vertical.protocol.messages import (
 from xgb_fed.vertical.protocol.splits import Splits
 
 N_ROWS = 60
-KEY = xgb_fed.OkamotoUchiyama(1024, allow_weak_key=True).generate()
-OTHER_KEY = xgb_fed.Paillier(1024, allow_weak_key=True).generate()
+KEY = key_of(xgb_fed.OkamotoUchiyama, 1024)
+OTHER_KEY = key_of(xgb_fed.Paillier, 1024)
 NOTHING = np.empty(0, dtype=np.uint8)
 RUN = b"M" * 16
 
