@@ -1,6 +1,7 @@
 """Who may import whom, what is public, how long a module may be, and how many a folder may hold."""
 
 import ast
+import json
 import re
 import subprocess
 import sys
@@ -110,21 +111,24 @@ def module_name(package, path):
 MODULES = {module_name(p, path): path for p, folder in PACKAGES.items() for path in folder.rglob("*.py")}
 
 
-def imported_from(tree):
+@cache
+def imported_by(path):
     """Modules, and names in modules, that are imported anywhere in a file."""
-    for node in ast.walk(tree):
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert not node.level, "imports are absolute"
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            found.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return frozenset(found)
 
 
 @cache
 def imports(name):
     """Our own modules that a module imports; names in a module count as the module."""
     found = set()
-    for target in imported_from(ast.parse(MODULES[name].read_text())):
+    for target in imported_by(MODULES[name]):
         while target and target not in MODULES:
             target = target.rpartition(".")[0]
         found |= {target} if target else set()
@@ -187,7 +191,7 @@ def test_package_imports_only_what_it_may_know(package):
     files = list(PACKAGES[package].rglob("*.py"))
     assert files
     for path in files:
-        roots = {name.split(".")[0] for name in imported_from(ast.parse(path.read_text()))}
+        roots = {name.split(".")[0] for name in imported_by(path)}
         assert roots & WATCHED <= MAY_IMPORT[package] | {package}, path
 
 
@@ -246,6 +250,50 @@ def test_a_circle_would_be_found():
     assert cycle({"a": {"b", "c"}, "b": {"c"}, "c": set()}) is None
 
 
+IMPORTING = """
+import json, sys, types
+def loaded(*names):
+    return [name for name in names if name in sys.modules]
+def strays(package):
+    of_modules = {name for names in package._NAMES_OF.values() for name in names}
+    return sorted((set(package.__all__) ^ of_modules) - {"__version__"})
+def not_of_all(package):
+    modules = {name for name, value in vars(package).items() if isinstance(value, types.ModuleType)}
+    names = {name for name in dir(package) if name[0] != "_"} - modules
+    missing = [name for name in package.__all__ if not hasattr(package, name)]
+    return sorted(names ^ (set(package.__all__) - {"__version__"})) + missing
+said = {}
+"""
+IMPORTED = {
+    "lgb_dp": """
+import lgb_dp, lgb_dp.federated
+extras = "matplotlib", "dask", "distributed", "grpc"
+said["slow"] = loaded("lightgbm", "numba", "sklearn", "scipy", "pandas")
+said["strays"], said["unknown"] = strays(lgb_dp), hasattr(lgb_dp, "no_such_name")
+import lightgbm  # before 4.6 it loads all of them that are installed
+hosts = loaded(*extras)
+lgb_dp.DPLGBMClassifier, lgb_dp.NewtonBoost
+said["extras"], said["grpc"] = loaded(*extras) == hosts, "grpc" in hosts
+said["not of all"] = not_of_all(lgb_dp)
+""",
+    "xgb_fed": """
+import xgb_fed
+said["slow"] = loaded("numba", "gmpy2", "sklearn", "cryptography")
+said["strays"], said["unknown"] = strays(xgb_fed), hasattr(xgb_fed, "no_such_name")
+said["not of all"] = not_of_all(xgb_fed)
+""",
+}
+
+
+@cache
+def said_of_importing(package):
+    """What a fresh process has loaded and found, at one step after another up to all of a package's names."""
+    steps = f"{IMPORTING}{IMPORTED.get(package, '')}\nfrom {package} import *\n"
+    code = f"{steps}said['modules'] = sorted(sys.modules)\nprint(json.dumps(said))"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return json.loads(result.stdout)
+
+
 @pytest.mark.parametrize(
     ("package", "absent"),
     [
@@ -266,52 +314,28 @@ def test_a_circle_would_be_found():
     ],
 )
 def test_importing_one_package_does_not_load_what_it_has_no_use_for(package, absent):
-    code = f"import sys; from {package} import *; print([name for name in {absent!r} if name in sys.modules])"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == "[]"
+    modules = said_of_importing(package)["modules"]
+    assert package in modules
+    assert [name for name in absent if name in modules] == []
 
 
 @pytest.mark.parametrize("package", ["lgb_dp", "xgb_fed"])
 def test_public_names_are_those_of_all(package):
-    code = (
-        f"import {package} as p, types\n"
-        "modules = {n for n, v in vars(p).items() if isinstance(v, types.ModuleType)}\n"
-        "names = {n for n in dir(p) if n[0] != '_'} - modules\n"
-        "missing = [n for n in p.__all__ if not hasattr(p, n)]\n"
-        "print(sorted(names ^ (set(p.__all__) - {'__version__'})), missing)"
-    )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == "[] []"
+    assert said_of_importing(package)["not of all"] == []
 
 
 def test_importing_xgb_fed_waits_for_no_compiler():
     """Its names are loaded when they are first used, each from the module that defines it."""
-    code = (
-        "import sys, xgb_fed\n"
-        "slow = [name for name in ('numba', 'gmpy2', 'sklearn', 'cryptography') if name in sys.modules]\n"
-        "strays = set(xgb_fed.__all__) ^ {n for names in xgb_fed._NAMES_OF.values() for n in names}\n"
-        "print(slow, strays, hasattr(xgb_fed, 'no_such_name'))"
-    )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == "[] set() False"
+    said = said_of_importing("xgb_fed")
+    assert (said["slow"], said["strays"], said["unknown"]) == ([], [], False)
 
 
 def test_importing_lgb_dp_waits_for_no_library():
     """Its names are loaded when they are first used; the private trainer needs no plots and no cluster."""
-    code = (
-        "import sys, lgb_dp, lgb_dp.federated\n"
-        "extras = ['matplotlib', 'dask', 'distributed', 'grpc']\n"
-        "loaded = lambda *names: [name for name in names if name in sys.modules]\n"
-        "slow = loaded('lightgbm', 'numba', 'sklearn', 'scipy', 'pandas')\n"
-        "named = {name for names in lgb_dp._NAMES_OF.values() for name in names}\n"
-        "strays = (set(lgb_dp.__all__) ^ named) - {'__version__'}\n"
-        "import lightgbm\n"  # before 4.6 it loads all of them that are installed
-        "hosts = loaded(*extras)\n"
-        "lgb_dp.DPLGBMClassifier, lgb_dp.NewtonBoost\n"
-        "print(slow, strays, hasattr(lgb_dp, 'no_such_name'), loaded(*extras) == hosts, 'grpc' in hosts)"
-    )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == "[] set() False True False"
+    said = said_of_importing("lgb_dp")
+    assert (said["slow"], said["strays"], said["unknown"]) == ([], [], False)
+    assert said["extras"]
+    assert not said["grpc"]
 
 
 def test_no_module_holds_more_than_one_concept_in_length():
@@ -324,14 +348,14 @@ def test_kernels_draw_no_randomness():
         text = path.read_text()
         assert "np.random" not in text, path
         assert "urandom" not in text, path
-        assert not {"secrets", "random"} & set(imported_from(ast.parse(text))), path
+        assert not {"secrets", "random"} & imported_by(path), path
 
 
 def test_dask_is_for_the_rooms_of_that_name():
     """And importing the others does not load it."""
     for package, folder in PACKAGES.items():
         for path in folder.rglob("*.py"):
-            roots = {name.split(".")[0] for name in imported_from(ast.parse(path.read_text()))}
+            roots = {name.split(".")[0] for name in imported_by(path)}
             is_of_dask = "dask" in path.relative_to(folder).parts
             assert is_of_dask or not roots & {"dask", "distributed"}, (package, path)
     for name in MODULES:
@@ -376,7 +400,7 @@ def test_names_that_are_private_to_hosts_are_used_there():
 
 def test_examples_import_public_packages_only():
     for path in (ROOT / "examples").glob("*.py"):
-        targets = set(imported_from(ast.parse(path.read_text())))
+        targets = imported_by(path)
         roots = {name.split(".")[0] for name in targets}
         assert not roots & OURS, path
         deep = {t for t in targets if t.count(".") > 1 and t.split(".")[0] in PACKAGES}
