@@ -27,6 +27,7 @@ from gbdt_parties.curve_group import (
     subtract,
 )
 from gbdt_parties.errors import ProtocolError
+from quick_group import quick_group
 
 pytest.importorskip("nacl")
 
@@ -233,3 +234,24 @@ def test_pynacl_is_loaded_when_a_point_is_first_needed():
     code = "import sys, gbdt_parties.identity.alignment; print('nacl' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_the_group_of_quick_tests_is_one_of_the_same_order():
+    """What is computed in it agrees as on the curve, and is refused for the same lengths and elements."""
+    with quick_group():
+        a, b = (random_scalar() for _ in range(2))
+        point = hash_to_group([b"domain"], [b"text"])
+        assert len(point) == POINT_BYTES
+        assert multiply(a, multiply(b, point)) == multiply(b, multiply(a, point))
+        assert multiply(a, generator_multiples([b])) == multiply(b, generator_multiples([a]))
+        other = hash_to_group([b"domain"], [b"other text"])
+        assert subtract(add(point, other), other) == point != other
+        assert multiply(a, add(point, other)) == add(multiply(a, point), multiply(a, other))
+        for wrong in (bytes(POINT_BYTES), b"\xff" * POINT_BYTES):
+            with pytest.raises(PointError, match="point 2 of 2"):
+                multiply(a, point + wrong)
+            with pytest.raises(PointError, match="point 2 of 2"):
+                check_points(point + wrong)
+        with pytest.raises(PointError):
+            multiply(a, subtract(point, point))
+    assert hash_to_group([b"domain"], [b"text"]) != point

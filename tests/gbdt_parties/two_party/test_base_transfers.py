@@ -16,6 +16,11 @@ from two_party_sides import CONTEXT
 pytest.importorskip("nacl")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def group():
+    """The curve itself."""
+
+
 def parties(choices, context=CONTEXT):
     receiver = BaseReceiver(context, np.array(choices, np.uint8), KeyStream(b"r" * 32))
     return receiver, BaseSender(CONTEXT, KeyStream(b"s" * 32))
