@@ -47,7 +47,7 @@ def with_less_gaussian_noise(monkeypatch, factor=0.5):
 
 def test_half_the_noise_is_found_in_seconds(monkeypatch):
     with_less_gaussian_noise(monkeypatch)
-    report = audited(lgb_dp.NewtonBoost(4.0, DELTA))
+    report = audited(lgb_dp.NewtonBoost(30.0, DELTA), n_runs=40)
     assert report.mu_lower > report.mu_claimed
     assert report.violated
     assert "VIOLATED" in str(report)
@@ -85,12 +85,12 @@ def test_the_code_as_it_is_is_never_accused_and_the_canary_shows_all_there_is(ce
 def test_the_canary_shows_all_there_is_of_every_objective(objective):
     """As far apart as is claimed: any bound that were twice as large, or noise half as large, would show."""
     report = audited(
-        lgb_dp.NewtonBoost(30.0, DELTA), objective, n_runs=60, num_boost_round=2, confidence=SURE
+        lgb_dp.NewtonBoost(60.0, DELTA), objective, n_runs=40, num_boost_round=2, confidence=SURE
     )
     assert not report.violated
     distance = report.with_canary.mean() - report.without_canary.mean()
-    assert distance == pytest.approx(report.mu_claimed, abs=5 * np.sqrt(2 / 30))
-    assert report.mu_claimed > 3
+    assert distance == pytest.approx(report.mu_claimed, abs=5 * np.sqrt(2 / 20))
+    assert report.mu_claimed > 4
 
 
 def test_the_report_of_an_honest_trainer():
@@ -160,10 +160,10 @@ def test_the_canary_may_be_a_person_of_several_rows(monkeypatch, noise):
     with_less_gaussian_noise(monkeypatch, noise)
     groups = {"groups": np.arange(150) // 4, "rows_per_group": 3}
     confidence = SURE if noise == 1.0 else 0.95
-    report = audited(lgb_dp.NewtonBoost(4.0, DELTA), **groups, n_runs=160, confidence=confidence)
+    report = audited(lgb_dp.NewtonBoost(30.0, DELTA), **groups, n_runs=48, confidence=confidence)
     assert report.violated == (noise < 1.0)
     distance = report.with_canary.mean() - report.without_canary.mean()
-    assert distance == pytest.approx(report.mu_claimed, abs=5 * np.sqrt(2 / 80))
+    assert distance == pytest.approx(report.mu_claimed, abs=5 * np.sqrt(2 / 24))
     assert distance > report.mu_claimed / 2  # a single row would show a third
 
 
@@ -199,7 +199,7 @@ def test_an_audit_does_not_spend_a_budget_or_change_its_trainer():
     budget = lgb_dp.Budget(1.0, 1e-4)
     trainer = lgb_dp.NewtonBoost(0.5, DELTA, budget=budget)
     before = dict(vars(trainer))
-    audited(trainer, n_runs=40)
+    audited(trainer, n_runs=40, num_boost_round=1)
     assert vars(trainer) == before
     assert budget.spent == lgb_dp.Budget(1.0, 1e-4).spent
 
