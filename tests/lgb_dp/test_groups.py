@@ -19,6 +19,8 @@ from lgb_dp.mechanisms import noise
 from lgb_dp.mechanisms.rng import SecureRandom
 from small_training import binary_data, dataset, train
 
+pytestmark = pytest.mark.usefixtures("coarse_accounting")
+
 X, Y = binary_data(300)
 GROUPS = np.random.default_rng(3).integers(0, 60, len(Y))
 DELTA = 1e-5

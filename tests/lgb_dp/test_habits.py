@@ -30,6 +30,7 @@ X = np.random.default_rng(0).normal(size=(120, 3))
 Y = (X[:, 0] > 0).astype(int)
 BOUNDS = (-3, 3)
 TRIED = {}
+pytestmark = pytest.mark.usefixtures("coarse_accounting")
 
 
 def habit(name):

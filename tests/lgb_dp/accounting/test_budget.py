@@ -18,6 +18,8 @@ from lgb_dp.accounting.gaussian import SampledGaussian, gaussian_mu
 from lgb_dp.accounting.unit import Unit
 from small_training import binary_data, dataset, train
 
+pytestmark = pytest.mark.usefixtures("coarse_accounting")
+
 X, Y = binary_data()
 DELTA = 1e-5
 QUIET = {"objective": "binary", "verbosity": -1, "max_depth": 2}

@@ -27,7 +27,10 @@ TRAINERS = {
 # What an attribute is set to in the middle of a run, where halving it says nothing.
 OTHER_VALUES = {"variant": "tight", "structure": "random", "leverage": "noised", "alpha": 0.5, "depth": 1}
 
-pytestmark = pytest.mark.filterwarnings("ignore::lgb_dp.PrivacyLeakWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::lgb_dp.PrivacyLeakWarning"),
+    pytest.mark.usefixtures("coarse_accounting"),
+]
 
 
 def other_value(name, value):

@@ -16,6 +16,8 @@ from lgb_dp.newton.releases.leaf_sums import LocalLeafSums
 from newton_training import DELTA, QUIET, X, Y, boosted
 from small_training import dataset, leaf_values
 
+pytestmark = pytest.mark.usefixtures("coarse_accounting")
+
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
 def test_the_reported_epsilon_is_the_closed_forms_and_not_above_the_one_asked_for(epsilon):
