@@ -12,6 +12,9 @@ import numpy as np
 
 from gbdt_kernels.compilation import kernel
 
+_LANES = 32
+"""Words of each column that are turned at a time: their block fits the processor's first cache."""
+
 
 @kernel
 def fold(streams: Any, first: int, columns: Any, total: Any) -> None:
@@ -73,26 +76,32 @@ def transpose(columns: Any, rows: Any) -> None:
     rows : ndarray of uint64, shape (n, 2)
         Filled; n is a multiple of 64, at most 64·w.
     """
-    block = np.empty(64, np.uint64)
-    for half in range(2):
-        for w in range(rows.shape[0] // 64):
-            for c in range(64):
-                block[c] = columns[64 * half + c, w]
-            # Swaps of blocks of 32, 16, ... 1 bits (Warren, "Hacker's Delight", section 7-3).
-            width = 32
-            mask = np.uint64(0x00000000FFFFFFFF)
-            while width:
-                shift = np.uint64(width)
-                k = 0
-                while k < 64:
-                    t = ((block[k] >> shift) ^ block[k + width]) & mask
-                    block[k] ^= t << shift
-                    block[k + width] ^= t
-                    k = (k + width + 1) & ~width
-                width >>= 1
-                mask ^= mask << np.uint64(width)
+    block = np.empty((128, _LANES), np.uint64)
+    n_words = rows.shape[0] // 64
+    for first in range(0, n_words, _LANES):
+        lanes = min(_LANES, n_words - first)
+        for c in range(128):
+            for w in range(lanes):
+                block[c, w] = columns[c, first + w]
+        # Swaps of blocks of 32, 16, ... 1 bits (Warren, "Hacker's Delight", section 7-3), in both halves.
+        width = 32
+        mask = np.uint64(0x00000000FFFFFFFF)
+        while width:
+            shift = np.uint64(width)
+            k = 0
+            while k < 128:
+                for w in range(_LANES):
+                    low, high = block[k, w], block[k + width, w]
+                    t = ((low >> shift) ^ high) & mask
+                    block[k, w] = low ^ (t << shift)
+                    block[k + width, w] = high ^ t
+                k = (k + width + 1) & ~width
+            width >>= 1
+            mask ^= mask << np.uint64(width)
+        for w in range(lanes):
             for r in range(64):
-                rows[64 * w + r, half] = block[r]
+                rows[64 * (first + w) + r, 0] = block[r, w]
+                rows[64 * (first + w) + r, 1] = block[64 + r, w]
 
 
 @kernel

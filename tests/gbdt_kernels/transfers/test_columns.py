@@ -34,7 +34,7 @@ def test_corrections_reach_the_columns_under_their_masks():
         assert (found[c] == (columns[c] ^ corrections[c // 4] if bits[c] else columns[c])).all()
 
 
-@pytest.mark.parametrize(("w", "n"), [(1, 64), (3, 192), (5, 128)])
+@pytest.mark.parametrize(("w", "n"), [(1, 64), (3, 192), (5, 128), (32, 2048), (70, 64 * 67)])
 def test_rows_are_columns_transposed(w, n):
     columns, rows = words(128, w), np.empty((n, 2), np.uint64)
     transpose(columns, rows)
