@@ -564,7 +564,7 @@ class _Counted:
         self._traffic.count(*self._names, len(message))
         self._way.send(message)
 
-    def receive(self) -> bytes:
+    def receive(self) -> bytes | memoryview:
         """See `gbdt_parties.two_party.exchange.frames.Channel`."""
         message = self._way.receive()
         own, other = self._names
@@ -575,7 +575,7 @@ class _Counted:
 def _asking(session: Session) -> Asking:
     """The connection over requests and answers of an open session."""
 
-    def ask(content: bytes, is_last: bool) -> bytes:
+    def ask(content: bytes, is_last: bool) -> bytes | memoryview:
         return session.ask(Flights(content, int(not is_last)), Flights).content
 
     return Asking(ask)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from gbdt_commons.quoting import quoted
 from gbdt_hosts.lightgbm import resolve_aliases
 from gbdt_parties.curve_group import length_prefixed
-from gbdt_parties.messages import MAX_REASON, Integer, Message, Octets
+from gbdt_parties.messages import MAX_REASON, Integer, Message, View
 from gbdt_parties.secure_sum.messages import OpenRun
 from gbdt_parties.two_party.exchange.terms import MAX_ROUNDS, attempts_at
 from gbdt_parties.two_party.layout import MAX_ROWS, MAX_TREES
@@ -49,7 +49,7 @@ class Flights(Message):
     """Either direction: messages of the exchange, masked or noised, each after its length."""
 
     kind: ClassVar[int] = 215
-    content: Octets
+    content: View
     """Of one or several messages."""
     more: Integer
     """1 if the next request belongs to this one, which has no answer of its own then; 0 otherwise."""

@@ -68,7 +68,7 @@ def _bindings() -> ModuleType:
 
 def length_prefixed(inputs: Sequence[bytes]) -> bytes:
     """Inputs as one text, each after its length in 8 bytes: different inputs are different texts."""
-    return b"".join(len(one).to_bytes(8, "little") + one for one in inputs)
+    return b"".join(part for one in inputs for part in (len(one).to_bytes(8, "little"), one))
 
 
 def random_scalar() -> bytes:

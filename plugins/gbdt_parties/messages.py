@@ -26,6 +26,9 @@ _DTYPES = {"B": "<u1", "I": "<i4", "L": "<i8", "F": "<f4", "D": "<f8"}
 Integer = Annotated[int, "i"]
 Text = Annotated[str, "s"]
 Octets = Annotated[bytes, "b"]
+View = Annotated[bytes | memoryview, "v"]
+"""Long octets: those of a message that was read are a view of it, and no copy."""
+
 Encrypted = Annotated[bytes | Parts, "c"]
 """Ciphertexts, as `cipher.PublicKey` writes them; those of a message that was read are bytes."""
 
@@ -198,6 +201,8 @@ def _read_field(view: memoryview, at: int, tag: str) -> tuple[Any, int]:
     at += len(content)
     if tag in _DTYPES:
         return np.frombuffer(content, dtype=dtype).astype(dtype.newbyteorder("=")), at
+    if tag == "v":
+        return content, at
     return (str(content, "utf-8") if tag == "s" else bytes(content)), at
 
 

@@ -30,7 +30,7 @@ def values(tag):
         return INTEGERS
     if tag == "s":
         return st.text(max_size=20)
-    if tag in "bc":
+    if tag in "bcv":
         return st.binary(max_size=30)
     dtype = np.dtype(DTYPES[tag])
     size = dtype.itemsize
@@ -73,6 +73,16 @@ def same(envelope, session, number, message):
 @settings(deadline=None, max_examples=200)
 def test_what_is_written_is_read(session, number, message):
     assert same(messages.read(messages.write(session, number, message)), session, number, message)
+
+
+def test_long_octets_are_a_view_of_the_message():
+    from lgb_dp.vertical.task import Flights
+
+    written = messages.write(bytes(16), 0, Flights(b"flights", 0))
+    content = messages.read(written).message.content
+    assert isinstance(content, memoryview)
+    assert content.obj is written
+    assert content == b"flights"
 
 
 def all_below(cls):

@@ -44,6 +44,7 @@ from gbdt_kernels.transfers.columns import correct, fold, transpose
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.two_party.life import Life, Unrepeatable
 from gbdt_parties.two_party.names import DIGEST_BYTES, Step
+from gbdt_parties.two_party.pads import aligned
 from gbdt_parties.two_party.punctured_trees import DEPTH, N_BITS, N_BLOCKS, N_LEAVES, Octets
 
 SPARE_WORDS = 2
@@ -254,7 +255,7 @@ class TransferSender(_Extension):
         self.difference: Words = np.packbits(difference, bitorder="little").view("<u8").astype(np.uint64)
         self._masks: Words = -difference.astype(np.uint64)
 
-    def extend(self, batch: Batch, n_words: int, message: bytes) -> Words:
+    def extend(self, batch: Batch, n_words: int, message: bytes | memoryview) -> Words:
         """Take the other side's message for a batch.
 
         Parameters
@@ -286,7 +287,7 @@ class TransferSender(_Extension):
         words = words_with_spares(n_words)
         view = memoryview(message)
         end = N_BLOCKS * 8 * words
-        corrections = np.frombuffer(view[:end], dtype="<u8").reshape(N_BLOCKS, words)
+        corrections = aligned(np.frombuffer(view[:end], dtype="<u8").reshape(N_BLOCKS, words))
         columns, _ = self._columns(batch, words)
         correct(columns, corrections, self._masks)
         self._check(batch, columns, self._key(batch, view[:end]), view[end:])

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from gbdt_kernels.transfers.leaves import receive_down, send_down
 from gbdt_kernels.transfers.pads import descend
 from gbdt_parties.errors import PartyArgumentError, ProtocolError
-from gbdt_parties.two_party.pads import PIECE, Pads, Words
+from gbdt_parties.two_party.pads import PIECE, Pads, Words, aligned
 
 MAX_LEVELS = 6
 
@@ -159,6 +159,5 @@ class SumReceiver:
             inputs = np.empty((piece.stop - start, 1, self._levels, 2), dtype=np.uint64)
             descend(rows, nothing, self._levels, start, inputs)
             inner, outer = self._pads.hashed_levels(inputs, first + start)
-            receive_down(
-                shares[piece], leaves[piece], self._levels, inner, outer, corrections[piece], self.sums
-            )
+            parts = aligned(corrections[piece])
+            receive_down(shares[piece], leaves[piece], self._levels, inner, outer, parts, self.sums)

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from gbdt_kernels.transfers.pads import combine, spread
 from gbdt_kernels.transfers.tables import mask_tables, unmask_entries
 from gbdt_parties.errors import PartyArgumentError, ProtocolError
-from gbdt_parties.two_party.pads import PIECE, Pads, Words
+from gbdt_parties.two_party.pads import PIECE, Pads, Words, aligned
 
 MAX_POINTS = 256
 _POLYNOMIAL = (1 << 128) | 0x87
@@ -183,5 +183,5 @@ class LookupReceiver:
             inputs = np.empty((piece.stop - start, 1, n_blocks, 2), dtype=np.uint64)
             spread(keys[piece], nothing, n_blocks, inputs)
             inner, outer = self._pads.hashed(inputs, first + start)
-            unmask_entries(points[piece], inner, outer, masked[piece], shares[piece])
+            unmask_entries(points[piece], inner, outer, aligned(masked[piece]), shares[piece])
         return shares

@@ -20,6 +20,8 @@ circular correlation robust for a random permutation π.
 
 from __future__ import annotations
 
+from typing import Any, TypeVar
+
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
@@ -34,6 +36,20 @@ PIECE = 1 << 11
 """Rows that are hashed at a time: their blocks stay in the processor's cache."""
 
 Words = NDArray[np.uint64]
+A = TypeVar("A", bound=NDArray[Any])
+
+
+def aligned(part: A) -> A:
+    """Part of a message as kernels read it: a copy, unless its place in memory is a multiple of its words'.
+
+    Where a message begins depends on those that came with it.
+    """
+    if part.flags.aligned:
+        return part
+    copy: A = part.copy()
+    # Kernels are compiled once, for what is only read.
+    copy.flags.writeable = False
+    return copy
 
 
 class Pads:

@@ -34,7 +34,7 @@ SPENT: Transfers = []
 """In the place of transfers that have served."""
 
 Leaves = NDArray[np.uint8]
-Listening = Generator[None, bytes, None]
+Listening = Generator[None, bytes | memoryview, None]
 
 
 def checked_numbers(name: str, values: Leaves, n_rows: int, below: int) -> Leaves:
@@ -48,7 +48,7 @@ def checked_numbers(name: str, values: Leaves, n_rows: int, below: int) -> Leave
     return np.ascontiguousarray(values)
 
 
-def shares_in(message: bytes, layout: RoundLayout, trees: Sequence[int]) -> dict[int, Words]:
+def shares_in(message: bytes | memoryview, layout: RoundLayout, trees: Sequence[int]) -> dict[int, Words]:
     """Noised shares of the sums of some trees, read from a message.
 
     Raises
@@ -77,7 +77,7 @@ def check_length(message: bytes | memoryview, due: int) -> None:
         raise ProtocolError(f"a message of a round has {len(message)} bytes where {due} were due")
 
 
-def _add(transcript: hashlib._Hash, message: bytes) -> None:
+def _add(transcript: hashlib._Hash, message: bytes | memoryview) -> None:
     transcript.update(len(message).to_bytes(8, "little"))
     transcript.update(message)
 
@@ -267,7 +267,7 @@ class Side(Unrepeatable):
         """Make the messages of a flight but for its shares."""
         raise NotImplementedError
 
-    def take(self, message: bytes) -> None:
+    def take(self, message: bytes | memoryview) -> None:
         """Take the other side's next message.
 
         Raises

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gbdt_parties.two_party.names import Step
-from gbdt_parties.two_party.pads import Pads
+from gbdt_parties.two_party.pads import Pads, aligned
 from two_party_oracle import pad
 from two_party_sides import CONTEXT
 
@@ -72,3 +72,14 @@ def test_keys_are_bound(context, step, purpose):
     one = np.bitwise_xor(*Pads(CONTEXT, STEP, b"lookup").hashed(inputs.copy(), 0))
     other = np.bitwise_xor(*Pads(context, step, purpose).hashed(inputs.copy(), 0))
     assert (one != other).all()
+
+
+@pytest.mark.parametrize("place", [0, 1, 2, 8])
+def test_words_of_a_message_are_read_wherever_they_are(place):
+    numbers = np.arange(20, dtype="<u2")
+    found = np.frombuffer(memoryview(bytes(place) + numbers.tobytes())[place:], dtype="<u2")
+    read = aligned(found)
+    assert read.flags.aligned
+    assert not read.flags.writeable
+    assert (read is found) is (place % 2 == 0)
+    assert (read == numbers).all()

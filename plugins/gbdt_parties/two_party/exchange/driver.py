@@ -158,7 +158,7 @@ class Flights:
     def take(self, flight: int, *, has_rows: bool) -> None:
         """Take a flight but for its shares."""
         for _ in range((flight == CHOICES) + has_rows * self._n_chunks):
-            self.side.take(self._link.take(Kind.ROUND, step=replace(self._step, flight=flight)))
+            self.side.take(self._link.take_view(Kind.ROUND, replace(self._step, flight=flight)))
 
     def send_shares(self, flight: int, shares: bytes) -> None:
         """Send the last message of a flight."""

@@ -44,8 +44,8 @@ class Channel(Protocol):
             If the connection is lost.
         """
 
-    def receive(self) -> bytes:
-        """Wait for the other side's next message, for a limited time.
+    def receive(self) -> bytes | memoryview:
+        """Wait for the other side's next message, for a limited time; nothing else may change its bytes.
 
         Raises
         ------
@@ -54,7 +54,7 @@ class Channel(Protocol):
         """
 
 
-def heading(message: bytes) -> tuple[int, Step, int]:
+def heading(message: bytes | memoryview) -> tuple[int, Step, int]:
     """Kind of a message, its step, and its number in its direction, from a whole header."""
     _, kind, flight, attempt, round_number, number = _HEADER.unpack_from(message)
     return kind, Step(round_number, attempt, flight), number
@@ -84,7 +84,7 @@ class Link:
         self._channel.send(header + body)
 
     def take(self, kind: Kind, n_bytes: int | None = None, step: Step = NO_STEP) -> bytes:
-        """Wait for a message.
+        """Wait for a message, and copy its body.
 
         Parameters
         ----------
@@ -92,6 +92,19 @@ class Link:
         n_bytes : int, optional
             Length of its body; by default the caller checks it.
         step : Step
+
+        Raises
+        ------
+        PartyRefusedError, ProtocolError
+            As of `take_view`; likewise for a body of another length.
+        """
+        body = bytes(self.take_view(kind, step))
+        if n_bytes is not None and len(body) != n_bytes:
+            raise ProtocolError(f"a {kind.name.lower()} has {len(body)} bytes, not {n_bytes}")
+        return body
+
+    def take_view(self, kind: Kind, step: Step = NO_STEP) -> memoryview:
+        """Wait for a message, which may be long: its body is a view, which keeps the message.
 
         Raises
         ------
@@ -104,11 +117,11 @@ class Link:
         if len(message) < HEADER_BYTES:
             raise ProtocolError(f"a message of {len(message)} bytes came, which is shorter than its header")
         magic, found, flight, attempt, round_number, number = _HEADER.unpack_from(message)
-        body = bytes(memoryview(message)[HEADER_BYTES:])
+        body = memoryview(message)[HEADER_BYTES:].toreadonly()
         if magic != _MAGIC:
             raise ProtocolError("a message came that is not of a run of two parties")
         if found == Kind.REFUSAL:
-            reason = quoted(body[: 4 * MAX_REASON].decode(errors="replace"), MAX_REASON)
+            reason = quoted(bytes(body[: 4 * MAX_REASON]).decode(errors="replace"), MAX_REASON)
             raise PartyRefusedError(f"party {self._name!r} refuses: {reason}")
         for what, came, due in (
             ("round", round_number, step.round),
@@ -119,8 +132,6 @@ class Link:
         ):
             if came != due:
                 raise ProtocolError(f"a message of {what} {came} came where {what} {int(due)} was due")
-        if n_bytes is not None and len(body) != n_bytes:
-            raise ProtocolError(f"a {kind.name.lower()} has {len(body)} bytes, not {n_bytes}")
         self._n_taken += 1
         return body
 

@@ -19,21 +19,21 @@ MAX_REQUEST_BYTES = 32 << 20
 """Of the messages of one request, unless there is one alone that is longer."""
 
 
-def unpacked(data: bytes | memoryview) -> list[bytes]:
-    """Messages that `length_prefixed` joined.
+def unpacked(data: bytes | memoryview) -> list[memoryview]:
+    """Messages that `length_prefixed` joined, as views of the text.
 
     Raises
     ------
     ProtocolError
         If the last one is cut off.
     """
-    view, at, messages = memoryview(data), 0, list[bytes]()
+    view, at, messages = memoryview(data), 0, list[memoryview]()
     while at < len(view):
         start = at + _LENGTH
         at = start + int.from_bytes(view[at:start], "little")
         if start > len(view) or at > len(view):
             raise ProtocolError("a message of a run of two parties is cut off")
-        messages.append(bytes(view[start:at]))
+        messages.append(view[start:at])
     return messages
 
 
@@ -47,16 +47,16 @@ class Asking:
         one of those that are sent together; raises a PartyUnavailableError if it is lost.
     """
 
-    def __init__(self, ask: Callable[[bytes, bool], bytes]) -> None:
+    def __init__(self, ask: Callable[[bytes, bool], bytes | memoryview]) -> None:
         self._ask = ask
         self._outbox: list[bytes] = []
-        self._inbox: deque[bytes] = deque()
+        self._inbox: deque[memoryview] = deque()
 
     def send(self, message: bytes) -> None:
         """See `frames.Channel`."""
         self._outbox.append(message)
 
-    def receive(self) -> bytes:
+    def receive(self) -> memoryview:
         """See `frames.Channel`."""
         if not self._inbox:
             self.flush()
@@ -91,7 +91,7 @@ class Answering:
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._changed = Condition()
-        self._inbox: deque[bytes] = deque()
+        self._inbox: deque[memoryview] = deque()
         self._outbox: list[bytes] = []
         self._waits = self._is_over = False
 
@@ -130,7 +130,7 @@ class Answering:
                 raise PartyUnavailableError("the connection is over")
             self._outbox.append(message)
 
-    def receive(self) -> bytes:
+    def receive(self) -> memoryview:
         """See `frames.Channel`."""
         with self._changed:
             self._waits = True
