@@ -13,7 +13,6 @@ One that is lost afterwards is answered again by the bytes that were kept, to th
 from __future__ import annotations
 
 import hashlib
-import hmac
 import os
 import struct
 from collections.abc import Sequence
@@ -39,13 +38,11 @@ from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.vertical.prediction.answers import N_POINTS, Answer, nearest_points
 from lgb_dp.vertical.prediction.consent import AnsweredRows, Consent
 from lgb_dp.vertical.prediction.models import MODELS, JointModel, digest_of, text_of
-from lgb_dp.vertical.prediction.rows import ROW_BYTES, named_by_ids, named_by_place
+from lgb_dp.vertical.prediction.rows import ROW_BYTES, as_kept, named_by_ids, named_by_place
 
 SENT = bytes_kind("shares that answered a question about rows")
 """Records by model and digest of the question with its masked tables: of every answer, since each asking side
 can lose its own.  They take fewer bytes than the counts of their rows."""
-
-SECRET = bytes_kind("secret of names of rows")
 
 _ASKING = "the party that asks"
 ASKING_PLACE, ANSWERING_PLACE = 0, 1
@@ -102,6 +99,13 @@ class Question:
         texts = [model.digest.encode(), self.answer.value.encode(), numbers, *self.rows]
         return hashlib.sha256(length_prefixed(texts)).digest()
 
+    def with_tables(self, masked_tables: bytes) -> bytes:
+        """A digest of the question and its masked tables, under which the answer is kept.
+
+        It tells nothing of the rows: the tables are under pads that are drawn for one session.
+        """
+        return hashlib.sha256(self.to_bytes() + masked_tables).digest()
+
 
 class PartyAnswers(Unrepeatable):
     """Everything that a party with columns alone keeps in order to answer: models, counts, shares it sent.
@@ -124,12 +128,7 @@ class PartyAnswers(Unrepeatable):
 
     def selection_of(self, rows: str) -> bytes:
         """A name of a table with a digest, the same after a restart; it says nothing of the digest."""
-        with self.store.transaction():
-            secret = self.store.get(SECRET, "")
-            if secret is None:
-                secret = os.urandom(DIGEST_BYTES)
-                self.store.put(SECRET, "", secret)
-        return hmac.digest(secret, rows.encode(), "sha256")[:ROW_BYTES]
+        return as_kept(self.store, [rows.encode()])[0]
 
     def remember(
         self,
@@ -200,9 +199,9 @@ class PartyAnswers(Unrepeatable):
         return model
 
 
-def _place(question: Question, masked_tables: bytes) -> str:
-    """Key of the shares that answer a question with its tables."""
-    return f"{question.model.digest} {hashlib.sha256(question.to_bytes() + masked_tables).hexdigest()}"
+def _place(model: JointModel, asked: bytes) -> str:
+    """Key of the shares that answer a question, given by `Question.with_tables`."""
+    return f"{model.digest} {asked.hex()}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -342,12 +341,20 @@ class AnsweringParty:
         shares = side.shares(masked_tables)
         with self.kept.store.transaction():
             self.kept.answered.take(question.model.digest, question.answer, question.rows)
-            self.kept.store.put(SENT, _place(question, masked_tables), shares)
+            place = _place(question.model, question.with_tables(masked_tables))
+            self.kept.store.put(SENT, place, shares)
         return shares
 
-    def again(self, question: Question, masked_tables: bytes) -> bytes | None:
-        """The shares that answered these very tables before; None if they were not answered."""
-        return self.kept.store.get(SENT, _place(question, masked_tables))
+    def again(self, model: JointModel, asked: bytes) -> bytes | None:
+        """The shares that answered a question by these very tables; None if they were not answered.
+
+        Parameters
+        ----------
+        model : JointModel
+        asked : bytes
+            `Question.with_tables`.
+        """
+        return self.kept.store.get(SENT, _place(model, asked))
 
     def given(self, question: Question) -> NDArray[np.float64]:
         """Numbers of points, or scores, openly, once the question is counted; by consent alone.

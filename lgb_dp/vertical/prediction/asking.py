@@ -1,9 +1,9 @@
 """The party with the labels asks about rows, and keeps the answers.
 
-An answer is kept under the row's name and a digest of all that the question was made of.  The same question
-about a row is answered from there; another one goes to the other party, which refuses it, and sees that the
-row's table is another one.  Before masked tables leave they are kept, so that an answer that was counted, and
-lost, can be asked for again.
+An answer is kept under the row's name and a digest of all that the question was made of, both under a key of
+the store (`rows`).  The same question about a row is answered from there; another one goes to the other
+party, which refuses it, and sees that the row's table is another one.  Before masked tables leave, a digest
+of them is kept, so that an answer that was counted, and lost, can be asked for again.
 
 *An answer that is in no table* means that the other party deviated.  Telling it so would tell it in part
 what the answer was, so the error stays here.
@@ -37,10 +37,10 @@ from lgb_dp.vertical.prediction.answers import (
     read_answers,
 )
 from lgb_dp.vertical.prediction.models import JointModel
-from lgb_dp.vertical.prediction.rows import ROW_BYTES
+from lgb_dp.vertical.prediction.rows import ROW_BYTES, as_kept
 
 KEPT = bytes_kind("kept answers about rows")
-"""Records by party, model, row and digest of the question: the answer, as a number of 8 bytes."""
+"""Records by party, model and place of a row's question: the answer, as a number of 8 bytes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,38 +49,33 @@ class Asked:
 
     Parameters
     ----------
-    answer : Answer
-    rows, keys : bytes
-        Names of the rows, and digests of the questions about them.
+    digest : bytes
+        `Question.with_tables`.
+    places : bytes
+        Of the answers that will be kept, one after the other.
     own : ndarray of uint64, shape (n_rows,)
         This side's shares.
-    masked : bytes
-        Tables.
     """
 
-    answer: Answer
-    rows: bytes
-    keys: bytes
+    digest: bytes
+    places: bytes
     own: NDArray[np.uint64]
-    masked: bytes
 
     def to_bytes(self) -> bytes:
-        """Everything, of lengths that follow from the first."""
-        head = len(self.own).to_bytes(4, "little") + self.answer.value.encode().ljust(_WORD)
-        return head + self.rows + self.keys + self.own.astype("<u8").tobytes() + self.masked
+        """Everything, of lengths that follow from the whole one."""
+        return self.digest + self.places + self.own.astype("<u8").tobytes()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Asked:
         """Read what `to_bytes` wrote."""
-        n, answer, rest = int.from_bytes(data[:4], "little"), data[4 : 4 + _WORD], data[4 + _WORD :]
-        ends = n * ROW_BYTES, 2 * n * ROW_BYTES, n * (2 * ROW_BYTES + 8)
-        own = np.frombuffer(rest[ends[1] : ends[2]], dtype="<u8").astype(np.uint64)
-        return cls(
-            Answer(answer.decode().rstrip()), rest[: ends[0]], rest[ends[0] : ends[1]], own, rest[ends[2] :]
-        )
+        n, left = divmod(len(data) - DIGEST_BYTES, ROW_BYTES + 8)
+        if n < 0 or left:
+            raise ValueError("it is cut off")
+        end = DIGEST_BYTES + n * ROW_BYTES
+        own = np.frombuffer(data[end:], dtype="<u8").astype(np.uint64)
+        return cls(data[:DIGEST_BYTES], data[DIGEST_BYTES:end], own)
 
 
-_WORD = 8
 PENDING = Kind("question about rows under way", Asked.to_bytes, Asked.from_bytes)
 """Record by party and model."""
 
@@ -99,8 +94,8 @@ class Answerer(Protocol):
     def shares(self, masked_tables: bytes) -> bytes:
         """Answer it, once it is counted."""
 
-    def again(self, question: Question, masked_tables: bytes) -> bytes | None:
-        """Give an answer again, to the same tables."""
+    def again(self, model: JointModel, asked: bytes) -> bytes | None:
+        """Give the answer to a question again, to the same tables."""
 
     def given(self, question: Question) -> NDArray[np.float64]:
         """Answer openly, by consent."""
@@ -139,50 +134,54 @@ class AskingParty:
         scale, points = self._model.scale, self._model.points
         self._finish()
         if answer not in _TABLED:
-            found = self._answers(answer, names, [_key(answer, b"")] * len(names), None)
+            places = self._places(names, [_key(answer, b"")] * len(names))
+            found = self._answers(answer, names, places, None)
             return predictions(score + _checked_part(found, answer, points), scale)
         tables = answer_tables(score, points, answer, scale)
-        keys = [_key(answer, row.tobytes()) for row in tables]
+        places = self._places(names, [_key(answer, row.tobytes()) for row in tables])
         if answer is Answer.LABEL:
-            self._keep_labels(score, names, keys)
-        found = self._answers(answer, names, keys, tables)
+            self._keep_labels(score, names, places)
+        found = self._answers(answer, names, places, tables)
         return read_answers(found.astype(np.uint64), answer, scale)
 
-    def _keep_labels(self, score: NDArray[np.float64], names: Sequence[bytes], keys: Sequence[bytes]) -> None:
+    def _keep_labels(
+        self, score: NDArray[np.float64], names: Sequence[bytes], places: Sequence[bytes]
+    ) -> None:
         """Keep the labels of rows whose rounded probability is kept: it has the label in it."""
         tables = answer_tables(score, self._model.points, Answer.ROUNDED, self._model.scale)
-        levels = self._kept(names, [_key(Answer.ROUNDED, row.tobytes()) for row in tables])
+        rounded = self._places(names, [_key(Answer.ROUNDED, row.tobytes()) for row in tables])
+        levels = self._kept(rounded)
         known = np.flatnonzero(~np.isnan(levels)).tolist()
         labels = (levels[known] > LEVELS // 2).astype(np.float64)
-        self._keep([names[k] for k in known], [keys[k] for k in known], labels)
+        self._keep([places[k] for k in known], labels)
 
     def _answers(
         self,
         answer: Answer,
         names: Sequence[bytes],
-        keys: Sequence[bytes],
+        places: Sequence[bytes],
         tables: NDArray[np.uint64] | None,
     ) -> NDArray[np.float64]:
         """Answers about all rows, those that are not kept from the other party."""
-        found = self._kept(names, keys)
+        found = self._kept(places)
         missing = np.flatnonzero(np.isnan(found))
         if len(missing):
-            rows, of_rows = ([these[k] for k in missing.tolist()] for these in (names, keys))
+            rows, of_rows = ([these[k] for k in missing.tolist()] for these in (names, places))
             question = Question(self._model, answer, tuple(rows))
             if tables is None:
-                self._keep(rows, of_rows, self._other.given(question))
+                self._keep(of_rows, self._other.given(question))
             else:
                 self._look_up(question, of_rows, tables[missing])
-            found[missing] = self._kept(rows, of_rows)
+            found[missing] = self._kept(of_rows)
         return found
 
-    def _look_up(self, question: Question, keys: Sequence[bytes], tables: NDArray[np.uint64]) -> None:
+    def _look_up(self, question: Question, places: Sequence[bytes], tables: NDArray[np.uint64]) -> None:
         """Let entries of tables be looked up obliviously."""
         session = self._set_up()
         choices = self._other.choices(question)
         side = AskingSide(session, 1, question.to_bytes(), tables)
         masked = side.masked_tables(choices)
-        asked = Asked(question.answer, b"".join(question.rows), b"".join(keys), side.own_shares, masked)
+        asked = Asked(question.with_tables(masked), b"".join(places), side.own_shares)
         self._store.put(PENDING, self._key, asked)
         self._take(asked, self._other.shares(masked))
 
@@ -200,8 +199,7 @@ class AskingParty:
         asked = self._store.get(PENDING, self._key)
         if asked is None:
             return
-        question = Question(self._model, asked.answer, tuple(_parts(asked.rows)))
-        shares = self._other.again(question, asked.masked)
+        shares = self._other.again(self._model, asked.digest)
         if shares is None:
             # The tables never came, so that nothing was counted.
             self._store.delete(PENDING, self._key)
@@ -211,25 +209,26 @@ class AskingParty:
     def _take(self, asked: Asked, shares: bytes) -> None:
         entries = entries_of(asked.own, shares).astype(np.float64)
         with self._store.transaction():
-            self._keep(_parts(asked.rows), _parts(asked.keys), entries)
+            self._keep(_parts(asked.places), entries)
             self._store.delete(PENDING, self._key)
 
-    def _keep(self, names: Sequence[bytes], keys: Sequence[bytes], values: NDArray[np.float64]) -> None:
+    def _keep(self, places: Sequence[bytes], values: NDArray[np.float64]) -> None:
         with self._store.transaction():
-            for name, key, value in zip(names, keys, values.tolist(), strict=True):
-                self._store.put(KEPT, self._place(name, key), struct.pack("<d", value))
+            for place, value in zip(places, values.tolist(), strict=True):
+                self._store.put(KEPT, f"{self._key} {place.hex()}", struct.pack("<d", value))
 
-    def _kept(self, names: Sequence[bytes], keys: Sequence[bytes]) -> NDArray[np.float64]:
+    def _kept(self, places: Sequence[bytes]) -> NDArray[np.float64]:
         """Kept answers, NaN where there is none."""
-        found = np.full(len(names), np.nan)
-        for k, (name, key) in enumerate(zip(names, keys, strict=True)):
-            content = self._store.get(KEPT, self._place(name, key))
+        found = np.full(len(places), np.nan)
+        for k, place in enumerate(places):
+            content = self._store.get(KEPT, f"{self._key} {place.hex()}")
             if content is not None:
                 (found[k],) = struct.unpack("<d", content)
         return found
 
-    def _place(self, name: bytes, key: bytes) -> str:
-        return f"{self._key} {name.hex()} {key.hex()}"
+    def _places(self, names: Sequence[bytes], keys: Sequence[bytes]) -> list[bytes]:
+        """Names under which answers are kept, of rows and digests of the questions about them."""
+        return as_kept(self._store, (name + key for name, key in zip(names, keys, strict=True)))
 
 
 def _parts(joined: bytes) -> list[bytes]:

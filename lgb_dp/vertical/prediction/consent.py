@@ -11,7 +11,7 @@ from gbdt_parties.quota import TAKEN, HourlyQuota
 from lgb_dp.checks import checked_choice, checked_integer
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.vertical.prediction.answers import Answer
-from lgb_dp.vertical.prediction.rows import ROW_BYTES
+from lgb_dp.vertical.prediction.rows import ROW_BYTES, as_kept
 
 MODELS_PER_ROW = 10
 """Fifty bits about a row."""
@@ -82,7 +82,7 @@ def _write_rows(value: tuple[Answer, Sequence[bytes]]) -> bytes:
 
 
 ANSWERED: Kind[tuple[Answer, list[bytes]]] = Kind("answered rows", _write_rows, _read_rows)
-"""Records, under a model's digest, of the kind of every question and of its rows' names."""
+"""Records, under a model's digest, of the kind of every question and of its rows' names (`as_kept`)."""
 
 _OF_AN_HOUR = "questions about rows"
 
@@ -137,7 +137,7 @@ class AnsweredRows:
         consent.check(answer)
         with self.store.transaction():
             self._read(model)
-            counts, kinds = self._counts[model], self._kinds[model]
+            counts, kinds, rows = self._counts[model], self._kinds[model], as_kept(self.store, rows)
             asked = Counter(row for row in rows if answer not in _OPEN or (answer, row) not in kinds)
             again = sum(counts[row] + n > consent.questions_per_row for row, n in asked.items())
             if again:

@@ -19,11 +19,12 @@ from gbdt_parties.channel import Channel
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.messages import Abort, Done, Finish, Float64s, Int64s, Integer, Message, Octets, Text
 from gbdt_parties.two_party.answers import MAX_ROWS
+from gbdt_parties.two_party.names import DIGEST_BYTES
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.vertical.prediction.answering import AnsweringParty, AskedRows, Question
 from lgb_dp.vertical.prediction.answers import Answer
 from lgb_dp.vertical.prediction.models import JointModel
-from lgb_dp.vertical.prediction.rows import ROW_BYTES, named_by_ids, named_by_place
+from lgb_dp.vertical.prediction.rows import named_by_ids, named_by_place
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,13 +77,11 @@ class Tables(Message):
 
 @dataclass(frozen=True, eq=False)
 class Repeat(Message):
-    """Asking party to the other: a question with its tables, whose answer was lost; answered with shares."""
+    """Asking party to the other: a question whose answer was lost, in any session; answered with shares."""
 
     kind: ClassVar[int] = 221
-    answer: Text
-    rows: Octets
-    """Names: the selection may be another one by now."""
-    content: Octets
+    asked: Octets
+    """`Question.with_tables`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,8 +151,9 @@ class QuestionSession:
             if isinstance(message, Tables):
                 return Reply(self._answering.shares(message.content))
             if isinstance(message, Repeat):
-                question = Question(self._model, _kind(message.answer), tuple(_names(message.rows)))
-                return Reply(self._answering.again(question, message.content) or b"")
+                if len(message.asked) != DIGEST_BYTES:
+                    raise ProtocolError("the digest of a question is cut off")
+                return Reply(self._answering.again(self._model, message.asked) or b"")
             if isinstance(message, (Finish, Abort)):
                 return Done()
         raise ProtocolError(f"{type(message).__name__} is no request about rows")
@@ -198,12 +198,6 @@ def _kind(answer: str) -> Answer:
     if answer not in known:
         raise ProtocolError("a question of an unknown kind")
     return known[answer]
-
-
-def _names(joined: bytes) -> list[bytes]:
-    if len(joined) % ROW_BYTES:
-        raise ProtocolError("the name of a row is cut off")
-    return [joined[k : k + ROW_BYTES] for k in range(0, len(joined), ROW_BYTES)]
 
 
 class QuestionsHere:
@@ -301,10 +295,9 @@ class RemoteAnswerer:
         """See `asking.Answerer`."""
         return self._channel.ask(Tables(masked_tables), Reply).content
 
-    def again(self, question: Question, masked_tables: bytes) -> bytes | None:
+    def again(self, model: JointModel, asked: bytes) -> bytes | None:
         """See `asking.Answerer`."""
-        message = Repeat(question.answer.value, b"".join(question.rows), masked_tables)
-        return self._channel.ask(message, Reply).content or None
+        return self._channel.ask(Repeat(asked), Reply).content or None
 
     def given(self, question: Question) -> NDArray[np.float64]:
         """See `asking.Answerer`.

@@ -1,16 +1,40 @@
-"""Names of the rows that are asked about: an id names a row for ever, a place only within a selection."""
+"""Names of the rows that are asked about: an id names a row for ever, a place only within a selection.
+
+A name that follows from an id is known to both parties.  Stores have names under a key of their own, so that
+a record, or an error that quotes its place, confirms no guess of an id.  The key is in the same store: a
+thief of all of it can still try ids.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import hmac
+import os
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from gbdt_commons.store import Store, bytes_kind
 from gbdt_parties.identity.row_ids import check_ids
 from lgb_dp.errors import InvalidArgumentError
 
 ROW_BYTES = 16
 """Of a row's name."""
+
+SECRET = bytes_kind("secret of names of rows")
+_SECRET_BYTES = 32
+
+
+def as_kept(store: Store, names: Iterable[bytes]) -> list[bytes]:
+    """Names of rows, or of anything else, as a store has them: the same ones for the same, after a restart.
+
+    They are values of HMAC-SHA256 under a secret of the store, drawn when it is first needed.
+    """
+    with store.transaction():
+        secret = store.get(SECRET, "")
+        if secret is None:
+            secret = os.urandom(_SECRET_BYTES)
+            store.put(SECRET, "", secret)
+    return [hmac.digest(secret, name, "sha256")[:ROW_BYTES] for name in names]
 
 
 def named_by_ids(ids: Sequence[Any], n_rows: int) -> list[bytes]:

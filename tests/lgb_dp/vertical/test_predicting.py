@@ -444,15 +444,15 @@ def test_kept_bytes_answer_the_same_tables_alone():
     question = Question(model, Answer.ROUNDED, tuple(party.own_rows.row_names[:8]))
     side = AskingSide(asking._set_up(), 1, question.to_bytes(), np.zeros((8, 32), dtype=np.uint64))
     masked = side.masked_tables(answering.choices(question))
-    assert answering.again(question, masked) is None
+    assert answering.again(model, question.with_tables(masked)) is None
     shares = answering.shares(masked)
-    assert answering.again(question, masked) == shares
+    assert answering.again(model, question.with_tables(masked)) == shares
     for other_question in (
         Question(model, Answer.LABEL, question.rows),
         Question(model, Answer.ROUNDED, question.rows[::-1]),
     ):
-        assert answering.again(other_question, masked) is None
-    assert answering.again(question, masked[:-1] + b"x") is None
+        assert answering.again(model, other_question.with_tables(masked)) is None
+    assert answering.again(model, question.with_tables(masked[:-1] + b"x")) is None
     with pytest.raises(ProtocolError, match="no question is open"):
         answering.shares(masked)
 

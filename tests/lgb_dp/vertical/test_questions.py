@@ -174,7 +174,7 @@ def test_requests_that_are_not_due_or_malformed_are_refused_and_count_nothing():
         (SetUp(0, b"short"), "another version"),
         (SetUp(1, b""), "before its session was set up"),
         (SetUp(-1, b""), "before its session was set up"),
-        (Repeat("label", b"short", b""), "cut off"),
+        (Repeat(b"short"), "cut off"),
         (OpenReply(np.zeros(1)), "is no request about rows"),
     ):
         channel, _ = opened(served)
@@ -183,7 +183,7 @@ def test_requests_that_are_not_due_or_malformed_are_refused_and_count_nothing():
         with pytest.raises(PartyUnavailableError):
             channel.ask(Tables(b""), Reply)
     channel, _ = opened(served)
-    assert channel.ask(Repeat("label", bytes(16), b"never sent"), Reply).content == b""
+    assert channel.ask(Repeat(bytes(32)), Reply).content == b""
     assert counted(party) == 0
 
 
