@@ -24,7 +24,7 @@ from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.vertical.prediction.answering import AnsweringParty, AskedRows, Question
 from lgb_dp.vertical.prediction.answers import Answer
 from lgb_dp.vertical.prediction.models import JointModel
-from lgb_dp.vertical.prediction.rows import named_by_ids, named_by_place
+from lgb_dp.vertical.prediction.rows import digest_of_names, named_by_ids, named_by_place
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +46,9 @@ class QuestionsOpened(Message):
     n_rows: Integer
     selection: Octets
     """Empty where both know the rows' ids: digests of ids would tell those that are not in common."""
+    order: Octets
+    """Digest of all names in their order, which the asking party compares with its own: a place is the same
+    row on both sides then, for every kind of answer."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +131,8 @@ class QuestionSession:
         """The answer to the first request."""
         model = self._model
         bounds = np.array([model.scale.low, model.scale.high])
-        return QuestionsOpened(model.n_first, bounds, len(self._names), self._selection)
+        order = digest_of_names(self._names)
+        return QuestionsOpened(model.n_first, bounds, len(self._names), self._selection, order)
 
     def answer(self, message: Message) -> Message:
         """Answer a further request.
@@ -251,6 +255,8 @@ class RemoteAnswerer:
     ------
     PartyRefusedError
         If the other party does not have the model.
+    InvalidArgumentError
+        If its rows are not those of `ids`, in their order; nothing was asked about any then.
     ProtocolError
         If its answer is malformed.
     """
@@ -271,10 +277,12 @@ class RemoteAnswerer:
         if not 1 <= opened.n_rows <= MAX_ROWS:
             raise ProtocolError(f"party {channel.name!r} opened questions about {opened.n_rows} rows")
         if names is None or ids is not None:
-            found = names_of_rows(ids, opened.n_rows, opened.selection, channel.name)
-            if names is not None and found != names:
-                raise InvalidArgumentError(f"ids are not those of party {channel.name!r}, in their order")
-            names = found
+            names = names_of_rows(ids, opened.n_rows, opened.selection, channel.name)
+        if digest_of_names(names) != opened.order:
+            raise InvalidArgumentError(
+                f"ids are not those of party {channel.name!r}, in their order: answers would be about other "
+                "rows"
+            )
         self.row_names = names
         self._places = {name: place for place, name in enumerate(self.row_names)}
         self.model = JointModel(text, opened.n_first, (float(bounds[0]), float(bounds[1])))

@@ -37,6 +37,14 @@ def as_kept(store: Store, names: Iterable[bytes]) -> list[bytes]:
     return [hmac.digest(secret, name, "sha256")[:ROW_BYTES] for name in names]
 
 
+def digest_of_names(names: Iterable[bytes]) -> bytes:
+    """32 bytes that stand for rows in their order.
+
+    They are for a party that has the rows' ids: they would confirm a guess of the ids to others.
+    """
+    return hashlib.sha256(b"rows:" + b"".join(names)).digest()
+
+
 def named_by_ids(ids: Sequence[Any], n_rows: int) -> list[bytes]:
     """Names of rows with ids, the same in every selection that has them.
 

@@ -1,5 +1,7 @@
 """Questions about rows at the ends of a connection: the same answers, and every request that is not due."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -27,6 +29,7 @@ from lgb_dp.vertical.prediction.questions import (
     SetUp,
     Tables,
 )
+from lgb_dp.vertical.prediction.rows import digest_of_names, named_by_ids
 from predicted_parties import EVERYTHING, IDS, OTHER, OWN, counted, knowing, trained
 
 pytest.importorskip("nacl")
@@ -121,7 +124,7 @@ def test_ids_are_compared_and_digests_of_ids_are_not_sent():
     )
     with pytest.raises(lgb_dp.InvalidArgumentError, match="have ids: pass those of X as ids="):
         predict(trained()[0], OWN, parties=[served])
-    with pytest.raises(ProtocolError, match="another question"):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="not those of party 'bank', in their order"):
         predict(trained()[0], OWN, parties=[served], ids=IDS[::-1])
     with pytest.raises(lgb_dp.InvalidArgumentError, match="ids has 299 entries for 300 rows"):
         predict(trained()[0], OWN, parties=[served], ids=IDS[1:])
@@ -129,6 +132,33 @@ def test_ids_are_compared_and_digests_of_ids_are_not_sent():
         predict(trained()[0], OWN, parties=[Served(party.own_rows)], ids=IDS)
     with pytest.raises(lgb_dp.InvalidArgumentError, match="not those of party 'bank', in their"):
         predict(trained()[0], OWN, parties=[served.rows], ids=IDS[::-1])
+    assert counted(party) == 0
+
+
+@pytest.mark.parametrize("answer", EVERYTHING)
+def test_rows_in_another_order_are_refused_before_anything_is_counted(answer):
+    """Before, points and scores of one order were taken for those of another one."""
+    party = knowing(answers=EVERYTHING)
+    served = Served(party.with_rows(OTHER, ids=IDS))
+    swapped = [IDS[1], IDS[0], *IDS[2:]]
+    for ids in (IDS[::-1], swapped, [*IDS[:-1], "a person of no selection"]):
+        with pytest.raises(lgb_dp.InvalidArgumentError, match="answers would be about other rows"):
+            predict(trained()[0], OWN, parties=[served], answer=answer, ids=ids)
+    assert counted(party) == 0
+
+
+def test_tables_for_rows_in_another_order_are_about_another_question():
+    """A party that claims the order of the one that asks, and has another one, does not get to its tables."""
+
+    class Liar(Served):
+        def open(self, message, session):
+            kept, reply = super().open(message, session)
+            return kept, replace(reply, order=digest_of_names(named_by_ids(IDS[::-1], 300)))
+
+    party = knowing()
+    served = Liar(party.with_rows(OTHER, ids=IDS))
+    with pytest.raises(ProtocolError, match="another question"):
+        predict(trained()[0], OWN, parties=[served], ids=IDS[::-1])
     assert counted(party) == 0
 
 
@@ -208,11 +238,11 @@ def predicted_side(remote):
 @pytest.mark.parametrize(
     ("reply", "reason"),
     [
-        (QuestionsOpened(2, np.array([1.0, 1.0]), 1, bytes(16)), "bounds of the label"),
-        (QuestionsOpened(2, np.array([0.0, np.nan]), 1, bytes(16)), "bounds of the label"),
-        (QuestionsOpened(2, np.zeros(0), 1, bytes(16)), "bounds of the label"),
-        (QuestionsOpened(2, np.array([0.0, 1.0]), -1, bytes(16)), "about -1 rows"),
-        (QuestionsOpened(2, np.array([0.0, 1.0]), 1 << 40, bytes(16)), "about 1099511627776 rows"),
+        (QuestionsOpened(2, np.array([1.0, 1.0]), 1, bytes(16), bytes(32)), "bounds of the label"),
+        (QuestionsOpened(2, np.array([0.0, np.nan]), 1, bytes(16), bytes(32)), "bounds of the label"),
+        (QuestionsOpened(2, np.zeros(0), 1, bytes(16), bytes(32)), "bounds of the label"),
+        (QuestionsOpened(2, np.array([0.0, 1.0]), -1, bytes(16), bytes(32)), "about -1 rows"),
+        (QuestionsOpened(2, np.array([0.0, 1.0]), 1 << 40, bytes(16), bytes(32)), "about 1099511627776 rows"),
     ],
 )
 def test_an_opening_that_is_malformed_is_refused(reply, reason):
