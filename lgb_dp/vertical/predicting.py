@@ -51,7 +51,8 @@ def predict(
 
     Predictions are outside of ε.  A party that asks and follows the protocol learns one label or one rounded
     number about a row; one that deviates, or asks several questions by consent, learns at most the point, so
-    five bits; with ``answer="score"`` there is no limit of bits.
+    five bits, and as many again for each question before which the row has changed; with ``answer="score"``
+    there is no limit of bits.
 
     Parameters
     ----------

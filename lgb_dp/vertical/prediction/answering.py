@@ -4,7 +4,8 @@
 (`gbdt_parties.two_party.answers`).  It sees which rows are asked about, when, and for which kind of answer.
 
 *The other party learns one answer about a row*, or with tables that are not those of the protocol, and over
-several questions where there is consent to them, the row's point: that is fixed by the row and the model.
+several questions where there is consent to them, the row's point: that is fixed by the row and the model.  A
+row that changes between several questions by table has a point for each.
 A question is counted in the transaction that keeps its last message, before that leaves.  A question that is
 broken off before has given nothing but choices, which are uniform (`gbdt_parties.two_party.extension`).
 One that is lost afterwards is answered again by the bytes that were kept, to the same tables alone.
@@ -36,7 +37,7 @@ from gbdt_parties.two_party.session import Session
 from lgb_dp.data.bins import PublicBins
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.vertical.prediction.answers import N_POINTS, Answer, nearest_points
-from lgb_dp.vertical.prediction.consent import AnsweredRows, Consent
+from lgb_dp.vertical.prediction.consent import OPEN, AnsweredRows, Consent
 from lgb_dp.vertical.prediction.models import MODELS, JointModel, digest_of, text_of
 from lgb_dp.vertical.prediction.rows import ROW_BYTES, as_kept, named_by_ids, named_by_place
 
@@ -222,7 +223,7 @@ class AskedRows(Unrepeatable):
     selection : bytes
         Names the selection; empty where ids name the rows.
     caller : str
-        The party that asks; failed checks are counted against it alone.
+        The party that asks; failed checks, and questions of an hour, are counted against it alone.
     """
 
     name: str
@@ -364,19 +365,18 @@ class AnsweringParty:
         InvalidArgumentError
             As of `choices`, and for answers by table.
         """
-        if question.answer not in (Answer.POINT, Answer.SCORE):
+        if question.answer not in OPEN:
             raise InvalidArgumentError(f"answer={question.answer.value!r} is given by table")
         score = self._scores(question)
-        self.kept.answered.take(question.model.digest, question.answer, question.rows)
-        if question.answer is Answer.SCORE:
-            return score
-        return nearest_points(score, question.model.points).astype(np.float64)
+        if question.answer is Answer.POINT:
+            score = nearest_points(score, question.model.points).astype(np.float64)
+        return self.kept.answered.give(question.model.digest, question.answer, question.rows, score)
 
     def _scores(self, question: Question) -> NDArray[np.float64]:
         """F_B of the rows of a question that is not refused, which counts for this hour."""
         kept, model = self.kept, question.model
         kept.answered.consent.check(question.answer)
-        kept.answered.begin()
+        kept.answered.begin(self._rows.caller)
         unknown = sum(name not in self._places for name in question.rows)
         if unknown:
             raise InvalidArgumentError(f"{unknown} of {len(question.rows)} rows are not in this selection")

@@ -36,6 +36,7 @@ from lgb_dp.vertical.prediction.answers import (
     predictions,
     read_answers,
 )
+from lgb_dp.vertical.prediction.consent import OPEN
 from lgb_dp.vertical.prediction.models import JointModel
 from lgb_dp.vertical.prediction.rows import ROW_BYTES, as_kept
 
@@ -78,8 +79,6 @@ class Asked:
 
 PENDING = Kind("question about rows under way", Asked.to_bytes, Asked.from_bytes)
 """Record by party and model."""
-
-_TABLED = (Answer.LABEL, Answer.ROUNDED)
 
 
 class Answerer(Protocol):
@@ -133,7 +132,7 @@ class AskingParty:
         """
         scale, points = self._model.scale, self._model.points
         self._finish()
-        if answer not in _TABLED:
+        if answer in OPEN:
             places = self._places(names, [_key(answer, b"")] * len(names))
             found = self._answers(answer, names, places, None)
             return predictions(score + _checked_part(found, answer, points), scale)

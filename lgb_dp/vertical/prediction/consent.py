@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import struct
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
 
 from gbdt_commons.store import Kind, MemoryStore, Store
 from gbdt_parties.quota import TAKEN, HourlyQuota
@@ -23,7 +27,9 @@ class Consent:
 
     The answers are outside of ε, which is about the model: they tell of the rows that are asked about.  An
     asking party that follows the protocol learns a label or a rounded prediction; one that deviates learns
-    the nearest of 32 points, which is the same always, so at most five bits about a row of a model.
+    the nearest of 32 points.  That is fixed by the row and the model: a question tells at most five bits, and
+    several tell no more unless the row has changed meanwhile.  Limits hold for all callers together, but for
+    that of an hour; a refusal does not say how much of them others have used.
 
     Parameters
     ----------
@@ -31,14 +37,16 @@ class Consent:
         Accepted kinds of questions: by default labels and rounded predictions.  "point" tells the nearest
         point openly, and "score" this party's whole part of the score, which has no limit of bits.
     questions_per_row : int
-        About one row of one model.
+        About one row of one model.  Each is answered by the row as it is then: a row that has changed under
+        its id is the same row.  The same point or score, asked for again, is the one that was given, even if
+        the row has changed, and is not counted.  Rows without ids are others in another table.
     models_per_row : int
         Models that a row is asked about with, at most: each has points of its own, and a model of a tiny ε
         tells no less about a row than another one.
     rows_per_model : int
         Answers of one model, at most.
     questions_per_hour : int
-        About any rows and models; those that are broken off count, too.
+        Of each caller, about any rows and models; those that are broken off count, too.
     """
 
     answers: Collection[Answer | str] = (Answer.LABEL, Answer.ROUNDED)
@@ -70,23 +78,46 @@ class Consent:
             )
 
 
-def _read_rows(content: bytes) -> tuple[Answer, list[bytes]]:
-    answer, names = list(Answer)[content[0]], content[1:]
-    if len(names) % ROW_BYTES:
-        raise ValueError("a row's digest is cut off")
-    return answer, [names[k : k + ROW_BYTES] for k in range(0, len(names), ROW_BYTES)]
+@dataclass(frozen=True)
+class Answered:
+    """A question that was answered.
+
+    Parameters
+    ----------
+    answer : Answer
+    rows : list of bytes
+        Names (`as_kept`).
+    values : list of float
+        Those that were given openly, one for each row; none for an answer by table.
+    """
+
+    answer: Answer
+    rows: list[bytes]
+    values: list[float]
+
+    def to_bytes(self) -> bytes:
+        """Everything, of lengths that follow from the whole one and the kind of answer."""
+        numbers = struct.pack(f"<{len(self.values)}d", *self.values)
+        return bytes([list(Answer).index(self.answer)]) + b"".join(self.rows) + numbers
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Answered:
+        """Read what `to_bytes` wrote."""
+        answer = list(Answer)[data[0]]
+        n, left = divmod(len(data) - 1, ROW_BYTES + 8 * (answer in OPEN))
+        if left:
+            raise ValueError("a row's name is cut off")
+        end = 1 + n * ROW_BYTES
+        rows = [data[k : k + ROW_BYTES] for k in range(1, end, ROW_BYTES)]
+        return cls(answer, rows, list(struct.unpack(f"<{(len(data) - end) // 8}d", data[end:])))
 
 
-def _write_rows(value: tuple[Answer, Sequence[bytes]]) -> bytes:
-    return bytes([list(Answer).index(value[0])]) + b"".join(value[1])
-
-
-ANSWERED: Kind[tuple[Answer, list[bytes]]] = Kind("answered rows", _write_rows, _read_rows)
-"""Records, under a model's digest, of the kind of every question and of its rows' names (`as_kept`)."""
+ANSWERED = Kind("answered rows", Answered.to_bytes, Answered.from_bytes)
+"""Records, under a model's digest, of all questions."""
 
 _OF_AN_HOUR = "questions about rows"
 
-_OPEN = frozenset({Answer.POINT, Answer.SCORE})
+OPEN = frozenset({Answer.POINT, Answer.SCORE})
 """Answers without a part of the asking party's: the same question has the same answer."""
 
 
@@ -94,7 +125,8 @@ class AnsweredRows:
     """Counts the rows of each model that were answered, and refuses more than was consented to.
 
     A question is counted before it is answered, and stays so if the answer is lost: the party that asked may
-    have it.  Points and scores of a row can be asked for again, and are not counted again.
+    have it.  Points and scores of a row can be asked for again: they are those that were given, and are not
+    counted again.
 
     Parameters
     ----------
@@ -105,31 +137,32 @@ class AnsweredRows:
 
     def __init__(self, consent: Consent, store: Store | None = None) -> None:
         self.consent, self.store = consent, MemoryStore() if store is None else store
-        self._quota: HourlyQuota | None = None
+        self._quotas: dict[str, HourlyQuota] = {}
         self._counts: dict[str, Counter[bytes]] = {}
-        self._kinds: dict[str, set[tuple[Answer, bytes]]] = {}
+        self._given: dict[str, dict[tuple[Answer, bytes], float]] = {}
         self._n_read: Counter[str] = Counter()
 
-    def begin(self) -> None:
-        """Count a question of this hour.
+    def begin(self, caller: str) -> None:
+        """Count a question of a caller in this hour.
 
         Raises
         ------
         InvalidArgumentError
-            If there were too many.
+            If there were too many of this caller.
         """
         limit = self.consent.questions_per_hour
         with self.store.transaction():
-            if self._quota is None:
-                self._quota = HourlyQuota(self.store, _OF_AN_HOUR, limit)
-            if not self._quota.take():
+            if caller not in self._quotas:
+                self._quotas[caller] = HourlyQuota(self.store, f"{_OF_AN_HOUR} of {caller}", limit)
+            if not self._quotas[caller].take():
                 raise InvalidArgumentError(f"more than {limit} questions about rows in an hour")
 
     def reset_hour(self) -> None:
         """Forget the questions of the last hour, and no answer: an operator does after a wrong clock."""
         with self.store.transaction():
-            self.store.delete(TAKEN, _OF_AN_HOUR)
-            self._quota = None
+            for key in self.store.keys(TAKEN):
+                self.store.delete(TAKEN, key)
+            self._quotas.clear()
 
     def check(self, model: str, answer: Answer, rows: Sequence[bytes]) -> Counter[bytes]:
         """Refuse a question, as `take` would; gives the rows that it would count."""
@@ -137,8 +170,8 @@ class AnsweredRows:
         consent.check(answer)
         with self.store.transaction():
             self._read(model)
-            counts, kinds, rows = self._counts[model], self._kinds[model], as_kept(self.store, rows)
-            asked = Counter(row for row in rows if answer not in _OPEN or (answer, row) not in kinds)
+            counts, given, rows = self._counts[model], self._given[model], as_kept(self.store, rows)
+            asked = Counter(row for row in rows if (answer, row) not in given)
             again = sum(counts[row] + n > consent.questions_per_row for row, n in asked.items())
             if again:
                 raise InvalidArgumentError(
@@ -161,15 +194,15 @@ class AnsweredRows:
             self._read(other)
             others.update(asked.keys() & self._counts[other].keys())
         own = self._counts[model]
-        spent = sum(others[row] >= limit and not own[row] for row in asked)
-        if spent:
+        if any(others[row] >= limit and not own[row] for row in asked):
+            # Not how many: others may have asked.
             raise InvalidArgumentError(
-                f"{spent} of {len(asked)} rows were asked about with {limit} other models: this party "
-                f"answers about a row with models_per_row={limit}"
+                f"some of {len(asked)} rows were asked about with as many other models as this party answers "
+                f"about a row with: models_per_row={limit}"
             )
 
     def take(self, model: str, answer: Answer, rows: Sequence[bytes]) -> None:
-        """Count a question about some rows, all or none.
+        """Count a question about some rows that is answered by table, all or none.
 
         Parameters
         ----------
@@ -187,10 +220,39 @@ class AnsweredRows:
             If a record is damaged.
         """
         with self.store.transaction():
-            asked = self.check(model, answer, rows)
-            if asked:
-                # Read back by the next call: if the transaction fails, nothing was counted.
-                self.store.append(ANSWERED, model, (answer, list(asked.elements())))
+            counted = list(self.check(model, answer, rows).elements())
+            self._count(model, Answered(answer, counted, []))
+
+    def give(
+        self, model: str, answer: Answer, rows: Sequence[bytes], values: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Count a question that is answered openly; gives the answers.
+
+        Parameters
+        ----------
+        model, answer, rows
+            As of `take`, whose errors it raises, too.
+        values : ndarray of float64, shape (n_rows,)
+            Answers by the rows as they are.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows,)
+            The same, but those that were given before where there were any: a question that is not counted
+            tells nothing of a row that has changed since.
+        """
+        with self.store.transaction():
+            asked, names = self.check(model, answer, rows), as_kept(self.store, rows)
+            now = dict(zip(names, values.tolist(), strict=True))
+            counted = list(asked.elements())
+            self._count(model, Answered(answer, counted, [now[row] for row in counted]))
+            given = self._given[model]
+            return np.array([given.get((answer, row), now[row]) for row in names])
+
+    def _count(self, model: str, answered: Answered) -> None:
+        if answered.rows:
+            # Read back by the next call: if the transaction fails, nothing was counted.
+            self.store.append(ANSWERED, model, answered)
 
     def count(self, model: str) -> int:
         """Answers of a model so far."""
@@ -200,11 +262,13 @@ class AnsweredRows:
 
     def _read(self, model: str) -> None:
         """Read the entries that are new, of whatever object has made them."""
-        counts, kinds = self._counts.setdefault(model, Counter()), self._kinds.setdefault(model, set())
+        counts, given = self._counts.setdefault(model, Counter()), self._given.setdefault(model, {})
         for place in range(self._n_read[model], self.store.size(ANSWERED, model)):
             entry = self.store.get(ANSWERED, model, place)
             assert entry is not None
-            answer, rows = entry
-            counts.update(rows)
-            kinds.update((answer, row) for row in rows if answer in _OPEN)
+            counts.update(entry.rows)
+            # None of an answer by table.
+            given.update(
+                ((entry.answer, row), value) for row, value in zip(entry.rows, entry.values, strict=False)
+            )
             self._n_read[model] = place + 1

@@ -23,6 +23,7 @@ from gbdt_parties.two_party.names import DIGEST_BYTES
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.vertical.prediction.answering import AnsweringParty, AskedRows, Question
 from lgb_dp.vertical.prediction.answers import Answer
+from lgb_dp.vertical.prediction.consent import OPEN
 from lgb_dp.vertical.prediction.models import JointModel
 from lgb_dp.vertical.prediction.rows import digest_of_names, named_by_ids, named_by_place
 
@@ -104,7 +105,6 @@ class OpenReply(Message):
 
 
 REQUESTS = (SetUp, Ask, Tables, Repeat)
-_OPEN = frozenset({Answer.POINT, Answer.SCORE})
 
 
 class QuestionSession:
@@ -149,7 +149,7 @@ class QuestionSession:
                 return Reply(self._answering.set_up(message.stage, message.content))
             if isinstance(message, Ask):
                 question = self._question(message.answer, message.places)
-                if question.answer in _OPEN:
+                if question.answer in OPEN:
                     return OpenReply(self._answering.given(question))
                 return Reply(self._answering.choices(question))
             if isinstance(message, Tables):

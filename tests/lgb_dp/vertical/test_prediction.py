@@ -134,13 +134,13 @@ def test_models_that_a_row_is_asked_about_with_are_limited():
     consent = Consent(models_per_row=2, answers=("label", "point"))
     answered = AnsweredRows(consent, store)
     answered.take("a", Answer.LABEL, [b"1" * 16, b"2" * 16])
-    answered.take("b", Answer.POINT, [b"1" * 16])
+    answered.give("b", Answer.POINT, [b"1" * 16], np.zeros(1))
     answered = AnsweredRows(consent, store)
-    with pytest.raises(InvalidArgumentError, match="1 of 2 rows were asked about with 2 other models"):
+    with pytest.raises(InvalidArgumentError, match=r"some of 2 rows .* other models .*: models_per_row=2"):
         answered.take("c", Answer.LABEL, [b"1" * 16, b"2" * 16])
     answered.take("c", Answer.LABEL, [b"2" * 16])
     # The same question again tells nothing new.
-    answered.take("b", Answer.POINT, [b"1" * 16])
+    assert answered.give("b", Answer.POINT, [b"1" * 16], np.ones(1)) == [0.0]
 
 
 def test_answers_of_a_model_are_limited():
@@ -154,8 +154,8 @@ def test_answers_of_a_model_are_limited():
 def test_more_than_labels_and_rounded_predictions_takes_consent():
     for answer in (Answer.POINT, Answer.SCORE):
         with pytest.raises(InvalidArgumentError, match=f"'{answer.value}' was not consented to"):
-            AnsweredRows(Consent()).take("model", answer, ROWS)
-        AnsweredRows(Consent(answers=frozenset({answer}))).take("model", answer, ROWS)
+            AnsweredRows(Consent()).give("model", answer, ROWS, np.zeros(5))
+        AnsweredRows(Consent(answers=frozenset({answer}))).give("model", answer, ROWS, np.zeros(5))
 
 
 def test_counts_outlive_the_process(tmp_path):

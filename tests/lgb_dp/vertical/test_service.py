@@ -479,10 +479,10 @@ def test_an_operator_resets_the_hour_of_questions_about_rows_too(serve):
     service = serve().service
     answered = service._party.answers.answered
     answered.consent = Consent(questions_per_hour=1)
-    answered.begin()
+    answered.begin("hospital")
     answered.take("a model", Answer.LABEL, [bytes(16)])
     with pytest.raises(lgb_dp.InvalidArgumentError, match="more than 1 questions about rows in an hour"):
-        answered.begin()
+        answered.begin("hospital")
     service.reset_questions()
-    answered.begin()
+    answered.begin("hospital")
     assert answered.count("a model") == 1
