@@ -106,20 +106,33 @@ class PartyLedger:
         Raises
         ------
         BudgetExceededError
-            If it is not.
+            If it is not.  The text is for the party that asks for the run: it does not say how much is left,
+            which others have spent.
         InvalidArgumentError
             If the ledger is of another unit.
         """
         self._check_unit(unit)
         budget = self.budget or budget
-        left = _limit(budget) - (self._spent - self._spent_by.get(run.hex(), Fraction()))
-        if Fraction(mu) ** 2 > left:
-            mu_left, delta = float(max(left, Fraction())) ** 0.5, budget[1]
+        if Fraction(mu) ** 2 > self._left(run, budget):
+            delta = budget[1]
             raise BudgetExceededError(
-                f"the run may cost epsilon = {gaussian_epsilon(mu, delta):.4g} at delta = {delta:g}; of the "
-                f"party's budget ({_text(budget)}) epsilon = {gaussian_epsilon(mu_left, delta):.4g} is left. "
-                "A party's budget is that of its first run unless it is given one"
+                f"the run may cost epsilon = {gaussian_epsilon(mu, delta):.4g} at delta = {delta:g}, and of "
+                f"the party's budget ({_text(budget)}) not as much is left. A party's budget is that of its "
+                "first run unless it is given one"
             )
+
+    def check_own_run(self, mu: float, unit: Unit, budget: tuple[float, float]) -> None:
+        """As `check_run` for a new run of the party whose ledger it is: the text says how much is left."""
+        try:
+            self.check_run(b"", mu, unit, budget)
+        except BudgetExceededError as error:
+            limits = self.budget or budget
+            left = gaussian_epsilon(float(max(self._left(b"", limits), Fraction())) ** 0.5, limits[1])
+            raise BudgetExceededError(f"{error}; epsilon = {left:.4g} is left") from None
+
+    def _left(self, run: bytes, budget: tuple[float, float]) -> Fraction:
+        """μ² that is left for all of a run, what it has cost already included."""
+        return _limit(budget) - (self._spent - self._spent_by.get(run.hex(), Fraction()))
 
     def charge(
         self, run: bytes, note: Mapping[str, Any], granted: float, budget: tuple[float, float]

@@ -416,7 +416,7 @@ def _check_cost(
 ) -> None:
     """Refuse a run that has not begun if the ledger does not have all that it may cost."""
     if store.get(RUN, "") is None:
-        ledger.check_run(b"", task.granted, ONE_ROW, budget or task.budget)
+        ledger.check_own_run(task.granted, ONE_ROW, budget or task.budget)
 
 
 def _checked_about(store: Store, task: ColumnTask, codes: Codes, label: NDArray[np.float64]) -> bytes:

@@ -135,6 +135,21 @@ def test_a_party_without_enough_budget_refuses_before_anything_leaves(tmp_path):
     assert charged(tmp_path / "bank") == {"leaf sums": 2}
 
 
+def test_a_refused_caller_does_not_learn_how_much_others_have_spent():
+    """Before, the refusal said how much was left, so that a refused run told the cost of all others'."""
+    trainer, refusals = lgb_dp.NewtonBoost(30.0, 1e-5), []
+    request = task_of(PARAMS, own_rows().construct(), trainer, 4, 2, "labels", N).to_json()
+    for spent in (10.0, 20.0):
+        party = bank(budget=(30.5, 1e-5))
+        trained(party, epsilon=spent)
+        with pytest.raises(PartyRefusedError, match="not as much is left") as refused:
+            Channel(party.for_caller("another caller"), bytes(16), Traffic()).ask(
+                OpenColumns(bytes(16), request, NEW_RUN), Introduced
+            )
+        refusals.append(str(refused.value))
+    assert refusals[0] == refusals[1]
+
+
 @pytest.mark.parametrize("how", ["in order", "aligned", "of another caller"])
 def test_a_budget_in_memory_is_that_of_all_runs_of_the_party(how):
     """Of a party without a folder: the ledger lasts as long as the party does."""
@@ -164,7 +179,7 @@ def test_the_party_with_the_labels_has_one_budget_for_all_its_runs(tmp_path, mon
     monkeypatch.setattr(party, "for_caller", lambda caller: asked.append(caller))
     monkeypatch.setattr(party, "aligned", lambda ids: asked.append(ids))
     for how in ({}, {"checkpoint": tmp_path / "second"}, {"ids": [f"row-{k}" for k in range(N)]}):
-        with pytest.raises(BudgetExceededError, match=r"of the party's budget \(epsilon = 30.5"):
+        with pytest.raises(BudgetExceededError, match=r"budget \(epsilon = 30.5, .*; epsilon = \S+ is left"):
             trained(party, folder=own, **how)
     assert asked == []
     with pytest.raises(lgb_dp.InvalidArgumentError, match="a budget does not change"):
