@@ -12,6 +12,9 @@ party whose digests differ refuses the run before anything of its rows leaves.
 *Missed*: two versions that agree at all `N` arguments.  Versions that round independently in a share
 of s of all cases agree there with probability (1 - s)^N: below 10⁻⁷ for s = 0.001.  Beyond that, the sums
 that were opened before a round, and the model, are compared as they were.
+
+A model's text depends on more than its trees: LightGBM writes its own version's parameters into it, and this
+package a report.  So the settings have both versions, which must be the same, too.
 """
 
 from __future__ import annotations
@@ -22,11 +25,14 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
+import lightgbm
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erfcx, expit, log_ndtr, ndtri, softmax
 from scipy.stats import chi2
 
+from gbdt_commons._version import __version__
+from gbdt_commons.quoting import quoted
 from lgb_dp.errors import InvalidArgumentError
 
 N = 1 << 14
@@ -34,6 +40,9 @@ N = 1 << 14
 
 _DIGITS = 32
 """Hexadecimal, of a digest."""
+
+MAX_VERSION = 40
+"""Characters of a version that errors quote."""
 
 Values = NDArray[np.float64]
 
@@ -126,4 +135,39 @@ def check_digests(theirs: Any, whose: str) -> None:
         raise InvalidArgumentError(
             f"{whose} and this one round {', '.join(differ)} differently, and would not work out the "
             "same trees: run both with the same NumPy and SciPy on the same kind of processor"
+        )
+
+
+def versions() -> dict[str, str]:
+    """Versions of everything that writes a model's text, by their names."""
+    return {"LightGBM": lightgbm.__version__, "veilboost": __version__}
+
+
+def check_versions(theirs: Any, whose: str) -> None:
+    """Refuse to compute with a party that would write another text of the same model.
+
+    Parameters
+    ----------
+    theirs : mapping
+        `versions` of the other party, which has sent them.
+    whose : str
+        Names it, for errors.
+
+    Raises
+    ------
+    InvalidArgumentError
+        Naming the versions that differ.
+    """
+    own = versions()
+    if not isinstance(theirs, Mapping) or set(theirs) != set(own):
+        raise InvalidArgumentError(f"versions of {whose} must be those of {sorted(own)}")
+    differ = [
+        f"{name} {quoted(str(theirs[name]), MAX_VERSION)} and {version}"
+        for name, version in own.items()
+        if theirs[name] != version
+    ]
+    if differ:
+        raise InvalidArgumentError(
+            f"{whose} and this one have {', '.join(differ)}, and would not write the same model: run both "
+            "with the same versions"
         )

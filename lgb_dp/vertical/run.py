@@ -54,7 +54,6 @@ from lgb_dp.boosting.booster import DPBooster
 from lgb_dp.data.bins import PublicBins
 from lgb_dp.errors import FederatedCheckpointError, InvalidArgumentError
 from lgb_dp.federated.ledger import PartyLedger
-from lgb_dp.newton.arithmetic import check_digests
 from lgb_dp.vertical.columns import declaration, declared_bins
 from lgb_dp.vertical.prediction.answering import AskedRows
 from lgb_dp.vertical.prediction.questions import OpenQuestions, QuestionSession, check_selection
@@ -185,7 +184,7 @@ class ColumnRun:
         self._description = json.dumps(declaration(bins), sort_keys=True)
         if self._task.name == side.name:
             raise InvalidArgumentError(f"name={side.name!r} is that of both parties")
-        check_digests(self._task.arithmetic, f"party {quoted(self._task.name)!r}")
+        self._task.check_here(f"party {quoted(self._task.name)!r}")
         if self._task.n_rows != codes.n_rows:
             raise InvalidArgumentError(
                 f"the run is about {self._task.n_rows} rows and party {side.name!r} has {codes.n_rows}: both "

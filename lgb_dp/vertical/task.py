@@ -22,7 +22,7 @@ from lgb_dp.checks import checked_integer
 from lgb_dp.data.provenance import Provenance
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.federated.agreed import AgreedSettings, refuse_early_stopping
-from lgb_dp.newton.arithmetic import digests
+from lgb_dp.newton.arithmetic import check_digests, check_versions, digests, versions
 from lgb_dp.newton.trainer import NewtonBoost
 
 SETTINGS = ("epsilon", "delta", "depth", "gradient_clip")
@@ -81,6 +81,8 @@ class ColumnTask(AgreedSettings):
         Reports of what the active party's declarations have cost.
     arithmetic : mapping
         `lgb_dp.newton.arithmetic.digests` of the active party, by default of this process.
+    versions : mapping
+        Likewise `lgb_dp.newton.arithmetic.versions`.
     """
 
     name: str
@@ -94,6 +96,7 @@ class ColumnTask(AgreedSettings):
     notes: tuple[str, ...] = ()
     paid_for: tuple[Mapping[str, Any], ...] = ()
     arithmetic: Mapping[str, str] = field(default_factory=digests, repr=False)
+    versions: Mapping[str, str] = field(default_factory=versions, repr=False)
 
     def __post_init__(self) -> None:
         # Before LightGBM sees them: some of its parameters open files or connections.
@@ -123,6 +126,22 @@ class ColumnTask(AgreedSettings):
             raise InvalidArgumentError(f"num_threads={known.n_threads} must be at most {MAX_THREADS}")
         if self.trainer_settings()["epsilon"] == float("inf"):
             raise InvalidArgumentError("epsilon must be finite with columns apart, got inf")
+
+    def check_here(self, whose: str) -> None:
+        """Refuse a run in which this process would not arrive at the model of the active party, to the byte.
+
+        Parameters
+        ----------
+        whose : str
+            Names the party, for errors.
+
+        Raises
+        ------
+        InvalidArgumentError
+            Naming the functions or versions that differ.
+        """
+        check_versions(self.versions, whose)
+        check_digests(self.arithmetic, whose)
 
     @property
     def n_classes(self) -> int:
@@ -195,8 +214,8 @@ class ColumnTask(AgreedSettings):
             bounds = float(low), float(high)
         notes = tuple(quoted(str(one), MAX_REASON) for one in values["notes"])
         read = {"label_bounds": bounds, "notes": notes, "paid_for": tuple(values["paid_for"])}
-        # Named, so that settings without it are refused and not given those of this process.
-        return {**values, **read, "arithmetic": values["arithmetic"]}
+        # Named, so that settings without them are refused and not given those of this process.
+        return {**values, **read, "arithmetic": values["arithmetic"], "versions": values["versions"]}
 
 
 def statement(request: str, description: str) -> bytes:

@@ -432,7 +432,8 @@ def _checked_about(store: Store, task: ColumnTask, codes: Codes, label: NDArray[
     if store.get(ABOUT, "") not in (None, digest):
         raise FederatedCheckpointError(
             "checkpoint is of another run: its settings, columns or rows differ, or it was begun on a "
-            "processor or with libraries that round otherwise; remove the folder, or pass another one"
+            "processor or with libraries that round otherwise, or by another version; remove the folder, or "
+            "pass another one"
         )
     return digest
 

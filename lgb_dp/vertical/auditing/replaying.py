@@ -25,7 +25,6 @@ from lgb_dp.data.arguments import checked_data
 from lgb_dp.data.dataset import Dataset
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.federated.ledger import LEDGER_FILE
-from lgb_dp.newton.arithmetic import check_digests
 from lgb_dp.vertical.columns import declaration
 from lgb_dp.vertical.prediction.answering import THIS_PROCESS
 from lgb_dp.vertical.replica import EXCHANGES, NUMBERS, PartyRows, exchange_of, trained_over
@@ -148,7 +147,7 @@ def _past(record: Any, given: Any) -> _Past | Replay:
     """The run with the party's rows, or a report that says what is not the run's."""
     request, description = record["request"], record["description"]
     task = ColumnTask.from_json(request)
-    check_digests(task.arithmetic, "the parties of the run")
+    task.check_here("the parties of the run")
     try:
         agreement = PastAgreement.of(record["agreement"], statement(request, description), task.n_rounds)
     except PartyError as error:

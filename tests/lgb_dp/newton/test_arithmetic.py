@@ -5,6 +5,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import lightgbm
 import numpy as np
 import pytest
 
@@ -14,7 +15,7 @@ from gbdt_parties.errors import PartyRefusedError
 from lgb_dp.errors import FederatedCheckpointError, InvalidArgumentError
 from lgb_dp.federated.ledger import read_ledger
 from lgb_dp.newton import arithmetic
-from lgb_dp.newton.arithmetic import FUNCTIONS, arguments, check_digests, digests
+from lgb_dp.newton.arithmetic import FUNCTIONS, arguments, check_digests, check_versions, digests, versions
 from lgb_dp.vertical import train
 from lgb_dp.vertical.replica import ReplicaSums
 from lgb_dp.vertical.task import ColumnTask
@@ -132,7 +133,60 @@ def test_a_run_is_not_taken_up_on_a_processor_of_another_kind(tmp_path, monkeypa
         trained(bank(), checkpoint=tmp_path)
 
 
-def test_settings_without_digests_are_refused():
+@pytest.mark.parametrize("name", ["LightGBM", "veilboost"])
+def test_parties_of_other_versions_do_not_begin(tmp_path, monkeypatch, name):
+    """Before, noise was released and the models differed at the end: LightGBM writes its version's parameters."""
+    party = bank(folder=tmp_path / "bank", budget=BUDGET)
+
+    def task_of(*args, do=train.__globals__["task_of"]):
+        return replace(do(*args), versions={**versions(), name: "3.9"})
+
+    monkeypatch.setitem(train.__globals__, "task_of", task_of)
+    with pytest.raises(
+        PartyRefusedError, match=f"'labels' and this one have {name} 3.9 and {versions()[name]}"
+    ):
+        trained(party, checkpoint=tmp_path / "labels")
+    party.close()
+    assert read_ledger(tmp_path / "bank").rows == []
+    assert list((tmp_path / "bank").rglob("*.txt")) == []
+
+
+def test_a_run_is_not_taken_up_by_another_version(tmp_path, monkeypatch):
+    def killed(self, refresh):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ReplicaSums, "opened", killed)
+        with pytest.raises(KeyboardInterrupt):
+            trained(bank(), checkpoint=tmp_path)
+    monkeypatch.setattr(lightgbm, "__version__", "9.9")
+    with pytest.raises(FederatedCheckpointError, match="by another version"):
+        trained(bank(), checkpoint=tmp_path)
+
+
+def test_a_models_text_says_the_versions_that_are_compared():
+    """All that differs between versions of the writers; a file of another version has another text."""
+    assert set(versions()) == {"LightGBM", "veilboost"}
+    assert versions()["LightGBM"] == lightgbm.__version__
+    check_versions(json.loads(json.dumps(versions())), "party 'shop'")
+
+
+@pytest.mark.parametrize("theirs", [None, {}, [], "4.7", {"LightGBM": "4.7"}, {**versions(), "x": "1"}])
+def test_versions_of_other_programs_are_refused(theirs):
+    with pytest.raises(InvalidArgumentError, match="versions of party 'shop' must be those of"):
+        check_versions(theirs, "party 'shop'")
+
+
+@pytest.mark.parametrize("version", [None, 4.7, ["4.7"], "4.7\n" * 999])
+def test_a_version_of_another_kind_is_quoted(version):
+    with pytest.raises(InvalidArgumentError, match="this one have LightGBM") as refused:
+        check_versions({**versions(), "LightGBM": version}, "party 'shop'")
+    assert "\n" not in str(refused.value)
+    assert len(str(refused.value)) < 300
+
+
+@pytest.mark.parametrize("left_out", ["arithmetic", "versions"])
+def test_settings_without_digests_are_refused(left_out):
     """Those of this process are not taken for the other party's."""
     task = ColumnTask(
         "shop",
@@ -146,6 +200,6 @@ def test_settings_without_digests_are_refused():
     )
     values = json.loads(task.to_json())
     assert ColumnTask.from_json(json.dumps(values)).arithmetic == digests()
-    del values["arithmetic"]
+    del values[left_out]
     with pytest.raises(InvalidArgumentError, match="not those of this version"):
         ColumnTask.from_json(json.dumps(values))
