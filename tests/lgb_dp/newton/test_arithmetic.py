@@ -135,7 +135,7 @@ def test_a_run_is_not_taken_up_on_a_processor_of_another_kind(tmp_path, monkeypa
 
 @pytest.mark.parametrize("name", ["LightGBM", "veilboost"])
 def test_parties_of_other_versions_do_not_begin(tmp_path, monkeypatch, name):
-    """Before, noise was released and the models differed at the end: LightGBM writes its version's parameters."""
+    """Before, noise was released, and the models differed at the end: their texts have all parameters."""
     party = bank(folder=tmp_path / "bank", budget=BUDGET)
 
     def task_of(*args, do=train.__globals__["task_of"]):
@@ -164,8 +164,7 @@ def test_a_run_is_not_taken_up_by_another_version(tmp_path, monkeypatch):
         trained(bank(), checkpoint=tmp_path)
 
 
-def test_a_models_text_says_the_versions_that_are_compared():
-    """All that differs between versions of the writers; a file of another version has another text."""
+def test_versions_are_those_of_the_writers_of_a_models_text():
     assert set(versions()) == {"LightGBM", "veilboost"}
     assert versions()["LightGBM"] == lightgbm.__version__
     check_versions(json.loads(json.dumps(versions())), "party 'shop'")
