@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from functools import cached_property
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -82,10 +83,11 @@ class ColumnParty(ColumnSessions, Unrepeatable):
         Under which the other party knows it; the common name of its certificate, if it has one.
     folder : path, optional
         Where the party keeps its ledger, with the state and keys of its runs, across restarts.  Without it,
-        all of it ends with the process.
+        all of it ends with the process: until then, runs that were interrupted can go on, whatever other ones
+        have begun since.
     budget : (epsilon, delta), optional
         Of all that is recorded in its ledger together.  A ledger in a folder takes that of its first run
-        without it; one in memory then limits nothing beyond the run.
+        without it; in memory, each run then has one of its own, which limits nothing beyond it.
     ids : sequence of str, optional
         A name for each row; rows are then aligned with those of the other party.
     tls : TLS or path, optional
@@ -163,12 +165,16 @@ class ColumnParty(ColumnSessions, Unrepeatable):
         self._folder = None if folder is None else Path(folder)
         self._budget = budget
         self._ledger = PartyLedger(self._folder, budget)
+        self._runs_apart: dict[tuple[str, bytes], PartyLedger] = {}
+        self._ended: set[tuple[str, bytes]] = set()
+        self._apart = Lock()
         kept = None if folder is None else self._ledger.store.part(_ANSWERS)
         self.answers = PartyAnswers(consent, kept)
         super().__init__(name, self._side, codes, bins, THIS_PROCESS, self._keep_model, lambda: self.own_rows)
 
     def _keep_model(self, caller: str, run: bytes, booster: DPBooster, task: ColumnTask) -> None:
         """Keep a model in the folder, and to answer a caller with unless it has several classes."""
+        self._ended.add((caller, run))
         if task.n_classes == 1:
             self.answers.remember(booster, self.bins, task.label_bounds, caller)
         if self._folder is not None:
@@ -206,12 +212,22 @@ class ColumnParty(ColumnSessions, Unrepeatable):
         codes = self.bins.transform(checked_data(X))
         return AskedRows.of(self.name, self.bins, codes, ids, self.answers)
 
-    def _side(self, is_new: bool) -> Side:
-        """The party with its ledger; with one for each new run if nothing is to be limited or kept."""
+    def _side(self, caller: str, run: bytes, is_new: bool) -> Side:
+        """The party with its ledger; with one for each run if nothing is to be limited or kept."""
         ledger = self._ledger
-        if is_new and self._folder is None and self._budget is None:
-            self._ledger = ledger = PartyLedger(None)
+        if self._folder is None and self._budget is None:
+            ledger = self._ledger_apart(caller, run, is_new)
         return Side(self.name, self._credentials, self._allowed, ledger, self._auditable)
+
+    def _ledger_apart(self, caller: str, run: bytes, is_new: bool) -> PartyLedger:
+        """The ledger of one run; those of runs that have ended are let go when another one begins."""
+        with self._apart:
+            if is_new:
+                for ended in self._ended & self._runs_apart.keys():
+                    del self._runs_apart[ended]
+                self._ended.clear()
+                self._runs_apart.setdefault((caller, run), PartyLedger(None))
+            return self._runs_apart.get((caller, run), self._ledger)
 
     @property
     def has_folder(self) -> bool:

@@ -313,7 +313,7 @@ class ColumnSessions(SessionHandler[ColumnRun | QuestionSession]):
     name : str
         The party's.
     side : callable
-        ``side(is_new)`` gives the party's `Side` for a run.
+        ``side(caller, run, is_new)`` gives the party's `Side` for a run.
     codes : DenseCodes or SparseCodes
     bins : PublicBins
     caller : str
@@ -334,7 +334,7 @@ class ColumnSessions(SessionHandler[ColumnRun | QuestionSession]):
     def __init__(
         self,
         name: str,
-        side: Callable[[bool], Side],
+        side: Callable[[str, bytes, bool], Side],
         codes: DenseCodes | SparseCodes,
         bins: PublicBins,
         caller: str,
@@ -357,7 +357,7 @@ class ColumnSessions(SessionHandler[ColumnRun | QuestionSession]):
         assert isinstance(message, OpenColumns)
         # One computation at a time: the connection of an earlier session is lost.
         self.end_sessions(lambda kept: isinstance(kept, ColumnRun))
-        side = self._side_of(message.n_known == NEW_RUN)
+        side = self._side_of(self._caller, message.run, message.n_known == NEW_RUN)
         store = runs_of(side.ledger, self._caller)
         run = ColumnRun(side, self.codes, self.bins, store, self._keep, message)
         return run, run.introduced()

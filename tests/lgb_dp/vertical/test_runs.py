@@ -251,6 +251,31 @@ def test_an_interrupted_run_goes_on_beside_others_with_its_own_charges(tmp_path,
     ]
 
 
+@pytest.mark.parametrize("budget", [None, (120.0, 1e-5)])
+def test_runs_in_memory_go_on_whatever_else_has_begun(tmp_path, monkeypatch, budget):
+    """Before, another run took the place of one that was interrupted, which was lost with all its charges."""
+    party, at = bank(budget=budget), [1]
+
+    def killed(self, refresh, do=ReplicaSums.opened):
+        if self._place == 0 and refresh.number == at[0]:
+            raise KeyboardInterrupt
+        return do(self, refresh)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ReplicaSums, "opened", killed)
+        for name, at[0] in (("first", 1), ("second", 0)):
+            with pytest.raises(KeyboardInterrupt):
+                trained(party, checkpoint=tmp_path / name)
+    trained(party)
+    boosters = [trained(party, checkpoint=tmp_path / name) for name in ("second", "first")]
+    assert text_of(boosters[0]) != text_of(boosters[1])
+    assert [charged(tmp_path / name)["leaf sums"] for name in ("second", "first")] == [2, 2]
+    # Runs that have ended are let go.
+    for _ in range(3):
+        trained(party)
+    assert len(party._runs_apart) == (budget is None)
+
+
 def test_other_numbers_of_rows_and_ids_are_refused():
     with pytest.raises(lgb_dp.InvalidArgumentError, match="the same rows"):
         trained(bank(x=X[1:, 2:]))

@@ -276,7 +276,8 @@ def test_settings_that_the_host_refuses_are_refused_by_name_before_a_run_is_kept
     party = bank(folder=None)
     with pytest.raises(PartyRefusedError, match="monotone_constraints"):
         trained(params={"monotone_constraints": signs}, party=party)
-    assert not runs_of(party._ledger, "this process").keys(RUNS)
+    (ledger,) = party._runs_apart.values()
+    assert not runs_of(ledger, "this process").keys(RUNS)
 
 
 def test_settings_of_a_run_are_refused_before_the_other_party_is_asked(tmp_path):
