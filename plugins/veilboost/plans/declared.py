@@ -7,7 +7,7 @@ one of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from gbdt_parties.errors import InvalidDataError
 from veilboost.plans.entries import PlanError, entry, read_section, shown
 from veilboost.plans.files import parsed
-from veilboost.plans.tables import checked_ids, kind_of, numbers_of, read_arrow
+from veilboost.plans.tables import RowNumbers, checked_ids, kind_of, numbers_of, read_arrow
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +71,7 @@ class DeclaredColumns:
             raise InvalidDataError(f"{path} has no column {absent[0]!r}, which is declared or needed")
         if len(set(table.column_names)) < len(table.column_names):
             raise InvalidDataError(f"{path} has a declared column twice")
-        ids = [str(k) for k in range(1, table.num_rows + 1)]
+        ids: Sequence[str] = RowNumbers(table.num_rows)
         if id_column is not None:
             ids = table.column(id_column).to_pylist()
         label, own = self._own_of(table, path) if labelled else (None, {})
@@ -130,14 +130,14 @@ class Rows:
     label : ndarray of float64, or None
     own : dict
         Weights and groups, as arguments of `lgb_dp.federated.Party`.
-    ids : list of str
+    ids : sequence of str
         Numbers from 1 if the file has none.
     """
 
     features: Any
     label: NDArray[np.float64] | None
     own: dict[str, Any]
-    ids: list[str]
+    ids: Sequence[str]
 
 
 def rows_to_align(declared: DeclaredColumns, file: str | Path, id_column: str | None) -> Rows:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import csv
 import gzip
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,44 @@ LIBSVM = (".svm", ".libsvm")
 """Endings of files of numbered columns."""
 
 
+class RowNumbers(Sequence[str]):
+    """Row numbers from 1, as the ids of rows whose file has none: texts are made when they are asked for.
+
+    Parameters
+    ----------
+    n_rows : int
+    """
+
+    def __init__(self, n_rows: int) -> None:
+        self._numbers = range(1, n_rows + 1)
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return len(self._numbers)
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[str]: ...
+
+    def __getitem__(self, place: int | slice) -> str | Sequence[str]:
+        """The id of a row, or of some."""
+        if isinstance(place, slice):
+            return [str(k) for k in self._numbers[place]]
+        return str(self._numbers[place])
+
+    def __iter__(self) -> Iterator[str]:
+        """All ids in turn."""
+        return map(str, self._numbers)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether another sequence has the same ids."""
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
 @dataclass(frozen=True)
 class Table:
     """Rows with ids.
@@ -33,7 +71,7 @@ class Table:
     Attributes
     ----------
     columns : Columns
-    ids : list of str
+    ids : sequence of str
         Unique; row numbers from 1 if the file has no column of ids.
     has_ids : bool
         Whether the file had one: rows are then others' rows only as far as they are aligned.
@@ -50,7 +88,7 @@ class Table:
     """
 
     columns: Columns
-    ids: list[str]
+    ids: Sequence[str]
     has_ids: bool
     label: NDArray[np.float64] | None
     used: list[str]
@@ -135,8 +173,8 @@ def read_table(
     both = [name for name in one_hot if name in categorical]
     if both:
         raise InvalidDataError(f"{path}: column {both[0]!r} is either one-hot encoded or categorical")
-    table = read_arrow(path, kind, [c for c in (id_column, *one_hot, *categorical) if c is not None])
-    names = list(table.column_names)
+    file = _FileColumns(path, kind, [c for c in (id_column, *one_hot, *categorical) if c is not None])
+    names = file.names
     if len(set(names)) < len(names):
         raise InvalidDataError(f"{path}: {len(names)} columns have {len(set(names))} different names")
     special = [c for c in (id_column, label) if c is not None]
@@ -145,18 +183,18 @@ def read_table(
         # The names may be the first row's ids and values, if the file has no line of names.
         hint = "; a comma separates columns, no other sign" if len(names) == 1 and kind == ".csv" else ""
         raise InvalidDataError(f"{path} has no column {absent[0]!r} among its {len(names)} columns{hint}")
-    ids = [str(k) for k in range(1, table.num_rows + 1)]
+    ids: Sequence[str] = RowNumbers(file.n_rows)
     if id_column is not None:
-        ids = checked_ids(table.column(id_column).to_pylist(), path)
+        ids = checked_ids(file.take(id_column).to_pylist(), path)
     used = [c for c in (names if keep is None else keep) if c not in special and c not in drop]
-    data: dict[str, NDArray[np.float32]] = {}
+    # None for a column of numbers, until there is a matrix to read it into.
+    data: dict[str, NDArray[np.floating[Any]] | None] = {}
     categories, unseen = dict[str, list[str]](), dict[str, int]()
     by_category = dict[str, list[str]]()
-    for name in used:
-        column = table.column(name)
+    for name in dict.fromkeys(used):
         if name in one_hot:
             known = one_hot[name] if isinstance(one_hot, Mapping) else None
-            values, codes, n_unseen = _codes(column.to_pylist(), known)
+            values, codes, n_unseen = _codes(file.take(name).to_pylist(), known)
             categories[name] = values
             unseen |= {name: n_unseen} if n_unseen else {}
             for k, value in enumerate(values):
@@ -164,23 +202,27 @@ def read_table(
                 data[f"{name}={value}"] = flags.astype(np.float32)
         elif name in categorical:
             known = categorical[name] if isinstance(categorical, Mapping) else None
-            by_category[name], data[name], n_unseen = _codes(column.to_pylist(), known)
+            by_category[name], data[name], n_unseen = _codes(file.take(name).to_pylist(), known)
             unseen |= {name: n_unseen} if n_unseen else {}
         else:
-            # Without a line of names, a column's name is a value of the first row, which no error quotes.  A
-            # file with a column that was asked for has such a line.
-            has_names = keep is not None or special or drop or one_hot or categorical
-            shown = quoted(repr(name)) if has_names else f"{names.index(name) + 1} of {len(names)}"
-            data[name] = numbers_of(column, f"column {shown}", path, _REMEDIES).astype(np.float32)
+            data[name] = None
     if not data:
         raise InvalidDataError(f"{path} has no columns left to use")
-    matrix = np.stack(list(data.values()), axis=1)
+    matrix = np.empty((file.n_rows, len(data)), dtype=np.float32)
+    # Without a line of names, a column's name is a value of the first row, which no error quotes.  A file
+    # with a column that was asked for has such a line.
+    has_names = keep is not None or special or drop or one_hot or categorical
+    for k, (name, encoded) in enumerate(data.items()):
+        if encoded is None:
+            shown = quoted(repr(name)) if has_names else f"{names.index(name) + 1} of {len(names)}"
+            encoded = numbers_of(file.take(name), f"column {shown}", path, _REMEDIES)
+        matrix[:, k] = encoded
     checked = read_columns(matrix, str(path))
-    target = None if label is None else numbers_of(table.column(label), f"column {label!r}", path)
-    columns = list(data)
-    labels = {columns.index(name): (*values, UNSEEN) for name, values in by_category.items()}
+    target = None if label is None else numbers_of(file.take(label), f"column {label!r}", path)
+    in_matrix = list(data)
+    labels = {in_matrix.index(name): (*values, UNSEEN) for name, values in by_category.items()}
     return Table(
-        Columns(checked.data, columns, labels),
+        Columns(checked.data, in_matrix, labels),
         ids,
         id_column is not None,
         target,
@@ -199,8 +241,58 @@ def _read_libsvm(path: Path, labelled: bool) -> Table:
     except ValueError:
         # The error's own text quotes the line.
         raise InvalidDataError(f"{path} is not in LIBSVM format") from None
-    ids = [str(k) for k in range(1, X.shape[0] + 1)]
-    return Table(read_columns(X, str(path)), ids, False, y if labelled else None, [], {})
+    return Table(read_columns(X, str(path)), RowNumbers(X.shape[0]), False, y if labelled else None, [], {})
+
+
+class _FileColumns:
+    """The columns of a file, each of which is taken once: there are never two copies of all of them.
+
+    Those of a Parquet file are read when they are taken.
+
+    Parameters
+    ----------
+    path, kind, texts
+        As for `read_arrow`.
+
+    Attributes
+    ----------
+    names : list of str
+    n_rows : int
+
+    Raises
+    ------
+    InvalidDataError
+        If the file cannot be read; by `take`, too.
+    """
+
+    def __init__(self, path: Path, kind: str, texts: Sequence[str]) -> None:
+        import pyarrow
+        import pyarrow.parquet
+
+        self._path, self._texts = path, texts
+        if kind == ".parquet":
+            try:
+                # Pages need not be in memory beside the columns that are read from them.
+                self._file = pyarrow.parquet.ParquetFile(path, pre_buffer=False)
+            except pyarrow.ArrowException as error:
+                raise _fault_of_parquet(path, error) from None
+            self.names, self.n_rows = list(self._file.schema_arrow.names), int(self._file.metadata.num_rows)
+            return
+        table, self._file = read_arrow(path, kind, texts), None
+        self.names, self.n_rows = list(table.column_names), int(table.num_rows)
+        self._columns = dict(zip(self.names, table.columns, strict=True))
+
+    def take(self, name: str) -> Any:
+        """A column, as pyarrow has it."""
+        import pyarrow
+
+        if self._file is None:
+            return self._columns.pop(name)
+        try:
+            column = self._file.read(columns=[name]).column(name)
+            return column.cast(pyarrow.string()) if name in self._texts else column
+        except pyarrow.ArrowException as error:
+            raise _fault_of_parquet(self._path, error) from None
 
 
 def read_arrow(path: Path, kind: str, texts: Sequence[str], keep: Sequence[str] | None = None) -> Any:
@@ -245,7 +337,12 @@ def read_arrow(path: Path, kind: str, texts: Sequence[str], keep: Sequence[str] 
         # Arrow quotes the line it stumbles over.
         if kind == ".csv":
             raise InvalidDataError(f"{path} cannot be read as CSV: {_fault_of_csv(path)}") from None
-        raise InvalidDataError(f"{path} cannot be read as Parquet: {type(error).__name__}") from None
+        raise _fault_of_parquet(path, error) from None
+
+
+def _fault_of_parquet(path: Path, error: Exception) -> InvalidDataError:
+    """The error of a file that is no Parquet; Arrow's own may quote values."""
+    return InvalidDataError(f"{path} cannot be read as Parquet: {type(error).__name__}")
 
 
 def names_in(file: Path, kind: str) -> list[str]:
@@ -297,7 +394,7 @@ def _first_line_beside_utf8(path: Path, opened: Any) -> int:
     return 0
 
 
-def checked_ids(values: list[Any], path: Path) -> list[str]:
+def checked_ids(values: Sequence[Any], path: Path) -> Sequence[str]:
     """Ids of a file's rows.
 
     Raises

@@ -3,11 +3,13 @@ import logging
 
 import numpy as np
 import pyarrow
+import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
+from allocated import peak_of
 from gbdt_parties.errors import InvalidDataError
-from veilboost.plans.tables import UNSEEN, log_unseen, read_table
+from veilboost.plans.tables import UNSEEN, RowNumbers, log_unseen, read_table
 
 TEXT = "user,age,city,y\n007,31,Paris,1\n8,,Rome,0\n9,40,,1\n"
 
@@ -173,3 +175,42 @@ def test_a_column_of_text_is_named_where_the_first_line_holds_names(tmp_path):
     path.write_text("1,secret\n2,b\n")
     with pytest.raises(InvalidDataError, match=r"column 2 of 2 is string, not numbers;"):
         read_table(path)
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_file_is_read_without_a_second_copy_of_its_columns(tmp_path, ending):
+    path = tmp_path / f"rows.{ending}"
+    X = np.random.default_rng(0).normal(size=(20_000, 20)).astype(np.float32)
+    content = pyarrow.table({f"x{k}": X[:, k] for k in range(20)})
+    write = pyarrow.csv.write_csv if ending == "csv" else pyarrow.parquet.write_table
+    write(content, path)
+    before = pyarrow.default_memory_pool().bytes_allocated()
+    table, peak = peak_of(lambda: read_table(path))
+    np.testing.assert_array_equal(table.columns.data, X)
+    assert peak < 1.5 * X.nbytes
+    assert pyarrow.default_memory_pool().bytes_allocated() - before <= content.nbytes
+
+
+def test_columns_of_parquet_are_read_one_by_one(tmp_path):
+    """Also where one name begins as another, which nested columns would."""
+    path = tmp_path / "rows.parquet"
+    content = pyarrow.table({"a": [1.0, 2.0], "a.b": [3.0, 4.0], "id": [7, 8], "city": [5, 6]})
+    pyarrow.parquet.write_table(content, path)
+    table = read_table(path, id_column="id", label="city", keep=["a.b", "a", "a.b"])
+    assert (table.columns.names, table.ids, table.label.tolist()) == (["a.b", "a"], ["7", "8"], [5, 6])
+    assert table.columns.data.tolist() == [[3, 1], [4, 2]]
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(InvalidDataError, match="cannot be read as Parquet"):
+        read_table(path)
+
+
+def test_row_numbers_are_a_sequence_of_texts():
+    ids = RowNumbers(12)
+    assert ids == [str(k) for k in range(1, 13)]
+    assert (len(ids), ids[0], ids[-1], ids[2:4]) == (12, "1", "12", ["3", "4"])
+    assert "12" in ids
+    assert "13" not in ids
+    assert ids != RowNumbers(11)
+    with pytest.raises(IndexError):
+        ids[12]
+    assert peak_of(lambda: RowNumbers(10**9))[1] < 10_000
