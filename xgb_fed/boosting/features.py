@@ -31,6 +31,9 @@ from xgb_fed.boosting.categories import (
 MAX_BINS = 65_534
 """Bins of a feature, missing values not counted: a code is two bytes at most."""
 
+VALUES_AT_ONCE = 1 << 16
+"""Values that are checked at a time."""
+
 MAX_VALUE = float(np.finfo(np.float32).max) / 2
 """Of a cell, up or down: XGBoost's last cut is twice the largest value, and its lower bound twice the least.
 
@@ -211,7 +214,7 @@ def read_columns(
         raise InvalidDataError(f"{argument} has {data.ndim} dimensions; a matrix has 2")
     if data.shape[0] == 0:
         raise InvalidDataError(f"{argument} has no rows")
-    if ((values > MAX_VALUE) | (values < -MAX_VALUE)).any():
+    if _is_beyond(values.reshape(-1)):
         raise InvalidDataError(
             f"{argument} has values that are infinite or beyond ±{MAX_VALUE:.2g} as float32, half of its "
             "range; smaller ones are accepted, and NaN for missing ones"
@@ -221,6 +224,12 @@ def read_columns(
         raise InvalidDataError(f"{argument} has columns of one name: {names}")
     declared = checked_types(feature_types, len(names), argument)
     return Columns(data, names, {**dict.fromkeys(sorted(declared)), **categories})
+
+
+def _is_beyond(values: NDArray[np.float32]) -> bool:
+    """Whether any value is infinite or beyond `MAX_VALUE`; in parts, since each comparison makes an array."""
+    parts = (values[k : k + VALUES_AT_ONCE] for k in range(0, len(values), VALUES_AT_ONCE))
+    return any(((part > MAX_VALUE) | (part < -MAX_VALUE)).any() for part in parts)
 
 
 def read_columns_like(X: Any, names: list[str], known: Categories, argument: str = "X") -> Columns:
@@ -305,8 +314,10 @@ class BinnedFeatures:
 
     def counts(self) -> NDArray[np.int64]:
         """Rows in each bin of each feature, and rows without a value."""
-        places = self.codes + self.bin_offsets[:-1]
-        return np.bincount(places.ravel(), minlength=int(self.bin_offsets[-1]))
+        sizes = np.diff(self.bin_offsets)
+        # Column by column: numbers of 64 bits for all values at once would take eight times their codes.
+        counts = [np.bincount(self.codes[:, f], minlength=size) for f, size in enumerate(sizes)]
+        return np.concatenate([np.empty(0, dtype=np.int64), *counts])
 
 
 def _as_numbers(values: Any, argument: str) -> NDArray[np.float32]:

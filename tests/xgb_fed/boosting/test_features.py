@@ -10,6 +10,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
+from allocated import peak_of
 from gbdt_hosts.xgboost.versions import lowest_bounds_are_infinite
 from gbdt_parties.errors import InvalidDataError
 from xgb_fed.boosting import features
@@ -192,3 +193,22 @@ def test_weights_that_are_none_are_refused(weight, words):
     assert check_weight(None, 2, "weight") is None
     with pytest.raises(InvalidDataError, match=words):
         check_weight(weight, 2, "weight")
+
+
+def test_counts_of_bins_take_no_wide_copy_of_all_codes():
+    columns = read_columns(np.random.default_rng(0).integers(0, 9, (5000, 40)).astype(float))
+    binned = bin_features(columns, 16)
+    counts, peak = peak_of(binned.counts)
+    places = binned.codes + binned.bin_offsets[:-1]
+    assert counts.tolist() == np.bincount(places.ravel(), minlength=binned.bin_offsets[-1]).tolist()
+    assert peak < 0.5 * 8 * binned.codes.size
+
+
+@pytest.mark.parametrize("place", [0, features.VALUES_AT_ONCE, -1])
+def test_a_value_that_is_too_large_is_found_in_every_part(place):
+    values = np.zeros((4 * features.VALUES_AT_ONCE + 2, 1), dtype=np.float32)
+    _, peak = peak_of(lambda: read_columns(values))
+    assert peak < 0.5 * values.nbytes
+    values[place] = -np.inf
+    with pytest.raises(InvalidDataError, match="infinite"):
+        read_columns(values)
