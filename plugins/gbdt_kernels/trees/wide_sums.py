@@ -9,6 +9,7 @@ less those of the column's bins.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,8 +25,8 @@ NO_NODE = -1
 
 
 @kernel
-def _fixed_point(values, scale, out):
-    """``values`` (float64) times 2^scale, to the nearest integer, as words: ``out`` has shape (n, 2)."""
+def _fixed_point(values, scale, first, out):
+    """``values`` (float64) times 2^scale, to the nearest integer, as words `first` and the next of rows."""
     for i in range(len(values)):
         mantissa, exponent = math.frexp(abs(values[i]))
         whole = np.uint64(math.ldexp(mantissa, 53))
@@ -42,8 +43,8 @@ def _fixed_point(values, scale, out):
         if values[i] < 0:
             low = ~low + np.uint64(1)
             high = ~high + np.uint64(low == 0)
-        out[i, 0] = low
-        out[i, 1] = high
+        out[i, first] = low
+        out[i, first + 1] = high
 
 
 def fixed_point(values: NDArray[np.floating[Any]], scale: int) -> NDArray[np.uint64]:
@@ -60,8 +61,24 @@ def fixed_point(values: NDArray[np.floating[Any]], scale: int) -> NDArray[np.uin
     -------
     ndarray of uint64, shape (n, 2)
     """
-    out = np.empty((len(values), 2), dtype=np.uint64)
-    _fixed_point(np.ascontiguousarray(values, dtype=np.float64), scale, out)
+    return fixed_points([values], scale)
+
+
+def fixed_points(columns: Sequence[NDArray[np.floating[Any]]], scale: int) -> NDArray[np.uint64]:
+    """Fixed-point numbers of several columns side by side; see `fixed_point`.
+
+    Parameters
+    ----------
+    columns : sequence of ndarray of float32 or float64, each of shape (n,)
+    scale : int
+
+    Returns
+    -------
+    ndarray of uint64, shape (n, 2 * len(columns))
+    """
+    out = np.empty((len(columns[0]), 2 * len(columns)), dtype=np.uint64)
+    for k, values in enumerate(columns):
+        _fixed_point(np.ascontiguousarray(values, dtype=np.float64), scale, 2 * k, out)
     return out
 
 

@@ -3,9 +3,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from allocated import peak_of
 from gbdt_kernels.trees.wide_sums import (
     as_floats,
     fixed_point,
+    fixed_points,
     left_sums,
     route_by_codes,
     wide_difference,
@@ -36,6 +38,15 @@ def test_float32_above_the_grid_come_back_as_they_were():
     rng = np.random.default_rng(0)
     values = (rng.normal(size=500) * 2.0 ** rng.integers(-50, 30, 500)).astype(np.float32)
     assert np.array_equal(as_floats(fixed_point(values, SCALE), SCALE), values)
+
+
+def test_columns_side_by_side_are_made_without_copies_of_words():
+    rng = np.random.default_rng(0)
+    columns = [rng.normal(size=50_000).astype(np.float32) for _ in range(2)]
+    fixed_points([column[:2] for column in columns], SCALE)  # loads the kernel
+    words, peak = peak_of(lambda: fixed_points(columns, SCALE))
+    assert np.array_equal(words, np.concatenate([fixed_point(one, SCALE) for one in columns], axis=1))
+    assert peak < words.nbytes + 9 * len(words)  # a column as float64
 
 
 def rows(n=400, n_bins=(3, 1, 4, 0)):

@@ -44,7 +44,7 @@ class _Search:
 
     Attributes
     ----------
-    keys : ndarray of uint64
+    keys : ndarray of uint32
         Of this party's values, ascending.
     cells : ndarray of uint64
         The first digits of the cells that are looked into.
@@ -56,7 +56,7 @@ class _Search:
         Whether all cells with rows are looked into; else those of some ranks.
     """
 
-    keys: NDArray[np.uint64]
+    keys: NDArray[np.uint32]
     cells: NDArray[np.uint64]
     before: NDArray[np.int64]
     everything: bool = True
@@ -66,8 +66,11 @@ class _Search:
     def counts(self, n_digits: int) -> NDArray[np.int64]:
         """Rows of this party by the next digit in each cell."""
         shift = np.uint64(_KEY_BITS - _DIGIT_BITS * (n_digits + 1))
-        bounds = (self.cells[:, None] << np.uint64(_DIGIT_BITS)) + np.arange(17, dtype=np.uint64)
-        return np.asarray(np.diff(np.searchsorted(self.keys, bounds << shift), axis=1), dtype=np.int64)
+        bounds = ((self.cells[:, None] << np.uint64(_DIGIT_BITS)) + np.arange(17, dtype=np.uint64)) << shift
+        # The end of the last cell is no key of 32 bits; the last key in it is.
+        starts, last = bounds[:, :-1].astype(np.uint32), (bounds[:, -1:] - np.uint64(1)).astype(np.uint32)
+        places = [np.searchsorted(self.keys, starts), np.searchsorted(self.keys, last, side="right")]
+        return np.asarray(np.diff(np.concatenate(places, axis=1), axis=1), dtype=np.int64)
 
     def narrow(self, counts: NDArray[np.int64], max_bin: int) -> None:
         """Take up the pooled counts by the next digit.
@@ -108,7 +111,8 @@ def find_cuts(columns: Columns, max_bin: int, how: str) -> Asking[list[Values]]:
     searches = []
     for f in range(columns.n_features):
         values = columns.column(f)
-        keys = np.sort(keys_of(values[~np.isnan(values)])).astype(np.uint64)
+        keys = keys_of(values[~np.isnan(values)])
+        keys.sort()
         searches.append(_Search(keys, np.zeros(1, dtype=np.uint64), np.zeros(1, dtype=np.int64)))
     for n_digits in range(DIGITS[how]):
         own = [search.counts(n_digits) for search in searches]

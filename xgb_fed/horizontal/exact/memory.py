@@ -25,7 +25,7 @@ _BIN_BYTES = 256
 _CELL_BYTES = 640
 """Of a cell that cuts are searched in: the counts by its 16 next digits, of this party and of all."""
 
-_VALUE_BYTES = 10
+_VALUE_BYTES = 6
 """Of a value of a row: its key while cuts are searched, and the number of its bin."""
 
 _LOSS_BYTES = 32

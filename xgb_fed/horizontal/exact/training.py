@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from gbdt_hosts.xgboost.model import ScalarTree, booster_from_trees
 from gbdt_hosts.xgboost.targets import Targets
 from gbdt_hosts.xgboost.training import intercept
-from gbdt_kernels.trees.wide_sums import as_floats, fixed_point, wide_sum
+from gbdt_kernels.trees.wide_sums import as_floats, fixed_points, wide_sum
 from gbdt_parties.errors import InvalidDataError
 from gbdt_parties.secure_sum.rings import Words
 from xgb_fed.boosting.features import BinnedFeatures, Columns, codes_of, offsets_of
@@ -198,8 +198,8 @@ class ExactTraining:
 
     # Rounds.
 
-    def _round(self, number: int, margin: NDArray[np.float32]) -> Asking[list[GrownTree]]:
-        settings, rows = self.task.settings, self.rows
+    def _words(self, number: int, margin: NDArray[np.float32]) -> list[Words]:
+        """Gradients and hessians of this party's rows, of each class in shape (n_rows, 4)."""
         g, h = self._gradients(margin, number)
         limit = math.ldexp(1.0, self._scale.exponent)
         if not (np.abs(g).max() <= limit and h.max() <= limit):
@@ -207,12 +207,13 @@ class ExactTraining:
                 "gradients have grown beyond the bound that was agreed on; lower learning_rate, or give "
                 "max_delta_step"
             )
-        words, sampled = [], []
+        scale = self._scale.gradients
+        return [fixed_points([g[:, k], h[:, k]], scale) for k in range(self._objective.n_classes)]
+
+    def _round(self, number: int, margin: NDArray[np.float32]) -> Asking[list[GrownTree]]:
+        settings, rows = self.task.settings, self.rows
+        words, sampled = self._words(number, margin), []
         for group in range(self._objective.n_classes):
-            scale = self._scale.gradients
-            words.append(
-                np.concatenate([fixed_point(g[:, group], scale), fixed_point(h[:, group], scale)], axis=1)
-            )
             # Rows of weight 0 add nothing to sums: counted, they would make small nodes seem larger.
             sampled.append(self._drawn(number, group) & (rows.weight > 0))
             if self._is_sampled:
@@ -300,8 +301,7 @@ def _row_major(columns: Columns) -> Any:
 
 def _exact_sum(values: NDArray[np.float64], scale: int) -> Words:
     """The sum of numbers, exact to `scale` binary digits, as words of shape (2,)."""
-    words = fixed_point(values, scale)
-    return wide_sum(np.concatenate([words, np.zeros_like(words)], axis=1))[:2]
+    return wide_sum(fixed_points([values, np.zeros_like(values)], scale))[:2]
 
 
 def _stream(seed: bytes, number: int, group: int) -> SecretStream:
