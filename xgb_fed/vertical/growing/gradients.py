@@ -95,9 +95,13 @@ class FixedPointGradients:
         sums : ndarray of int64, shape (2, 2, n_classes, n_nodes)
         counts : ndarray of int64, shape (n_nodes,)
         """
-        running = np.zeros((*self.halves.shape[:3], len(partition.rows) + 1), dtype=np.int64)
-        np.cumsum(self.halves[..., partition.rows], axis=-1, dtype=np.int64, out=running[..., 1:])
-        return np.diff(running[..., partition.starts], axis=-1), partition.sizes()
+        planes = self.halves.reshape(-1, self.halves.shape[-1])
+        sums = np.empty((len(planes), partition.n_nodes), dtype=np.int64)
+        # Node by node: running sums of all rows would take more than the gradients themselves.
+        for node in range(partition.n_nodes):
+            rows = partition.of(node).astype(np.intp)
+            sums[:, node] = [plane[rows].sum(dtype=np.int64) for plane in planes]
+        return sums.reshape(*self.halves.shape[:3], -1), partition.sizes()
 
     def to_float(self, sums: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """G and h of exact sums, shape (2, 2, ...): each the float64 nearest to its sum."""

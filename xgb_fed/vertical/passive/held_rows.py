@@ -235,9 +235,10 @@ def tree_rows(
     columns: NDArray[np.int32],
     sampled: NDArray[np.bool_],
 ) -> TreeRowsHere:
-    """Some rows and columns of all codes."""
+    """Some rows and columns of all codes; all of them are not copied."""
     places = np.cumsum(np.diff(bin_offsets)[columns])
-    return TreeRowsHere(
-        np.ascontiguousarray(codes[sampled][:, columns]),
-        np.concatenate([[0], places]).astype(np.int64),
-    )
+    if not sampled.all():
+        codes = codes[sampled]
+    if len(columns) < codes.shape[1]:
+        codes = codes[:, columns]
+    return TreeRowsHere(np.ascontiguousarray(codes), np.concatenate([[0], places]).astype(np.int64))

@@ -39,8 +39,8 @@ class Partition:
     def kept(self, mask: NDArray[np.bool_]) -> Partition:
         """The same nodes, restricted to the rows that a mask over all rows keeps."""
         keep = mask[self.rows]
-        before = np.concatenate([[0], np.cumsum(keep)])
-        return Partition(self.rows[keep], before[self.starts].astype(np.int64))
+        sizes = [np.count_nonzero(keep[a:b]) for a, b in pairwise(self.starts.tolist())]
+        return Partition(self.rows[keep], np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
 
     def children(self, goes_left: dict[int, NDArray[np.bool_]]) -> Partition:
         """The next level: left and right child of every node in `goes_left`, in the nodes' order.

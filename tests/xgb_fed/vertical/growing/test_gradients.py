@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from allocated import peak_of
 from packed_fields import decoded
 from scaled_gradients import CLOSE, LIMIT, gradients, scaled
 from xgb_fed.vertical.growing.gradients import FixedPointGradients, apart_from_zero
@@ -107,3 +108,13 @@ def test_no_rows_and_no_gradients():
     sums, counts = own.node_sums(empty)
     assert counts.tolist() == [0]
     assert own.to_float(sums)[0].tolist() == [[0.0]]
+
+
+def test_sums_over_nodes_take_no_more_memory_than_the_gradients():
+    rng = np.random.default_rng(0)
+    own = scaled(rng.normal(size=(40_000, 1)), rng.random((40_000, 1)))
+    root = Partition.root(len(own.g))
+    (sums, counts), peak = peak_of(lambda: own.node_sums(root))
+    assert counts.tolist() == [len(own.g)]
+    assert own.to_float(sums)[0][0, 0] == pytest.approx(np.ldexp(own.g.sum(dtype=float), own.g_exponent - 53))
+    assert peak < own.halves.nbytes

@@ -11,7 +11,7 @@ from vertical_training import problem
 from xgb_fed.boosting.features import read_columns
 from xgb_fed.vertical.passive import growing_tree
 from xgb_fed.vertical.passive.growing_tree import GrowingTree
-from xgb_fed.vertical.passive.held_rows import RowsHere
+from xgb_fed.vertical.passive.held_rows import RowsHere, tree_rows
 from xgb_fed.vertical.passive.journal import Terms
 from xgb_fed.vertical.passive.session import RANDOMNESS, ROOT, TrainingSession
 from xgb_fed.vertical.protocol.messages import FindSplits, Gradients
@@ -136,3 +136,15 @@ def test_without_room_to_spare_nothing_is_done_ahead_and_the_answer_is_the_same(
     assert (usual.counts == same.counts).all()
     decrypted = [KEY.decrypt(KEY.public.from_bytes(answer.sums)) for answer in (usual, same)]
     assert decrypted[0] == decrypted[1]
+
+
+def test_codes_of_all_rows_and_columns_are_not_copied_for_a_tree():
+    codes = np.arange(12, dtype=np.uint8).reshape(4, 3)
+    offsets, some = np.array([0, 12, 24, 36]), np.array([True, False, True, True])
+    all_columns, all_rows = np.arange(3, dtype=np.int32), np.ones(4, dtype=bool)
+    assert np.shares_memory(tree_rows(codes, offsets, all_columns, all_rows).codes, codes)
+    for columns, sampled in ((all_columns, some), (all_columns[:2], all_rows), (all_columns[1:], some)):
+        taken = tree_rows(codes, offsets, columns, sampled)
+        assert taken.codes.tolist() == codes[sampled][:, columns].tolist()
+        assert taken.codes.flags.c_contiguous
+        assert taken.bin_offsets.tolist() == list(range(0, 12 * len(columns) + 1, 12))
