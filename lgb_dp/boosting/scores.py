@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import groupby
 from typing import Any
 
@@ -46,9 +47,17 @@ class Scores:
         shape = (codes.n_rows, n_outputs)
         self._codes = codes
         self._start = np.broadcast_to(0.0, shape) if start is None else start.reshape(shape)
-        self._scores = np.array(self._start, order="F")
-        self._n_added = np.zeros(codes.n_rows, dtype=np.int32)
         self._n_threads = n_threads
+
+    # Made when they are read first: NewtonBoost keeps scores of its own.
+
+    @cached_property
+    def _scores(self) -> NDArray[np.float64]:
+        return np.array(self._start, order="F")
+
+    @cached_property
+    def _n_added(self) -> NDArray[np.int32]:
+        return np.zeros(self._codes.n_rows, dtype=np.int32)
 
     def of(
         self,

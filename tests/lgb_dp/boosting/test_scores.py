@@ -5,6 +5,9 @@ import numpy as np
 import pytest
 
 import lgb_dp
+from allocated import peak_of
+from gbdt_kernels.trees import DenseCodes
+from lgb_dp.boosting.scores import Scores
 from small_training import binary_data, dataset, train
 
 X, Y = binary_data()
@@ -38,3 +41,12 @@ def test_init_score_is_where_training_starts():
         learning_rate=1.0,
     )
     assert np.abs(booster.predict(X, raw_score=True)).max() < 0.05
+
+
+def test_scores_that_nothing_reads_take_no_memory():
+    """NewtonBoost keeps scores of its own."""
+    codes = DenseCodes(np.zeros((50_000, 1), dtype=np.uint8))
+    scores, peak = peak_of(lambda: Scores(codes, None, 3, 1))
+    assert peak < 10_000
+    assert scores.all([]).shape == (50_000, 3)
+    assert not scores.all([]).any()
