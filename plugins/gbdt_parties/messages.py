@@ -14,7 +14,8 @@ from gbdt_commons.quoting import quoted
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.parts import Parts
 
-VERSION = 1
+VERSION = 2
+"""Also stands for the order of messages and what they mean: 2 sends statistics of one of two siblings."""
 MAX_TEXT_BYTES = 4 << 20
 """Maximum length of a text: in memory, one rare character makes each of its characters take four bytes."""
 

@@ -22,8 +22,8 @@ CIPHERTEXT_BITS = {"okamoto-uchiyama": 1, "paillier": 2}
 WORK = {"okamoto-uchiyama": 1.0, "paillier": 5.0}
 """Processor time of all of a tree, by Okamoto–Uchiyama's (give_credit in ``vertical-seconds.csv``)."""
 
-BITS_OF_A_BIN = 210
-"""Of packed sums of gradients and hessians: 3 fit into a plaintext of Okamoto–Uchiyama with 2048 bits."""
+BITS_OF_A_BIN = 155
+"""Of packed sums of gradients and hessians: 4 fit into a plaintext of Okamoto–Uchiyama with 2048 bits."""
 
 ENCRYPT, ADD, COMPRESS, OPEN = 18e-6, 0.3e-6, 33e-6, (665 + 115) * 1e-6
 """Seconds with 2048 bits, AVX-512 IFMA: a row; a row and column; a bin; a ciphertext of bins."""
@@ -108,7 +108,7 @@ class Run(NamedTuple):
 def vertical(run: Run) -> Load:
     """Training with columns apart: a ciphertext per row, packed sums of bins, and sides of rows.
 
-    Of every split one child's sums are computed, so that a tree asks for those of 2^(depth - 1) nodes.
+    Of every split one child's sums are sent, so that a tree needs those of 2^(depth - 1) nodes.
     """
     rows = run.rows * run.sampled
     ciphertext = run.key_length * CIPHERTEXT_BITS[run.cipher] / 8
@@ -116,7 +116,7 @@ def vertical(run: Run) -> Load:
     gradients = rows * ciphertext
     sums = run.columns * run.bins * 2.0 ** (run.depth - 1)
     others = run.parties - 1
-    statistics = sums * (ciphertext / packed + 8)
+    statistics = sums * (ciphertext / packed + 4)
     sides = others * run.depth * rows / 8
     # Half of a node's rows, at most, are in the child whose sums are computed.
     added = rows * run.columns * (1 + (run.depth - 1) / 2)

@@ -129,7 +129,12 @@ def test_arbitrary_bytes(data):
     with pytest.raises(ProtocolError):
         messages.read(data)
     header = struct.pack(
-        "<4sHH16sQ", b"VBMS", 1, sorted(messages.KINDS)[len(data) % len(messages.KINDS)], bytes(16), 0
+        "<4sHH16sQ",
+        b"VBMS",
+        messages.VERSION,
+        sorted(messages.KINDS)[len(data) % len(messages.KINDS)],
+        bytes(16),
+        0,
     )
     with contextlib.suppress(ProtocolError):
         messages.read(header + data)

@@ -12,7 +12,7 @@ from xgb_fed import Plain
 from xgb_fed.vertical.protocol.messages import OpenTraining
 
 X, Y = problem(n=60, n_features=4, missing=0.1)
-PARAMS = {"max_depth": 3, "max_bin": 6, "n_estimators": 1, "base_score": 0.5}
+PARAMS = {"max_depth": 3, "max_bin": 12, "n_estimators": 1, "base_score": 0.5}
 
 
 class Liar:

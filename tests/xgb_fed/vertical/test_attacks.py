@@ -211,6 +211,7 @@ class Liar:
             self.n_bins = int(message.n_bins[0])
         if not isinstance(message, SplitStatistics):
             return answer
+        self.is_root = not len(question.message.assignment)
         self.left -= 1
         if self.left >= 0:
             return answer
@@ -253,9 +254,15 @@ def row_added(sums, counts, liar):
 
 
 def false_in_a_child(sums, counts, liar):
-    """In one child only: its bins still add up to the child."""
-    if len(counts) > liar.n_bins + 1:
-        row_moved(sums, counts, liar)
+    """A row moves to a bin that has rows of the sibling only: the bins still add up to the child."""
+    if not liar.is_root:
+        occupied = np.flatnonzero(counts)
+        other = next(k for k in range(len(counts)) if k not in occupied)
+        gradient = sums[occupied[0]] // int(counts[occupied[0]])
+        sums[occupied[0]] -= gradient
+        sums[other] += gradient
+        counts[occupied[0]] -= 1
+        counts[other] += 1
 
 
 def sums_without_rows(sums, counts, liar):

@@ -2,8 +2,8 @@
 
 The active party knows every row's gradients and every node's rows, but not which row is in which bin. A
 party's statements about its bins are therefore checked against the rules that hold for any columns: bins add
-up to their node, children add up to their parent bin by bin, and the root has in every tree the rows per bin
-that the party announced before training.
+up to their node, a node leaves its sibling possible sums of every bin of their parent, and the root has in
+every tree the rows per bin that the party announced before training.
 """
 
 from __future__ import annotations
@@ -167,29 +167,31 @@ class BinSums:
         if (missing < 0).any() or (missing > n_left_out).any():
             raise ProtocolError("the root's bins are not those announced")
 
-    def check_parents(self, above: BinSums, parents: dict[int, int], packing: MultiClassPacking) -> None:
-        """Per bin, children add up to their parent; where only one is known, the other one is possible.
+    def siblings(self, parents: list[int], above: BinSums) -> BinSums:
+        """Each node's sibling: the sums of their parent less the node's own, exactly, possible or not.
 
         Parameters
         ----------
+        parents : list of int
+            Parent of each node.
         above : BinSums
             Of the level above.
-        parents : dict
-            Parent of each node of this level.
         """
-        pairs: dict[int, list[int]] = {}
-        for place, node in enumerate(self.nodes):
-            pairs.setdefault(parents[node], []).append(place)
-        of_parents = [above.place(parent) for parent in pairs]
-        counts, sums = above.counts[of_parents], above.sums[..., of_parents, :]
-        for k, children in enumerate(pairs.values()):
-            counts[k] -= self.counts[children].sum(axis=0)
-            sums[..., k, :] -= self.sums[..., children, :].sum(axis=-2)
-        sums = normalised(sums)
-        both = np.array([len(children) == 2 for children in pairs.values()])
-        if counts[both].any() or sums[..., both, :].any():
-            raise ProtocolError("children do not add up to their parent")
-        if (counts < 0).any() or not packing.are_possible(sums, counts):
+        of_parents = [above.place(parent) for parent in parents]
+        counts = above.counts[of_parents] - self.counts
+        sums = normalised(above.sums[..., of_parents, :] - self.sums)
+        return BinSums([node ^ 1 for node in self.nodes], counts, sums)
+
+    def with_nodes(self, others: BinSums, nodes: list[int]) -> BinSums:
+        """Some nodes of these and of others."""
+        places = [[*self.nodes, *others.nodes].index(node) for node in nodes]
+        counts = np.concatenate([self.counts, others.counts])
+        sums = np.concatenate([self.sums, others.sums], axis=-2)
+        return BinSums(nodes, counts[places], sums[..., places, :])
+
+    def check_possible(self, packing: MultiClassPacking) -> None:
+        """Every bin has possible sums of g and h over its rows, of which there are not fewer than none."""
+        if (self.counts < 0).any() or not packing.are_possible(self.sums, self.counts):
             raise ProtocolError("a node is not possible beside its sibling")
 
     def left_of(self, node: int, bins: slice, goes_left: NDArray[np.bool_]) -> tuple[int, NDArray[np.int64]]:

@@ -32,7 +32,7 @@ from xgb_fed.vertical.protocol.messages import (
     StartTree,
 )
 from xgb_fed.vertical.protocol.splits import NamedSplit
-from xgb_fed.vertical.trees.partition import Partition
+from xgb_fed.vertical.trees.partition import NodesWithStatistics, Partition
 from xgb_fed.vertical.trees.tree_record import TreeRecord
 
 
@@ -110,16 +110,18 @@ class PassiveFinder:
 
     def find(self, level: Level) -> dict[int, Candidate]:
         """See `SplitFinder`."""
-        nodes = np.flatnonzero(level.sampled.sizes() >= self._agreed.min_node_rows).tolist()
-        if not nodes:
+        nodes = NodesWithStatistics.of(level.sampled.sizes(), self._agreed.min_node_rows)
+        if not len(nodes.all):
             # Those below are smaller still: the party is not asked about this tree any more.
             return {}
         self._record.settle()
         answer = self.channel.ask(FindSplits(*self._assignment_and_flags(level)), SplitStatistics)
         self._depth += 1
         try:
-            bins = self._read(nodes, answer)
-            self._check(level, bins)
+            sent = self._read(nodes.sent.tolist(), answer)
+            siblings = self._siblings(level, sent)
+            bins = sent.with_nodes(siblings, nodes.all.tolist())
+            self._check(level, siblings, bins)
             self._record.check(self.channel.name, self._depth, bins.digest())
         except (CipherError, ProtocolError):
             # One error for all causes: a reason would tell the party something about the key.
@@ -136,7 +138,7 @@ class PassiveFinder:
                 self._split_gain,
                 level.terms_of(node, self.number),
             )
-            for place, node in enumerate(nodes)
+            for place, node in enumerate(bins.nodes)
         }
 
     def _assignment_and_flags(self, level: Level) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
@@ -153,7 +155,7 @@ class PassiveFinder:
         return assignment, to_bits(np.concatenate(flags))
 
     def _read(self, nodes: list[int], answer: SplitStatistics) -> BinSums:
-        """The statistics, decrypted and taken apart."""
+        """The statistics that were sent, decrypted and taken apart."""
         packing, public = self._gradients.packing, self._key.public
         bits = packing.gh.bits * packing.classes_per_ciphertext
         per_ciphertext = (public.plaintext_limit.bit_length() - 1) // bits
@@ -166,8 +168,21 @@ class PassiveFinder:
         n_bins = int(self._walk.bin_offsets[-1])
         return BinSums.read(nodes, answer.counts, plaintexts, per_ciphertext, n_bins, packing)
 
-    def _check(self, level: Level, bins: BinSums) -> None:
-        """Raise `ProtocolError` unless these sums fit the node, the level above and the columns agreed on."""
+    def _siblings(self, level: Level, sent: BinSums) -> BinSums:
+        """The statistics that follow from those sent and from the level above."""
+        if level.above is None:
+            return BinSums([], sent.counts[:0], sent.sums[..., :0, :])
+        split = sorted(level.assignment)
+        return sent.siblings([split[node // 2] for node in sent.nodes], self._bins)
+
+    def _check(self, level: Level, siblings: BinSums, bins: BinSums) -> None:
+        """Raise `ProtocolError` unless these sums fit the node, the level above and the columns agreed on.
+
+        Sums of siblings are checked whether the sibling is large enough to have statistics or not.  What
+        passes is what passed if both siblings were sent, and had to add up to their parent to the last bit:
+        the one determines the other.
+        """
+        siblings.check_possible(self._gradients.packing)
         sizes = level.sampled.sizes()
         bins.check_totals(self._walk.bin_offsets, sizes[bins.nodes], level.sums[..., bins.nodes])
         if level.above is None:
@@ -175,9 +190,6 @@ class PassiveFinder:
             bins.check_root(self._agreed.counts_of(self._columns), n_left_out)
             return
         split = sorted(level.assignment)
-        bins.check_parents(
-            self._bins, {node: split[node // 2] for node in bins.nodes}, self._gradients.packing
-        )
         for place, node in enumerate(bins.nodes):
             candidate = self._split_here.get(split[node // 2])
             if candidate is not None:

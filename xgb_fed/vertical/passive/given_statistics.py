@@ -110,7 +110,7 @@ class GivenStatistics:
         Parameters
         ----------
         n_nodes : int
-            Nodes with statistics.
+            Nodes with statistics, those included that are not sent because they follow from their sibling.
         n_classes : int
             Classes of each row, all with gradients.
         n_rows : int

@@ -23,7 +23,7 @@ from xgb_fed.vertical.protocol.messages import (
     SplitStatistics,
 )
 from xgb_fed.vertical.protocol.splits import NamedSplit
-from xgb_fed.vertical.trees.partition import Partition
+from xgb_fed.vertical.trees.partition import NodesWithStatistics, Partition
 
 MAX_STATISTICS_BYTES = 4 << 30
 """Of the encrypted histograms of one level of a tree: another party's settings must not fill this memory."""
@@ -152,12 +152,12 @@ class GrowingTree:
         else:
             self.at_root[group] = self.at_root[group].plus(key, histograms)
 
-    def nodes_with_statistics(self, min_node_rows: int) -> NDArray[np.int64]:
+    def nodes_with_statistics(self, min_node_rows: int) -> NodesWithStatistics:
         """The nodes of the present level that are large enough: nothing but their rows decides it."""
-        nodes = np.flatnonzero(self.partition.kept(self.sampled).sizes() >= min_node_rows)
-        if not len(nodes):
+        nodes = NodesWithStatistics.of(self.partition.kept(self.sampled).sizes(), min_node_rows)
+        if not len(nodes.all):
             raise ProtocolError(f"statistics are of nodes with at least {min_node_rows} sampled rows")
-        self.with_statistics = nodes
+        self.with_statistics = nodes.all
         return nodes
 
     @property
@@ -194,19 +194,16 @@ class GrowingTree:
     def build(
         self,
         key: PublicKey,
-        nodes: NDArray[np.int64],
+        nodes: NodesWithStatistics,
         parents: NDArray[np.int64] | None,
     ) -> None:
-        """Build histograms of some nodes: smaller children are summed up, larger ones subtracted."""
-        sampled = self.partition.kept(self.sampled)
-        sizes, above, above_slots = sampled.sizes(), self.histograms, self.slots
-        summed, derived = nodes, nodes[:0]
-        if parents is not None and len(nodes):
-            sibling = nodes ^ 1
-            larger = (sizes[nodes] > sizes[sibling]) | ((sizes[nodes] == sizes[sibling]) & (nodes & 1 == 1))
-            derived = nodes[larger]
-            summed = np.union1d(nodes[~larger], derived ^ 1)
-        size = len(nodes) * int(self.rows.bin_offsets[-1]) * sum(s[:1].nbytes for s in self.sources)
+        """Build histograms of some nodes: smaller children are summed up, larger ones subtracted.
+
+        Also of nodes that are not sent: their children are subtracted from them.
+        """
+        above, above_slots, derived = self.histograms, self.slots, nodes.larger
+        summed = np.union1d(np.setdiff1d(nodes.all, derived), derived ^ 1)
+        size = len(nodes.all) * int(self.rows.bin_offsets[-1]) * sum(s[:1].nbytes for s in self.sources)
         if size > MAX_STATISTICS_BYTES:
             raise ProtocolError(
                 f"statistics of this level take {size >> 20} MiB, this party keeps at most "
@@ -216,7 +213,7 @@ class GrowingTree:
             built = Histograms([part.sums[0] for part in self.at_root], self.at_root[0].counts)
             self.at_root = []
         else:
-            chosen = sampled.selected(summed)
+            chosen = self.partition.kept(self.sampled).selected(summed)
             rows = self.position[chosen.rows]
             sources = dict(enumerate(self.sources))
             built = self.rows.histograms(key, sources, rows, chosen.starts)

@@ -368,9 +368,9 @@ class PassiveParty(SessionHandler[PredictionSession]):
         parents = tree.advance(message)
         session.reserve_level()
         nodes = tree.nodes_with_statistics(self._min_node_rows)
-        self._given.add(len(nodes), session.n_classes, tree.rows.n_rows)
+        self._given.add(len(nodes.all), session.n_classes, tree.rows.n_rows)
         tree.build(session.key, nodes, parents)
-        return session.statistics(nodes)
+        return session.statistics(nodes.sent)
 
     def _split_nodes(self, session: PredictionSession, message: SplitNodes) -> Message:
         session = training_session(session)

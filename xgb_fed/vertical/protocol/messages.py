@@ -120,8 +120,10 @@ LEAF, SPLIT_BY_OTHERS, SPLIT_BY_YOU = range(3)
 class SplitStatistics(Message):
     """Passive to active: the sum of every bin, encrypted; row counts in clear.
 
-    Nodes come in their order, columns in the order of the party's data, bins in ascending order with missing
-    values last: the order in which XGBoost tries candidate splits.
+    Of two siblings with statistics only the one with fewer sampled rows is sent, of equal ones the left one:
+    the active party subtracts it from their parent.  Nodes come in their order, columns in the order of the
+    party's data, bins in ascending order with missing values last: the order in which XGBoost tries candidate
+    splits.
     """
 
     kind: ClassVar[int] = 6

@@ -1,4 +1,7 @@
-"""Which rows are in which node of the level being grown; every party keeps the same picture."""
+"""Which rows are in which node of the level being grown; every party keeps the same picture.
+
+From the sampled rows of the nodes alone follows which of them have statistics, and which are sent.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,46 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class NodesWithStatistics:
+    """Nodes of a level whose statistics the active party gets, and those of them that are sent.
+
+    Of two siblings one is sent at most: the other one's statistics are those of their parent less its own.
+    The parent has statistics because it has more rows than either.
+
+    Attributes
+    ----------
+    all : ndarray of int64
+        The nodes, ascending.
+    larger : ndarray of int64
+        Those of them that are the larger sibling, the right one of equal ones.
+    sent : ndarray of int64
+        Those of them that are sent: the smaller siblings, and larger ones beside too few rows.
+    """
+
+    all: NDArray[np.int64]
+    larger: NDArray[np.int64]
+    sent: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, sizes: NDArray[np.int64], min_rows: int) -> NodesWithStatistics:
+        """The nodes that have enough rows.
+
+        Parameters
+        ----------
+        sizes : ndarray of int64, shape (n_nodes,)
+            Sampled rows of every node of the level: of the root, or of siblings in pairs.
+        min_rows : int
+            Sampled rows of a node with statistics, at least.
+        """
+        nodes = np.flatnonzero(sizes >= min_rows)
+        if len(sizes) == 1:
+            return cls(nodes, nodes[:0], nodes)
+        sibling = nodes ^ 1
+        is_larger = (sizes[nodes] > sizes[sibling]) | ((sizes[nodes] == sizes[sibling]) & (nodes > sibling))
+        return cls(nodes, nodes[is_larger], nodes[~is_larger | (sizes[sibling] < min_rows)])
 
 
 @dataclass

@@ -15,7 +15,7 @@ from xgb_fed.vertical.protocol.messages import Gradients, Routed, SplitStatistic
 @pytest.mark.parametrize("tag", ["B", "c"])
 def test_a_length_that_is_not_there_takes_no_memory(count, tag):
     cls = Routed if tag == "B" else SplitStatistics
-    header = struct.pack("<4sHH16sQ", b"VBMS", 1, cls.kind, bytes(16), 0)
+    header = struct.pack("<4sHH16sQ", b"VBMS", messages.VERSION, cls.kind, bytes(16), 0)
     fields = b"" if tag == "B" else b"I" + struct.pack("<Q", 0)
     tracemalloc.start()
     with pytest.raises(ProtocolError, match=cls.__name__):

@@ -7,6 +7,7 @@ import xgb_fed
 from gbdt_parties.errors import ProtocolError
 from vertical_training import Recorder, assert_same_trees, parties_of, parts, problem, stock, train
 from xgb_fed.boosting.features import bin_features, read_columns
+from xgb_fed.vertical.growing.bin_sums import BinSums
 from xgb_fed.vertical.passive.given_statistics import GivenStatistics
 from xgb_fed.vertical.passive.party import PassiveParty
 from xgb_fed.vertical.protocol.messages import SplitStatistics
@@ -172,8 +173,10 @@ def test_levels_are_known_to_the_extent_that_the_order_needs():
 
 
 @pytest.mark.parametrize(("more", "n_trees"), [({}, 1), ({"num_parallel_tree": 3}, 3)], ids=str)
-def test_all_statistics_that_are_given_are_counted(more, n_trees):
-    """Those of nodes that are cut off, and of every tree of a forest, too."""
+def test_all_statistics_that_are_given_are_counted(more, n_trees, monkeypatch):
+    """Those of nodes that are cut off, that follow from others', and of every tree of a forest, too."""
+    known, digest = [], BinSums.digest
+    monkeypatch.setattr(BinSums, "digest", lambda sums: known.append(len(sums.nodes)) or digest(sums))
     X, y = problem(missing=0.1)
     params = {**BASE, "max_leaves": 12, "max_depth": 0, "min_child_weight": 0.1, **more}
     given = GivenStatistics()
@@ -182,7 +185,9 @@ def test_all_statistics_that_are_given_are_counted(more, n_trees):
     assert len(model.trees) == n_trees
     n_bins = sum(len(cuts) + 1 for cuts in bin_features(read_columns(X[:, 3:]), 16).cuts)
     answers = [m for m in party.messages() if isinstance(m, SplitStatistics)]
-    n_nodes = sum(len(answer.counts) // n_bins for answer in answers)
+    n_sent, n_nodes = sum(len(answer.counts) // n_bins for answer in answers), sum(known)
+    assert len(answers) == len(known)
+    assert n_sent < 0.6 * n_nodes
     # One of the opening; of each bin of a node its rows, g and h.
     assert given.per_row == pytest.approx((1 + 3 * n_nodes) / len(y))
     assert n_nodes > sum(len(tree) for tree in model.trees), "nothing was cut off"

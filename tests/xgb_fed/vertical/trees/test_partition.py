@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xgb_fed.vertical.trees.partition import Partition
+from xgb_fed.vertical.trees.partition import NodesWithStatistics, Partition
 
 
 @st.composite
@@ -68,3 +68,24 @@ def test_flags_are_of_the_nodes_they_were_made_from(level):
     assert list(flags) == nodes
     for node in nodes:
         assert flags[node].tolist() == expected[node].tolist()
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=8), st.integers(1, 9))
+@settings(max_examples=100)
+def test_of_two_siblings_the_smaller_one_is_sent_if_it_may_be(pairs, min_rows):
+    nodes = NodesWithStatistics.of(np.array(pairs).ravel(), min_rows)
+    assert nodes.all.tolist() == [k for k, size in enumerate(np.ravel(pairs)) if size >= min_rows]
+    sent = []
+    for k, (left, right) in enumerate(pairs):
+        if min(left, right) >= min_rows:
+            sent.append(2 * k + (right < left))
+        elif max(left, right) >= min_rows:
+            sent.append(2 * k + (right > left))
+    assert nodes.sent.tolist() == sent
+    larger = [2 * k + (right >= left) for k, (left, right) in enumerate(pairs)]
+    assert nodes.larger.tolist() == [k for k in larger if k in nodes.all]
+
+
+def test_a_root_is_sent():
+    assert NodesWithStatistics.of(np.array([7]), 7).sent.tolist() == [0]
+    assert NodesWithStatistics.of(np.array([7]), 8).sent.tolist() == []
