@@ -13,7 +13,7 @@ DERIVED = {
     "lgb_dp/mechanisms/rng.py": {"KeyStream"},
     "lgb_dp/federated/replica.py": {"public"},
     "lgb_dp/vertical/training.py": {"public"},
-    "lgb_dp/vertical/prediction/answering.py": {"hmac.digest"},
+    "lgb_dp/vertical/prediction/rows.py": {"hmac.digest"},
     "xgb_fed/ciphers/randomness.py": {"KeyStream"},
     "xgb_fed/horizontal/common/kept_state.py": {"SecretStream", "hmac.digest"},
     "xgb_fed/horizontal/exact/training.py": {"SecretStream"},
@@ -32,7 +32,7 @@ TABLE = (
     "hash_seed.py",
     "lsh.py",
     "rng.py",
-    "answering.py",
+    "rows.py",
 )
 
 

@@ -33,7 +33,7 @@ T = TypeVar("T", bound="PrivateTrainer")
 
 
 class _NamespaceOfClass(dict[str, Any]):
-    """What `vars` of a trainer's class holds; LightGBM notes the order of callbacks in that of objects."""
+    """Attributes of a trainer's class, as `vars` has them; LightGBM notes callbacks in their order."""
 
     def __init__(self, trainer: type) -> None:
         super().__init__(type.__dict__["__dict__"].__get__(trainer))

@@ -21,11 +21,11 @@ class Steps:
     rate : float
         The learning rate, given or chosen.
     size : StepSize or None
-        What shortens a chosen rate; None for a given one.
+        The rule that shortens a chosen rate; None for a given one.
     largest : float
         Bound of the rate times the factors of `size` and of the splits.
     held_out : HeldOutSteps or None
-        What held-out rows speak for, if rows are held out.
+        The rates that held-out rows speak for, if rows are held out.
     """
 
     rate: float

@@ -91,7 +91,7 @@ class NewtonSettings(Protocol):
 
 @dataclass(frozen=True)
 class Beginning:
-    """What a training run knows from its first release on.
+    """The knowledge of a training run from its first release on.
 
     Parameters
     ----------

@@ -129,7 +129,7 @@ class PartyAnswers(Unrepeatable):
 
     def selection_of(self, rows: str) -> bytes:
         """A name of a table with a digest, the same after a restart; it says nothing of the digest."""
-        return as_kept(self.store, [rows.encode()])[0]
+        return as_kept(self.store, b"table", [rows.encode()])[0]
 
     def remember(
         self,

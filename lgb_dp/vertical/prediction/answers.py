@@ -43,7 +43,7 @@ _LARGEST_LOGARITHM = 700.0
 
 
 class Answer(Enum):
-    """What a question about rows is answered with."""
+    """The answer to a question about rows."""
 
     LABEL = "label"
     """The more likely class."""

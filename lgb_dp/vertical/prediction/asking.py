@@ -227,7 +227,8 @@ class AskingParty:
 
     def _places(self, names: Sequence[bytes], keys: Sequence[bytes]) -> list[bytes]:
         """Names under which answers are kept, of rows and digests of the questions about them."""
-        return as_kept(self._store, (name + key for name, key in zip(names, keys, strict=True)))
+        joined = (name + key for name, key in zip(names, keys, strict=True))
+        return as_kept(self._store, b"row and question", joined)
 
 
 def _parts(joined: bytes) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""What a party answers about its part of rows' scores, and how often: counted before anything is answered."""
+"""A party's consent to answers about its part of scores, and their number: counted before any is given."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ class AnsweredRows:
         consent.check(answer)
         with self.store.transaction():
             self._read(model)
-            counts, given, rows = self._counts[model], self._given[model], as_kept(self.store, rows)
+            counts, given, rows = self._counts[model], self._given[model], as_kept(self.store, b"row", rows)
             asked = Counter(row for row in rows if (answer, row) not in given)
             again = sum(counts[row] + n > consent.questions_per_row for row, n in asked.items())
             if again:
@@ -242,7 +242,7 @@ class AnsweredRows:
             tells nothing of a row that has changed since.
         """
         with self.store.transaction():
-            asked, names = self.check(model, answer, rows), as_kept(self.store, rows)
+            asked, names = self.check(model, answer, rows), as_kept(self.store, b"row", rows)
             now = dict(zip(names, values.tolist(), strict=True))
             counted = list(asked.elements())
             self._count(model, Answered(answer, counted, [now[row] for row in counted]))

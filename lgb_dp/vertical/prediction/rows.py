@@ -24,17 +24,18 @@ SECRET = bytes_kind("secret of names of rows")
 _SECRET_BYTES = 32
 
 
-def as_kept(store: Store, names: Iterable[bytes]) -> list[bytes]:
+def as_kept(store: Store, purpose: bytes, names: Iterable[bytes]) -> list[bytes]:
     """Names of rows, or of anything else, as a store has them: the same ones for the same, after a restart.
 
-    They are values of HMAC-SHA256 under a secret of the store, drawn when it is first needed.
+    They are values of HMAC-SHA256 of purpose and name under a secret of the store, drawn when it is first
+    needed.
     """
     with store.transaction():
         secret = store.get(SECRET, "")
         if secret is None:
             secret = os.urandom(_SECRET_BYTES)
             store.put(SECRET, "", secret)
-    return [hmac.digest(secret, name, "sha256")[:ROW_BYTES] for name in names]
+    return [hmac.digest(secret, purpose + b":" + name, "sha256")[:ROW_BYTES] for name in names]
 
 
 def digest_of_names(names: Iterable[bytes]) -> bytes:

@@ -78,7 +78,7 @@ class Caller:
     ----------
     directory : Path
     store : Store
-        What belongs to it in the party's store.
+        All that belongs to it in the party's store.
     intersector : Intersector
     handlers : OrderedDict
         By the row sets they are about, the one used last at the end.

@@ -245,7 +245,7 @@ def _read_libsvm(path: Path, labelled: bool) -> Table:
 
 
 class _FileColumns:
-    """The columns of a file, each of which is taken once: there are never two copies of all of them.
+    """The columns of a file.  Each is taken once: there are never two copies of all of them.
 
     Those of a Parquet file are read when they are taken.
 

@@ -75,8 +75,9 @@ def test_a_question_under_way_tells_no_id_either(monkeypatch):
 def test_names_are_those_of_one_store_and_outlive_a_restart():
     store, other = MemoryStore(), MemoryStore()
     names = named_by_ids(IDS, 300)
-    kept = as_kept(store, names)
+    kept = as_kept(store, b"row", names)
     assert len(set(kept)) == 300
-    assert as_kept(store, names[::-1]) == kept[::-1]
-    assert not set(as_kept(other, names)) & set(kept)
+    assert as_kept(store, b"row", names[::-1]) == kept[::-1]
+    assert not set(as_kept(other, b"row", names)) & set(kept)
+    assert not set(as_kept(store, b"table", names)) & set(kept)
     assert {len(one) for one in kept} == {ROW_BYTES}

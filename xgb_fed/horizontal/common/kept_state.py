@@ -75,7 +75,7 @@ class KeptState:
         Whether that agreement has not been used yet.
     groups : RowGroups or None
     n_samples : int
-        Samples of rows that were drawn for trees, each of which was counted before it was used.
+        Samples of rows that were drawn for trees, each counted before its use.
     samples_of : dict
         Rounds and classes whose samples are counted, by what names the draws.
     rounds_of : dict

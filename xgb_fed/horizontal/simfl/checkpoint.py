@@ -61,7 +61,7 @@ class Checkpoint(ProgressFolder):
 
     @contextmanager
     def taken_up(self) -> Iterator[KeptProgress]:
-        """What is kept; the directory is no other run's meanwhile."""
+        """The kept progress; the directory is no other run's meanwhile."""
         with self.opened() as store:
             yield KeptProgress(self, store)
 

@@ -190,7 +190,7 @@ class BinSums:
         return BinSums(nodes, counts[places], sums[..., places, :])
 
     def check_possible(self, packing: MultiClassPacking) -> None:
-        """Every bin has possible sums of g and h over its rows, of which there are not fewer than none."""
+        """Every bin has a number of rows that is not negative, and possible sums of g and h over them."""
         if (self.counts < 0).any() or not packing.are_possible(self.sums, self.counts):
             raise ProtocolError("a node is not possible beside its sibling")
 

@@ -31,7 +31,7 @@ MAX_STATISTICS_BYTES = 4 << 30
 MIN_ROWS_AHEAD = 4096
 """Rows that are summed up at the root ahead of the question for its statistics, at least."""
 BINS_AHEAD = 4
-"""The same as a multiple of the bins, each of which takes an addition."""
+"""The same as a multiple of the bins, at one addition for each."""
 
 
 @dataclass
