@@ -30,7 +30,7 @@ def without_floor(g: NDArray[np.float32], h: NDArray[np.float32]) -> NDArray[np.
 
 
 def apart_from_zero(h: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Hessians: positive ones stay positive on the grid of integers.
+    """Hessians on the grid of integers, where positive ones stay positive.
 
     For ``survival:cox``, whose hessians differ by 20 powers of ten where margins are far apart: XGBoost gives
     a node or category without hessian the weight 0, and one with any hessian −G / (H + λ).  A row changes by
