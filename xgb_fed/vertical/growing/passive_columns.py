@@ -178,9 +178,9 @@ class PassiveFinder:
     def _check(self, level: Level, siblings: BinSums, bins: BinSums) -> None:
         """Raise `ProtocolError` unless these sums fit the node, the level above and the columns agreed on.
 
-        Sums of siblings are checked whether the sibling is large enough to have statistics or not.  What
-        passes is what passed if both siblings were sent, and had to add up to their parent to the last bit:
-        the one determines the other.
+        Sums of siblings are checked whether the sibling is large enough to have statistics or not.  That both
+        are sent, and have to add up to their parent, would refuse no more: if they add up, the one sent here
+        determines the other, so each pair that passes there has a statement that passes here, and conversely.
         """
         siblings.check_possible(self._gradients.packing)
         sizes = level.sampled.sizes()
