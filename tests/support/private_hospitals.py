@@ -1,15 +1,13 @@
 """The commands of the documentation's runs across organisations, as they are written there."""
 
 import csv
-import os
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 
+from forked_commands import Command
 from free_ports import free_port
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -73,14 +71,7 @@ class Written:
         command = self.of("serve")[number]
         name = command[command.index("--models") + 1]
         with open(self.folder / f"{name}.log", "a") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "veilboost", *command],
-                cwd=self.folder,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                env={**os.environ, "OMP_NUM_THREADS": "1"},
-            )
+            process = Command(command, cwd=self.folder, stderr=log)
         self.servers[number] = process
         line = process.stdout.readline()
         assert line.startswith("listening"), (self.folder / f"{name}.log").read_text()

@@ -1,13 +1,11 @@
 """Files of organisations with the same columns, and their servers as processes of their own."""
 
 import csv
-import os
-import subprocess
-import sys
 from contextlib import contextmanager
 
 import numpy as np
 
+from forked_commands import Command
 from free_ports import free_port
 
 
@@ -34,14 +32,7 @@ class Hospital:
         arguments += ["--categorical-labels", "--tls", f"certs/{self.name}", "--allow", "acme"]
         arguments += ["--listen", f"127.0.0.1:{self.port}", "--models", f"{self.name}-models", *self.options]
         with open(self.folder / f"{self.name}.log", "a") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "veilboost", *arguments],
-                cwd=self.folder,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                env={**os.environ, "OMP_NUM_THREADS": "1"},
-            )
+            self.process = Command(arguments, cwd=self.folder, stderr=log)
         line = self.process.stdout.readline()
         assert line.startswith("listening"), (self.folder / f"{self.name}.log").read_text()
 

@@ -1,13 +1,11 @@
 """Files of two organisations, and the server of one of them as a process of its own."""
 
 import csv
-import os
-import subprocess
-import sys
 from contextlib import contextmanager
 
 import numpy as np
 
+from forked_commands import Command
 from free_ports import free_port
 
 
@@ -44,14 +42,7 @@ def serving(folder, port=0, *options):
     # 130 rows: a node has more statistics per row than a server gives by default.
     arguments += ["--max-statistics", "100", *options]
     with open(folder / "bank.log", "a") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "veilboost", *arguments],
-            cwd=folder,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-        )
+        process = Command(arguments, cwd=folder, stderr=log)
         try:
             line = process.stdout.readline()
             assert line.startswith("listening"), (folder / "bank.log").read_text()

@@ -167,6 +167,12 @@ def test_help_loads_no_library(arguments):
     assert result.stdout.splitlines()[-1] == "[]"
 
 
+def test_the_package_runs_as_a_module():
+    command = [sys.executable, "-m", "veilboost", "--version"]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert result.stdout.startswith("veilboost ")
+
+
 def test_wrong_use(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert cli.main(["inspect", "nothing.jsonl"]) == cli.WRONG_USE
