@@ -55,7 +55,19 @@ demo-remote: $(VENV)/.remote
 WORKERS ?= auto
 PYTEST := python -m pytest --numprocesses $(WORKERS) --dist worksteal
 
+# Two processes compile half of the kernels each; those of the tests would compile all of them twice.
+KERNELS := $(wildcard plugins/gbdt_kernels/*.py plugins/gbdt_kernels/*/*.py)
+
+$(VENV)/.warm-trees: $(VENV)/.installed $(KERNELS)
+	$(BIN)/veilboost warm newton columns
+	touch $@
+
+$(VENV)/.warm-sums: $(VENV)/.installed $(KERNELS)
+	$(BIN)/veilboost warm vertical dpboost mboost exact simfl
+	touch $@
+
 test: $(VENV)/.installed
+	$(MAKE) --jobs=2 $(VENV)/.warm-trees $(VENV)/.warm-sums
 	$(BIN)/$(PYTEST)
 
 # What another interpreter, LightGBM, XGBoost or NumPy may break.
