@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import threading
+import warnings
 from functools import cache
 
 IMPORTED = (
@@ -120,7 +121,7 @@ def _serve(channel):
         text = b""
         while len(text) < int.from_bytes(size, "little"):
             text += channel.recv(1 << 16)
-        watcher = os.fork()
+        watcher = _fork()
         if watcher == 0:
             channel.close()
             _watch(json.loads(text), *descriptors)
@@ -129,9 +130,16 @@ def _serve(channel):
             os.close(descriptor)
 
 
+def _fork():
+    with warnings.catch_warnings():
+        # From Python 3.12 on it warns of threads; those of libraries for linear algebra are idle.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()
+
+
 def _watch(request, stdout, stderr, ended):
     """Fork the command, tell its number, and tell how it ended."""
-    child = os.fork()
+    child = _fork()
     if child == 0:
         os.close(ended)
         os.dup2(stdout, 1)

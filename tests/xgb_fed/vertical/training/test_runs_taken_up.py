@@ -30,7 +30,6 @@ from xgb_fed.vertical.protocol.splits import Splits
 
 N_ROWS = 60
 KEY = key_of(xgb_fed.OkamotoUchiyama, 1024)
-OTHER_KEY = key_of(xgb_fed.Paillier, 1024)
 NOTHING = np.empty(0, dtype=np.uint8)
 RUN = b"M" * 16
 
@@ -88,11 +87,12 @@ def party():
 
 def test_a_run_that_another_session_took_up_first_keeps_that_ones_terms(party):
     one, two = Talk(party(), RUN), Talk(party(50), b"2" * 16)
+    other_key = key_of(xgb_fed.Paillier, 1024)
     one.open()
-    two.open(50, OTHER_KEY, 16)
+    two.open(50, other_key, 16)
     assert isinstance(two.ask(ResumeTraining(RUN, 0)), messages.Done)
     assert "not what the training run began with" in one.grow(0).reason
-    assert isinstance(two.grow(0, 50, OTHER_KEY), Assignments)
+    assert isinstance(two.grow(0, 50, other_key), Assignments)
 
 
 def test_a_run_under_way_is_not_taken_up_on_other_terms(party):
