@@ -1,10 +1,10 @@
 """Private training with columns apart over TLS and links: a server of its own, and a relay as a slow link.
 
 The party with columns alone is a process of its own, behind the package's server and certificates.  A round
-takes two requests: choices are answered with choices, masked tables with corrections and shares; the last
-flight of a round travels with the choices of the next one.  Time is divided into making and taking messages
-at the party with the labels, and waiting for answers; of the latter, the bytes of both directions over the
-bandwidth and one round trip per request are what the link must take.
+takes three requests: the last flight of the round before is answered with choices, choices with nothing, and
+masked tables with corrections and shares.  One request is under way at a time, while the party with the
+labels computes; of that time, the bytes of both directions over the bandwidth and one round trip per request
+are what the link must take.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def measured(
     return {
         "s per tree": seconds,
         "processors' s": processors,
-        "of it waiting": waited,
+        "requests under way": waited,
         "the link must take": on_the_link,
         "requests per round": n_requests * TREES_PER_ROUND,
         "MB there": there / 1e6,

@@ -563,6 +563,14 @@ class _Counted:
         self._traffic.count(*self._names, len(message))
         self._way.send(message)
 
+    def hand_over(self) -> None:
+        """See `gbdt_parties.two_party.exchange.frames.Channel`."""
+        self._way.hand_over()
+
+    def finish(self) -> None:
+        """See `gbdt_parties.two_party.exchange.frames.Channel`."""
+        self._way.finish()
+
     def receive(self) -> bytes | memoryview:
         """See `gbdt_parties.two_party.exchange.frames.Channel`."""
         message = self._way.receive()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from threading import Lock
 from typing import Any, Protocol, TypeVar
 
 from gbdt_commons.quoting import quoted
@@ -95,9 +96,12 @@ class Channel:
         self._session = session
         self._traffic = traffic
         self._next = 0
+        self._lock = Lock()
 
     def ask(self, message: Message, answer: type[M]) -> M:
         """Send a request and give the answer, which must be of the right kind, session and number.
+
+        A request of another thread waits for the answer to this one.
 
         Raises
         ------
@@ -112,6 +116,10 @@ class Channel:
         ProtocolError
             If the answer breaks the protocol.
         """
+        with self._lock:
+            return self._ask(message, answer)
+
+    def _ask(self, message: Message, answer: type[M]) -> M:
         request = messages.write_parts(self._session, self._next, message)
         self._traffic.count(self.sender, self.name, message, len(request))
         handle: Any = self.party.handle

@@ -174,6 +174,7 @@ class CountedChannel:
 
     def __init__(self, channel, events):
         self._channel, self._events = channel, events
+        self.hand_over, self.finish = channel.hand_over, channel.finish
         self.sent, self.received = [], []
 
     def send(self, message):
@@ -197,6 +198,11 @@ class Heard:
 
     def send(self, message):
         self.sent.append(message)
+
+    def hand_over(self):
+        """Messages have left already."""
+
+    finish = hand_over
 
     def receive(self):
         for message in self._received:

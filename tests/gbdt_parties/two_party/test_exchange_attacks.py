@@ -67,7 +67,7 @@ class Changing:
 
     def __init__(self, channel, change):
         self._channel, self._change = channel, change
-        self.receive = channel.receive
+        self.receive, self.hand_over, self.finish = channel.receive, channel.hand_over, channel.finish
 
     def send(self, message):
         for one in self._change(message):
@@ -276,6 +276,7 @@ def test_a_party_that_has_lost_an_attempt_is_refused_before_the_next_one(place):
     class Lost:
         def __init__(self, channel):
             self.send, self._channel = channel.send, channel
+            self.hand_over, self.finish = channel.hand_over, channel.finish
 
         def receive(self):
             message = self._channel.receive()
@@ -347,6 +348,7 @@ def test_each_noised_share_of_a_round_that_is_abandoned_again_and_again_is_charg
     class Leaving:
         def __init__(self, channel):
             self.send, self._channel = channel.send, channel
+            self.hand_over, self.finish = channel.hand_over, channel.finish
 
         def receive(self):
             message = self._channel.receive()

@@ -1,14 +1,14 @@
 """Channels of a run of two parties: one process, requests and answers, and frames that are not those due."""
 
 import struct
-from threading import Thread
+from threading import Event, Thread
 from types import SimpleNamespace
 
 import pytest
 
 from gbdt_parties.curve_group import length_prefixed
 from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError, ProtocolError
-from gbdt_parties.two_party.exchange import polled
+from gbdt_parties.two_party.exchange import pipe, polled
 from gbdt_parties.two_party.exchange.frames import HEADER_BYTES, Kind, Link
 from gbdt_parties.two_party.exchange.pipe import pipes
 from gbdt_parties.two_party.exchange.polled import Answering, Asking, unpacked
@@ -39,6 +39,52 @@ def test_silence_is_not_waited_for_forever():
     _, one, _ = linked()
     with pytest.raises(PartyUnavailableError, match="silent for"):
         one.take(Kind.END)
+
+
+def test_a_side_that_is_ahead_waits_for_the_other_one(monkeypatch):
+    monkeypatch.setattr(pipe, "MAX_WAITING_BYTES", 10)
+    one, other = pipes(60.0)
+    messages = [bytes([k]) * 4 for k in range(20)]
+    sender = Thread(target=lambda: [one.send(message) for message in messages])
+    sender.start()
+    for k, message in enumerate(messages):
+        assert len(one._outward.messages) <= 3
+        assert other.receive() == message, k
+    sender.join(600)
+    one, _ = pipes(0.02)
+    with pytest.raises(PartyUnavailableError, match="silent for"):
+        one.send(bytes(11))
+
+
+def test_flights_that_cross_do_not_wait_for_each_other(monkeypatch):
+    monkeypatch.setattr(pipe, "MAX_WAITING_BYTES", 10)
+    ends, found = pipes(60.0), {}
+    messages = [bytes([k]) * 8 for k in range(50)]
+
+    def play(place):
+        for message in messages:
+            ends[place].send(message)
+        found[place] = [ends[place].receive() for _ in messages]
+
+    threads = [Thread(target=play, args=(place,)) for place in (0, 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(600)
+    assert found == {0: messages, 1: messages}
+
+
+def test_a_side_that_waits_to_send_goes_on_when_the_connection_is_over(monkeypatch):
+    monkeypatch.setattr(pipe, "MAX_WAITING_BYTES", 1)
+    one, other = pipes(60.0)
+    sender = Thread(target=one.send, args=(b"message",))
+    sender.start()
+    other.close()
+    sender.join(600)
+    assert not sender.is_alive()
+    assert other.receive() == b"message"
+    with pytest.raises(PartyUnavailableError, match="has ended the connection"):
+        other.receive()
 
 
 @pytest.mark.parametrize(
@@ -101,16 +147,18 @@ def test_messages_of_a_request_come_back(messages):
 
 
 def test_a_run_over_requests_and_answers():
-    """Two requests for a round: its last flight travels with the choices of the next one."""
+    """Three requests for a round: the last flight of the one before, choices, and tables."""
     pytest.importorskip("nacl")
     parties = [Party(place, [layout_of()] * 3) for place in (0, 1)]
-    answering, requests, found = Answering(60.0), [], []
+    answering, requests, answers, found = Answering(60.0), [], [], []
 
     def ask(request, is_last):
         assert is_last
         requests.append([message[4] for message in unpacked(request)])
         # As it comes from a server: words are at odd places.
-        return answering.answer(memoryview(b"." + request)[1:])
+        answer = answering.answer(memoryview(b"." + request)[1:])
+        answers.append([message[4] for message in unpacked(answer)])
+        return answer
 
     def serve():
         try:
@@ -124,21 +172,40 @@ def test_a_run_over_requests_and_answers():
     server.start()
     exchange = parties[0].process()
     exchange.connect(Asking(ask))
-    sums = parties[0].train(exchange)
+    opened = parties[0].train(exchange)
     server.join(600)
-    assert found == [sums]
+    assert found == [opened]
     check_outcome(parties)
-    begin, choices, tables = [Kind.BEGIN], [Kind.ROUND] * 3, [Kind.ROUND] * 2 + [Kind.SHARES]
+    begun, tables = [Kind.BEGIN, *[Kind.ROUND] * 3], [Kind.ROUND] * 2 + [Kind.SHARES]
+    sums = tables
     assert requests == [
         [Kind.GREETING],
         [Kind.POINTS, Kind.TREES],
-        [Kind.SEAL, *begin, *choices],
+        [Kind.SEAL, *begun],
         tables,
-        [Kind.SHARES, *begin, *choices],
+        [Kind.SHARES],
+        begun,
         tables,
-        [Kind.SHARES, *begin, *choices],
+        [Kind.SHARES],
+        begun,
         tables,
-        [Kind.SHARES, Kind.END],
+        [Kind.SHARES],
+        [Kind.END],
+    ]
+    # The other side's choices answer the last flight before, so that both sides make theirs at once.
+    assert answers == [
+        [Kind.GREETING, Kind.POINTS],
+        [Kind.TREES, Kind.SEAL],
+        begun,
+        sums,
+        begun,
+        [],
+        sums,
+        begun,
+        [],
+        sums,
+        [Kind.END],
+        [],
     ]
 
 
@@ -155,6 +222,43 @@ def test_messages_that_are_long_together_travel_in_several_requests(monkeypatch)
         asking.send(message)
     assert asking.receive() == b"answer"
     assert requests == [(messages[:3], False), (messages[3:], True)]
+
+
+def test_a_request_is_under_way_while_this_side_goes_on():
+    may_answer, requests = Event(), []
+
+    def ask(request, is_last):
+        may_answer.wait(60)
+        requests.append(unpacked(request))
+        return length_prefixed([b"answer"] * (len(requests) == 1))
+
+    asking = Asking(ask)
+    asking.hand_over()  # of nothing
+    asking.send(b"first")
+    asking.hand_over()
+    asking.send(b"second")
+    # This side came here, and the first request is not answered yet.
+    assert requests == []
+    may_answer.set()
+    asking.hand_over()
+    assert requests[0] == [b"first"]
+    assert asking.receive() == b"answer"
+    asking.send(b"third")
+    asking.finish()
+    assert requests == [[b"first"], [b"second"], [b"third"]]
+
+
+def test_a_request_that_is_lost_is_noticed_where_its_answer_is_waited_for():
+    def ask(request, is_last):
+        raise PartyUnavailableError("the line is cut")
+
+    for use in (Asking.hand_over, Asking.finish, Asking.receive):
+        asking = Asking(ask)
+        asking.send(b"first")
+        asking.hand_over()
+        asking.send(b"second")
+        with pytest.raises(PartyUnavailableError, match="the line is cut"):
+            use(asking)
 
 
 def test_an_answering_side_that_is_over_or_too_slow_is_lost():

@@ -164,6 +164,10 @@ class Flights:
         """Send the last message of a flight."""
         self._link.send(Kind.SHARES, shares, replace(self._step, flight=flight))
 
+    def hand_over(self) -> None:
+        """Let what was sent leave."""
+        self._link.hand_over()
+
     def take_shares(self, flight: int) -> bytes:
         """Take the last message of a flight."""
         return self._link.take(Kind.SHARES, step=replace(self._step, flight=flight))
@@ -370,6 +374,7 @@ class Exchange(ABC, Unrepeatable, Generic[Inputs]):
                 digest = hashlib.sha256(result).digest()
                 connected.send_status(Kind.END, NO_STEP, digest)
                 connected.take_status(Kind.END, NO_STEP, digest)
+                connected.link.finish()
             self.disconnect()
 
     def stop(self) -> None:
@@ -432,6 +437,7 @@ class Exchange(ABC, Unrepeatable, Generic[Inputs]):
         connected.send_status(Kind.BEGIN, step)
         flights = Flights(connected.link, side, step, len(layout.chunks))
         flights.send(CHOICES)
+        connected.link.hand_over()
         connected.take_status(Kind.BEGIN, step)
 
         def charge(own: bytes, heard: bytes) -> None:
@@ -505,6 +511,8 @@ class TableExchange(Exchange[TableInputs]):
         # OPENED, with what opens it on the other side.
         self.kept.open(replace(opening, last=message), None)
         flights.send_shares(LAST, message)
+        # The other side goes on to the next round while this one does.
+        flights.hand_over()
 
     def _has_made(self, attempt: int) -> bool:
         return self.kept.has_charged(attempt)

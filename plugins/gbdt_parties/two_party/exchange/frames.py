@@ -36,13 +36,25 @@ class Channel(Protocol):
     """The way to the other party for the time of one connection, authenticated and in order."""
 
     def send(self, message: bytes) -> None:
-        """Send a message; it must not wait until the other side takes it, since flights cross.
+        """Send a message; it must not wait for a side that sends, too, since flights cross.
 
         Raises
         ------
         PartyUnavailableError
             If the connection is lost.
         """
+
+    def hand_over(self) -> None:
+        """Let what was said leave while this side computes; what it says next may come later.
+
+        Raises
+        ------
+        PartyUnavailableError
+            If the connection is lost.
+        """
+
+    def finish(self) -> None:
+        """Let what was said leave: it is the last of the connection; errors as of `hand_over`."""
 
     def receive(self) -> bytes | memoryview:
         """Wait for the other side's next message, for a limited time; nothing else may change its bytes.
@@ -82,6 +94,14 @@ class Link:
         header = _HEADER.pack(_MAGIC, kind, step.flight, step.attempt, step.round, self._n_sent)
         self._n_sent += 1
         self._channel.send(header + body)
+
+    def hand_over(self) -> None:
+        """See `Channel`."""
+        self._channel.hand_over()
+
+    def finish(self) -> None:
+        """See `Channel`."""
+        self._channel.finish()
 
     def take(self, kind: Kind, n_bytes: int | None = None, step: Step = NO_STEP) -> bytes:
         """Wait for a message, and copy its body.

@@ -1,15 +1,18 @@
 """A connection over requests and answers, for a party that is served: each carries messages since the last.
 
-The asking side sends what it has said when it waits for a message.  The answering side takes it, and answers
-once its own thread waits for a message, or is done.  A round takes two requests, with choices and with
-tables: the last flight of a round travels with the choices of the next one.
+The asking side's messages leave in a request when it hands them over, when they are long together, and when
+it waits for a message; one request is under way at a time, while this side goes on computing.  The answering
+side takes them, and answers once its own thread waits for a message, or is done.  A round takes three
+requests, with the last flight of the round before, with choices, and with tables: the other side makes its
+choices while this one makes its own, and takes these while this one masks tables.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from threading import Condition
+from concurrent.futures import Future
+from threading import Condition, Thread
 
 from gbdt_parties.curve_group import length_prefixed
 from gbdt_parties.errors import PartyUnavailableError, ProtocolError
@@ -44,37 +47,66 @@ class Asking:
     ----------
     ask : callable
         ``ask(request, is_last)`` sends a request, and gives the answer, which is empty unless it is the last
-        one of those that are sent together; raises a PartyUnavailableError if it is lost.
+        one of those that belong together; raises a PartyUnavailableError if it is lost.  One thread at a time
+        calls it.
     """
 
     def __init__(self, ask: Callable[[bytes, bool], bytes | memoryview]) -> None:
         self._ask = ask
         self._outbox: list[bytes] = []
+        self._n_bytes = 0
         self._inbox: deque[memoryview] = deque()
+        self._under_way: Future[list[memoryview]] | None = None
 
     def send(self, message: bytes) -> None:
         """See `frames.Channel`."""
+        if self._outbox and self._n_bytes + len(message) > MAX_REQUEST_BYTES:
+            self._leave(False)
         self._outbox.append(message)
+        self._n_bytes += len(message)
+
+    def hand_over(self) -> None:
+        """See `frames.Channel`; it waits for the answer to the request before."""
+        if self._outbox:
+            self._leave(True)
+
+    def finish(self) -> None:
+        """See `frames.Channel`."""
+        self.hand_over()
+        self._collect()
 
     def receive(self) -> memoryview:
         """See `frames.Channel`."""
         if not self._inbox:
-            self.flush()
+            self._collect()
+        if not self._inbox:
+            self._leave(True)
+            self._collect()
         if not self._inbox:
             raise PartyUnavailableError("the other party has ended the connection")
         return self._inbox.popleft()
 
-    def flush(self) -> None:
-        """Send what was said, without waiting for a message: before the end of the connection."""
-        messages, self._outbox = deque(self._outbox), []
-        while True:
-            together, n_bytes = list[bytes](), 0
-            while messages and (not together or n_bytes + len(messages[0]) <= MAX_REQUEST_BYTES):
-                n_bytes += len(messages[0])
-                together.append(messages.popleft())
-            self._inbox.extend(unpacked(self._ask(length_prefixed(together), not messages)))
-            if not messages:
-                return
+    def _collect(self) -> None:
+        """Wait for the answer to the request that is under way, if there is one."""
+        answer, self._under_way = self._under_way, None
+        if answer is not None:
+            self._inbox.extend(answer.result())
+
+    def _leave(self, is_last: bool) -> None:
+        """Send a request with all that was said, after the answer to the one before."""
+        self._collect()
+        said, self._outbox, self._n_bytes = self._outbox, [], 0
+        answer: Future[list[memoryview]] = Future()
+
+        def ask() -> None:
+            try:
+                answer.set_result(unpacked(self._ask(length_prefixed(said), is_last)))
+            except BaseException as error:
+                answer.set_exception(error)
+
+        self._under_way = answer
+        # A daemon: an interrupted process does not wait for the other side.
+        Thread(target=ask, name="veilboost_asking", daemon=True).start()
 
 
 class Answering:
@@ -129,6 +161,12 @@ class Answering:
             if self._is_over:
                 raise PartyUnavailableError("the connection is over")
             self._outbox.append(message)
+
+    def hand_over(self) -> None:
+        """See `frames.Channel`: the next answer has it."""
+
+    def finish(self) -> None:
+        """See `frames.Channel`: the last answer has it."""
 
     def receive(self) -> memoryview:
         """See `frames.Channel`."""

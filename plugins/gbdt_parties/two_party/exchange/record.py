@@ -93,6 +93,14 @@ class Recorded:
         self._record.say(message)
         self._channel.send(message)
 
+    def hand_over(self) -> None:
+        """See `frames.Channel`."""
+        self._channel.hand_over()
+
+    def finish(self) -> None:
+        """See `frames.Channel`."""
+        self._channel.finish()
+
     def receive(self) -> bytes:
         """See `frames.Channel`; the message is kept before anything follows from it."""
         message = bytes(self._channel.receive())

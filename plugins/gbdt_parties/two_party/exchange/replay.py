@@ -154,6 +154,12 @@ class _Compared:
         self.n_messages += 1
         self.n_bytes += len(message)
 
+    def hand_over(self) -> None:
+        """Nothing to compare."""
+
+    def finish(self) -> None:
+        """Nothing to compare."""
+
     def receive(self) -> bytes:
         """The next message that the party heard."""
         for message in self._heard if not self._is_over else ():
