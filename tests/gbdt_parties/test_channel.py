@@ -1,5 +1,6 @@
 import os
 import stat
+from threading import Event, Thread
 
 import numpy as np
 import pytest
@@ -45,6 +46,37 @@ def test_answers_that_are_no_messages_are_the_partys_fault():
     with pytest.raises(ProtocolError, match="'bank'") as caught:
         channel.ask(messages.Finish(), messages.Done)
     assert str(caught.value).isprintable()
+
+
+def test_a_request_of_another_thread_waits_for_its_turn():
+    begun, may_answer, asked = Event(), Event(), []
+
+    class Answers:
+        name = "bank"
+
+        def handle(self, request):
+            session, number = messages.address(request)
+            asked.append(number)
+            begun.set()
+            may_answer.wait(600)
+            return messages.write(session, number, messages.Done())
+
+    channel, found = Channel(Answers(), b"s" * 16, Traffic()), []
+
+    def ask():
+        found.append(channel.ask(messages.Finish(), messages.Done))
+
+    threads = [Thread(target=ask) for _ in range(3)]
+    threads[0].start()
+    assert begun.wait(600)
+    for thread in threads[1:]:
+        thread.start()
+    may_answer.set()
+    for thread in threads:
+        thread.join(600)
+    # Without it, both would have the number of the first one, and be refused.
+    assert asked == [0, 1, 2]
+    assert len(found) == 3
 
 
 def test_a_model_is_its_owners_only(tmp_path):
