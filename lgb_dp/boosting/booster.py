@@ -22,6 +22,9 @@ from lgb_dp.data.model_columns import columns_of_model
 from lgb_dp.data.tables import is_table
 from lgb_dp.errors import AlteredModelError, ArgumentTypeError, NoGuaranteeError
 
+ROWS_AT_ONCE = 1 << 16
+"""Rows of a table that are predicted at a time."""
+
 
 class DPBooster(PrivateBooster):
     """A LightGBM booster with a privacy report, which predicts the tables that it was trained on.
@@ -71,7 +74,11 @@ class DPBooster(PrivateBooster):
                 raise AlteredModelError(
                     f"the model's text names {n_columns} columns, and has {n_features} features"
                 )
-            data = columns.matrix(data, self.num_feature())
+            # In parts: all rows as float64 at once would be a copy, up to twice as large, of the table.
+            rows, n_rows, predict = columns.reader(data, self.num_feature()), data.shape[0], super().predict
+            starts = range(0, max(n_rows, 1), ROWS_AT_ONCE)
+            parts = [predict(rows(k, min(k + ROWS_AT_ONCE, n_rows)), *args, **kwargs) for k in starts]
+            return parts[0] if len(parts) == 1 else np.concatenate(parts)
         return super().predict(data, *args, **kwargs)
 
     def _repr_html_(self) -> str:

@@ -1,9 +1,12 @@
 """What notebooks show of a private model, and where a guarantee can be read from."""
 
 import lightgbm as lgb
+import numpy as np
+import pandas as pd
 import pytest
 
 import lgb_dp
+from gbdt_hosts.lightgbm import PrivateBooster
 from lgb_dp.accounting.ledger import Ledger, Release
 from small_training import binary_data, dataset, train
 
@@ -63,3 +66,20 @@ def test_a_guarantee_is_read_from_a_path_a_text_or_a_booster(booster, tmp_path):
         lgb_dp.privacy_of("tree\nversion=v4\n")
     with pytest.raises(FileNotFoundError):
         lgb_dp.privacy_of("model.txt")
+
+
+@pytest.mark.parametrize("how", [{}, {"raw_score": True}, {"pred_leaf": True}, {"pred_contrib": True}])
+def test_rows_of_a_table_are_predicted_in_parts_as_at_once(booster, how, monkeypatch):
+    frame = pd.DataFrame(X, columns=booster.feature_name())
+    expected = booster.predict(X, **how)
+    for n_at_once in (len(X) + 1, len(X), len(X) // 3 + 1, 1 + len(X) // 2):
+        monkeypatch.setattr("lgb_dp.boosting.booster.ROWS_AT_ONCE", n_at_once)
+        assert np.array_equal(booster.predict(frame, **how), expected)
+
+
+def test_a_table_is_predicted_without_a_wide_copy(booster, monkeypatch):
+    predict, sizes = PrivateBooster.predict, []
+    monkeypatch.setattr("lgb_dp.boosting.booster.ROWS_AT_ONCE", 100)
+    monkeypatch.setattr(PrivateBooster, "predict", lambda s, X, *a: sizes.append(len(X)) or predict(s, X, *a))
+    booster.predict(pd.DataFrame(np.resize(X, (250, X.shape[1])), columns=booster.feature_name()))
+    assert sizes == [100, 100, 50]
