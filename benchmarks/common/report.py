@@ -153,10 +153,14 @@ def save_panels(
         axis.grid(alpha=0.3)
     for axis in axes.flat[len(panels) :]:
         axis.set_visible(False)
-    handles, labels = axes.flat[0].get_legend_handles_labels()
+    handles = {
+        label: handle
+        for axis in axes.flat
+        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
+    }
     n_beside = max(2, int(2.2 * n_columns))
-    figure.legend(handles, labels, loc="lower center", ncols=n_beside, frameon=False)
-    below = 0.1 + 0.2 * -(-len(labels) // n_beside)
+    figure.legend(handles.values(), handles, loc="lower center", ncols=n_beside, frameon=False)
+    below = 0.1 + 0.2 * -(-len(handles) // n_beside)
     figure.tight_layout(rect=(0, below / figure.get_figheight(), 1, 1))
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)

@@ -1,4 +1,4 @@
-"""The passive party of benchmarks between two processes: a file, and a process that serves it over TLS."""
+"""Parties of benchmarks between processes: a file, and a process that serves it over TLS."""
 
 from __future__ import annotations
 
@@ -23,35 +23,37 @@ class Made:
         return self._key
 
 
-class Bank:
-    """A process that serves a file."""
+class Server:
+    """A process that serves a file to acme.
 
-    def __init__(self, folder: Path, file: Path, *more: str) -> None:
-        command = [
-            sys.executable,
-            "-m",
-            "veilboost",
-            "serve",
-            "vertical",
-            "--data",
-            str(file),
-            "--tls",
-            str(folder / "bank"),
-        ]
-        command += ["--allow", "acme", "--listen", "127.0.0.1:0", "--models", str(folder / "models"), *more]
-        # One table is trained on again and again: made-up rows need no limit.
-        command += ["--max-statistics", "inf", "--max-thresholds", "inf"]
+    Parameters
+    ----------
+    folder : Path
+        With a folder of certificates for acme, and one for the party.
+    kind : str
+        Of training.
+    name : str
+        The party's.
+    file : Path
+    *more : str
+        Further options of ``veilboost serve``.
+    """
+
+    def __init__(self, folder: Path, kind: str, name: str, file: Path, *more: str) -> None:
+        command = [sys.executable, "-m", "veilboost", "serve", kind, "--data", str(file)]
+        command += ["--tls", str(folder / name), "--allow", "acme", "--listen", "127.0.0.1:0"]
+        command += ["--models", str(folder / f"{name}-models"), *more]
         self._process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
         assert self._process.stdout is not None
-        self._certificates = folder / "acme"
+        self._certificates, self._name = folder / "acme", name
         self.port = int(self._process.stdout.readline().rsplit(":", 1)[1])
         self.party = self.connected(self.port)
 
     def connected(self, port: int) -> xgb_fed.RemoteParty:
-        """A connection to the bank, by its own port or that of a relay."""
-        return xgb_fed.RemoteParty(f"127.0.0.1:{port}", self._certificates, "bank", 60)
+        """A connection to the party, by its own port or that of a relay."""
+        return xgb_fed.RemoteParty(f"127.0.0.1:{port}", self._certificates, self._name, 60)
 
     def peak(self) -> float:
         """Most memory that the process had so far, MiB (Linux)."""
@@ -67,6 +69,15 @@ class Bank:
         self.party.close()
         self._process.terminate()
         self._process.wait()
+
+
+class Bank(Server):
+    """A passive party with columns of the same rows."""
+
+    def __init__(self, folder: Path, file: Path, *more: str) -> None:
+        # One table is trained on again and again: made-up rows need no limit.
+        limits = ["--max-statistics", "inf", "--max-thresholds", "inf"]
+        super().__init__(folder, "vertical", "bank", file, *limits, *more)
 
 
 def write_csv(path: Path, X: np.ndarray, ids: list[str] | None = None) -> Path:

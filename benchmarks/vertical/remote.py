@@ -140,7 +140,7 @@ def prediction(folder: Path, n_rows: int) -> None:
     how: dict[str, Any] = {"cipher": xgb_fed.OkamotoUchiyama(2048), "verbose_eval": False}
     model = xgb_fed.train(PARAMS, data, [bank.party], 25, **how)
     local = xgb_fed.LocalParty(problem.passive, "bank")
-    with closing(StoreFile(folder / "models" / STORE_FILE, ROLE, read_only=True)) as store:
+    with closing(StoreFile(folder / "bank-models" / STORE_FILE, ROLE, read_only=True)) as store:
         local._splits_by_model[model.model_id] = KeptSplits(part_of(store, "acme"))[model.model_id]
     rows = []
     for name, party in (("in process", local), ("over TLS", bank.party)):
