@@ -39,6 +39,11 @@ def _mixed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return np.asarray(words ^ (words >> np.uint64(31)))
 
 
+def _mix(words: NDArray[np.uint64]) -> None:
+    """Mix some words in place: a few at a time, since steps in between take twice as much memory."""
+    words[:] = _mixed(words)
+
+
 def _words_of_codes(n_features: int, salt: int) -> NDArray[np.uint64]:
     """A word for each code of each feature, shape (n_features, 256)."""
     numbers = np.arange(1, n_features * _CODES + 1, dtype=np.uint64)
@@ -69,7 +74,9 @@ def row_tags(columns: DenseColumns | SparseColumns, salt: int, n_threads: int = 
         for f, zero_word in enumerate(zero_words):
             entries = slice(columns.indptr[f], columns.indptr[f + 1])
             _add_entries(columns.rows[entries], columns.codes[entries], words[f], zero_word, tags)
-        return _mixed(tags)
+        for first in range(0, n_rows, _ROWS_AT_ONCE):
+            _mix(tags[first : first + _ROWS_AT_ONCE])
+        return tags
     n_features = len(columns.planes.plane_offsets) - 1
     words = _words_of_codes(n_features, salt)
     tags = np.zeros(n_rows, dtype=np.uint64)
@@ -79,6 +86,7 @@ def row_tags(columns: DenseColumns | SparseColumns, salt: int, n_threads: int = 
             own = tags[block * _ROWS_AT_ONCE : (block + 1) * _ROWS_AT_ONCE]
             codes = columns.codes(block * (_ROWS_AT_ONCE // ROWS_PER_BLOCK), len(own))
             _add_words(codes, words, own)
+            _mix(own)
 
     run(work, blocks(-(-n_rows // _ROWS_AT_ONCE), n_threads, _ROWS_AT_ONCE * n_features))
-    return _mixed(tags)
+    return tags

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from allocated import peak_of
 from gbdt_kernels.trees import DenseCodes, SparseCodes, by_columns, row_tags
 from gbdt_kernels.trees.layout import offsets
 
@@ -42,3 +43,14 @@ def test_tags_are_spread_evenly_and_differ_with_the_salt():
         assert abs(int(np.sum(tags < bound)) - expected) < 5 * std
     both = (tags < 2**62) & (others < 2**62)
     assert abs(int(both.sum()) - 312) < 5 * 17
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_tags_are_mixed_without_copies_of_all_of_them(is_sparse):
+    codes = (np.arange(60_000) % 200).astype(np.uint8)[:, None]
+    sparse = SparseCodes(np.arange(60_001), np.zeros(60_000, np.int32), codes[:, 0], np.zeros(1, np.uint8))
+    columns = by_columns(sparse if is_sparse else DenseCodes(codes))
+    row_tags(columns, 1)  # loads kernels
+    tags, peak = peak_of(lambda: row_tags(columns, 1))
+    assert len(np.unique(tags)) == 200
+    assert peak < 2 * tags.nbytes
