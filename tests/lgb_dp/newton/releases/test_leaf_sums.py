@@ -92,6 +92,22 @@ def test_label_counts_are_sums_of_weights():
     np.testing.assert_allclose(rows.label_counts(), expected, atol=WEIGHT.sum())
 
 
+@pytest.mark.parametrize("objective", ["binary", "multiclass", "regression"])
+def test_labels_of_parts_of_the_rows_are_counted_as_those_of_all(objective, monkeypatch):
+    rows, label, scale = local(objective)
+    loss = NewtonLoss(objective, 0.5, 0.1)
+    expected = loss.label_counts(loss.targets(label.astype(float), scale), WEIGHT, scale.n_outputs)
+    for n_at_once in (1, 7, N_ROWS, N_ROWS + 1):
+        monkeypatch.setattr("lgb_dp.newton.releases.leaf_sums.ROWS_AT_ONCE", n_at_once)
+        counts = rows.label_counts()
+        assert (counts.dtype, counts.tolist()) == (np.int64, expected.tolist())
+    monkeypatch.setattr("lgb_dp.newton.releases.leaf_sums.ROWS_AT_ONCE", 120)
+    count, sizes = NewtonLoss.label_counts, []
+    monkeypatch.setattr(NewtonLoss, "label_counts", lambda s, y, *a: sizes.append(len(y)) or count(s, y, *a))
+    rows.label_counts()
+    assert sizes == [120, 120, 60]
+
+
 def test_start_scores_count_from_the_centre_in_units_of_the_label():
     start = RNG.normal(size=(N_ROWS, 1))
     _, _, scale = local("regression")
