@@ -203,13 +203,14 @@ class Training(ABC):
 
     @cached_property
     def _numeric_layout(self) -> BinLayout:
-        return self.data.bins.layout()
+        return self.data.bins.layout(present=self.codes.present)
 
     def tree_layout(self) -> BinLayout:
         """All public candidate splits, with fresh random subsets of categories."""
         if not self.data.bins.is_categorical.any():
             return self._numeric_layout
-        return self.data.bins.layout(self.random.coins(N_SUBSETS, self._numeric_layout.n_total_bins))
+        subsets = self.random.coins(N_SUBSETS, self._numeric_layout.n_total_bins)
+        return self.data.bins.layout(subsets, self.codes.present)
 
     def _charge_report(self, report: PrivacyReport, what: str) -> None:
         """Charge what an earlier result that this training run builds on has cost."""

@@ -106,11 +106,16 @@ class PublicBins:
         """All features' values, side by side."""
         return read_only(np.concatenate([*self.values, np.empty(0)]))
 
-    def layout(self, subsets: NDArray[np.bool_] | None = None) -> BinLayout:
-        """Where bins and candidate splits lie, with public random `subsets` of categories."""
+    def layout(
+        self, subsets: NDArray[np.bool_] | None = None, present: NDArray[np.bool_] | None = None
+    ) -> BinLayout:
+        """Where bins and candidate splits lie, with public random `subsets` of categories.
+
+        Histograms have places for the codes that are `present`, by default for all.
+        """
         n_total = int((self.n_bins + 1).sum())
         empty = np.zeros((0, n_total), dtype=bool)
-        return BinLayout(self.n_bins, self.is_categorical, empty if subsets is None else subsets)
+        return BinLayout(self.n_bins, self.is_categorical, empty if subsets is None else subsets, present)
 
     @property
     def feature_infos(self) -> list[str]:

@@ -239,7 +239,7 @@ class _MBoostTraining(Training):
         layout = self.tree_layout()
 
         def choose(level: int, histograms: NDArray[np.int64]) -> NDArray[np.int64]:
-            totals = histograms[:, layout.bin_offsets[0] : layout.bin_offsets[1]].sum(axis=1)
+            totals = histograms[:, : layout.counted.bin_offsets[1]].sum(axis=1)
             levels.append(totals)
             alphas, caps = self._alphas_and_caps(level, totals.sum(axis=1), cap, largest)
             return self._select(level, histograms, layout, alphas, caps, largest)

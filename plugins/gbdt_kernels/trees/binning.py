@@ -10,6 +10,7 @@ number of bins.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,30 @@ from gbdt_kernels.trees.layout import offsets
 ROWS_PER_BLOCK = 4096
 ZERO_THRESHOLD = float(np.float32(1e-35))
 """LightGBM predicts values this close to zero as zero, and reads a category as the integer toward zero."""
+
+
+@kernel
+def _find_present(codes, first, last, present):
+    """Note which codes rows `first` to `last` - 1 have: ``present`` is bool of shape (n_features, 256)."""
+    for row in range(first, last):
+        for f in range(codes.shape[1]):
+            present[f, codes[row, f]] = True
+
+
+def present_codes(codes: NDArray[np.uint8], n_threads: int = 0) -> NDArray[np.bool_]:
+    """Codes of each feature that rows have, shape (n_features, 256).
+
+    Parameters
+    ----------
+    codes : ndarray of uint8, shape (n_rows, n_features), C order
+    n_threads : int
+        Threads at most; 0 means all available processors.
+    """
+    n_rows, n_features = codes.shape
+    parts = blocks(n_rows, n_threads, n_features)
+    found = np.zeros((len(parts), n_features, 256), dtype=np.bool_)
+    run(lambda part, first, last: _find_present(codes, first, last, found[part]), parts)
+    return np.asarray(found.any(axis=0))
 
 
 @dataclass(frozen=True)
@@ -54,6 +79,11 @@ class DenseCodes:
     def nbytes(self) -> int:
         """Memory held, in bytes."""
         return self.codes.nbytes
+
+    @cached_property
+    def present(self) -> NDArray[np.bool_]:
+        """Codes of each feature that rows have, shape (n_features, 256)."""
+        return present_codes(self.codes)
 
     def take(self, rows: NDArray[Any]) -> DenseCodes:
         """The given rows, copied."""
@@ -99,6 +129,14 @@ class SparseCodes:
     def nbytes(self) -> int:
         """Memory held, in bytes."""
         return self.indptr.nbytes + self.indices.nbytes + self.codes.nbytes + self.zero_codes.nbytes
+
+    @cached_property
+    def present(self) -> NDArray[np.bool_]:
+        """Codes of each feature that rows have, and that of zero, shape (n_features, 256)."""
+        present = np.zeros((len(self.zero_codes), 256), dtype=np.bool_)
+        present[self.indices, self.codes] = True
+        present[np.arange(len(present)), self.zero_codes] = True
+        return present
 
     def take(self, rows: NDArray[Any]) -> SparseCodes:
         """The given rows, copied."""

@@ -29,11 +29,11 @@ def _share(starts, node, part, n_parts):
 
 
 @kernel
-def _accumulate_dense(codes, rows, starts, built, part, n_parts, gradient, weight, bin_offsets, out):
-    """Add the rows of the nodes `built` to ``out``, int64 of shape (n_nodes, n_total_bins, 2).
+def _accumulate_dense(codes, rows, starts, built, part, n_parts, gradient, weight, places, out):
+    """Add the rows of the nodes `built` to ``out``, int64 of shape (n_nodes, n_places, 2).
 
     `codes` is uint8 of shape (n_rows, n_features), `rows` int32, `starts` int64 of shape (n_nodes + 1,),
-    `gradient` and `weight` int32 of shape (n_rows,), quantised.
+    `gradient` and `weight` int32 of shape (n_rows,), quantised; `places` is ``BinLayout.place``.
     """
     for node in built:
         first, last = _share(starts, node, part, n_parts)
@@ -43,14 +43,14 @@ def _accumulate_dense(codes, rows, starts, built, part, n_parts, gradient, weigh
             g = np.int64(gradient[row])
             w = np.int64(weight[row])
             for f in range(codes.shape[1]):
-                place = bin_offsets[f] + codes[row, f]
+                place = places[f, codes[row, f]]
                 histogram[place, 0] += g
                 histogram[place, 1] += w
 
 
 @kernel
 def _accumulate_entries(
-    indptr, indices, codes, rows, starts, built, part, n_parts, gradient, weight, bin_offsets, out
+    indptr, indices, codes, rows, starts, built, part, n_parts, gradient, weight, places, out
 ):
     """As `_accumulate_dense`, with the stored entries of a CSR matrix of codes (uint8)."""
     for node in built:
@@ -61,13 +61,13 @@ def _accumulate_entries(
             g = np.int64(gradient[row])
             w = np.int64(weight[row])
             for e in range(indptr[row], indptr[row + 1]):
-                place = bin_offsets[indices[e]] + codes[e]
+                place = places[indices[e], codes[e]]
                 histogram[place, 0] += g
                 histogram[place, 1] += w
 
 
 @kernel
-def _give_rest_to_zero(histogram, total, bin_offsets, zero_codes):
+def _give_rest_to_zero(histogram, total, bin_offsets, places, zero_codes):
     """Rows without an entry for a feature have value zero: they are the node less the entries."""
     for f in range(len(zero_codes)):
         gradient_rest = total[0]
@@ -75,8 +75,19 @@ def _give_rest_to_zero(histogram, total, bin_offsets, zero_codes):
         for place in range(bin_offsets[f], bin_offsets[f + 1]):
             gradient_rest -= histogram[place, 0]
             weight_rest -= histogram[place, 1]
-        histogram[bin_offsets[f] + zero_codes[f], 0] += gradient_rest
-        histogram[bin_offsets[f] + zero_codes[f], 1] += weight_rest
+        zero = places[f, zero_codes[f]]
+        histogram[zero, 0] += gradient_rest
+        histogram[zero, 1] += weight_rest
+
+
+@kernel
+def _subtract(parents, built, out):
+    """Histograms of the siblings of the nodes `built`: what their parents have beyond these."""
+    for k in range(len(built)):
+        own, sibling, parent = out[built[k]], out[built[k] ^ 1], parents[k]
+        for place in range(len(parent)):
+            sibling[place, 0] = parent[place, 0] - own[place, 0]
+            sibling[place, 1] = parent[place, 1] - own[place, 1]
 
 
 @kernel
@@ -135,7 +146,7 @@ def _build(
     own = [out] + [np.zeros_like(out) for _ in parts[1:]]
 
     def work(part: int, _start: int, _stop: int) -> None:
-        place = (rows, starts, built, part, len(parts), gradient, weight, layout.bin_offsets, own[part])
+        place = (rows, starts, built, part, len(parts), gradient, weight, layout.place, own[part])
         if isinstance(matrix, DenseCodes):
             _accumulate_dense(matrix.codes, *place)
         else:
@@ -147,7 +158,9 @@ def _build(
     if isinstance(matrix, SparseCodes):
         totals = segment_sums(rows, starts, gradient, weight)
         for node in built:
-            _give_rest_to_zero(out[node], totals[node], layout.bin_offsets, matrix.zero_codes)
+            _give_rest_to_zero(
+                out[node], totals[node], layout.counted.bin_offsets, layout.place, matrix.zero_codes
+            )
 
 
 def level_histograms(
@@ -175,18 +188,19 @@ def level_histograms(
     gradient, weight : ndarray of int32, shape (n_rows,)
         Quantised statistics, indexed by row number.
     layout : BinLayout
-        Where each feature's bins lie.
-    parents : ndarray of int64, shape (n_nodes / 2, n_total_bins, 2), optional
-        Histograms of the level above; overwritten.
+        Where each code's sums lie.
+    parents : ndarray of int64, shape (n_nodes / 2, n_places, 2), optional
+        Histograms of the level above.
     n_threads : int
         Threads at most; 0 means all available processors.
 
     Returns
     -------
-    ndarray of int64, shape (n_nodes, n_total_bins, 2)
+    ndarray of int64, shape (n_nodes, n_places, 2)
+        With the bins of ``layout.counted`` as places.
     """
     n_nodes = len(starts) - 1
-    out = np.zeros((n_nodes, layout.n_total_bins, 2), dtype=np.int64)
+    out = np.zeros((n_nodes, layout.counted.n_total_bins, 2), dtype=np.int64)
     if parents is None:
         _build(matrix, rows, starts, np.arange(n_nodes), gradient, weight, layout, out, n_threads)
         return out
@@ -194,9 +208,7 @@ def level_histograms(
     first_child = 2 * np.arange(n_nodes // 2)
     smaller = first_child + (sizes[:, 1] < sizes[:, 0])
     _build(matrix, rows, starts, smaller, gradient, weight, layout, out, n_threads)
-    sibling = smaller ^ 1
-    np.subtract(parents, out[smaller], out=parents)
-    out[sibling] = parents
+    _subtract(parents, smaller, out)
     return out
 
 

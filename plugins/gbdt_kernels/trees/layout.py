@@ -5,11 +5,16 @@ for missing values.  A numeric feature has two candidate splits per threshold
 (missing values left or right).  A categorical feature has one candidate per
 category (that category against the rest) and one per public random subset;
 missing and unknown categories always go right.
+
+A histogram has places for those codes alone that rows may have: bins of equal width are mostly empty where a
+feature has two values.  Every public candidate has its score all the same: that of the candidate among these
+codes which sends the same ones left.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -31,11 +36,13 @@ class BinLayout:
         Whether the bins are categories.
     subsets : ndarray of bool, shape (n_subsets, n_total_bins)
         Public random subsets of the categories; read at categorical features only.
+    present : ndarray of bool, shape (n_features, 256), or None
+        Codes that rows may have; None for all.
 
     Attributes
     ----------
     bin_offsets : ndarray of int64, shape (n_features + 1,)
-        First place of each feature in a histogram.
+        Bins of the features before, missing bins counted.
     candidate_offsets : ndarray of int64, shape (n_features + 1,)
         First candidate split of each feature.
     """
@@ -43,6 +50,7 @@ class BinLayout:
     n_bins: NDArray[np.int64]
     is_categorical: NDArray[np.bool_]
     subsets: NDArray[np.bool_] = field(repr=False)
+    present: NDArray[np.bool_] | None = field(default=None, repr=False)
     bin_offsets: NDArray[np.int64] = field(init=False, repr=False)
     candidate_offsets: NDArray[np.int64] = field(init=False, repr=False)
 
@@ -65,13 +73,69 @@ class BinLayout:
 
     @property
     def n_total_bins(self) -> int:
-        """Places of one histogram, missing bins counted."""
+        """Bins of all features, missing bins counted."""
         return int(self.bin_offsets[-1])
 
     @property
     def n_candidates(self) -> int:
         """Candidate splits of a node."""
         return int(self.candidate_offsets[-1])
+
+    @cached_property
+    def _has_place(self) -> NDArray[np.bool_]:
+        """Codes below `n_bins` that have a place of their own, shape (n_features, 256).
+
+        The first and the last bin always do, so that each threshold has one among those of such codes and a
+        feature with candidates keeps some; so does the first category that no row has, in place of all.
+        """
+        code = np.arange(256)
+        is_bin = code < self.n_bins[:, None]
+        if self.present is None:
+            return np.asarray(is_bin)
+        ends = (code == 0) | (code == self.n_bins[:, None] - 1)
+        absent = is_bin & ~self.present
+        first_absent = absent & (np.cumsum(absent, axis=1) == 1) & self.is_categorical[:, None]
+        return np.asarray(is_bin & (self.present | ends) | first_absent)
+
+    @cached_property
+    def _rank(self) -> NDArray[np.int64]:
+        """Place of each code among those of its feature, shape (n_features, 256).
+
+        Between two numeric codes with places, that of the lower; of a category that no row has, that of all.
+        """
+        kept = self._has_place
+        rank = np.cumsum(kept, axis=1) - 1
+        if self.present is not None:
+            absent = kept & ~self.present
+            of_absent = np.take_along_axis(rank, absent.argmax(axis=1)[:, None], axis=1)
+            rank = np.where(self.is_categorical[:, None] & ~kept, of_absent, rank)
+        return rank
+
+    @cached_property
+    def counted(self) -> BinLayout:
+        """Layout of the codes that have places in histograms."""
+        kept = self._has_place.copy()
+        kept[np.arange(len(kept)), self.n_bins] = True  # of missing values
+        of_bin = kept[np.arange(256) <= self.n_bins[:, None]]
+        return BinLayout(self._has_place.sum(axis=1), self.is_categorical, self.subsets[:, of_bin])
+
+    @cached_property
+    def place(self) -> NDArray[np.int32]:
+        """Place of each code in a histogram, shape (n_features, 256)."""
+        own = np.where(np.arange(256) == self.n_bins[:, None], self.counted.n_bins[:, None], self._rank)
+        return (self.counted.bin_offsets[:-1, None] + own).astype(np.int32)
+
+    @cached_property
+    def counted_candidate(self) -> NDArray[np.int32]:
+        """Candidate of `counted` that sends the same rows left, shape (n_candidates,)."""
+        feature = np.repeat(np.arange(self.n_features), np.diff(self.candidate_offsets))
+        own = np.arange(self.n_candidates) - self.candidate_offsets[feature]
+        n, is_category = self.n_bins[feature], self.is_categorical[feature]
+        is_subset = is_category & (own >= n)
+        rank = self._rank[feature, np.where(is_subset, 0, np.where(is_category, own, own // 2))]
+        category = np.where(is_subset, self.counted.n_bins[feature] + own - n, rank)
+        chosen = np.where(is_category, category, 2 * rank + own % 2)
+        return (self.counted.candidate_offsets[feature] + chosen).astype(np.int32)
 
 
 def offsets(counts: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -13,18 +13,11 @@ from numpy.typing import NDArray
 
 from gbdt_kernels.compilation import kernel
 from gbdt_kernels.threads import blocks, run
+from gbdt_kernels.trees.binning import present_codes
 from gbdt_kernels.trees.layout import offsets
 
 ROWS_PER_BLOCK = 512  # also in the machine code of `gbdt_kernels.trees.leaves`, which is cached
 WORDS_PER_BLOCK = ROWS_PER_BLOCK // 64
-
-
-@kernel
-def _find_present(codes, first, last, present):
-    """Note which codes rows `first` to `last` - 1 have: ``present`` is bool of shape (n_features, 256)."""
-    for row in range(first, last):
-        for f in range(codes.shape[1]):
-            present[f, codes[row, f]] = True
 
 
 @kernel
@@ -87,10 +80,7 @@ def bit_planes(codes: NDArray[np.uint8], n_threads: int = 0) -> BitPlanes:
         Threads at most; 0 means all available processors.
     """
     n_rows, n_features = codes.shape
-    parts = blocks(n_rows, n_threads, n_features)
-    found = np.zeros((len(parts), n_features, 256), dtype=np.bool_)
-    run(lambda part, first, last: _find_present(codes, first, last, found[part]), parts)
-    is_present = found.any(axis=0)
+    is_present = present_codes(codes, n_threads)
     n_present = np.count_nonzero(is_present, axis=1)
     rank = (np.cumsum(is_present, axis=1) - 1).astype(np.uint8)
     plane_offsets = offsets(np.array([max(0, int(n) - 1).bit_length() for n in n_present]))

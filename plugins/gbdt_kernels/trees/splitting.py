@@ -89,16 +89,22 @@ def _gain(gradient, weight, lambda_l2):
 
 
 @kernel
-def _candidate_gains(histograms, layout, lambda_l2, first, last, gains):
-    """Gains of nodes `first` to `last` - 1: ``gains`` is float64 of shape (n_nodes, n_candidates)."""
-    left = np.empty((gains.shape[1], 2), dtype=np.int64)
+def _candidate_gains(histograms, layout, counted_candidate, lambda_l2, first, last, gains):
+    """Gains of nodes `first` to `last` - 1: ``gains`` is float64 of shape (n_nodes, n_candidates).
+
+    `layout` has the arrays of ``BinLayout.counted``.
+    """
+    left = np.empty((layout[3][-1], 2), dtype=np.int64)
+    counted = np.empty(len(left))
     total = np.empty(2, dtype=np.int64)
     for node in range(first, last):
         _left_sums(histograms[node], layout, left, total)
         for k in range(len(left)):
-            gains[node, k] = _gain(left[k, 0], left[k, 1], lambda_l2) + _gain(
+            counted[k] = _gain(left[k, 0], left[k, 1], lambda_l2) + _gain(
                 total[0] - left[k, 0], total[1] - left[k, 1], lambda_l2
             )
+        for k in range(len(counted_candidate)):
+            gains[node, k] = counted[counted_candidate[k]]
 
 
 @kernel
@@ -110,16 +116,22 @@ def _risk(positive, negative, alpha, cap, prior):
 
 
 @kernel
-def _candidate_risks(histograms, layout, alpha, cap, prior, first, last, risks):
-    """Risks of nodes `first` to `last` - 1: ``risks`` is float64 of shape (n_nodes, n_candidates)."""
-    left = np.empty((risks.shape[1], 2), dtype=np.int64)
+def _candidate_risks(histograms, layout, counted_candidate, alpha, cap, prior, first, last, risks):
+    """Risks of nodes `first` to `last` - 1: ``risks`` is float64 of shape (n_nodes, n_candidates).
+
+    `layout` has the arrays of ``BinLayout.counted``.
+    """
+    left = np.empty((layout[3][-1], 2), dtype=np.int64)
+    counted = np.empty(len(left))
     total = np.empty(2, dtype=np.int64)
     for node in range(first, last):
         _left_sums(histograms[node], layout, left, total)
         for k in range(len(left)):
-            risks[node, k] = _risk(left[k, 0], left[k, 1], alpha[node], cap[node], prior[node]) + _risk(
+            counted[k] = _risk(left[k, 0], left[k, 1], alpha[node], cap[node], prior[node]) + _risk(
                 total[0] - left[k, 0], total[1] - left[k, 1], alpha[node], cap[node], prior[node]
             )
+        for k in range(len(counted_candidate)):
+            risks[node, k] = counted[counted_candidate[k]]
 
 
 def candidate_gains(
@@ -129,7 +141,7 @@ def candidate_gains(
 
     Parameters
     ----------
-    histograms : ndarray of int64, shape (n_nodes, n_total_bins, 2)
+    histograms : ndarray of int64, shape (n_nodes, n_places, 2)
     layout : BinLayout
     lambda_l2 : float
         Regularisation λ, in weight units.
@@ -157,7 +169,7 @@ def candidate_risks(
 
     Parameters
     ----------
-    histograms : ndarray of int64, shape (n_nodes, n_total_bins, 2)
+    histograms : ndarray of int64, shape (n_nodes, n_places, 2)
         Weights of the two classes.
     layout : BinLayout
     alpha : ndarray of float64, shape (n_nodes,)
@@ -184,7 +196,7 @@ def _scores(
     scores = np.empty((len(histograms), layout.n_candidates))
 
     def work(_: int, first: int, last: int) -> None:
-        score(histograms, layout.arrays, *terms, first, last, scores)
+        score(histograms, layout.counted.arrays, layout.counted_candidate, *terms, first, last, scores)
 
     run(work, blocks(len(histograms), n_threads, 4 * layout.n_candidates))
     return scores
