@@ -11,7 +11,7 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -156,7 +156,7 @@ class AnswerJournal:
             try:
                 with self._store.transaction(sync=self._sync):
                     self._begin(about)
-                    self._store.append(ATTEMPTS, "", asdict(answered))
+                    self._store.append(ATTEMPTS, "", vars(answered))
                     self._store.append(ANSWERS, key[0], answer)
             except BaseException:
                 if self._store.size(ANSWERS, key[0]) > place:
@@ -185,7 +185,7 @@ class AnswerJournal:
         with self._store.transaction():
             number = self._store.size(ATTEMPTS, "")
             asked = hashlib.sha256(session + number.to_bytes(8, "little")).hexdigest()
-            self._store.append(ATTEMPTS, "", asdict(Answered(session.hex(), number, asked, note)))
+            self._store.append(ATTEMPTS, "", vars(Answered(session.hex(), number, asked, note)))
 
     @property
     def n_kept(self) -> int:

@@ -58,9 +58,12 @@ class Progress:
         self.n_opened, self.model = store.size(OPENED, ""), store.get(MODEL, "") or b""
         at, number, members = store.get(ATTEMPT, "") or (-1, 0, ())
         self.attempt = (number, tuple(members)) if at == self.n_opened else None
+        self._last: bytes | None = None
 
     def opened(self, number: int) -> bytes:
         """The contributions to a sum; a PartyUnavailableError if they are not kept any more."""
+        if self._last is not None and number == self.n_opened - 1:
+            return self._last
         place = number - (self.n_opened - self._store.size(OPENED, ""))
         content = self._store.get(OPENED, "", place) if place >= 0 else None
         if content is None:
@@ -85,7 +88,7 @@ class Progress:
         keep = self._store.put if self._only_last else self._store.append
         with self._store.transaction(sync=sync):
             keep(OPENED, "", opened)
-        self.n_opened, self.attempt = self.n_opened + 1, None
+        self.n_opened, self.attempt, self._last = self.n_opened + 1, None, opened
 
     def note_model(self, content: bytes) -> None:
         """Keep the model, before parties forget the run."""

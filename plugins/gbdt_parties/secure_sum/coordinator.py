@@ -369,12 +369,12 @@ class _Coordinator:
         """
         progress = self._progress
         n_opened, places = progress.n_opened, tuple(member.place for member in members)
-        if progress.attempt is None or progress.attempt[1] != places:
-            self._number = self._participation.number(n_opened, self._number)
-            progress.note_attempt(self._number, places)
-            number = self._number
-        else:
+        if progress.attempt is not None and progress.attempt[1] == places:
             number = progress.attempt[0]
+        else:
+            number = self._number = self._participation.number(n_opened, self._number)
+            if not self._participation.repeats:
+                progress.note_attempt(number, places)
         content = np.array(places, dtype=np.int32)
         last = progress.opened(n_opened - 1) if n_opened else b""
 

@@ -14,6 +14,7 @@ import ssl
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import datetime, timezone
+from functools import lru_cache
 
 from cryptography import x509
 
@@ -41,13 +42,19 @@ def out_of_date(certificates: bytes) -> str:
     Those after it may be of no use to the server, which judges the chain; `is_refused` tells if it does not
     accept it.
     """
-    now = datetime.now(timezone.utc)
-    own = x509.load_pem_x509_certificates(certificates)[0]
-    if own.not_valid_after_utc < now:
-        return f"expired at {own.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
-    if own.not_valid_before_utc > now:
-        return f"is not valid before {own.not_valid_before_utc:%Y-%m-%d %H:%M} UTC"
+    now, (first, last) = datetime.now(timezone.utc), _dates_of(certificates)
+    if last < now:
+        return f"expired at {last:%Y-%m-%d %H:%M} UTC"
+    if first > now:
+        return f"is not valid before {first:%Y-%m-%d %H:%M} UTC"
     return ""
+
+
+@lru_cache(maxsize=64)
+def _dates_of(certificates: bytes) -> tuple[datetime, datetime]:
+    """Read once and not for every request."""
+    own = x509.load_pem_x509_certificates(certificates)[0]
+    return own.not_valid_before_utc, own.not_valid_after_utc
 
 
 def is_refused(host: str, port: int, expected: str, tls: TLS, seconds: float = SECONDS) -> bool:

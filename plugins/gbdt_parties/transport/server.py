@@ -6,7 +6,7 @@ import logging
 import resource
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, TimeoutError
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -288,7 +288,7 @@ class Server:
     def _answered(self, work: Future[bytes], caller: Identity, context: Any) -> Iterator[bytes]:
         """Signs of life, then the answer; a caller that does not take them is cut off."""
         with Watchdog(SILENCE, context.cancel) as dog:
-            while not wait([work], HEARTBEAT).done:
+            while not _has_ended(work, HEARTBEAT):
                 yield streams.COMPILING if is_compiling() else b""
                 dog.feed()
         try:
@@ -332,6 +332,15 @@ class Server:
 def _identity_of(certificate: bytes) -> Identity:
     """Parsed once and not at every call: a refused caller should cost little."""
     return Identity.of(certificate)
+
+
+def _has_ended(work: Future[bytes], seconds: float) -> bool:
+    """Wait for the end of some work; whether it has come."""
+    try:
+        work.exception(seconds)
+    except TimeoutError:
+        return False
+    return True
 
 
 def raise_descriptor_limit() -> None:

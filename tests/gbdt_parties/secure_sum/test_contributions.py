@@ -88,6 +88,34 @@ def test_altered_contributions_are_refused(byte):
         opened(asked, {**contributions, 2: bytes(altered)})
 
 
+@pytest.mark.parametrize("byte", [0, 2, 4, 12, 30, -1])
+def test_a_party_refuses_its_own_contribution_if_it_was_altered(byte):
+    """It does not verify the signature that it made last, of the same bytes alone."""
+    asked, contributions = attempt(), sent(attempt())
+    altered = bytearray(contributions[0])
+    altered[byte] ^= 1
+    assert opened(asked, contributions) == TOTAL
+    with pytest.raises(AuthenticationError, match="'ada'"):
+        opened(asked, {**contributions, 0: bytes(altered)})
+
+
+@pytest.mark.parametrize("last", ["asked", "other"])
+def test_a_party_refuses_its_own_contribution_to_another_attempt(last):
+    asked, other = attempt(), attempt(number=2)
+    order = (asked, other) if last == "other" else (other, asked)
+    given = {one.number: sent(one) for one in order}
+    contributions, replayed = given[asked.number], given[other.number]
+    with pytest.raises(AuthenticationError, match="'ada'"):
+        opened(asked, {**contributions, 0: replayed[0]})
+
+
+def test_a_party_opens_a_sum_after_it_has_answered_another_attempt():
+    asked = attempt()
+    contributions = sent(asked)
+    sent(attempt(number=2))
+    assert opened(asked, contributions) == TOTAL
+
+
 def test_a_contribution_in_the_place_of_another_party_is_refused():
     contributions = sent(attempt())
     with pytest.raises(AuthenticationError, match="'bob'"):

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -116,7 +117,7 @@ class ExactTask:
         else:
             _check_cuts(self.cuts, self.n_columns)
 
-    @property
+    @cached_property
     def settings(self) -> Settings:
         """XGBoost's parameters, checked."""
         return exact_settings(self.params)
