@@ -220,6 +220,9 @@ class RemoteParty:
             while answer is None:
                 call = connection.call()
                 self._call = call.rpc
+                if dog.fired:
+                    # While there was no call to be given up; it does not fire again.
+                    call.end()
                 try:
                     answer = self._answer(call, request, dog)
                 except grpc.RpcError as error:

@@ -46,9 +46,11 @@ CALLS_EACH = 2
 the answer, or the end of the work on it; more are turned away.  The second is for a caller that lost its
 connection and is back."""
 
-LINGER = 10.0
+LINGER = 600.0
 """Seconds that a call waits for its next request before it is ended.  One call of each caller may wait; it
-keeps no other one from its place."""
+keeps no other one from its place.  A server that was stopped for less, or had no processor time, still finds
+a request that came meanwhile: callers use a call that has been idle for `MAX_IDLE` seconds at most, and wait
+for an answer for `timeout`."""
 
 MAX_CONNECTIONS = 10_000
 """Simultaneous connections from anyone; fewer if the process may open fewer files."""

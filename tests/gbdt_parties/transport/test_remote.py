@@ -1,5 +1,6 @@
 """Calls of a remote party: messages of any length, silence, outages, failures."""
 
+import inspect
 import time
 from concurrent.futures import Future
 from threading import Event, Thread
@@ -134,6 +135,41 @@ def test_an_end_of_a_kept_call_that_is_not_known_yet_sends_the_request_again(mon
     with serving(service) as server, connected(server) as party:
         assert [party.handle(request) for request in (b"x", b"y", b"z")] == [b"x", b"y", b"z"]
     assert [request for request, _ in service.exchanges] == [b"x", b"y", b"z"]
+
+
+def test_a_server_that_did_not_run_for_long_still_reads_the_request_that_came_meanwhile(monkeypatch):
+    """Its clock goes on while it is stopped: the call that waits must not end before the request is read."""
+    idle, clock = remote_module.MAX_IDLE, StoppedClock(monkeypatch)
+    taken, exchange = [], server_module.Server._exchange
+    monkeypatch.setattr(remote_module, "MAX_IDLE", 1000.0)
+    monkeypatch.setattr(
+        server_module.Server,
+        "_exchange",
+        lambda server, *call: (taken.append(call), exchange(server, *call))[1],
+    )
+    longest = idle + inspect.signature(RemoteParty).parameters["timeout"].default
+    with serving(HandlerService(Echo())) as server, connected(server) as party:
+        assert party.handle(b"x") == b"x"
+        eventually(lambda: server._waiting)
+        clock.forward(longest)
+        time.sleep(0.1)
+        assert party.handle(b"y") == b"y"
+    assert len(taken) == 1
+
+
+def test_a_time_that_is_over_before_there_is_a_call_ends_the_request(monkeypatch):
+    """Otherwise nothing would end it: a watchdog calls once, and a call has no time limit of its own."""
+    with serving(HandlerService(Echo())) as server, connected(server) as party:
+        interrupted, interrupt, call = Event(), party.interrupt, remote_module.Connection.call
+        monkeypatch.setattr(party, "interrupt", lambda: (interrupt(), interrupted.set()))
+        monkeypatch.setattr(
+            remote_module.Connection, "call", lambda self: (interrupted.wait(60.0), call(self))[1]
+        )
+        party.timeout = 0.01
+        with pytest.raises(PartyUnavailableError, match=r"has been silent for 0\.01 s"):
+            party.handle(b"x")
+        party.timeout = 60.0
+        assert party.handle(b"y") == b"y"
 
 
 def test_row_sets_travel_with_every_request():
