@@ -15,7 +15,7 @@ from gbdt_parties.errors import ProtocolError
 from gbdt_parties.parts import Parts
 
 VERSION = 2
-"""Also stands for the order of messages and what they mean: 2 sends statistics of one of two siblings."""
+"""Of the layout of messages, and of their order and meaning."""
 MAX_TEXT_BYTES = 4 << 20
 """Maximum length of a text: in memory, one rare character makes each of its characters take four bytes."""
 

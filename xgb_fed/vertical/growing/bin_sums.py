@@ -184,7 +184,9 @@ class BinSums:
 
     def with_nodes(self, others: BinSums, nodes: list[int]) -> BinSums:
         """Some nodes of these and of others."""
-        places = [[*self.nodes, *others.nodes].index(node) for node in nodes]
+        both = np.array([*self.nodes, *others.nodes])
+        order = np.argsort(both)
+        places = order[np.searchsorted(both, nodes, sorter=order)]
         counts = np.concatenate([self.counts, others.counts])
         sums = np.concatenate([self.sums, others.sums], axis=-2)
         return BinSums(nodes, counts[places], sums[..., places, :])
