@@ -12,6 +12,9 @@ import pytest
 from edwards import L
 from gbdt_parties import curve_group
 
+CURVE = curve_group._bindings
+"""For a test whose other side is a process of its own."""
+
 
 class QuickBindings:
     """Stands in for PyNaCl's bindings in `gbdt_parties.curve_group`; the generator is 1."""

@@ -23,6 +23,7 @@ from columns_apart import (
     trained,
 )
 from free_ports import free_port
+from gbdt_parties import curve_group
 from gbdt_parties.channel import Channel as Session
 from gbdt_parties.errors import PartyError, PartyRefusedError, PartyUnavailableError
 from gbdt_parties.identity.alignment import align
@@ -53,6 +54,7 @@ from lgb_dp.vertical.run import RUNS, runs_of
 from lgb_dp.vertical.sums import TableHolder
 from lgb_dp.vertical.task import Flights, OpenColumns, statement
 from lgb_dp.vertical.train import check, task_of
+from quick_group import CURVE
 
 pytestmark = pytest.mark.filterwarnings("ignore::lgb_dp.errors.NotPrivateWarning")
 
@@ -309,6 +311,7 @@ sys.stdin.read()
 
 @pytest.mark.slow
 def test_a_serving_process_that_is_killed_in_every_round_goes_on(certified, tmp_path, monkeypatch):
+    monkeypatch.setattr(curve_group, "_bindings", CURVE)
     folder, killed, processes = tmp_path / "bank", [], []
 
     def serve(address):
