@@ -1,7 +1,8 @@
 """Two sides of a run in one process, each with a store, which crash where a test says."""
 
+from collections import deque
 from contextlib import contextmanager
-from threading import Thread
+from threading import Condition, Thread
 from types import SimpleNamespace
 
 import numpy as np
@@ -210,7 +211,61 @@ class Heard:
         raise PartyUnavailableError("the record of this connection ends here")
 
 
-def meet(parties, processes=None, change=None):
+class Watched:
+    """One end of a connection that is lost as soon as both sides wait for each other.
+
+    Parameters
+    ----------
+    ends : list
+        Both ends; this one appends itself.
+    turn : Condition
+        Of both.
+    """
+
+    def __init__(self, ends, turn):
+        self._ends, self._turn, self._place = ends, turn, len(ends)
+        self.inward, self.is_waiting, self.is_closed = deque(), False, False
+        ends.append(self)
+
+    @property
+    def _other(self):
+        return self._ends[1 - self._place]
+
+    def send(self, message):
+        with self._turn:
+            self._other.inward.append(message)
+            self._turn.notify_all()
+
+    def receive(self):
+        with self._turn:
+            self.is_waiting = True
+            while not self.inward and not self.is_closed:
+                if self._other.is_waiting and not self._other.inward:
+                    self._end()
+                else:
+                    self._turn.wait()
+            self.is_waiting = False
+            if self.inward:
+                return self.inward.popleft()
+            raise PartyUnavailableError("the other party is silent, or has ended the connection")
+
+    def close(self):
+        with self._turn:
+            self._end()
+
+    def _end(self):
+        for one in self._ends:
+            one.is_closed = True
+        self._turn.notify_all()
+
+
+def watched():
+    """Both ends of a connection as `pipes`, in which no silence lasts."""
+    ends, turn = [], Condition()
+    return Watched(ends, turn), Watched(ends, turn)
+
+
+def meet(parties, processes=None, change=None, connection=pipes):
     """One connection of both parties: connects, trains, and gives what came out at either, or its error.
 
     Parameters
@@ -220,6 +275,8 @@ def meet(parties, processes=None, change=None):
         By default new ones.
     change : callable, optional
         Puts a channel around that of a place.
+    connection : callable
+        Makes both ends.
 
     Returns
     -------
@@ -228,7 +285,7 @@ def meet(parties, processes=None, change=None):
     """
     processes = processes or [party.process() for party in parties]
     outcomes = [SimpleNamespace(sums=None, error=None) for _ in parties]
-    ends = pipes()
+    ends = connection()
 
     def live(place):
         channel = CountedChannel(ends[place], parties[place].events)
