@@ -66,9 +66,9 @@ class Written:
         """The commands of one kind, without `certs`."""
         return [command for command in self.commands if command[0] == kind]
 
-    def serve(self, number):
-        """Start the server of a command; gives its process."""
-        command = self.of("serve")[number]
+    def serve(self, number, *options):
+        """Start the server of a command, with further options; gives its process."""
+        command = [*self.of("serve")[number], *options]
         name = command[command.index("--models") + 1]
         with open(self.folder / f"{name}.log", "a") as log:
             process = Command(command, cwd=self.folder, stderr=log)

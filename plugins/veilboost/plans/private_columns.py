@@ -22,7 +22,20 @@ _ID = "column of ids; without it the parties' files must have the same rows in t
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrivateColumnsData(OwnBudget):
+class KeptMessages:
+    """Whether a party's side of a run can be repeated."""
+
+    auditable: bool = entry(
+        "whether this party's ledger keeps the messages of runs, for an auditor who repeats its side "
+        "(`lgb_dp.vertical.replay`); they take as much room as the traffic, and need the same secrecy as the "
+        "rows",
+        False,
+        option="keep the messages of runs for lgb_dp.vertical.replay, as private as the rows",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateColumnsData(KeptMessages, OwnBudget):
     """The file of the party with the labels."""
 
     file: str = entry("CSV or Parquet file")
@@ -48,7 +61,7 @@ PrivateColumnsPlan: TypeAlias = Plan[PrivateColumnsData, PrivateColumnsTraining]
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrivateColumnsServed(BudgetedRows, AlignedRows, Served):
+class PrivateColumnsServed(KeptMessages, BudgetedRows, AlignedRows, Served):
     """Settings of the party with columns alone."""
 
     data: str = entry("CSV or Parquet file", is_path=True, metavar="FILE")

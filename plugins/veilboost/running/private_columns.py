@@ -63,6 +63,7 @@ class TrainingRun(PrivateRun[PrivateColumnsPlan]):
                 budget=self.plan.data.epsilon_and_delta,
                 traffic=masked,
                 patience=settings.patience,
+                auditable=self.plan.data.auditable,
             )
         finally:
             self.traffic = recorded(masked)

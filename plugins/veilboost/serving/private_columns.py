@@ -23,6 +23,7 @@ def make_service(served: PrivateColumnsServed, tls: TLS) -> Answering:
         tls=tls,
         allowed=served.party,
         consent=Consent(models_per_row=served.models_per_row),
+        auditable=served.auditable,
         **declared.arguments(),
     )
     if not party.has_budget:

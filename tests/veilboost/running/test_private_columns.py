@@ -17,6 +17,7 @@ import yaml
 import lgb_dp
 from gbdt_commons.errors import VeilboostError
 from gbdt_parties.errors import InvalidDataError
+from lgb_dp import vertical
 from lgb_dp.federated import read_ledger
 from lgb_dp.vertical.prediction.answers import LEVELS, nearest_points, predictions
 from lgb_dp.vertical.prediction.models import JointModel
@@ -144,6 +145,26 @@ def test_two_processes_as_written(run, capsys):
     log = (folder / "bank.log").read_text()
     assert "acme: OpenColumns" in log
     assert "secret" not in log + (folder / "bank" / "record.jsonl").read_text()
+
+
+def test_either_side_of_a_run_by_the_command_can_be_repeated_by_an_auditor(run):
+    plan = run.folder / "plan.toml"
+    plan.write_text(plan.read_text().replace("[data]\n", "[data]\nauditable = true\n"))
+    plan.write_text(plan.read_text().replace("rounds = 24", "rounds = 4"))
+    run.serve(0, "--auditable")
+    (train,) = run.of("train")
+    assert cli.main(train) == 0
+    run.stop()
+    declared, of_bank = read_declared("acme-columns.toml"), read_declared_columns("bank-columns.toml")
+    own, other = rows_to_align(declared, "acme.csv", "client"), rows_to_align(of_bank, "bank.csv", "client")
+    common = sorted(set(own.ids) & set(other.ids))
+    at, at_bank = ([rows.ids.index(one) for one in common] for rows in (own, other))
+    labelled = lgb_dp.Dataset(
+        own.features.take(at), own.label[at], label_overflow="clip", **declared.arguments()
+    )
+    for folder, given in (("party", labelled), ("bank", other.features.take(at_bank))):
+        report = vertical.replay(folder, given)
+        assert (report.agrees, report.rounds, report.difference) == (True, 1, None)
 
 
 def test_the_budget_of_the_party_with_the_labels_is_kept_over_runs(run, capsys):
