@@ -120,6 +120,7 @@ class ExactTraining:
             settings.split_gain,
             self._scale.gradients,
             self._scale.gradient_bits,
+            most_hessian(settings.objective, self._scale.exponent),
         )
         margin = self._start(base_score, self.rows)
         held_out = [None if rows is None else self._start(base_score, rows) for rows in self.held_out]
@@ -281,6 +282,16 @@ class ExactTraining:
         if best[0] is not None:
             booster.set_attr(best_iteration=str(best[0]), best_score=str(best[1]))
         return ExactModel(booster, cuts, history.results, *best)
+
+
+def most_hessian(objective: str, exponent: int) -> float:
+    """Most that a row's hessian can be, where gradients are at most 2 to the power of an exponent.
+
+    That is p(1 - p) for binary:logistic, at most 1/4, and 2p(1 - p) for several classes, times what bounds
+    gradients; XGBoost's own least hessians, up to 1e-16, are below 2^-50.
+    """
+    share = {"binary:logistic": 0.25, "multi:softprob": 0.5, "multi:softmax": 0.5}.get(objective, 1.0)
+    return max(math.ldexp(share, exponent), math.ldexp(1.0, -50))
 
 
 def _targets(labels: Any, weights: Any) -> Targets:

@@ -1,13 +1,14 @@
 """The trees of one round, grown on sums over all parties: every party works out the same splits from them.
 
 A histogram is asked for of one child of every split, the other's is the rest.  Sums of both children are
-known from the split itself, so that the last level is not asked for at all.  Of rows, only the number on the
-left of a chosen split is asked for, and only where a minimum must be kept: a candidate with fewer rows on a
-side is passed over, since the histogram of few rows would be those rows.
+known from the split itself, so that the last level is not asked for at all.  Of rows, only the numbers on the
+sides of a chosen split are asked for, and only where a minimum must be kept and hessians leave it open: a
+candidate with fewer rows on a side is passed over, since the histogram of few rows would be those rows.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -36,6 +37,9 @@ ROOT = 2147483647
 MAX_REJECTED = 16
 """Candidates of a node that may have too few rows on a side before the node stays a leaf."""
 
+UNKNOWN = -1
+"""Rows of a node that was not asked about: its hessians show that it has enough for two children."""
+
 
 @dataclass(frozen=True)
 class GrowingRules:
@@ -48,6 +52,8 @@ class GrowingRules:
     split_gain : SplitGain
     scale, bits : int
         Binary digits after the point of fixed-point numbers, and of their sums in all.
+    row_hessian : float
+        Most that a row of any party adds to a sum of hessians.
     """
 
     max_depth: int
@@ -55,6 +61,16 @@ class GrowingRules:
     split_gain: SplitGain
     scale: int
     bits: int
+    row_hessian: float
+
+    @property
+    def sure_hessian(self) -> int:
+        """Sum of hessians, in fixed point, that shows that a node has rows enough for two children.
+
+        A row adds at most ``row_hessian`` and half a last digit, so that a sum of fewer than 2 `min_rows`
+        rows is below.
+        """
+        return 2 * self.min_rows * (math.floor(math.ldexp(self.row_hessian, self.scale)) + 1)
 
 
 class SplitColumns:
@@ -116,7 +132,7 @@ class _Growing:
     sums: list[Words] = field(default_factory=list)
     """Gradients and hessians of all parties' rows, four words per node."""
     n_rows: list[int] = field(default_factory=list)
-    """Sampled rows of all parties, where they were asked for; else 0."""
+    """Sampled rows of all parties, where they were asked for, or `UNKNOWN`; 0 if there is no minimum."""
 
     def add(self, parent: int, sums: Words, n_rows: int) -> int:
         """A new leaf; returns its number."""
@@ -134,13 +150,15 @@ class _Growing:
         rows = np.where(self.sampled, place[self.node], NO_NODE).astype(np.int32)
         return wide_histograms(self.columns.codes, rows, self.words, self.columns.n_bins, len(nodes))
 
-    def n_left(self, splits: dict[int, Candidate]) -> list[int]:
-        """Count this party's sampled rows to the left of a candidate of some nodes."""
+    def side_counts(self, splits: dict[int, Candidate]) -> list[int]:
+        """Count this party's sampled rows on the left of candidates, and on the right where that is open."""
         first = len(self.left)
         children = {node: first + 2 * k for k, node in enumerate(splits)}
         rows = self._routed(splits, children)[self.sampled]
-        counts: list[int] = np.bincount(rows, minlength=first + 2 * len(splits))[first::2].tolist()
-        return counts
+        counts = np.bincount(rows, minlength=first + 2 * len(splits))[first:].reshape(-1, 2)
+        asked = [[True, self.n_rows[node] == UNKNOWN] for node in splits]
+        found: list[int] = counts[np.array(asked)].tolist()
+        return found
 
     def left_sums(self, bins: Words, sums: Words, split: Candidate) -> Words:
         """Sums of all parties' rows to the left of a candidate, four words."""
@@ -221,14 +239,14 @@ class _Active:
         Its histogram, of all parties.
     split : Candidate or None
         The best candidate that was not rejected, if it is worth a split.
-    n_left : int
-        Sampled rows of all parties on its left, where they were asked for; else 0.
+    n_sides : (int, int)
+        Sampled rows of all parties on the sides of its split, as in `_Growing.n_rows`.
     """
 
     def __init__(self, growing: _Growing, node: int, bins: Words) -> None:
         self.growing, self.node, self.bins = growing, node, bins
         self.split: Candidate | None = None
-        self.n_left = 0
+        self.n_sides = 0, 0
 
     def choose(self, changes: NDArray[np.float32], gain: SplitGain) -> None:
         """Take the best of all candidates; of equal ones the first."""
@@ -295,7 +313,7 @@ def grow_trees(
     for depth in range(rules.max_depth):
         _choose(active, rules)
         if rules.min_rows > 1:
-            yield from _with_enough_rows(active, rules, f"{what}, level {depth}: rows to the left")
+            yield from _with_enough_rows(active, rules, f"{what}, level {depth}: rows beside splits")
         chosen = _with_splits(active)
         for one, candidate in chosen:
             _divide(one, candidate)
@@ -368,33 +386,58 @@ def _with_splits(nodes: list[_Active]) -> list[tuple[_Active, Candidate]]:
 
 def _with_enough_rows(active: list[_Active], rules: GrowingRules, what: str) -> Asking[None]:
     """Pass over candidates that leave a side with too few rows."""
-    open_ones = _with_splits(active)
+    open_ones = _with_open_sides(active, rules)
     for attempt in range(MAX_REJECTED):
         if not open_ones:
             return
         own: list[int] = []
         for tree in _trees_of([one for one, _ in open_ones]):
-            own += tree.n_left({one.node: split for one, split in open_ones if one.growing is tree})
+            own += tree.side_counts({one.node: split for one, split in open_ones if one.growing is tree})
         counts = yield from ask_counts(f"{what}, {attempt}", np.array(own, dtype=np.int64))
-        rejected = []
-        for (one, split), n_left in zip(open_ones, counts.tolist(), strict=True):
-            one.n_left = n_left
-            n_rows = one.growing.n_rows[one.node]
-            if not rules.min_rows <= n_left <= n_rows - rules.min_rows:
+        given, rejected = iter(counts.tolist()), []
+        for one, split in open_ones:
+            n_rows, n_left = one.growing.n_rows, next(given)
+            if n_rows[one.node] == UNKNOWN:
+                n_rows[one.node] = n_left + next(given)
+            one.n_sides = n_left, n_rows[one.node] - n_left
+            if min(one.n_sides) < rules.min_rows:
                 one.reject(split, n_left < rules.min_rows)
                 rejected.append(one)
-        open_ones = _with_splits(rejected)
+        open_ones = _with_open_sides(rejected, rules)
     for one, _ in open_ones:
         one.split = None
+
+
+def _with_open_sides(nodes: list[_Active], rules: GrowingRules) -> list[tuple[_Active, Candidate]]:
+    """The nodes whose best candidates may leave too few rows for two children on a side.
+
+    The others' numbers are not asked for: neither these rows nor those of their children are too few.
+    """
+    found, sure = [], rules.sure_hessian
+    for one, split in _with_splits(nodes):
+        tree, h_left = one.growing, 0
+        h = _hessian(tree.sums[one.node])
+        if h >= 2 * sure:
+            h_left = _hessian(tree.left_sums(one.bins, tree.sums[one.node], split))
+        if min(h_left, h - h_left) >= sure:
+            one.n_sides = UNKNOWN, UNKNOWN
+        else:
+            found.append((one, split))
+    return found
+
+
+def _hessian(sums: Words) -> int:
+    """The hessian of four words of gradients and hessians, in fixed point."""
+    return int.from_bytes(sums[2:].astype("<u8").tobytes(), "little", signed=True)
 
 
 def _divide(one: _Active, split: Candidate) -> None:
     """Give a node children."""
     tree = one.growing
-    sums, n_rows = tree.sums[one.node], tree.n_rows[one.node]
+    sums, (n_left, n_right) = tree.sums[one.node], one.n_sides
     left_sums = tree.left_sums(one.bins, sums, split)
-    left = tree.add(one.node, left_sums, one.n_left)
-    right = tree.add(one.node, wide_difference(sums, left_sums), n_rows - one.n_left)
+    left = tree.add(one.node, left_sums, n_left)
+    right = tree.add(one.node, wide_difference(sums, left_sums), n_right)
     tree.left[one.node], tree.right[one.node], tree.split[one.node] = left, right, split
 
 
@@ -430,4 +473,4 @@ def _children(split: list[_Active], rules: GrowingRules, what: str) -> Asking[li
 def _can_be_split(h: float, n_rows: int, rules: GrowingRules) -> bool:
     """Whether a node has enough for two children."""
     enough = h > 0 and h >= 2 * float(rules.split_gain.min_child_weight) * (1 - 1e-9)
-    return enough and (rules.min_rows <= 1 or n_rows >= 2 * rules.min_rows)
+    return enough and (rules.min_rows <= 1 or n_rows == UNKNOWN or n_rows >= 2 * rules.min_rows)

@@ -287,7 +287,7 @@ def test_the_root_is_not_asked_about_if_few_rows_were_drawn_or_left_out(counts, 
     words = [np.zeros((100, 4), dtype=np.uint64)] * 2
     columns = type("Of100Rows", (), {"codes": np.zeros((100, 1), dtype=np.uint8)})
     growing = exact_trees.grow_trees(
-        columns, words, sampled, GrowingRules(1, 10, None, 80, 100), "r", 100, True
+        columns, words, sampled, GrowingRules(1, 10, None, 80, 100, 1.0), "r", 100, True
     )
     assert next(growing).what == "r: rows"
     with pytest.raises(InvalidDataError, match=match):
