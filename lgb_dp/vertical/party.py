@@ -166,15 +166,23 @@ class ColumnParty(ColumnSessions, Unrepeatable):
         self._budget = budget
         self._ledger = PartyLedger(self._folder, budget)
         self._runs_apart: dict[tuple[str, bytes], PartyLedger] = {}
-        self._ended: set[tuple[str, bytes]] = set()
+        self._runs_over: set[tuple[str, bytes]] = set()
         self._apart = Lock()
         kept = None if folder is None else self._ledger.store.part(_ANSWERS)
         self.answers = PartyAnswers(consent, kept)
-        super().__init__(name, self._side, codes, bins, THIS_PROCESS, self._keep_model, lambda: self.own_rows)
+        super().__init__(
+            name,
+            self._side,
+            codes,
+            bins,
+            THIS_PROCESS,
+            self._keep_model,
+            lambda: self.own_rows,
+            self._is_over,
+        )
 
     def _keep_model(self, caller: str, run: bytes, booster: DPBooster, task: ColumnTask) -> None:
         """Keep a model in the folder, and to answer a caller with unless it has several classes."""
-        self._ended.add((caller, run))
         if task.n_classes == 1:
             self.answers.remember(booster, self.bins, task.label_bounds, caller)
         if self._folder is not None:
@@ -220,14 +228,20 @@ class ColumnParty(ColumnSessions, Unrepeatable):
         return Side(self.name, self._credentials, self._allowed, ledger, self._auditable)
 
     def _ledger_apart(self, caller: str, run: bytes, is_new: bool) -> PartyLedger:
-        """The ledger of one run; those of runs that have ended are let go when another one begins."""
+        """The ledger of one run; those of runs that are over are let go when another one begins."""
         with self._apart:
+            self._runs_over.discard((caller, run))  # it is taken up once more
             if is_new:
-                for ended in self._ended & self._runs_apart.keys():
-                    del self._runs_apart[ended]
-                self._ended.clear()
+                for over in self._runs_over:
+                    del self._runs_apart[over]
+                self._runs_over.clear()
                 self._runs_apart.setdefault((caller, run), PartyLedger(None))
             return self._runs_apart.get((caller, run), self._ledger)
+
+    def _is_over(self, caller: str, run: bytes) -> None:
+        """Take note that no session can go on with a run."""
+        with self._apart:
+            self._runs_over |= {(caller, run)} & self._runs_apart.keys()
 
     @property
     def has_folder(self) -> bool:
@@ -277,7 +291,9 @@ class ColumnParty(ColumnSessions, Unrepeatable):
                 return self._own(codes, self.ids, caller)
             return self._own(codes, [self.ids[k] for k in positions.tolist()], caller)
 
-        return ColumnSessions(self.name, self._side, codes, self.bins, caller, self._keep_model, asked, used)
+        return ColumnSessions(
+            self.name, self._side, codes, self.bins, caller, self._keep_model, asked, self._is_over, used
+        )
 
     def n_runs_of(self, caller: str) -> int:
         """Runs of a caller that are kept, whether they have ended or not."""

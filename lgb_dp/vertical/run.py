@@ -197,7 +197,8 @@ class ColumnRun:
         self._channel: Answering | None = None
         self._thread: Thread | None = None
         self.error: BaseException | None = None
-        self._has_model, self._n_waiting = False, 0
+        # Over, for a run with which the other party cannot go on: it has its model, or nothing was signed.
+        self._has_model, self._n_waiting, self.is_over = False, 0, not self._is_signed
 
     def _taken_up(self, is_new: bool) -> tuple[Agreement, bool]:
         side, kept = self._side, self._store.get(RUNS, self.run.hex())
@@ -243,7 +244,7 @@ class ColumnRun:
             "agreement": self._agreement.to_dict(),
         }
         self._store.put(RUNS, self.run.hex(), record)
-        self._is_signed = True
+        self._is_signed, self.is_over = True, False
 
     def _flights(self, message: Flights) -> bytes:
         self._n_waiting += len(message.content)
@@ -292,6 +293,7 @@ class ColumnRun:
         self.join()
         if not self._has_model:
             raise ProtocolError("the run has not ended yet")
+        self.is_over = True
 
     def join(self) -> None:
         """Wait for the end of the computation."""
@@ -322,6 +324,8 @@ class ColumnSessions(SessionHandler[ColumnRun | QuestionSession]):
         ``keep(caller, run, booster, task)`` keeps the model of a run that has ended.
     asked : callable
         Gives the rows for questions about them.
+    over : callable
+        ``over(caller, run)`` is called when the other party cannot go on with a run.
     used : set of bytes, optional
         Sessions that were opened before.
     """
@@ -340,12 +344,13 @@ class ColumnSessions(SessionHandler[ColumnRun | QuestionSession]):
         caller: str,
         keep: Callable[[str, bytes, DPBooster, ColumnTask], None],
         asked: Callable[[], AskedRows],
+        over: Callable[[str, bytes], None],
         used: set[bytes] | None = None,
     ) -> None:
         super().__init__(used)
         self.name, self._asked = name, asked
         self._side_of, self.codes, self.bins, self._caller = side, codes, bins, caller
-        self._keep = partial(keep, caller)
+        self._keep, self._over = partial(keep, caller), partial(over, caller)
 
     def open(self, message: Message, session: bytes) -> tuple[ColumnRun | QuestionSession, Message]:
         """Take up a run, or questions about rows."""
@@ -359,13 +364,20 @@ class ColumnSessions(SessionHandler[ColumnRun | QuestionSession]):
         self.end_sessions(lambda kept: isinstance(kept, ColumnRun))
         side = self._side_of(self._caller, message.run, message.n_known == NEW_RUN)
         store = runs_of(side.ledger, self._caller)
-        run = ColumnRun(side, self.codes, self.bins, store, self._keep, message)
+        try:
+            run = ColumnRun(side, self.codes, self.bins, store, self._keep, message)
+        except Exception:
+            if store.get(RUNS, message.run.hex()) is None:
+                self._over(message.run)
+            raise
         return run, run.introduced()
 
     def closed(self, kept: ColumnRun | QuestionSession) -> None:
         """End the run's connection; the run may be taken up again."""
         if isinstance(kept, ColumnRun):
             kept.stop()
+            if kept.is_over:
+                self._over(kept.run)
 
     def close(self) -> None:
         """End all connections."""

@@ -26,6 +26,7 @@ from columns_apart import (
 from gbdt_kernels.trees import DenseCodes
 from gbdt_parties.channel import Channel
 from gbdt_parties.errors import PartyArgumentError, PartyRefusedError, PartyUnavailableError
+from gbdt_parties.messages import Finish
 from gbdt_parties.secure_sum import trust
 from gbdt_parties.secure_sum.messages import NEW_RUN, Introduced
 from gbdt_parties.traffic import Traffic
@@ -274,6 +275,32 @@ def test_runs_in_memory_go_on_whatever_else_has_begun(tmp_path, monkeypatch, bud
     for _ in range(3):
         trained(party)
     assert len(party._runs_apart) == (budget is None)
+
+
+def test_a_run_in_memory_whose_end_was_not_heard_goes_on_whatever_else_has_begun(tmp_path, monkeypatch):
+    """The other party has its model, this one has not: before, the run was let go with the next one."""
+    party = bank()
+
+    def killed(self, message, kind, do=Channel.ask):
+        if isinstance(message, Finish):
+            raise KeyboardInterrupt
+        return do(self, message, kind)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Channel, "ask", killed)
+        with pytest.raises(KeyboardInterrupt):
+            trained(party, checkpoint=tmp_path)
+    other = trained(party)
+    assert text_of(trained(party, checkpoint=tmp_path)) != text_of(other)
+    assert charged(tmp_path)["leaf sums"] == 2
+
+
+def test_refused_runs_in_memory_are_let_go():
+    party = bank()
+    for _ in range(3):
+        with pytest.raises(PartyRefusedError, match="monotone_constraints"):
+            trained(party, params={**PARAMS, "monotone_constraints": [1] * 5})
+    assert len(party._runs_apart) == 1
 
 
 def test_other_numbers_of_rows_and_ids_are_refused():
