@@ -107,7 +107,8 @@ class PartyLedger:
         ------
         BudgetExceededError
             If it is not.  The text is for the party that asks for the run: it does not say how much is left,
-            which others have spent.
+            which others have spent.  A dozen requests of different costs still find it: a run that is
+            admitted, and does not begin, costs nothing.
         InvalidArgumentError
             If the ledger is of another unit.
         """
