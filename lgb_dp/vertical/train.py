@@ -427,8 +427,8 @@ def _checked_about(store: Store, task: ColumnTask, codes: Codes, label: NDArray[
     FederatedCheckpointError
         If the progress is that of another run.
     """
-    rows = digest_of_rows(codes).encode() + label.tobytes()
-    digest = hashlib.sha256(length_prefixed([task.to_json().encode(), rows])).digest()
+    texts = task.to_json(), digest_of_rows(codes, label)
+    digest = hashlib.sha256(length_prefixed([text.encode() for text in texts])).digest()
     if store.get(ABOUT, "") not in (None, digest):
         raise FederatedCheckpointError(
             "checkpoint is of another run: its settings, columns or rows differ, or it was begun on a "
