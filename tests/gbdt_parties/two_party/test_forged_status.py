@@ -53,7 +53,7 @@ class Lost:
 
     def __init__(self, channel, kind, flight, nth):
         self._channel, self._which, self._left = channel, (kind, flight), nth
-        self.receive = channel.receive
+        self.receive, self.hand_over, self.finish = channel.receive, channel.hand_over, channel.finish
 
     def send(self, message):
         kind, step, _ = heading(message)
@@ -244,6 +244,7 @@ def between(place, kind, name):
     class Between:
         def __init__(self, channel):
             self._channel, self.receive = channel, channel.receive
+            self.hand_over, self.finish = channel.hand_over, channel.finish
 
         def send(self, message):
             if message[4] == kind:
