@@ -42,10 +42,12 @@ def test_pages_name_tests_and_files_at_all():
 
 
 def included_files(page):
-    """Tables and outputs that a page includes, as paths from the root."""
+    """Tables and outputs that a page includes or offers, as paths from the root."""
     text = page.read_text(encoding="utf-8")
     names = re.findall(r"^:file: (\S+)$", text, flags=re.MULTILINE)
-    return {page.parent / name for name in [*names, *re.findall(r"\{literalinclude\} (\S+)", text)]}
+    names += re.findall(r"\{literalinclude\} (\S+)", text)
+    names += re.findall(r"\{download\}`[^`<]*<(\S+)>`", text)
+    return {page.parent / name for name in names}
 
 
 def test_every_table_is_included_by_a_page_and_every_included_one_exists():
