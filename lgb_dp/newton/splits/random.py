@@ -84,28 +84,30 @@ class SplitCells:
             the same.
         """
         features, firsts, sizes, probabilities, all_weights = [], [], [], [], [np.empty(0)]
+        known: dict[tuple[bytes, int], tuple[list[int], list[int], list[float]]] = {}
         for f, n in enumerate(bins.n_bins.tolist()):
             weight = _weights(bins, f, weights)
             all_weights.append(weight)
             if n < 2:
                 continue
-            cumulated = np.append(0.0, np.cumsum(weight))
             n_cells = 1 if bins.is_categorical[f] else min(CELLS_PER_FEATURE, n - 1)
-            inner = np.arange(1, n_cells) * cumulated[-1] / n_cells
-            cuts = np.unique([0, *np.searchsorted(cumulated, inner, side="right") - 1, n - 1])
-            features += [f] * (len(cuts) - 1)
-            firsts += cuts[:-1].tolist()
-            sizes += np.diff(cuts).tolist()
-            probabilities += (np.diff(cumulated[cuts]) / cumulated[-1]).tolist()
-        feature, first = np.array(features, dtype=np.int32), np.array(firsts)
+            key = (weight.tobytes(), n_cells)  # equal for most features of equal bins
+            if key not in known:
+                known[key] = _cells(weight, n_cells)
+            first, size, probability = known[key]
+            features += [f] * len(first)
+            firsts += first
+            sizes += size
+            probabilities += probability
+        feature, start = np.array(features, dtype=np.int32), np.array(firsts)
         n_thresholds = np.array([len(weight) for weight in all_weights])
         return cls(
             feature,
-            first,
+            start,
             np.array(sizes),
             np.where(bins.is_categorical, bins.n_bins, 0)[feature],
             np.array(probabilities) / sum(probabilities),
-            np.cumsum(n_thresholds)[feature] + first,
+            np.cumsum(n_thresholds)[feature] + start,
             np.append(0.0, np.cumsum(np.concatenate(all_weights))),
         )
 
@@ -128,6 +130,15 @@ class SplitCells:
         """The median of each cell's thresholds, by their weights."""
         cells = np.arange(len(self.feature))
         return self.thresholds(cells, np.full(len(cells), 0.5))
+
+
+def _cells(weight: NDArray[np.float64], n_cells: int) -> tuple[list[int], list[int], list[float]]:
+    """First thresholds, sizes and shares of a feature's cells, which weigh about the same."""
+    cumulated = np.append(0.0, np.cumsum(weight))
+    inner = np.arange(1, n_cells) * cumulated[-1] / n_cells
+    cuts = np.unique([0, *np.searchsorted(cumulated, inner, side="right") - 1, len(weight)])
+    share = np.diff(cumulated[cuts]) / cumulated[-1]
+    return cuts[:-1].tolist(), np.diff(cuts).tolist(), share.tolist()
 
 
 class RandomSplits:
