@@ -77,20 +77,21 @@ class Scores:
             All trees so far.
         """
         self._restart(rows[self._n_added[rows] == _UNKNOWN])
-        scores = np.asfortranarray(self._scores[rows])
         n_added = self._n_added[rows]
+        # Rows that lack the most trees come first, so that each tree is added to a head of them, at one go.
+        order = np.arange(len(rows)) if (np.diff(n_added) >= 0).all() else np.argsort(n_added, kind="stable")
+        scores = np.asfortranarray(self._scores[rows[order]])
         behind = np.flatnonzero(np.bincount(n_added, minlength=len(iterations))[: len(iterations)])
-        for n in behind.tolist():
-            part = np.flatnonzero(n_added == n)
-            if len(part) == len(rows):
-                self._add(codes, iterations[n:], scores)
-            else:
-                part_scores = np.asfortranarray(scores[part])
-                self._add(codes.take(part), iterations[n:], part_scores)
-                scores[part] = part_scores
         if len(behind):
-            self._write(rows, scores, len(iterations))
-        return scores
+            ordered = codes if (np.diff(order) == 1).all() else codes.take(order)
+            stops = [*behind[1:].tolist(), len(iterations)]
+            ends = np.searchsorted(n_added[order], behind, side="right").tolist()
+            for n, stop, end in zip(behind.tolist(), stops, ends, strict=True):
+                self._add(ordered.head(end), iterations[n:stop], scores[:end])
+            self._write(rows[order], scores, len(iterations))
+        in_turn = np.empty_like(scores)
+        in_turn[order] = scores
+        return in_turn
 
     def all(self, iterations: Sequence[Sequence[PrivateTree]]) -> NDArray[np.float64]:
         """Scores of all rows after all `iterations`, shape (n_rows, n_outputs), not to be written to."""

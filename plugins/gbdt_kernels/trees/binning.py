@@ -89,6 +89,10 @@ class DenseCodes:
         """The given rows, copied."""
         return DenseCodes(self.codes[rows])
 
+    def head(self, n_rows: int) -> DenseCodes:
+        """The first rows, not copied."""
+        return DenseCodes(self.codes[:n_rows])
+
 
 @dataclass(frozen=True)
 class SparseCodes:
@@ -144,6 +148,13 @@ class SparseCodes:
         indptr = offsets(lengths)
         entries = np.repeat(self.indptr[rows] - indptr[:-1], lengths) + np.arange(indptr[-1])
         return SparseCodes(indptr, self.indices[entries], self.codes[entries], self.zero_codes)
+
+    def head(self, n_rows: int) -> SparseCodes:
+        """The first rows, not copied."""
+        entries = slice(int(self.indptr[n_rows]))
+        return SparseCodes(
+            self.indptr[: n_rows + 1], self.indices[entries], self.codes[entries], self.zero_codes
+        )
 
 
 @part
