@@ -106,7 +106,7 @@ docs: $(DOCS)/.installed
 	$(DOCS)/bin/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
 bench: $(VENV)/.installed
-	$(BIN)/python benchmarks/private/dp_training_time.py
+	$(BIN)/python benchmarks/private/training_time.py
 	$(BIN)/python benchmarks/private/dpboost_paper.py --quick
 	$(BIN)/python benchmarks/private/mloss_paper.py --quick
 	$(BIN)/python benchmarks/vertical/ciphers.py --quick

@@ -16,11 +16,13 @@ import numba
 import numpy as np
 import scipy
 import sklearn
+from llvmlite.binding import get_host_cpu_features
 from tqdm import tqdm
 
 import lgb_dp
 from gbdt_parties.traffic import Traffic
 
+_INSTRUCTION_SETS = ("sse4.2", "avx", "avx2", "fma", "avx512f", "avx512bw", "avx512vbmi", "avx512ifma", "sve")
 BUSY = 1.0
 """Load average from which the machine counts as busy."""
 
@@ -53,6 +55,8 @@ def machine(n_threads: int) -> dict[str, Any]:
         "python": platform.python_version(),
         "libraries": libraries,
         "processor": _processor(),
+        "instruction_sets": [name for name in _INSTRUCTION_SETS if get_host_cpu_features().get(name)],
+        "kernels_compiled_for": numba.config.CPU_NAME or "this processor",
         "processors": os.cpu_count(),
         "threads": n_threads,
         "load_average": load_average(),
