@@ -82,13 +82,18 @@ class BinLayout:
         return int(self.candidate_offsets[-1])
 
     @cached_property
+    def _codes(self) -> NDArray[np.int64]:
+        """All codes: those of a byte, and more where a feature has more bins."""
+        return np.arange(max(256, int(self.n_bins.max(initial=0)) + 1))
+
+    @cached_property
     def _has_place(self) -> NDArray[np.bool_]:
-        """Codes below `n_bins` that have a place of their own, shape (n_features, 256).
+        """Codes below `n_bins` that have a place of their own, shape (n_features, n_codes).
 
         The first and the last bin always do, so that each threshold has one among those of such codes and a
         feature with candidates keeps some; so does the first category that no row has, in place of all.
         """
-        code = np.arange(256)
+        code = self._codes
         is_bin = code < self.n_bins[:, None]
         if self.present is None:
             return np.asarray(is_bin)
@@ -99,7 +104,7 @@ class BinLayout:
 
     @cached_property
     def _rank(self) -> NDArray[np.int64]:
-        """Place of each code among those of its feature, shape (n_features, 256).
+        """Place of each code among those of its feature, shape (n_features, n_codes).
 
         Between two numeric codes with places, that of the lower; of a category that no row has, that of all.
         """
@@ -116,13 +121,13 @@ class BinLayout:
         """Layout of the codes that have places in histograms."""
         kept = self._has_place.copy()
         kept[np.arange(len(kept)), self.n_bins] = True  # of missing values
-        of_bin = kept[np.arange(256) <= self.n_bins[:, None]]
+        of_bin = kept[self._codes <= self.n_bins[:, None]]
         return BinLayout(self._has_place.sum(axis=1), self.is_categorical, self.subsets[:, of_bin])
 
     @cached_property
     def place(self) -> NDArray[np.int32]:
-        """Place of each code in a histogram, shape (n_features, 256)."""
-        own = np.where(np.arange(256) == self.n_bins[:, None], self.counted.n_bins[:, None], self._rank)
+        """Place of each code in a histogram, shape (n_features, n_codes)."""
+        own = np.where(self._codes == self.n_bins[:, None], self.counted.n_bins[:, None], self._rank)
         return (self.counted.bin_offsets[:-1, None] + own).astype(np.int32)
 
     @cached_property

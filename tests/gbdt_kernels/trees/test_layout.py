@@ -93,3 +93,10 @@ def test_two_values_among_many_bins_take_two_places():
     assert layout.n_candidates == 2 * 254 + 255
     assert layout.place[0, [0, 3, 200, 254, 255]].tolist() == [0, 1, 2, 3, 4]
     assert layout.place[1, [3, 200, 255]].tolist() == [5 + 1, 5 + 2, 5 + 4]
+
+
+def test_codes_beyond_a_byte_have_places_of_their_own():
+    layout = BinLayout(np.array([3, 1000]), np.zeros(2, bool), np.zeros((0, 1005), bool))
+    assert layout.counted.n_bins.tolist() == [3, 1000]
+    assert layout.place[0, :4].tolist() == [0, 1, 2, 3]
+    assert layout.place[1].tolist() == list(range(4, 1005))
