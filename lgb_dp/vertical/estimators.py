@@ -73,11 +73,9 @@ class VerticalDPLGBMModel(PartiesModel):
         self,
         X: Any,
         y: Any,
-        parties: Sequence[Any],
-        ids: Sequence[str] | None,
         objective: Mapping[str, Any],
-        run: Mapping[str, Any],
-        **declared: Any,
+        declared: Mapping[str, Any],
+        **run: Any,
     ) -> None:
         rows = Dataset(as_matrix(X), y, label_overflow="clip", max_bin=255, spacing="mixed", **declared)
         traffic = MaskedTraffic()
@@ -85,10 +83,8 @@ class VerticalDPLGBMModel(PartiesModel):
             self._parameters(**objective),
             rows,
             self._rounds(),
-            parties=parties,
             callbacks=self._trainers(),
             trees_per_round=self.trees_per_round,
-            ids=ids,
             traffic=traffic,
             **run,
         )
@@ -158,15 +154,26 @@ class VerticalDPLGBMClassifier(ClassifierMixin, VerticalDPLGBMModel):
         """
         known, _ = known_classes(np.empty(0), [0, 1] if classes is None else classes)
         labels = class_numbers(as_labels(as_target(y, type(self).__name__)), known)
-        run = {
-            **{"name": name, "tls": tls, "allowed": allowed, "trust_authority": trust_authority},
-            **{"checkpoint": checkpoint, "folder": folder, "budget": budget},
-            **{"auditable": auditable, "patience": patience},
-        }
         objective: dict[str, Any] = {"objective": "binary"}
         if len(known) > 2:
             objective = {"objective": "multiclassova", "num_class": len(known)}
-        self._train(X, labels, parties, ids, objective, run, bounds=bounds, categories=categories)
+        self._train(
+            X,
+            labels,
+            objective,
+            {"bounds": bounds, "categories": categories},
+            parties=parties,
+            ids=ids,
+            name=name,
+            tls=tls,
+            allowed=allowed,
+            trust_authority=trust_authority,
+            checkpoint=checkpoint,
+            folder=folder,
+            budget=budget,
+            auditable=auditable,
+            patience=patience,
+        )
         self.classes_ = known
         return self
 
@@ -279,21 +286,23 @@ class VerticalDPLGBMRegressor(RegressorMixin, VerticalDPLGBMModel):
         """
         if label_bounds is None:
             raise InvalidArgumentError("label_bounds must be given: bounds read from the targets would leak")
-        run = {
-            **{"name": name, "tls": tls, "allowed": allowed, "trust_authority": trust_authority},
-            **{"checkpoint": checkpoint, "folder": folder, "budget": budget},
-            **{"auditable": auditable, "patience": patience},
-        }
+        low_and_high = checked_label_bounds(label_bounds)
         self._train(
             X,
             as_target(y, type(self).__name__),
-            parties,
-            ids,
             {"objective": "regression"},
-            run,
-            label_bounds=checked_label_bounds(label_bounds),
-            bounds=bounds,
-            categories=categories,
+            {"label_bounds": low_and_high, "bounds": bounds, "categories": categories},
+            parties=parties,
+            ids=ids,
+            name=name,
+            tls=tls,
+            allowed=allowed,
+            trust_authority=trust_authority,
+            checkpoint=checkpoint,
+            folder=folder,
+            budget=budget,
+            auditable=auditable,
+            patience=patience,
         )
         return self
 
