@@ -65,6 +65,20 @@ def serve(folder: Path, X: Any, caller: str, way: Connection) -> None:
     service.close()
 
 
+def trained(
+    params: dict[str, Any], rows: lgb_dp.Dataset, n_trees: int, party: Any, delta: float, **deployment: Any
+) -> lgb_dp.vertical.MaskedTraffic:
+    """The traffic of a private training run with one other party, at ε = 1."""
+    traffic = lgb_dp.vertical.MaskedTraffic()
+    trainer = lgb_dp.NewtonBoost(1.0, delta)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", lgb_dp.NotPrivateWarning)
+        lgb_dp.vertical.train(
+            params, rows, n_trees, parties=[party], callbacks=[trainer], traffic=traffic, **deployment
+        )
+    return traffic
+
+
 class Watched:
     """The other party, with the time that its answers take."""
 
@@ -85,7 +99,7 @@ def measured(
     link: Link,
     port: int,
     folder: Path,
-    run: Callable[[Any, int, lgb_dp.vertical.MaskedTraffic], None],
+    run: Callable[[Any, int], lgb_dp.vertical.MaskedTraffic],
     busy: Callable[[], float],
     trees: tuple[int, int],
 ) -> dict[str, float]:
@@ -96,9 +110,9 @@ def measured(
     ends = []
     try:
         for n_trees in trees:
-            watched, traffic = Watched(party), lgb_dp.vertical.MaskedTraffic()
+            watched = Watched(party)
             begun = time.perf_counter(), busy()
-            run(watched, n_trees, traffic)
+            traffic = run(watched, n_trees)
             spent = time.perf_counter() - begun[0], watched.waited, watched.n_requests, busy() - begun[1]
             ends.append([*spent, traffic.bytes_from("labels"), traffic.bytes_from("bank")])
     finally:
@@ -144,19 +158,9 @@ def links_section(
                 way.send(True)
                 return time.process_time() + float(way.recv())
 
-            def run(party: Any, n_trees: int, traffic: lgb_dp.vertical.MaskedTraffic) -> None:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", lgb_dp.NotPrivateWarning)
-                    lgb_dp.vertical.train(
-                        params,
-                        rows,
-                        n_trees,
-                        parties=[party],
-                        callbacks=[lgb_dp.NewtonBoost(1.0, delta)],
-                        traffic=traffic,
-                        tls=folder / "labels",
-                        allowed=[prints["bank"]],
-                    )
+            def run(party: Any, n_trees: int) -> lgb_dp.vertical.MaskedTraffic:
+                tls, allowed = folder / "labels", [prints["bank"]]
+                return trained(params, rows, n_trees, party, delta, tls=tls, allowed=allowed)
 
             # Compiled code is loaded before anything is timed.
             measured(LINKS[0], port, folder, run, busy, (TREES_PER_ROUND, TREES_PER_ROUND + 1))

@@ -33,14 +33,14 @@ from sklearn.metrics import roc_auc_score
 
 import lgb_dp
 import xgb_fed
-from lgb_dp.vertical import ColumnParty, MaskedTraffic, VerticalDPLGBMClassifier, VerticalDPLGBMRegressor
+from lgb_dp.vertical import ColumnParty, VerticalDPLGBMClassifier, VerticalDPLGBMRegressor
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "support"))
 from benchmarks.common.peak_memory import peak, resident
 from benchmarks.common.report import bytes_from, load_average, machine, print_table, say, write_json
 from benchmarks.private.peer_data import Split, split
-from benchmarks.vertical.column_links import links_section
+from benchmarks.vertical.column_links import links_section, trained
 from vertical_oracle import CentralSums, central_training
 
 ROWS, QUICK_ROWS = (10_000, 50_000, 100_000, 1_000_000), (10_000,)
@@ -96,15 +96,7 @@ def timed(n_rows: int, has_peer: bool) -> dict[str, float]:
     bank = ColumnParty(X[:, half:], name="bank", bounds=(-1, 1))
 
     def private(n_trees: int) -> int:
-        traffic = MaskedTraffic()
-        lgb_dp.vertical.train(
-            PARAMS,
-            rows,
-            n_trees,
-            parties=[bank],
-            callbacks=[lgb_dp.NewtonBoost(1.0, DELTA_OF_TIME)],
-            traffic=traffic,
-        )
+        traffic = trained(PARAMS, rows, n_trees, bank, DELTA_OF_TIME)
         return traffic.bytes_from("labels") + traffic.bytes_from("bank")
 
     private(PRIVATE_TREES[0])  # compiles
