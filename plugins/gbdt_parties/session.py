@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import RLock
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from gbdt_commons.errors import VeilboostError
 from gbdt_commons.files import is_out_of_room
@@ -32,6 +32,19 @@ class _Session(Generic[S]):
     kept: S
     next: int = 1
     last_request: float = field(default_factory=time.monotonic)
+
+
+class Reply(NamedTuple):
+    """An answer with its address, and its bytes, which need not be parsed again to be recorded."""
+
+    envelope: messages.Envelope
+    content: bytes
+
+    @classmethod
+    def of(cls, session: bytes, sequence: int, message: Message) -> Reply:
+        """The answer to the request of a session that has this number."""
+        envelope = messages.Envelope(session, sequence, message)
+        return cls(envelope, messages.write(session, sequence, message))
 
 
 class SessionHandler(ABC, Generic[S]):
@@ -106,7 +119,23 @@ class SessionHandler(ABC, Generic[S]):
             self._lock.release()
 
     def handle(self, request: bytes) -> bytes:
-        """Answer a request.
+        """Answer a request in bytes; one that is no message is refused to the session that it names.
+
+        Raises
+        ------
+        OSError
+            As `reply`.
+        """
+        try:
+            envelope = messages.read(request)
+        except ProtocolError as error:
+            session, sequence = messages.address(request)
+            with self._lock:
+                return Reply.of(session, sequence, self._refuse(session, str(error))).content
+        return self.reply(envelope).content
+
+    def reply(self, envelope: messages.Envelope) -> Reply:
+        """Answer a request that has been parsed.
 
         Errors that veilboost names become refusals with their text.  Of any other error the log says where it
         occurred, without values, and the caller only learns that there was one.
@@ -118,26 +147,25 @@ class SessionHandler(ABC, Generic[S]):
             for.
         """
         with self._lock:
-            session, sequence = messages.address(request)
+            session = envelope.session
             self._last_request = time.monotonic()
             self._is_answering = True
             try:
-                envelope = messages.read(request)
-                reply = self._answer_in_turn(envelope)
+                answer = self._answer_in_turn(envelope)
             except RunLostError as error:
-                reply = self._refuse(session, str(error), messages.NO_RUN)
+                answer = self._refuse(session, str(error), messages.NO_RUN)
             except VeilboostError as error:
-                reply = self._refuse(session, str(error))
+                answer = self._refuse(session, str(error))
             except OSError as error:
-                reply = self._refuse(session, f"this party cannot read or write its files: {error.strerror}")
+                answer = self._refuse(session, f"this party cannot read or write its files: {error.strerror}")
                 if is_out_of_room(error):
                     raise
             except Exception as error:
                 logger.error("a request failed: %s", places_of(error))
-                reply = self._refuse(session, "internal error")
+                answer = self._refuse(session, "internal error")
             finally:
                 self._is_answering = False
-            return messages.write(session, sequence, reply)
+            return Reply.of(session, envelope.sequence, answer)
 
     def end_sessions(self, which: Callable[[S], bool]) -> None:
         """End the open sessions that a condition holds for; to be called while a request is answered."""

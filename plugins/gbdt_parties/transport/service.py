@@ -38,7 +38,7 @@ from gbdt_parties.identity.row_ids import check_ids
 from gbdt_parties.memory import MemoryAllowance, Room
 from gbdt_parties.messages import Message
 from gbdt_parties.quota import TAKEN, HourlyQuota
-from gbdt_parties.session import SessionHandler
+from gbdt_parties.session import Reply, SessionHandler
 from gbdt_parties.transport.refusals import RefusalLog
 from gbdt_parties.transport.streams import RowSets
 
@@ -209,43 +209,35 @@ class RowService(ABC):
         """
 
     def handle(self, caller: Identity, row_sets: RowSets, request: bytes) -> bytes:
-        """Answer a request of a caller about some rows, and record both."""
+        """Answer a request of a caller about some rows, and record both; it is parsed here and only here."""
         try:
             known = self._caller(caller)
             with known.parsing:
                 envelope = messages.read(request)
         except (InvalidDataError, ProtocolError, StoreError) as error:
-            session, sequence = messages.address(request)
-            refusal = messages.Envelope(session, sequence, messages.refusal(str(error)))
-            return self._sent(caller, refusal, messages.write(session, sequence, refusal.message))
+            return self._sent(caller, Reply.of(*messages.address(request), messages.refusal(str(error))))
         self._record.add_received(caller.name, self._name, envelope, len(request))
         try:
-            answer = self._answer(known, caller, row_sets, envelope, request)
+            reply = self._answer(known, caller, row_sets, envelope)
         except (InvalidDataError, ProtocolError, StoreError) as error:
-            answer = messages.write(envelope.session, envelope.sequence, messages.refusal(str(error)))
-        answered = messages.read(answer)
-        if not isinstance(answered.message, messages.Refusal):
+            reply = Reply.of(envelope.session, envelope.sequence, messages.refusal(str(error)))
+        if not isinstance(reply.envelope.message, messages.Refusal):
             self.served(caller.name, envelope.message)
-        return self._sent(caller, answered, answer)
+        return self._sent(caller, reply)
 
     def turned_away(self, caller: str, reason: str, count: int) -> None:
         """Record calls that the server refused before it read their requests."""
         self._record.add_turned_away(self._name, caller, reason, count)
 
-    def _sent(self, caller: Identity, envelope: messages.Envelope, answer: bytes) -> bytes:
-        if isinstance(envelope.message, messages.Refusal):
-            self._refusals.add(caller.name, envelope.message.reason)
-        self._record.add(self._name, caller.name, envelope, len(answer))
-        return answer
+    def _sent(self, caller: Identity, reply: Reply) -> bytes:
+        if isinstance(reply.envelope.message, messages.Refusal):
+            self._refusals.add(caller.name, reply.envelope.message.reason)
+        self._record.add(self._name, caller.name, reply.envelope, len(reply.content))
+        return reply.content
 
     def _answer(
-        self,
-        caller: Caller,
-        identity: Identity,
-        row_sets: RowSets,
-        envelope: messages.Envelope,
-        request: bytes,
-    ) -> bytes:
+        self, caller: Caller, identity: Identity, row_sets: RowSets, envelope: messages.Envelope
+    ) -> Reply:
         message = envelope.message
         if not isinstance(message, (*ALIGNMENT_REQUESTS, *self.opening, *self.requests)):
             raise ProtocolError(
@@ -253,6 +245,7 @@ class RowService(ABC):
             )
         self.admit(identity.name, message)
         self._count(caller, message)
+        answer: Message
         if isinstance(message, ALIGNMENT_REQUESTS):
             answer = self._align(caller, identity, envelope)
         elif self._has_ids and not row_sets:
@@ -260,11 +253,11 @@ class RowService(ABC):
         elif (handler := self._handler_for(caller, row_sets, message)) is None:
             answer = messages.Refusal("no such session", messages.NO_SESSION)
         else:
-            answered = handler.handle(request)
+            reply = handler.reply(envelope)
             if isinstance(message, self.opening):
                 self._forget_if_refused(caller, row_sets, handler)
-            return answered
-        return messages.write(envelope.session, envelope.sequence, answer)
+            return reply
+        return Reply.of(envelope.session, envelope.sequence, answer)
 
     def _count(self, caller: Caller, message: Message) -> None:
         """Refuse a message if there were too many of its kind in the last hour."""

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from exact_training import NAMES, PARAMS, Between, X, Y, answers_by_attempt, parties, party, text_of, train
+from gbdt_parties import messages
 from gbdt_parties.channel import Channel
 from gbdt_parties.errors import PartyArgumentError, PartyRefusedError
 from gbdt_parties.identity.certificates import TLS, Identity, make_authority, make_certificate
@@ -19,6 +20,7 @@ from gbdt_parties.secure_sum.messages import (
     AskSum,
     BeginRounds,
     ConfirmRoster,
+    Contributed,
     Introduced,
     Opened,
     OpenRun,
@@ -94,6 +96,34 @@ def test_three_parties_over_tls(tmp_path, certificates):
         assert kept.read_bytes() == model.as_json()
     flows = model.traffic.flows
     assert {sender for sender, _, _ in flows} == {"coordinator", *NAMES}
+
+
+def test_a_request_is_parsed_once_at_the_edge_of_the_service_and_its_answer_by_the_caller_alone(
+    tmp_path, certificates, monkeypatch
+):
+    """Before, the service, the handler of the session, and the record each parsed it."""
+    service, counts = service_of(certificates, tmp_path), {"asked": 0, "read": 0}
+    read, handle = messages.read, service.handle
+
+    def counted(name, function):
+        def count(*arguments):
+            counts[name] += 1
+            return function(*arguments)
+
+        return count
+
+    monkeypatch.setattr(messages, "read", counted("read", read))
+    monkeypatch.setattr(service, "handle", counted("asked", handle))
+    served = Served(service, "ada")
+    channel = Channel(served, bytes(16), Traffic())
+    channel.ask(OpenExactRun(bytes(range(16)), request_of(True), -1), Introduced)
+    # A refusal, too.
+    with pytest.raises(PartyRefusedError, match="not begun"):
+        channel.ask(AskSum(0, 1, np.arange(3, dtype=np.int32), b""), Contributed)
+    assert counts == {"asked": 2, "read": 4}
+    lines = [json.loads(line) for line in (tmp_path / "ada" / "record.jsonl").read_text().splitlines()]
+    assert [line["message"] for line in lines] == ["OpenExactRun", "Introduced", "AskSum", "Refusal"]
+    assert "not begun" in lines[-1]["reason"]
 
 
 def test_coordinators_have_runs_of_their_own_and_rounds_are_counted_together(tmp_path, certificates):
