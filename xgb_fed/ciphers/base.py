@@ -126,8 +126,15 @@ class PublicKey(Protocol):
         Returns
         -------
         ciphertexts, n of them
-            Each as uniform as an encryption, whatever the randomness of `a` was.
+            Each within 2^-64 as uniform as an encryption, whatever the randomness of `a` was.
         """
+
+    @property
+    def table_bytes(self) -> int:
+        """Memory that `tabulate` takes at most; 0 if there is no table."""
+
+    def tabulate(self) -> None:
+        """Let `prepare` make a table that speeds `rerandomise` up, once enough was drawn to be worth it."""
 
     def prepare(self, wanted: int) -> bool:
         """Make some of what `rerandomise` takes ahead.

@@ -110,6 +110,14 @@ class Plain:
         """A copy: there is no randomness."""
         return np.array(a)
 
+    @property
+    def table_bytes(self) -> int:
+        """None."""
+        return 0
+
+    def tabulate(self) -> None:
+        """There is nothing to tabulate."""
+
     def prepare(self, wanted: int) -> bool:
         """There is nothing to prepare."""
         return False

@@ -27,8 +27,9 @@ from gbdt_kernels.residues import (
 )
 from gbdt_kernels.residues.limbs import from_rows, rows_below, to_rows
 from xgb_fed.ciphers import serialization as wire
-from xgb_fed.ciphers.obfuscators import ObfuscatorPool
+from xgb_fed.ciphers.obfuscators import AT_ONCE, ObfuscatorPool
 from xgb_fed.ciphers.randomness import SecretStream
+from xgb_fed.ciphers.zero_table import ZeroTable, table_bytes
 from xgb_fed.errors import CorruptDataError, InvalidCiphertextError, PlaintextRangeError, WrongKeyError
 
 Residues = NDArray[np.uint64]
@@ -76,6 +77,8 @@ class ResidueKey:
         self.plaintext_limit = n if scheme == "paillier" else 1 << (-(-n.bit_length() // 3) - 1)
         self.obfuscators = ObfuscatorPool(self._encryptions_of_zero, POOL_CAPACITY)
         self._random = SecretStream()
+        self._n_powers = 0
+        self._table: ZeroTable | None = None
 
     def __repr__(self) -> str:
         """Scheme, size and name."""
@@ -98,7 +101,25 @@ class ResidueKey:
         """Bytes of one ciphertext in memory."""
         return 8 * self.modulus.width
 
+    @property
+    def table_bytes(self) -> int:
+        """Memory that `tabulate` takes at most."""
+        return table_bytes(self.n.bit_length(), self.ciphertext_bytes)
+
+    def tabulate(self) -> None:
+        """Let `prepare` make a table of encryptions of zero, once as many were made as it has bases."""
+        if self._table is None and self.table_bytes:
+            self._table = ZeroTable(self.n.bit_length(), self.modulus, self.n_threads)
+
     def _encryptions_of_zero(self, count: int) -> Residues:
+        """Uniform ones, or products of the table's rows, within 2^-64 of uniform, once it is complete."""
+        drawn = None if self._table is None else self._table.draw(self._random, count)
+        if drawn is not None:
+            return drawn
+        self._n_powers += count
+        return self._powers(count)
+
+    def _powers(self, count: int) -> Residues:
         """r^n of uniform units r.
 
         For Paillier this is the scheme's own randomness.  For Okamoto–Uchiyama, modulo p² the power n kills
@@ -148,11 +169,15 @@ class ResidueKey:
         return packed
 
     def rerandomise(self, a: Residues) -> Residues:
-        """The same plaintexts under fresh randomness: products with uniform encryptions of zero."""
+        """The same plaintexts under fresh randomness: products with encryptions of zero."""
         return self.add(a, self.obfuscators.take(len(a)))
 
     def prepare(self, wanted: int) -> bool:
         """Make some encryptions of zero ahead; False once `wanted` are ready, or as many as are kept."""
+        table = self._table
+        if wanted and table is not None and table.n_missing and self._n_powers >= table.n_bases:
+            table.add(self._powers(min(AT_ONCE, table.n_missing)))
+            return True
         return self.obfuscators.prepare_some(wanted)
 
     def from_integers(self, values: list[int]) -> Residues:

@@ -16,6 +16,7 @@ import gmpy2
 import numpy as np
 
 from gbdt_kernels.compilation import kernel
+from gbdt_kernels.residues.digit_tables import digit_powers, table_rows
 from gbdt_kernels.residues.lanes import LIMB_BITS, prefetch
 from gbdt_kernels.residues.limbs import WORD_BITS, add_rows, n_limbs, rows_below, to_rows, widened
 from gbdt_kernels.residues.modular import Reduction, encode, invert, multiply, over_rows
@@ -33,19 +34,6 @@ _POWERS_AT_ONCE = 4096
 _ROWS_AHEAD = 8
 _LINE = 64
 _LOW_HALF = (1 << 32) - 1
-
-
-@kernel
-def _table_rows(exponents, window, order):
-    """Row i of `order` gets the table's row for each digit, of `window` bits, of exponent i."""
-    n_words = exponents.shape[1]
-    for i in range(len(order)):
-        for place in range(order.shape[1]):
-            word, shift = window * place // 64, window * place % 64
-            digit = exponents[i, word] >> np.uint64(shift) if word < n_words else np.uint64(0)
-            if shift + window > 64 and word + 1 < n_words:
-                digit |= exponents[i, word + 1] << np.uint64(64 - shift)
-            order[i, place] = np.int64(digit & np.uint64((1 << window) - 1)) + (place << window)
 
 
 @kernel
@@ -126,15 +114,8 @@ class FixedBase:
         first = [base % modulus.value]
         for _ in range(self._places - 1):
             first.append(int(gmpy2.powmod(first[-1], 1 << WINDOW_BITS, modulus.value)))
-        table = np.empty((self._places, 1 << WINDOW_BITS, modulus.width), dtype=np.uint64)
-        table[:, 0] = to_rows([(1 << (LIMB_BITS * self._limbs)) % modulus.value], modulus.width)
-        step = encode(first, modulus, n_threads)
-        for k in (1 << bit for bit in range(WINDOW_BITS)):
-            low = table[:, :k].reshape(-1, modulus.width)
-            products = multiply(low, np.repeat(step, k, axis=0), modulus, n_threads)
-            table[:, k : 2 * k] = products.reshape(table[:, :k].shape)
-            step = multiply(step, step, modulus, n_threads)
-        return table.reshape(-1, modulus.width)
+        one = to_rows([(1 << (LIMB_BITS * self._limbs)) % modulus.value], modulus.width)
+        return digit_powers(one, encode(first, modulus, n_threads), WINDOW_BITS, modulus, n_threads)
 
     def powers(self, exponents: Rows, n_threads: int = 0) -> Rows:
         """One power for each exponent, given as a row of words."""
@@ -151,8 +132,7 @@ class FixedBase:
     def _write_powers(self, exponents: Rows, out: Rows, n_threads: int) -> None:
         """Powers by exponents that are short enough."""
         modulus = self.modulus
-        order = np.empty((len(exponents), self._places), dtype=np.int64)
-        _table_rows(exponents, WINDOW_BITS, order)
+        order = table_rows(exponents, WINDOW_BITS, self._places)
         products, sums = np.empty_like(out), np.empty_like(out)
         table_products = path_kernels().table_products
 

@@ -20,7 +20,11 @@ from xgb_fed.vertical.passive.journal import Journal, Terms
 from xgb_fed.vertical.protocol.messages import Gradients, SplitStatistics
 from xgb_fed.vertical.protocol.splits import Splits
 
-ROOT, RANDOMNESS = "statistics of the root", "randomness of the next statistics"
+ROOT, RANDOMNESS, TABLE = (
+    "statistics of the root",
+    "randomness of the next statistics",
+    "a table for randomness",
+)
 """Work that is done ahead, in memory of its own."""
 
 BYTES_PER_CATEGORY = 40
@@ -103,8 +107,12 @@ class TrainingSession(PredictionSession):
         self.tree = GrowingTree.started(self.bins, columns, sampled, self.n_groups)
         self.n_prepared, self.n_sent = self.n_sent, 0
         n_bins = int(self.tree.rows.bin_offsets[-1])
-        self._try_to_reserve(ROOT, 3 * n_bins * self.n_groups)
-        self._try_to_reserve(RANDOMNESS, self.n_prepared)
+        self._try_to_reserve(ROOT, 3 * n_bins * self.n_groups * self.key.ciphertext_bytes)
+        self._try_to_reserve(RANDOMNESS, self.n_prepared * self.key.ciphertext_bytes)
+        if self.n_prepared and TABLE not in self.rooms:
+            self._try_to_reserve(TABLE, self.key.table_bytes)
+            if TABLE in self.rooms:
+                self.key.tabulate()
         self._prepare()
 
     def receive(self, message: Gradients) -> None:
@@ -125,10 +133,10 @@ class TrainingSession(PredictionSession):
         """Have as much randomness ready as the last tree took."""
         self.meanwhile.prepare(self.n_prepared if RANDOMNESS in self.rooms else 0)
 
-    def _try_to_reserve(self, what: str, n_ciphertexts: int) -> None:
+    def _try_to_reserve(self, what: str, n_bytes: int) -> None:
         """Reserve memory for something that is done ahead; if there is little, it is left until it is due."""
         self.rooms.pop(what, None)
-        room = self.memory.reserve_spare(n_ciphertexts * self.key.ciphertext_bytes)
+        room = self.memory.reserve_spare(n_bytes)
         if room is not None:
             self.rooms[what] = room
 

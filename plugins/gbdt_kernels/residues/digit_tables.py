@@ -1,0 +1,117 @@
+"""Tables of the powers of bases by every digit, and products of one power of each base."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gbdt_kernels.compilation import kernel
+from gbdt_kernels.residues.modular import multiply, over_rows
+from gbdt_kernels.residues.modulus import Modulus, Rows, as_rows
+from gbdt_kernels.residues.paths import path_kernels
+
+_PRODUCTS_AT_ONCE = 4096
+_BASES_AT_ONCE = 16
+
+
+@kernel
+def _table_rows(exponents, window, order):
+    """Row i of `order` gets the table's row for each digit, of `window` bits, of exponent i."""
+    n_words = exponents.shape[1]
+    for i in range(len(order)):
+        for place in range(order.shape[1]):
+            word, shift = window * place // 64, window * place % 64
+            digit = exponents[i, word] >> np.uint64(shift) if word < n_words else np.uint64(0)
+            if shift + window > 64 and word + 1 < n_words:
+                digit |= exponents[i, word + 1] << np.uint64(64 - shift)
+            order[i, place] = np.int64(digit & np.uint64((1 << window) - 1)) + (place << window)
+
+
+def table_rows(exponents: Rows, window: int, n_places: int) -> NDArray[np.int64]:
+    """Rows of a table that the digits of exponents name, lowest digit first.
+
+    Parameters
+    ----------
+    exponents : ndarray of uint64, shape (n, n_words)
+    window : int
+        Bits of a digit.
+    n_places : int
+        Digits of an exponent; those beyond its words are 0.
+
+    Returns
+    -------
+    ndarray of int64, shape (n, n_places)
+    """
+    order = np.empty((len(exponents), n_places), dtype=np.int64)
+    _table_rows(exponents, window, order)
+    return order
+
+
+def digit_powers(first: Rows, bases: Rows, window: int, modulus: Modulus, n_threads: int = 0) -> Rows:
+    """Powers of each base by every digit of `window` bits, times one number.
+
+    Parameters
+    ----------
+    first : ndarray of uint64, shape (1, width)
+        The number, which is the power by digit 0.
+    bases : ndarray of uint64, shape (n_bases, width)
+        In Montgomery form.
+    window : int
+    modulus : Modulus
+    n_threads : int
+        Threads at most; 0 means all available processors.
+
+    Returns
+    -------
+    ndarray of uint64, shape (n_bases * 2^window, width)
+    """
+    table = np.empty((len(bases), 1 << window, modulus.width), dtype=np.uint64)
+    table[:, 0] = first
+    for at in range(0, len(bases), _BASES_AT_ONCE):
+        part, step = table[at : at + _BASES_AT_ONCE], bases[at : at + _BASES_AT_ONCE]
+        for k in (1 << bit for bit in range(window)):
+            low = part[:, :k].reshape(-1, modulus.width)
+            products = multiply(low, np.repeat(step, k, axis=0), modulus, n_threads)
+            part[:, k : 2 * k] = products.reshape(part[:, :k].shape)
+            step = multiply(step, step, modulus, n_threads)
+    return table.reshape(-1, modulus.width)
+
+
+class DigitProducts:
+    """Products of one power of each of many bases: ``Π bases[i]^d_i`` for given digits d_i.
+
+    Parameters
+    ----------
+    bases : ndarray of uint64, shape (n_bases, width)
+        In Montgomery form.
+    window : int
+        Bits of a digit.
+    modulus : Modulus
+    n_threads : int
+        Threads at most; 0 means all available processors.
+    """
+
+    def __init__(self, bases: Rows, window: int, modulus: Modulus, n_threads: int = 0) -> None:
+        self._modulus, self._window, self._n_bases = modulus, window, len(bases)
+        self._n_threads = n_threads
+        self._table = digit_powers(modulus.one, as_rows(bases, modulus), window, modulus, n_threads)
+
+    def __repr__(self) -> str:
+        """Size only."""
+        return f"DigitProducts({self._n_bases} bases, digits of {self._window} bits, {self._modulus!r})"
+
+    def __call__(self, digits: Rows) -> Rows:
+        """One product for each row of words, whose lowest bits are the first base's digit."""
+        modulus = self._modulus
+        digits = np.ascontiguousarray(digits, dtype=np.uint64)
+        out = np.empty((len(digits), modulus.width), dtype=np.uint64)
+        table_products = path_kernels().table_products
+        for first in range(0, len(digits), _PRODUCTS_AT_ONCE):
+            part = out[first : first + _PRODUCTS_AT_ONCE]
+            order = table_rows(digits[first : first + _PRODUCTS_AT_ONCE], self._window, self._n_bases)
+
+            def work(start: int, stop: int, order: NDArray[np.int64] = order, part: Rows = part) -> None:
+                table_products(self._table, order, modulus.n_limbs, *modulus.constants, part, start, stop)
+
+            over_rows(len(order), modulus.steps * self._n_bases, self._n_threads, work)
+        return out
