@@ -19,7 +19,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 from scipy import stats
-from scipy.special import log_softmax
+from scipy.special import betaincinv, log_softmax
 
 from lgb_dp.accounting.gaussian import gaussian_epsilon
 from lgb_dp.accounting.report import PrivacyReport
@@ -177,8 +177,8 @@ def audit(
         pair = _Pair(trainer, params, n_rounds, X, label, {"bounds": bounds, **dataset}, random_state)
         seeds = np.random.SeedSequence(random_state).generate_state(n_runs)
         fixed = [None] * n_runs if random_state is None else [int(seed) for seed in seeds]
-        runs = [pair.statistic(i % 2 == 0, seed) for i, seed in enumerate(fixed)]
-    statistics, claimed = np.array([statistic for statistic, _ in runs]), runs[0][1]
+        statistics = np.array([pair.statistic(i % 2 == 0, seed) for i, seed in enumerate(fixed)])
+        claimed = pair.claimed
     cost = claimed.cost
     gaussian = cost.mu > 0 and cost.epsilon == 0 and cost.delta == 0 and not cost.sampled
     with_canary, without = statistics[::2], statistics[1::2]
@@ -208,7 +208,7 @@ def mu_lower_bound(
         return math.inf if with_canary.mean() != without_canary.mean() else 0.0
     t = (with_canary.mean() - without_canary.mean()) / math.sqrt(pooled) * root
     low, high = 0.0, max(t, 0.0) + 1.0
-    for _ in range(60):  # the survival function rises with the noncentrality
+    for _ in range(40):  # the survival function rises with the noncentrality
         middle = (low + high) / 2
         low, high = (middle, high) if stats.nct.sf(t, freedom, middle) <= 1 - confidence else (low, middle)
     return low / root
@@ -234,9 +234,9 @@ def epsilon_lower_bound(
         )
         error = (1 - confidence) / 2
         n_hits, n_others = int(hits.sum()), int(others.sum())
-        low = stats.beta.ppf(error, n_hits, len(hits) - n_hits + 1) if n_hits else 0.0
+        low = betaincinv(n_hits, len(hits) - n_hits + 1, error) if n_hits else 0.0
         certain = n_others == len(others)
-        high = 1.0 if certain else stats.beta.ppf(1 - error, n_others + 1, len(others) - n_others)
+        high = 1.0 if certain else betaincinv(n_others + 1, len(others) - n_others, 1 - error)
         return math.log((low - delta) / high) if low > delta else -math.inf
 
     firsts = np.concatenate([half(with_canary, False), half(without_canary, False)])
@@ -371,23 +371,25 @@ class _Pair:
         assert isinstance(model, DPBooster)
         return model
 
-    def statistic(self, canary: bool, seed: int | None) -> tuple[float, PrivacyReport]:
-        """The adversary's statistic of one run with real noise, in the world with or without the canary.
+    @property
+    def claimed(self) -> PrivacyReport:
+        """The guarantee that the latest run claims, as every run of the trainer does."""
+        return self._latest.privacy
 
-        With the guarantee that the run claims.
-        """
+    def statistic(self, canary: bool, seed: int | None) -> float:
+        """The adversary's statistic of one run with real noise, in the world with or without the canary."""
         words: list[NDArray[np.uint64]] = []
-        seen, claimed = self._run(canary, seed, words, None)
-        again, _ = self._run(not canary, seed, words, [taken.released for taken in seen])
+        seen = self._run(canary, seed, words, None)
+        again = self._run(not canary, seed, words, [taken.released for taken in seen])
         if [_known(taken) for taken in seen] != [_known(taken) for taken in again]:
             raise PrivateTrainingError(_DIFFERENT_RELEASES)
         worlds = (seen, again) if canary else (again, seen)
         ratio, variance = np.sum([_log_ratio(a, b) for a, b in zip(*worlds, strict=True)], axis=0)
-        return float(ratio / math.sqrt(variance)) if variance > 0 else 0.0, claimed
+        return float(ratio / math.sqrt(variance)) if variance > 0 else 0.0
 
     def _run(
         self, canary: bool, seed: int | None, words: list[NDArray[np.uint64]], outputs: list[Released] | None
-    ) -> tuple[list[_Taken], PrivacyReport]:
+    ) -> list[_Taken]:
         """Releases of a run: of its own noise, recording `words`, or the given ones, with these words."""
         taken, tapes = list[_Taken](), list[_Tape]()
 
@@ -409,8 +411,8 @@ class _Pair:
 
         trainer = _Recorded(self._trainer.with_settings(random_state=seed, budget=None), show)
         with observed(observer):
-            model = self._train(trainer, self._data[canary])
-        return taken, model.privacy
+            self._latest = self._train(trainer, self._data[canary])
+        return taken
 
 
 def _first_rows(groups: Any, n_rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -47,7 +47,7 @@ def with_less_gaussian_noise(monkeypatch, factor=0.5):
 
 def test_half_the_noise_is_found_in_seconds(monkeypatch):
     with_less_gaussian_noise(monkeypatch)
-    report = audited(lgb_dp.NewtonBoost(30.0, DELTA), n_runs=40)
+    report = audited(lgb_dp.NewtonBoost(30.0, DELTA), n_runs=40, num_boost_round=2)
     assert report.mu_lower > report.mu_claimed
     assert report.violated
     assert "VIOLATED" in str(report)
@@ -94,11 +94,11 @@ def test_the_canary_shows_all_there_is_of_every_objective(objective):
 
 
 def test_the_report_of_an_honest_trainer():
-    report = audited(lgb_dp.NewtonBoost(1.0, DELTA), confidence=SURE, n_runs=60)
+    report = audited(lgb_dp.NewtonBoost(1.0, DELTA), confidence=SURE, n_runs=40, num_boost_round=2)
     assert not report.violated
     assert report.claimed.epsilon == pytest.approx(1.0, rel=1e-6)
     assert report.mu_lower <= report.mu_claimed
-    assert len(report.with_canary) == len(report.without_canary) == 30
+    assert len(report.with_canary) == len(report.without_canary) == 20
     for part in ("parametric", "assumption-free", "can find", "cannot find", "mu ="):
         assert part in str(report)
 
@@ -116,7 +116,9 @@ PURE = {
 
 @pytest.mark.parametrize("name", PURE)
 def test_pure_trainers_are_not_accused(name):
-    report = audited(PURE[name](), confidence=SURE, num_boost_round=2, n_runs=80)
+    # In few runs, a row changes which label a leaf of a random forest gives.
+    n_runs = 80 if name == "RandomForestExponential" else 40
+    report = audited(PURE[name](), confidence=SURE, num_boost_round=2, n_runs=n_runs)
     assert report.mu_claimed is None
     assert report.mu_lower is None
     assert report.epsilon_lower <= report.claimed.epsilon
@@ -144,7 +146,8 @@ def test_data_of_every_kind_and_unseeded_noise(kind):
         data,
         y,
         bounds=(-3, 3),
-        params={"objective": "binary"},
+        params={"objective": "binary", "max_depth": 2},
+        max_bin=8,
         n_runs=40,
         num_boost_round=1,
         confidence=SURE,
@@ -160,7 +163,9 @@ def test_the_canary_may_be_a_person_of_several_rows(monkeypatch, noise):
     with_less_gaussian_noise(monkeypatch, noise)
     groups = {"groups": np.arange(150) // 4, "rows_per_group": 3}
     confidence = SURE if noise == 1.0 else 0.95
-    report = audited(lgb_dp.NewtonBoost(30.0, DELTA), **groups, n_runs=48, confidence=confidence)
+    report = audited(
+        lgb_dp.NewtonBoost(30.0, DELTA), **groups, n_runs=48, num_boost_round=2, confidence=confidence
+    )
     assert report.violated == (noise < 1.0)
     distance = report.with_canary.mean() - report.without_canary.mean()
     assert distance == pytest.approx(report.mu_claimed, abs=5 * np.sqrt(2 / 24))
