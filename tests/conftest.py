@@ -1,5 +1,6 @@
 """How all tests run: in how many processes, and on which random draws."""
 
+import gc
 import os
 
 # Read when LightGBM and XGBoost are imported.  Several threads add up metrics and histograms in any order,
@@ -35,6 +36,17 @@ def pytest_xdist_auto_num_workers():
     return min(MAX_WORKERS, len(os.sched_getaffinity(0)))
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Imports and tests stay to the end of the run: looking for garbage among them finds none."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 @pytest.hookimpl(tryfirst=True)  # before tests are deselected by their markers
 def pytest_collection_modifyitems(config, items):
     for item in items:
@@ -64,6 +76,17 @@ def pytest_addoption(parser):
 def pytest_runtest_protocol(item):
     with pinned_draws(f"{item.config.getoption('draws')} {item.nodeid}"):
         return (yield)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(item):
+    """A failure that is expected is not shown, and its source lines take longer to find than most tests."""
+    option = item.config.option
+    before, option.tbstyle = option.tbstyle, "native" if item.get_closest_marker("xfail") else option.tbstyle
+    try:
+        return (yield)
+    finally:
+        option.tbstyle = before
 
 
 @pytest.hookimpl(wrapper=True)
