@@ -221,7 +221,18 @@ def test_an_empty_file_is_not_a_ledger(tmp_path):
         read_answered(tmp_path / "new")
 
 
-@pytest.mark.parametrize("head", [[], 7, {}, {"session": "x"}, None])
+RECORD = {"session": "00" * 16, "number": 1, "asked": "00" * 32, "note": {}}
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        *([], 7, {}, {"session": "x"}, None),
+        *({**RECORD, "number": number} for number in (1.0, "1", True, None)),
+        *({**RECORD, "note": note} for note in ([], "mu", None)),
+        *({**RECORD, name: text} for name in ("session", "asked") for text in ("AB", "0 0", "xy")),
+    ],
+)
 def test_a_record_that_is_no_attempt_is_damage(path, head):
     journal = AnswerJournal(opened(path), {})
     answer(journal)

@@ -8,6 +8,7 @@ import pytest
 from gbdt_parties.errors import AuthenticationError, ProtocolError, SumRangeError
 from gbdt_parties.secure_sum.contributions import SIGNATURE_BYTES, SecureSession
 from gbdt_parties.secure_sum.rings import MODULO_64, MODULO_128
+from gbdt_parties.secure_sum.roster import Roster
 from secure_sessions import attempt, introductions, sessions
 
 VECTORS = np.array([[1, -2, 3], [10, 20, -30], [100, 200, 300]])
@@ -198,3 +199,45 @@ def test_keys_with_which_everybody_gets_the_same_secret_are_refused():
     )
     with pytest.raises(AuthenticationError, match="not usable"):
         SecureSession(keys[0], roster, own[0])
+
+
+@pytest.mark.parametrize(
+    ("changed", "text"),
+    [
+        (dict(round=-1), "numbered from 0 and 1"),
+        (dict(round=2**63), "numbered from 0 and 1"),
+        (dict(number=0), "numbered from 0 and 1"),
+        (dict(number=2**63), "numbered from 0 and 1"),
+        (dict(members=()), "different places"),
+        (dict(members=(0, 0, 1)), "different places"),
+        (dict(members=(1, 0)), "different places"),
+        (dict(members=(-1, 0)), "different places"),
+        (dict(members=(0, 3)), "different places"),
+        (dict(members=(1, 2)), "not a member"),
+        (dict(members=(0,)), "demands at least 2"),
+    ],
+)
+def test_attempts_that_are_out_of_order_are_refused(changed, text):
+    with pytest.raises(ProtocolError, match=text):
+        replace(attempt(), **changed).check(0, PARTIES[0].roster, 2)
+
+
+@pytest.mark.parametrize(
+    "changed", [dict(round=0), dict(round=2**63 - 1, number=2**63 - 1), dict(members=(0, 2))]
+)
+def test_attempts_in_order_are_accepted(changed):
+    replace(attempt(), **changed).check(0, PARTIES[0].roster, 2)
+    replace(attempt(), **changed).check(None, PARTIES[0].roster, 2)
+
+
+def test_a_coordinator_opens_sums_of_others():
+    replace(attempt(), members=(1, 2)).check(None, PARTIES[0].roster, 2)
+
+
+def test_no_session_begins_with_a_key_made_of_another_ones():
+    keys, own = introductions()
+    twin = bytearray(own[0].exchange_key)
+    twin[31] ^= 0x80  # the same point
+    roster = Roster(bytes(16), bytes(32), (own[0], replace(own[1], exchange_key=bytes(twin)), own[2]))
+    with pytest.raises(AuthenticationError, match="public key"):
+        SecureSession(keys[2], roster, own[2])

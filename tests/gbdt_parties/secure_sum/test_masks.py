@@ -108,6 +108,10 @@ def test_masks_cancel(n_parties, n_values, ring, seed):
     assert ring.centred(total, 2**60).tolist() == vectors.sum(axis=0).tolist()
 
 
+def test_the_party_that_comes_first_adds_the_mask_of_a_pair():
+    assert signs(1, range(4)) == {0: -1, 2: 1, 3: 1}
+
+
 @pytest.mark.parametrize("changed", range(4))
 def test_streams_differ_with_secret_pair_roster_and_attempt(changed):
     one = (b"s", b"p", b"r", b"a")

@@ -49,6 +49,11 @@ def test_sums_out_of_range_are_refused_without_quoting_them(ring, value):
     assert ring.centred(ring.from_integers(np.array([100, -100])), 100).tolist() == [100, -100]
 
 
+def test_rings_of_one_or_two_words_are_accepted():
+    assert [Ring(bits).words_per_value for bits in (1, 63, 64, 128)] == [1, 1, 1, 2]
+    assert [Ring(bits).zeros(3).shape for bits in (1, 64, 128)] == [(3,), (3,), (3, 2)]
+
+
 @pytest.mark.parametrize("bits", [0, 65, 129, -1])
 def test_rings_of_other_sizes_are_refused(bits):
     with pytest.raises(PartyArgumentError, match="bits"):
@@ -66,4 +71,14 @@ def test_words_are_checked_by_their_bits(bits):
     for value in (2**bits, -(2**bits) - 1, 2**127 - 1, -(2**127)):
         with pytest.raises(SumRangeError, match="out of range"):
             MODULO_128.check_bits(words(value), bits)
+        for others in ([0, value], [value, 0]):
+            with pytest.raises(SumRangeError):
+                MODULO_128.check_bits(np.concatenate([words(one) for one in others]), bits)
     MODULO_128.check_bits(MODULO_128.zeros(0), bits)
+
+
+def test_all_values_of_127_bits_are_in_range():
+    words = np.array([[2**64 - 1, 2**63 - 1], [0, 2**63]], dtype=np.uint64)
+    MODULO_128.check_bits(words, 127)
+    with pytest.raises(SumRangeError):
+        MODULO_128.check_bits(words, 126)

@@ -102,6 +102,19 @@ def test_damaged_rosters_and_introductions_are_refused(cut):
         Introduction.from_bytes(cut(own[0].to_bytes()))
 
 
+def test_the_last_part_of_a_roster_may_not_be_shorter_than_it_says():
+    with pytest.raises(ProtocolError, match="a part of a roster is cut off"):
+        Roster.from_bytes((17).to_bytes(8, "little") + bytes(16))
+
+
+@pytest.mark.parametrize("name", ["n" * 64, "é" * 32, "n"])
+def test_names_of_certificates_have_1_to_64_bytes(name):
+    assert Identity.of(Credentials.self_signed(name).certificates).name == name
+    for other in (name + "n" * (65 - len(name.encode())), ""):
+        with pytest.raises(PartyArgumentError, match="1 to 64 bytes"):
+            Credentials.self_signed(other)
+
+
 def test_a_seed_other_than_the_committed_one_is_refused():
     keys, _, roster = a_roster()
     seeds = {place: k.seed for place, k in enumerate(keys)}

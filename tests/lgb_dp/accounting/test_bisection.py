@@ -28,3 +28,15 @@ def test_a_search_that_ends_early_is_still_safe(max_steps):
 
 def test_without_a_safe_number_beyond_it_the_safe_end_is_returned():
     assert last_safe(lambda x: False, 2.0, 5.0) == 2.0
+
+
+def test_a_search_ends_when_both_ends_differ_by_the_tolerance():
+    asked = []
+
+    def is_safe(x):
+        asked.append(x)
+        return x <= 0.3
+
+    found = last_safe(is_safe, 0.0, 8.0, tolerance=2.0**-20)
+    assert 0 <= 0.3 - found <= 0.3 * 2**-20
+    assert len(asked) == 25  # 8 / 2**25 is the first width that is at most 0.3 / 2**20

@@ -6,6 +6,7 @@ import os
 import pickle
 import re
 import threading
+from fractions import Fraction
 
 import lightgbm as lgb
 import pytest
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 import lgb_dp
 from lgb_dp.accounting.cost import Cost, total_cost
 from lgb_dp.accounting.gaussian import SampledGaussian, gaussian_mu
-from lgb_dp.accounting.unit import Unit
+from lgb_dp.accounting.unit import ONE_ROW, Unit
 from small_training import binary_data, dataset, train
 
 pytestmark = pytest.mark.usefixtures("coarse_accounting")
@@ -239,6 +240,36 @@ def test_side_door_a_cost_that_is_not_a_number_from_0_is_refused(field, value):
 def test_side_door_releases_that_cannot_be_are_refused(sampled):
     with pytest.raises(lgb_dp.InvalidArgumentError, match=r"of a release|count"):
         SampledGaussian(*sampled)
+
+
+def test_the_remainder_is_exact_and_never_rounded_up():
+    budget = lgb_dp.Budget(1.0, DELTA, pure_epsilon=0.5, approximate_delta=4e-6)
+    whole = budget.limit.mu
+    assert budget.limit == Cost(0.5, 4e-6, whole)
+    assert gaussian_mu(0.5, DELTA - 4e-6) < whole < gaussian_mu(0.5, DELTA - 4e-6) * (1 + 1e-9)
+    budget.charge(Cost(0.125, 1e-6, 0.6 * whole), "a result")
+    left = budget.remaining
+    assert left.epsilon == 0.375
+    assert Fraction(3e-6) * (1 - Fraction(1, 10**15)) < Fraction(left.delta)
+    assert Fraction(left.delta) <= Fraction(4e-6) - Fraction(1e-6)
+    most = math.sqrt(whole**2 - budget.spent.mu**2)
+    assert most * (1 - 3e-12) < left.mu < most * (1 - 5e-13)
+    report = budget.report()
+    assert report.spent == budget.spent.at(DELTA - 4e-6)
+    assert report.unit == ONE_ROW
+
+
+def test_a_report_has_the_unit_of_what_was_paid():
+    budget = lgb_dp.Budget(1.0)
+    budget.charge(Cost(0.1), "a result", unit=Unit(3))
+    assert budget.report().unit == Unit(3)
+
+
+def test_secret_samples_are_no_cost_of_a_budget():
+    budget = lgb_dp.Budget(1.0, DELTA)
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="without samples"):
+        budget.charge(Cost(sampled=(SampledGaussian(0.01, 0.5, 1),)), "a result")
+    assert budget.spent == Cost()
 
 
 def test_a_refusal_names_what_was_asked_what_is_left_and_what_would_fit():

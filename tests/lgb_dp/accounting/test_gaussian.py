@@ -91,3 +91,32 @@ def test_impossible_budgets_are_refused():
     with pytest.raises(ValueError, match="leaves nothing"):
         sampled_mu(1.0, 1e-5, gaussian_mu(1.0, 1e-5) * 1.01, 0.5, 10)
     assert np.isfinite(gaussian_mu(1e-6, 1e-12))
+
+
+@pytest.mark.usefixtures("coarse_accounting")
+def test_every_part_of_a_composition_is_paid():
+    delta, once = 1e-5, SampledGaussian(0.5, 0.5, 1)
+    twice = composed_epsilon(0.0, (SampledGaussian(0.5, 0.5, 2),), delta)
+    assert composed_epsilon(0.0, (once, once), delta) == pytest.approx(twice, rel=2e-3)
+    assert composed_epsilon(0.0, (once,), delta) < 0.9 * twice
+    beside = composed_epsilon(0.0, (once, SampledGaussian(0.7, 1.0, 1)), delta)
+    assert composed_epsilon(0.7, (once,), delta) == pytest.approx(beside, rel=1e-9)
+    assert beside > 1.1 * gaussian_epsilon(0.7, delta)
+
+
+def test_compositions_that_take_too_long_cost_as_much_as_without_sampling():
+    delta, mu = 1e-5, 0.5
+    for sampled in (
+        (SampledGaussian(4.5, 0.5, 1),),
+        (SampledGaussian(1e-7, 0.5, 2),),
+        (SampledGaussian(0.1, 0.5, 1),) * 65,
+        (SampledGaussian(2.0, 0.5, 20),),
+    ):
+        whole = composed_mu([mu, *(part.mu * math.sqrt(part.count) for part in sampled)])
+        assert composed_epsilon(mu, sampled, delta) == gaussian_epsilon(whole, delta)
+
+
+def test_a_delta_is_a_probability_and_never_zero():
+    assert gaussian_delta(0.0, 1e3) == 1.0
+    assert 0.0 < gaussian_delta(60.0, 0.01) < 1e-300
+    assert gaussian_delta(0.0, 0.0) == 0.0

@@ -69,6 +69,12 @@ def test_a_uniform_number_at_the_boundary_is_told_apart_by_its_further_bits():
     assert not module._is_below(first + 1, 1, variance, slope, Words())
 
 
+def test_comparisons_are_exact_wherever_floats_may_err():
+    # The errors that `_accepted` proves: 2^-38 of the probability, and 2^-50 beyond 64 standard deviations.
+    assert 2.0**-37 < module._DOUBT < 2.0**-20
+    assert 2.0**-50 <= module._LEAST_DOUBT < 2.0**-40
+
+
 @pytest.mark.parametrize("variance", [0, -3, MAX_VARIANCE + 1])
 def test_variances_out_of_range_are_refused(variance):
     with pytest.raises(InvalidArgumentError, match="variance"):

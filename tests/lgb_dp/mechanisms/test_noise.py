@@ -252,6 +252,14 @@ def test_an_observer_sees_what_a_release_reads_and_may_replace_it():
     assert len(seen) == 4
 
 
+def test_what_a_reserve_has_drawn_stays_in_its_process(monkeypatch):
+    reserve = GaussianReserve(2.0, SecureRandom(1))
+    reserve.hand_out(2.0, 1)
+    monkeypatch.setattr("os.getpid", lambda: -1)
+    with pytest.raises(RuntimeError, match="forked"):
+        reserve.hand_out(2.0, 1)
+
+
 def test_a_reserve_holds_noise_of_one_scale():
     with pytest.raises(ValueError, match="reserve"):
         release_gaussian(np.zeros(2, dtype=np.int64), 3.0, GaussianReserve(2.0, SecureRandom(1)))

@@ -38,6 +38,8 @@ def test_the_random_stream_is_not_shared_with_a_forked_process(monkeypatch):
     monkeypatch.setattr("os.getpid", lambda: -1)
     with pytest.raises(RuntimeError, match="forked"):
         stream.words(1)
+    with pytest.raises(lgb_dp.ForkedProcessError):
+        stream.refuse_fork()  # of its own, for noise that was drawn before
 
 
 def test_the_stream_is_chacha20_under_a_key_of_the_operating_system(monkeypatch):

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from label_histograms import numbers
-from lgb_dp.newton.losses.label_counts import LabelCounts, counts_on_grid
-from lgb_dp.newton.losses.loss import STEPS
+from lgb_dp.newton.losses.label_counts import STDS_OF_DOUBT, LabelCounts, counts_on_grid
+from lgb_dp.newton.losses.loss import STEPS, NewtonLoss
 
 
 @settings(max_examples=150, deadline=None)
@@ -59,3 +59,27 @@ def test_noise_alone_says_nothing():
     only_noise = LabelCounts.of(grid, np.random.default_rng(0).normal(0, 30, 33), 30.0)
     assert len(set(only_noise.count)) == 1
     assert only_noise.quantile(0.5) == pytest.approx(0.0)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.sampled_from(["binary", "regression"]), st.floats(-1, 1), st.integers(0, 1024))
+def test_a_row_adds_at_most_its_weight_to_the_counts_of_two_labels(objective, target, weight):
+    target = float(target > 0) if objective == "binary" else target
+    loss = NewtonLoss(objective, 1.0, 0.0)
+    counts = loss.label_counts(np.array([target]), np.array([weight], np.int32), 1)
+    assert (counts >= 0).all()
+    assert counts.sum() <= weight * STEPS
+
+
+def test_a_row_of_a_regression_is_divided_between_two_labels_and_rounded_down():
+    counts = NewtonLoss("regression", 1.0, 0.0).label_counts(np.array([0.3]), np.array([7], np.int32), 1)
+    assert counts.tolist() == [7 * int(0.35 * STEPS), 7 * int(0.65 * STEPS)]
+    assert counts.sum() < 7 * STEPS  # neither share is a whole number of steps
+
+
+@pytest.mark.parametrize("share", [0.3, 0.99, 1.01])
+def test_labels_count_alike_until_their_sum_stands_out_of_the_noise_of_all_points(share):
+    grid, counts = np.linspace(-1, 1, 33), np.zeros(33)
+    counts[16] = share * STDS_OF_DOUBT * 33**0.5
+    found = LabelCounts.of(grid, counts, 1.0)
+    assert found.count.tolist() == (counts if share > 1 else np.ones(33)).tolist()

@@ -8,7 +8,7 @@ from lgb_dp.boosting.labels import LabelScale
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.losses.loss import STEPS, NewtonLoss
 from lgb_dp.newton.releases.leaf_sums import LocalLeafSums, held_out
-from lgb_dp.newton.releases.trees import PublicTree, ReleasedTree, Round
+from lgb_dp.newton.releases.trees import LeafRelease, PublicTree, ReleasedTree, Round
 
 N_ROWS, N_FEATURES = 300, 4
 RNG = np.random.default_rng(5)
@@ -173,3 +173,10 @@ def test_about_a_tenth_of_the_rows_is_held_out():
     codes = np.random.default_rng(0).integers(0, 200, (20_000, 3)).astype(np.uint8)
     held = held_out(by_columns(DenseCodes(codes)), 5, 1)
     assert abs(held.sum() - 2000) < 5 * 43
+
+
+def test_a_part_of_a_release_has_its_leaves_and_its_noise():
+    whole = LeafRelease(np.arange(8.0).reshape(4, 2), np.arange(8.0, 16.0).reshape(4, 2), 3.5)
+    part = whole.part(slice(1, 3))
+    assert (part.gradient.tolist(), part.hessian.tolist()) == ([[2, 3], [4, 5]], [[10, 11], [12, 13]])
+    assert part.std == 3.5
