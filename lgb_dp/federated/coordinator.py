@@ -50,6 +50,7 @@ def train(
     colluding: int = 1,
     max_attempts: int | None = None,
     parties_per_person: int = 1,
+    trees_per_round: int = 1,
     traffic: Traffic | None = None,
     checkpoint: str | Path | None = None,
     patience: float = 0.0,
@@ -80,6 +81,9 @@ def train(
         during which a party is lost takes another attempt.
     parties_per_person : int
         Parties that may have rows of one person.
+    trees_per_round : int
+        Trees that share gradients, and whose sums are asked for together, for networks whose round trips are
+        slow; times the learning rate at most 1.5.
     traffic : Traffic, optional
         Counts what is sent.
     checkpoint : path, optional
@@ -132,6 +136,7 @@ def train(
         colluding,
         colluding + 1 if min_parties is None else min_parties,
         parties_per_person,
+        trees_per_round,
     )
     if len(members) < task.min_parties:
         raise InvalidArgumentError(

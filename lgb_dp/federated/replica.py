@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,7 +51,7 @@ class Question:
     what : str
         Name of the release.
     structure : bytes
-        Digest of the tree whose leaves are summed; empty if there is none.
+        Digest of the trees whose leaves are summed; empty if there are none.
     sums : tuple of ndarray of int64
         Of this party's rows: private.
     stds : tuple of float
@@ -137,7 +137,7 @@ class _FederatedTraining(NewtonTraining):
             raise InvalidArgumentError(
                 f"label_bounds must be declared by all parties for objective={task.params.objective!r}"
             )
-        self._federation = trainer
+        self._federation, self._per_round = trainer, trainer.task.trees_per_round
         self._structure = b""
         self._n_rows: float | None = None
         super().__init__(task, trainer)
@@ -159,9 +159,14 @@ class _FederatedTraining(NewtonTraining):
         self._n_rows = start.n_rows
         return start
 
-    def _release(self, question: Round) -> tuple[LeafRelease, LeafRelease | None]:
-        self._structure = _digest(question.tree.feature, question.tree.goes_left)
-        return super()._release(question)
+    @property
+    def _n_trees(self) -> int:
+        return self._federation.task.n_rounds
+
+    def _release(self, questions: Sequence[Round]) -> list[tuple[LeafRelease, LeafRelease | None]]:
+        trees = [question.tree for question in questions]
+        self._structure = _digest(*(part for tree in trees for part in (tree.feature, tree.goes_left)))
+        return super()._release(questions)
 
     def _with_noise(
         self, release: Release, *parts: tuple[NDArray[np.int64], float, Any]

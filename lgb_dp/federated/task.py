@@ -23,6 +23,9 @@ _OF_ONE_PROCESS = ("subsample", "random_state", "public_init_model", "budget")
 MAX_ATTEMPTS = 100_000
 """Releases that a run may be planned for: every party plans them all before the first one."""
 
+MAX_TREES_PER_ROUND = 1024
+"""Beyond, steps are too short to explain anything."""
+
 _SETTINGS = tuple(
     name for name in inspect.signature(NewtonBoost).parameters if name not in (*_OF_ONE_PROCESS, "rounds")
 )
@@ -56,6 +59,8 @@ class FederatedTask(AgreedSettings):
         Parties that must take part in every sum.
     parties_per_person : int
         Parties that may have rows of one person.
+    trees_per_round : int
+        Trees (times classes) that share gradients, and whose sums are asked for together.
     """
 
     params: Mapping[str, Any]
@@ -65,6 +70,7 @@ class FederatedTask(AgreedSettings):
     colluding: int
     min_parties: int
     parties_per_person: int
+    trees_per_round: int = 1
 
     def __post_init__(self) -> None:
         checked_integer("num_boost_round", self.n_rounds, 1, MAX_ATTEMPTS)
@@ -72,6 +78,7 @@ class FederatedTask(AgreedSettings):
         checked_integer("colluding", self.colluding, 1)
         checked_integer("min_parties", self.min_parties, self.colluding + 1)
         checked_integer("parties_per_person", self.parties_per_person, 1)
+        checked_integer("trees_per_round", self.trees_per_round, 1, MAX_TREES_PER_ROUND)
         refuse_early_stopping(self.params, "across parties")
         unknown = set(self.settings) ^ set(_SETTINGS)
         if unknown:

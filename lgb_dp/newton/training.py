@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from gbdt_hosts import lightgbm as host
 from gbdt_kernels.trees import DenseCodes, by_columns
+from lgb_dp.accounting.gaussian import composed_mu
 from lgb_dp.accounting.ledger import Release
 from lgb_dp.boosting.labels import REGRESSIONS
 from lgb_dp.boosting.training import TrainerInput, Training
@@ -71,6 +72,10 @@ from lgb_dp.newton.splits.without_privacy import MAX_ROWS, ExactSplits
 from lgb_dp.newton.step_size import StepSize
 from lgb_dp.newton.steps import Steps
 
+LONGEST_ROUND = 1.5
+"""Learning rate times trees of a round, at most: all of them step from the same gradients, and from about 2
+on they overshoot together."""
+
 FEW_ROWS_NOTE = (
     "the released number of rows does not stand out of its noise: the rows are few, or their labels are "
     "missing or none of the classes; hardly more than noise is in the model"
@@ -120,7 +125,8 @@ class NewtonTraining(Training):
     _noise_factor = 1.0
     _tree_noise_factor = 1.0
     """Standard deviation of the noise in leaf sums, over what the budget demands."""
-    _largest_rate = math.inf
+    _per_round = 1
+    """Trees that are grown on the same gradients, and whose sums are released together."""
     _n_runs = 1
     """Runs on the same rows that share the budget."""
 
@@ -135,6 +141,12 @@ class NewtonTraining(Training):
         given = task.params.given
         self._depth = self._checked_depth(task.params.depth if "max_depth" in given else None)
         self._given_rate = task.params.learning_rate if "learning_rate" in given else None
+        if self._given_rate is not None and self._given_rate > self._largest_rate:
+            raise InvalidArgumentError(
+                f"learning_rate={self._given_rate:g} must be at most {self._largest_rate:g} for "
+                f"trees_per_round={self._per_round}: trees of a round step from the same gradients, and "
+                f"beyond {LONGEST_ROUND} together they overshoot"
+            )
         if self._depth is not None:
             check_model_fits(self._depth, self.n_rounds, task.params.n_outputs)
         self._constraints = MonotoneConstraints(task.params.monotone, self.data.bins)
@@ -142,7 +154,18 @@ class NewtonTraining(Training):
             self._constraints.check_model(host.tree_blocks(task.initial_model.text))
         self._leaf_sums = self._where_the_rows_are()
         self._released: list[ReleasedTree] = []
+        self._opened: list[tuple[PublicTree, LeafRelease, LeafRelease | None]] = []
         self._beginning: Beginning | None = None
+
+    @property
+    def _largest_rate(self) -> float:
+        """Bound of the learning rate, where several trees step from the same gradients."""
+        return math.inf if self._per_round == 1 else LONGEST_ROUND / self._per_round
+
+    @property
+    def _n_trees(self) -> int:
+        """Iterations that are trained, of those that the budget is planned for."""
+        return self.n_rounds
 
     def _where_the_rows_are(self) -> LeafSums:
         data, subsample = self.train_set, self.settings.subsample
@@ -380,7 +403,9 @@ class NewtonTraining(Training):
         if self._beginning is None:
             self._beginning = self._begin()
         begun, start, steps = self._beginning, self._beginning.start, self._beginning.steps
-        del self._released[len(self.trees) :]  # what was rolled back, or interrupted
+        if len(self._released) > len(self.trees):  # rolled back, or interrupted
+            del self._released[len(self.trees) :]
+            self._opened = []
         tree, release, held = self._next_tree(begun)
 
         # Post-processing.
@@ -411,37 +436,59 @@ class NewtonTraining(Training):
     def _next_tree(self, begun: Beginning) -> tuple[PublicTree, LeafRelease, LeafRelease | None]:
         """The next tree, and what is released over its leaves.
 
-        Elsewhere several trees are released together, before the first of them is in the model
-        (`lgb_dp.vertical`).
+        Trees of a round are released together, before the first of them is in the model.
         """
-        tree = begun.splits.draw(self.random)
-        salt, clip = begun.steps.salt, begun.start.clip
-        return tree, *self._release(Round(self.iteration, tree, begun.prior, self._released, clip, salt))
+        if not self._opened:
+            self._opened = self._round(begun, min(self._per_round, self._n_trees - self.iteration + 1))
+        return self._opened.pop(0)
 
-    def _release(self, question: Round) -> tuple[LeafRelease, LeafRelease | None]:
-        """Noisy sums of gradients and hessians over a tree's leaves: of the rows that train, and of others.
+    def _round(
+        self, begun: Beginning, n_trees: int
+    ) -> list[tuple[PublicTree, LeafRelease, LeafRelease | None]]:
+        """Trees of a new round, charged for and released together."""
+        salt, clip = begun.steps.salt, begun.start.clip
+        questions = [
+            Round(
+                self.iteration + ahead,
+                begun.splits.draw(self.random, ahead),
+                begun.prior,
+                self._released,
+                clip,
+                salt,
+            )
+            for ahead in range(n_trees)
+        ]
+        releases = self._release(questions)
+        return [(question.tree, *one) for question, one in zip(questions, releases, strict=True)]
+
+    def _release(self, questions: Sequence[Round]) -> list[tuple[LeafRelease, LeafRelease | None]]:
+        """Noisy sums of gradients and hessians over trees' leaves: of the rows that train, and of others.
 
         A row is in one leaf and trains or is held out, whatever other rows there are, so that it adds to one
         cell.  Its contribution there is at most μ long in units of the noise (`lgb_dp.newton.losses.loss`;
         weights are at most `weight_steps`), so the release is μ-GDP; with a secret Poisson sample of the rows
-        its cost is `dp_accounting`'s.
+        its cost is `dp_accounting`'s.  Trees of one round compose as others do: each is charged for.
         """
         if not self._is_exact:
-            self.ledger.charge(self._plan.tree)
-        sums, n_leaves = self._leaf_sums.sums(question), len(question.tree.feature) + 1
-        expected = self._expected_steps
-        gradient, hessian, std = sums[:, :, 0], sums[:, :, 1], EXACT_STD
+            for _ in questions:
+                self.ledger.charge(self._plan.tree)
+        tables = [self._leaf_sums.sums(question) for question in questions]
+        sums, std = [table[:, :, place] for table in tables for place in (0, 1)], EXACT_STD
         if not self._is_exact:
-            gradient, hessian = self._with_noise(
-                self._plan.tree,
-                (gradient, self._noise_g.scale, self._noise_g),
-                (hessian, self._noise_h.scale, self._noise_h),
-            )
-            std = self._noise_std
-        cells = LeafRelease(gradient / expected, hessian / expected, std)
-        if question.salt is None:
-            return cells, None
-        return cells.part(slice(n_leaves)), cells.part(slice(n_leaves, None))
+            noise = (self._noise_g, self._noise_h)
+            parts = [(part, noise[k % 2].scale, noise[k % 2]) for k, part in enumerate(sums)]
+            sums, std = self._with_noise(self._together(len(questions)), *parts), self._noise_std
+        expected, found = self._expected_steps, []
+        for question, gradient, hessian in zip(questions, sums[::2], sums[1::2], strict=True):
+            cells, n_leaves = LeafRelease(gradient / expected, hessian / expected, std), question.n_leaves
+            held = None if question.salt is None else cells.part(slice(n_leaves, None))
+            found.append((cells.part(slice(n_leaves)), held))
+        return found
+
+    def _together(self, n_trees: int) -> Release:
+        """The release of several trees' leaf sums at once."""
+        tree = self._plan.tree
+        return tree if n_trees == 1 else replace(tree, mu=composed_mu([tree.mu] * n_trees))
 
     @property
     def _expected_steps(self) -> float:

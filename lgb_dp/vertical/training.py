@@ -44,7 +44,7 @@ from lgb_dp.newton.splits.learned import OPENING_DEPTH, LearnedSplits
 from lgb_dp.newton.splits.random import PublicSplits
 from lgb_dp.newton.steps import Steps
 from lgb_dp.newton.trainer import NewtonBoost
-from lgb_dp.newton.training import Beginning, NewtonSettings, NewtonTraining
+from lgb_dp.newton.training import LONGEST_ROUND, Beginning, NewtonSettings, NewtonTraining
 from lgb_dp.vertical.columns import JointColumns, bins_of_owner
 from lgb_dp.vertical.numbers import PublicNumbers
 from lgb_dp.vertical.report import Guarantees
@@ -53,10 +53,6 @@ from lgb_dp.vertical.tables import loss_bounds, round_points
 
 OBJECTIVES = (*(name for name in NewtonTraining.objectives if name != "multiclass"), "multiclassova")
 """Of several classes, each has a run against all others: the score of a row is that of one class."""
-
-LONGEST_ROUND = 1.5
-"""Learning rate times trees of a round, at most: all of them step from the same gradients, and from about 2
-on they overshoot together."""
 
 _AUTOMATIC_DEPTH, _MAX_DEPTH = 4, 6
 """Levels of automatic trees, at most, which decide what a row costs on the wire; and levels of any tree."""
@@ -187,11 +183,8 @@ class VerticalTraining(NewtonTraining):
 
     def __init__(self, task: TrainerInput, settings: NewtonSettings, run: RunOfParties) -> None:
         self._run, self._per_round = run, run.trees_per_round
-        self._largest_rate = LONGEST_ROUND / self._per_round
         self._columns = cast(JointColumns, task.train_set)
-        self._n_trees = run.n_trees
         self._n_runs = 1 if run.turn is None else run.turn.n_classes
-        self._opened: list[tuple[PublicTree, LeafRelease]] = []
         self._n_reached, self._reach = 0, [0.0, 0.0]
         self._numbers: PublicNumbers | None = None
         super().__init__(task, settings)
@@ -204,12 +197,6 @@ class VerticalTraining(NewtonTraining):
                 f"max_depth={self._depth} must be at most {_MAX_DEPTH} with columns apart"
             )
         self._check_numbers()
-        if self._given_rate is not None and self._given_rate > self._largest_rate:
-            raise InvalidArgumentError(
-                f"learning_rate={self._given_rate:g} must be at most {self._largest_rate:g} for "
-                f"trees_per_round={self._per_round}: trees of a round step from the same gradients, and "
-                f"beyond {LONGEST_ROUND} together they overshoot"
-            )
 
     def _plan_budget(self) -> None:
         super()._plan_budget()
@@ -282,16 +269,20 @@ class VerticalTraining(NewtonTraining):
         mu = math.sqrt(self._plan.tree.mu**2 - self._plan.histograms.mu**2 / self.n_rounds)
         PublicNumbers.of(1.0, self._rows_std, loss_bounds(self.loss), mu)
 
-    def _next_tree(self, begun: Beginning) -> tuple[PublicTree, LeafRelease, None]:
-        if not self._opened:
-            self._opened = self._round(begun)
-        tree, release = self._opened.pop(0)
-        return tree, release, None
+    @property
+    def _n_trees(self) -> int:
+        return self._run.n_trees
 
-    def _round(self, begun: Beginning) -> list[tuple[PublicTree, LeafRelease]]:
+    @property
+    def _largest_rate(self) -> float:
+        return LONGEST_ROUND / self._per_round
+
+    def _round(
+        self, begun: Beginning, n_trees: int
+    ) -> list[tuple[PublicTree, LeafRelease, LeafRelease | None]]:
         """Trees of a new round, charged for and opened together."""
         assert self._numbers is not None
-        numbers, n_trees = self._numbers, min(self._per_round, self._n_trees - self.iteration + 1)
+        numbers = self._numbers
         trees = tuple(begun.splits.draw(self.random) for _ in range(n_trees))
         first = self._columns.owned[POINTS_PLACE].start
         owners = tuple(POINTS_PLACE if tree.feature[0] >= first else TABLES_PLACE for tree in trees)
@@ -308,10 +299,10 @@ class VerticalTraining(NewtonTraining):
         for _ in trees:
             self.ledger.charge(self._plan.tree)
         opened = self._sums.opened(refresh)
-        releases = []
+        releases: list[tuple[PublicTree, LeafRelease, LeafRelease | None]] = []
         for tree, words in zip(trees, opened, strict=True):
             gradient, hessian = (sums[:, None] / numbers.steps for sums in numbers.decoded(words))
-            releases.append((tree, LeafRelease(gradient, hessian, numbers.stds[0])))
+            releases.append((tree, LeafRelease(gradient, hessian, numbers.stds[0]), None))
         return releases
 
     def _other_score_range(self, first: int) -> tuple[float, float]:

@@ -7,7 +7,7 @@ scores are the start scores, the prior, and the values of the released trees, ad
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
@@ -25,7 +25,7 @@ from gbdt_kernels.trees import (
 )
 from lgb_dp.boosting.labels import LabelScale
 from lgb_dp.newton.losses.loss import Loss
-from lgb_dp.newton.releases.trees import HELD_OUT_SHARE, Round
+from lgb_dp.newton.releases.trees import HELD_OUT_SHARE, ReleasedTree, Round
 
 ROWS_AT_ONCE = 1 << 16
 """Rows whose labels are counted at a time."""
@@ -191,7 +191,6 @@ class LocalLeafSums:
                 leaf = rows.leaf[first:stop]
                 np.add(leaf, np.uint16(n_leaves), out=leaf, where=held[first:stop])
 
-        self._rows = None  # an interrupt leaves rows that are in no consistent state
         if question.clip != self._clip:
             self._clip, self._pairs = question.clip, self._loss.pairs(self._target, question.clip)
         sums = leaf_sums(self._pairs, rows.score, weight, rows.leaf, question.n_cells, self._n_threads, move)
@@ -206,23 +205,34 @@ class LocalLeafSums:
 
     def _current_rows(self, question: Round) -> _RowState:
         """The rows after all released trees, or after all but the last, whose leaves they are in."""
-        rows = self._rows
-        if rows is not None and question.last in (rows.last, rows.pending):
+        rows, released = self._rows, question.released
+        self._rows = None  # until they are in a consistent state again
+        if rows is None:
+            return self._moved_on(self._first_rows(question), released)
+        before = released[-2].number if len(released) > 1 else 0
+        if question.last == rows.last or (question.last, before) == (rows.pending, rows.last):
             return rows
-        return self._rebuilt_rows(question)
+        # Trees of one round are released together, and only the last one's leaves are known.
+        known = next((k for k, one in enumerate(released) if one.number == rows.last), -1)
+        if known < 0 < rows.last:
+            return self._moved_on(self._first_rows(question), released)
+        return self._moved_on(rows, released[known + 1 :])
 
-    def _rebuilt_rows(self, question: Round) -> _RowState:
-        """The rows after all released trees."""
+    def _first_rows(self, question: Round) -> _RowState:
+        """The rows before the first tree."""
         score = np.zeros((self._n_rows, self._n_outputs))
         if self._start is not None:
             score += (self._start.reshape(score.shape) - self._scale.centre) / self._scale.scale
         score += question.prior
-        leaf = np.zeros(self._n_rows, dtype=np.uint16)
-        for released in question.released:
-            tree = released.tree
-            self._columns.leaves(tree.feature, tree.goes_left, 0, self._n_rows, leaf)
-            add_leaf_values(leaf, released.value, 0, self._n_rows, score)
-        return _RowState(question.last, question.last, score, leaf)
+        return _RowState(0, 0, score, np.zeros(self._n_rows, dtype=np.uint16))
+
+    def _moved_on(self, rows: _RowState, released: Sequence[ReleasedTree]) -> _RowState:
+        """The rows after some more trees."""
+        for one in released:
+            self._columns.leaves(one.tree.feature, one.tree.goes_left, 0, self._n_rows, rows.leaf)
+            add_leaf_values(rows.leaf, one.value, 0, self._n_rows, rows.score)
+        last = released[-1].number if released else rows.last
+        return replace(rows, last=last, pending=last)
 
     def _secret_sample(self) -> NDArray[np.int32]:
         """Weights of a Poisson sample: every row, or person, is taken on its own.

@@ -58,10 +58,14 @@ class Round:
     salt: int | None = None
 
     @property
+    def n_leaves(self) -> int:
+        """Number of the tree's leaves."""
+        return len(self.tree.feature) + 1
+
+    @property
     def n_cells(self) -> int:
         """Number of cells: the tree's leaves, and once more the leaves if rows are held out."""
-        n_leaves = len(self.tree.feature) + 1
-        return n_leaves if self.salt is None else 2 * n_leaves
+        return self.n_leaves if self.salt is None else 2 * self.n_leaves
 
     @property
     def last(self) -> int:

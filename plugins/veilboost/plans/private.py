@@ -47,6 +47,9 @@ class PrivateTraining(Training):
         "releases that the noise is planned for; 5 per cent more than `rounds` by default", None
     )
     parties_per_person: int = entry("parties that may have rows of one person", 1)
+    trees_per_round: int = entry(
+        "trees that share gradients and one round trip; times the learning rate at most 1.5", 1, least=1
+    )
 
 
 PrivatePlan: TypeAlias = Plan[PrivateData, PrivateTraining]

@@ -67,6 +67,7 @@ class TrainingRun(PrivateRun[PrivatePlan]):
             colluding=settings.colluding,
             max_attempts=settings.max_attempts,
             parties_per_person=settings.parties_per_person,
+            trees_per_round=settings.trees_per_round,
             traffic=self.traffic,
             checkpoint=self.plan.path(settings.checkpoint),
             patience=settings.patience,

@@ -17,6 +17,7 @@ from federated_training import (
     Between,
     X,
     Y,
+    journal,
     parties,
     party,
     rows_of,
@@ -104,7 +105,7 @@ class PinnedNoise:
 def test_rows_are_held_out_alike_wherever_they_are(monkeypatch):
     monkeypatch.setattr("lgb_dp.newton.training.distilled_depth", lambda *_: (3, False))
     monkeypatch.setattr("lgb_dp.newton.training.can_hold_out", lambda *_: True)
-    test_the_same_noise_gives_the_model_of_pooled_rows_to_the_byte("binary", 2, monkeypatch)
+    check_model_of_pooled_rows("binary", 2, monkeypatch)
 
 
 def test_thresholds_are_drawn_alike_wherever_the_rows_are(monkeypatch):
@@ -116,16 +117,15 @@ def test_thresholds_are_drawn_alike_wherever_the_rows_are(monkeypatch):
     monkeypatch.setattr(
         FeatureHistograms, "threshold_weights", lambda self: asked.append(weights(self)) or asked[-1]
     )
-    test_the_same_noise_gives_the_model_of_pooled_rows_to_the_byte("binary", 5, monkeypatch)
+    check_model_of_pooled_rows("binary", 5, monkeypatch)
     assert len(asked) == 6
     assert {tuple(w) for w in asked[0]} != {tuple(np.ones(7))}
     for other in asked[1:]:
         np.testing.assert_array_equal(asked[0], other)
 
 
-@pytest.mark.parametrize("objective", ["binary", "multiclass", "regression", "poisson"])
-@pytest.mark.parametrize("n_parties", [2, 5])
-def test_the_same_noise_gives_the_model_of_pooled_rows_to_the_byte(objective, n_parties, monkeypatch):
+def check_model_of_pooled_rows(objective, n_parties, monkeypatch, per_round=1):
+    """The trees across parties are those of pooled rows; gives the number of sums that were asked for."""
     params = MULTICLASS if objective == "multiclass" else {**BINARY, "objective": objective}
     y, label_bounds = LABELS[objective], LABEL_BOUNDS.get(objective)
     settings = {} if label_bounds is None else {"label_bounds": label_bounds}
@@ -144,7 +144,8 @@ def test_the_same_noise_gives_the_model_of_pooled_rows_to_the_byte(objective, n_
         for place in range(n_parties)
     ]
     with observed(pinned.share):
-        across = train(members, 12, params)
+        across = train(members, 12, params, trees_per_round=per_round)
+    n_sums = sum(isinstance(asked, AskSum) for asked, _ in members[0].answers)
 
     pooled_noise = PinnedNoise()
 
@@ -154,6 +155,7 @@ def test_the_same_noise_gives_the_model_of_pooled_rows_to_the_byte(objective, n_
         return [part[0] + pooled_noise.noise(part[0].shape) for part in parts]
 
     monkeypatch.setattr(NewtonTraining, "_with_noise", with_noise)
+    monkeypatch.setattr(NewtonTraining, "_per_round", per_round)
     monkeypatch.setattr(rng_module, "KeyStream", lambda key: _key_stream(KEY))
     data = lgb_dp.Dataset(X, y, bounds=BOUNDS, max_bin=8, spacing="mixed", label_overflow="clip", **settings)
     less = 1 - 1e-9
@@ -162,6 +164,37 @@ def test_the_same_noise_gives_the_model_of_pooled_rows_to_the_byte(objective, n_
     blocks = tree_blocks(across.model_to_string())
     assert blocks == tree_blocks(pooled.model_to_string())
     assert len(set(blocks)) > 6
+    return n_sums
+
+
+@pytest.mark.parametrize("objective", ["binary", "multiclass", "regression", "poisson"])
+@pytest.mark.parametrize("n_parties", [2, 5])
+def test_the_same_noise_gives_the_model_of_pooled_rows_to_the_byte(objective, n_parties, monkeypatch):
+    check_model_of_pooled_rows(objective, n_parties, monkeypatch)
+
+
+@pytest.mark.parametrize("objective", ["binary", "multiclass"])
+def test_trees_of_one_round_share_a_message_and_give_the_model_of_pooled_rows(objective, monkeypatch):
+    n_sums = check_model_of_pooled_rows(objective, 2, monkeypatch, per_round=4)
+    assert n_sums == 1 + 3 + 1, "label counts, twelve trees, and the question that finds no more"
+
+
+def test_each_tree_of_a_round_is_charged_for(tmp_path):
+    members = [party(place, folder=tmp_path / str(place)) for place in range(3)]
+    booster = train(members, 7, trees_per_round=3)
+    assert booster.num_trees() == 7
+    (mu,) = {row["mu"] for row in booster.privacy.ledger if row["release"] == "leaf sums"}
+    assert sum(row["count"] for row in booster.privacy.ledger if row["release"] == "leaf sums") == 7
+    for member in members:
+        notes = [entry.note for entry in journal(member).answered]
+        charged = [note["mu"] for note in notes if note["what"] == "leaf sums"]
+        assert charged == pytest.approx([mu * 3**0.5, mu * 3**0.5, mu])
+
+
+def test_a_learning_rate_that_trees_of_one_round_would_overshoot_with_is_refused():
+    with pytest.raises(PartyRefusedError, match=r"learning_rate=0\.4 must be at most 0\.375"):
+        train(parties(), 8, {**BINARY, "learning_rate": 0.4}, trees_per_round=4)
+    assert train(parties(), 8, {**BINARY, "learning_rate": 0.3}, trees_per_round=4).num_trees() == 8
 
 
 _key_stream = rng_module.KeyStream

@@ -71,6 +71,17 @@ def test_rows_kept_from_round_to_round_answer_as_rows_that_start_over(objective)
         np.testing.assert_array_equal(kept.sums(question), local(objective)[0].sums(question))
 
 
+def test_trees_that_were_released_together_are_all_in_the_scores():
+    kept, _, scale = local("binary")
+    prior, trees = np.full(scale.n_outputs, 0.25), []
+    for first in (1, 4, 6):
+        together = [released(first + k, scale.n_outputs) for k in range(3 if first == 1 else 2)]
+        for one in together:
+            question = Round(one.number, one.tree, prior, trees)
+            np.testing.assert_array_equal(kept.sums(question), local("binary")[0].sums(question))
+        trees = [*trees, *together]
+
+
 def test_the_same_round_asked_again_is_answered_the_same():
     rows, _, _ = local("binary", subsample=0.3)
     question = Round(1, tree(1), np.zeros(1), [])
