@@ -130,6 +130,15 @@ def _serve(channel):
             os.close(descriptor)
 
 
+def _load_numba():
+    """Call a kernel: the first one of a process waits for half a second, until numba knows its own types."""
+    import numpy as np
+
+    from gbdt_kernels.exponentials import exponentials
+
+    exponentials(np.zeros(1, dtype=np.float32))
+
+
 def _fork():
     with warnings.catch_warnings():
         # From Python 3.12 on it warns of threads; those of libraries for linear algebra are idle.
@@ -165,5 +174,6 @@ def _run(request):
 if __name__ == "__main__":
     for name in IMPORTED:
         __import__(name)
+    _load_numba()
     with socket.socket(fileno=int(sys.argv[1])) as parent:
         _serve(parent)
