@@ -98,17 +98,34 @@ def module_of_kernel(folder, constant):
         path.write_text(text)
 
 
-def test_machine_code_of_an_older_source_does_not_count(tmp_path):
+@pytest.fixture
+def loaded(monkeypatch, capsys, tmp_path):
+    """What the module tells when it is loaded anew in this process, as `run` of ``LOAD`` in one of its own."""
+    path = tmp_path / "small.py"
+
+    def load(cache_dir=""):
+        monkeypatch.setattr(compilation.settings, "CACHE_DIR", str(cache_dir))
+        monkeypatch.setattr(sys, "argv", ["-c", str(path)])
+        monkeypatch.setitem(sys.modules, "gbdt_kernels.small", None)
+        cache_directory.cache_clear()
+        exec(LOAD, {})
+        return capsys.readouterr().out.split()
+
+    yield load
+    cache_directory.cache_clear()
+
+
+def test_machine_code_of_an_older_source_does_not_count(loaded, tmp_path):
     seen = []
     for constant in (10, 10, 2000):
         module_of_kernel(tmp_path, constant)
-        seen.append(run(LOAD, tmp_path / "small.py").stdout.split())
+        seen.append(loaded())
     assert seen == [["False", "1", "11"], ["True", "0", "11"], ["False", "1", "2001"]]
 
 
-def test_machine_code_for_another_processor_does_not_count(tmp_path):
+def test_machine_code_for_another_processor_does_not_count(loaded, tmp_path):
     module_of_kernel(tmp_path, 1)
-    assert run(LOAD, tmp_path / "small.py").stdout.split() == ["False", "1", "2"]
+    assert loaded() == ["False", "1", "2"]
     other = run(LOAD, tmp_path / "small.py", NUMBA_CPU_NAME="generic", NUMBA_CPU_FEATURES="")
     assert other.stdout.split() == ["False", "1", "2"]
 
@@ -294,15 +311,15 @@ def test_a_cache_that_can_no_longer_be_written_costs_a_warning(choice, private, 
     assert caplog.text.count("No space left on device") == 1
 
 
-def test_machine_code_beside_the_source_is_read_where_nothing_can_be_written(tmp_path, private):
+def test_machine_code_beside_the_source_is_read_where_nothing_can_be_written(loaded, tmp_path, private, monkeypatch):
     """As in an image: compiled while it was built, by a user who could write there."""
     module_of_kernel(tmp_path, 5)
-    assert run(LOAD, tmp_path / "small.py").stdout.split() == ["False", "1", "6"]
-    read_only = f"import os\nos.access = lambda path, mode: mode != os.W_OK\n{LOAD}"
-    elsewhere = {"NUMBA_CACHE_DIR": str(private)}
-    assert run(read_only, tmp_path / "small.py", **elsewhere).stdout.split() == ["True", "0", "6"]
+    assert loaded() == ["False", "1", "6"]
+    with monkeypatch.context() as read_only:
+        read_only.setattr(os, "access", lambda path, mode: mode != os.W_OK)
+        assert loaded(private) == ["True", "0", "6"]
     assert not list(private.rglob("*.nbc"))
-    assert run(LOAD, tmp_path / "small.py", **elsewhere).stdout.split() == ["False", "1", "6"]
+    assert loaded(private) == ["False", "1", "6"]
     assert list(private.rglob("*.nbc"))
 
 
