@@ -100,7 +100,7 @@ def module_of_kernel(folder, constant):
 
 @pytest.fixture
 def loaded(monkeypatch, capsys, tmp_path):
-    """What the module tells when it is loaded anew in this process, as `run` of ``LOAD`` in one of its own."""
+    """What the module tells when it is loaded anew in this process, as `run` has it in one of its own."""
     path = tmp_path / "small.py"
 
     def load(cache_dir=""):
@@ -311,7 +311,9 @@ def test_a_cache_that_can_no_longer_be_written_costs_a_warning(choice, private, 
     assert caplog.text.count("No space left on device") == 1
 
 
-def test_machine_code_beside_the_source_is_read_where_nothing_can_be_written(loaded, tmp_path, private, monkeypatch):
+def test_machine_code_beside_the_source_is_read_where_nothing_can_be_written(
+    loaded, tmp_path, private, monkeypatch
+):
     """As in an image: compiled while it was built, by a user who could write there."""
     module_of_kernel(tmp_path, 5)
     assert loaded() == ["False", "1", "6"]
