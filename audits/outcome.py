@@ -1,0 +1,139 @@
+"""What an auditor saw: lines of one table, what could not be run, and the file of both."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.metadata
+import os
+import sys
+import time
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmarks.common.report import machine, print_table, say, write_json
+
+HONEST, PLANTED, MEASURED = "honest", "planted fault", "measured"
+"""Kinds of lines: an honest one must pass, a planted fault must be found, a figure is for the reader."""
+_EXPECTED = {HONEST: "passes", PLANTED: "found", MEASURED: ""}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of an auditor's table.
+
+    Parameters
+    ----------
+    auditor : str
+        Package and version, or "ours" for a second implementation that was written here.
+    subject, check : str
+        Code that was audited, and in which way.
+    kind : str
+        `HONEST`, `PLANTED` or `MEASURED`.
+    found : bool
+        Whether the auditor objects.
+    seen : str
+        The figure that it objects by.
+    """
+
+    auditor: str
+    subject: str
+    check: str
+    kind: str
+    found: bool
+    seen: str
+
+    @property
+    def is_right(self) -> bool:
+        """Whether an honest subject passes, or a planted fault is found."""
+        return self.kind == MEASURED or self.found == (self.kind == PLANTED)
+
+
+@dataclass
+class Audit:
+    """An auditor's run.
+
+    Parameters
+    ----------
+    name, limits : str
+        The auditor, and what it cannot see.
+    """
+
+    name: str
+    limits: str
+    lines: list[Line] = field(default_factory=list)
+    not_run: list[str] = field(default_factory=list)
+    began: float = field(default_factory=time.monotonic)
+
+    def package(self, name: str, distribution: str | None = None) -> tuple[ModuleType, str] | None:
+        """A package with its name and version; None, and noted as not run, where it is not installed."""
+        distribution = distribution or name
+        try:
+            module = importlib.import_module(name)
+            version = importlib.metadata.version(distribution)
+        except ImportError as error:
+            self.not_run.append(f"{distribution}: {error}")
+            say(f"not run: {distribution} ({error})")
+            return None
+        return module, f"{distribution} {version}"
+
+    def add(
+        self, auditor: str, subject: str, check: str, *, found: bool, seen: str = "", kind: str = HONEST
+    ) -> None:
+        """Note one line, and say it."""
+        line = Line(auditor, subject, check, kind, bool(found), seen)
+        self.lines.append(line)
+        say(f"{'' if line.is_right else 'WRONG: '}{auditor} | {subject} | {check} | {kind} | {seen}")
+
+    def end(self, out: Path | None) -> None:
+        """Print the table, write the file, and exit with 1 if a line is wrong."""
+        wrong = [line for line in self.lines if not line.is_right]
+        planted = [line for line in self.lines if line.kind == PLANTED]
+        print_table(
+            self.name,
+            ["auditor", "subject", "check", "expected", "seen", "as expected"],
+            [
+                [
+                    line.auditor,
+                    line.subject,
+                    line.check,
+                    _EXPECTED[line.kind],
+                    line.seen,
+                    "" if line.kind == MEASURED else "yes" if line.is_right else "NO",
+                ]
+                for line in self.lines
+            ],
+        )
+        found = sum(line.found for line in planted)
+        say(f"\n{len(self.lines)} lines, {len(wrong)} of them wrong; {found} of {len(planted)} faults found")
+        say(f"not run ({len(self.not_run)}): {'; '.join(self.not_run) or 'nothing'}")
+        say(f"limits: {self.limits}")
+        if out is not None:
+            content: dict[str, Any] = {
+                "audit": self.name,
+                "date": datetime.now(timezone.utc).date().isoformat(),
+                "seconds": round(time.monotonic() - self.began, 1),
+                "machine": machine(int(os.environ.get("OMP_NUM_THREADS", os.cpu_count() or 1))),
+                "limits": self.limits,
+                "planted": len(planted),
+                "planted_found": found,
+                "wrong": len(wrong),
+                "not_run": self.not_run,
+                "lines": [{**line.__dict__, "as_expected": line.is_right} for line in self.lines],
+            }
+            write_json(out, content)
+        sys.exit(1 if wrong else 0)
+
+
+def parser_of(description: str | None) -> argparse.ArgumentParser:
+    """Options that all auditors have."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="a tenth of the draws, or less")
+    parser.add_argument("--out", type=Path, help="JSON file for the results")
+    return parser
