@@ -12,7 +12,7 @@ DOCS := .venv-docs
 MODELS := .venv-models
 TOOLS := .venv-tools
 
-.PHONY: demo demo-remote test test-hosts test-slow test-models test-all lint docs bench requirements dist clean
+.PHONY: demo demo-remote test test-hosts test-slow test-models test-all lint docs bench mutants requirements dist clean
 
 # The demos need the package with plots and tables, or its transport; the tests add everything else.
 $(VENV)/.demo: pyproject.toml Makefile
@@ -120,6 +120,11 @@ bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/private/private_peers.py --quick
 	$(BIN)/python benchmarks/federated/reconstruction.py --quick
 	$(BIN)/python benchmarks/common/first_fit.py
+
+# Which small changes of the code that guarantees rest on no test notices: samples of every module, hours for
+# all.  `make mutants MUTANTS="noise --all"` is one group of modules, in full.
+mutants: $(VENV)/.installed
+	$(BIN)/python audits/mutation.py $(MUTANTS)
 
 # Pinned versions of everything that the tests install, for each Python; see CONTRIBUTING.md.
 requirements: $(TOOLS)/.installed

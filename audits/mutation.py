@@ -1,0 +1,638 @@
+"""Change the code that guarantees rest on, one small change at a time, and see whether a test notices.
+
+    make mutants                              # every group, a sample of each module
+    python audits/mutation.py noise --all     # every mutant of one group
+
+A mutant is a module with one operator, constant, argument, guard, slice or call changed.  Tests are imported
+and collected once.  For each mutant a forked process gives the functions of the module their changed code,
+and runs the tests that execute the changed line until one fails.  Kernels run uncompiled, so that they can
+be changed in the same way.
+
+A mutant that survives is killed by a new test, or listed in ``mutation_survivors.json`` with the reason for
+which its behaviour is the same, or need not be tested.
+
+What it cannot see: changes of default arguments, of decorators, of class bodies and of texts, and tests that
+start processes of their own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import contextlib
+import gc
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from functools import _lru_cache_wrapper
+from pathlib import Path
+from types import CodeType, FrameType, FunctionType
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+ANSWERS = Path(__file__).with_name("mutation_survivors.json")
+TEXTS = {"__repr__", "__str__", "_repr_html_", "to_text", "summary"}
+"""Functions whose values are read by people."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Modules that are changed, the tests that may notice, and settings of the process that runs them."""
+
+    modules: tuple[str, ...]
+    tests: tuple[str, ...]
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+def _in(folder: str, names: str) -> tuple[str, ...]:
+    return tuple(f"{folder}/{name}" for name in names.split())
+
+
+GROUPS = {
+    "accounting": Group(
+        _in("lgb_dp", "accounting newton/budget_plan.py federated/ledger.py"),
+        _in("tests/lgb_dp", "accounting newton/test_budget.py federated"),
+    ),
+    "noise": Group(
+        _in("lgb_dp", "mechanisms vertical/noise.py vertical/numbers.py"),
+        (
+            "tests/lgb_dp/mechanisms",
+            *_in("tests/lgb_dp/vertical", "test_noise.py test_numbers.py test_opened_sums.py test_tables.py"),
+        ),
+    ),
+    "sensitivity": Group(
+        _in(
+            "lgb_dp",
+            "newton/losses newton/releases dpboost/square_loss.py mboost/loss.py vertical/tables.py",
+        ),
+        _in("tests/lgb_dp", "newton/losses newton/releases dpboost mboost vertical/test_tables.py"),
+    ),
+    "columns": Group(
+        _in("lgb_dp/vertical", "sums.py replica.py"),
+        _in("tests/lgb_dp/vertical", "test_training.py test_opened_sums.py"),
+    ),
+    "sums": Group(
+        _in(
+            "plugins/gbdt_parties/secure_sum",
+            "masks.py keys.py rings.py contributions.py answers.py roster.py trust.py membership.py "
+            "questions.py",
+        ),
+        ("tests/gbdt_parties/secure_sum",),
+    ),
+    "transfers": Group(
+        _in(
+            "plugins/gbdt_parties/two_party",
+            "base_transfers.py draws.py extension.py layout.py leaf_sums.py life.py lookups.py names.py "
+            "pads.py punctured_trees.py rounds.py session.py sides.py answers.py "
+            "exchange/agreement.py exchange/kept.py exchange/terms.py exchange/replay.py",
+        ),
+        ("tests/gbdt_parties/two_party",),
+    ),
+    "kernels": Group(
+        _in("plugins/gbdt_kernels", "draws transfers"),
+        _in("tests/gbdt_kernels", "draws transfers"),
+        {"NUMBA_DISABLE_JIT": "1"},
+    ),
+    "vertical": Group(
+        _in(
+            "xgb_fed/vertical",
+            "protocol growing/bin_sums.py growing/passive_columns.py passive/given_statistics.py "
+            "passive/growing_tree.py passive/told_thresholds.py passive/histogram.py",
+        ),
+        _in("tests/xgb_fed/vertical", "protocol growing passive test_attacks.py"),
+    ),
+    "horizontal": Group(
+        _in(
+            "xgb_fed/horizontal/exact",
+            "rows cuts.py exchange.py memory.py questions.py run.py sizes.py task.py terms.py",
+        ),
+        _in("tests/xgb_fed/horizontal", "exact test_party.py"),
+    ),
+    "ciphers": Group(("xgb_fed/ciphers",), ("tests/xgb_fed/ciphers",)),
+}
+
+
+# --- changes of a syntax tree -------------------------------------------------------------------------------
+
+FLIPS: dict[type[ast.AST], type[ast.AST]] = {
+    **{
+        ast.Lt: ast.LtE,
+        ast.LtE: ast.Lt,
+        ast.Gt: ast.GtE,
+        ast.GtE: ast.Gt,
+        ast.Eq: ast.NotEq,
+        ast.NotEq: ast.Eq,
+    },
+    **{
+        ast.In: ast.NotIn,
+        ast.NotIn: ast.In,
+        ast.Is: ast.IsNot,
+        ast.IsNot: ast.Is,
+        ast.And: ast.Or,
+        ast.Or: ast.And,
+    },
+    **{ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult},
+    **{ast.Mod: ast.FloorDiv, ast.Pow: ast.Mult, ast.LShift: ast.RShift, ast.RShift: ast.LShift},
+    **{ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd, ast.BitXor: ast.BitOr, ast.MatMult: ast.Add},
+}
+TWINS = {"min": "max", "minimum": "maximum", "floor": "ceil", "any": "all", "argmin": "argmax"}
+TWINS |= {second: first for first, second in TWINS.items()}
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change: in which function, on which lines a test must be to notice it, and what becomes what."""
+
+    module: str
+    number: int
+    function: str
+    lines: tuple[int, int]
+    change: str
+
+
+def _plus_one(node: ast.expr) -> ast.expr:
+    return ast.BinOp(node, ast.Add(), ast.Constant(1))
+
+
+def _replacements(node: ast.AST) -> Iterator[ast.AST]:
+    """Nodes to put in place of one node."""
+    match node:
+        case ast.Compare(ops=operators):
+            for place, operator in enumerate(operators):
+                flipped = [*operators[:place], FLIPS[type(operator)](), *operators[place + 1 :]]
+                yield ast.Compare(node.left, flipped, node.comparators)
+        case ast.BoolOp():
+            yield ast.BoolOp(FLIPS[type(node.op)](), node.values)
+        case ast.BinOp():
+            yield ast.BinOp(node.left, FLIPS[type(node.op)](), node.right)
+        case ast.AugAssign() if type(node.op) in FLIPS:
+            yield ast.AugAssign(node.target, FLIPS[type(node.op)](), node.value)
+        case ast.UnaryOp(op=ast.Not() | ast.USub() | ast.Invert()):
+            yield node.operand
+        case ast.Constant(value=bool()):
+            yield ast.Constant(not node.value)
+        case ast.Constant(value=int() | float()):
+            yield ast.Constant(node.value + 1 if node.value == int(node.value) else 2 * node.value)
+        case ast.Slice():
+            if node.lower is not None:
+                yield ast.Slice(_plus_one(node.lower), node.upper, node.step)
+            if node.upper is not None:
+                yield ast.Slice(node.lower, _plus_one(node.upper), node.step)
+        case ast.Return(value=ast.expr()) if not isinstance(node.value, ast.Constant):
+            yield ast.Return(ast.Constant(None))
+        case ast.Raise() | ast.Expr(value=ast.Call()):
+            yield ast.Pass()
+        case ast.Call(func=ast.Name(id="TypeVar" | "NewType" | "cast")):
+            return
+        case ast.Call():
+            name = node.func
+            if isinstance(name, ast.Name) and name.id in TWINS:
+                yield ast.Call(ast.Name(TWINS[name.id], ast.Load()), node.args, node.keywords)
+            elif isinstance(name, ast.Attribute) and name.attr in TWINS:
+                yield ast.Call(
+                    ast.Attribute(name.value, TWINS[name.attr], ast.Load()), node.args, node.keywords
+                )
+            for place, keyword in enumerate(node.keywords):
+                if keyword.arg not in (None, "strict"):
+                    yield ast.Call(
+                        node.func, node.args, [*node.keywords[:place], *node.keywords[place + 1 :]]
+                    )
+
+
+def _children(node: ast.AST) -> Iterator[tuple[ast.AST, str, int | None, ast.AST]]:
+    """The parts of a node that may be changed, each with its place: no texts, annotations or defaults."""
+    skipped: set[str] = set()
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        skipped = {"args", "decorator_list", "returns"}
+    elif isinstance(node, ast.Raise | ast.JoinedStr | ast.ImportFrom | ast.Import):
+        return
+    elif isinstance(node, ast.AnnAssign):
+        skipped = {"annotation"}
+    elif isinstance(node, ast.Lambda):
+        skipped = {"args"}
+    elif isinstance(node, ast.keyword) and node.arg == "strict":
+        return
+    elif isinstance(node, ast.ClassDef):
+        skipped = {"bases", "keywords", "decorator_list"}
+    for name, value in ast.iter_fields(node):
+        if name in skipped:
+            continue
+        if isinstance(value, ast.AST):
+            yield node, name, None, value
+        elif isinstance(value, list):
+            yield from (
+                (node, name, place, item) for place, item in enumerate(value) if isinstance(item, ast.AST)
+            )
+
+
+def _sites(
+    tree: ast.Module,
+) -> Iterator[tuple[ast.AST, str, int | None, ast.AST, ast.AST, str, tuple[int, int]]]:
+    """Every change in the order of the source: its place, the node, what replaces it, the function, lines."""
+
+    def visit(node: ast.AST, function: tuple[str, ...], inside: bool, lines: tuple[int, int]):
+        for parent, name, place, child in _children(node):
+            within, held, where = function, inside, lines
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                if child.name in TEXTS:
+                    continue
+                within, held = (*function, child.name), not isinstance(child, ast.ClassDef)
+            elif isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
+                continue
+            if isinstance(child, ast.stmt):
+                body = getattr(child, "body", None)
+                end = body[0].lineno - 1 if body else child.end_lineno or child.lineno
+                where = (child.lineno, max(end, child.lineno))
+            # A class body has run long before; a constant of the module can be set anew.
+            if held or (not function and not isinstance(child, ast.stmt)):
+                for new in _replacements(child):
+                    yield parent, name, place, child, new, ".".join(within), where
+            yield from visit(child, within, held, where)
+
+    yield from visit(tree, (), False, (1, 1))
+
+
+def mutants(source: str, module: str) -> list[Mutant]:
+    """All mutants of a module."""
+    found = []
+    for number, (_, _, _, old, new, function, lines) in enumerate(_sites(ast.parse(source))):
+        before, after = (
+            " ".join(ast.unparse(ast.fix_missing_locations(node)).split()) for node in (old, new)
+        )
+        found.append(Mutant(module, number, function, lines, f"{before} -> {after}"))
+    return found
+
+
+def mutated(source: str, number: int) -> ast.Module:
+    """The syntax tree of a module with one of its changes."""
+    tree = ast.parse(source)
+    for place, (parent, name, index, old, new, _, _) in enumerate(_sites(tree)):
+        if place == number:
+            ast.copy_location(new, old)
+            if index is None:
+                setattr(parent, name, new)
+            else:
+                getattr(parent, name)[index] = new
+            return ast.fix_missing_locations(tree)
+    raise IndexError(f"number={number}: the module has {place + 1} mutants")
+
+
+# --- putting a change in place ------------------------------------------------------------------------------
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield constant
+            yield from _codes(constant)
+
+
+def _name_of(code: CodeType) -> tuple[str, int]:
+    # Python 3.10 has no qualified names of code.
+    return getattr(code, "co_qualname", code.co_name), code.co_firstlineno
+
+
+def put_in_place(tree: ast.Module, path: Path, functions: list[FunctionType]) -> None:
+    """Give the functions of a loaded module the code of a changed tree, and its constants their values.
+
+    Raises
+    ------
+    ValueError
+        A changed function uses other names of the function around it.
+    """
+    changed = {_name_of(code): code for code in _codes(compile(tree, str(path), "exec"))}
+    for function in functions:
+        code = changed.get(_name_of(function.__code__))
+        if code is not None and code != function.__code__:
+            function.__code__ = code
+
+
+def put_constant(tree: ast.Module, line: int, path: Path) -> None:
+    """Set a changed constant wherever a module has imported it."""
+    (module,) = (
+        module for module in list(sys.modules.values()) if getattr(module, "__file__", None) == str(path)
+    )
+    statement = next(node for node in tree.body if node.lineno == line)
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else getattr(statement, "target", None)
+    if not isinstance(target, ast.Name):
+        raise ValueError(f"line {line}: expected a constant with one name")
+    values = dict(vars(module))
+    exec(compile(ast.Module([statement], []), str(path), "exec"), values)
+    old = vars(module)[target.id]
+    for other in list(sys.modules.values()):
+        if getattr(other, "__dict__", {}).get(target.id, statement) is old:
+            setattr(other, target.id, values[target.id])
+
+
+# --- running tests ------------------------------------------------------------------------------------------
+
+KILLED, SURVIVED, UNFIT = 1, 0, 3
+
+
+class Trace:
+    """Which lines of some files run, in all threads."""
+
+    def __init__(self, files: set[str]) -> None:
+        self.files, self.lines = files, defaultdict(set)
+
+    def __call__(self, frame: FrameType, event: str, argument: object) -> Any:
+        """For `sys.settrace`."""
+        name = frame.f_code.co_filename
+        if name not in self.files:
+            return None
+        lines = self.lines[name]
+        lines.add(frame.f_lineno)
+
+        def each(frame: FrameType, event: str, argument: object) -> Any:
+            lines.add(frame.f_lineno)
+            return each
+
+        return each
+
+
+@dataclass
+class Ran:
+    """A test of the unchanged code: its seconds, and the lines it ran."""
+
+    item: pytest.Item
+    seconds: float
+    lines: dict[str, set[int]]
+
+
+class Driver:
+    """A plugin of pytest that runs the collected tests for each mutant, in place of once."""
+
+    def __init__(self, group: str, settings: argparse.Namespace, wanted: set[tuple[str, int]] | None) -> None:
+        self.group, self.settings, self.wanted = group, settings, wanted
+        self.failed, self.results = False, []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """A test has failed, or its fixtures have."""
+        self.failed |= report.failed
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """In place of running the tests once."""
+        paths = [path for name in GROUPS[self.group].modules for path in _modules(ROOT / name)]
+        if self.settings.module:
+            paths = [path for path in paths if str(path.relative_to(ROOT)) in self.settings.module]
+        functions = defaultdict(list)
+        files = {str(path) for path in paths}
+        for value in gc.get_objects():
+            if isinstance(value, FunctionType) and value.__code__.co_filename in files:
+                functions[value.__code__.co_filename].append(value)
+        tests = self._unchanged(session, files)
+        for path in paths:
+            self._module(path, functions[str(path)], tests)
+        return True
+
+    def _unchanged(self, session: pytest.Session, files: set[str]) -> list[Ran]:
+        """Run all tests once, traced; those that fail unchanged, as kernels may uncompiled, are left out.
+
+        A value that an earlier test has left in a cache would hide which lines a test needs.
+        """
+        caches = [
+            value
+            for value in gc.get_objects()
+            if isinstance(value, _lru_cache_wrapper)
+            and getattr(getattr(value.__wrapped__, "__code__", None), "co_filename", None) in files
+        ]
+
+        def trace_all() -> int:
+            with open(report, "w") as stream:
+                for item in session.items:
+                    trace, self.failed, start = Trace(files), False, time.monotonic()
+                    for cache in caches:
+                        cache.cache_clear()
+                    threading.settrace(trace)
+                    sys.settrace(trace)
+                    item.ihook.pytest_runtest_protocol(item=item, nextitem=None)
+                    sys.settrace(None)
+                    threading.settrace(None)  # type: ignore[arg-type]
+                    lines = {name: sorted(numbers) for name, numbers in trace.lines.items()}
+                    record = {"failed": self.failed, "seconds": time.monotonic() - start, "lines": lines}
+                    print(json.dumps(record), file=stream, flush=True)
+            return SURVIVED
+
+        with tempfile.TemporaryDirectory() as folder:
+            report = f"{folder}/report"
+            _forked(trace_all, self.settings.baseline_seconds)
+            records = [json.loads(line) for line in Path(report).read_text().splitlines()]
+        left_out = [
+            item.nodeid for item, record in zip(session.items, records, strict=False) if record["failed"]
+        ]
+        print(
+            f"{self.group}: {len(records)} of {len(session.items)} tests, {len(left_out)} left out",
+            *left_out[:9],
+        )
+        return [
+            Ran(item, record["seconds"], {name: set(lines) for name, lines in record["lines"].items()})
+            for item, record in zip(session.items, records, strict=False)
+            if not record["failed"]
+        ]
+
+    def _module(self, path: Path, functions: list[FunctionType], tests: list[Ran]) -> None:
+        module, source = str(path.relative_to(ROOT)), path.read_text()
+        chosen = mutants(source, module)
+        total = len(chosen)
+        if self.wanted is not None:
+            chosen = [one for one in chosen if (module, one.number) in self.wanted]
+        elif not self.settings.all:
+            drawn = random.Random(f"{self.settings.seed} {module}").sample(
+                chosen, min(self.settings.per_module, total)
+            )
+            chosen = sorted(drawn, key=lambda mutant: mutant.number)
+        for mutant in chosen:
+            start = time.monotonic()
+            first, last = mutant.lines
+            lines = set(range(first, last + 1))
+            able = [
+                one
+                for one in tests
+                if mutant.function == "" or not lines.isdisjoint(one.lines.get(str(path), ()))
+            ]
+            mirror = f"test_{path.stem}.py"
+            able.sort(key=lambda one: (one.item.path.name != mirror, one.seconds))
+            outcome = self._outcome(mutant, mutated(source, mutant.number), path, functions, able)
+            took = time.monotonic() - start
+            self.results.append({**asdict(mutant), "of": total, "outcome": outcome, "tests": len(able)})
+            print(
+                f"{outcome:9} {took:5.1f} s {module}:{first} {mutant.function}: {mutant.change[:100]}",
+                flush=True,
+            )
+
+    def _outcome(
+        self, mutant: Mutant, tree: ast.Module, path: Path, functions: list[FunctionType], able: list[Ran]
+    ) -> str:
+        if not able:
+            return "unreached"
+        chosen, seconds = [], 0.0
+        for one in able:
+            if chosen and seconds + one.seconds > self.settings.seconds:
+                break
+            chosen.append(one.item)
+            seconds += one.seconds
+
+        def run() -> int:
+            try:
+                if mutant.function:
+                    put_in_place(tree, path, functions)
+                else:
+                    put_constant(tree, mutant.lines[0], path)
+            except ValueError:
+                return UNFIT
+            except Exception:  # a constant that cannot be computed would not be imported
+                return KILLED
+            self.failed = False
+            for item, following in zip(chosen, [*chosen[1:], None], strict=True):
+                item.ihook.pytest_runtest_protocol(item=item, nextitem=following)
+                if self.failed:
+                    return KILLED
+            return SURVIVED
+
+        code = _forked(run, 20 + 4 * seconds)
+        return {SURVIVED: "survived", UNFIT: "unfit", None: "timeout"}.get(code, "killed")
+
+
+def _modules(path: Path) -> list[Path]:
+    paths = sorted(path.rglob("*.py")) if path.is_dir() else [path]
+    return [path for path in paths if path.name not in ("__init__.py", "plotting.py")]
+
+
+def _forked(work: Any, seconds: float) -> int | None:
+    """The number that a function returns in a forked process, or None if it takes longer."""
+    with tempfile.TemporaryDirectory() as folder:
+        sys.stdout.flush()
+        child = os.fork()
+        if child == 0:
+            code = KILLED
+            try:
+                os.setsid()
+                os.environ["PYTEST_DEBUG_TEMPROOT"] = folder
+                nowhere = os.open(os.devnull, os.O_RDWR)
+                for stream in (0, 1, 2):
+                    os.dup2(nowhere, stream)
+                code = work()
+            finally:
+                os._exit(code)
+        limit = time.monotonic() + seconds
+        while time.monotonic() < limit:
+            done, status = os.waitpid(child, os.WNOHANG)
+            if done:
+                _end_group(child)
+                return os.waitstatus_to_exitcode(status)
+            time.sleep(0.01)
+        _end_group(child)
+        os.waitpid(child, 0)
+        return None
+
+
+def _end_group(leader: int) -> None:
+    """End what a forked process has started and left behind."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(leader, signal.SIGKILL)
+
+
+# --- the report ---------------------------------------------------------------------------------------------
+
+
+def answers(path: Path = ANSWERS) -> dict[tuple[str, str, str], str]:
+    """Reasons for which mutants may survive, by module, function and change."""
+    entries = json.loads(path.read_text()) if path.exists() else []
+    return {(entry["module"], entry["function"], entry["change"]): entry["reason"] for entry in entries}
+
+
+def table(results: list[dict[str, Any]]) -> str:
+    """A Markdown table: mutants that ran, killed, answered and left per module."""
+    reasons = answers()
+    rows = defaultdict(Counter)
+    for result in results:
+        row = rows[result["module"]]
+        outcome = result["outcome"]
+        if outcome == "unfit":
+            continue
+        row["ran"] += 1
+        if outcome in ("killed", "timeout"):
+            row["killed"] += 1
+        elif (result["module"], result["function"], result["change"]) in reasons:
+            row["answered"] += 1
+        else:
+            row["left"] += 1
+        row["of"] = result["of"]
+    rows["all"] = sum(rows.values(), Counter())
+    lines = ["| module | mutants | run | killed | same behaviour | left |", "|---|---|---|---|---|---|"]
+    for module, row in rows.items():
+        cells = [module, *(str(row[name]) for name in ("of", "ran", "killed", "answered", "left"))]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def run_group(name: str, settings: argparse.Namespace) -> list[dict[str, Any]]:
+    """Run the mutants of one group in this process."""
+    os.environ.update(GROUPS[name].environment)
+    wanted, before = None, []
+    if settings.again:
+        before = json.loads(Path(settings.again).read_text())
+        reasons, lived = answers(), ("survived", "unreached")
+        wanted = {
+            (one["module"], one["number"])
+            for one in before
+            if one["outcome"] in lived and (one["module"], one["function"], one["change"]) not in reasons
+        }
+    driver = Driver(name, settings, wanted)
+    options = ["-q", "-s", "-n0", "-p", "no:cacheprovider"]
+    pytest.main([*options, f"--rootdir={ROOT}", *(str(ROOT / path) for path in GROUPS[name].tests)], [driver])
+    if wanted is None:
+        return driver.results
+    again = {(one["module"], one["number"]): one for one in driver.results}
+    return [again.get((one["module"], one["number"]), one) for one in before]
+
+
+def main() -> None:
+    """Run the groups, each in a process of its own."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("group", nargs="*", default=list(GROUPS), help=f"of {', '.join(GROUPS)}")
+    parser.add_argument("--module", action="append", help="only this file; may be repeated")
+    parser.add_argument("--per-module", type=int, default=15, help="size of the sample of each module")
+    parser.add_argument("--all", action="store_true", help="every mutant in place of a sample")
+    parser.add_argument("--seed", type=int, default=1, help="of the sample")
+    parser.add_argument("--seconds", type=float, default=30.0, help="of tests that a mutant may survive")
+    parser.add_argument(
+        "--baseline-seconds", type=float, default=1200.0, help="for all tests on the unchanged code"
+    )
+    parser.add_argument("--again", metavar="JSON", help="only what survived in an earlier result")
+    parser.add_argument("--json", metavar="PATH", default="out/mutation.json", help="where results go")
+    settings = parser.parse_args()
+    if unknown := set(settings.group) - set(GROUPS):
+        parser.error(f"group={min(unknown)}: expected one of {', '.join(GROUPS)}")
+    path = Path(settings.json)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if len(settings.group) == 1:
+        results = run_group(settings.group[0], settings)
+    else:
+        results = []
+        options = [word for word in sys.argv[1:] if word not in settings.group]
+        for name in settings.group:
+            part = path.with_suffix(f".{name}.json")
+            environment = {**os.environ, **GROUPS[name].environment, "OMP_NUM_THREADS": "1"}
+            command = [sys.executable, __file__, name, *options, "--json", str(part)]
+            subprocess.run(command, cwd=ROOT, env=environment, check=True)
+            results += json.loads(part.read_text())
+    path.write_text(json.dumps(results, indent=1))
+    print(table(results))
+
+
+if __name__ == "__main__":
+    main()
