@@ -50,6 +50,8 @@ def kernel(function: Callable[..., Any] | None = None, /, **options: Any) -> Any
     # Without a wrapper for C, which would be compiled with every kernel and called by none.
     wanted: Any = {"nogil": True, "no_cfunc_wrapper": True, **options}
     compiled = njit(**wanted)(function)
+    if compiled is function:  # ``NUMBA_DISABLE_JIT=1``, for debuggers
+        return compiled
     directory = cache_directory(Path(function.__code__.co_filename).parent)
     if directory is not None:
         _keep(compiled, directory)

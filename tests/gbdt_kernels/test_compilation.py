@@ -70,6 +70,12 @@ def test_a_process_knows_that_it_compiles(tmp_path):
         assert run(code, NUMBA_CACHE_DIR=str(tmp_path)).stdout.split() == expected.split()
 
 
+def test_kernels_are_plain_functions_where_numba_is_switched_off():
+    """Before, the package could not be imported."""
+    code = "from gbdt_kernels.trees import binning; print(type(binning._bin_dense).__name__)"
+    assert run(code, NUMBA_DISABLE_JIT="1").stdout.split() == ["function"]
+
+
 def test_compiled_only_after_the_first_call(tmp_path):
     for expected in ("False True compiling", "True True"):
         assert run(SCRIPT, NUMBA_CACHE_DIR=str(tmp_path)).stdout.split() == expected.split()

@@ -38,3 +38,9 @@ def test_a_purpose_is_drawn_for_once():
 def test_lengths_are_checked(seed, nonce):
     with pytest.raises(PartyArgumentError, match="must have 32"):
         Draws(seed, nonce)
+
+
+def test_as_many_octets_as_asked_for():
+    draws = Draws(SEED, NONCE)
+    for count in (0, 1, 7, 8, 9, 63, 64, 65, 72, 1000):
+        assert len(draws.octets(count, b"%d" % count)) == count

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gbdt_parties.errors import PartyArgumentError, ProtocolError
-from gbdt_parties.two_party.layout import NoiseMode, RoundLayout, TreeLayout
+from gbdt_parties.two_party.layout import MAX_ROWS, MAX_TREES, NoiseMode, RoundLayout, TreeLayout
 from gbdt_parties.two_party.names import Seat
 from two_party_sides import A, B, layout_of
 
@@ -71,6 +71,18 @@ def test_each_number_changes_the_digest():
         ({"trees": (TreeLayout((), 0, 4),)}, "owners=()"),
         ({"trees": (TreeLayout((1, 0), 0, 4),)}, "ascending"),
         ({"trees": (TreeLayout((3,), 0, 4),)}, "parties' places"),
+        ({"trees": (TreeLayout((0,), 0, 4),) * (MAX_TREES + 1)}, f"{MAX_TREES + 1} trees in a round"),
+        ({"trees": (TreeLayout((0,), -1, 4),)}, "output=-1"),
+        ({"trees": (TreeLayout((0,), 0, 0),)}, "levels=0"),
+        ({"positions": (2.0, 1.0)}, "finite, different and ascending"),
+        ({"positions": (1.0, float("inf"))}, "finite, different and ascending"),
+        ({"positions": tuple(map(float, range(257)))}, "n_points=257"),
+        ({"bounds": (1.0, float("inf"))}, "must be finite and positive"),
+        ({"n_rows": MAX_ROWS + 1}, "must be 1 to"),
+        ({"n_outputs": 0}, "n_outputs=0"),
+        ({"rows_per_message": 0}, "must be 64 to"),
+        ({"rows_per_message": (1 << 24) + 64}, "must be 64 to"),
+        ({"about": bytes(31)}, "about of 31 bytes"),
     ],
 )
 def test_numbers_out_of_range_are_refused(change, text):
@@ -109,3 +121,15 @@ def test_what_is_only_reserved_is_refused_by_name(change, text):
 def test_other_bytes_are_refused(change):
     with pytest.raises(ProtocolError, match="a round's layout is malformed"):
         RoundLayout.from_bytes(change(LAYOUT.to_bytes()))
+
+
+def test_the_largest_numbers_are_accepted():
+    most = replace(
+        LAYOUT,
+        n_rows=MAX_ROWS,
+        n_outputs=256,
+        rows_per_message=1 << 24,
+        positions=tuple(map(float, range(256))),
+        trees=(TreeLayout((0,), 255, 6),) * MAX_TREES,
+    )
+    assert RoundLayout.from_bytes(most.to_bytes()) == most

@@ -8,6 +8,7 @@ import pytest
 
 from gbdt_commons.key_stream import KeyStream
 from gbdt_parties.errors import PartyArgumentError, ProtocolError, TransferCheckError
+from gbdt_parties.two_party.draws import Draws
 from gbdt_parties.two_party.extension import Batch
 from gbdt_parties.two_party.life import Failures
 from gbdt_parties.two_party.names import Seat, Step
@@ -92,6 +93,20 @@ def test_sides_that_mean_another_session_do_not_open_one(own, other, run):
 def test_twins_begin_no_session(twin):
     with pytest.raises(PartyArgumentError, match="two parties must differ"):
         new(other=twin)
+
+
+def test_a_greeting_begins_with_the_versions_of_all_parts():
+    one = new()
+    assert one.greeting == b"VB2P\1\1\1\0" + one.nonce
+
+
+def test_a_stream_of_a_session_is_bound_to_its_purpose_number_and_both_sides():
+    one, _ = sessions(nonces=(b"n" * 32, None))
+    draws = Draws(one._seed, one.nonce)
+    expected = draws.stream(b"purpose", b"\7\0\0\0", one.digest).words(3)
+    assert one.stream(b"purpose", 7).words(3).tolist() == expected.tolist()
+    with pytest.raises(RuntimeError, match="made before"):
+        one.stream(b"purpose", 7)
 
 
 def test_greetings_that_do_not_fit_end_the_session():

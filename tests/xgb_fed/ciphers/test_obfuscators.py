@@ -10,6 +10,7 @@ from gbdt_kernels.residues import decode
 from small_keys import integers_of
 from uniformity import DRAWS_PER_CELL, P, check_uniform, stream
 from xgb_fed import OkamotoUchiyama, Paillier
+from xgb_fed.ciphers.obfuscators import AT_ONCE, ObfuscatorPool
 from xgb_fed.ciphers.okamoto_uchiyama import OkamotoUchiyamaKey
 
 SCHEMES = [Paillier(256, allow_weak_key=True), OkamotoUchiyama(256, allow_weak_key=True)]
@@ -40,6 +41,18 @@ def test_pools_are_bounded_and_used_once(key):
     pool._capacity = capacity
     pool.prepare(3)
     assert key.decrypt(key.encrypt([1, 2, 3, 4])) == [1, 2, 3, 4]
+
+
+def test_a_few_are_made_at_once_until_there_are_enough():
+    made = []
+    pool = ObfuscatorPool(lambda n: made.append(n) or np.zeros((n, 1), np.uint64), 3 * AT_ONCE)
+    assert pool.prepare_some(2 * AT_ONCE + 1)
+    assert pool.prepare_some(2 * AT_ONCE + 1)
+    assert not pool.prepare_some(2 * AT_ONCE + 1)
+    assert not pool.prepare_some(2 * AT_ONCE + 1)
+    assert made == [AT_ONCE, AT_ONCE, 1]
+    assert not pool.prepare_some(4 * AT_ONCE)  # no more than there is room for
+    assert (len(pool), sum(made)) == (3 * AT_ONCE, 3 * AT_ONCE)
 
 
 def test_rerandomisers_are_uniform_too():

@@ -31,6 +31,11 @@ def test_arithmetic(key):
     assert key.decrypt(public.rerandomise(a)) == [10, 20, 30]
 
 
+def test_nothing_is_made_ahead(key):
+    assert not key.prepare(10)
+    assert not key.public.prepare(10)
+
+
 def test_bytes(key):
     public = key.public
     data = public.to_bytes(key.encrypt([4, 5]))

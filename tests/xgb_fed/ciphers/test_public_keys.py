@@ -4,6 +4,8 @@ import math
 
 import pytest
 
+from xgb_fed.ciphers.plain import Plain
+from xgb_fed.ciphers.public_keys import read_public_key
 from xgb_fed.ciphers.residue_key import ResidueKey
 from xgb_fed.errors import CipherError
 
@@ -23,3 +25,12 @@ def test_public_keys_with_a_factor_below_65536_or_that_are_powers_are_refused(fa
     else:
         with pytest.raises(CipherError, match="not the public part of such a key"):
             ResidueKey.from_public_bytes(data)
+
+
+def test_public_keys_of_every_scheme_are_read(key):
+    read = read_public_key(key.public.public_bytes())
+    assert type(read) is ResidueKey
+    assert (read.key_id, read.n) == (key.public.key_id, key.public.n)
+    plain = Plain(500).generate().public
+    assert read_public_key(plain.public_bytes()).key_id == plain.key_id
+    assert type(read_public_key(plain.public_bytes())) is type(plain)

@@ -5,6 +5,7 @@ import hashlib
 import struct
 
 import gmpy2
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,6 +14,7 @@ from small_keys import KEYS, SCHEMES, integers_of
 from xgb_fed.ciphers.okamoto_uchiyama import OkamotoUchiyama, OkamotoUchiyamaKey
 from xgb_fed.ciphers.paillier import Paillier
 from xgb_fed.ciphers.residue_key import ResidueKey
+from xgb_fed.ciphers.serialization import Kind, pack, unpack
 from xgb_fed.errors import CipherError, CorruptDataError, VersionError, WrongKeyError
 
 
@@ -100,3 +102,21 @@ def test_other_versions(key):
     data[4] = 2
     with pytest.raises(VersionError, match="2"):
         key.public.from_bytes(bytes(data))
+
+
+def test_rows_have_1_to_65536_words():
+    def data(n_words):
+        return pack(Kind.CIPHERTEXTS, "plain", bytes(16), np.ones((1, n_words), np.uint64))
+
+    for n_words in (1, 1 << 16):
+        assert unpack(data(n_words)).rows.shape == (1, n_words)
+    for n_words in (0, (1 << 16) + 1):
+        with pytest.raises(CorruptDataError, match="bytes of payload"):
+            unpack(data(n_words))
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_fresh_key_has_the_length_and_threads_that_were_asked_for(scheme):
+    key = scheme(384, allow_weak_key=True, n_threads=3).generate()
+    assert key.public.n.bit_length() == 384
+    assert key.public.n_threads == 3
