@@ -6,7 +6,7 @@ import argparse
 import logging
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -108,8 +108,42 @@ class Kind(Protocol):
         """Predict rows of a file by the model of a plan."""
 
 
-def train(kind: Kind, plan: Plan[Any, Any], args: argparse.Namespace) -> None:
-    """Train by a plan, and write the model, the record and a line about them."""
+def connect(plan: Plan[Any, Any], stack: ExitStack, row_sets: Sequence[bytes] = ()) -> list[RemoteParty]:
+    """Parties of a plan, whose connections end with the stack.
+
+    Parameters
+    ----------
+    plan : Plan
+    stack : ExitStack
+    row_sets : sequence of bytes
+        Alignments of the rows that requests are about.
+    """
+    parties = []
+    for party in plan.parties:
+        tls = TLS.from_directory(plan.path(plan.tls), party.server_name)
+        remote = RemoteParty(party.address, tls, party.name, plan.training.timeout, row_sets=row_sets)
+        stack.callback(remote.close)
+        parties.append(remote)
+    return parties
+
+
+def train(
+    kind: Kind,
+    plan: Plan[Any, Any],
+    args: argparse.Namespace,
+    connect: Callable[[Plan[Any, Any], ExitStack, Sequence[bytes]], Sequence[Party]] = connect,
+) -> None:
+    """Train by a plan, and write the model, the record and a line about them.
+
+    Parameters
+    ----------
+    kind : Kind
+    plan : Plan
+    args : Namespace
+        `plan`, the name of its file, and `overwrite`.
+    connect : callable
+        Gives the plan's parties; by default those behind servers.
+    """
     directory = plan.path(plan.training.model)
     target = directory / kind.TrainingRun.model_file
     check_free(target, args.overwrite)
@@ -161,25 +195,6 @@ def logged(kinds: tuple[type[Warning], ...]) -> Iterator[None]:
             warnings.simplefilter("default", kind)
         warnings.showwarning = lambda message, *_, **__: logger.warning("%s", message)
         yield
-
-
-def connect(plan: Plan[Any, Any], stack: ExitStack, row_sets: Sequence[bytes] = ()) -> list[RemoteParty]:
-    """Parties of a plan, whose connections end with the stack.
-
-    Parameters
-    ----------
-    plan : Plan
-    stack : ExitStack
-    row_sets : sequence of bytes
-        Alignments of the rows that requests are about.
-    """
-    parties = []
-    for party in plan.parties:
-        tls = TLS.from_directory(plan.path(plan.tls), party.server_name)
-        remote = RemoteParty(party.address, tls, party.name, plan.training.timeout, row_sets=row_sets)
-        stack.callback(remote.close)
-        parties.append(remote)
-    return parties
 
 
 def own_credentials(plan: Plan[Any, Any]) -> tuple[TLS, str]:

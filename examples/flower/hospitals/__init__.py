@@ -1,0 +1,1 @@
+"""Three hospitals behind Flower's nodes."""

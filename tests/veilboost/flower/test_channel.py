@@ -1,0 +1,181 @@
+"""Parties behind nodes that answer each message in a new process, without the platform's processes."""
+
+import pytest
+
+import lgb_dp
+from flower_hospitals import NAMES, FakeCarrier, Reply, pinned_share, write_files
+from gbdt_parties import messages
+from gbdt_parties.errors import PartyArgumentError, PartyRefusedError, PartyUnavailableError, ProtocolError
+from gbdt_parties.secure_sum.messages import AskSum, OpenSum
+from lgb_dp import federated
+from lgb_dp.federated import replica, run
+from lgb_dp.federated.run import SecureRandom
+from lgb_dp.mechanisms import rng as rng_module
+from veilboost.flower import channel
+from veilboost.flower.apps import train_over
+from veilboost.flower.channel import NodeParty, Nodes
+from veilboost.plans.declared import read_declared
+
+pytest.importorskip("pyarrow")
+KEY = bytes(range(32))
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(channel, "SECONDS_BETWEEN_LOOKS", 0.01)
+    return tmp_path
+
+
+@pytest.fixture
+def pinned(monkeypatch):
+    """All that is random in a model is the same in every run."""
+
+    def public(cls, key):
+        random = SecureRandom()
+        random._stream = rng_module.KeyStream(KEY)
+        return random
+
+    monkeypatch.setattr(replica.SecureRandom, "public", classmethod(public))
+    monkeypatch.setattr(run, "release_share", pinned_share)
+
+
+def model(folder):
+    return (folder / "model" / "model.txt").read_text()
+
+
+def in_process(folder, rounds=6, per_round=3):
+    declared = read_declared(folder / "columns.toml")
+    parties = []
+    for name in NAMES:
+        rows = declared.table_of(folder / f"{name}.csv")
+        own = {**declared.arguments(), **rows.own}
+        parties.append(federated.Party(rows.features, rows.label, name=name, min_parties=3, **own))
+    booster = federated.train(
+        {"objective": "binary", "max_depth": 3, "num_threads": 1},
+        parties,
+        rounds,
+        callbacks=[lgb_dp.NewtonBoost(1.0, 1e-5)],
+        min_parties=3,
+        trees_per_round=per_round,
+    )
+    return booster.model_to_string(num_iteration=-1)
+
+
+def test_the_model_is_the_one_in_process_to_the_byte(folder, pinned):
+    write_files(folder)
+    carrier = FakeCarrier(folder)
+    train_over(carrier, "plan.toml")
+    assert model(folder) == in_process(folder)
+    trips = [[messages.read(one).message for one in sent] for name, sent in carrier.sent if name == "south"]
+    # Introduction, roster, signatures, seeds; label counts, two rounds and the end; digest and Finish.
+    assert len(trips) == 4 + 4 + 2
+    asked = [trip for trip in trips if isinstance(trip[-1], AskSum)]
+    assert [sum(isinstance(one, OpenSum) for one in trip) for trip in asked] == [0, 1, 2, 3]
+    assert all(not trip[-1].opened for trip in asked)
+    for name in NAMES:
+        (kept,) = folder.glob(f"{name}/for-flower/models/*.txt")
+        assert kept.read_text() == model(folder)
+
+
+def test_a_node_that_was_killed_comes_back_as_another_one_and_the_run_goes_on(folder, pinned):
+    write_files(folder, timeout=0.5, patience=60.0)
+    killed = []
+
+    def disturb(number, name, answer):
+        if name == "south" and number == 6 and not killed:
+            reply = answer()  # it was answered, and charged for, before the node was lost
+            killed.append(reply)
+            carrier.restart("south")
+            return None
+        return answer()
+
+    carrier = FakeCarrier(folder, disturb)
+    train_over(carrier, "plan.toml")
+    assert len(killed) == 1
+    assert model(folder) == in_process(folder)
+
+
+def test_a_process_that_fails_is_asked_again(folder, pinned):
+    write_files(folder, patience=60.0)
+    failed = []
+
+    def disturb(number, name, answer):
+        if name == "west" and number in (1, 3, 5, 9) and number not in failed:
+            failed.append(number)
+            return Reply("", (), "Flower's error 8: crashed")
+        return answer()
+
+    train_over(FakeCarrier(folder, disturb), "plan.toml")
+    assert failed == [1, 3, 5, 9]
+    assert model(folder) == in_process(folder)
+
+
+def test_a_coordinator_that_died_goes_on(folder, pinned):
+    write_files(folder, timeout=1.0)
+
+    def disturb(number, name, answer):
+        return None if number > 6 else answer()
+
+    with pytest.raises(PartyUnavailableError):
+        train_over(FakeCarrier(folder, disturb), "plan.toml")
+    train_over(FakeCarrier(folder), "plan.toml")
+    assert model(folder) == in_process(folder)
+
+
+def test_a_run_over_the_budget_is_refused_by_the_party(folder):
+    write_files(folder, budget=(0.5, 1e-5))
+    with pytest.raises(PartyRefusedError, match="of the party's budget"):
+        train_over(FakeCarrier(folder), "plan.toml")
+    assert not (folder / "model").exists()
+    for name in NAMES:
+        assert not federated.read_ledger(folder / name).rows
+
+
+def test_a_party_that_is_behind_no_node_or_behind_two_is_named(folder):
+    write_files(folder, timeout=0.05)
+    carrier = FakeCarrier(folder)
+    del carrier.named[12]
+    with pytest.raises(PartyUnavailableError, match="party 'west' is behind no node that answers"):
+        train_over(carrier, "plan.toml")
+    carrier = FakeCarrier(folder)
+    carrier.named[13] = "west"
+    with pytest.raises(PartyArgumentError, match=r"nodes \[12, 13\] all say that they are party"):
+        train_over(carrier, "plan.toml")
+
+
+@pytest.mark.parametrize("answers", [[], [b"x"], [b"x", b"y"]])
+def test_answers_that_are_none_are_refused_by_name(folder, answers):
+    write_files(folder)
+
+    def disturb(number, name, answer):
+        reply = answer()
+        return Reply(reply.name, answers) if reply.answers else reply
+
+    with pytest.raises(ProtocolError, match="party '"):
+        train_over(FakeCarrier(folder, disturb), "plan.toml")
+
+
+def test_a_reply_to_another_message_is_refused(folder):
+    write_files(folder)
+    earlier = []
+
+    def disturb(number, name, answer):
+        reply = answer()
+        if name == "north" and number:
+            earlier.append(reply)
+        return earlier[0] if number > 1 and earlier else reply
+
+    with pytest.raises(ProtocolError, match="answered another message than the one it was sent"):
+        train_over(FakeCarrier(folder, disturb), "plan.toml")
+
+
+def test_a_question_that_is_given_up_ends(folder):
+    write_files(folder, timeout=60.0)
+    carrier = FakeCarrier(folder, lambda number, name, answer: None)
+    nodes = Nodes(carrier, 60.0)
+    nodes._named[10] = "north"
+    one = NodeParty(nodes, "north")
+    one.interrupt()
+    with pytest.raises(PartyUnavailableError, match="given up"):
+        nodes.ask("north", [b""], one._given_up)
