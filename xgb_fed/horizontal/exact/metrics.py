@@ -107,7 +107,8 @@ class History:
     """
 
     def __init__(self, names: list[str], n_sets: int, early_stopping_rounds: int | None) -> None:
-        self.names, self.n_sets, self._patience = names, n_sets, early_stopping_rounds
+        self.names, self.n_sets = names, n_sets
+        self._patience = early_stopping_rounds if n_sets else None
         self.results: dict[str, dict[str, list[float]]] = {
             f"validation_{k}": {name: [] for name in self.names} for k in range(n_sets)
         }
@@ -129,6 +130,16 @@ class History:
         return int(np.argmin(scores)), min(scores)
 
     @property
+    def _since_best(self) -> int:
+        """Rounds since the best one; -1 before the first."""
+        return len(self._deciding) - 1 - self.best[0] if self._deciding else -1
+
+    @property
     def is_over(self) -> bool:
         """Whether the metric has not improved for long enough."""
-        return self._patience is not None and len(self._deciding) - 1 - self.best[0] >= self._patience
+        return self._patience is not None and self._since_best >= self._patience
+
+    @property
+    def may_end_next(self) -> bool:
+        """Whether training is over if the next round does not improve the metric."""
+        return self._patience is not None and self._since_best + 1 >= self._patience

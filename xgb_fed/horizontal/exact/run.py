@@ -30,7 +30,7 @@ from xgb_fed.horizontal.common.kept_state import KeptState
 from xgb_fed.horizontal.common.rows import PartyRows, RunLimits
 from xgb_fed.horizontal.exact.exchange import REQUESTS, ExactDescription, content_of
 from xgb_fed.horizontal.exact.memory import TEXT_BYTES, needed_bytes
-from xgb_fed.horizontal.exact.questions import Question, in_parts
+from xgb_fed.horizontal.exact.questions import Flight, in_flights
 from xgb_fed.horizontal.exact.rows.samples import RowDraws
 from xgb_fed.horizontal.exact.sizes import LabelledRows
 from xgb_fed.horizontal.exact.task import ExactTask
@@ -194,16 +194,16 @@ class ExactSubject(Subject):
 
     def _begin(
         self, training: ExactTraining, roster: Roster, public_seed: bytes
-    ) -> Computation[Question, ExactModel]:
+    ) -> Computation[Flight, ExactModel]:
         training.public_seed = public_seed
         training.draws = replace(training.draws, members=roster.names)
         self._n_rounds, self._begun = training.task.n_rounds, training
-        return GeneratorComputation(in_parts(training.run(), MAX_OPENED_BYTES // len(roster.names)))
+        return GeneratorComputation(in_flights(training.run(), MAX_OPENED_BYTES // len(roster.names)))
 
     # Rounds.
 
     def answer(
-        self, question: Question, roster: bytes, attempt: Attempt, sign: Callable[[Words], bytes]
+        self, question: Flight, roster: bytes, attempt: Attempt, sign: Callable[[Words], bytes]
     ) -> bytes:
         """The masked sums of this party's rows; a ProtocolError if they were other ones before."""
         number = attempt.number
@@ -228,8 +228,8 @@ class ExactSubject(Subject):
         self._last = number, answer
         return answer
 
-    def released(self, question: Question, total: Words, n_members: int) -> Any:
-        """The sum as the computation reads it; a SumRangeError if it is out of range."""
+    def released(self, question: Flight, total: Words, n_members: int) -> Any:
+        """The sums as the computation reads them; a SumRangeError if one is out of range."""
         return question.checked(total)
 
     @property

@@ -31,7 +31,7 @@ MAX_NUMBER = 2**31 - 1
 GIVEN = "given"
 """How columns are cut that come with cuts of their own."""
 
-_DOMAIN = b"veilboost exact run 1\0"
+_DOMAIN = b"veilboost exact run 2\0"
 
 
 def exact_settings(params: Mapping[str, Any]) -> Settings:

@@ -27,7 +27,7 @@ from xgb_fed.ciphers.randomness import SecretStream
 from xgb_fed.horizontal.common.model import add_round
 from xgb_fed.horizontal.exact.cuts import bounds_of_bins, find_cuts
 from xgb_fed.horizontal.exact.metrics import METRICS, OF_NUMBERS, History, metric_names
-from xgb_fed.horizontal.exact.questions import Asking, ask_numbers, ask_words
+from xgb_fed.horizontal.exact.questions import Asking, ask_numbers, ask_words, together
 from xgb_fed.horizontal.exact.rows.samples import RowDraws, check_own_sample
 from xgb_fed.horizontal.exact.sizes import MAX_BITS, LabelledRows, Sizes, ask_sizes
 from xgb_fed.horizontal.exact.task import ExactTask
@@ -127,20 +127,23 @@ class ExactTraining:
         names = metric_names(settings.objective, settings.eval_metric)
         history = History(names, self.task.n_sets, self.task.early_stopping_rounds)
         trees: list[ScalarTree] = []
-        for number in range(self.task.n_rounds):
-            grown = yield from self._round(number, margin)
+        grown = yield from self._round(0, margin)
+        for n_done in range(1, self.task.n_rounds + 1):
             for group, one in enumerate(grown):
                 margin[:, group] += one.values
             trees += [one.tree for one in grown]
             for rows, own in zip(self.held_out, held_out, strict=True):
                 if rows is not None and own is not None:
                     add_round(own, _row_major(rows.columns), [one.tree for one in grown])
-            if history.n_sets:
-                losses = yield from self._losses(number, history.names, held_out)
-                history.add(losses)
-            self.done = RoundsDone(number + 1, history.results)
-            if history.n_sets and history.is_over:
+            evaluated = self._evaluated(n_done, history, held_out)
+            if n_done < self.task.n_rounds and not history.may_end_next:
+                # The next round follows whatever the losses are: they travel with its first sums.
+                _, grown = yield from together(evaluated, self._round(n_done, margin))
+                continue
+            yield from evaluated
+            if n_done == self.task.n_rounds or history.is_over:
                 break
+            grown = yield from self._round(n_done, margin)
         return self._model(trees, base_score, cuts, history)
 
     # Steps before the first round.
@@ -241,6 +244,15 @@ class ExactTraining:
         if objective.name == "multi:softmax":
             objective = replace(objective, name="multi:softprob")
         return objective.to_prediction(margin)
+
+    def _evaluated(
+        self, n_done: int, history: History, margins: list[NDArray[np.float32] | None]
+    ) -> Asking[None]:
+        """Evaluate the last of some rounds, and note that they are done."""
+        if history.n_sets:
+            losses = yield from self._losses(n_done - 1, history.names, margins)
+            history.add(losses)
+        self.done = RoundsDone(n_done, history.results)
 
     def _losses(
         self, number: int, names: list[str], margins: list[NDArray[np.float32] | None]

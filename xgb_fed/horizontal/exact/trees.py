@@ -4,12 +4,17 @@ A histogram is asked for of one child of every split, the other's is the rest.  
 known from the split itself, so that the last level is not asked for at all.  Of rows, only the numbers on the
 sides of a chosen split are asked for, and only where a minimum must be kept and hessians leave it open: a
 candidate with fewer rows on a side is passed over, since the histogram of few rows would be those rows.
+
+A node goes on as soon as its own sums are there: histograms of some nodes' children are asked for together
+with the numbers of rows beside candidates of others, in one flight.  The questions about a node follow from
+the sums of its ancestors alone, so that they are those of a tree grown level by level, and tell no more.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +34,7 @@ from gbdt_parties.secure_sum.rings import Words
 from xgb_fed.boosting.candidates import Candidate, CandidateWalk
 from xgb_fed.boosting.features import BinnedFeatures
 from xgb_fed.boosting.split_gain import SplitGain
-from xgb_fed.horizontal.exact.questions import Asking, ask_counts, ask_words
+from xgb_fed.horizontal.exact.questions import Asking, ask_counts, ask_words, together
 
 ROOT = 2147483647
 """XGBoost's parent of the root."""
@@ -132,7 +137,7 @@ class _Growing:
     sums: list[Words] = field(default_factory=list)
     """Gradients and hessians of all parties' rows, four words per node."""
     n_rows: list[int] = field(default_factory=list)
-    """Sampled rows of all parties, where they were asked for, or `UNKNOWN`; 0 if there is no minimum."""
+    """Sampled rows of all parties, where they were asked for, or `UNKNOWN`."""
 
     def add(self, parent: int, sums: Words, n_rows: int) -> int:
         """A new leaf; returns its number."""
@@ -191,14 +196,16 @@ class _Growing:
 
     def finished(self, rules: GrowingRules) -> GrownTree:
         """The tree, and this party's rows in it."""
-        g, h = as_floats(np.array(self.sums).reshape(-1, 2, 2), rules.scale).T
+        order = self._by_level()
+        number = {node: k for k, node in enumerate([-1, *order], start=-1)} | {ROOT: ROOT}
+        g, h = as_floats(np.array([self.sums[node] for node in order]).reshape(-1, 2, 2), rules.scale).T
         weight = rules.split_gain.weights(g, h)
         values = (weight * rules.split_gain.learning_rate).astype(np.float32)
-        splits, features = [self.split.get(k) for k in range(len(self.left))], self.columns.features
+        splits, features = [self.split.get(node) for node in order], self.columns.features
         tree = ScalarTree(
-            self.left,
-            self.right,
-            self.parent,
+            [number[self.left[node]] for node in order],
+            [number[self.right[node]] for node in order],
+            [number[self.parent[node]] for node in order],
             [0 if one is None else one.column for one in splits],
             [
                 float(values[k]) if one is None else features.threshold(one.column, one.last_left)
@@ -210,7 +217,16 @@ class _Growing:
             h.tolist(),
             self.group,
         )
-        return GrownTree(tree, values[self.node])
+        of_node = np.empty_like(values)
+        of_node[order] = values
+        return GrownTree(tree, of_node[self.node])
+
+    def _by_level(self) -> list[int]:
+        """All nodes from left to right, level by level, as XGBoost numbers them."""
+        order = [0]
+        for node in order:
+            order += [self.left[node], self.right[node]] if node in self.split else []
+        return order
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,19 +250,27 @@ class _Active:
     Attributes
     ----------
     growing : _Growing
-    node : int
+    node, depth : int
     bins : ndarray of uint64, shape (n_bins, 4)
         Its histogram, of all parties.
     split : Candidate or None
         The best candidate that was not rejected, if it is worth a split.
     n_sides : (int, int)
         Sampled rows of all parties on the sides of its split, as in `_Growing.n_rows`.
+    n_rejected : int
+        Candidates that were rejected.
     """
 
-    def __init__(self, growing: _Growing, node: int, bins: Words) -> None:
-        self.growing, self.node, self.bins = growing, node, bins
+    def __init__(self, growing: _Growing, node: int, depth: int, bins: Words) -> None:
+        self.growing, self.node, self.depth, self.bins = growing, node, depth, bins
         self.split: Candidate | None = None
-        self.n_sides = 0, 0
+        self.n_sides = UNKNOWN, UNKNOWN
+        self.n_rejected = 0
+
+    @property
+    def name(self) -> tuple[int, int, int]:
+        """Class, level and number of the node, the same at all parties."""
+        return self.growing.group, self.depth, self.node
 
     def choose(self, changes: NDArray[np.float32], gain: SplitGain) -> None:
         """Take the best of all candidates; of equal ones the first."""
@@ -265,6 +289,7 @@ class _Active:
         before = left_is_small != split.default_left
         passed = slice(start, self._best + 1) if before else slice(self._best, start + n_bins)
         self._changes[passed] = -np.inf
+        self.n_rejected += 1
         self.choose(self._changes, self._gain)
 
 
@@ -309,20 +334,21 @@ def grow_trees(
         own = np.array([rows.sum() for rows in sampled], dtype=np.int64)
         counts = yield from ask_counts(f"{what}: rows", own)
         _check_samples(counts, n_pooled, rules, what)
-    active = yield from _roots(trees, counts, rules, what)
-    for depth in range(rules.max_depth):
-        _choose(active, rules)
-        if rules.min_rows > 1:
-            yield from _with_enough_rows(active, rules, f"{what}, level {depth}: rows beside splits")
-        chosen = _with_splits(active)
-        for one, candidate in chosen:
-            _divide(one, candidate)
-        split = [one for one, _ in chosen]
-        for tree in _trees_of(split):
-            tree.route()
-        if depth + 1 == rules.max_depth or not split:
-            break
-        active = yield from _children(split, rules, f"{what}, level {depth + 1}")
+    roots = yield from _roots(trees, counts, rules, what)
+    _choose(roots, rules)
+    settled, undecided = _settled(roots, rules)
+    while settled or undecided:
+        asked = _divided(settled, rules)
+        beside, children = [one.name for one in undecided], [child.name for child in asked]
+        n_sides, sums = yield from together(
+            ask_counts(f"{what}: rows beside splits of {beside}", _side_counts(undecided)),
+            ask_words(f"{what}: {children}", _bins(asked), rules.bits),
+        )
+        counted, rejected = _counted(undecided, n_sides.tolist(), rules)
+        grown = _children(asked, sums)
+        _choose(grown, rules)
+        found, undecided = _settled(_by_tree([*rejected, *grown]), rules)
+        settled = _by_tree([*counted, *found])
     return [tree.finished(rules) for tree in trees]
 
 
@@ -353,7 +379,7 @@ def _roots(
     active = []
     for tree, count, part in zip(trees, counts.tolist(), pooled.reshape(len(trees), -1, 4), strict=True):
         tree.sums[0], tree.n_rows[0] = part[-1], count
-        active.append(_Active(tree, 0, part[:-1]))
+        active.append(_Active(tree, 0, 0, part[:-1]))
     return active
 
 
@@ -379,51 +405,67 @@ def _trees_of(active: list[_Active]) -> list[_Growing]:
     return list({id(one.growing): one.growing for one in active}.values())
 
 
-def _with_splits(nodes: list[_Active]) -> list[tuple[_Active, Candidate]]:
-    """The nodes that are worth a split, with their best candidates."""
-    return [(one, one.split) for one in nodes if one.split is not None]
+def _by_tree(active: list[_Active]) -> list[_Active]:
+    """Nodes in the order of their trees: what a party adds up of a tree's nodes, it does at once."""
+    return sorted(active, key=lambda one: one.growing.group)
 
 
-def _with_enough_rows(active: list[_Active], rules: GrowingRules, what: str) -> Asking[None]:
-    """Pass over candidates that leave a side with too few rows."""
-    open_ones = _with_open_sides(active, rules)
-    for attempt in range(MAX_REJECTED):
-        if not open_ones:
-            return
-        own: list[int] = []
-        for tree in _trees_of([one for one, _ in open_ones]):
-            own += tree.side_counts({one.node: split for one, split in open_ones if one.growing is tree})
-        counts = yield from ask_counts(f"{what}, {attempt}", np.array(own, dtype=np.int64))
-        given, rejected = iter(counts.tolist()), []
-        for one, split in open_ones:
-            n_rows, n_left = one.growing.n_rows, next(given)
-            if n_rows[one.node] == UNKNOWN:
-                n_rows[one.node] = n_left + next(given)
-            one.n_sides = n_left, n_rows[one.node] - n_left
-            if min(one.n_sides) < rules.min_rows:
-                one.reject(split, n_left < rules.min_rows)
-                rejected.append(one)
-        open_ones = _with_open_sides(rejected, rules)
-    for one, _ in open_ones:
-        one.split = None
+def _settled(nodes: list[_Active], rules: GrowingRules) -> tuple[list[_Active], list[_Active]]:
+    """The nodes whose best candidates leave enough rows on both sides, and those where that is open.
 
-
-def _with_open_sides(nodes: list[_Active], rules: GrowingRules) -> list[tuple[_Active, Candidate]]:
-    """The nodes whose best candidates may leave too few rows for two children on a side.
-
-    The others' numbers are not asked for: neither these rows nor those of their children are too few.
+    The rows of the first are not asked for: neither they nor those of their children are too few.  All other
+    nodes stay leaves.
     """
-    found, sure = [], rules.sure_hessian
-    for one, split in _with_splits(nodes):
-        tree, h_left = one.growing, 0
-        h = _hessian(tree.sums[one.node])
-        if h >= 2 * sure:
-            h_left = _hessian(tree.left_sums(one.bins, tree.sums[one.node], split))
-        if min(h_left, h - h_left) >= sure:
+    settled, undecided = [], []
+    for one in nodes:
+        if one.split is None:
+            continue
+        if rules.min_rows <= 1 or _has_enough(one, rules.sure_hessian):
             one.n_sides = UNKNOWN, UNKNOWN
+            settled.append(one)
+        elif one.n_rejected < MAX_REJECTED:
+            undecided.append(one)
+    return settled, undecided
+
+
+def _has_enough(one: _Active, sure_hessian: int) -> bool:
+    """Whether hessians show that both sides of a node's best candidate have rows for two children."""
+    tree = one.growing
+    h, h_left = _hessian(tree.sums[one.node]), 0
+    if h >= 2 * sure_hessian:
+        h_left = _hessian(tree.left_sums(one.bins, tree.sums[one.node], _split_of(one)))
+    return min(h_left, h - h_left) >= sure_hessian
+
+
+def _split_of(one: _Active) -> Candidate:
+    assert one.split is not None
+    return one.split
+
+
+def _side_counts(undecided: list[_Active]) -> NDArray[np.int64]:
+    """Rows of this party beside the candidates of nodes; see `_Growing.side_counts`."""
+    own: list[int] = []
+    for tree in _trees_of(undecided):
+        own += tree.side_counts({one.node: _split_of(one) for one in undecided if one.growing is tree})
+    return np.array(own, dtype=np.int64)
+
+
+def _counted(
+    undecided: list[_Active], counts: list[int], rules: GrowingRules
+) -> tuple[list[_Active], list[_Active]]:
+    """The nodes whose candidates have enough rows of all parties, and those whose candidates are rejected."""
+    given, counted, rejected = iter(counts), [], []
+    for one in undecided:
+        n_rows, n_left = one.growing.n_rows, next(given)
+        if n_rows[one.node] == UNKNOWN:
+            n_rows[one.node] = n_left + next(given)
+        one.n_sides = n_left, n_rows[one.node] - n_left
+        if min(one.n_sides) < rules.min_rows:
+            one.reject(_split_of(one), n_left < rules.min_rows)
+            rejected.append(one)
         else:
-            found.append((one, split))
-    return found
+            counted.append(one)
+    return counted, rejected
 
 
 def _hessian(sums: Words) -> int:
@@ -431,9 +473,9 @@ def _hessian(sums: Words) -> int:
     return int.from_bytes(sums[2:].astype("<u8").tobytes(), "little", signed=True)
 
 
-def _divide(one: _Active, split: Candidate) -> None:
+def _divide(one: _Active) -> None:
     """Give a node children."""
-    tree = one.growing
+    tree, split = one.growing, _split_of(one)
     sums, (n_left, n_right) = tree.sums[one.node], one.n_sides
     left_sums = tree.left_sums(one.bins, sums, split)
     left = tree.add(one.node, left_sums, n_left)
@@ -441,10 +483,29 @@ def _divide(one: _Active, split: Candidate) -> None:
     tree.left[one.node], tree.right[one.node], tree.split[one.node] = left, right, split
 
 
-def _children(split: list[_Active], rules: GrowingRules, what: str) -> Asking[list[_Active]]:
-    """Histograms of the children that can be split."""
-    asked: list[tuple[_Active, int, list[int]]] = []
-    for one in split:
+class _Child(NamedTuple):
+    """The child of a node whose histogram is asked for, and those of its children that can be split."""
+
+    parent: _Active
+    node: int
+    able: list[int]
+
+    @property
+    def name(self) -> tuple[int, int, int]:
+        """See `_Active.name`."""
+        return self.parent.growing.group, self.parent.depth + 1, self.node
+
+
+def _divided(settled: list[_Active], rules: GrowingRules) -> list[_Child]:
+    """Give nodes children, send this party's rows there, and find the histograms to ask for."""
+    for one in settled:
+        _divide(one)
+    for tree in _trees_of(settled):
+        tree.route()
+    asked = []
+    for one in settled:
+        if one.depth + 1 == rules.max_depth:
+            continue
         tree = one.growing
         pair = [tree.left[one.node], tree.right[one.node]]
         h = as_floats(np.array([tree.sums[node][2:] for node in pair]), rules.scale)
@@ -453,19 +514,27 @@ def _children(split: list[_Active], rules: GrowingRules, what: str) -> Asking[li
         ]
         if able:
             smaller = pair[int(h[1] < h[0])]
-            asked.append((one, smaller if len(able) == 2 else able[0], able))
-    if not asked:
-        return []
-    own = []
-    for tree in _trees_of([one for one, _, _ in asked]):
-        bins, _ = tree.histograms([node for one, node, _ in asked if one.growing is tree])
+            asked.append(_Child(one, smaller if len(able) == 2 else able[0], able))
+    return asked
+
+
+def _bins(asked: list[_Child]) -> Words:
+    """Histograms of this party's rows in the children that are asked about."""
+    own = [np.empty((0, 2), dtype=np.uint64)]
+    for tree in _trees_of([child.parent for child in asked]):
+        bins, _ = tree.histograms([child.node for child in asked if child.parent.growing is tree])
         own.append(bins.reshape(-1, 2))
-    names = [(one.growing.group, node) for one, node, _ in asked]
-    pooled = yield from ask_words(f"{what}: {names}", np.concatenate(own), rules.bits)
+    return np.concatenate(own)
+
+
+def _children(asked: list[_Child], sums: Words) -> list[_Active]:
+    """Children that can be split, with histograms of all parties."""
     active = []
-    for (one, node, able), bins in zip(asked, pooled.reshape(len(asked), -1, 4), strict=True):
+    for (one, node, able), bins in zip(asked, np.split(sums, len(asked)) if asked else [], strict=True):
+        own = bins.reshape(-1, 4)
         active += [
-            _Active(one.growing, k, bins if k == node else wide_difference(one.bins, bins)) for k in able
+            _Active(one.growing, k, one.depth + 1, own if k == node else wide_difference(one.bins, own))
+            for k in able
         ]
     return active
 
@@ -473,4 +542,4 @@ def _children(split: list[_Active], rules: GrowingRules, what: str) -> Asking[li
 def _can_be_split(h: float, n_rows: int, rules: GrowingRules) -> bool:
     """Whether a node has enough for two children."""
     enough = h > 0 and h >= 2 * float(rules.split_gain.min_child_weight) * (1 - 1e-9)
-    return enough and (rules.min_rows <= 1 or n_rows == UNKNOWN or n_rows >= 2 * rules.min_rows)
+    return enough and (n_rows == UNKNOWN or n_rows >= 2 * rules.min_rows)

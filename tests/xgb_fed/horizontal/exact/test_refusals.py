@@ -259,11 +259,11 @@ def test_a_coordinator_that_lies_to_a_party_is_refused(alter):
 
 def test_a_party_counts_the_same_rows_for_every_digit_of_the_cuts():
     steps = find_cuts(Columns(X, ["a", "b"]), 8, "grid")
-    own = next(steps).values.view(np.int64)
-    own = steps.send(own).values.view(np.int64)
+    own = next(steps)[0].values.view(np.int64)
+    own = steps.send([own])[0].values.view(np.int64)
     own[np.argmax(own)] += 1
     with pytest.raises(SumRangeError, match="do not add up"):
-        steps.send(own)
+        steps.send([own])
 
 
 def test_an_old_answer_of_another_session_is_refused():

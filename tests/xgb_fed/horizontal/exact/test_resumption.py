@@ -236,7 +236,8 @@ def test_another_answer_to_an_attempt_never_leaves(tmp_path, monkeypatch):
 
     def altered(self, question, roster, attempt, sign):
         if attempt.number == 7:
-            question = replace(question, values=question.values + np.uint64(1))
+            others = [replace(one, values=one.values + np.uint64(1)) for one in question.questions]
+            question = replace(question, questions=others)
         return answered(self, question, roster, attempt, sign)
 
     monkeypatch.setattr(ExactSubject, "answer", altered)

@@ -289,9 +289,10 @@ def test_the_root_is_not_asked_about_if_few_rows_were_drawn_or_left_out(counts, 
     growing = exact_trees.grow_trees(
         columns, words, sampled, GrowingRules(1, 10, None, 80, 100, 1.0), "r", 100, True
     )
-    assert next(growing).what == "r: rows"
+    (question,) = next(growing)
+    assert question.what == "r: rows"
     with pytest.raises(InvalidDataError, match=match):
-        growing.send(np.array(counts))
+        growing.send([np.array(counts)])
 
 
 def test_samples_depend_on_the_rows_of_all_and_on_subsample_alone(roots):
