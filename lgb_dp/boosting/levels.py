@@ -139,6 +139,6 @@ def grow_structure(
     def choose(level: int, histograms: NDArray[np.int64]) -> NDArray[np.int64]:
         utilities = candidate_gains(histograms, layout, lambda_l2, n_threads)
         utilities *= scales[level]
-        return select(utilities, random, n_threads)
+        return select(utilities, random, n_threads, layout.repeats)
 
     return grow_levels(matrix, rows, gradient, weight, layout, len(scales), choose, n_threads)

@@ -20,6 +20,7 @@ from typing import Final, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from gbdt_kernels.draws import of_candidates
 from gbdt_kernels.trees import BinLayout, candidate_risks, segment_sums
 from lgb_dp.accounting.budget import Budget
 from lgb_dp.accounting.cost import lower_float, share
@@ -287,12 +288,12 @@ class _MBoostTraining(Training):
         if self.exact:
             no_prior = np.zeros(len(caps))
             risks = candidate_risks(histograms, layout, alphas, caps, no_prior, n_threads)
-            return np.asarray(risks.argmin(axis=1))
+            return np.asarray(of_candidates(risks, layout.repeats).argmin(axis=1))
         priors = self.smoothing * caps
         self.ledger.charge(_splits_release(level, self._split_epsilon, self.iteration - 1))
         utilities = candidate_risks(histograms, layout, alphas, caps, priors, n_threads)
         utilities *= -self._selection_scale / risk_sensitivity(alphas, caps, priors, largest)[:, None]
-        return select(utilities, self.random, n_threads)
+        return select(utilities, self.random, n_threads, layout.repeats)
 
     def _tree_of(
         self, structure: Structure, sums: NDArray[np.int64], largest: int, n_rows: float

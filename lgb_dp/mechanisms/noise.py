@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from gbdt_kernels.draws import discrete_laplace_from_words
+from gbdt_kernels.draws import discrete_laplace_from_words, of_candidates
 from gbdt_kernels.draws import select as select_from_words
 from gbdt_kernels.draws.discrete import LOG2_DENOMINATOR
 from gbdt_kernels.draws.selection import WORD_PAIRS_PER_DRAW
@@ -113,9 +113,9 @@ def observed(observer: Observer) -> Iterator[None]:
         _OBSERVER.reset(token)
 
 
-def _released(private: PrivateValues, release: Callable[[], Released]) -> Released:
+def _released(read: Callable[[], PrivateValues], release: Callable[[], Released]) -> Released:
     observer = _OBSERVER.get()
-    return release() if observer is None else observer(private, release)
+    return release() if observer is None else observer(read(), release)
 
 
 def release_gaussian(
@@ -141,7 +141,7 @@ def release_gaussian(
             return sums + random.hand_out(scale, *sums.shape)
         return sums + rounded_gaussian(sums.size, scale, random).reshape(sums.shape)
 
-    return _released(PrivateValues("Gaussian", sums, scale), release)
+    return _released(lambda: PrivateValues("Gaussian", sums, scale), release)
 
 
 def release_share(sums: NDArray[np.int64], variance: int, random: SecureRandom) -> NDArray[np.int64]:
@@ -165,7 +165,7 @@ def release_share(sums: NDArray[np.int64], variance: int, random: SecureRandom) 
     def release() -> Released:
         return sums + discrete_gaussian(sums.size, variance, random).reshape(sums.shape)
 
-    return _released(PrivateValues("discrete Gaussian", sums, math.sqrt(variance)), release)
+    return _released(lambda: PrivateValues("discrete Gaussian", sums, math.sqrt(variance)), release)
 
 
 def release_laplace(
@@ -190,16 +190,23 @@ def release_laplace(
     def release() -> Released:
         return sums + discrete_laplace(sums.size, sensitivity, epsilon, random).reshape(sums.shape)
 
-    return _released(PrivateValues("discrete Laplace", sums, sensitivity / epsilon), release)
+    return _released(lambda: PrivateValues("discrete Laplace", sums, sensitivity / epsilon), release)
 
 
-def select(utilities: NDArray[np.float64], random: SecureRandom, n_threads: int = 0) -> NDArray[np.int64]:
+def select(
+    utilities: NDArray[np.float64],
+    random: SecureRandom,
+    n_threads: int = 0,
+    repeats: NDArray[np.int32] | None = None,
+) -> NDArray[np.int64]:
     """One candidate per node by the exponential mechanism.
 
     Parameters
     ----------
-    utilities : ndarray of float64, shape (n_nodes, n_candidates)
+    utilities : ndarray of float64, shape (n_nodes, n_utilities)
         Already times the scale of `selection_scale`.
+    repeats : ndarray of int32, shape (n_repeats, 3), optional
+        Which candidates share utilities, as `gbdt_kernels.draws.select` takes them; by default none do.
 
     Returns
     -------
@@ -207,14 +214,18 @@ def select(utilities: NDArray[np.float64], random: SecureRandom, n_threads: int 
         Numbers of the chosen candidates.
     """
 
+    def read() -> PrivateValues:
+        of_all = utilities if repeats is None else of_candidates(utilities, repeats)
+        return PrivateValues("exponential", of_all, 1.0)
+
     def release() -> Released:
         chosen = np.full(len(utilities), -1, dtype=np.int64)
         while (chosen < 0).any():
             words = random.words(len(utilities), 2 * WORD_PAIRS_PER_DRAW)
-            select_from_words(utilities, words, chosen, n_threads)
+            select_from_words(utilities, words, chosen, n_threads, repeats)
         return chosen
 
-    return _released(PrivateValues("exponential", utilities, 1.0), release)
+    return _released(read, release)
 
 
 def discrete_laplace(n: int, sensitivity: int, epsilon: float, random: SecureRandom) -> NDArray[np.int64]:

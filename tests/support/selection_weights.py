@@ -2,16 +2,18 @@
 
 import numpy as np
 
-from gbdt_kernels.draws.selection import _cumulate, _find_runs, _integer_weights
+from gbdt_kernels.draws.selection import _cumulate, _find_runs, _integer_weights, one_by_one
 
 
 def weights_of(utilities):
     """Weight of every candidate, and the sum of all."""
     utilities = np.asarray(utilities, dtype=np.float64)
-    value, end = np.empty(len(utilities)), np.empty(len(utilities), dtype=np.int32)
-    n, largest = _find_runs(utilities, value, end)
-    weights = np.empty(n, dtype=np.uint64)
-    _integer_weights(value[:n], largest, weights)
+    value, other = np.empty((2, len(utilities)))
+    end = np.empty(len(utilities), dtype=np.int32)
+    n = _find_runs(utilities, one_by_one(len(utilities)), value, other, end)
+    weights, other_weights = np.empty((2, n), dtype=np.uint64)
+    _integer_weights(value[:n], other[:n], weights, other_weights)
+    assert (weights == other_weights).all()
     sums = cumulated(weights, end[:n])
     lengths = np.diff(end[:n], prepend=0)
     assert (lengths > 0).all()
@@ -21,5 +23,5 @@ def weights_of(utilities):
 
 def cumulated(weights, end):
     high, low = np.empty(len(weights), dtype=np.uint64), np.empty(len(weights), dtype=np.uint64)
-    _cumulate(weights, end, high, low)
+    _cumulate(weights, weights, end, high, low)
     return high, low

@@ -12,7 +12,8 @@ least 2³², so rounding down changes it by less than 2⁻³² of itself.
 
 Thresholds between which no row of a node lies have equal log-weights, and are most of the candidates in deep
 nodes and of features with few values.  Such a run of neighbours takes one exponential; which of them is
-drawn is what a sum over all candidates one by one would draw.
+drawn is what a sum over all candidates one by one would draw.  Candidates that share utilities for all nodes
+come as `repeats`, and are never written out.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_kernels.compilation import kernel
+from gbdt_kernels.compilation import kernel, part
 from gbdt_kernels.threads import blocks, run
 
 FLOOR = 30.0 * np.log(2.0)
@@ -30,52 +31,69 @@ _MIN_WEIGHT = np.uint64(2**32)
 
 
 @kernel
-def _find_runs(utilities, value, end):
-    """Write each run of equal utilities (float64) and where it ends (int32); how many, and the largest."""
-    n = 0
-    largest = last = utilities[0]
-    for i in range(1, len(utilities)):
-        u = utilities[i]
-        if u != last:
-            value[n] = last
-            end[n] = i
-            n += 1
-            last = u
-            largest = u if u > largest else largest
-    value[n] = last
-    end[n] = len(utilities)
-    return n + 1, largest
+def _find_runs(utilities, repeats, value, other, end):
+    """Write each run and where it ends (int32); returns how many there are.
 
-
-@kernel
-def _integer_weights(value, largest, weight):
-    """Turn log-weights into integer weights (uint64)."""
-    for r in range(len(value)):
-        below = value[r] - largest
-        weight[r] = _MIN_WEIGHT if below <= -FLOOR else np.uint64(_TOP * np.exp(below))
-
-
-@kernel
-def _cumulate(weight, end, high, low):
-    """Sums of the weights of all candidates up to the end of each run: ``high·2⁶⁴ + low``, both uint64.
-
-    A run adds its length, below 2³², times its weight, whose digits to the base 2³² are multiplied in turn.
+    A run is `value` and `other` (float64) in turn, both the same but for two utilities that repeat in turn.
     """
+    n, stop = np.int64(-1), np.int64(0)
+    last = other_last = np.nan
+    for r in range(len(repeats)):
+        width = np.int64(repeats[r, 1])
+        u, v = utilities[repeats[r, 0]], utilities[repeats[r, 0] + width - 1]
+        # Without a jump: whether a candidate differs from the one before is not to be foreseen.
+        n += (u != last) | (v != other_last) | (u != v)
+        stop += width * repeats[r, 2]
+        value[n], other[n], end[n] = u, v, stop
+        last, other_last = u, v
+    return n + 1
+
+
+@part
+def _integer_weight(below):
+    """The integer weight (uint64) of a log-weight so far from the largest."""
+    return _MIN_WEIGHT if below <= -FLOOR else np.uint64(_TOP * np.exp(below))
+
+
+@kernel
+def _integer_weights(value, other, weight, other_weight):
+    """Turn the log-weights of runs into integer weights (uint64)."""
+    largest = value[0]
+    for r in range(len(value)):
+        of_run = value[r] if value[r] > other[r] else other[r]
+        largest = of_run if of_run > largest else largest
+    for r in range(len(value)):
+        weight[r] = other_weight[r] = _integer_weight(value[r] - largest)
+        if other[r] != value[r]:
+            other_weight[r] = _integer_weight(other[r] - largest)
+
+
+@part
+def _product(times, own):
+    """``times · own`` as ``high·2⁶⁴ + low``, for `times` below 2³²: digits to the base 2³² in turn."""
+    upper = (own >> np.uint64(32)) * times
+    shifted = upper << np.uint64(32)
+    low = (own & np.uint64(2**32 - 1)) * times + shifted
+    return (upper >> np.uint64(32)) + np.uint64(low < shifted), low
+
+
+@kernel
+def _cumulate(weight, other_weight, end, high, low):
+    """Sums of the weights of all candidates up to the end of each run: ``high·2⁶⁴ + low``, both uint64."""
     sum_high, sum_low, start = np.uint64(0), np.uint64(0), 0
     for r in range(len(weight)):
-        own, stop = weight[r], end[r]
-        if stop - start == 1:
+        own, length = weight[r], np.uint64(end[r] - start)
+        if other_weight[r] != own:
+            own, length = own + other_weight[r], length >> np.uint64(1)
+        if length == 1:
             sum_low += own
             sum_high += np.uint64(sum_low < own)
         else:
-            length = np.uint64(stop - start)
-            upper = (own >> np.uint64(32)) * length
-            shifted = upper << np.uint64(32)
-            added = (own & np.uint64(2**32 - 1)) * length + shifted
+            added_high, added = _product(length, own)
             sum_low += added
-            sum_high += (upper >> np.uint64(32)) + np.uint64(added < shifted) + np.uint64(sum_low < added)
+            sum_high += added_high + np.uint64(sum_low < added)
         high[r], low[r] = sum_high, sum_low
-        start = stop
+        start = end[r]
 
 
 @kernel
@@ -87,7 +105,7 @@ def _smear(word):
 
 
 @kernel
-def _draw(weight, end, high, low, words):
+def _draw(weight, other_weight, end, high, low, words):
     """Candidate drawn in proportion to its run's weight, by sums of `_cumulate`; -1 if words are rejected."""
     sum_high, sum_low = high[-1], low[-1]
     high_mask = _smear(sum_high)
@@ -109,26 +127,57 @@ def _draw(weight, end, high, low, words):
             i = np.int64(end[run - 1])
             drawn_high -= high[run - 1] + np.uint64(drawn_low < low[run - 1])
             drawn_low -= low[run - 1]
-        while drawn_high > 0 or drawn_low >= weight[run]:
-            drawn_high -= np.uint64(drawn_low < weight[run])
-            drawn_low -= weight[run]
+        own, following = weight[run], other_weight[run]
+        together, n_together = (own, 1) if following == own else (own + following, 2)
+        # Below 2³², and within 2⁻⁵⁰ of itself: one less is not too many.
+        times = (np.float64(drawn_high) * 2.0**64 + np.float64(drawn_low)) / np.float64(together)
+        if times > 1.0:
+            skipped_high, skipped_low = _product(np.uint64(times) - np.uint64(1), together)
+            drawn_high -= skipped_high + np.uint64(drawn_low < skipped_low)
+            drawn_low -= skipped_low
+            i += (np.int64(times) - 1) * n_together
+        while drawn_high > 0 or drawn_low >= own:
+            drawn_high -= np.uint64(drawn_low < own)
+            drawn_low -= own
+            own, following = following, own
             i += 1
         return i
     return -1
 
 
 @kernel
-def _select(utilities, words, first, last, chosen):
+def _select(utilities, repeats, words, first, last, chosen):
     """As `select`, nodes `first` to `last` - 1."""
-    n = utilities.shape[1]
-    value, end, weight = np.empty(n), np.empty(n, dtype=np.int32), np.empty(n, dtype=np.uint64)
+    n = len(repeats)
+    value, other, end = np.empty(n), np.empty(n), np.empty(n, dtype=np.int32)
+    weight, other_weight = np.empty(n, dtype=np.uint64), np.empty(n, dtype=np.uint64)
     high, low = np.empty(n, dtype=np.uint64), np.empty(n, dtype=np.uint64)
     for node in range(first, last):
         if chosen[node] < 0:
-            m, largest = _find_runs(utilities[node], value, end)
-            _integer_weights(value[:m], largest, weight)
-            _cumulate(weight[:m], end, high, low)
-            chosen[node] = _draw(weight, end[:m], high[:m], low[:m], words[node])
+            m = _find_runs(utilities[node], repeats, value, other, end)
+            _integer_weights(value[:m], other[:m], weight, other_weight)
+            _cumulate(weight[:m], other_weight, end, high, low)
+            chosen[node] = _draw(weight, other_weight, end[:m], high[:m], low[:m], words[node])
+
+
+def one_by_one(n_candidates: int) -> NDArray[np.int32]:
+    """Repeats of candidates that all have a utility of their own, shape (n_candidates, 3)."""
+    one = np.ones(n_candidates, dtype=np.int32)
+    return np.column_stack([np.arange(n_candidates, dtype=np.int32), one, one])
+
+
+def of_candidates(utilities: NDArray[np.float64], repeats: NDArray[np.int32]) -> NDArray[np.float64]:
+    """Utilities of all candidates, shape (n_nodes, n_candidates), written out as often as they repeat.
+
+    Parameters
+    ----------
+    utilities, repeats
+        As for `select`.
+    """
+    first, width, count = repeats.T
+    lengths = width * count
+    within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    return utilities[:, np.repeat(first, lengths) + within % np.repeat(width, lengths)]
 
 
 def select(
@@ -136,12 +185,13 @@ def select(
     words: NDArray[np.uint64],
     chosen: NDArray[np.int64],
     n_threads: int = 0,
+    repeats: NDArray[np.int32] | None = None,
 ) -> None:
     """Choose a candidate for every node that has none yet.
 
     Parameters
     ----------
-    utilities : ndarray of float64, shape (n_nodes, n_candidates)
+    utilities : ndarray of float64, shape (n_nodes, n_utilities)
         Log-weights: the utility times the scale of the exponential mechanism.
     words : ndarray of uint64, shape (n_nodes, 2 * WORD_PAIRS_PER_DRAW)
         Uniform random words, never used before.
@@ -150,8 +200,14 @@ def select(
         call again with fresh words.
     n_threads : int
         Threads at most; 0 means all available processors.
+    repeats : ndarray of int32, shape (n_repeats, 3), optional
+        Which candidates share utilities: the next candidates have the utility with the first number, or that
+        and the next in turn where the second number, the width, is 2 instead of 1; the third says how many
+        times.  By default every candidate has its own.
     """
+    if repeats is None:
+        repeats = one_by_one(utilities.shape[1])
     run(
-        lambda _, first, last: _select(utilities, words, first, last, chosen),
+        lambda _, first, last: _select(utilities, repeats, words, first, last, chosen),
         blocks(len(chosen), n_threads, 8 * utilities.shape[1]),
     )

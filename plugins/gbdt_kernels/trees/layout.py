@@ -83,8 +83,14 @@ class BinLayout:
 
     @cached_property
     def _codes(self) -> NDArray[np.int64]:
-        """All codes: those of a byte, and more where a feature has more bins."""
-        return np.arange(max(256, int(self.n_bins.max(initial=0)) + 1))
+        """All codes of the feature that has most."""
+        return np.arange(int(self.n_bins.max(initial=0)) + 1)
+
+    @property
+    def _present(self) -> NDArray[np.bool_]:
+        """`present` of all codes."""
+        assert self.present is not None
+        return self.present[:, : len(self._codes)]
 
     @cached_property
     def _has_place(self) -> NDArray[np.bool_]:
@@ -98,9 +104,9 @@ class BinLayout:
         if self.present is None:
             return np.asarray(is_bin)
         ends = (code == 0) | (code == self.n_bins[:, None] - 1)
-        absent = is_bin & ~self.present
+        absent = is_bin & ~self._present
         first_absent = absent & (np.cumsum(absent, axis=1) == 1) & self.is_categorical[:, None]
-        return np.asarray(is_bin & (self.present | ends) | first_absent)
+        return np.asarray(is_bin & (self._present | ends) | first_absent)
 
     @cached_property
     def _rank(self) -> NDArray[np.int64]:
@@ -111,7 +117,7 @@ class BinLayout:
         kept = self._has_place
         rank = np.cumsum(kept, axis=1) - 1
         if self.present is not None:
-            absent = kept & ~self.present
+            absent = kept & ~self._present
             of_absent = np.take_along_axis(rank, absent.argmax(axis=1)[:, None], axis=1)
             rank = np.where(self.is_categorical[:, None] & ~kept, of_absent, rank)
         return rank
@@ -131,16 +137,29 @@ class BinLayout:
         return (self.counted.bin_offsets[:-1, None] + own).astype(np.int32)
 
     @cached_property
-    def counted_candidate(self) -> NDArray[np.int32]:
-        """Candidate of `counted` that sends the same rows left, shape (n_candidates,)."""
-        feature = np.repeat(np.arange(self.n_features), np.diff(self.candidate_offsets))
-        own = np.arange(self.n_candidates) - self.candidate_offsets[feature]
-        n, is_category = self.n_bins[feature], self.is_categorical[feature]
-        is_subset = is_category & (own >= n)
-        rank = self._rank[feature, np.where(is_subset, 0, np.where(is_category, own, own // 2))]
-        category = np.where(is_subset, self.counted.n_bins[feature] + own - n, rank)
-        chosen = np.where(is_category, category, 2 * rank + own % 2)
-        return (self.counted.candidate_offsets[feature] + chosen).astype(np.int32)
+    def repeats(self) -> NDArray[np.int32]:
+        """Candidates of `counted` that have the scores of all candidates in turn, shape (n_repeats, 3).
+
+        Each row says which is the first, how many there are, and how many times these follow one another:
+        both sides of missing values at the thresholds up to the next with a place, or a category or subset.
+        """
+        code, n = self._codes, self.n_bins[:, None]
+        has_categories = self.is_categorical[:, None] & (n > 1)
+        of_codes = np.where(
+            self.is_categorical[:, None], has_categories & (code < n), self._has_place & (code < n - 1)
+        )
+        of_subsets = np.broadcast_to(has_categories, (self.n_features, len(self.subsets)))
+        feature, own = np.nonzero(np.hstack([of_codes, of_subsets]))
+        subset = own - len(code)
+        of_code = self._rank[feature, np.minimum(own, len(code) - 1)]
+        rank = np.where(subset < 0, of_code, self.counted.n_bins[feature] + subset)
+        width = np.where(self.is_categorical[feature], 1, 2)
+        is_last = np.append(feature, -1)[1:] != feature
+        following = np.where(is_last, self.n_bins[feature] - 1, np.append(own, 0)[1:])
+        count = np.where(width == 1, 1, following - own)
+        return np.column_stack([self.counted.candidate_offsets[feature] + width * rank, width, count]).astype(
+            np.int32
+        )
 
 
 def offsets(counts: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -2,7 +2,8 @@
 
 Each is the sum of a term per child, of the two sums that a histogram holds.
 Every candidate has a score, also those that leave a child empty: leaving one
-out would depend on private data.
+out would depend on private data.  The scores that are computed are those of the candidates among codes with
+places; ``BinLayout.repeats`` says which candidates have the same.
 
 * Gain, of gradient ``G`` and weight ``N``: ``G² / (N + λ)`` (Li et al., AAAI 2020, eq. 3); a child with
   ``N + λ = 0`` counts as 0.
@@ -89,22 +90,22 @@ def _gain(gradient, weight, lambda_l2):
 
 
 @kernel
-def _candidate_gains(histograms, layout, counted_candidate, lambda_l2, first, last, gains):
+def _candidate_gains(histograms, layout, lambda_l2, first, last, gains):
     """Gains of nodes `first` to `last` - 1: ``gains`` is float64 of shape (n_nodes, n_candidates).
 
     `layout` has the arrays of ``BinLayout.counted``.
     """
     left = np.empty((layout[3][-1], 2), dtype=np.int64)
-    counted = np.empty(len(left))
     total = np.empty(2, dtype=np.int64)
     for node in range(first, last):
         _left_sums(histograms[node], layout, left, total)
         for k in range(len(left)):
-            counted[k] = _gain(left[k, 0], left[k, 1], lambda_l2) + _gain(
-                total[0] - left[k, 0], total[1] - left[k, 1], lambda_l2
-            )
-        for k in range(len(counted_candidate)):
-            gains[node, k] = counted[counted_candidate[k]]
+            if k > 0 and left[k, 0] == left[k - 1, 0] and left[k, 1] == left[k - 1, 1]:
+                gains[node, k] = gains[node, k - 1]
+            else:
+                gains[node, k] = _gain(left[k, 0], left[k, 1], lambda_l2) + _gain(
+                    total[0] - left[k, 0], total[1] - left[k, 1], lambda_l2
+                )
 
 
 @kernel
@@ -116,28 +117,25 @@ def _risk(positive, negative, alpha, cap, prior):
 
 
 @kernel
-def _candidate_risks(histograms, layout, counted_candidate, alpha, cap, prior, first, last, risks):
+def _candidate_risks(histograms, layout, alpha, cap, prior, first, last, risks):
     """Risks of nodes `first` to `last` - 1: ``risks`` is float64 of shape (n_nodes, n_candidates).
 
     `layout` has the arrays of ``BinLayout.counted``.
     """
     left = np.empty((layout[3][-1], 2), dtype=np.int64)
-    counted = np.empty(len(left))
     total = np.empty(2, dtype=np.int64)
     for node in range(first, last):
         _left_sums(histograms[node], layout, left, total)
         for k in range(len(left)):
-            counted[k] = _risk(left[k, 0], left[k, 1], alpha[node], cap[node], prior[node]) + _risk(
+            risks[node, k] = _risk(left[k, 0], left[k, 1], alpha[node], cap[node], prior[node]) + _risk(
                 total[0] - left[k, 0], total[1] - left[k, 1], alpha[node], cap[node], prior[node]
             )
-        for k in range(len(counted_candidate)):
-            risks[node, k] = counted[counted_candidate[k]]
 
 
 def candidate_gains(
     histograms: NDArray[np.int64], layout: BinLayout, lambda_l2: float, n_threads: int = 0
 ) -> NDArray[np.float64]:
-    """Gain of every candidate split of every node, in squared gradient units per weight unit.
+    """Gain of every candidate of ``layout.counted`` in every node, in squared gradient units per weight unit.
 
     Parameters
     ----------
@@ -150,7 +148,7 @@ def candidate_gains(
 
     Returns
     -------
-    ndarray of float64, shape (n_nodes, n_candidates)
+    ndarray of float64, shape (n_nodes, layout.counted.n_candidates)
         Numeric features: threshold by threshold, missing values left, then right.
         Categorical ones: each category alone, then each public subset.
     """
@@ -165,7 +163,7 @@ def candidate_risks(
     prior: NDArray[np.float64],
     n_threads: int = 0,
 ) -> NDArray[np.float64]:
-    """Risk that every candidate split of every node leaves, in weight units.
+    """Risk that every candidate of ``layout.counted`` leaves in every node, in weight units.
 
     Parameters
     ----------
@@ -183,7 +181,7 @@ def candidate_risks(
 
     Returns
     -------
-    ndarray of float64, shape (n_nodes, n_candidates)
+    ndarray of float64, shape (n_nodes, layout.counted.n_candidates)
         Ordered as `candidate_gains`.
     """
     return _scores(_candidate_risks, histograms, layout, n_threads, alpha, cap, prior)
@@ -193,12 +191,13 @@ def _scores(
     score: Any, histograms: NDArray[np.int64], layout: BinLayout, n_threads: int, *terms: Any
 ) -> NDArray[np.float64]:
     """The score that a kernel gives every candidate of every node."""
-    scores = np.empty((len(histograms), layout.n_candidates))
+    n_candidates = layout.counted.n_candidates
+    scores = np.empty((len(histograms), n_candidates))
 
     def work(_: int, first: int, last: int) -> None:
-        score(histograms, layout.counted.arrays, layout.counted_candidate, *terms, first, last, scores)
+        score(histograms, layout.counted.arrays, *terms, first, last, scores)
 
-    run(work, blocks(len(histograms), n_threads, 4 * layout.n_candidates))
+    run(work, blocks(len(histograms), n_threads, 4 * n_candidates))
     return scores
 
 

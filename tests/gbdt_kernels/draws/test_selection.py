@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gbdt_kernels.draws import select
+from gbdt_kernels.draws import of_candidates, select
 from gbdt_kernels.draws.selection import FLOOR, WORD_PAIRS_PER_DRAW, _draw
 from gbdt_kernels.trees import BinLayout, candidate_gains
 from selection_weights import cumulated, weights_of
@@ -30,7 +30,7 @@ def drawn_index(weights, *integers):
     for parts in (runs, [(weight, 1) for weight in weights]):
         own = np.array([weight for weight, _ in parts], dtype=np.uint64)
         end = np.cumsum([length for _, length in parts]).astype(np.int32)
-        drawn.add(int(_draw(own, end, *cumulated(own, end), words)))
+        drawn.add(int(_draw(own, own, end, *cumulated(own, end), words)))
     assert len(drawn) == 1
     return drawn.pop()
 
@@ -192,6 +192,37 @@ def test_runs_of_equal_candidates_are_drawn_from_as_one_by_one(runs, words):
     chosen = np.array([-1])
     select(utilities[None], np.array([words], dtype=np.uint64), chosen)
     assert chosen[0] == (bisect_right(ends, drawn[0]) if drawn else -1)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    parts=st.lists(
+        st.tuples(
+            st.sampled_from([0.0, -1.0, -7.5, -FLOOR, -99.0]),
+            st.sampled_from([None, 0.0, -1.0, -8.0, -99.0]),
+            st.integers(1, 300),
+        ),
+        min_size=1,
+        max_size=8,
+    ),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_candidates_that_repeat_are_drawn_as_if_each_were_written_out(parts, seed):
+    utilities = np.array([[u for pair in parts for u in pair[:2] if u is not None]])
+    widths = np.array([2 if pair[1] is not None else 1 for pair in parts])
+    repeats = np.column_stack([np.cumsum(widths) - widths, widths, [pair[2] for pair in parts]])
+    written_out = [u for *pair, count in parts for u in [u for u in pair if u is not None] * count]
+    of_all = of_candidates(utilities, repeats)
+    assert of_all.tolist() == [written_out]
+    words = np.random.default_rng(seed).integers(0, 2**64, (64, 2 * WORD_PAIRS_PER_DRAW), dtype=np.uint64)
+    chosen, expected = np.full((2, 64), -1)
+    select(np.repeat(utilities, 64, axis=0), words, chosen, 1, repeats.astype(np.int32))
+    select(np.repeat(of_all, 64, axis=0), words, expected, 1)
+    assert chosen.tolist() == expected.tolist()
+    weights, total = weights_of(written_out)
+    high, low = words[0, :2].tolist()
+    drawn = ((high << 64) + low) & mask_of(total)
+    assert drawn >= total or chosen[0] == bisect_right(list(accumulate(weights)), drawn)
 
 
 def test_chosen_nodes_are_kept_and_rejected_ones_stay_open():

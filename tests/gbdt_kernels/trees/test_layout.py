@@ -4,6 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gbdt_kernels.draws import of_candidates
 from gbdt_kernels.trees import DenseCodes, SparseCodes, candidate_gains, candidate_risks, level_histograms
 from gbdt_kernels.trees.layout import BinLayout, offsets
 from made_codes import SEEDS
@@ -76,7 +77,8 @@ def test_scores_are_the_same_bits_where_codes_that_no_row_has_take_no_place(seed
             nodes = np.array([0, half, n_rows])
             level = level_histograms(matrix, rows, nodes, gradient, weight, layout, root)
             assert level.shape == (2, layout.counted.n_total_bins, 2)
-            scores = candidate_gains(level, layout, 0.1), candidate_risks(level, layout, *per_node)
+            counted = candidate_gains(level, layout, 0.1), candidate_risks(level, layout, *per_node)
+            scores = [of_candidates(one, layout.repeats) for one in counted]
             assert all(one.shape == (2, whole.n_candidates) for one in scores)
             found.append(scores)
         for scores in found[1:]:
@@ -93,6 +95,9 @@ def test_two_values_among_many_bins_take_two_places():
     assert layout.n_candidates == 2 * 254 + 255
     assert layout.place[0, [0, 3, 200, 254, 255]].tolist() == [0, 1, 2, 3, 4]
     assert layout.place[1, [3, 200, 255]].tolist() == [5 + 1, 5 + 2, 5 + 4]
+    # 3 thresholds in place of 254, and categories between that no row has get the score of category 0.
+    assert layout.repeats[:4].tolist() == [[0, 2, 3], [2, 2, 197], [4, 2, 54], [6, 1, 1]]
+    assert layout.repeats[3:, 0].tolist() == [6, 6, 6, 7, *[6] * 196, 8, *[6] * 53, 9]
 
 
 def test_codes_beyond_a_byte_have_places_of_their_own():

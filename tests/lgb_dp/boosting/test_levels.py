@@ -5,6 +5,7 @@ import pytest
 
 import lgb_dp
 from dp_training import grower
+from gbdt_kernels.draws import of_candidates
 from gbdt_kernels.trees import candidate_gains
 from lgb_dp.boosting.levels import grow_structure
 from lgb_dp.mechanisms.noise import select
@@ -54,9 +55,13 @@ def test_nodes_choose_among_the_gains_of_all_candidates(monkeypatch):
         "lgb_dp.boosting.levels.candidate_gains",
         lambda *args: gains.append(candidate_gains(*args)) or gains[-1].copy(),
     )
-    monkeypatch.setattr(
-        "lgb_dp.boosting.levels.select", lambda u, *args: utilities.append(u.copy()) or select(u, *args)
-    )
+
+    def select_observed(u, random, n_threads, repeats):
+        utilities.append(of_candidates(u, repeats))
+        gains[-1] = of_candidates(gains[-1], repeats)
+        return select(u, random, n_threads, repeats)
+
+    monkeypatch.setattr("lgb_dp.boosting.levels.select", select_observed)
     training = grower(dataset(X[:9], np.ones(9)), lgb_dp.DPBoost(1.0), max_depth=4)
     for level in range(4):
         assert gains[level].shape == (2**level, 4 * 7 * 2)
