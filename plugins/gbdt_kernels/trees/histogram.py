@@ -9,6 +9,7 @@ sibling's histogram be had by exact subtraction.
 from __future__ import annotations
 
 import numpy as np
+from numba import uintp
 from numpy.typing import NDArray
 
 from gbdt_kernels.compilation import kernel, part
@@ -35,6 +36,8 @@ def _accumulate_dense(codes, rows, starts, built, part, n_parts, gradient, weigh
     `codes` is uint8 of shape (n_rows, n_features), `rows` int32, `starts` int64 of shape (n_nodes + 1,),
     `gradient` and `weight` int32 of shape (n_rows,), quantised; `places` is ``BinLayout.place``.
     """
+    n_features, n_codes = uintp(codes.shape[1]), uintp(places.shape[1])
+    flat_codes, flat_places = codes.reshape(-1), places.reshape(-1)
     for node in built:
         first, last = _share(starts, node, part, n_parts)
         histogram = out[node]
@@ -42,10 +45,13 @@ def _accumulate_dense(codes, rows, starts, built, part, n_parts, gradient, weigh
             row = rows[k]
             g = np.int64(gradient[row])
             w = np.int64(weight[row])
-            for f in range(codes.shape[1]):
-                place = places[f, codes[row, f]]
+            # Unsigned indices spare numba its check for counting from the end.
+            at, of_feature = uintp(row) * n_features, uintp(0)
+            for f in range(n_features):
+                place = uintp(flat_places[of_feature + uintp(flat_codes[at + f])])
                 histogram[place, 0] += g
                 histogram[place, 1] += w
+                of_feature += n_codes
 
 
 @kernel
