@@ -9,7 +9,7 @@ def xgb_params(case):
     return {"objective": "binary:logistic", **BASE, **case}
 
 
-def compare(params, X, y, bounds, weight=None, rounds=3):
+def compare(params, X, y, bounds, weight=None, rounds=2):
     active, *passive = parts(X, *bounds)
     parties = parties_of(passive)
     model = train(params, active if active.shape[1] else None, y, parties, rounds, weight)

@@ -7,7 +7,7 @@ SIGNS = (1, -1, 0, 1, 0, -1)
 GROUPS = [[0, 3], [1, 2, 4], [2, 5]]
 
 
-def compare(params, ours=None, objective="binary:logistic", missing=0.1, rounds=3, bounds=(3,), seed=0):
+def compare(params, ours=None, objective="binary:logistic", missing=0.1, rounds=2, bounds=(3,), seed=0):
     """Train on split columns with `ours` in place of some of XGBoost's own parameters, and compare."""
     X, y = problem(objective, missing=missing, seed=seed)
     params = {**BASE, "objective": objective, **params}

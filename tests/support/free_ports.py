@@ -20,7 +20,9 @@ def free_port():
     -------
     int
     """
-    for port in random.SystemRandom().sample(range(FIRST, LAST + 1), LAST + 1 - FIRST):
+    ports = range(FIRST, LAST + 1)
+    first = random.SystemRandom().randrange(len(ports))
+    for port in (*ports[first:], *ports[:first]):
         claim = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         with contextlib.suppress(OSError), socket.socket() as one:
             claim.bind(("127.0.0.1", port))

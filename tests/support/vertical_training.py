@@ -41,12 +41,12 @@ def parties_of(passive, **kwargs):
     ]
 
 
-def train(params, active, y, parties, rounds=4, weight=None, cipher=None, **kwargs):
+def train(params, active, y, parties, rounds=2, weight=None, cipher=None, **kwargs):
     """`xgb_fed.train` with `Plain` unless another cipher is given, without its warning."""
     return train_on(xgb_fed.ActiveData(active, y, weight), params, parties, rounds, cipher, **kwargs)
 
 
-def train_on(data, params, parties, rounds=4, cipher=None, **kwargs):
+def train_on(data, params, parties, rounds=2, cipher=None, **kwargs):
     """`train` on rows of which more is known than labels and weights."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", xgb_fed.NotEncryptedWarning)
@@ -72,7 +72,7 @@ def quantile_matrix(params, X, y, weight=None, base_margin=None):
     return matrix
 
 
-def stock(params, X, y, rounds=4, weight=None, base_margin=None, obj=None):
+def stock(params, X, y, rounds=2, weight=None, base_margin=None, obj=None):
     """XGBoost itself on pooled columns."""
     matrix = quantile_matrix(params, X, y, weight, base_margin)
     return xgboost.train({"nthread": 1, **params}, matrix, rounds, obj=obj)

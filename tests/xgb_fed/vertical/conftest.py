@@ -42,5 +42,5 @@ def explained():
     active, *passive = parts(X, 3, 6)
     parties = parties_of(passive, allow_explanations="per-feature")
     weight = np.random.default_rng(0).random(300).astype(np.float32)
-    model = train({**explained_models.PARAMS, "base_score": 0.3}, active, y, parties, weight=weight)
+    model = train({**explained_models.PARAMS, "base_score": 0.3}, active, y, parties, 4, weight)
     return model, X, y, weight, parties

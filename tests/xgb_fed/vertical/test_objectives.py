@@ -67,7 +67,7 @@ def params_of(objective, **others):
     return {"objective": objective, **BASE, **PARAMETERS.get(objective, {}), **others}
 
 
-def federated(params, X, info, rounds=4, parties=None, **kwargs):
+def federated(params, X, info, rounds=2, parties=None, **kwargs):
     active, *passive = parts(X, 3)
     parties = parties_of(passive) if parties is None else parties
     with warnings.catch_warnings():
@@ -84,7 +84,7 @@ def pooled_matrix(params, X, info):
     return matrix
 
 
-def pooled(params, X, info, rounds=4, obj=None):
+def pooled(params, X, info, rounds=2, obj=None):
     # XGBoost 2.0.0's own evaluation fails for some objectives, which `xgboost.train` calls.
     matrix = pooled_matrix(params, X, info)
     booster = xgboost.Booster(params, cache=[matrix])
@@ -95,14 +95,15 @@ def pooled(params, X, info, rounds=4, obj=None):
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
-def test_trees_are_those_of_xgboost(objective, weighted):
+@pytest.mark.parametrize("rounds", [2, pytest.param(4, marks=pytest.mark.slow)])
+def test_trees_are_those_of_xgboost(objective, weighted, rounds):
     params = params_of(objective)
     X, info = problem(objective)
     if weighted:
         n_weights = len(np.unique(info["qid"])) if "qid" in info else N_ROWS
         info["weight"] = np.random.default_rng(1).exponential(size=n_weights).astype(np.float32)
-    model, parties = federated(params, X, info)
-    theirs = pooled(params, X, info)
+    model, parties = federated(params, X, info, rounds)
+    theirs = pooled(params, X, info, rounds)
     ours = model.export_booster(parties)
     assert_same_trees(ours, theirs)
     expected = theirs.predict(xgboost.DMatrix(X))
@@ -197,7 +198,7 @@ def test_rows_in_another_order_keep_what_belongs_to_them():
     party = xgb_fed.LocalParty(X[:, 3:], "p", allow_export=True)
     data = xgb_fed.ActiveData(X[order, :3], **shuffled, weight=weight, rows=order)
     with pytest.warns(xgb_fed.NotEncryptedWarning):
-        model = xgb_fed.train(params, data, [party], 4, cipher=xgb_fed.Plain(), verbose_eval=False)
+        model = xgb_fed.train(params, data, [party], 2, cipher=xgb_fed.Plain(), verbose_eval=False)
     assert_same_trees(model.export_booster([party]), expected)
 
 

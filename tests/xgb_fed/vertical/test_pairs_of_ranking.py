@@ -43,8 +43,8 @@ def pooled(params, X, info, rounds, model=None):
 def test_pairs_are_those_of_xgboost(others):
     (X, info), params = ranked(), {**PARAMS, **others}
     parties = parties_of([X[:, 2:]])
-    model = train_on(xgb_fed.ActiveData(X[:, :2], **info), params, parties, 4)
-    assert_same_trees(model.export_booster(parties), pooled(params, X, info, 4))
+    model = train_on(xgb_fed.ActiveData(X[:, :2], **info), params, parties, 2)
+    assert_same_trees(model.export_booster(parties), pooled(params, X, info, 2))
 
 
 SAMPLES = [

@@ -51,7 +51,7 @@ CASES = {
 }
 
 
-def compare(params, n=300, rounds=4, **kwargs):
+def compare(params, n=300, rounds=2, **kwargs):
     X, y = problem(params["objective"], n=n, n_features=8, missing=0.1)
     active, *passive = parts(X, 3, 6)
     parties = parties_of(passive)
@@ -71,7 +71,7 @@ def test_draws_go_on_where_a_run_was_interrupted(case, tmp_path):
     params = {**BASE, **CASES[case]}
     X, y = problem(n=120, n_features=8)
     parties = parties_of([X[:, 3:]])
-    whole = train(params, X[:, :3], y, parties, 4)
+    whole = train(params, X[:, :3], y, parties, 2)
     n_requests = sum(
         flow.messages for (sender, *_), flow in whole.traffic.flows.items() if sender != "party 0"
     )
@@ -89,11 +89,11 @@ def test_draws_go_on_where_a_run_was_interrupted(case, tmp_path):
             return parties[0].handle(request)
 
     expected = [tree.to_dict() for tree in whole.trees]
-    again = train(params, X[:, :3], y, [Lost()], 4, patience=60)
+    again = train(params, X[:, :3], y, [Lost()], 2, patience=60)
     assert [tree.to_dict() for tree in again.trees] == expected
     with pytest.raises(PartyUnavailableError):
-        train(params, X[:, :3], y, [Lost()], 4, checkpoint=tmp_path)
-    resumed = train(params, X[:, :3], y, parties, 4, checkpoint=tmp_path)
+        train(params, X[:, :3], y, [Lost()], 2, checkpoint=tmp_path)
+    resumed = train(params, X[:, :3], y, parties, 2, checkpoint=tmp_path)
     assert [tree.to_dict() for tree in resumed.trees] == expected
 
 

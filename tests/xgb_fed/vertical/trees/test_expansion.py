@@ -16,7 +16,7 @@ from xgb_fed.vertical.trees.expansion import Expansion
 BASE = {"objective": "binary:logistic", "max_bin": 16, "grow_policy": "lossguide"}
 
 
-def compare(params, missing=0.1, rounds=3, bounds=(3,), n=400, **kwargs):
+def compare(params, missing=0.1, rounds=2, bounds=(3,), n=400, **kwargs):
     params = {**BASE, **params}
     X, y = problem(params["objective"], n=n, missing=missing)
     active, *passive = parts(X, *bounds)
