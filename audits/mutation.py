@@ -478,10 +478,9 @@ class Driver:
             return "unreached"
         chosen, seconds = [], 0.0
         for one in able:
-            if chosen and seconds + one.seconds > self.settings.seconds:
-                break
-            chosen.append(one.item)
-            seconds += one.seconds
+            if not chosen or seconds + one.seconds <= self.settings.seconds:
+                chosen.append(one.item)
+                seconds += one.seconds
 
         def run() -> int:
             try:

@@ -134,3 +134,36 @@ def test_nodes_of_two_parts_come_in_the_order_asked_for():
     together = one.with_nodes(other, [0, 1, 3])
     assert (together.nodes, together.counts.ravel().tolist()) == ([0, 1, 3], [1, 3, 2])
     assert integers(together)[1, 1].ravel().tolist() == [1, 3, 2]
+
+
+def announced(n_bins, counts, min_node_rows=1, categorical=frozenset()):
+    return AgreedColumns(np.array(n_bins), np.array(counts), min_node_rows, categorical)
+
+
+def test_columns_at_the_edge_of_the_possible_are_accepted():
+    announced([5], [1, 0, 0, 0, 0, 3]).check(4, 4)  # a bin more than max_bin, and missing values
+    announced([0, 1], [4, 2, 2]).check(4, 4)  # a column without any value
+
+
+@pytest.mark.parametrize(
+    ("n_bins", "counts", "least"),
+    [
+        ([6], [4, 0, 0, 0, 0, 0, 0], 1),  # two bins more than max_bin
+        ([-1], [4], 1),
+        ([], [], 1),
+        ([1], [4], 1),
+        ([1], [4, 0, 0], 1),
+        ([1], [5, -1], 1),
+        ([1], [3, 0], 1),
+        ([1, 1], [4, 0, 4, 1], 1),
+        ([1], [4, 0], 0),
+    ],
+)
+def test_columns_beyond_the_edge_of_the_possible_are_refused(n_bins, counts, least):
+    with pytest.raises(ProtocolError, match="announces impossible columns"):
+        announced(n_bins, np.array(counts, dtype=np.int64), least).check(4, 4)
+
+
+def test_a_tree_without_nodes_has_sums_of_no_class():
+    none = BinSums.of_no_node()
+    assert (none.nodes, none.counts.shape, none.sums.shape) == ([], (0, 0), (2, 2, 0, 0, 0))

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import xgb_fed
+from gbdt_parties.errors import ProtocolError
 from gbdt_parties.memory import MemoryAllowance
 from small_keys import KEYS
 from vertical_training import problem
@@ -15,7 +16,7 @@ from xgb_fed.vertical.passive.held_rows import RowsHere, tree_rows
 from xgb_fed.vertical.passive.journal import Terms
 from xgb_fed.vertical.passive.session import RANDOMNESS, ROOT, TrainingSession
 from xgb_fed.vertical.protocol.messages import FindSplits, Gradients
-from xgb_fed.vertical.protocol.splits import Splits
+from xgb_fed.vertical.protocol.splits import NamedSplit, Splits
 
 N_ROWS = 60
 COLUMNS = RowsHere(read_columns(problem(n=N_ROWS, n_features=3, missing=0.1)[0]))
@@ -148,3 +149,33 @@ def test_codes_of_all_rows_and_columns_are_not_copied_for_a_tree():
         assert taken.codes.tolist() == codes[sampled][:, columns].tolist()
         assert taken.codes.flags.c_contiguous
         assert taken.bin_offsets.tolist() == list(range(0, 12 * len(columns) + 1, 12))
+
+
+def divides(tree, split):
+    try:
+        tree.check_candidate(0, split)
+    except ProtocolError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("default_left", [False, True])
+@pytest.mark.parametrize("column", [0, 1, 2])
+def test_a_split_is_accepted_exactly_if_both_sides_have_sampled_rows(column, default_left):
+    tree = GrowingTree.started(BINS, ALL_COLUMNS, sampled_rows(), 1)
+    (source,) = encrypted(1)
+    tree.receive(KEY.public, Gradients(0, 0, KEY.public.to_bytes(source)))
+    tree.advance(FindSplits(EMPTY, EMPTY))
+    with pytest.raises(ProtocolError, match="without statistics"):
+        tree.check_candidate(0, NamedSplit(column, 0, default_left))
+    tree.build(KEY.public, tree.nodes_with_statistics(1), None)
+    first, end = BINS.bin_offsets[column : column + 2]
+    counts, n_bins = tree.histograms.counts[0, first:end], int(end - first) - 1
+    assert counts.sum() == sampled_rows().sum()
+    for last_left in range(-3, n_bins + 3):
+        n_left = counts[: max(last_left + 1, 0)].sum() + counts[-1] * default_left
+        expected = -1 <= last_left < n_bins and 0 < n_left < counts.sum()
+        assert divides(tree, NamedSplit(column, last_left, default_left)) == expected
+    for split, node in ((NamedSplit(3, 0, False), 0), (NamedSplit(column, 0, False), 1)):
+        with pytest.raises(ProtocolError, match="without statistics"):
+            tree.check_candidate(node, split)

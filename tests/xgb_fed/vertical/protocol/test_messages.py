@@ -8,7 +8,7 @@ import pytest
 
 from gbdt_parties import messages
 from gbdt_parties.errors import ProtocolError
-from xgb_fed.vertical.protocol.messages import Gradients, Routed, SplitStatistics
+from xgb_fed.vertical.protocol.messages import Gradients, Routed, SplitStatistics, splits_at_once
 
 
 @pytest.mark.parametrize("count", [1 << 30, 1 << 61, (1 << 64) - 1])
@@ -30,3 +30,8 @@ def test_ciphertext_bytes_are_counted():
     assert SplitStatistics(empty, b"12345").ciphertext_bytes == 5
     assert Gradients(0, 0, b"123").ciphertext_bytes == 3
     assert messages.Refusal("no", 0).ciphertext_bytes == 0
+
+
+def test_an_answer_holds_the_sides_of_so_many_splits_that_it_has_a_mebibyte():
+    rows = (0, 1, 8, 9, 8 << 20, (8 << 20) + 1)
+    assert [splits_at_once(n) for n in rows] == [1 << 20, 1 << 20, 1 << 20, 1 << 19, 1, 1]

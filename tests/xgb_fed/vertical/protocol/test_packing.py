@@ -105,6 +105,13 @@ def test_multi_class(n_classes):
     np.testing.assert_allclose(total_h, [h[part].sum(axis=0) for part in parts], rtol=1e-12)
 
 
+@pytest.mark.parametrize("shapes", [((4, 3), (4, 3)), ((4, 2), (4, 1)), ((4, 2), (3, 2)), ((4,), (4,))])
+def test_gradients_of_another_shape_are_not_packed(shapes):
+    packing = MultiClassPacking(GHPacking(4), 2, 1 << 600)
+    with pytest.raises(ValueError, match="have shapes"):
+        packing.encode(*map(np.zeros, shapes))
+
+
 def test_first_class_lies_highest():
     """As the paper's Figure 6 has it: e = (e << b_gh) + gh, class by class."""
     gh = GHPacking(3)

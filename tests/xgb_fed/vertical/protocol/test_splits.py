@@ -12,7 +12,8 @@ from gbdt_commons.sealed import write_sealed
 from gbdt_parties.errors import InvalidDataError
 from xgb_fed.boosting.features import MAX_VALUE, read_columns
 from xgb_fed.errors import CorruptDataError
-from xgb_fed.vertical.protocol.splits import Splits
+from xgb_fed.vertical.protocol.messages import RevealedCategories, RevealedSplits
+from xgb_fed.vertical.protocol.splits import Splits, _checked_right
 
 VALUES = st.floats(-MAX_VALUE, MAX_VALUE, width=32)
 SPLITS = st.lists(st.tuples(st.integers(0, 2), VALUES, st.booleans()), max_size=6)
@@ -167,3 +168,39 @@ def test_a_damaged_splits_file_is_refused_without_its_path(tmp_path):
 def test_what_is_worth_waiting_for():
     assert is_out_of_room(OSError(errno.ENOSPC, "No space left on device"))
     assert not is_out_of_room(FileNotFoundError(errno.ENOENT, "none"))
+
+
+def test_splits_are_revealed_in_the_types_of_the_message():
+    kept = splits_of([(1, 0.5, True), (0, -2.0, False)])
+    found = kept.revealed()
+    assert type(found) is RevealedSplits
+    assert (found.features.tolist(), found.thresholds.tolist()) == ([1, 0], [0.5, -2.0])
+    assert found.default_left.tolist() == [1, 0]
+    kinds = found.features.dtype, found.thresholds.dtype, found.default_left.dtype
+    assert kinds == (np.int32, np.float32, np.uint8)
+    assert json.loads(found.names) == ["a", "β\n", '"c"']
+    categorical = Splits(["a", "b"], categories={1: None})
+    categorical.add(0, 0.5, True)
+    categorical.add(1, 0.0, False, (0, 3))
+    found = categorical.revealed()
+    assert type(found) is RevealedCategories
+    assert found.categorical.tolist() == [1]
+    assert (found.n_right.tolist(), found.right.tolist()) == ([0, 2], [0, 3])
+    assert {one.dtype for one in (found.categorical, found.n_right, found.right)} == {np.dtype(np.int32)}
+
+
+@pytest.mark.parametrize("right", [[0], [0, 1, 4], [4]])
+def test_categories_that_go_right_are_ascending_and_exist(right):
+    assert _checked_right(right, 5) == tuple(right)
+
+
+@pytest.mark.parametrize("right", [[-1], [5], [0, 5], [1, 0], [0, 0], [-1, 0]])
+def test_other_categories_are_refused(right):
+    with pytest.raises(ValueError, match="impossible categories"):
+        _checked_right(right, 5)
+
+
+@pytest.mark.parametrize("right", [[], (0,), [0.0], [True], None, "0"])
+def test_lists_of_other_things_are_no_categories(right):
+    with pytest.raises(TypeError, match="not categories"):
+        _checked_right(right, 5)
