@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import ast
 import contextlib
+import csv
 import gc
 import json
 import os
@@ -115,7 +116,7 @@ GROUPS = {
     "horizontal": Group(
         _in(
             "xgb_fed/horizontal/exact",
-            "rows cuts.py exchange.py memory.py questions.py run.py sizes.py task.py terms.py",
+            "rows cuts.py exchange.py questions.py run.py sizes.py task.py terms.py",
         ),
         _in("tests/xgb_fed/horizontal", "exact test_party.py"),
     ),
@@ -551,29 +552,26 @@ def answers(path: Path = ANSWERS) -> dict[tuple[str, str, str], str]:
     return {(entry["module"], entry["function"], entry["change"]): entry["reason"] for entry in entries}
 
 
-def table(results: list[dict[str, Any]]) -> str:
-    """A Markdown table: mutants that ran, killed, answered and left per module."""
-    reasons = answers()
-    rows = defaultdict(Counter)
+COLUMNS = ("module", "mutants", "run", "killed", "same behaviour", "left")
+
+
+def rows(results: list[dict[str, Any]]) -> list[tuple[str, ...]]:
+    """Mutants of each module, how many ran, were killed, have a reason to live, and are left."""
+    reasons, counts = answers(), defaultdict(Counter)
     for result in results:
-        row = rows[result["module"]]
-        outcome = result["outcome"]
+        count, outcome = counts[result["module"]], result["outcome"]
+        count["mutants"] = result["of"]
         if outcome == "unfit":
             continue
-        row["ran"] += 1
+        count["run"] += 1
         if outcome in ("killed", "timeout"):
-            row["killed"] += 1
+            count["killed"] += 1
         elif (result["module"], result["function"], result["change"]) in reasons:
-            row["answered"] += 1
+            count["same behaviour"] += 1
         else:
-            row["left"] += 1
-        row["of"] = result["of"]
-    rows["all"] = sum(rows.values(), Counter())
-    lines = ["| module | mutants | run | killed | same behaviour | left |", "|---|---|---|---|---|---|"]
-    for module, row in rows.items():
-        cells = [module, *(str(row[name]) for name in ("of", "ran", "killed", "answered", "left"))]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+            count["left"] += 1
+    counts["all"] = sum(counts.values(), Counter())
+    return [(module, *(str(count[name]) for name in COLUMNS[1:])) for module, count in counts.items()]
 
 
 def run_group(name: str, settings: argparse.Namespace) -> list[dict[str, Any]]:
@@ -630,7 +628,9 @@ def main() -> None:
             subprocess.run(command, cwd=ROOT, env=environment, check=True)
             results += json.loads(part.read_text())
     path.write_text(json.dumps(results, indent=1))
-    print(table(results))
+    with path.with_suffix(".csv").open("w", newline="") as stream:
+        csv.writer(stream, lineterminator="\n").writerows([COLUMNS, *rows(results)])
+    print(path.with_suffix(".csv").read_text())
 
 
 if __name__ == "__main__":

@@ -1,0 +1,127 @@
+"""The first sum: few rows are refused by those who see them, and numbers have room to grow."""
+
+import numpy as np
+import pytest
+
+from gbdt_parties.errors import InvalidDataError
+from xgb_fed.boosting.features import read_columns
+from xgb_fed.horizontal.exact.rows.samples import least_difference
+from xgb_fed.horizontal.exact.rows.sets import _mixed
+from xgb_fed.horizontal.exact.sizes import (
+    LabelledRows,
+    _check_numbers,
+    _check_own_rows,
+    _exponent,
+    _headroom,
+    ask_sizes,
+)
+from xgb_fed.horizontal.exact.task import ExactTask
+
+BINARY = {"objective": "binary:logistic", "max_depth": 2}
+MARK = np.arange(4)
+
+
+def task(params=BINARY, n_sets=2, min_rows=10):
+    classes = [0, 1] if params["objective"] == "binary:logistic" else None
+    return ExactTask(params, 1, 2, [], classes, "grid", min_rows, 2, None, n_sets)
+
+
+def rows(n=30, label=1.0, weight=1.0, first=0):
+    X = np.column_stack([np.arange(first, first + n), np.zeros(n)])
+    y, w = np.zeros(n, np.float32), np.full(n, weight, np.float32)
+    y[0] = label
+    return LabelledRows(read_columns(X), y, w)
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "text"),
+    [
+        ([9, 10, 10], "9 rows of weights above 0 at all parties"),
+        ([10, 9, 10], "held-out set 0 has 9 rows"),
+        ([10, 10, 9], "held-out set 1 has 9 rows"),
+    ],
+)
+def test_no_sum_is_over_fewer_rows_than_the_minimum(n_rows, text):
+    _check_numbers(task(), [10, 10, 10])
+    with pytest.raises(InvalidDataError, match=text):
+        _check_numbers(task(), n_rows)
+    sampled = task({**BINARY, "subsample": 0.5})
+    _check_numbers(sampled, [20, 10, 10])
+    with pytest.raises(InvalidDataError, match="19 rows"):
+        _check_numbers(sampled, [19, 10, 10])
+
+
+def test_a_party_brings_as_many_rows_as_a_node_needs():
+    _check_own_rows(task(), rows(10))
+    _check_own_rows(task(min_rows=1), rows(1))
+    with pytest.raises(InvalidDataError, match="min_rows_per_node=10"):
+        _check_own_rows(task(), rows(9))
+    with pytest.raises(InvalidDataError, match="min_rows_per_node=10"):
+        _check_own_rows(task(), rows(30, weight=0.0))
+
+
+def test_gradients_begin_below_a_power_of_two_of_labels_and_weights():
+    squares = task({"objective": "reg:squarederror", "base_score": 100.0, "max_depth": 2})
+    assert _exponent(task(), [rows(weight=3.0), rows(weight=2.0)]) == 2
+    assert _exponent(task({**BINARY, "scale_pos_weight": 2.0}), [rows(weight=3.0)]) == 3
+    assert _exponent(task({**BINARY, "scale_pos_weight": 0.25}), [rows(weight=3.0)]) == 2
+    assert _exponent(squares, [rows(label=10.0, weight=4.0)]) == 9  # 400 < 2^9
+    assert _exponent(squares, [rows(label=-300.0, weight=0.5)]) == 8  # 150 < 2^8
+    assert _exponent(task(), [rows(weight=2.0**-100)]) == -64
+    assert _exponent(task(), [rows(weight=2.0**100)]) == 64
+
+
+def test_gradients_without_a_bound_have_room_to_grow():
+    assert _headroom(task()) == 0
+    assert _headroom(task({"objective": "reg:squarederror", "max_depth": 2})) == 8
+    poisson = {"objective": "count:poisson", "max_depth": 2}
+    assert _headroom(task({**poisson, "max_delta_step": 0.69})) == 9
+    assert _headroom(task({**poisson, "max_delta_step": 0.7})) == 10
+
+
+def asked(max_rows, others=(60, 40, 20), exponent=0):
+    """The sizes with those of other parties, whose largest number is 2 to the power of `exponent`."""
+    asking = ask_sizes(task(), rows(30, weight=0.75), [rows(20, first=100), None], MARK, max_rows)
+    own = next(asking).values.astype(np.int64)
+    pooled = own.copy()
+    pooled[:3] += others
+    pooled[3 + 64 + exponent] += 1
+    pooled[-4:] += 10
+    with pytest.raises(StopIteration) as end:
+        asking.send(pooled)
+    return own, end.value.value
+
+
+def test_sizes_are_those_of_all_parties():
+    own, sizes = asked(90)
+    assert own[:3].tolist() == [30, 20, 0]
+    assert own[3:-4].sum() == 1
+    assert np.flatnonzero(own[3:-4]).tolist() == [64 + 1]  # weights up to 1, below 2^1
+    assert (sizes.n_rows, sizes.row_bits, sizes.exponent) == (90, 7, 1)
+    assert sizes.marks.tolist() == (MARK + 10).tolist()
+    assert (sizes.gradients, sizes.gradient_bits) == (80, 88)
+    _, larger = asked(90, exponent=40)
+    assert (larger.exponent, larger.gradients, larger.gradient_bits) == (40, 79, 126)
+
+
+@pytest.mark.parametrize(
+    ("max_rows", "others", "exponent", "text"),
+    [
+        (89, (60, 40, 20), 0, "90 rows of all parties; this party takes part with at most 89"),
+        (90, (60, 40, 9), 0, "held-out set 1 has 9 rows"),
+        (90, (60, 40, 20), 64, "too large for exact sums"),
+    ],
+)
+def test_other_sizes_are_refused(max_rows, others, exponent, text):
+    with pytest.raises(InvalidDataError, match=text):
+        asked(max_rows, others, exponent)
+
+
+def test_samples_differ_in_as_many_rows_as_chernoffs_bound_asks_for():
+    assert [least_difference(m) for m in (0, 1, 2, 3, 10, 100, 1000)] == [0, 0, 40, 43, 60, 203, 1275]
+
+
+def test_rows_are_numbered_by_splitmix64():
+    """The first two numbers of its stream from 0."""
+    found = _mixed(np.array([0, 0x9E3779B97F4A7C15], dtype=np.uint64))
+    assert found.tolist() == [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4]

@@ -1,0 +1,110 @@
+"""Settings of exact runs: cuts, terms of a party, questions, and contents that parties agree on."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import xgboost
+
+from gbdt_parties.errors import ProtocolError, SumRangeError
+from gbdt_parties.secure_sum.rings import MODULO_64
+from xgb_fed import ExactTerms
+from xgb_fed.boosting.features import MAX_BINS, MAX_VALUE
+from xgb_fed.errors import InvalidArgumentError
+from xgb_fed.horizontal.exact.exchange import content_of, read_content
+from xgb_fed.horizontal.exact.questions import Question
+from xgb_fed.horizontal.exact.task import ExactTask, check_whole, checked_cuts
+
+PARAMS = {"objective": "binary:logistic", "max_depth": 2}
+GOOD = [[-1.0, 0.5, 2.0], [0.0]]
+
+
+def test_cuts_are_kept_as_float32():
+    assert checked_cuts("exact", 2) == "exact"
+    assert checked_cuts([np.array([0.1]), [1, 2]], 2) == [[float(np.float32(0.1))], [1.0, 2.0]]
+    most = [list(map(float, range(MAX_BINS - 1)))]
+    assert checked_cuts(most, 1) == most
+    task = ExactTask(PARAMS, 1, 2, [], [0, 1], GOOD, 10, 2, None, 0)
+    assert [own.dtype for own in task.given_cuts] == [np.float32, np.float32]
+    assert [own.tolist() for own in task.given_cuts] == GOOD
+    assert (task.how_cut, task.max_bin) == ("given", 3)
+
+
+@pytest.mark.parametrize(
+    ("cuts", "text"),
+    [
+        ([[0.0]], "one list for each of 2 columns"),
+        ([[0.0], [1.0], [2.0]], "one list for each of 2 columns"),
+        ([[0.0], []], r"cuts\[1\] must be 1 to"),
+        ([[0.0], list(map(float, range(MAX_BINS)))], r"cuts\[1\] must be 1 to"),
+        ([[0.0, 1.0, 0.5], [0.0]], r"cuts\[0\].*ascending"),
+        ([[0.0, 1.0, 1.0], [0.0]], r"cuts\[0\].*ascending"),
+        ([[0.0], [2 * MAX_VALUE]], r"cuts\[1\]"),
+        ([[0.0], [-2 * MAX_VALUE]], r"cuts\[1\]"),
+        ([[0.0], [float("nan")]], r"cuts\[1\]"),
+        ([[0.0], [[1.0]]], r"cuts\[1\]"),
+    ],
+)
+def test_other_cuts_are_refused(cuts, text):
+    with pytest.raises(InvalidArgumentError, match=text):
+        checked_cuts(cuts, 2)
+    with pytest.raises(InvalidArgumentError, match=text):
+        ExactTask(PARAMS, 1, 2, [], [0, 1], cuts, 10, 2, None, 0)
+
+
+@pytest.mark.parametrize("cuts", [3, [None, [0.0]], [["a"], [0.0]], [[0.0, [1.0]], [0.0]]])
+def test_other_things_are_no_cuts(cuts):
+    with pytest.raises(InvalidArgumentError, match="cuts"):
+        checked_cuts(cuts, 2)
+
+
+def test_whole_numbers_have_a_range():
+    for value in (2, 3, 7, np.int64(5)):
+        check_whole("n", value, 2, 7)
+    for value in (1, 8, True, 2.0, "3", None):
+        with pytest.raises(InvalidArgumentError, match="n"):
+            check_whole("n", value, 2, 7)
+
+
+X, Y = np.zeros((4, 2)), np.arange(4) % 2
+
+
+def test_terms_of_a_party():
+    ExactTerms(cuts=("grid", "exact", "given"), held_out=[None, (X, Y), [X, Y, Y]])
+    for cuts in ("grid", ("grid", "own"), ("own",)):
+        with pytest.raises(InvalidArgumentError, match="cuts="):
+            ExactTerms(cuts=cuts)
+    for given in ((X,), (X, Y, Y, Y), X, "XY"):
+        with pytest.raises(InvalidArgumentError, match=r"held_out\[1\] must be"):
+            ExactTerms(held_out=[None, given])
+    for name, least in (("min_rows_per_node", 1), ("min_parties", 2), ("max_bin", 2), ("max_samples", 0)):
+        ExactTerms(**{name: least})
+        with pytest.raises(InvalidArgumentError, match=name):
+            ExactTerms(**{name: least - 1})
+
+
+@pytest.mark.parametrize("value", [9, -9, 16, -(2**63)])
+def test_sums_beyond_their_bits_are_refused(value):
+    question = Question("what", MODULO_64, MODULO_64.zeros(1), 3)
+    assert question.checked(MODULO_64.from_integers(np.array([7, -7]))).tolist() == [7, -7]
+    with pytest.raises(SumRangeError):
+        question.checked(MODULO_64.from_integers(np.array([0, value])))
+
+
+@pytest.mark.parametrize("classes", [None, [0, 1]])
+def test_the_model_that_parties_agree_on_is_read_as_it_was_written(classes):
+    booster = xgboost.train(PARAMS, xgboost.DMatrix(X, Y), 1)
+    content = content_of(
+        SimpleNamespace(
+            booster=booster,
+            cuts=[np.array([0.5], np.float32), np.array([1.5], np.float32)],
+            evals_result={"a": {"logloss": [0.5]}},
+            best_iteration=0,
+            best_score=0.5,
+        )
+    )
+    read = read_content(content, classes, None)
+    assert (None if read.classes is None else read.classes.tolist()) == classes
+    assert bytes(read.booster.save_raw("json")) == bytes(booster.save_raw("json"))
+    with pytest.raises(ProtocolError, match="cannot be read"):
+        read_content(content[:-1], classes, None)
