@@ -27,6 +27,9 @@ ADULT_BOUNDS = {
 }
 """Top codes and ranges of the census questionnaire, rounded."""
 
+EEG_BOUNDS = (3_800.0, 4_800.0)
+"""Microvolts: the headset's offset and half a millivolt to both sides; its faults are beyond."""
+
 TEST_FRACTION = 0.2
 """Part of the rows that are test rows for good, where there is no official split."""
 N_FOLDS = 5
@@ -168,6 +171,15 @@ def _dense(name: str) -> Split:
     return _stand_in(name, "binary") if read is None else _divided(name, read[0], (read[1] > 0).astype(float))
 
 
+def _eeg(name: str) -> Split:
+    whole = _dense(name)
+    if whole.name != name:
+        return whole
+    low, high = (np.full(whole.X.shape[1], bound) for bound in EEG_BOUNDS)
+    inside = [np.clip(X, *EEG_BOUNDS) for X in (whole.X, whole.X_test)]
+    return replace(whole, X=inside[0], X_test=inside[1], low=low, high=high)
+
+
 def _winequality(name: str) -> Split:
     tables = []
     for is_white, colour in enumerate(("red", "white")):
@@ -190,7 +202,7 @@ def _abalone(name: str) -> Split:
     return _divided(name, X, cells[:, 0].astype(float), "regression", ABALONE_RINGS, {0: len(ABALONE_SEXES)})
 
 
-SPLITS: Mapping[str, Callable[[str], Split]] = {
+PEER_SETS: Mapping[str, Callable[[str], Split]] = {
     "adult": _adult,
     "a9a": _a9a,
     "give_credit": _dense,
@@ -201,4 +213,17 @@ SPLITS: Mapping[str, Callable[[str], Split]] = {
     "higgs_11k": _dense,
     "winequality": _winequality,
     "abalone": _abalone,
+}
+"""The ten sets of the tables of peers."""
+
+SMALL_SETS = (
+    *("banknote", "epsilon_5k", "hill_valley_with_noise", "hill_valley_without_noise"),
+    *("ionosphere", "qsar_biodeg", "sonar", "transfusion"),
+)
+"""Further sets of two classes, of 208 to 5,000 rows."""
+
+SPLITS: Mapping[str, Callable[[str], Split]] = {
+    **PEER_SETS,
+    "eeg_eye_state": _eeg,
+    **dict.fromkeys(SMALL_SETS, _dense),
 }

@@ -12,6 +12,8 @@ import pickle
 import sys
 import time
 import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -243,6 +245,209 @@ def opendp(data: SimpleNamespace, epsilon: float, seed: int) -> Any:
     )
 
 
+LADDER_STEP = 1e-6
+"""Smallest size over the width of the bounds that the logarithms of `standardised` tell from zero."""
+
+
+def standardised(data: SimpleNamespace, X: np.ndarray) -> np.ndarray:
+    """Features of the linear models and networks, in [-1, 1], by public knowledge alone.
+
+    Categories are columns of zeros and ones.  A number gives its place between its bounds and a logarithm of
+    its distance from zero (or from the nearest bound), as `spacing="mixed"` does for our bins, since extremes
+    as bounds leave the linear column of a heavy tail without any spread.
+    """
+    columns = []
+    for f, n in enumerate(data.n_categories.tolist()):
+        if n:
+            columns.append((X[:, [f]] == np.arange(n)).astype(float))
+            continue
+        low, high = float(data.low[f]), float(data.high[f])
+        width = max(high - low, 1e-12)
+        x = np.clip(np.where(np.isnan(X[:, [f]]), low, X[:, [f]]), low, high)
+        away = (x - min(max(low, 0.0), high)) / (width * LADDER_STEP)
+        columns += [
+            2 * (x - low) / width - 1,
+            np.sign(away) * np.log1p(np.abs(away)) / np.log1p(1 / LADDER_STEP),
+        ]
+    return np.hstack(columns)
+
+
+@dataclass(frozen=True)
+class Network:
+    """How a network is trained; no hidden layer if the width is 0."""
+
+    width: int
+    clip: float
+    rates: Sequence[float]
+    n_steps: int = 100
+
+
+LINEAR = Network(width=0, clip=0.1, rates=(0.25, 1.0, 4.0, 16.0, 64.0))
+PERCEPTRON = Network(width=64, clip=1.0, rates=(0.0003, 0.001, 0.003, 0.01))
+"""PrivTab's baselines (their clip of 0.1, their width and rates of Adam), but full batches."""
+
+
+ROWS_AT_ONCE = 1 << 14
+"""Rows whose gradients are held at a time."""
+
+
+def _descended(
+    X: Any, y: Any, kind: Network, rate: float, noise: float, is_binary: bool
+) -> Callable[[Any], np.ndarray]:
+    """Scores of a network after full-batch gradient descent by Opacus.
+
+    Every step clips each row's gradient and adds normal noise of σ clips to the sum, so that n steps are
+    √n / σ-GDP under adding or removing a row.  The number of rows is taken to be public.
+    """
+    import torch
+    from opacus import PrivacyEngine
+
+    d, width = X.shape[1], kind.width
+    if width:
+        net: Any = torch.nn.Sequential(torch.nn.Linear(d, width), torch.nn.Tanh(), torch.nn.Linear(width, 1))
+        optimizer: Any = torch.optim.Adam(net.parameters(), lr=rate)
+    else:
+        net = torch.nn.Sequential(torch.nn.Linear(d, 1))
+        torch.nn.init.zeros_(net[0].weight)
+        optimizer = torch.optim.SGD(net.parameters(), lr=rate)
+    criterion = torch.nn.BCEWithLogitsLoss() if is_binary else torch.nn.MSELoss()
+    rows = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(X, y), batch_size=len(X))
+    net, optimizer, _ = PrivacyEngine().make_private(
+        module=net,
+        optimizer=optimizer,
+        data_loader=rows,
+        noise_multiplier=noise,
+        max_grad_norm=kind.clip,
+        poisson_sampling=False,
+    )
+    starts = range(0, len(X), ROWS_AT_ONCE)
+    for _ in range(kind.n_steps):
+        for start in starts:
+            optimizer.zero_grad()
+            some = slice(start, start + ROWS_AT_ONCE)
+            criterion(net(X[some]), y[some]).backward()
+            optimizer.signal_skip_step(do_skip=start != starts[-1])
+            optimizer.step()
+
+    def scores(rows: Any) -> np.ndarray:
+        with torch.no_grad():
+            return np.asarray(net(rows)[:, 0].numpy(), dtype=float)
+
+    return scores
+
+
+N_TUNED = 2_500
+"""Rows of the training part, at most, on which a rate is sought."""
+
+
+def _network(data: SimpleNamespace, epsilon: float, kind: Network) -> Any:
+    """A network of the best of some learning rates, found on training rows and not charged.
+
+    Candidates are fitted to a part of the training rows, with the noise that the whole part's *mean* gradient
+    has, and judged by the rest of that part.
+    """
+    import torch
+    from opacus.accountants.analysis.gdp import delta_eps_mu
+    from scipy.optimize import brentq
+
+    is_binary = data.task == "binary"
+    low, high = (0.0, 1.0) if is_binary else data.label_bounds.tolist()
+    centre, half = (0.0, 1.0) if is_binary else ((low + high) / 2, (high - low) / 2)
+
+    # A linear model's rows are at most 1 long, so that one grid of rates fits all data sets.
+    length = 1.0 if kind.width else math.sqrt(np.where(data.n_categories > 0, 1, 2).sum())
+
+    def tensors(X: np.ndarray) -> Any:
+        return torch.tensor(standardised(data, X) / length, dtype=torch.float32)
+
+    X = tensors(data.X)
+    y = torch.tensor((data.y - centre) / half, dtype=torch.float32)[:, None]
+    mu = brentq(lambda mu: delta_eps_mu(eps=epsilon, mu=mu) - DELTA, 1e-6, 100.0)
+    noise = math.sqrt(kind.n_steps) / mu
+    order = torch.randperm(len(X))[:N_TUNED]
+    fitted, held_out = order[: len(order) * 4 // 5], order[len(order) * 4 // 5 :]
+
+    def quality(rate: float) -> float:
+        scale = noise * len(fitted) / len(X)
+        found = _descended(X[fitted], y[fitted], kind, rate, scale, is_binary)(X[held_out])
+        label = y[held_out, 0].numpy()
+        value = auc(label, found) if is_binary else -float(np.mean((found - label) ** 2))
+        return value if math.isfinite(value) else -math.inf
+
+    best = max(kind.rates, key=quality)
+    scores = _descended(X, y, kind, best, noise, is_binary)
+
+    def predict() -> np.ndarray:
+        found = scores(tensors(data.X_test))
+        return 1 / (1 + np.exp(-found)) if is_binary else np.clip(found, -1, 1) * half + centre
+
+    n_parameters = (X.shape[1] + 2) * kind.width + 1 if kind.width else X.shape[1] + 1
+    return best, predict, lambda: 4 * n_parameters
+
+
+def dp_logistic_regression(data: SimpleNamespace, epsilon: float, seed: int) -> Any:
+    """Full-batch private gradient descent (linear regression where labels are numbers)."""
+    return _network(data, epsilon, LINEAR)
+
+
+def dp_perceptron(data: SimpleNamespace, epsilon: float, seed: int) -> Any:
+    """One hidden layer, private Adam."""
+    return _network(data, epsilon, PERCEPTRON)
+
+
+N_SYNTHETIC_BINS = 32
+"""Public bins of a numeric column for synthetic data: half of equal width, half in geometric progression."""
+
+
+def mst_lightgbm(data: SimpleNamespace, epsilon: float, seed: int) -> Any:
+    """Stock LightGBM on as many rows as MST (dpmm) makes; columns are cut at public thresholds first."""
+    import lightgbm as lgb
+    import pandas as pd
+    from dpmm.models.mst import MSTGM
+
+    is_category = data.n_categories > 0
+
+    def thresholds(low: float, high: float) -> np.ndarray:
+        half = N_SYNTHETIC_BINS // 2
+        origin = min(max(low, 0.0), high)
+        sides = [side for side in (high - origin, low - origin) if side]
+        ladder = np.geomspace(LADDER_STEP, 1.0, half // max(len(sides), 1) + 1)[:-1]
+        edges = [
+            np.linspace(low, high, half + 1)[1:-1],
+            [origin],
+            *(origin + side * ladder for side in sides),
+        ]
+        return np.unique(np.concatenate(edges))
+
+    edges = [thresholds(float(low), float(high)) for low, high in zip(data.low, data.high, strict=True)]
+    sizes = [n or len(e) + 1 for n, e in zip(data.n_categories.tolist(), edges, strict=True)]
+
+    def codes(X: np.ndarray) -> np.ndarray:
+        """Number of a category or a bin; the last number of a column is for missing values."""
+        columns = []
+        for f, size in enumerate(sizes):
+            code = X[:, f] if is_category[f] else np.searchsorted(edges[f], X[:, f], side="right")
+            columns.append(np.where(np.isnan(X[:, f]), size, code).astype(np.int64))
+        return np.column_stack(columns)
+
+    is_binary = data.task == "binary"
+    low, high = data.label_bounds.tolist()
+    n_labels = 2 if is_binary else N_SYNTHETIC_BINS
+    place = np.clip((data.y - low) / (high - low), 0, 1)
+    names = [str(f) for f in range(len(sizes))]
+    table = pd.DataFrame(codes(data.X), columns=names)
+    table["label"] = np.rint(place * (n_labels - 1)).astype(np.int64)
+    model = MSTGM(epsilon=epsilon, delta=DELTA, n_jobs=1)
+    model.set_random_state(np.random.RandomState())
+    model.set_domain({**{name: size + 1 for name, size in zip(names, sizes, strict=True)}, "label": n_labels})
+    model.fit(table)
+    made = model.generate(n_records=len(table))
+    y = low + (high - low) * made["label"].to_numpy() / (n_labels - 1)
+    train = lgb.Dataset(made[names].to_numpy(), y, categorical_feature=np.flatnonzero(is_category).tolist())
+    booster = lgb.train({"objective": data.task, "verbosity": -1, "num_threads": 2}, train, 100)
+    return booster, lambda: booster.predict(codes(data.X_test)), lambda: len(booster.model_to_string())
+
+
 def auc(label: np.ndarray, score: np.ndarray) -> float:
     """Area under the ROC curve, ties counted half."""
     _, group, counts = np.unique(score, return_inverse=True, return_counts=True)
@@ -251,6 +456,12 @@ def auc(label: np.ndarray, score: np.ndarray) -> float:
     n_negative = len(label) - n_positive
     above = rank[group][label == 1].sum() - n_positive * (n_positive + 1) / 2
     return float(above / (n_positive * n_negative))
+
+
+def log_loss(label: np.ndarray, probability: np.ndarray) -> float:
+    """Mean log-loss; probabilities count as at least 1e-6 and at most one less that."""
+    p = np.clip(probability, 1e-6, 1 - 1e-6)
+    return float(-np.mean(np.where(label == 1, np.log(p), np.log1p(-p))))
 
 
 LEARNERS = {
@@ -262,6 +473,9 @@ LEARNERS = {
     "diffprivlib RF": diffprivlib,
     "dp-xgboost": dp_xgboost,
     "OpenDP forest": opendp,
+    "DP logistic regression": dp_logistic_regression,
+    "DP perceptron": dp_perceptron,
+    "MST + LightGBM": mst_lightgbm,
     "LightGBM": lightgbm,
 }
 
@@ -282,6 +496,7 @@ def main(learner: str, path: str, seed: int, epsilons: list[float]) -> None:
         result = {"data": data.name, "learner": learner, "epsilon": epsilon, "seed": seed}
         if data.task == "binary":
             result["auc"] = auc(data.y_test, prediction)
+            result["log_loss"] = log_loss(data.y_test, prediction)
             result["accuracy"] = float(np.mean((prediction > 0.5) == (data.y_test == 1)))
         else:
             result["rmse"] = float(np.sqrt(np.mean((prediction - data.y_test) ** 2)))

@@ -2,8 +2,8 @@
 
 ``VEILBOOST_DATA=… python benchmarks/private/private_peers.py`` makes an environment of its own for every peer
 that needs one (under ``.venv-peers``), trains everything and writes one JSON line per training as it goes, so
-that a run can be stopped and taken up again.  ``--quick`` takes one seed and three values of ε, ``--minutes``
-bounds the time.  ``--tables docs/experiments/data`` writes the tables that
+that a run can be stopped and taken up again.  ``--quick`` takes one seed, three values of ε and
+three data sets, ``--minutes`` bounds the time.  ``--tables docs/experiments/data`` writes the tables that
 the documentation includes.
 
 What each learner gets is listed in `peer_workers`, function by function: its authors' recommended settings,
@@ -36,12 +36,15 @@ ROOT = Path(__file__).parents[2]
 ENVIRONMENTS = ROOT / ".venv-peers"
 EPSILONS = (0.05, 0.1, 0.5, 1.0, 4.0)
 QUICK_EPSILONS = (0.1, 1.0, 4.0)
+QUICK_DATA = ("default_credit", "higgs_11k", "abalone")
 
 REQUIREMENTS: Mapping[str, tuple[str, ...]] = {
     "DP-EBM": ("interpret-core==0.7.8",),
     "diffprivlib RF": ("diffprivlib==0.6.5", "scikit-learn==1.6.1", "numpy==1.26.4"),
     "dp-xgboost": ("dp-xgboost==0.2.10", "numpy<2", "scipy", "scikit-learn<1.7"),
     "OpenDP forest": ("opendp==0.14.1", "numpy"),
+    **dict.fromkeys(("DP logistic regression", "DP perceptron"), ("opacus==1.6.0", "torch==2.13.0")),
+    "MST + LightGBM": ("dpmm==0.1.9", "numpy==1.26.4", "lightgbm==4.6.0"),
 }
 """What the peers with an environment of their own need; the others run in this one."""
 
@@ -62,7 +65,9 @@ def is_installed(learner: str) -> bool:
 
 
 def _folder(learner: str) -> Path:
-    return ENVIRONMENTS / learner.replace(" ", "-").lower()
+    """The environment's folder; learners of equal requirements share the first one's."""
+    first = next(name for name, needs in REQUIREMENTS.items() if needs == REQUIREMENTS[learner])
+    return ENVIRONMENTS / first.replace(" ", "-").lower()
 
 
 def environment(learner: str) -> Path | None:
@@ -179,10 +184,10 @@ def tables(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[str], list
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="one seed, three values of ε")
+    parser.add_argument("--quick", action="store_true", help="one seed, three values of ε, three data sets")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--epsilons", type=float, nargs="+", default=list(EPSILONS))
-    parser.add_argument("--data", nargs="+", default=list(peer_data.SPLITS), choices=list(peer_data.SPLITS))
+    parser.add_argument("--data", nargs="+", choices=list(peer_data.SPLITS))
     parser.add_argument("--learners", nargs="+", default=list(peer_workers.LEARNERS))
     parser.add_argument("--minutes", type=float, default=float("inf"), help="start nothing after this time")
     parser.add_argument("--timeout", type=float, default=600.0, help="seconds for a learner on a split")
@@ -191,6 +196,7 @@ def main() -> None:
     options = parser.parse_args()
     seeds = 1 if options.quick else options.seeds
     epsilons = list(QUICK_EPSILONS) if options.quick else options.epsilons
+    names = options.data or (QUICK_DATA if options.quick else list(peer_data.PEER_SETS))
     options.results.parent.mkdir(parents=True, exist_ok=True)
     rows = []
     if options.results.exists():
@@ -198,7 +204,7 @@ def main() -> None:
     done = {(row["data"], row["learner"], row["seed"], row["epsilon"]) for row in rows}
     stop = time.monotonic() + 60 * options.minutes
     say(f"load average at the start: {load_average():.1f}")
-    work = [(s, d, name) for s in range(seeds) for d in options.data for name in options.learners]
+    work = [(s, d, name) for s in range(seeds) for d in names for name in options.learners]
     with tempfile.TemporaryDirectory() as folder, options.results.open("a") as file:
         for seed, data, learner in tqdm(work, unit="learner"):
             if time.monotonic() > stop:
