@@ -10,10 +10,11 @@ X = np.random.default_rng(0).normal(size=(60, 4))
 Y = (X[:, 0] + X[:, 2] > 0).astype(int)
 
 
+pytestmark = pytest.mark.filterwarnings("ignore::xgb_fed.NotEncryptedWarning")
+
+
 def fitted(**keywords):
-    model = xgb_fed.VerticalXGBClassifier(
-        n_estimators=1, max_depth=1, cipher=xgb_fed.OkamotoUchiyama(), **keywords
-    )
+    model = xgb_fed.VerticalXGBClassifier(n_estimators=1, max_depth=1, cipher=xgb_fed.Plain(), **keywords)
     return model.fit(X[:, :2], Y, parties=[xgb_fed.LocalParty(X[:, 2:], "bank")])
 
 

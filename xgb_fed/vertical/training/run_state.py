@@ -61,7 +61,8 @@ class RunState:
         CheckpointError
             If the checkpoint is damaged, or another run's.
         """
-        key = _key_of(training.cipher)
+        # Without parties nothing is encrypted, and a Paillier key takes seconds.
+        key = _key_of(training.cipher) if training.parties else Plain()
         settings, rows = training.settings, training.rows
         n_classes = settings.n_classes if settings.multi_output else 1
         packing = packing_for(rows.n_rows, n_classes, key.public.plaintext_limit)
@@ -75,7 +76,7 @@ class RunState:
             [party.name for party in training.parties],
             [],
         )
-        model.traffic = Traffic(encrypted=not isinstance(key, Plain))
+        model.traffic = Traffic(encrypted=not isinstance(training.cipher, Plain))
         progress = _first_progress(training, model)
         is_kept = journal is not None and journal.load(progress)
         model.model_id, model.restarts = progress.model_id, progress.restarts

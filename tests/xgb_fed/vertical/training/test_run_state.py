@@ -32,6 +32,16 @@ def test_a_run_begins_without_trees():
     assert (state.n_splits(0), state.n_splits(1), state.n_known_splits(1)) == (0, 0, 0)
 
 
+def test_a_run_without_parties_makes_no_key():
+    class NoneMade(xgb_fed.Paillier):
+        def generate(self):
+            raise AssertionError("a key was made")
+
+    settings = Settings.from_params({"objective": "binary:logistic"})
+    alone = TrainingTask(settings, xgb_fed.ActiveData(X, Y), [], [], NoneMade())
+    assert RunState.begin(alone, None).traffic.encrypted
+
+
 def test_splits_count_once_their_tree_is_finished():
     state = RunState.begin(task(xgb_fed.Plain()), None)
     state.model.splits.add(0, 0.5, False)
@@ -48,6 +58,7 @@ def test_a_cipher_that_does_not_encrypt_is_refused():
             return xgb_fed.Plain().generate()
 
     settings = Settings.from_params({"objective": "binary:logistic"})
-    careless = TrainingTask(settings, xgb_fed.ActiveData(X, Y), [], [], Careless())
+    parties = [xgb_fed.LocalParty(X[:, 2:], "bank")]
+    careless = TrainingTask(settings, xgb_fed.ActiveData(X[:, :2], Y), parties, [], Careless())
     with pytest.raises(UnsupportedParameterError, match="does not encrypt"):
         RunState.begin(careless, None)
