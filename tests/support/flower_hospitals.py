@@ -4,11 +4,15 @@ from itertools import count
 
 import numpy as np
 
+import lgb_dp
 from gbdt_parties.identity.certificates import Identity
+from lgb_dp import federated
+from lgb_dp.federated import replica, run
+from lgb_dp.mechanisms.rng import KeyStream, SecureRandom
 from private_hospitals import write_rows
 from veilboost import command_line
 from veilboost.flower import node
-from veilboost.flower.channel import Reply
+from veilboost.plans.declared import read_declared
 
 NAMES = ("north", "south", "west")
 COLUMNS = """
@@ -127,4 +131,33 @@ def pinned_share(sums, variance, random):
     return np.asarray(sums) + np.random.default_rng(seed).integers(-3000, 3000, np.shape(sums))
 
 
-__all__ = ["NAMES", "FakeCarrier", "Reply", "pinned_share", "write_files"]
+def public_stream(cls, key):
+    """The stream of structures, whatever its key, in the place of `SecureRandom.public`."""
+    random = SecureRandom()
+    random._stream = KeyStream(bytes(range(32)))
+    return random
+
+
+def pin(setattr=setattr):
+    """Make all that is random in a model the same in every run."""
+    setattr(replica.SecureRandom, "public", classmethod(public_stream))
+    setattr(run, "release_share", pinned_share)
+
+
+def in_process(folder, rounds=6, per_round=3):
+    """The text of the model that the same parties train in this process."""
+    declared = read_declared(folder / "columns.toml")
+    parties = []
+    for name in NAMES:
+        rows = declared.table_of(folder / f"{name}.csv")
+        own = {**declared.arguments(), **rows.own}
+        parties.append(federated.Party(rows.features, rows.label, name=name, min_parties=3, **own))
+    booster = federated.train(
+        {"objective": "binary", "max_depth": 3, "num_threads": 1},
+        parties,
+        rounds,
+        callbacks=[lgb_dp.NewtonBoost(1.0, 1e-5)],
+        min_parties=3,
+        trees_per_round=per_round,
+    )
+    return booster.model_to_string(num_iteration=-1)

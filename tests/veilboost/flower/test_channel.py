@@ -2,22 +2,16 @@
 
 import pytest
 
-import lgb_dp
-from flower_hospitals import NAMES, FakeCarrier, Reply, pinned_share, write_files
+from flower_hospitals import NAMES, FakeCarrier, in_process, pin, write_files
 from gbdt_parties import messages
 from gbdt_parties.errors import PartyArgumentError, PartyRefusedError, PartyUnavailableError, ProtocolError
 from gbdt_parties.secure_sum.messages import AskSum, OpenSum
 from lgb_dp import federated
-from lgb_dp.federated import replica, run
-from lgb_dp.federated.run import SecureRandom
-from lgb_dp.mechanisms import rng as rng_module
 from veilboost.flower import channel
 from veilboost.flower.apps import train_over
-from veilboost.flower.channel import NodeParty, Nodes
-from veilboost.plans.declared import read_declared
+from veilboost.flower.channel import NodeParty, Nodes, Reply
 
 pytest.importorskip("pyarrow")
-KEY = bytes(range(32))
 
 
 @pytest.fixture
@@ -29,37 +23,11 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def pinned(monkeypatch):
-    """All that is random in a model is the same in every run."""
-
-    def public(cls, key):
-        random = SecureRandom()
-        random._stream = rng_module.KeyStream(KEY)
-        return random
-
-    monkeypatch.setattr(replica.SecureRandom, "public", classmethod(public))
-    monkeypatch.setattr(run, "release_share", pinned_share)
+    pin(monkeypatch.setattr)
 
 
 def model(folder):
     return (folder / "model" / "model.txt").read_text()
-
-
-def in_process(folder, rounds=6, per_round=3):
-    declared = read_declared(folder / "columns.toml")
-    parties = []
-    for name in NAMES:
-        rows = declared.table_of(folder / f"{name}.csv")
-        own = {**declared.arguments(), **rows.own}
-        parties.append(federated.Party(rows.features, rows.label, name=name, min_parties=3, **own))
-    booster = federated.train(
-        {"objective": "binary", "max_depth": 3, "num_threads": 1},
-        parties,
-        rounds,
-        callbacks=[lgb_dp.NewtonBoost(1.0, 1e-5)],
-        min_parties=3,
-        trees_per_round=per_round,
-    )
-    return booster.model_to_string(num_iteration=-1)
 
 
 def test_the_model_is_the_one_in_process_to_the_byte(folder, pinned):
