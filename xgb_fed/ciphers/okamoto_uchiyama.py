@@ -14,10 +14,10 @@ an independent uniform unit modulo q: one power modulo p², no power at all modu
 
 Security.  Indistinguishability is the p-subgroup assumption in this form: a
 uniform n-th residue modulo n looks like a uniform unit.  g and h are never
-published: adding needs n alone, and `ResidueKey.rerandomise` takes such powers. Decryption is a factoring oracle
-for an attacker who chooses ciphertexts and learns results (of ``1 + m p`` with m beyond p it gives m mod p, and
-the difference shares p with n), so this scheme is for semi-honest parties, with a fresh key for every fit,
-decrypted sums checked, and one error for all failures.
+published: adding needs n alone, and `ResidueKey.rerandomise` takes such powers.
+Decryption is a factoring oracle for an attacker who chooses ciphertexts and learns results (of ``1 + m p``
+with m beyond p it gives m mod p, and the difference shares p with n), so this scheme is for semi-honest
+parties, with a fresh key for every fit, decrypted sums checked, and one error for all failures.
 """
 
 from __future__ import annotations
