@@ -17,7 +17,8 @@ from veilboost.plans.entries import PlanError
 
 PLAINTEXT_BITS = {"okamoto-uchiyama": 1 / 3, "paillier": 1.0}
 CIPHERTEXT_BITS = {"okamoto-uchiyama": 1, "paillier": 2}
-"""Shares and multiples of the key's length."""
+GRADIENT_BITS = {"okamoto-uchiyama": 0.72, "paillier": 2}
+"""Shares and multiples of the key's length; ciphertexts of gradients may be sent in short form."""
 
 WORK = {"okamoto-uchiyama": 1.0, "paillier": 5.0}
 """Processor time of all of a tree, by Okamoto–Uchiyama's (give_credit in ``vertical-seconds.csv``)."""
@@ -113,7 +114,7 @@ def vertical(run: Run) -> Load:
     rows = run.rows * run.sampled
     ciphertext = run.key_length * CIPHERTEXT_BITS[run.cipher] / 8
     packed = max(1, int(run.key_length * PLAINTEXT_BITS[run.cipher]) // BITS_OF_A_BIN)
-    gradients = rows * ciphertext
+    gradients = rows * run.key_length * GRADIENT_BITS[run.cipher] / 8
     sums = run.columns * run.bins * 2.0 ** (run.depth - 1)
     others = run.parties - 1
     statistics = sums * (ciphertext / packed + 4)

@@ -222,6 +222,26 @@ class PrivateKey(Protocol):
             If a plaintext is out of range.
         """
 
+    def to_bytes_in_parts(self, n_rows: int, parts: Iterable[Ciphertexts]) -> tuple[int, Iterator[bytes]]:
+        """Fresh ciphertexts of this key for the wire, to be read by `PublicKey.from_bytes`.
+
+        The secret may make them shorter than `PublicKey.to_bytes_in_parts` does; their randomness then
+        changes.
+
+        Parameters
+        ----------
+        n_rows : int
+            Ciphertexts of all parts, one at least.
+        parts : iterable of ciphertexts
+            From `encrypt`, used nowhere else; each is made when its bytes are due.
+
+        Returns
+        -------
+        n_bytes : int
+        pieces : iterator of bytes
+            Two more than the parts, as those of `PublicKey.to_bytes_in_parts`.
+        """
+
     def decrypt(self, ciphertexts: Ciphertexts) -> list[int]:
         """The plaintexts of ciphertexts.
 

@@ -22,6 +22,7 @@ parties, with a fresh key for every fit, decrypted sums checked, and one error f
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from gbdt_kernels.residues.limbs import add_rows
@@ -46,6 +47,7 @@ from xgb_fed.ciphers.residue_key import (
     read_numbers,
 )
 from xgb_fed.ciphers.residue_secrets import Lift, PrimeSquare, TableRandomness, one_plus_multiples
+from xgb_fed.ciphers.short_ciphertexts import Shortening
 from xgb_fed.errors import CorruptDataError, InvalidArgumentError
 
 
@@ -151,6 +153,7 @@ class OkamotoUchiyamaKey(KeepsSecrets):
             Lift(p.value**2, q, self._square.modulus.radix, whole, n_threads),
             Lift(q, p.value**2, 1, whole, n_threads),
         )
+        self._shortening = Shortening(self._square.modulus, whole, n_threads)
         self.obfuscators = ObfuscatorPool(self._encryptions_of_zero, POOL_CAPACITY)
 
     def _encryptions_of_zero(self, count: int) -> Residues:
@@ -174,6 +177,16 @@ class OkamotoUchiyamaKey(KeepsSecrets):
         rows = plaintext_rows(plaintexts, public.plaintext_limit)
         carriers = one_plus_multiples(rows, self._p.value, public.modulus, self._n_threads)
         return public.add(carriers, self.obfuscators.take(len(rows)))
+
+    def to_bytes_in_parts(self, n_rows: int, parts: Iterable[Residues]) -> tuple[int, Iterator[bytes]]:
+        """Fresh ciphertexts of this key for the wire, one at least, in short form where that is shorter."""
+        public, short = self.public, self._shortening
+        if not short.words:
+            return public.to_bytes_in_parts(n_rows, parts)
+        shape = (n_rows + 1, short.words)
+        rows = short.message(parts, self._random)
+        pieces = wire.pack_parts(wire.Kind.SHORT_CIPHERTEXTS, public.scheme, public.key_id, shape, rows)
+        return wire.packed_bytes(*shape), pieces
 
     def decrypt(self, ciphertexts: Residues) -> list[int]:
         """Plaintexts in ``[0, p)``; a caller who cannot trust the ciphertexts' makers checks the range."""

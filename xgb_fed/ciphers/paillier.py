@@ -20,6 +20,7 @@ Key lengths: 2048 bits are worth 112 bits of security, 3072 bits 128 (NIST SP
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -198,6 +199,10 @@ class PaillierKey(KeepsSecrets):
         rows = plaintext_rows(plaintexts, public.plaintext_limit)
         carriers = one_plus_multiples(rows, public.n, public.modulus, self._n_threads)
         return public.add(carriers, self.obfuscators.take(len(rows)))
+
+    def to_bytes_in_parts(self, n_rows: int, parts: Iterable[Residues]) -> tuple[int, Iterator[bytes]]:
+        """Ciphertexts of this key for the wire, as the public key writes them."""
+        return self.public.to_bytes_in_parts(n_rows, parts)
 
     def decrypt(self, ciphertexts: Residues) -> list[int]:
         """Plaintexts in ``[0, n)``: logarithms modulo p and q, joined."""

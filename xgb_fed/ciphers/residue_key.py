@@ -29,6 +29,7 @@ from gbdt_kernels.residues.limbs import from_rows, rows_below, to_rows
 from xgb_fed.ciphers import serialization as wire
 from xgb_fed.ciphers.obfuscators import AT_ONCE, ObfuscatorPool
 from xgb_fed.ciphers.randomness import SecretStream
+from xgb_fed.ciphers.short_ciphertexts import lengthened
 from xgb_fed.ciphers.zero_table import ZeroTable, table_bytes
 from xgb_fed.errors import CorruptDataError, InvalidCiphertextError, PlaintextRangeError, WrongKeyError
 
@@ -211,18 +212,20 @@ class ResidueKey:
             If a ciphertext is not below the modulus, or not invertible.
         """
         message = wire.unpack(data)
-        if message.kind is not wire.Kind.CIPHERTEXTS:
+        is_short = message.kind is wire.Kind.SHORT_CIPHERTEXTS
+        if not is_short and message.kind is not wire.Kind.CIPHERTEXTS:
             raise CorruptDataError(f"expected ciphertexts, not a {message.kind.name.lower()}")
         if (message.scheme, message.key_id) != (self.scheme, self.key_id):
             raise WrongKeyError(
                 f"ciphertexts of {message.scheme} key {message.key_id.hex()[:8]}; this is {self!r}"
             )
-        if message.rows.shape[1] != self.modulus.width:
-            raise CorruptDataError(
-                f"ciphertexts of {message.rows.shape[1]} words; {self!r} has {self.modulus.width}"
-            )
-        self.check(message.rows)
-        return message.rows
+        if is_short and self.scheme != "okamoto-uchiyama":
+            raise CorruptDataError(f"short ciphertexts, but {self!r} has none")
+        rows = lengthened(message.rows, self.modulus) if is_short else message.rows
+        if rows.shape[1] != self.modulus.width:
+            raise CorruptDataError(f"ciphertexts of {rows.shape[1]} words; {self!r} has {self.modulus.width}")
+        self.check(rows)
+        return rows
 
     def check(self, a: Residues) -> None:
         """Raise `InvalidCiphertextError` unless every row is a reduced unit."""

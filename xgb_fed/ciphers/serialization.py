@@ -39,6 +39,7 @@ class Kind(IntEnum):
     CIPHERTEXTS = 1
     PUBLIC_KEY = 2
     PRIVATE_KEY = 3
+    SHORT_CIPHERTEXTS = 4
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from threading import RLock
 from typing import Any
@@ -177,6 +177,10 @@ class ClusterKey(KeepsSecrets):
         rows = plaintext_rows(plaintexts, self.public.plaintext_limit)
         width = self.public.ciphertext_bytes // 8
         return self._shared("encrypt", rows, width)
+
+    def to_bytes_in_parts(self, n_rows: int, parts: Iterable[Ciphertexts]) -> tuple[int, Iterator[bytes]]:
+        """Fresh ciphertexts of this key for the wire."""
+        return self._key.to_bytes_in_parts(n_rows, parts)
 
     def decrypt(self, ciphertexts: Ciphertexts) -> list[int]:
         """The plaintexts of ciphertexts."""

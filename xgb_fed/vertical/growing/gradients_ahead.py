@@ -73,7 +73,7 @@ class GradientsAhead:
         for group, rows, start in islice(self._next, 1):
             parts = [rows[k : k + self._rows_of_part] for k in range(0, len(rows), self._rows_of_part)]
             encrypted = map(partial(self._encrypted, group), parts)
-            n_bytes, pieces = self._key.public.to_bytes_in_parts(len(rows), encrypted)
+            n_bytes, pieces = self._key.to_bytes_in_parts(len(rows), encrypted)
             # Beside the parts a header and a digest; one thread makes all of them, in this order.
             made = [self._worker.submit(next, pieces) for _ in range(len(parts) + 2)]
             self._begun.append(Gradients(group, start, Parts(n_bytes, made)))

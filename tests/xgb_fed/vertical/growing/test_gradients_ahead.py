@@ -8,6 +8,8 @@ import xgb_fed
 from gbdt_parties import messages
 from small_keys import key_of
 from xgb_fed.ciphers.plain import Plain
+from xgb_fed.ciphers.serialization import packed_bytes
+from xgb_fed.ciphers.short_ciphertexts import short_words
 from xgb_fed.errors import PlaintextRangeError
 from xgb_fed.vertical.growing import gradients_ahead
 from xgb_fed.vertical.growing.gradients import FixedPointGradients
@@ -53,6 +55,17 @@ def test_ciphertexts_in_parts_are_read_back():
         read = [m for message in ahead for m in key.decrypt(key.public.from_bytes(bytes(message.values)))]
     words = gradients_of(key).plaintexts(np.arange(9))[0]
     assert read == [int.from_bytes(row.tobytes(), "little") for row in words]
+
+
+def test_gradients_under_okamoto_uchiyama_are_sent_in_short_form(monkeypatch):
+    """In messages of several parts, of which each has its bytes ready before the last one is made."""
+    key = key_of(xgb_fed.OkamotoUchiyama, 1024)
+    monkeypatch.setattr(gradients_ahead, "PART_BYTES", 3 * key.public.ciphertext_bytes)
+    with GradientsAhead(key, gradients_of(key), np.arange(9, dtype=np.int32), 9) as ahead:
+        [message] = ahead
+        data = bytes(message.values)
+    assert len(data) == len(message.values) == packed_bytes(1 + 9, short_words(1024))
+    assert len(data) < len(key.public.to_bytes(key.public.from_bytes(data)))
 
 
 class Slow(Plain):
