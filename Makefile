@@ -11,8 +11,10 @@ OLDEST := .venv-oldest
 DOCS := .venv-docs
 MODELS := .venv-models
 TOOLS := .venv-tools
+AUDITS := .venv-audits
 
 .PHONY: demo demo-remote test test-hosts test-slow test-models test-all lint docs bench mutants requirements dist clean
+.PHONY: audits audits-ciphers audits-sums audits-releases audits-attacks audits-reconstruction
 
 # The demos need the package with plots and tables, or its transport; the tests add everything else.
 $(VENV)/.demo: pyproject.toml Makefile
@@ -120,6 +122,27 @@ bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/private/private_peers.py --quick
 	$(BIN)/python benchmarks/federated/reconstruction.py --quick
 	$(BIN)/python benchmarks/common/first_fit.py
+
+# Outside auditors, each in an environment of its own with what audits/requirements pins; results in out/audits.
+# What cannot be installed on this Python is skipped by name and counted as not run.
+$(AUDITS)-%/.installed: audits/requirements/%.txt pyproject.toml Makefile
+	$(PYTHON) -m venv $(AUDITS)-$*
+	$(AUDITS)-$*/bin/python -m pip install --quiet --editable .
+	while read -r package; do \
+	    $(AUDITS)-$*/bin/python -m pip install --quiet "$$package" || echo "not installed: $$package"; \
+	done < $<
+	touch $@
+
+audits: audits-ciphers audits-sums audits-releases audits-attacks audits-reconstruction
+
+audits-ciphers audits-releases audits-attacks: audits-%: $(AUDITS)-%/.installed
+	$(AUDITS)-$*/bin/python audits/$*.py --out out/audits/$*.json
+
+audits-sums: $(VENV)/.installed
+	$(BIN)/python audits/sums.py --out out/audits/sums.json
+
+audits-reconstruction: $(VENV)/.installed
+	$(BIN)/python benchmarks/federated/reconstruction.py --rows 140 --out out/audits/reconstruction.json
 
 # Which small changes of the code that guarantees rest on no test notices: samples of every module, hours for
 # all.  `make mutants MUTANTS="noise --all"` is one group of modules, in full.

@@ -20,9 +20,8 @@ from unittest.mock import patch
 
 import numpy as np
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "tests" / "support"))
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 import gbdt_parties.secure_sum.contributions as contributions_module
 import two_party_oracle as oracle
 import two_party_sides as two
@@ -45,8 +44,8 @@ from gbdt_parties.two_party.rounds import PointSide, TableSide
 SLOW = "ours, slow"
 LIMITS = (
     "the second implementations follow our own descriptions of what is hashed and signed: a description that "
-    "is itself wrong stays unseen, as do time, memory, and the choice of certificates. Transfers use AES of the "
-    "same library, and their base transfers are made up; whole rounds make them, and are compared by their sums."
+    "is itself wrong stays unseen, as do time, memory, and the choice of certificates. Transfers use AES of "
+    "the same library, and their base transfers are made up; whole rounds make them; sums are compared."
 )
 RINGS = (1, 17, 48, 63, 64, 128)
 

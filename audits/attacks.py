@@ -1,0 +1,221 @@
+"""Attacks of `sacroml`, made for trusted research environments, on private, stock and federated models.
+
+Worst case (a classifier on the model's outputs, with members and others at hand), LiRA (shadow models of the
+same method), attribute inference, and structural checks.  Stock LightGBM and XGBoost show that the attacks
+work on these rows: their members must be found, as a planted fault would be.  A private model is safe from
+these attacks as far as the AUC is near one half, and violates its claim above the AUC that its ε allows.
+
+    python audits/attacks.py --out results/audits/attacks.json
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sys
+import tempfile
+import warnings
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import lightgbm
+import numpy as np
+import xgboost
+from scipy.stats import norm
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.datasets import make_classification
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+import lgb_dp
+import xgb_fed
+from audits.outcome import HONEST, MEASURED, PLANTED, Audit, parser_of
+from lgb_dp.accounting.gaussian import gaussian_mu
+
+LIMITS = (
+    "One data set, one model of each kind, few shadow models: these attacks are averages over rows, far from "
+    "the worst row, and their AUC scatters. Structural checks look at outputs for the training rows, and "
+    "know parameters of stock XGBoost only."
+)
+N_ROUNDS, DEPTH, DELTA, N_PARTIES = 40, 4, 1e-5, 3
+PARAMS = {"objective": "binary:logistic", "max_depth": DEPTH, "eta": 0.3, "nthread": 1, "base_score": 0.5}
+
+
+class Private(ClassifierMixin, BaseEstimator):
+    """`DPLGBMClassifier` with public bounds, so that it is fitted as others are."""
+
+    def __init__(self, epsilon: float = 1.0) -> None:
+        self.epsilon = epsilon
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> Private:
+        model = lgb_dp.DPLGBMClassifier(
+            epsilon=self.epsilon, delta=DELTA, n_estimators=N_ROUNDS, max_depth=DEPTH, n_jobs=1
+        )
+        self.model_ = model.fit(np.clip(X, -8, 8), y, bounds=(-8.0, 8.0))
+        self.classes_ = np.array([0, 1])
+        return self
+
+    def predict_proba(self, X: np.ndarray) -> np.ndarray:
+        return np.asarray(self.model_.predict_proba(np.clip(X, -8, 8)))
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        return self.predict_proba(X).argmax(axis=1)
+
+
+class Federated(ClassifierMixin, BaseEstimator):
+    """XGBoost over three parties, the rows dealt in turn.
+
+    Parameters
+    ----------
+    method : {"exact", "simfl"}
+    """
+
+    def __init__(self, method: str = "exact") -> None:
+        self.method = method
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> Federated:
+        parties = [
+            xgb_fed.HorizontalParty(
+                X[k::N_PARTIES], y[k::N_PARTIES].astype(float), f"p{k}", categorical_labels=True
+            )
+            for k in range(N_PARTIES)
+        ]
+        train = xgb_fed.train_exact if self.method == "exact" else xgb_fed.train_simfl
+        model = train(PARAMS, parties, N_ROUNDS, verbose_eval=False)
+        self.booster_ = model if isinstance(model, xgboost.Booster) else model.booster
+        self.classes_ = np.array([0, 1])
+        return self
+
+    def predict_proba(self, X: np.ndarray) -> np.ndarray:
+        rows = xgboost.DMatrix(X, feature_names=self.booster_.feature_names)
+        p = self.booster_.predict(rows)
+        return np.column_stack([1 - p, p])
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        return self.predict_proba(X).argmax(axis=1)
+
+
+def models() -> dict[str, Any]:
+    """Title to unfitted model."""
+    stock = {"n_estimators": N_ROUNDS, "max_depth": DEPTH, "n_jobs": 1}
+    return {
+        "stock LightGBM": lightgbm.LGBMClassifier(**stock, min_child_samples=1, verbosity=-1),
+        **{f"DPLGBMClassifier, ε = {epsilon:g}": Private(epsilon) for epsilon in (1.0, 8.0, 100.0)},
+        "stock XGBoost": xgboost.XGBClassifier(**stock, learning_rate=0.3),
+        "exact, 3 parties": Federated("exact"),
+        "SimFL, 3 parties": Federated("simfl"),
+    }
+
+
+def bound_of_auc(epsilon: float) -> float:
+    """The largest AUC that an attack on members may have under (ε, δ)-DP, to remove or add one row.
+
+    Under μ-GDP no trade-off is below the Gaussian's, whose AUC is Φ(μ/√2).
+    """
+    return float(norm.cdf(gaussian_mu(epsilon, DELTA) / np.sqrt(2)))
+
+
+def rows(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Noisy rows, which a model that is not private learns by heart."""
+    X, y = make_classification(n, 10, n_informative=5, flip_y=0.2, random_state=3)
+    return X, y
+
+
+def attacked(title: str, model: Any, n: int, n_shadow: int) -> dict[str, Any]:
+    """AUC of the worst case and of LiRA, gain of attribute inference, and structural risks."""
+    target_module = import_module("sacroml.attacks.target")
+    X, y = rows(2 * n)
+    fitted = model.fit(X[:n], y[:n])
+    target = target_module.Target(
+        model=fitted,
+        dataset_name="generated",
+        X_train=X[:n],
+        y_train=y[:n],
+        X_test=X[n:],
+        y_test=y[n:],
+        X_train_orig=X[:n],
+        y_train_orig=y[:n],
+        X_test_orig=X[n:],
+        y_test_orig=y[n:],
+        proba_train=fitted.predict_proba(X[:n]),
+        proba_test=fitted.predict_proba(X[n:]),
+    )
+    for f in range(2):
+        target.add_feature(f"column {f}", [f], "float")
+
+    def run(module: str, name: str, **settings: Any) -> dict[str, Any]:
+        attack = getattr(import_module(f"sacroml.attacks.{module}"), name)
+        with tempfile.TemporaryDirectory() as folder, quiet():
+            found = attack(output_dir=folder, write_report=False, **settings).attack(target)
+        logger: dict[str, Any] = found["attack_experiment_logger"]["attack_instance_logger"]
+        return logger
+
+    worst = run("worst_case_attack", "WorstCaseAttack", n_reps=5, n_dummy_reps=0)
+    lira = run("likelihood_attack", "LIRAAttack", n_shadow_models=n_shadow, mode="offline-carlini")
+    attribute = run("attribute_attack", "AttributeAttack", n_cpu=1)["instance_0"]
+    structure = run("structural_attack", "StructuralAttack")["instance_0"]
+    inferred = attribute["quantitative"]
+    return {
+        "worst case": float(np.mean([one["AUC"] for one in worst.values()])),
+        "LiRA": float(lira["instance_0"]["AUC"]),
+        "attribute, members": float(np.mean([one["train"] for one in inferred])) if inferred else None,
+        "attribute, others": float(np.mean([one["test"] for one in inferred])) if inferred else None,
+        "structural risks": [name for name, value in structure.items() if value is True or value == "True"],
+    }
+
+
+@contextlib.contextmanager
+def quiet() -> Any:
+    """Without the attacks' logs and progress on the screen."""
+    logging.disable(logging.CRITICAL)
+    with (
+        open(os.devnull, "w") as nowhere,
+        contextlib.redirect_stdout(nowhere),
+        contextlib.redirect_stderr(nowhere),
+    ):
+        try:
+            yield
+        finally:
+            logging.disable(logging.NOTSET)
+
+
+def main() -> None:
+    args = parser_of(__doc__).parse_args()
+    n, n_shadow = (150, 8) if args.quick else (500, 50)
+    warnings.simplefilter("ignore")
+    audit = Audit("attacks of sacroml", LIMITS)
+    if not ((found := audit.package("sacroml")) and audit.package("torch")):
+        audit.end(args.out)
+        return
+    # An AUC of n members and n others scatters by at most 1 / sqrt(6 n) if the attack guesses.
+    scatter = 4 / np.sqrt(6 * n)
+    for title, model in models().items():
+        seen = attacked(title, model, n, n_shadow)
+        claim = bound_of_auc(model.epsilon) if isinstance(model, Private) else None
+        for attack in ("worst case", "LiRA"):
+            auc, text = seen[attack], f"AUC {seen[attack]:.3f}"
+            if claim is not None:
+                audit.add(
+                    found[1],
+                    title,
+                    attack,
+                    found=auc > claim + scatter,
+                    seen=f"{text}, allowed {claim:.3f}",
+                    kind=HONEST,
+                )
+            elif title.startswith("stock"):
+                audit.add(found[1], title, attack, found=auc > 0.5 + scatter, seen=text, kind=PLANTED)
+            else:
+                audit.add(found[1], title, attack, found=False, seen=text, kind=MEASURED)
+        if seen["attribute, members"] is not None:
+            members, others = seen["attribute, members"], seen["attribute, others"]
+            text = f"{members:.3f} of members at risk, {others:.3f} of others"
+            audit.add(found[1], title, "attribute inference", found=False, seen=text, kind=MEASURED)
+        risks = ", ".join(seen["structural risks"]) or "none"
+        audit.add(found[1], title, "structural", found=False, seen=risks, kind=MEASURED)
+    audit.end(args.out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""The outside auditors: they load without their packages, say by name what is not run, and have targets."""
+
+import importlib
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[1]
+if str(ROOT) not in sys.path:
+    sys.path.insert(0, str(ROOT))
+pytest.importorskip("nacl")
+
+from audits import slow_sums as slow  # noqa: E402
+from audits.outcome import HONEST, MEASURED, PLANTED, Audit, Line  # noqa: E402
+
+OUTSIDE = ("phe", "heu", "heu.phe", "lightphe", "torch", "sacroml", "privacy_estimates")
+AUDITORS = ("attacks", "ciphers", "releases", "sums")
+
+
+@pytest.fixture
+def without_packages(monkeypatch):
+    for name in OUTSIDE:
+        monkeypatch.setitem(sys.modules, name, None)
+
+
+def loaded(name):
+    return importlib.import_module(f"audits.{name}")
+
+
+@pytest.mark.parametrize("name", AUDITORS)
+def test_auditors_load_without_their_packages_and_state_their_limits(name, without_packages):
+    assert len(loaded(name).LIMITS) > 80
+
+
+def test_packages_that_are_missing_are_counted_by_name(without_packages):
+    audit = Audit("ciphers", "")
+    assert list(loaded("ciphers").peers(audit, 8)) == []
+    assert [one.partition(":")[0] for one in audit.not_run] == ["phe", "sf-heu", "lightphe"]
+
+
+def test_lines_are_right_if_honest_code_passes_and_faults_are_found():
+    def line(kind, found):
+        return Line("auditor", "subject", "check", kind, found, "")
+
+    kinds = ((HONEST, False), (HONEST, True), (PLANTED, True), (PLANTED, False), (MEASURED, True))
+    assert [line(*one).is_right for one in kinds] == [True, False, True, False, True]
+
+
+def test_an_audit_with_a_wrong_line_fails(tmp_path):
+    audit = Audit("some", "")
+    audit.add("auditor", "subject", "check", found=True)
+    with pytest.raises(SystemExit) as ended:
+        audit.end(tmp_path / "some.json")
+    assert ended.value.code == 1
+    assert '"wrong": 1' in (tmp_path / "some.json").read_text()
+
+
+def test_every_auditor_has_pinned_packages_and_a_target():
+    makefile = (ROOT / "Makefile").read_text()
+    for path in (ROOT / "audits" / "requirements").iterdir():
+        assert path.stem in AUDITORS
+        assert all(re.fullmatch(r"[\w.-]+==[\w.]+", line) for line in path.read_text().splitlines())
+    for name in AUDITORS:
+        assert re.search(rf"^audits:.* audits-{name}\b", makefile, flags=re.MULTILINE)
+
+
+# The slow implementations, by the vectors of their descriptions.
+
+
+def test_x25519_by_rfc_7748():
+    scalar = bytes.fromhex("a546e36bf0527c9d3b16154b82465edd62144c0ac1fc5a18506a2244ba449ac4")
+    u = bytes.fromhex("e6db6867583030db3594c1a424b15f7c726624ec26b3353b10a903a6d0ab1c4c")
+    expected = "c3da55379de9c6908e94ea4df28d084f32eccf03491c71f754b4075577a28552"
+    assert slow.x25519(scalar, u).hex() == expected
+
+
+def test_chacha20_by_rfc_8439():
+    nonce = bytes.fromhex("000000090000004a00000000")
+    block = slow.chacha20_block(bytes(range(32)), 1, nonce)
+    assert block[:16].hex() == "10f1e7e4d13b5915500fdd1fa32071c4"
+
+
+def test_ed25519_by_rfc_8032():
+    key = bytes.fromhex("d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a")
+    signature = bytes.fromhex(
+        "e5564300c360ac729086e2cc806e828a84877f1eb8e5d974d873e065224901555fb8821590a33bacc61e39701cf9b46b"
+        "d25bf5f0595bbe24655141438e7a100b"
+    )
+    assert slow.ed25519_holds(key, b"", signature)
+    assert not slow.ed25519_holds(key, b"x", signature)
+
+
+def test_sums_and_transfers_are_those_of_the_slow_ones():
+    sums, random = loaded("sums"), np.random.default_rng(1)
+    for check in (sums.differing_sums(random, 1, 3), sums.differing_lookups(random, 1)):
+        compared, differ = check
+        assert (compared > 5, differ) == (True, 0)
+
+
+@pytest.mark.parametrize("fault", ["masks do not depend on the attempt", "all parties add their masks"])
+def test_a_planted_fault_of_secure_sums_is_found(fault):
+    sums = loaded("sums")
+    with sums.sum_faults()[fault]:
+        _, differ = sums.differing_sums(np.random.default_rng(1), 1, 3)
+    assert differ > 0
+
+
+def test_a_planted_fault_of_transfers_is_found():
+    sums = loaded("sums")
+    with sums.transfer_faults()["pads of every message begin anew"]:
+        _, differ = sums.differing_lookups(np.random.default_rng(1), 1)
+    assert differ > 0
