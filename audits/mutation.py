@@ -81,7 +81,7 @@ GROUPS = {
     ),
     "columns": Group(
         _in("lgb_dp/vertical", "sums.py replica.py"),
-        _in("tests/lgb_dp/vertical", "test_training.py test_opened_sums.py"),
+        _in("tests/lgb_dp/vertical", "test_training.py test_opened_sums.py test_replica.py"),
     ),
     "sums": Group(
         _in(

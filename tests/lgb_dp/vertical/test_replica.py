@@ -1,0 +1,153 @@
+"""What a party's copy of a run charges, and which values of the other party it takes."""
+
+import math
+from itertools import count
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from gbdt_commons.store import MemoryStore
+from gbdt_parties.errors import ProtocolError
+from gbdt_parties.two_party.names import Seat
+from lgb_dp.accounting.ledger import Release
+from lgb_dp.accounting.shares import closeness
+from lgb_dp.accounting.unit import ONE_ROW
+from lgb_dp.mechanisms.rng import SecureRandom
+from lgb_dp.newton.losses.loss import STEPS
+from lgb_dp.newton.releases.trees import PublicTree
+from lgb_dp.vertical import replica
+from lgb_dp.vertical.numbers import TAIL, PublicNumbers
+from lgb_dp.vertical.replica import Charges, KeptNumbers, ReplicaSums
+
+A, B = Seat(0, b"a" * 32), Seat(1, b"b" * 32)
+NUMBERS = PublicNumbers.of(100.0, 5.0, (0.1, 0.3), 0.5)
+COUNTS = Release("label counts", "Gaussian", 0.0, 0, 0, mu=0.25)
+N_ROWS = 7
+
+
+class OneSide:
+    """An exchange whose other party sends given bytes, and notes what this one sends and pays."""
+
+    def __init__(self, others=b""):
+        self.others, self.said, self.n_paid = others, [], 0
+
+    def value(self, number, size, check, make):
+        content = self.others if make is None else make(SecureRandom(1))
+        assert len(content) == size
+        check(content)
+        self.said.append((number, make is not None))
+        return content
+
+    def round(self, number, layout, inputs, pay):
+        pay()
+        return number, layout
+
+
+def sums_of(exchange, place=0, numbers=None):
+    charged = []
+    own, other = (A, B)[place], (A, B)[1 - place]
+    sums = ReplicaSums(
+        exchange,
+        SimpleNamespace(own=own, other=other),
+        SimpleNamespace(rows=SimpleNamespace(n_rows=N_ROWS)),
+        SimpleNamespace(n_counts=lambda n_outputs: 2 * n_outputs),
+        lambda *charge: charged.append(charge),
+        numbers or KeptNumbers(MemoryStore(), b"run", 1),
+        count(4),
+    )
+    return sums, charged
+
+
+def tree(depth):
+    n_nodes = 2**depth - 1
+    return PublicTree(np.zeros(n_nodes, np.int32), np.zeros((n_nodes, 256), np.uint8), np.zeros(n_nodes))
+
+
+def test_a_round_is_charged_for_all_its_trees_and_for_noise_that_is_not_gaussian():
+    assert NUMBERS.variances[0] < NUMBERS.variances[1]
+    sums, charged = sums_of(OneSide(), place=1)
+    refresh = SimpleNamespace(
+        number=3, numbers=NUMBERS, trees=[tree(4), tree(2), tree(3)], layout=lambda seats, n: (seats, n)
+    )
+    assert sums.opened(refresh) == (3, ((A, B), N_ROWS))
+    close = 2 * (16 + 4 + 8) * closeness(NUMBERS.variances[0], 1)
+    assert charged == [("leaf sums", NUMBERS.mu * math.sqrt(3), close)]
+
+
+def test_own_counts_are_charged_before_noise_and_others_are_not():
+    exchange = OneSide(np.arange(3).astype("<i8").tobytes())
+    sums, charged = sums_of(exchange)
+    found = sums.released(COUNTS, np.array([500, 600, 0, 0, 0]), 2.0, (2, 3))
+    assert charged == [("label counts", 0.25, 0.0)]
+    assert exchange.said == [(4, True), (5, False)]
+    assert found[2:].tolist() == [0, 1, 2]
+    assert (np.abs(found[:2] - [500, 600]) < TAIL * 2).all()
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_counts_that_no_rows_and_noise_can_have_are_refused(sign):
+    scale = 2.0
+    bound = math.ceil(STEPS * N_ROWS + TAIL * scale)
+    for value, is_possible in ((bound, True), (bound + 1, False)):
+        sums, _ = sums_of(OneSide(np.array([0, sign * value], "<i8").tobytes()), place=1)
+        if is_possible:
+            assert sums.released(COUNTS, np.zeros(2, np.int64), scale, (2, 0)).tolist() == [0, sign * value]
+        else:
+            with pytest.raises(ProtocolError, match="label counts of the other party are out of range"):
+                sums.released(COUNTS, np.zeros(2, np.int64), scale, (2, 0))
+
+
+def test_a_party_without_labels_counts_none():
+    counts = sums_of(OneSide())[0].label_counts()
+    assert (counts.dtype, counts.tolist()) == (np.int64, [0, 0])
+
+
+def test_numbers_of_a_class_stay_and_are_those_that_opened_sums_are_checked_by():
+    kept = KeptNumbers(MemoryStore(), b"run", 2)
+    with pytest.raises(ProtocolError, match="before the first round"):
+        kept.check(0, [])
+    kept.keep(0, NUMBERS)
+    other = PublicNumbers.of(100.0, 5.0, (0.2, 0.3), 0.5)
+    kept.keep(1, other)
+    kept.keep(2, NUMBERS)
+    with pytest.raises(ProtocolError, match="others than those that are kept"):
+        kept.keep(3, NUMBERS)
+    with pytest.raises(ProtocolError, match="others than those that are kept"):
+        kept.keep(2, other)
+
+
+def test_charges_name_the_run_and_keep_to_its_plan():
+    said = []
+    ledger = SimpleNamespace(
+        check_run=lambda *given: said.append(("check", given)), charge=lambda *given: said.append(given)
+    )
+    charges = Charges(ledger, b"run", SimpleNamespace(granted=0.75, budget=(1.0, 1e-5)))
+    charges.check()
+    charges("leaf sums", 0.5, 1e-9)
+    assert said[0] == ("check", (b"run", 0.75, ONE_ROW, (1.0, 1e-5)))
+    run, note, granted, budget = said[1]
+    assert (run, granted, budget) == (b"run", 0.75, (1.0, 1e-5))
+    assert note.pop("time").endswith("+00:00")
+    assert note == {
+        "run": b"run".hex(),
+        "what": "leaf sums",
+        "mu": 0.5,
+        "closeness": 1e-9,
+        "neighbouring": ONE_ROW.neighbouring,
+    }
+
+
+def test_a_copy_that_fails_ends_its_connection(monkeypatch):
+    said = []
+    exchange = SimpleNamespace(connect=said.append, stop=lambda: said.append("stop"))
+    charges = SimpleNamespace(ledger=SimpleNamespace(store=MemoryStore()))
+    monkeypatch.setattr(replica, "exchange_of", lambda *args, **settings: exchange)
+
+    def lost(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(replica, "trained_over", lost)
+    with pytest.raises(KeyboardInterrupt):
+        replica.train_replica(None, None, None, b"seed", charges, "channel", False)
+    assert said == ["channel", "stop"]
