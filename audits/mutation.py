@@ -63,7 +63,7 @@ def _in(folder: str, names: str) -> tuple[str, ...]:
 GROUPS = {
     "accounting": Group(
         _in("lgb_dp", "accounting newton/budget_plan.py federated/ledger.py"),
-        _in("tests/lgb_dp", "accounting newton/test_budget.py federated"),
+        _in("tests/lgb_dp", "accounting newton/test_budget.py test_groups.py federated"),
     ),
     "noise": Group(
         _in("lgb_dp", "mechanisms vertical/noise.py vertical/numbers.py"),
@@ -588,7 +588,10 @@ def run_group(name: str, settings: argparse.Namespace) -> list[dict[str, Any]]:
         }
     driver = Driver(name, settings, wanted)
     options = ["-q", "-s", "-n0", "-p", "no:cacheprovider"]
-    pytest.main([*options, f"--rootdir={ROOT}", *(str(ROOT / path) for path in GROUPS[name].tests)], [driver])
+    pytest.main(
+        [*options, f"--rootdir={ROOT}", *(str(ROOT / path) for path in settings.tests or GROUPS[name].tests)],
+        [driver],
+    )
     if wanted is None:
         return driver.results
     again = {(one["module"], one["number"]): one for one in driver.results}
@@ -602,6 +605,7 @@ def main() -> None:
     )
     parser.add_argument("group", nargs="*", default=list(GROUPS), help=f"of {', '.join(GROUPS)}")
     parser.add_argument("--module", action="append", help="only this file; may be repeated")
+    parser.add_argument("--tests", nargs="+", help="files or folders in place of the group's tests")
     parser.add_argument("--per-module", type=int, default=15, help="size of the sample of each module")
     parser.add_argument("--all", action="store_true", help="every mutant in place of a sample")
     parser.add_argument("--seed", type=int, default=1, help="of the sample")

@@ -221,7 +221,16 @@ def test_an_empty_file_is_not_a_ledger(tmp_path):
         read_answered(tmp_path / "new")
 
 
-RECORD = {"session": "00" * 16, "number": 1, "asked": "00" * 32, "note": {}}
+RECORD = {"session": "00" * 16, "number": 2, "asked": "00" * 32, "note": {}}
+
+
+def test_a_record_of_an_attempt_is_read(path):
+    journal = AnswerJournal(opened(path), {})
+    answer(journal)
+    journal._store.append(json_kind(ATTEMPTS.name), "", RECORD)
+    if path is not None:
+        journal.close()
+        assert [one.number for one in AnswerJournal(opened(path), {}).answered] == [1, 2]
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,37 @@ def test_same_part_adds_disjoint_parts_take_the_largest_groups_add():
     assert ledger.epsilon == 3.0
 
 
+def test_what_was_inherited_costs_a_person_once_and_own_releases_k_times():
+    ledger = Ledger(unit=Unit(3, 3))
+    ledger.inherit(Cost(0.5, 1e-6, 0.25), "bounds", 1e-5)
+    ledger.charge(release(0.25, 0, 0))
+    ledger.charge(Release.gaussian("leaf sums", 0.5))
+    assert (ledger.cost.epsilon, ledger.cost.delta) == (0.5 + 3 * 0.25, 1e-6)
+    assert ledger.cost.mu == pytest.approx(math.hypot(0.25, 3 * 0.5), rel=1e-11)
+    assert ledger.cost.mu >= math.hypot(0.25, 1.5)
+    weighed = Ledger(unit=Unit(3))  # a person's rows weigh no more than one row
+    weighed.charge(release(0.25, 0, 0))
+    assert weighed.cost.epsilon == 0.25
+
+
+def test_secret_samples_of_a_person_cost_k_times_each():
+    ledger = Ledger(unit=Unit(3, 3))
+    for _ in range(2):
+        ledger.charge(Release.gaussian("leaf sums", 0.1, 0.5))
+    (part,) = ledger.cost.sampled
+    assert (part.probability, part.count) == (0.5, 2)
+    assert part.mu == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_reports_of_other_units_do_not_compose(place):
+    reports = [report() for _ in range(3)]
+    assert lgb_dp.compose(*reports).unit == Unit()
+    reports[place] = report(unit=Unit(3))
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="different units"):
+        lgb_dp.compose(*reports)
+
+
 def test_copies_multiply():
     ledger = Ledger(copies=4)
     ledger.charge(release(0.5, 0, 0))

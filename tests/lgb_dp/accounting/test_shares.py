@@ -11,6 +11,7 @@ from lgb_dp.accounting.shares import (
     ROUNDING_VARIANCE,
     check_closeness,
     closeness,
+    closeness_cost,
     share_variance,
 )
 from lgb_dp.errors import InvalidArgumentError
@@ -72,3 +73,18 @@ def test_what_is_set_aside_covers_any_training_run():
     assert log(1 + CLOSENESS_SHARE) >= of_run
     with pytest.raises(InvalidArgumentError, match="too small"):
         check_closeness(1e-9, 1.0)
+
+
+def test_one_party_alone_has_the_closeness_of_its_rounding():
+    assert closeness(1, 1) == 4 * exp(-8 * pi**2)
+    assert closeness(3, 3) == 20 * exp(-3 * pi**2) + 4 * exp(-8 * pi**2)
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 8.0])
+def test_closeness_is_paid_from_99_hundredths_of_a_billionth(epsilon):
+    cost = closeness_cost(epsilon, 1e-5)
+    assert (cost.epsilon, cost.delta, cost.mu) == (0.99 * 1e-9 * epsilon, 0.99 * 1e-9 * 1e-5, 0.0)
+    most = 0.99 * 1e-9 * min(epsilon, 1.0) / 2
+    check_closeness(most * (1 - 1e-12), epsilon)
+    with pytest.raises(InvalidArgumentError, match="too small"):
+        check_closeness(most * (1 + 1e-12), epsilon)

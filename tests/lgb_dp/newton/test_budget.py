@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 import lgb_dp
-from lgb_dp.accounting.gaussian import gaussian_epsilon, gaussian_mu
+from lgb_dp.accounting.gaussian import SampledGaussian, composed_epsilon, gaussian_epsilon, gaussian_mu
+from lgb_dp.accounting.ledger import Ledger
+from lgb_dp.accounting.unit import Unit
 from lgb_dp.mechanisms import noise as mechanisms
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton import budget_plan
@@ -17,6 +19,18 @@ from newton_training import DELTA, QUIET, X, Y, boosted
 from small_training import dataset, leaf_values
 
 pytestmark = pytest.mark.usefixtures("coarse_accounting")
+
+
+@pytest.mark.parametrize("k", [1, 4])
+def test_samples_of_persons_are_planned_for_what_k_rows_cost(k):
+    ledger = Ledger(unit=Unit(k, k))
+    plan = budget_plan.BudgetPlan(ledger, 1.0, DELTA, 10, 0.5, may_need_histograms=True)
+    before = k * math.hypot(plan.counts.mu, plan.histograms.mu)
+    epsilon = composed_epsilon(before, (SampledGaussian(k * plan.tree.mu, 0.5, 10),), DELTA)
+    assert 0.97 < epsilon <= 1.0
+    assert ledger.cost.at(DELTA)[0] <= 1.0 + 1e-9
+    assert plan.mu == pytest.approx(gaussian_mu(1.0, DELTA) / k)
+    assert plan.counts.mu == pytest.approx(plan.mu * math.sqrt(budget_plan.PRIOR_SHARE))
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
