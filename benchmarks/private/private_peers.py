@@ -37,6 +37,8 @@ ENVIRONMENTS = ROOT / ".venv-peers"
 EPSILONS = (0.05, 0.1, 0.5, 1.0, 4.0)
 QUICK_EPSILONS = (0.1, 1.0, 4.0)
 QUICK_DATA = ("default_credit", "higgs_11k", "abalone")
+QUICK_TIMEOUT = 60.0
+"""Seconds for a learner on a split; a slower one is stopped by name, and keeps the results it printed."""
 
 REQUIREMENTS: Mapping[str, tuple[str, ...]] = {
     "DP-EBM": ("interpret-core==0.7.8",),
@@ -196,6 +198,7 @@ def main() -> None:
     options = parser.parse_args()
     seeds = 1 if options.quick else options.seeds
     epsilons = list(QUICK_EPSILONS) if options.quick else options.epsilons
+    timeout = min(options.timeout, QUICK_TIMEOUT) if options.quick else options.timeout
     names = options.data or (QUICK_DATA if options.quick else list(peer_data.PEER_SETS))
     options.results.parent.mkdir(parents=True, exist_ok=True)
     rows = []
@@ -218,7 +221,7 @@ def main() -> None:
                 continue
             path = Path(folder) / f"{data}.npz"
             split.save(path)
-            for row in run_learner(learner, path, seed, wanted, options.timeout):
+            for row in run_learner(learner, path, seed, wanted, timeout):
                 for epsilon in epsilons if learner == NOT_PRIVATE else [row["epsilon"]]:
                     row = {**row, "epsilon": epsilon}
                     rows.append(row)
