@@ -91,14 +91,14 @@ INNER = {
         "running": {"", "plans"},
         "serving": {"", "plans"},
         "dask": {"plans"},
-        "flower": {"plans", "running", "serving"},
+        "flower": {"plans", "running"},
         "doctor": {"", "plans", "serving"},
         "": {"plans"},
     },
 }
 """Arrows between the folders of a room, all of them; "" are the modules beside the folders."""
 
-MAX_ARROWS = {"xgb_fed.vertical": 20, "xgb_fed.horizontal": 12, "veilboost": 12}
+MAX_ARROWS = {"xgb_fed.vertical": 20, "xgb_fed.horizontal": 12, "veilboost": 11}
 MAX_LINES = 600
 MAX_MODULES = 15
 """In one folder, not counting its `__init__`."""

@@ -48,7 +48,9 @@ def pooled(data: Split, epsilon: float, n_rounds: int) -> tuple[float, float]:
     return roc_auc_score(data.y_test, booster.predict(data.X_test)), seconds
 
 
-def apart(data: Split, n_parties: int, epsilon: float, n_rounds: int) -> tuple[float, float, float]:
+def apart(
+    data: Split, n_parties: int, epsilon: float, n_rounds: int, per_round: int
+) -> tuple[float, float, float]:
     """Test AUC, seconds of processor time, and kilobytes that a party sends."""
     party_of_row = np.random.default_rng().integers(n_parties, size=len(data.y))
     parties = [
@@ -64,6 +66,7 @@ def apart(data: Split, n_parties: int, epsilon: float, n_rounds: int) -> tuple[f
         parties,
         n_rounds,
         callbacks=[lgb_dp.NewtonBoost(epsilon, DELTA)],
+        trees_per_round=per_round,
         traffic=traffic,
     )
     seconds = time.process_time() - started
@@ -77,6 +80,7 @@ def main() -> None:
     parser.add_argument("--parties", nargs="+", type=int, default=[2, 5, 10])
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--rounds", type=int, default=1000)
+    parser.add_argument("--trees-per-round", type=int, default=1, help="of the parties; pooled rows have one")
     parser.add_argument("--runs", type=int, default=3)
     args = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -88,7 +92,10 @@ def main() -> None:
         aucs, seconds = (" ".join(form % value for value in column) for form, column in _columns(runs))
         print(f"| {data.name} | pooled | {aucs} | {seconds} | |", flush=True)
         for n_parties in args.parties:
-            results = [apart(data, n_parties, args.epsilon, args.rounds) for _ in range(args.runs)]
+            results = [
+                apart(data, n_parties, args.epsilon, args.rounds, args.trees_per_round)
+                for _ in range(args.runs)
+            ]
             columns = _columns([(auc, seconds) for auc, seconds, _ in results])
             aucs, seconds = (" ".join(form % value for value in column) for form, column in columns)
             print(f"| {data.name} | {n_parties} | {aucs} | {seconds} | {results[0][2]:.0f} |", flush=True)

@@ -13,7 +13,6 @@ from veilboost.flower.grid import GridCarrier, answered
 from veilboost.plans.entries import PlanError
 from veilboost.plans.plan import module_of, read_plan
 from veilboost.plans.private import PrivatePlan
-from veilboost.running.run import train
 
 MAX_MESSAGE_BYTES = 1 << 30
 """Half of what Flower's messages may have."""
@@ -91,6 +90,8 @@ def train_over(carrier: Carrier, plan_file: str, *, overwrite: bool = False) -> 
     PlanError
         If the plan is of another method, or its last messages would be too long for Flower.
     """
+    from veilboost.running.run import train  # with what a node has no use for
+
     plan = read_plan(plan_file)
     if plan.method != "private":
         raise PlanError(f"{plan_file}: method={plan.method!r} must be 'private' for a Flower app")

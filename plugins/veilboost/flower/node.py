@@ -19,9 +19,8 @@ from gbdt_parties.identity.certificates import TLS, Identity
 from gbdt_parties.messages import Refusal
 from veilboost.flower.channel import Reply
 from veilboost.plans.entries import PlanError
-from veilboost.plans.plan import read_served
+from veilboost.plans.plan import module_of, read_served
 from veilboost.plans.private import PrivateServed
-from veilboost.serving import private
 
 logger = logging.getLogger(__name__)
 SENDER = Identity("flower", "", datetime.max.replace(tzinfo=timezone.utc))
@@ -60,7 +59,9 @@ def _reply(plan: str | Path, requests: Sequence[bytes]) -> Reply:
     if not requests:
         return Reply(name, ())
     answers: list[bytes] = []
-    with closing(private.make_service(served, tls).service) as service:
+    # Loaded now, with the libraries that training needs: a name is answered without.
+    serving = module_of(method, "veilboost.serving")
+    with closing(serving.make_service(served, tls).service) as service:
         for request in requests:
             answers.append(service.handle(SENDER, (), request))
             if isinstance(messages.read(answers[-1]).message, Refusal):
