@@ -7,13 +7,12 @@ holder of a ciphertext c takes ``e = ((c − T) mod p²) + p²·j`` with j unifo
 is c modulo p², so it has c's plaintext.
 
 **Nothing is learned from T and e beyond M.**  Compare with an ordinary M (uniform modulo q), e uniform in
-[0, 2^(64 w)) and ``T = M − e``, which anybody makes from M.  For given e below p²·J, the pair of M modulo p²
-and T determines M, and each such triple has the same chance, 1 / (n·p²·J) for each residue of c, in both; in
-the second, e is beyond p²·J with a chance of less than p² / 2^(64 w), at most 2^-96.  That takes T to be
-uniform modulo n.  Here it is uniform below the largest power of two that is not above n, as if M were drawn
-again until ``M − e`` is such a number; one in two is, so that an attacker's advantage doubles at most.  And
-T is ChaCha20's stream under a fresh public seed, taken to be a random function, as in other schemes that
-expand public numbers from seeds.
+[0, 2^(64 w)) and ``T = M − e``, which anybody makes from M.  Both ways, given c modulo p² and e below p²·J,
+any (T, e) that fits c has the chance 1 / (n·J); in the second, e is beyond p²·J with a chance of less than
+p² / 2^(64 w), at most 2^-96.  That takes T to be uniform modulo n.  Here it is uniform below the largest
+power of two that is not above n, as if M and e were drawn again until ``M − e`` is such a number; one in two
+is, so that an attacker's advantage doubles at most.  And T is ChaCha20's stream under a fresh public seed,
+taken to be a random function, as in other schemes that expand public numbers from seeds.
 """
 
 from __future__ import annotations

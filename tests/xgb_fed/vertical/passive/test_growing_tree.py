@@ -6,15 +6,16 @@ import pytest
 
 import xgb_fed
 from gbdt_parties.errors import ProtocolError
-from gbdt_parties.memory import MemoryAllowance
+from gbdt_parties.memory import SPARE, MemoryAllowance
 from small_keys import KEYS
 from vertical_training import problem
 from xgb_fed.boosting.features import read_columns
+from xgb_fed.ciphers.public_keys import read_public_key
 from xgb_fed.vertical.passive import growing_tree
 from xgb_fed.vertical.passive.growing_tree import GrowingTree
 from xgb_fed.vertical.passive.held_rows import RowsHere, tree_rows
 from xgb_fed.vertical.passive.journal import Terms
-from xgb_fed.vertical.passive.session import RANDOMNESS, ROOT, TrainingSession
+from xgb_fed.vertical.passive.session import RANDOMNESS, ROOT, TABLE, TrainingSession
 from xgb_fed.vertical.protocol.messages import FindSplits, Gradients
 from xgb_fed.vertical.protocol.splits import NamedSplit, Splits
 
@@ -80,12 +81,12 @@ def test_a_few_rows_are_not_worth_a_sum_of_their_own(monkeypatch):
     assert [n for n in summed if n] == [n_rows]
 
 
-def session(max_bytes=1 << 30):
+def session(max_bytes=1 << 30, key=KEY.public):
     terms = Terms("okamoto-uchiyama", 512, 6, "rows", "digest")
     return TrainingSession(
         COLUMNS,
         Splits(COLUMNS.names),
-        KEY.public,
+        key,
         BINS,
         50,
         3,
@@ -124,6 +125,22 @@ def test_a_session_sums_up_the_root_and_makes_randomness_ahead():
         assert time.monotonic() < end
         time.sleep(0.005)
     training.meanwhile.close()
+
+
+@pytest.mark.parametrize("is_room", [True, False])
+def test_a_table_of_randomness_is_begun_with_the_second_tree_if_there_is_room_to_spare(is_room):
+    key = read_public_key(KEY.public.public_bytes())
+    training = session(1 << 30 if is_room else int(key.table_bytes / SPARE) - 1, key)
+    sources = encrypted()
+    answered(training, sources)
+    assert TABLE not in training.rooms
+    assert key._table is None
+    _, answer = answered(training, sources)
+    assert (key._table is not None) is (TABLE in training.rooms) is is_room
+    if is_room:
+        assert training.rooms[TABLE].n_bytes == key.table_bytes > 0
+    training.meanwhile.close()
+    assert len(KEY.decrypt(key.from_bytes(answer.sums))) > 0
 
 
 def test_without_room_to_spare_nothing_is_done_ahead_and_the_answer_is_the_same():
