@@ -241,7 +241,7 @@ class Ledger:
     def _cost_per_row(self, releases: Sequence[Release]) -> Cost:
         parts: dict[int, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
         for release in releases:
-            if release.probability == 1.0:
+            if release.probability == 1.0 and release.mu != 0:
                 parts[release.group][release.part].append(release.mu)
         largest = [max(composed_mu(mus) for mus in group.values()) for group in parts.values()]
         drawn = Counter((r.mu, r.probability) for r in releases if r.probability < 1.0)
@@ -254,6 +254,8 @@ class Ledger:
 
     def _total(self, releases: Sequence[Release], cost: Callable[[Release], float]) -> float:
         """Exact sum of a kind of cost, rounded up; parts and groups that cost the same are added up once."""
+        if not any(map(cost, releases)):
+            return 0.0
         parts: dict[int, dict[int, Counter[float]]] = defaultdict(lambda: defaultdict(Counter))
         for release in releases:
             parts[release.group][release.part][cost(release)] += 1

@@ -6,6 +6,7 @@ import inspect
 import math
 import warnings
 from abc import ABC, ABCMeta, abstractmethod
+from functools import lru_cache
 from typing import Any, NoReturn, TypeVar
 
 import lightgbm
@@ -52,6 +53,12 @@ class _TrainerClass(ABCMeta):
     def __getattribute__(cls, name: str) -> Any:
         # No property: `inspect` takes a class whose `__dict__` is another descriptor for an empty one.
         return _NamespaceOfClass(cls) if name == "__dict__" else super().__getattribute__(name)
+
+
+@lru_cache
+def _arguments_of(trainer: type) -> tuple[str, ...]:
+    """Names of the constructor's arguments."""
+    return tuple(inspect.signature(trainer).parameters)
 
 
 class PrivateTrainer(ABC, metaclass=_TrainerClass):
@@ -125,8 +132,7 @@ class PrivateTrainer(ABC, metaclass=_TrainerClass):
         ArgumentTypeError, InvalidArgumentError
             If an attribute has been set to a value that is not accepted.
         """
-        names = inspect.signature(type(self)).parameters
-        return type(self)(**{name: getattr(self, name) for name in names} | changes)
+        return type(self)(**{name: getattr(self, name) for name in _arguments_of(type(self))} | changes)
 
     @abstractmethod
     def begin(self, task: TrainerInput) -> Training:
