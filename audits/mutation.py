@@ -409,7 +409,12 @@ class Driver:
             and getattr(getattr(value.__wrapped__, "__code__", None), "co_filename", None) in files
         ]
 
+        def too_slow(number: int, frame: FrameType | None) -> None:
+            self.failed = True
+            raise pytest.skip.Exception("too slow to be run for every mutant")
+
         def trace_all() -> int:
+            signal.signal(signal.SIGALRM, too_slow)
             with open(report, "w") as stream:
                 for item in session.items:
                     trace, self.failed, start = Trace(files), False, time.monotonic()
@@ -417,7 +422,9 @@ class Driver:
                         cache.cache_clear()
                     threading.settrace(trace)
                     sys.settrace(trace)
+                    signal.setitimer(signal.ITIMER_REAL, self.settings.test_seconds)
                     item.ihook.pytest_runtest_protocol(item=item, nextitem=None)
+                    signal.setitimer(signal.ITIMER_REAL, 0.0)
                     sys.settrace(None)
                     threading.settrace(None)  # type: ignore[arg-type]
                     lines = {name: sorted(numbers) for name, numbers in trace.lines.items()}
@@ -613,6 +620,7 @@ def main() -> None:
     parser.add_argument(
         "--baseline-seconds", type=float, default=1200.0, help="for all tests on the unchanged code"
     )
+    parser.add_argument("--test-seconds", type=float, default=60.0, help="for one test on the unchanged code")
     parser.add_argument("--again", metavar="JSON", help="only what survived in an earlier result")
     parser.add_argument("--json", metavar="PATH", default="out/mutation.json", help="where results go")
     settings = parser.parse_args()

@@ -137,6 +137,21 @@ def test_bernoulli_compares_whole_integers():
     assert _bernoulli_exp(numerator, np.array([ONE - 2], dtype=np.uint64), 0) == (-1, 1)
 
 
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ([0, 0, 1], (0, 3)),  # trial 1 succeeds; trial 2 fails by a 1 out of {0, 1}
+        ([0, 0, 0, 0, 1], (1, 5)),  # trial 2 succeeds; trial 3 fails by a 1 out of {0, 1, 2}
+        ([0, 0, 0, 0, 3, 2], (1, 6)),  # a 3 is drawn again
+        ([0, 0, 0, 0, 0, 0, 3], (0, 7)),
+        ([0, 0], (-1, 2)),
+        ([0, 0, 0], (-1, 3)),
+    ],
+)
+def test_trial_k_succeeds_in_one_of_k_cases(words, expected):
+    assert _bernoulli_exp(np.uint64(ONE), np.array(words, dtype=np.uint64), 0) == expected
+
+
 @pytest.mark.parametrize("inverse_scale", [4.0, 1.0, 0.3, 0.05, 0.003])
 def test_frequencies_are_the_closed_form(inverse_scale):
     n = 100_000

@@ -8,6 +8,7 @@ import xgboost
 
 from gbdt_parties.errors import ProtocolError, SumRangeError
 from gbdt_parties.secure_sum.rings import MODULO_64
+from tests.support.exact_training import X, Y, party
 from xgb_fed import ExactTerms
 from xgb_fed.boosting.features import MAX_BINS, MAX_VALUE
 from xgb_fed.errors import InvalidArgumentError
@@ -66,10 +67,8 @@ def test_whole_numbers_have_a_range():
             check_whole("n", value, 2, 7)
 
 
-X, Y = np.zeros((4, 2)), np.arange(4) % 2
-
-
 def test_terms_of_a_party():
+    assert ExactTerms().max_samples == 10_000
     ExactTerms(cuts=("grid", "exact", "given"), held_out=[None, (X, Y), [X, Y, Y]])
     for cuts in ("grid", ("grid", "own"), ("own",)):
         with pytest.raises(InvalidArgumentError, match="cuts="):
@@ -81,6 +80,16 @@ def test_terms_of_a_party():
         ExactTerms(**{name: least})
         with pytest.raises(InvalidArgumentError, match=name):
             ExactTerms(**{name: least - 1})
+
+
+def test_a_run_goes_on_with_the_held_out_rows_that_it_began_with():
+    def digest(*held_out):
+        return party(0, held_out=list(held_out))._side.digest
+
+    rows, others = (X + 10, Y), (X + 11, Y)
+    found = [digest(), digest(None), digest(rows), digest(others), digest(rows, None), digest(None, rows)]
+    assert len(set(found)) == len(found)
+    assert digest(rows) == found[2]
 
 
 @pytest.mark.parametrize("value", [9, -9, 16, -(2**63)])
