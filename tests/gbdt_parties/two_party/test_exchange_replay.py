@@ -1,11 +1,14 @@
 """An auditor repeats every byte of a party; lengths and order depend on public numbers alone."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from gbdt_commons.store import MemoryStore
-from gbdt_parties.errors import ProtocolError
-from gbdt_parties.two_party.exchange.frames import Kind
-from gbdt_parties.two_party.exchange.replay import replay
+from gbdt_parties.errors import PartyUnavailableError, ProtocolError
+from gbdt_parties.two_party.exchange.frames import HEADER_BYTES, STOPPED, Kind
+from gbdt_parties.two_party.exchange.record import summary
+from gbdt_parties.two_party.exchange.replay import _Compared, _DifferenceError, _has_stopped, replay
 from two_party_exchange import Heard, Killed, Party, layout_of, meet, survive, terms_of
 
 pytest.importorskip("nacl")
@@ -114,3 +117,30 @@ def test_every_round_is_signed_by_both(whole):
             other.terms.check_signature(b"round", opening.signed, opening.signature)
         assert len(kept.signatures()) == 2
     survive(parties, [])
+
+
+def headed(kind, body=b""):
+    """A message, as `heading` reads it."""
+    header = bytearray(HEADER_BYTES)
+    header[4] = kind
+    return bytes(header) + body
+
+
+def test_only_the_refusal_of_a_party_that_stopped_needs_no_reason():
+    stopped = headed(Kind.REFUSAL, STOPPED.encode())
+    assert _has_stopped(summary(stopped))
+    for other in (headed(Kind.REFUSAL, b"another reason"), headed(Kind.BEGIN, STOPPED.encode())):
+        assert not _has_stopped(summary(other))
+
+
+def test_after_a_difference_nothing_is_repeated():
+    record = SimpleNamespace(said=lambda: iter([summary(headed(Kind.BEGIN))]), heard=lambda: iter([b"a"]))
+    compared = _Compared(record, 0)
+    with pytest.raises(_DifferenceError, match="is not what follows"):
+        compared.send(headed(Kind.BEGIN, b"other"))
+    compared.send(b"not compared any more")
+    with pytest.raises(PartyUnavailableError):
+        compared.receive()
+    with pytest.raises(_DifferenceError, match="is not what follows"):
+        compared.check_end()
+    assert (compared.n_messages, compared.n_bytes) == (0, 0)

@@ -1,6 +1,7 @@
 """Rounds of two sides: opened sums beside a central simulation, lengths, replay, and what is refused."""
 
 import copy
+import hashlib
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -14,7 +15,7 @@ from gbdt_parties.two_party.layout import TreeLayout
 from gbdt_parties.two_party.life import Failures
 from gbdt_parties.two_party.rounds import PointSide, TableSide
 from gbdt_parties.two_party.session import Session
-from gbdt_parties.two_party.sides import CHOICES, LAST, SUMS, TABLES
+from gbdt_parties.two_party.sides import CHOICES, LAST, SUMS, TABLES, _add
 from two_party_oracle import leaf_sums
 from two_party_sides import RUN, A, B, deliver, inputs_of, layout_of, play, sessions
 
@@ -477,3 +478,10 @@ def test_sides_are_not_copied(opened):
     for side in begun(opened, layout_of(10)):
         with pytest.raises(TypeError, match="cannot be copied"):
             copy.deepcopy(side)
+
+
+def test_a_transcript_has_every_message_behind_its_length():
+    found = hashlib.sha256()
+    for message in (b"abc", memoryview(b"")):
+        _add(found, message)
+    assert found.digest() == hashlib.sha256(b"\3" + bytes(7) + b"abc" + bytes(8)).digest()
