@@ -99,6 +99,7 @@ class SplitColumns:
 
     def __init__(self, features: BinnedFeatures, numbers: NDArray[np.int64]) -> None:
         self.features, self.numbers = features, numbers
+        self._places = {column: place for place, column in enumerate(numbers.tolist())}
         self.n_bins = np.array([len(features.cuts[f]) for f in numbers], dtype=np.int64)
         self.offsets = np.concatenate([[0], np.cumsum(self.n_bins)]).astype(np.int64)
         everything = len(numbers) == features.n_features
@@ -107,7 +108,7 @@ class SplitColumns:
 
     def place(self, split: Candidate) -> int:
         """Where the column of a candidate stands among these."""
-        return int(np.searchsorted(self.numbers, split.column))
+        return self._places[split.column]
 
 
 @dataclass(eq=False)
@@ -174,9 +175,11 @@ class _Growing:
             return wide_difference(sums, wide_sum(bins[cut:end]))
         return wide_sum(bins[first:cut])
 
-    def route(self) -> None:
-        """Send this party's rows to the children of their nodes."""
-        self.node = self._routed(self.split, {node: self.left[node] for node in self.split})
+    def route(self, nodes: list[int]) -> None:
+        """Send this party's rows in some nodes to their children."""
+        self.node = self._routed(
+            {node: self.split[node] for node in nodes}, {node: self.left[node] for node in nodes}
+        )
 
     def _routed(self, splits: dict[int, Candidate], children: dict[int, int]) -> NDArray[np.int32]:
         """The node of every row if these nodes have children; the right one follows the left one."""
@@ -501,7 +504,7 @@ def _divided(settled: list[_Active], rules: GrowingRules) -> list[_Child]:
     for one in settled:
         _divide(one)
     for tree in _trees_of(settled):
-        tree.route()
+        tree.route([one.node for one in settled if one.growing is tree])
     asked = []
     for one in settled:
         if one.depth + 1 == rules.max_depth:
