@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lgb_dp.accounting import gaussian
 from lgb_dp.accounting.gaussian import (
     SampledGaussian,
     composed_epsilon,
@@ -120,3 +121,11 @@ def test_a_delta_is_a_probability_and_never_zero():
     assert gaussian_delta(0.0, 1e3) == 1.0
     assert 0.0 < gaussian_delta(60.0, 0.01) < 1e-300
     assert gaussian_delta(0.0, 0.0) == 0.0
+
+
+def test_a_search_does_not_begin_where_accounting_in_steps_costs_too_much(monkeypatch):
+    monkeypatch.setattr(gaussian, "_DISCRETISATION", 0.5)
+    composed_epsilon.cache_clear()
+    with pytest.raises(ValueError, match="leaves nothing"):
+        sampled_mu.__wrapped__(0.1, 1e-5, 0.0, 0.5, 20)
+    composed_epsilon.cache_clear()

@@ -13,6 +13,7 @@ from lgb_dp.dpboost.square_loss import (
     GAIN_RANGE,
     GRADIENT_STEPS,
     VALUE_STEPS,
+    SquareLossTraining,
     leaf_value_sensitivity,
     quantise_gradients,
 )
@@ -260,3 +261,19 @@ def test_the_papers_leaves_are_clipped_before_the_noise(monkeypatch, clip, bound
 def test_trees_that_no_row_drew_are_noised_too(variant):
     booster = train(dataset(X[:1], Y[:1]), lgb_dp.DPBoost(0.5, variant=variant), n_rounds=4, lambda_l2=1.0)
     assert all((leaf_values(booster, t) != 0).all() for t in range(4))
+
+
+def test_a_tree_reads_the_codes_of_its_own_rows(monkeypatch):
+    seen, grow = [], SquareLossTraining._grow_tree
+
+    def noted(self, plan, codes, *rest):
+        seen.append(len(plan.rows))
+        np.testing.assert_array_equal(codes.codes, self.codes.take(plan.rows).codes)
+        return grow(self, plan, codes, *rest)
+
+    monkeypatch.setattr(SquareLossTraining, "_grow_tree", noted)
+    train(dataset(X, Y), lgb_dp.DPBoost(1.0), n_rounds=3)
+    assert sum(seen) == len(X)
+    assert max(seen) < len(X)
+    train(dataset(X, Y), lgb_dp.DPBoost(1.0), n_rounds=1)
+    assert seen[-1] == len(X)
