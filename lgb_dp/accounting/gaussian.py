@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from scipy.special import erfcx, log_ndtr
 
@@ -120,6 +120,10 @@ _DISCRETISATION = 1e-4
 """Step of `dp_accounting`'s privacy loss distributions; they are rounded pessimistically, so this is safe."""
 
 
+_COARSE = 1e-3
+"""Step of a first search for μ: about a tenth of the time, and ε is up to about 0.5 percent too high."""
+
+
 _SMALLEST_MU, _LARGEST_MU = 1e-6, 4.0
 _LARGEST_LOAD = 30.0
 _MOST_PARTS = 64
@@ -136,13 +140,16 @@ def _is_tractable(mu: float, sampled: tuple[SampledGaussian, ...]) -> bool:
 
 
 @lru_cache(maxsize=256)
-def composed_epsilon(mu: float, sampled: tuple[SampledGaussian, ...], delta: float) -> float:
+def composed_epsilon(
+    mu: float, sampled: tuple[SampledGaussian, ...], delta: float, step: float | None = None
+) -> float:
     """Smallest ε at `delta` of a μ-GDP mechanism and subsampled releases together, rounded up.
 
     Without subsampled releases it is the closed form, and with such that cost far more than any useful
     budget, it is that of the same releases without subsampling.  With others, it is that of `dp_accounting`'s
     privacy loss distributions of Poisson-subsampled Gaussians under adding or removing a row, rounded
-    pessimistically (Koskela, Jälkö and Honkela, AISTATS 2020; Doroshenko et al., PoPETs 2022).
+    pessimistically (Koskela, Jälkö and Honkela, AISTATS 2020; Doroshenko et al., PoPETs 2022), in steps of
+    `step` if it is given.
     """
     if not _is_tractable(mu, sampled):
         # A release on a secret sample costs at most what it costs on all rows.
@@ -154,7 +161,7 @@ def composed_epsilon(mu: float, sampled: tuple[SampledGaussian, ...], delta: flo
         return pld.from_gaussian_mechanism(
             1.0 / (part.mu * (1 + _SLACK)),
             sampling_prob=part.probability,
-            value_discretization_interval=_DISCRETISATION,
+            value_discretization_interval=step or _DISCRETISATION,
             pessimistic_estimate=True,
         ).self_compose(part.count)
 
@@ -184,15 +191,27 @@ def sampled_mu(epsilon: float, delta: float, mu: float, probability: float, coun
         If there is none.
     """
 
-    def fits(each: float) -> bool:
-        return composed_epsilon(mu, (SampledGaussian(each, probability, count),), delta) <= epsilon
+    def fits(each: float, step: float | None = None) -> bool:
+        return composed_epsilon(mu, (SampledGaussian(each, probability, count),), delta, step) <= epsilon
 
     # A release costs most without subsampling; taking rows with probability q is worth about 1/q at best.
     low = math.sqrt(max(gaussian_mu(epsilon, delta) ** 2 - mu**2, 0.0) / count) * (1 - 1e-6)
-    if low == 0.0 or not fits(low):
+    if low == 0.0:
         raise InvalidArgumentError(f"epsilon = {epsilon:g} leaves nothing for {count} subsampled releases")
-    # A step takes about a second of `dp_accounting`'s; twelve leave the μ of a release within 0.1 percent.
-    return last_safe(fits, low, 2 * low / probability, middle=geometric_mean, max_steps=12)
+    # Twelve coarse steps leave the μ of a release within 0.1 percent of where coarse steps put it, and a fine
+    # step takes up to a second.  What is returned has been seen to fit at full precision.
+    near = last_safe(
+        partial(fits, step=_COARSE), low, 2 * low / probability, middle=geometric_mean, max_steps=12
+    )
+    if not fits(near):
+        safe, unsafe = low, near
+    elif fits(near * 1.01):  # coarse steps are far too high where releases are many
+        safe, unsafe = near * 1.01, 2 * low / probability
+    else:
+        return last_safe(fits, near, near * 1.01, max_steps=3)
+    if not fits(safe):
+        raise InvalidArgumentError(f"epsilon = {epsilon:g} leaves nothing for {count} subsampled releases")
+    return last_safe(fits, safe, unsafe, middle=geometric_mean, max_steps=12)
 
 
 def composed_mu(mus: Sequence[float]) -> float:

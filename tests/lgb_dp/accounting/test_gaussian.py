@@ -75,13 +75,19 @@ def test_sampling_all_rows_costs_what_no_sampling_costs():
     assert nearly_all == pytest.approx(gaussian_epsilon(mu * 10, delta), rel=5e-3)
 
 
-def test_subsampled_calibration_keeps_to_epsilon_and_sampling_never_pays():
+@pytest.mark.parametrize("coarse", [1e-3, 0.1])
+def test_subsampled_calibration_keeps_to_epsilon_and_sampling_never_pays(coarse, monkeypatch):
+    monkeypatch.setattr(gaussian, "_COARSE", coarse)
+    sampled_mu.cache_clear()
     epsilon, delta, prior, count = 1.0, 1e-5, 0.02, 20
     all_rows = math.sqrt((gaussian_mu(epsilon, delta) ** 2 - prior**2) / count)
     probability = 0.3
     mu = sampled_mu(epsilon, delta, prior, probability, count)
     cost = composed_epsilon(prior, (SampledGaussian(mu, probability, count),), delta)
     assert 0.98 * epsilon < cost <= epsilon
+    if coarse == 0.1:  # too coarse to find anything near
+        near = composed_epsilon(prior, (SampledGaussian(mu, probability, count),), delta, coarse)
+        assert near > 1.05 * epsilon
     # Noise relative to the sum over a sample of expected size q n: the full data's is smaller.
     assert 1 / (mu * probability) > (1 - 1e-3) / all_rows
 
