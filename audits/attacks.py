@@ -6,7 +6,7 @@ work on these rows: the worst case must find their members, as it must a planted
 safe from these attacks as far as the AUC is near one half, and violates its claim above the AUC that its ε
 allows.
 
-    python audits/attacks.py --out results/audits/attacks.json
+    python audits/attacks.py --out out/audits/attacks.json
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ numbers, bins' sums and packed plaintexts that are made on one side are opened o
 randomness of our ciphertexts: no two alike, and its quadratic characters modulo both primes as often 1 as -1.
 Copies of our key with a fault must fail the same checks.
 
-    python audits/ciphers.py --out results/audits/ciphers.json
+    python audits/ciphers.py --out out/audits/ciphers.json
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ the hockey-stick divergence.  Microsoft's `privacy-estimates` computes one bound
 in a line of its own, which is not an outside one.  A bound above the claim is a violation.  Copies of the
 code with a fault must violate theirs.
 
-    python audits/releases.py --out results/audits/releases.json
+    python audits/releases.py --out out/audits/releases.json
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ there, and the opened sums are those of plain integers.  Transfers: rows, correc
 worked out again, one bit, block or row at a time, by `tests/support/two_party_oracle.py`, and the opened sums
 of whole rounds are those of a loop over the rows.  Copies of the code with a fault must differ.
 
-    python audits/sums.py --out results/audits/sums.json
+    python audits/sums.py --out out/audits/sums.json
 """
 
 from __future__ import annotations
