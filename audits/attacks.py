@@ -115,11 +115,12 @@ def models() -> dict[str, Any]:
 
 
 def bound_of_auc(epsilon: float) -> float:
-    """The largest AUC that an attack on members may have under (ε, δ)-DP, to remove or add one row.
+    """The largest AUC that an attack on members may have under the claim.
 
-    Under μ-GDP no trade-off is below the Gaussian's, whose AUC is Φ(μ/√2).
+    Members and others are as many in every world, so that another row stands in for one that is left out: 2μ.
+    Under that no trade-off of errors is below the Gaussian's, whose AUC is Φ(2μ/√2).
     """
-    return float(norm.cdf(gaussian_mu(epsilon, DELTA) / np.sqrt(2)))
+    return float(norm.cdf(np.sqrt(2) * gaussian_mu(epsilon, DELTA)))
 
 
 def rows(n: int) -> tuple[np.ndarray, np.ndarray]:
