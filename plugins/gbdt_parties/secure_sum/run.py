@@ -215,7 +215,7 @@ class PartyRun:
         elif isinstance(message, ProposeRoster):
             return Endorsed(self._endorse(message))
         elif isinstance(message, ConfirmRoster):
-            return Revealed(self._member.reveal(unpack(message.signatures)))
+            return Revealed(self._reveal(unpack(message.signatures)))
         elif isinstance(message, BeginRounds):
             self._begin(unpack(message.seeds))
         elif isinstance(message, AskModel):
@@ -227,9 +227,13 @@ class PartyRun:
 
     # How a run begins: everything is checked before anything of the rows leaves.
 
-    def _endorse(self, message: ProposeRoster) -> bytes:
+    def _check_not_begun(self) -> None:
+        """Refuse to go back: a run that has begun would be kept as a beginning, too, and outlive its end."""
         if self.has_begun:
             raise ProtocolError("the run has begun already")
+
+    def _endorse(self, message: ProposeRoster) -> bytes:
+        self._check_not_begun()
         proposal = self.subject.proposed(message.task)
         roster = Roster.from_bytes(message.roster)
         signature = self._member.endorse(roster, proposal.statement, proposal.min_parties)
@@ -237,14 +241,17 @@ class PartyRun:
         self._proposal = proposal
         return signature
 
+    def _reveal(self, signatures: Sequence[bytes]) -> bytes:
+        self._check_not_begun()
+        return self._member.reveal(signatures)
+
     def _agreed(self) -> Proposal:
         if self._proposal is None:
             raise ProtocolError("the run was not proposed yet")
         return self._proposal
 
     def _begin(self, seeds: Sequence[bytes]) -> None:
-        if self.has_begun:
-            raise ProtocolError("the run has begun already")
+        self._check_not_begun()
         self._start(self._member.begin(seeds))
 
     def _start(self, public_seed: bytes) -> None:

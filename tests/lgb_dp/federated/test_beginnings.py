@@ -113,3 +113,17 @@ def test_a_beginning_has_the_settings_that_it_began_with(asked):
     assert "other settings" in asked(0, other).reason
     assert "has not begun" in asked(0, asked.opening(0)).reason or asked(0, asked.opening(0)).code == NO_RUN
     assert isinstance(asked(0, asked.opening(BEGINNING), Abort()), Done)
+
+
+def test_a_run_that_has_begun_is_no_beginning_again(asked):
+    """Kept in both places, its keys would outlive the end of the run, or its removal for newer ones."""
+    introduced = asked.introduced()
+    signed = asked.all(ProposeRoster("", asked.roster(introduced).to_bytes()))
+    confirmed = ConfirmRoster(pack([one.signature for one in signed]))
+    revealed = asked.all(confirmed)
+    asked.all(BeginRounds(pack([one.seed for one in revealed])))
+    again = asked(0, asked.opening(0), confirmed)
+    assert isinstance(again, Refusal)
+    assert "has begun already" in again.reason
+    assert asked(0, asked.opening(BEGINNING)).code == NO_RUN
+    assert isinstance(asked(0, asked.opening(0)), Introduced)
