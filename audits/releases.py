@@ -38,7 +38,8 @@ from lgb_dp.newton.releases.leaf_sums import LocalLeafSums
 
 LIMITS = (
     "Losses rarer than one in the number of draws, such as a wrong small δ, stay unseen, as does a row that "
-    "shows more than this one. The classifier is linear. A bound below the claim proves nothing."
+    "shows more than this one. The classifier is linear: a tree's sums follow the prior that was released "
+    "before, which it does not take out. A bound below the claim proves nothing."
 )
 DELTAS = (1e-5, 0.01, 0.05, 0.1, 0.2, 0.3)
 CHANCE = 1e-4
