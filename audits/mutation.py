@@ -384,6 +384,7 @@ class Driver:
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """In place of running the tests once."""
+        gc.unfreeze()  # what was frozen after the collection could not be found
         paths = [path for name in GROUPS[self.group].modules for path in _modules(ROOT / name)]
         if self.settings.module:
             paths = [path for path in paths if str(path.relative_to(ROOT)) in self.settings.module]
@@ -451,6 +452,8 @@ class Driver:
 
     def _module(self, path: Path, functions: list[FunctionType], tests: list[Ran]) -> None:
         module, source = str(path.relative_to(ROOT)), path.read_text()
+        if not functions:
+            raise RuntimeError(f"{module} has no functions, or the tests of {self.group} do not import it")
         chosen = mutants(source, module)
         total = len(chosen)
         if self.wanted is not None:

@@ -82,13 +82,14 @@ def test_gradients_without_a_bound_have_room_to_grow():
 def asked(max_rows, others=(60, 40, 20), exponent=0):
     """The sizes with those of other parties, whose largest number is 2 to the power of `exponent`."""
     asking = ask_sizes(task(), rows(30, weight=0.75), [rows(20, first=100), None], MARK, max_rows)
-    own = next(asking).values.astype(np.int64)
+    (question,) = next(asking)
+    own = question.values.astype(np.int64)
     pooled = own.copy()
     pooled[:3] += others
     pooled[3 + 64 + exponent] += 1
     pooled[-4:] += 10
     with pytest.raises(StopIteration) as end:
-        asking.send(pooled)
+        asking.send([pooled])
     return own, end.value.value
 
 
