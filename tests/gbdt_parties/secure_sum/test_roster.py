@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from gbdt_parties.errors import AuthenticationError, HardwareKeyError, PartyArgumentError, ProtocolError
 from gbdt_parties.identity.certificates import TLS, Identity, make_authority, make_certificate
 from gbdt_parties.secure_sum.keys import SessionKeys
-from gbdt_parties.secure_sum.roster import Introduction, Roster
+from gbdt_parties.secure_sum.roster import Introduction, Roster, _joined, _split
 from gbdt_parties.secure_sum.trust import AllowList, Credentials
 from secure_sessions import CREDENTIALS, NAMES, STATEMENT, introductions
 
@@ -100,6 +100,24 @@ def test_damaged_rosters_and_introductions_are_refused(cut):
         Roster.from_bytes(cut(roster.to_bytes()))
     with pytest.raises(ProtocolError):
         Introduction.from_bytes(cut(own[0].to_bytes()))
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (lambda parts: [b"another format", *parts[1:]], "not of format"),
+        (lambda parts: [*parts, b""], "not of format"),
+        (lambda parts: parts[:-2], "not of format"),
+        (lambda parts: [parts[0], b"\xff", *parts[2:]], "not UTF-8"),
+        *((lambda parts, k=k: [*parts[:k], parts[k][:-1], *parts[k + 1 :]], "32 bytes") for k in range(3, 7)),
+    ],
+)
+def test_introductions_of_other_parts_are_refused(change, text):
+    _, own, _ = a_roster()
+    parts = _split(own[0].to_bytes())
+    assert Introduction.from_bytes(_joined(*parts)) == own[0]
+    with pytest.raises(ProtocolError, match=text):
+        Introduction.from_bytes(_joined(*change(parts)))
 
 
 def test_the_last_part_of_a_roster_may_not_be_shorter_than_it_says():
