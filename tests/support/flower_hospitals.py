@@ -5,6 +5,7 @@ from itertools import count
 import numpy as np
 
 import lgb_dp
+from gbdt_parties.errors import PartyUnavailableError
 from gbdt_parties.identity.certificates import Identity
 from lgb_dp import federated
 from lgb_dp.federated import replica, run
@@ -99,18 +100,23 @@ class FakeCarrier:
     def __init__(self, folder, disturb=None):
         self.folder, self.disturb = folder, disturb or (lambda number, name, answer: answer())
         self.named = dict(enumerate(NAMES, start=10))
+        self.gone = set()
         self.sent, self.replies, self._numbers = [], {}, count(1)
 
-    def restart(self, name):
-        """The party's node comes back as another one."""
+    def restart(self, name, *, is_known=True):
+        """The party's node comes back as another one; the old one is silent, or no node any more."""
         (node,) = (node for node, one in self.named.items() if one == name)
         del self.named[node]
+        if not is_known:
+            self.gone.add(node)
         self.named[node + 100] = name
 
     def nodes(self):
         return list(self.named)
 
     def push(self, to, requests, seconds):
+        if to in self.gone:
+            raise PartyUnavailableError(f"no node {to} any more")
         number, name = next(self._numbers), self.named.get(to)
         if requests:
             self.sent.append((name, list(requests)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from threading import Event, Lock
 from typing import Protocol
@@ -56,6 +57,8 @@ class Carrier(Protocol):
         ------
         PartyRefusedError
             If the platform does not take it, for its length.
+        PartyUnavailableError
+            If the node is not there any more.
         """
 
     def pull(self, numbers: Sequence[str]) -> Mapping[str, Reply]:
@@ -134,7 +137,9 @@ class Nodes:
         with self._carrying:
             for node in self._carrier.nodes():
                 if node not in {*self._named, *self._asked.values(), *failed}:
-                    self._asked[self._carrier.push(node, (), self._timeout)] = node
+                    # One that is gone again is no answer about the others.
+                    with suppress(PartyUnavailableError):
+                        self._asked[self._carrier.push(node, (), self._timeout)] = node
             for number, reply in self._carrier.pull(list(self._asked)).items():
                 node = self._asked.pop(number)
                 if reply.failure:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from gbdt_parties.errors import PartyRefusedError
+from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError
 from veilboost.flower.channel import Reply
 
 logger = logging.getLogger(__name__)
@@ -36,9 +36,12 @@ class GridCarrier:
 
         content = RecordDict({RECORD: ConfigRecord({"requests": list(requests)})})
         pushed = list(self._grid.push_messages([Message(content, node, KIND, ttl=seconds)]))
-        if len(pushed) != 1 or not pushed[0]:
+        if len(pushed) != 1:
             n_bytes = sum(map(len, requests))
             raise PartyRefusedError(f"Flower does not take a message of {n_bytes} bytes to node {node}")
+        if not pushed[0]:
+            # A node that was there a moment ago, or that a hostile operator takes away and back again.
+            raise PartyUnavailableError(f"Flower has no node {node} any more")
         return str(pushed[0])
 
     def pull(self, numbers: Sequence[str]) -> Mapping[str, Reply]:

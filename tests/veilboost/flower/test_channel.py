@@ -64,6 +64,26 @@ def test_a_node_that_was_killed_comes_back_as_another_one_and_the_run_goes_on(fo
     assert model(folder) == in_process(folder)
 
 
+def test_a_node_that_the_platform_has_no_more_is_looked_for_again(folder, pinned):
+    write_files(folder, patience=60.0)
+    gone = []
+
+    def disturb(number, name, answer):
+        reply = answer()
+        if name == "south" and number == 6 and not gone:
+            carrier.restart("south", is_known=False)  # behind this answer
+            gone.append(number)
+        return reply
+
+    carrier = FakeCarrier(folder, disturb)
+    listed = carrier.nodes
+    carrier.nodes = lambda: [99, *listed()]  # listed, and gone whenever it is asked
+    carrier.gone.add(99)
+    train_over(carrier, "plan.toml")
+    assert gone
+    assert model(folder) == in_process(folder)
+
+
 def test_a_process_that_fails_is_asked_again(folder, pinned):
     write_files(folder, patience=60.0)
     failed = []

@@ -7,7 +7,7 @@ pytest.importorskip("flwr", reason="the extra veilboost[flower] is not installed
 from flwr.app import Error, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
-from gbdt_parties.errors import PartyRefusedError
+from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError
 from veilboost.flower import client_app, server_app
 from veilboost.flower.channel import Reply
 from veilboost.flower.grid import GridCarrier, answered
@@ -29,10 +29,12 @@ class Grid:
         return [5, 6]
 
     def push_messages(self, pushed):
+        if not self.takes:
+            return []
         for one in pushed:
             one.metadata.__dict__["_message_id"] = one.object_id
             self.pushed.append(one)
-        return [one.metadata.message_id for one in pushed] if self.takes else []
+        return [one.metadata.message_id if one.metadata.dst_node_id in (5, 6) else "" for one in pushed]
 
     def pull_messages(self, numbers):
         return [one for one in self.replies if one.metadata.reply_to_message_id in numbers]
@@ -61,6 +63,11 @@ def test_bytes_arrive_as_they_were_sent():
 def test_a_message_that_the_platform_does_not_take_is_refused_by_name():
     with pytest.raises(PartyRefusedError, match="does not take a message of 3 bytes to node 6"):
         GridCarrier(Grid(takes=False)).push(6, [b"abc"], 1.0)
+
+
+def test_a_node_that_is_gone_is_a_party_that_is_lost():
+    with pytest.raises(PartyUnavailableError, match="no node 7 any more"):
+        GridCarrier(Grid()).push(7, [b"abc"], 1.0)
 
 
 def test_errors_of_the_platform_and_replies_of_others_are_failures():
