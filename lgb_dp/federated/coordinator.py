@@ -77,8 +77,8 @@ def train(
     colluding : int
         Parties whose noise counts as known: those that pool their knowledge, or that add none.
     max_attempts : int, optional
-        Releases that the noise is planned for; by default 5 per cent more than `num_boost_round`.  A round
-        during which a party is lost takes another attempt.
+        Releases that the noise is planned for; by default 5 per cent more than `num_boost_round`, rounded up
+        to whole rounds of `trees_per_round`.  A round during which a party is lost takes one round more.
     parties_per_person : int
         Parties that may have rows of one person.
     trees_per_round : int
@@ -127,7 +127,7 @@ def train(
     n_rounds = checked_integer("num_boost_round", num_boost_round, 1)
     colluding = checked_integer("colluding", colluding, 1)
     if max_attempts is None:
-        max_attempts = min(math.ceil((1 + SPARE_ATTEMPTS) * n_rounds), max(n_rounds, MAX_ATTEMPTS))
+        max_attempts = _attempts(n_rounds, checked_integer("trees_per_round", trees_per_round, 1))
     task = FederatedTask(
         dict(params),
         settings_of(_trainer_among(callbacks)),
@@ -161,6 +161,16 @@ def train(
         return DPBooster(model_str=progress.model.decode())
     except UnicodeDecodeError:
         raise ProtocolError("the parties' model is not a text") from None
+
+
+def _attempts(n_rounds: int, trees_per_round: int) -> int:
+    """Releases that noise is planned for by default.
+
+    A lost party takes all trees of its round once more: fewer would end the run after all else was paid for.
+    """
+    spare = math.ceil((1 + SPARE_ATTEMPTS) * n_rounds) - n_rounds
+    spare += -spare % trees_per_round
+    return min(n_rounds + spare, max(n_rounds, MAX_ATTEMPTS))
 
 
 def _agreement(request: str, descriptions: Sequence[tuple[str, str]]) -> tuple[str, bytes]:

@@ -18,6 +18,7 @@ from federated_training import (
     X,
     Y,
     journal,
+    lost,
     parties,
     party,
     rows_of,
@@ -37,6 +38,8 @@ from lgb_dp import federated
 from lgb_dp.accounting.gaussian import gaussian_epsilon
 from lgb_dp.accounting.shares import share_variance
 from lgb_dp.federated import replica
+from lgb_dp.federated.coordinator import _attempts
+from lgb_dp.federated.task import MAX_ATTEMPTS
 from lgb_dp.mechanisms import rng as rng_module
 from lgb_dp.mechanisms.noise import observed
 from lgb_dp.mechanisms.rng import SecureRandom
@@ -159,7 +162,8 @@ def check_model_of_pooled_rows(objective, n_parties, monkeypatch, per_round=1):
     monkeypatch.setattr(rng_module, "KeyStream", lambda key: _key_stream(KEY))
     data = lgb_dp.Dataset(X, y, bounds=BOUNDS, max_bin=8, spacing="mixed", label_overflow="clip", **settings)
     less = 1 - 1e-9
-    trainer = lgb_dp.NewtonBoost(50.0 * less, DELTA * less, rounds=13)
+    rounds = _attempts(12, per_round)
+    trainer = lgb_dp.NewtonBoost(50.0 * less, DELTA * less, rounds=rounds)
     pooled = lgb.train({**params, "verbosity": -1}, data, 12, callbacks=[trainer])
     blocks = tree_blocks(across.model_to_string())
     assert blocks == tree_blocks(pooled.model_to_string())
@@ -189,6 +193,25 @@ def test_each_tree_of_a_round_is_charged_for(tmp_path):
         notes = [entry.note for entry in journal(member).answered]
         charged = [note["mu"] for note in notes if note["what"] == "leaf sums"]
         assert charged == pytest.approx([mu * 3**0.5, mu * 3**0.5, mu])
+
+
+def test_a_party_that_is_lost_in_a_round_of_several_trees_leaves_enough_for_the_others():
+    def disturb(number, message, send):
+        gone.extend([message] if isinstance(message, AskSum) and message.round == 1 else [])
+        return lost() if gone else send()
+
+    gone, members = [], parties(4)
+    members[3] = Between(members[3], disturb)
+    booster = train(members, 6, trees_per_round=3, min_parties=3)
+    assert gone
+    assert booster.num_trees() == 6
+
+
+def test_noise_is_planned_for_whole_rounds_beyond_the_trees():
+    assert [_attempts(n, 1) for n in (1, 20, 21, 100)] == [2, 21, 23, 105]
+    assert [_attempts(n, 7) for n in (7, 20, 200)] == [14, 27, 214]
+    assert _attempts(99_999, 7) == MAX_ATTEMPTS
+    assert _attempts(10**6, 1) == 10**6  # refused with the number that was given
 
 
 def test_a_learning_rate_that_trees_of_one_round_would_overshoot_with_is_refused():
