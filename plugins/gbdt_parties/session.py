@@ -129,10 +129,14 @@ class SessionHandler(ABC, Generic[S]):
         try:
             envelope = messages.read(request)
         except ProtocolError as error:
-            session, sequence = messages.address(request)
-            with self._lock:
-                return Reply.of(session, sequence, self._refuse(session, str(error))).content
-        return self.reply(envelope).content
+            reason = str(error)
+        except Exception as error:
+            reason = _unforeseen(error)
+        else:
+            return self.reply(envelope).content
+        session, sequence = messages.address(request)
+        with self._lock:
+            return Reply.of(session, sequence, self._refuse(session, reason)).content
 
     def reply(self, envelope: messages.Envelope) -> Reply:
         """Answer a request that has been parsed.
@@ -161,8 +165,7 @@ class SessionHandler(ABC, Generic[S]):
                 if is_out_of_room(error):
                     raise
             except Exception as error:
-                logger.error("a request failed: %s", places_of(error))
-                answer = self._refuse(session, "internal error")
+                answer = self._refuse(session, _unforeseen(error))
             finally:
                 self._is_answering = False
             return Reply.of(session, envelope.sequence, answer)
@@ -215,3 +218,9 @@ class SessionHandler(ABC, Generic[S]):
         ended = self._sessions.pop(session, None)
         if ended is not None:
             self.closed(ended.kept)
+
+
+def _unforeseen(error: Exception) -> str:
+    """All that a caller learns of an error without a name, of which the log gets the places."""
+    logger.error("a request failed: %s", places_of(error))
+    return "internal error"

@@ -12,6 +12,7 @@ import numpy as np
 from scipy.special import log_softmax
 
 import lgb_dp
+from gbdt_kernels.draws import of_candidates
 from lgb_dp.mboost import trainer as mboost
 
 
@@ -27,7 +28,9 @@ class Outputs:
         self.true_values = []
         self.next = 0
 
-    def select(self, utilities, random, n_threads=0):
+    def select(self, utilities, random, n_threads=0, repeats=None):
+        if repeats is not None:
+            utilities = of_candidates(utilities, repeats)
         self.true_values.append(("select", utilities.copy()))
         return self._give(lambda: self.rng.integers(0, utilities.shape[1], len(utilities)))
 

@@ -131,7 +131,7 @@ def train(
     kind: Kind,
     plan: Plan[Any, Any],
     args: argparse.Namespace,
-    connect: Callable[[Plan[Any, Any], ExitStack, Sequence[bytes]], Sequence[Party]] = connect,
+    parties_of: Callable[[Plan[Any, Any], ExitStack, Sequence[bytes]], Sequence[Party]] | None = None,
 ) -> None:
     """Train by a plan, and write the model, the record and a line about them.
 
@@ -141,15 +141,15 @@ def train(
     plan : Plan
     args : Namespace
         `plan`, the name of its file, and `overwrite`.
-    connect : callable
-        Gives the plan's parties; by default those behind servers.
+    parties_of : callable, optional
+        Gives the plan's parties; by default `connect`, those behind servers.
     """
     directory = plan.path(plan.training.model)
     target = directory / kind.TrainingRun.model_file
     check_free(target, args.overwrite)
     with ExitStack() as stack, logged(kind.TrainingRun.warnings):
         run = kind.TrainingRun(plan, args.plan, stack)
-        parties = [*run.own, *connect(plan, stack, run.row_sets)]
+        parties = [*run.own, *(parties_of or connect)(plan, stack, run.row_sets)]
         try:
             model = run.train(parties)
         finally:

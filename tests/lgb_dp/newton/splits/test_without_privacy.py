@@ -44,8 +44,8 @@ def test_gradients_are_asked_for_at_the_scores_of_the_model(monkeypatch):
     asked = []
     drawn = ExactSplits.draw
 
-    def draw(self, random):
-        tree = drawn(self, random)
+    def draw(self, random, ahead=0):
+        tree = drawn(self, random, ahead)
         asked.append(self._scores.score.copy())
         return tree
 
