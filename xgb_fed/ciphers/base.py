@@ -233,7 +233,8 @@ class PrivateKey(Protocol):
         n_rows : int
             Ciphertexts of all parts, one at least.
         parts : iterable of ciphertexts
-            From `encrypt`, used nowhere else; each is made when its bytes are due.
+            From `encrypt`, used nowhere else: a ciphertext that was sent before, in either form, can give the
+            key away.  Each is made when its bytes are due.
 
         Returns
         -------

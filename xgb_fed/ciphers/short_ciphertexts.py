@@ -13,6 +13,10 @@ p² / 2^(64 w), at most 2^-96.  That takes T to be uniform modulo n.  Here it is
 power of two that is not above n, as if M and e were drawn again until ``M − e`` is such a number; one in two
 is, so that an attacker's advantage doubles at most.  And T is ChaCha20's stream under a fresh public seed,
 taken to be a random function, as in other schemes that expand public numbers from seeds.
+
+**A ciphertext is sent once.**  Two numbers M of one c agree modulo p² and not modulo q, so that their
+difference has p² in common with n.  `GradientsAhead` encrypts whatever it sends; a message that is repeated
+is the same bytes.
 """
 
 from __future__ import annotations

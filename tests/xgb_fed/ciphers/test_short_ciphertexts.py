@@ -1,6 +1,7 @@
 """Short ciphertexts: what they decrypt to, which numbers are sent, and what is refused."""
 
 import hashlib
+import math
 from itertools import pairwise
 
 import numpy as np
@@ -88,6 +89,18 @@ def test_seeds_and_numbers_are_never_used_twice(key):
     assert len({row.tobytes() for row in drawn}) == 8
     again = PublicNumbers(first[0, :SEED_WORDS], key.public.modulus).draw(8)
     assert again.tobytes() == drawn.tobytes()
+
+
+def test_a_ciphertext_that_is_sent_twice_gives_the_key_away():
+    """The reason for which messages are of fresh ciphertexts only, and never in both forms."""
+    key = key_of(OkamotoUchiyama, 512)
+    part = key.encrypt([5])
+    first, second = (
+        from_rows(key.public.from_bytes(b"".join(key.to_bytes_in_parts(1, [part])[1])))[0] for _ in range(2)
+    )
+    (whole,) = from_rows(part)
+    for one, other in ((first, second), (first, whole)):
+        assert math.gcd(one - other, key.public.n) == key._p.value**2
 
 
 def test_public_numbers_are_pinned():

@@ -1,10 +1,13 @@
+import math
 import time
+from itertools import combinations
 from threading import Event
 
 import numpy as np
 import pytest
 
 import xgb_fed
+from gbdt_kernels.residues.limbs import from_rows
 from gbdt_parties import messages
 from small_keys import key_of
 from xgb_fed.ciphers.plain import Plain
@@ -66,6 +69,23 @@ def test_gradients_under_okamoto_uchiyama_are_sent_in_short_form(monkeypatch):
         data = bytes(message.values)
     assert len(data) == len(message.values) == packed_bytes(1 + 9, short_words(1024))
     assert len(data) < len(key.public.to_bytes(key.public.from_bytes(data)))
+
+
+def test_equal_gradients_are_encrypted_anew_for_every_row_and_message(monkeypatch):
+    """Two short ciphertexts that agreed modulo p² would have n's factor in common."""
+    key = key_of(xgb_fed.OkamotoUchiyama, 512)
+    monkeypatch.setattr(gradients_ahead, "PART_BYTES", 3 * key.public.ciphertext_bytes)
+    ones = np.ones((9, 1))
+    gradients = FixedPointGradients.scaled(ones, ones, packing_for(9, 1, key.public.plaintext_limit))
+    sent = []
+    for _ in range(2):
+        with GradientsAhead(key, gradients, np.arange(9, dtype=np.int32), 5) as ahead:
+            for message in ahead:
+                first, again = (bytes(message.values) for _ in range(2))
+                assert first == again
+                sent += from_rows(key.public.from_bytes(first))
+    assert len(sent) == 18
+    assert {math.gcd(a - b, key.public.n) for a, b in combinations(sent, 2)} == {1}
 
 
 class Slow(Plain):
