@@ -4,6 +4,7 @@ import importlib
 import re
 import sys
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -15,6 +16,8 @@ pytest.importorskip("nacl")
 
 from audits import slow_sums as slow  # noqa: E402
 from audits.outcome import HONEST, MEASURED, PLANTED, Audit, Line  # noqa: E402
+from lgb_dp.accounting.gaussian import gaussian_mu  # noqa: E402
+from lgb_dp.mechanisms import noise  # noqa: E402
 
 OUTSIDE = ("phe", "heu", "heu.phe", "lightphe", "torch", "sacroml", "privacy_estimates")
 AUDITORS = ("attacks", "ciphers", "releases", "sums")
@@ -113,3 +116,21 @@ def test_a_planted_fault_of_transfers_is_found():
     with sums.transfer_faults()["pads of every message begin anew"]:
         _, differ = sums.differing_lookups(np.random.default_rng(1), 1)
     assert differ > 0
+
+
+def test_the_row_moves_a_trees_sums_by_nearly_the_claim_and_nothing_else_but_noise_does():
+    releases = loaded("releases")
+    mu, drawn = gaussian_mu(releases.EPSILON, releases.DELTA), {}
+    for stds in (-6, 0, 6):
+        trees = releases.Trees()
+        with patch.object(
+            noise, "rounded_gaussian", lambda n, scale, random, k=stds: np.full(n, k * scale, int)
+        ):
+            for with_row in (False, True):
+                drawn[stds, with_row] = trees.draw("", with_row, 2)[:, :-1] - stds
+    for with_row in (False, True):
+        for stds in (-6, 6):
+            np.testing.assert_allclose(drawn[stds, with_row], drawn[0, with_row], rtol=0, atol=1e-3)
+    moved = np.linalg.norm(drawn[0, True] - drawn[0, False], axis=1)
+    assert (0.98 * mu < moved).all()
+    assert (moved <= mu).all()
