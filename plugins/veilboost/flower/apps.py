@@ -118,11 +118,17 @@ def largest_message(plan: PrivatePlan) -> int:
     """Bytes of a run's last messages, at most: all sums so far, each of all parties' contributions.
 
     A contribution has 8 bytes for each gradient and hessian of a leaf, twice if rows are held out.
+
+    Raises
+    ------
+    InvalidArgumentError, UnsupportedParameterError
+        If the plan's parameters are not those of private training.
     """
+    from lgb_dp.boosting.params import training_parameters  # with LightGBM, which a node has no use for yet
+
     training, n_parties = plan.training, len(plan.parties) + (plan.data.file is not None)
-    depth = plan.parameters.get("max_depth", _MAX_AUTOMATIC_DEPTH)
-    n_classes = plan.parameters.get("num_class", 1)
-    if not all(isinstance(value, int) and 0 < value < 1000 for value in (depth, n_classes)):
-        return 0  # refused by the trainer
-    values = training.rounds * 4 * n_classes * 2**depth
+    # As every party reads them, by whatever names; `max_bin` is compared there.
+    known = training_parameters({**plan.parameters, "max_bin": None}, None)
+    depth = known.depth if "max_depth" in known.given else _MAX_AUTOMATIC_DEPTH
+    values = training.rounds * 4 * known.n_outputs * 2**depth
     return int(n_parties * (8 * values + _HEAD_BYTES * (training.rounds + 2)))

@@ -25,6 +25,26 @@ def test_messages_that_would_be_too_long_are_refused_before_any_node_is_asked(fo
     assert not carrier.sent
 
 
+@pytest.mark.parametrize(
+    ("instead", "depth", "n_classes"),
+    [
+        ("max_depth = -1", 9, 1),
+        ("num_leaves = 16384", 14, 1),
+        ("", 9, 1),
+        ('max_depth = 3\nnum_classes = 7\napplication = "multiclass"', 3, 7),
+    ],
+)
+def test_the_bound_is_that_of_the_parameters_as_parties_read_them(folder, instead, depth, n_classes):
+    """Else the budget could be spent on a run whose last messages Flower does not take."""
+    write_files(folder, rounds=100)
+    text = (folder / "plan.toml").read_text()
+    if n_classes > 1:
+        text = text.replace('objective = "binary"\n', "")
+    (folder / "plan.toml").write_text(text.replace("max_depth = 3", instead))
+    values = 100 * 4 * n_classes * 2**depth
+    assert largest_message(read_plan("plan.toml")) >= 3 * 8 * values
+
+
 def test_no_message_is_longer_than_the_bound(folder):
     write_files(folder, rounds=6)
     carrier = FakeCarrier(folder)
