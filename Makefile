@@ -124,7 +124,8 @@ bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/common/first_fit.py
 
 # Outside auditors, each in an environment of its own with what audits/requirements pins; results in out/audits.
-# What cannot be installed on this Python is skipped by name and counted as not run.
+# What cannot be installed on this Python is skipped by name and counted as not run.  `make audits QUICK=--quick`
+# has a tenth of the draws, or less.
 $(AUDITS)-%/.installed: audits/requirements/%.txt pyproject.toml Makefile
 	$(PYTHON) -m venv $(AUDITS)-$*
 	$(AUDITS)-$*/bin/python -m pip install --quiet --editable .
@@ -136,10 +137,10 @@ $(AUDITS)-%/.installed: audits/requirements/%.txt pyproject.toml Makefile
 audits: audits-ciphers audits-sums audits-releases audits-attacks audits-reconstruction
 
 audits-ciphers audits-releases audits-attacks: audits-%: $(AUDITS)-%/.installed
-	$(AUDITS)-$*/bin/python audits/$*.py --out out/audits/$*.json
+	$(AUDITS)-$*/bin/python audits/$*.py $(QUICK) --out out/audits/$*.json
 
 audits-sums: $(VENV)/.installed
-	$(BIN)/python audits/sums.py --out out/audits/sums.json
+	$(BIN)/python audits/sums.py $(QUICK) --out out/audits/sums.json
 
 audits-reconstruction: $(VENV)/.installed
 	$(BIN)/python benchmarks/federated/reconstruction.py --rows 140 --out out/audits/reconstruction.json
