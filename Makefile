@@ -125,7 +125,7 @@ bench: $(VENV)/.installed
 
 # Outside auditors, each in an environment of its own with what audits/requirements pins; results in out/audits.
 # What cannot be installed on this Python is skipped by name and counted as not run.  `make audits QUICK=--quick`
-# has a tenth of the draws, or less.
+# has fewer draws.
 $(AUDITS)-%/.installed: audits/requirements/%.txt pyproject.toml Makefile
 	$(PYTHON) -m venv $(AUDITS)-$*
 	$(AUDITS)-$*/bin/python -m pip install --quiet --editable .

@@ -134,6 +134,6 @@ def parser_of(description: str | None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--quick", action="store_true", help="a tenth of the draws, or less")
+    parser.add_argument("--quick", action="store_true", help="fewer draws")
     parser.add_argument("--out", type=Path, help="JSON file for the results")
     return parser
