@@ -84,5 +84,6 @@ def test_a_name_belongs_to_whom_it_was_given_by_name():
 @pytest.mark.parametrize("entry", ["sha256:", "sha256::", "sha256"])
 def test_an_entry_without_digits_admits_no_caller_without_a_certificate(entry):
     platform = Identity("flower", "", datetime.max.replace(tzinfo=timezone.utc))
-    assert not platform.matches(entry) and platform.known_as([entry]) is None
+    assert not platform.matches(entry)
+    assert platform.known_as([entry]) is None
     assert platform.known_as([entry, "flower"]) == "flower"
