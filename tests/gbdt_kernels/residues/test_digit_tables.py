@@ -9,19 +9,7 @@ import pytest
 from gbdt_kernels import residues
 from gbdt_kernels.residues import DigitProducts, Modulus
 from gbdt_kernels.residues.digit_tables import table_rows
-from gbdt_kernels.residues.lanes import has_ifma
 from gbdt_kernels.residues.limbs import to_rows
-from gbdt_kernels.residues.paths import PORTABLE_VARIABLE
-
-PATHS = ["portable", "ifma"] if has_ifma() else ["portable"]
-
-
-@pytest.fixture(params=PATHS)
-def path(request, monkeypatch):
-    monkeypatch.setenv(PORTABLE_VARIABLE, "1" if request.param == "portable" else "0")
-    residues.arithmetic_path.cache_clear()
-    yield request.param
-    residues.arithmetic_path.cache_clear()
 
 
 @pytest.mark.parametrize("bits", [5, 64, 105, 521])
