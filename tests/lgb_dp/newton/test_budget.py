@@ -273,7 +273,7 @@ def test_the_first_leaf_values_of_neighbours_are_as_close_as_mu_says():
                 )
                 patch.setattr("lgb_dp.newton.losses.loss._MAX_PRIOR", 0.0)
                 lgb.train(QUIET, data, 1, callbacks=[trainer])
-            trained, held = sums[0]
+            [(trained, held)] = sums[0]  # one tree in the round
             assert held is None  # all rows are in the leaves
             values.append(trained.gradient.sum())
         outputs.append(np.array(values))
