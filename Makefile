@@ -137,10 +137,10 @@ $(AUDITS)-%/.installed: audits/requirements/%.txt pyproject.toml Makefile
 audits: audits-ciphers audits-sums audits-releases audits-attacks audits-reconstruction
 
 audits-ciphers audits-releases audits-attacks: audits-%: $(AUDITS)-%/.installed
-	$(AUDITS)-$*/bin/python audits/$*.py $(QUICK) --out out/audits/$*.json
+	$(AUDITS)-$*/bin/python -m audits.$* $(QUICK) --out out/audits/$*.json
 
 audits-sums: $(VENV)/.installed
-	$(BIN)/python audits/sums.py $(QUICK) --out out/audits/sums.json
+	$(BIN)/python -m audits.sums $(QUICK) --out out/audits/sums.json
 
 audits-reconstruction: $(VENV)/.installed
 	$(BIN)/python benchmarks/federated/reconstruction.py --rows 140 --out out/audits/reconstruction.json

@@ -6,7 +6,7 @@ work on these rows: the worst case must find their members, as it must a planted
 safe from these attacks as far as the AUC is near one half, and violates its claim above the AUC that its ε
 allows.
 
-    python audits/attacks.py --out out/audits/attacks.json
+    python -m audits.attacks --out out/audits/attacks.json
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import sys
 import tempfile
 import warnings
+from collections.abc import Iterator
+from functools import partial
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import lightgbm
@@ -28,10 +28,9 @@ from scipy.stats import norm
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import make_classification
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
 import lgb_dp
 import xgb_fed
-from audits.outcome import HONEST, MEASURED, PLANTED, Audit, parser_of
+from audits.outcome import HONEST, MEASURED, PLANTED, Audit, Line, Piece, run
 from lgb_dp.accounting.gaussian import gaussian_mu
 
 LIMITS = (
@@ -187,42 +186,36 @@ def quiet() -> Any:
             logging.disable(logging.NOTSET)
 
 
-def main() -> None:
-    args = parser_of(__doc__).parse_args()
-    n, n_shadow = (150, 8) if args.quick else (500, 50)
+def with_sacroml(name: str, title: str, n: int, n_shadow: int) -> Iterator[Line]:
+    """Lines of one model, with n members and n others."""
     warnings.simplefilter("ignore")
-    audit = Audit("attacks of sacroml", LIMITS)
-    if not ((found := audit.package("sacroml")) and audit.package("torch")):
-        audit.end(args.out)
-        return
+    model = models()[title]
+    seen = attacked(title, model, n, n_shadow)
+    claim = bound_of_auc(model.epsilon) if isinstance(model, Private) else None
     # An AUC of n members and n others scatters by at most 1 / sqrt(6 n) if the attack guesses.
     scatter = 4 / np.sqrt(6 * n)
-    for title, model in models().items():
-        seen = attacked(title, model, n, n_shadow)
-        claim = bound_of_auc(model.epsilon) if isinstance(model, Private) else None
-        for attack in ("worst case", "LiRA"):
-            auc, text = seen[attack], f"AUC {seen[attack]:.3f}"
-            if claim is not None:
-                audit.add(
-                    found[1],
-                    title,
-                    attack,
-                    found=auc > claim + scatter,
-                    seen=f"{text}, allowed {claim:.3f}",
-                    kind=HONEST,
-                )
-            elif title.startswith("stock") and attack == "worst case":
-                audit.add(found[1], title, attack, found=auc > 0.5 + scatter, seen=text, kind=PLANTED)
-            else:
-                audit.add(found[1], title, attack, found=False, seen=text, kind=MEASURED)
-        if seen["attribute, members"] is not None:
-            members, others = seen["attribute, members"], seen["attribute, others"]
-            text = f"{members:.3f} of members at risk, {others:.3f} of others"
-            audit.add(found[1], title, "attribute inference", found=False, seen=text, kind=MEASURED)
-        risks = ", ".join(seen["structural risks"]) or "none"
-        audit.add(found[1], title, "structural", found=False, seen=risks, kind=MEASURED)
-    audit.end(args.out)
+    for attack in ("worst case", "LiRA"):
+        auc, text = seen[attack], f"AUC {seen[attack]:.3f}"
+        if claim is not None:
+            yield Line(name, title, attack, auc > claim + scatter, f"{text}, allowed {claim:.3f}", HONEST)
+        elif title.startswith("stock") and attack == "worst case":
+            yield Line(name, title, attack, auc > 0.5 + scatter, text, PLANTED)
+        else:
+            yield Line(name, title, attack, False, text, MEASURED)
+    if seen["attribute, members"] is not None:
+        members, others = seen["attribute, members"], seen["attribute, others"]
+        text = f"{members:.3f} of members at risk, {others:.3f} of others"
+        yield Line(name, title, "attribute inference", False, text, MEASURED)
+    risks = ", ".join(seen["structural risks"]) or "none"
+    yield Line(name, title, "structural", False, risks, MEASURED)
+
+
+def pieces(audit: Audit, quick: bool) -> list[Piece]:
+    n, n_shadow = (150, 8) if quick else (500, 50)
+    if not ((found := audit.package("sacroml")) and audit.package("torch")):
+        return []
+    return [partial(with_sacroml, found[1], title, n, n_shadow) for title in models()]
 
 
 if __name__ == "__main__":
-    main()
+    run("attacks of sacroml", LIMITS, __doc__, pieces)

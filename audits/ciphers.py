@@ -5,7 +5,7 @@ numbers, bins' sums and packed plaintexts that are made on one side are opened o
 randomness of our ciphertexts: no two alike, and its quadratic characters modulo both primes as often 1 as -1.
 Copies of our key with a fault must fail the same checks.
 
-    python audits/ciphers.py --out out/audits/ciphers.json
+    python -m audits.ciphers --out out/audits/ciphers.json
 """
 
 from __future__ import annotations
@@ -13,20 +13,19 @@ from __future__ import annotations
 import math
 import re
 import secrets
-import sys
 from collections.abc import Iterator
+from functools import partial
+from importlib import import_module
 from itertools import pairwise
-from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol
 
 import gmpy2
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from audits.outcome import PLANTED, Audit, parser_of
+from audits.outcome import PLANTED, Audit, Line, Piece, run
 from gbdt_kernels.residues import decode
-from xgb_fed.ciphers.okamoto_uchiyama import OkamotoUchiyama, OkamotoUchiyamaKey
+from xgb_fed.ciphers.okamoto_uchiyama import OkamotoUchiyama
 from xgb_fed.ciphers.paillier import Paillier, PaillierKey
 from xgb_fed.ciphers.residue_key import ResidueKey, Residues
 
@@ -299,59 +298,76 @@ def public_operations(heu: Heu, draws: int) -> list[tuple[str, int, int]]:
     ]
 
 
-def peers(audit: Audit, draws: int) -> Iterator[tuple[Peer, Any, int, int]]:
-    """Other libraries, our key of theirs, n, and draws."""
-    if found := audit.package("phe"):
-        for bits in (2048, 3072):
-            phe = Phe(*found, bits=bits)
-            yield phe, PaillierKey(phe.p, phe.q), phe.p * phe.q, draws if bits == 2048 else draws // 10
-    if found := audit.package("heu.phe", "sf-heu"):
-        for schema in ("IcPaillier", "ZPaillier"):
-            heu = Heu(*found, bits=2048, schema=schema)
-            yield heu, PaillierKey(heu.p, heu.q), heu.n, draws
-    if found := audit.package("lightphe"):
-        systems = audit.package("lightphe.cryptosystems.Paillier", "lightphe")
-        other = audit.package("lightphe.cryptosystems.OkamotoUchiyama", "lightphe")
-        if systems and other:
-            paillier = Paillier(1024, allow_weak_key=True).generate()
-            p, q = paillier._numbers
-            yield LightPhe(systems[0], found[1], p, q, "Paillier"), paillier, p * q, draws // 20
-            key = OkamotoUchiyama(1024, allow_weak_key=True).generate()
-            assert isinstance(key, OkamotoUchiyamaKey)
-            p, q = key._p.value, key._q
-            yield LightPhe(other[0], found[1], p, q, "OkamotoUchiyama"), key, p * p * q, draws // 20
+# The lines.
 
 
-def main() -> None:
-    args = parser_of(__doc__).parse_args()
-    draws = 1_000 if args.quick else 10_000
+def exchange(peer: Peer, key: Any, n: int, draws: int) -> Iterator[Line]:
+    """Lines of one key at two libraries."""
+    subject = f"{key.public.scheme}, {key.public.n.bit_length():,} bits"
+    for check, compared, differ in exchanged(key, peer, n, draws):
+        yield Line(peer.name, subject, check, differ > 0, f"{differ} of {compared:,} differ")
+
+
+def with_phe(name: str, bits: int, draws: int) -> Iterator[Line]:
+    phe = Phe(import_module("phe"), name, bits)
+    return exchange(phe, PaillierKey(phe.p, phe.q), phe.p * phe.q, draws)
+
+
+def with_heu(name: str, schema: str, draws: int) -> Iterator[Line]:
+    heu = Heu(import_module("heu.phe"), name, 2048, schema)
+    return exchange(heu, PaillierKey(heu.p, heu.q), heu.n, draws)
+
+
+def with_lightphe(name: str, scheme: str, draws: int) -> Iterator[Line]:
+    key: Any
+    if scheme == "Paillier":
+        key = Paillier(1024, allow_weak_key=True).generate()
+        p, q = key._numbers
+    else:
+        key = OkamotoUchiyama(1024, allow_weak_key=True).generate()
+        p, q = key._p.value, key._q
+    module = import_module(f"lightphe.cryptosystems.{scheme}")
+    return exchange(LightPhe(module, name, p, q, scheme), key, key.public.n, draws)
+
+
+def with_heu_okamoto_uchiyama(name: str, draws: int) -> Iterator[Line]:
+    heu = Heu(import_module("heu.phe"), name, 2048, "OU")
+    for check, compared, differ in public_operations(heu, draws):
+        seen = f"{differ} of {compared:,} differ"
+        yield Line(heu.name, "okamoto-uchiyama, its key", check, differ > 0, seen)
+
+
+def our_randomness(draws: int) -> Iterator[Line]:
+    key = Paillier().generate()
+    p, q = key._numbers
+    for check, objects, seen in randomness(key, p, q, draws):
+        yield Line("gmpy2", "paillier, 2,048 bits", check, objects, seen)
+
+
+def with_faults(name: str) -> Iterator[Line]:
+    phe = Phe(import_module("phe"), name, 2048)
+    for fault, wrong in faults(PaillierKey(phe.p, phe.q)).items():
+        objections = [c for c, _, differ in exchanged(wrong, phe, phe.p * phe.q, 200) if differ]
+        objections += [c for c, objects, _ in randomness(wrong, phe.p, phe.q, 2_000) if objects]
+        yield Line(phe.name, fault, "all", bool(objections), "; ".join(objections), PLANTED)
+
+
+def pieces(audit: Audit, quick: bool) -> list[Piece]:
+    draws = 1_000 if quick else 10_000
     # A quarter each way: here to there, there to here, sums made here, sums made there.
     each = draws // 4
-    audit = Audit("ciphers against phe, HEU and LightPHE", LIMITS)
-    for peer, key, n, count in peers(audit, each):
-        subject = f"{key.public.scheme}, {key.public.n.bit_length():,} bits"
-        for check, compared, differ in exchanged(key, peer, n, count):
-            audit.add(peer.name, subject, check, found=differ > 0, seen=f"{differ} of {compared:,} differ")
-    if found := audit.package("heu.phe", "sf-heu"):
-        heu = Heu(*found, bits=2048, schema="OU")
-        for check, compared, differ in public_operations(heu, each // 5):
-            seen = f"{differ} of {compared:,} differ"
-            audit.add(heu.name, "okamoto-uchiyama, its key", check, found=differ > 0, seen=seen)
+    todo: list[Piece] = [partial(our_randomness, draws)]
     if found := audit.package("phe"):
-        key = Paillier().generate()
-        p, q = key._numbers
-        for check, objects, seen in randomness(key, p, q, draws):
-            audit.add("gmpy2", "paillier, 2,048 bits", check, found=objects, seen=seen)
-        phe = Phe(*found, bits=2048)
-        mine = PaillierKey(phe.p, phe.q)
-        for fault, wrong in faults(mine).items():
-            objections = [c for c, _, differ in exchanged(wrong, phe, phe.p * phe.q, 200) if differ]
-            objections += [c for c, objects, _ in randomness(wrong, phe.p, phe.q, 2_000) if objects]
-            audit.add(
-                phe.name, fault, "all", found=bool(objections), seen="; ".join(objections), kind=PLANTED
-            )
-    audit.end(args.out)
+        todo += [partial(with_phe, found[1], bits, n) for bits, n in ((2048, each), (3072, each // 10))]
+        todo.append(partial(with_faults, found[1]))
+    if found := audit.package("heu.phe", "sf-heu"):
+        todo += [partial(with_heu, found[1], schema, each) for schema in ("IcPaillier", "ZPaillier")]
+        todo.append(partial(with_heu_okamoto_uchiyama, found[1], each // 5))
+    if found := audit.package("lightphe"):
+        schemes = ("Paillier", "OkamotoUchiyama")
+        todo += [partial(with_lightphe, found[1], scheme, each // 20) for scheme in schemes]
+    return todo
 
 
 if __name__ == "__main__":
-    main()
+    run("ciphers against phe, HEU and LightPHE", LIMITS, __doc__, pieces)

@@ -1,4 +1,4 @@
-"""What an auditor saw: lines of one table, what could not be run, and the file of both."""
+"""An auditor's run: options, lines that processes work out, what could not be run, and the file of both."""
 
 from __future__ import annotations
 
@@ -8,18 +8,24 @@ import importlib.metadata
 import os
 import sys
 import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from multiprocessing import get_context
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeAlias
+from unittest.mock import patch
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.common.report import machine, print_table, say, write_json
 
 HONEST, PLANTED, MEASURED = "honest", "planted fault", "measured"
 """Kinds of lines: an honest one must pass, a planted fault must be found, a figure is for the reader."""
 _EXPECTED = {HONEST: "passes", PLANTED: "found", MEASURED: ""}
+MAX_PROCESSES = 2
+_ONE_THREAD = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
+"""Of a process: lines are shared out instead."""
 
 
 @dataclass(frozen=True)
@@ -32,25 +38,33 @@ class Line:
         Package and version, or "ours" for a second implementation that was written here.
     subject, check : str
         Code that was audited, and in which way.
-    kind : str
-        `HONEST`, `PLANTED` or `MEASURED`.
     found : bool
         Whether the auditor objects.
     seen : str
         The figure that it objects by.
+    kind : str
+        `HONEST`, `PLANTED` or `MEASURED`.
     """
 
     auditor: str
     subject: str
     check: str
-    kind: str
     found: bool
-    seen: str
+    seen: str = ""
+    kind: str = HONEST
 
     @property
     def is_right(self) -> bool:
         """Whether an honest subject passes, or a planted fault is found."""
         return self.kind == MEASURED or self.found == (self.kind == PLANTED)
+
+
+Piece: TypeAlias = Callable[[], Iterable[Line]]
+"""Lines that depend on no other lines: a function at the top of a module, or a `partial` of one."""
+
+
+def _lines_of(piece: Piece) -> list[Line]:
+    return list(piece())
 
 
 @dataclass
@@ -81,13 +95,24 @@ class Audit:
             return None
         return module, f"{distribution} {version}"
 
-    def add(
-        self, auditor: str, subject: str, check: str, *, found: bool, seen: str = "", kind: str = HONEST
-    ) -> None:
+    def add(self, line: Line) -> None:
         """Note one line, and say it."""
-        line = Line(auditor, subject, check, kind, bool(found), seen)
         self.lines.append(line)
-        say(f"{'' if line.is_right else 'WRONG: '}{auditor} | {subject} | {check} | {kind} | {seen}")
+        wrong = "" if line.is_right else "WRONG: "
+        say(f"{wrong}{line.auditor} | {line.subject} | {line.check} | {line.kind} | {line.seen}")
+
+    def run(self, pieces: Iterable[Piece]) -> None:
+        """Note the lines of all pieces, which up to `MAX_PROCESSES` new processes work out."""
+        todo = list(pieces)
+        n_processes = max(1, min(MAX_PROCESSES, os.cpu_count() or 1, len(todo)))
+        # Processes begin with the variables of this one, before they load any library.
+        with (
+            patch.dict(os.environ, _ONE_THREAD),
+            ProcessPoolExecutor(n_processes, mp_context=get_context("spawn")) as pool,
+        ):
+            for lines in pool.map(_lines_of, todo):
+                for line in lines:
+                    self.add(line)
 
     def end(self, out: Path | None) -> None:
         """Print the table, write the file, and exit with 1 if a line is wrong."""
@@ -116,8 +141,11 @@ class Audit:
             content: dict[str, Any] = {
                 "audit": self.name,
                 "date": datetime.now(timezone.utc).date().isoformat(),
+                "options": sys.argv[1:],
                 "seconds": round(time.monotonic() - self.began, 1),
-                "machine": machine(int(os.environ.get("OMP_NUM_THREADS", os.cpu_count() or 1))),
+                # Of this process and of those that it waited for, by the system's account.
+                "processor_seconds": round(sum(os.times()[:4]), 1),
+                "machine": machine(1),
                 "limits": self.limits,
                 "planted": len(planted),
                 "planted_found": found,
@@ -129,11 +157,26 @@ class Audit:
         sys.exit(1 if wrong else 0)
 
 
-def parser_of(description: str | None) -> argparse.ArgumentParser:
-    """Options that all auditors have."""
+def run(
+    name: str, limits: str, description: str | None, pieces: Callable[[Audit, bool], Sequence[Piece]]
+) -> None:
+    """Run an auditor by the options that all of them have.
+
+    Parameters
+    ----------
+    name, limits : str
+        As of `Audit`.
+    description : str or None
+        The auditor's docstring.
+    pieces : callable
+        ``pieces(audit, quick)`` gives the auditor's pieces, and notes in ``audit`` what is not run.
+    """
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="fewer draws")
     parser.add_argument("--out", type=Path, help="JSON file for the results")
-    return parser
+    args = parser.parse_args()
+    audit = Audit(name, limits)
+    audit.run(pieces(audit, args.quick))
+    audit.end(args.out)

@@ -6,16 +6,16 @@ the hockey-stick divergence.  Microsoft's `privacy-estimates` computes one bound
 in a line of its own, which is not an outside one.  A bound above the claim is a violation.  Copies of the
 code with a fault must violate theirs.
 
-    python audits/releases.py --out out/audits/releases.json
+    python -m audits.releases --out out/audits/releases.json
 """
 
 from __future__ import annotations
 
-import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import partial
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 from unittest.mock import patch
@@ -25,9 +25,8 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
 import lgb_dp
-from audits.outcome import HONEST, PLANTED, Audit, parser_of
+from audits.outcome import HONEST, PLANTED, Audit, Line, Piece, run
 from lgb_dp.accounting.gaussian import gaussian_epsilon, gaussian_mu
 from lgb_dp.accounting.shares import share_variance
 from lgb_dp.auditing import epsilon_lower_bound
@@ -311,37 +310,64 @@ def verdict(bound_at: Callable[[float], float], claim: Claim) -> tuple[bool, str
     return violated, f"ε ≥ {lower:.2f}, claimed {claimed:.2f} at δ = {delta:g}"
 
 
-def main() -> None:
-    args = parser_of(__doc__).parse_args()
-    n_many, n_trees = (8_000, 2_000) if args.quick else (40_000, 5_000)
+# The lines.
+
+RELEASES = (gaussian, laplace, selection, parties)
+
+
+def draws_told_apart(subject: Subject, fault: str, n: int, outside: str | None) -> Iterator[Line]:
+    """Lines of one way to draw a subject: the honest one, or that under the name of a fault.
+
+    Parameters
+    ----------
+    subject : Subject
+    fault : str
+        Empty for the honest way.
+    n : int
+        Draws of each world for the classifier, and as many to tell apart.
+    outside : str or None
+        Name and version of `privacy-estimates` where it is installed.
+    """
     warnings.simplefilter("ignore")
-    audit = Audit("single releases", LIMITS)
-    audit.not_run.append("dp_auditorium: not on PyPI")
-    audit.not_run.append("Delta-Siege: not on PyPI")
-    outside = audit.package("privacy_estimates", "privacy-estimates")
+    draw, kind = (subject.faults[fault], PLANTED) if fault else (subject.draw, HONEST)
+    title = f"{subject.name}: {fault}" if fault else subject.name
+    # The second halves: the classifier has not seen them.
+    with_row, without = (scores[n:] for scores in scores_of(draw, 2 * n))
     sure = 1 - CHANCE / len(DELTAS)
-    subjects = [(subject, n_many) for subject in (gaussian(), laplace(), selection(), parties())]
-    subjects += [(subject, n_trees) for subject in trees()]
-    for subject, n in subjects:
-        for name, draw in [(subject.name, subject.draw), *subject.faults.items()]:
-            kind = HONEST if draw is subject.draw else PLANTED
-            title = name if kind == HONEST else f"{subject.name}: {name}"
-            with_row, without = scores_of(draw, 2 * n)
-            # The second halves: the classifier has not seen them.
-            late, without_late = with_row[n:], without[n:]
-            auditors: dict[str, Callable[[float], float]] = {}
-            if outside:
-                auditors[outside[1]] = lambda delta, a=late, b=without_late: estimated(
-                    outside[0], a, b, delta
-                )
-            auditors["ours, not outside"] = lambda delta, a=late, b=without_late: epsilon_lower_bound(
-                a, b, delta, sure
-            )
-            for auditor, bound_at in auditors.items():
-                found, seen = verdict(bound_at, subject.claim)
-                audit.add(auditor, title, f"{n:,} draws", found=found, seen=seen, kind=kind)
-    audit.end(args.out)
+    auditors: dict[str, Callable[[float], float]] = {
+        "ours, not outside": lambda delta: epsilon_lower_bound(with_row, without, delta, sure)
+    }
+    if outside:
+        module = import_module("privacy_estimates")
+        auditors[outside] = lambda delta: estimated(module, with_row, without, delta)
+    for auditor, bound_at in auditors.items():
+        found, seen = verdict(bound_at, subject.claim)
+        yield Line(auditor, title, f"{n:,} draws", found, seen, kind)
+
+
+def of_release(make: Callable[[], Subject], n: int, outside: str | None) -> Iterator[Line]:
+    subject = make()
+    for fault in ("", *subject.faults):
+        yield from draws_told_apart(subject, fault, n, outside)
+
+
+def of_trees(fault: str, n: int, outside: str | None) -> Iterator[Line]:
+    """Lines of both attackers on trees, who share the draws."""
+    for subject in trees():
+        if not fault or fault in subject.faults:
+            yield from draws_told_apart(subject, fault, n, outside)
+
+
+def pieces(audit: Audit, quick: bool) -> list[Piece]:
+    n_many, n_trees = (8_000, 2_000) if quick else (40_000, 5_000)
+    audit.not_run += ["dp_auditorium: not on PyPI", "Delta-Siege: not on PyPI"]
+    found = audit.package("privacy_estimates", "privacy-estimates")
+    outside = found[1] if found else None
+    faults = ("", *trees()[0].faults)
+    return [partial(of_release, make, n_many, outside) for make in RELEASES] + [
+        partial(of_trees, fault, n_trees, outside) for fault in faults
+    ]
 
 
 if __name__ == "__main__":
-    main()
+    run("single releases", LIMITS, __doc__, pieces)

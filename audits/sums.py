@@ -5,28 +5,25 @@ there, and the opened sums are those of plain integers.  Transfers: rows, correc
 worked out again, one bit, block or row at a time, by `tests/support/two_party_oracle.py`, and the opened sums
 of whole rounds are those of a loop over the rows.  Copies of the code with a fault must differ.
 
-    python audits/sums.py --out out/audits/sums.json
+    python -m audits.sums --out out/audits/sums.json
 """
 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from functools import partial
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
-sys.path.insert(0, str(Path(__file__).parents[1]))
 import gbdt_parties.secure_sum.contributions as contributions_module
 import two_party_oracle as oracle
 import two_party_sides as two
 from audits import slow_sums as slow
-from audits.outcome import HONEST, PLANTED, Audit, parser_of
+from audits.outcome import PLANTED, Audit, Line, Piece, run
 from gbdt_commons.key_stream import KeyStream
 from gbdt_kernels.transfers.columns import choice_words
 from gbdt_parties.errors import TransferCheckError
@@ -278,30 +275,37 @@ def transfer_faults() -> dict[str, Any]:
     }
 
 
-def main() -> None:
-    args = parser_of(__doc__).parse_args()
-    scale = 1 if args.quick else 5
-    audit = Audit("secure sums and transfers a second time", LIMITS)
-    random = np.random.default_rng(int.from_bytes(os.urandom(8), "little"))
-    checks: dict[str, Callable[[int], tuple[int, int]]] = {
-        "secure sums": lambda k: differing_sums(random, 6 * k, 40),
-        "transfers": lambda k: differing_transfers(random, k),
-        "lookups": lambda k: differing_lookups(random, 2 * k),
-    }
-    if audit.package("nacl", "pynacl"):
-        checks["rounds"] = lambda k: differing_rounds(random, 5 * k)
-    for name, check in checks.items():
-        compared, differ = check(scale)
-        audit.add(SLOW, name, "all", found=differ > 0, seen=f"{differ} of {compared:,} differ", kind=HONEST)
-    faults = {("secure sums",): sum_faults(), ("transfers", "lookups"): transfer_faults()}
-    for names, planted in faults.items():
-        for fault, plant in planted.items():
-            with plant:
-                seen = {name: checks[name](1) for name in names}
-            text = "; ".join(f"{name}: {d} of {c}" for name, (c, d) in seen.items() if d)
-            audit.add(SLOW, fault, "all", found=any(d for _, d in seen.values()), seen=text, kind=PLANTED)
-    audit.end(args.out)
+# The lines.
+
+CHECKS: dict[str, Callable[[np.random.Generator, int], tuple[int, int]]] = {
+    "secure sums": lambda random, scale: differing_sums(random, 6 * scale, 40),
+    "transfers": differing_transfers,
+    "lookups": lambda random, scale: differing_lookups(random, 2 * scale),
+    "rounds": lambda random, scale: differing_rounds(random, 5 * scale),
+}
+"""Name to a function of a generator and a number of repetitions: things compared, and those that differ."""
+FAULTS = {sum_faults: ("secure sums",), transfer_faults: ("transfers", "lookups")}
+
+
+def with_slow(name: str, scale: int) -> Iterator[Line]:
+    compared, differ = CHECKS[name](np.random.default_rng(), scale)
+    yield Line(SLOW, name, "all", differ > 0, f"{differ} of {compared:,} differ")
+
+
+def with_faults(faults: Callable[[], dict[str, Any]]) -> Iterator[Line]:
+    for fault, plant in faults().items():
+        with plant:
+            seen = {name: CHECKS[name](np.random.default_rng(), 1) for name in FAULTS[faults]}
+        text = "; ".join(f"{name}: {d} of {c}" for name, (c, d) in seen.items() if d)
+        yield Line(SLOW, fault, "all", any(d for _, d in seen.values()), text, PLANTED)
+
+
+def pieces(audit: Audit, quick: bool) -> list[Piece]:
+    names = [name for name in CHECKS if name != "rounds" or audit.package("nacl", "pynacl")]
+    return [partial(with_slow, name, 1 if quick else 5) for name in names] + [
+        partial(with_faults, faults) for faults in FAULTS
+    ]
 
 
 if __name__ == "__main__":
-    main()
+    run("secure sums and transfers a second time", LIMITS, __doc__, pieces)

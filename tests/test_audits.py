@@ -1,8 +1,10 @@
 """The outside auditors: they load without their packages, say by name what is not run, and have targets."""
 
 import importlib
+import os
 import re
 import sys
+from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
@@ -29,6 +31,10 @@ def without_packages(monkeypatch):
         monkeypatch.setitem(sys.modules, name, None)
 
 
+def in_a_process(name, parent):
+    return [Line("auditor", name, "another process", os.getpid() != parent, os.environ["OMP_NUM_THREADS"])]
+
+
 def loaded(name):
     return importlib.import_module(f"audits.{name}")
 
@@ -39,14 +45,14 @@ def test_auditors_load_without_their_packages_and_state_their_limits(name, witho
 
 
 def test_packages_that_are_missing_are_counted_by_name(without_packages):
-    audit = Audit("ciphers", "")
-    assert list(loaded("ciphers").peers(audit, 8)) == []
+    audit, ciphers = Audit("ciphers", ""), loaded("ciphers")
+    assert [piece.func for piece in ciphers.pieces(audit, True)] == [ciphers.our_randomness]
     assert [one.partition(":")[0] for one in audit.not_run] == ["phe", "sf-heu", "lightphe"]
 
 
 def test_lines_are_right_if_honest_code_passes_and_faults_are_found():
     def line(kind, found):
-        return Line("auditor", "subject", "check", kind, found, "")
+        return Line("auditor", "subject", "check", found, "", kind)
 
     kinds = ((HONEST, False), (HONEST, True), (PLANTED, True), (PLANTED, False), (MEASURED, True))
     assert [line(*one).is_right for one in kinds] == [True, False, True, False, True]
@@ -54,11 +60,21 @@ def test_lines_are_right_if_honest_code_passes_and_faults_are_found():
 
 def test_an_audit_with_a_wrong_line_fails(tmp_path):
     audit = Audit("some", "")
-    audit.add("auditor", "subject", "check", found=True)
+    audit.add(Line("auditor", "subject", "check", found=True))
     with pytest.raises(SystemExit) as ended:
         audit.end(tmp_path / "some.json")
     assert ended.value.code == 1
     assert '"wrong": 1' in (tmp_path / "some.json").read_text()
+
+
+def test_pieces_run_in_processes_of_one_thread_and_keep_their_order():
+    audit = Audit("some", "")
+    audit.run([partial(in_a_process, name, os.getpid()) for name in ("a", "b", "c")])
+    assert [(line.subject, line.found, line.seen) for line in audit.lines] == [
+        ("a", True, "1"),
+        ("b", True, "1"),
+        ("c", True, "1"),
+    ]
 
 
 def test_every_auditor_has_pinned_packages_and_a_target():
