@@ -14,7 +14,7 @@ TOOLS := .venv-tools
 AUDITS := .venv-audits
 
 .PHONY: demo demo-remote test test-hosts test-slow test-models test-all lint docs bench mutants requirements dist clean
-.PHONY: audits audits-ciphers audits-sums audits-releases audits-attacks audits-reconstruction
+.PHONY: audits audits-ciphers audits-sums audits-releases audits-attacks audits-auditorium audits-reconstruction
 
 # The demos need the package with plots and tables, or its transport; the tests add everything else.
 $(VENV)/.demo: pyproject.toml Makefile
@@ -125,7 +125,7 @@ bench: $(VENV)/.installed
 
 # Outside auditors, each in an environment of its own with what audits/requirements pins; results in out/audits.
 # What cannot be installed on this Python is skipped by name and counted as not run.  `make audits QUICK=--quick`
-# has fewer draws.
+# has fewer draws.  `dp_auditorium` is not on PyPI: it is run if its folder is on PYTHONPATH.
 $(AUDITS)-%/.installed: audits/requirements/%.txt pyproject.toml Makefile
 	$(PYTHON) -m venv $(AUDITS)-$*
 	$(AUDITS)-$*/bin/python -m pip install --quiet --editable .
@@ -134,9 +134,9 @@ $(AUDITS)-%/.installed: audits/requirements/%.txt pyproject.toml Makefile
 	done < $<
 	touch $@
 
-audits: audits-ciphers audits-sums audits-releases audits-attacks audits-reconstruction
+audits: audits-ciphers audits-sums audits-releases audits-attacks audits-auditorium audits-reconstruction
 
-audits-ciphers audits-releases audits-attacks: audits-%: $(AUDITS)-%/.installed
+audits-ciphers audits-releases audits-attacks audits-auditorium: audits-%: $(AUDITS)-%/.installed
 	$(AUDITS)-$*/bin/python -m audits.$* $(QUICK) --out out/audits/$*.json
 
 audits-sums: $(VENV)/.installed

@@ -88,12 +88,15 @@ class Audit:
         distribution = distribution or name
         try:
             module = importlib.import_module(name)
-            version = importlib.metadata.version(distribution)
         except ImportError as error:
             self.not_run.append(f"{distribution}: {error}")
             say(f"not run: {distribution} ({error})")
             return None
-        return module, f"{distribution} {version}"
+        try:
+            return module, f"{distribution} {importlib.metadata.version(distribution)}"
+        except importlib.metadata.PackageNotFoundError:
+            # From a folder on the path: it has no version.
+            return module, distribution
 
     def add(self, line: Line) -> None:
         """Note one line, and say it."""

@@ -204,13 +204,13 @@ class Trees:
             world: lgb_dp.Dataset(*held, bounds=(-1, 1), max_bin=2).construct()
             for world, held in rows.items()
         }
-        self._drawn: dict[tuple[str, bool], np.ndarray] = {}
+        self._drawn: dict[tuple[str, bool, int], np.ndarray] = {}
 
     def draw(self, fault: str, with_row: bool, n: int) -> np.ndarray:
         """Draws under the name of a fault, made once for both attackers."""
-        if (fault, with_row) not in self._drawn:
-            self._drawn[fault, with_row] = np.array([self._one(with_row) for _ in range(n)])
-        return self._drawn[fault, with_row]
+        if (fault, with_row, n) not in self._drawn:
+            self._drawn[fault, with_row, n] = np.array([self._one(with_row) for _ in range(n)])
+        return self._drawn[fault, with_row, n]
 
     def _one(self, with_row: bool) -> np.ndarray:
         seen: list[np.ndarray] = []
@@ -360,7 +360,7 @@ def of_trees(fault: str, n: int, outside: str | None) -> Iterator[Line]:
 
 def pieces(audit: Audit, quick: bool) -> list[Piece]:
     n_many, n_trees = (8_000, 2_000) if quick else (40_000, 5_000)
-    audit.not_run += ["dp_auditorium: not on PyPI", "Delta-Siege: not on PyPI"]
+    audit.not_run.append("Delta-Siege: not on PyPI")
     found = audit.package("privacy_estimates", "privacy-estimates")
     outside = found[1] if found else None
     faults = ("", *trees()[0].faults)

@@ -6,6 +6,7 @@ import re
 import sys
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from unittest.mock import patch
 
 import numpy as np
@@ -21,8 +22,8 @@ from audits.outcome import HONEST, MEASURED, PLANTED, Audit, Line  # noqa: E402
 from lgb_dp.accounting.gaussian import gaussian_mu  # noqa: E402
 from lgb_dp.mechanisms import noise  # noqa: E402
 
-OUTSIDE = ("phe", "heu", "heu.phe", "lightphe", "torch", "sacroml", "privacy_estimates")
-AUDITORS = ("attacks", "ciphers", "releases", "sums")
+OUTSIDE = ("phe", "heu", "heu.phe", "lightphe", "torch", "sacroml", "privacy_estimates", "dp_auditorium")
+AUDITORS = ("attacks", "auditorium", "ciphers", "releases", "sums")
 
 
 @pytest.fixture
@@ -48,6 +49,18 @@ def test_packages_that_are_missing_are_counted_by_name(without_packages):
     audit, ciphers = Audit("ciphers", ""), loaded("ciphers")
     assert [piece.func for piece in ciphers.pieces(audit, True)] == [ciphers.our_randomness]
     assert [one.partition(":")[0] for one in audit.not_run] == ["phe", "sf-heu", "lightphe"]
+
+
+def test_an_auditor_without_its_package_has_no_pieces(without_packages):
+    for name, package in (("attacks", "sacroml"), ("auditorium", "dp_auditorium")):
+        audit = Audit(name, "")
+        assert loaded(name).pieces(audit, True) == []
+        assert audit.not_run[0].startswith(f"{package}: ")
+
+
+def test_a_package_on_the_path_that_is_not_installed_is_run(monkeypatch):
+    monkeypatch.setitem(sys.modules, "dp_auditorium", ModuleType("dp_auditorium"))
+    assert Audit("auditorium", "").package("dp_auditorium")[1] == "dp_auditorium"
 
 
 def test_lines_are_right_if_honest_code_passes_and_faults_are_found():
@@ -150,3 +163,32 @@ def test_the_row_moves_a_trees_sums_by_nearly_the_claim_and_nothing_else_but_noi
     moved = np.linalg.norm(drawn[0, True] - drawn[0, False], axis=1)
     assert (0.98 * mu < moved).all()
     assert (moved <= mu).all()
+
+
+@pytest.mark.parametrize("release", ["gaussian", "parties"])
+def test_one_row_moves_a_mechanism_of_the_auditorium_by_at_most_its_claim_unless_a_fault_is_planted(release):
+    auditorium, random = loaded("auditorium"), np.random.default_rng(2)
+    subject, moved = getattr(auditorium, release)(), {}
+    without_noise = {
+        "rounded_gaussian": lambda n, scale, random: np.zeros(n, dtype=np.int64),
+        "discrete_gaussian": lambda n, variance, random: np.zeros(n, dtype=np.int64),
+    }
+    with patch.multiple(noise, **without_noise):
+        for _ in range(20):
+            less, more = subject.propose(random)
+            assert (more[:-1] == less).all()
+            for name, mechanism in subject.mechanisms.items():
+                step = np.linalg.norm(mechanism(more, 1) - mechanism(less, 1))
+                moved[name] = max(moved.get(name, 0.0), float(step))
+    assert 0.99 < moved[""] <= subject.mu
+    assert 1.9 < moved["a forgotten factor 2"] <= 2
+    assert moved.get("noise before the clip", 2.0) > 1.5
+
+
+def test_a_proposed_row_moves_gains_within_the_interval_that_selections_pay_for():
+    auditorium, random = loaded("auditorium"), np.random.default_rng(2)
+    for _ in range(20):
+        less, more = auditorium.selection().propose(random)
+        change = more.sum(axis=0) - less.sum(axis=0)
+        assert np.ptp(change) <= auditorium.HIGHEST - auditorium.LOWEST
+        assert less.sum(axis=0)[-1] == 0
