@@ -16,6 +16,7 @@ from lgb_dp.data.groups import kept_rows
 from lgb_dp.data.weights import WEIGHT_STEPS, quantise_group_means
 from lgb_dp.dpboost import square_loss
 from lgb_dp.mechanisms import noise
+from lgb_dp.mechanisms.noise import DRAW_SLACK, UTILITY_SLACK
 from lgb_dp.mechanisms.rng import SecureRandom
 from small_training import binary_data, dataset, train
 
@@ -225,6 +226,22 @@ def test_groups_scale_the_noise_of_pure_trainers(monkeypatch, k, kwargs):
     steps = WEIGHT_STEPS if kwargs else 1
     assert scales[1] * steps == pytest.approx(scales[0] / (1 if kwargs else k), rel=1e-4)
     assert scales[1] * steps <= scales[0]
+
+
+def test_rounding_is_paid_for_in_every_node_that_has_rows_of_a_person(monkeypatch):
+    """Rows of weight 1/k share the range of a node's gains, and not what the draw of each node rounds."""
+    scales, k = [], 3
+    grow = square_loss.grow_structure
+    monkeypatch.setattr(square_loss, "grow_structure", lambda *args: scales.append(args[6][0]) or grow(*args))
+    train(dataset(X, Y), lgb_dp.DPBoost(1.0), n_rounds=1)
+    train(grouped(k, **MEAN), lgb_dp.DPBoost(1.0), n_rounds=1)
+
+    def cost(scale, n_nodes):
+        exact = scale * square_loss.GRADIENT_STEPS**2 * square_loss.GAIN_RANGE["tight"]
+        paid = (exact + DRAW_SLACK) / (1 - UTILITY_SLACK)
+        return exact + n_nodes * (UTILITY_SLACK * paid + DRAW_SLACK)
+
+    assert cost(scales[1] * WEIGHT_STEPS, k) == pytest.approx(cost(scales[0], 1), rel=1e-12)
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.floats(0, 2)), min_size=1, max_size=30), st.booleans())

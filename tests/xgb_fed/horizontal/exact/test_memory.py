@@ -2,6 +2,7 @@
 
 import json
 import tracemalloc
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -140,6 +141,16 @@ def test_a_run_takes_no_more_than_was_reserved():
         finally:
             tracemalloc.stop()
         assert peak < 3 * needed_bytes(task, [100, 3000])
+
+
+def test_a_run_that_needs_more_than_is_allowed_is_refused_before_it_begins():
+    task = ExactTask({**PARAMS, "max_bin": 200}, 2, 3, [], [0, 1], "grid", 10, 2, None, 1)
+    needed = needed_bytes(task, [100])
+    for allowed, refused in ((needed, True), (needed + (128 << 10), False)):  # the settings take some too
+        members = [limited(party(0), allowed), party(1), party(2)]
+        expected = pytest.raises(PartyRefusedError, match=r"ada.*gradients and histograms would take")
+        with expected if refused else nullcontext():
+            train(members, 2, {**PARAMS, "max_bin": 200}, verbose_eval=False)
 
 
 def test_what_a_run_takes_grows_with_everything_that_is_chosen():

@@ -15,6 +15,13 @@ def test_any_division_of_the_columns(bounds):
     compare(xgb_params({}), X, y, bounds)
 
 
+def test_two_rows_of_a_node_are_parted_and_one_row_is_not():
+    X, y = np.arange(8, dtype=np.float32).reshape(4, 2), np.array([0, 1, 5, 9], dtype=np.float32)
+    case = {"objective": "reg:squarederror", "max_depth": 4, "min_child_weight": 0, "reg_lambda": 0}
+    model, _, _ = compare(xgb_params(case), X, y, (1,), rounds=1)
+    assert len(model.trees[0]) == 7
+
+
 def test_equal_columns_of_different_parties():
     """Equal gains everywhere: the first column wins, as in XGBoost, across and within parties."""
     X, y = problem(n_features=3, missing=0.1)
