@@ -50,6 +50,12 @@ def test_calibration_inverts_the_accounting(epsilon, delta):
     assert exact_delta(epsilon, mu * (1 + 1e-6)) > delta
 
 
+@settings(max_examples=100, deadline=None)
+@given(st.floats(1e-3, 20.0), deltas)
+def test_epsilon_is_never_below_the_exact_one(mu, delta):
+    assert exact_delta(gaussian_epsilon(mu, delta), mu) <= delta
+
+
 def test_a_value_by_hand():
     # Φ(-1/2) - e Φ(-3/2)
     assert gaussian_delta(1.0, 1.0) == pytest.approx(0.12693674, rel=1e-6)

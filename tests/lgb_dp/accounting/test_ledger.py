@@ -62,6 +62,14 @@ def test_reports_of_other_units_do_not_compose(place):
         lgb_dp.compose(*reports)
 
 
+@pytest.mark.parametrize(("delta", "counted"), [(0.0, 1), (1e-7, 2)])
+def test_a_plan_counts_as_a_whole_unless_all_of_it_is_pure(delta, counted):
+    ledger, planned = Ledger(), Release("splits", "approximate", 0.5, 0, 0, delta)
+    ledger.grant([planned] * 2)
+    ledger.charge(planned)
+    assert (ledger.cost.epsilon, ledger.cost.delta) == (counted * 0.5, counted * delta)
+
+
 def test_copies_multiply():
     ledger = Ledger(copies=4)
     ledger.charge(release(0.5, 0, 0))

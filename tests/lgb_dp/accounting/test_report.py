@@ -82,6 +82,13 @@ def test_without_a_delta_gaussian_releases_have_no_finite_epsilon():
     assert math.isinf(ledger.epsilon)
 
 
+@pytest.mark.parametrize(("epsilon", "cost"), [(math.inf, Cost(1.0)), (1.0, Cost(math.inf))])
+def test_an_infinite_epsilon_anywhere_is_no_guarantee(epsilon, cost):
+    report = PrivacyReport(epsilon, 0.0, True, (), (), (), cost=cost)
+    assert not report.private
+    assert report.reasons
+
+
 def test_replacing_a_row_costs_two_mu():
     report = gaussian_report(0.3)
     assert report.replace_one == pytest.approx((gaussian_epsilon(0.6, DELTA), DELTA))

@@ -135,6 +135,15 @@ def test_selection_is_an_exact_draw_among_integers(word, chosen):
     assert select(np.array([[0.0, -1e9]]), Words()).tolist() == [chosen]
 
 
+def test_a_selection_goes_on_until_every_node_has_drawn(monkeypatch):
+    def one_node(utilities, words, chosen, n_threads, repeats):
+        node = np.flatnonzero(chosen < 0)[-1]
+        chosen[node] = 10 + node
+
+    monkeypatch.setattr(mechanisms, "select_from_words", one_node)
+    assert select(np.zeros((4, 2)), SecureRandom(1)).tolist() == [10, 11, 12, 13]
+
+
 def test_both_slacks_are_paid():
     assert Fraction(selection_scale(1.0, 1.0)) <= 1 - Fraction(2) ** -18 - Fraction(2) ** -29
     assert selection_scale(2.0**-20, 1.0) <= 2.0**-20 * (1 - 2.0**-18) - 2.0**-29
@@ -258,6 +267,11 @@ def test_what_a_reserve_has_drawn_stays_in_its_process(monkeypatch):
     monkeypatch.setattr("os.getpid", lambda: -1)
     with pytest.raises(RuntimeError, match="forked"):
         reserve.hand_out(2.0, 1)
+
+
+def test_a_reserve_hands_out_whole_numbers_from_the_first_one_on():
+    reserve = GaussianReserve(2.0, SecureRandom(1))
+    assert [reserve.hand_out(2.0, 3).dtype for _ in range(2)] == [np.int64, np.int64]
 
 
 def test_a_reserve_holds_noise_of_one_scale():

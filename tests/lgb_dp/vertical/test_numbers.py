@@ -112,6 +112,8 @@ def test_the_room_of_a_hessian_is_the_largest_in_the_bound(bounds):
     assert room[0] == numbers.limits[1]
     for q, h in enumerate(room.tolist()):
         assert (q / clip) ** 2 + (h / limit) ** 2 <= 1 < (q / clip) ** 2 + ((h + 1) / limit) ** 2
+    with pytest.raises(ValueError, match="read-only"):
+        room[0] += 1
 
 
 @pytest.mark.parametrize(("n_rows", "ring_bits"), [(10_000, 48), (100_000, 48), (1_000_000, 64)])
