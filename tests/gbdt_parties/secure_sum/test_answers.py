@@ -9,7 +9,14 @@ from gbdt_commons.errors import StoreError
 from gbdt_commons.store import MemoryStore, json_kind
 from gbdt_commons.store_file import StoreFile
 from gbdt_parties.errors import PartyArgumentError, ProtocolError
-from gbdt_parties.secure_sum.answers import ATTEMPTS, MAX_SESSIONS, ROLE, AnswerJournal, read_answered
+from gbdt_parties.secure_sum.answers import (
+    ANSWERS,
+    ATTEMPTS,
+    MAX_SESSIONS,
+    ROLE,
+    AnswerJournal,
+    read_answered,
+)
 from kept_stores import end_process
 
 SESSION = bytes(16)
@@ -128,6 +135,14 @@ def test_damage_is_not_taken_for_an_empty_ledger(tmp_path):
     assert path.read_bytes() == content
 
 
+def test_a_journal_that_cannot_be_read_is_let_go_of(tmp_path):
+    store = opened(tmp_path / "ledger")
+    store.append(ATTEMPTS, "", {"session": "no attempt"})
+    with pytest.raises(PartyArgumentError):
+        AnswerJournal(store, {})
+    opened(tmp_path / "ledger").close()
+
+
 def test_a_file_has_one_user(tmp_path):
     journal = AnswerJournal(opened(tmp_path / "ledger"), {})
     with pytest.raises(StoreError, match="in use"):
@@ -139,9 +154,11 @@ def test_a_file_has_one_user(tmp_path):
 
 
 def test_without_a_file_answers_of_sessions_that_are_long_over_are_not_made_again():
-    journal = AnswerJournal(MemoryStore(), {})
+    store = MemoryStore()
+    journal = AnswerJournal(store, {})
     for session in range(MAX_SESSIONS + 1):
         answer(journal, session=bytes([session]) * 16)
+    assert [store.size(ANSWERS, bytes([session]).hex() * 16) for session in (0, 1)] == [0, 1]
     assert answer(journal, session=bytes([1]) * 16, content=b"another") == b"the answer"
     with pytest.raises(ProtocolError, match="is over"):
         answer(journal, session=bytes(16))

@@ -134,12 +134,17 @@ def test_contributions_of_another_length_are_refused(cut):
 
 
 def test_endless_contributions_are_not_read_to_the_end():
+    read = []
+
     def endless():
         while True:
-            yield bytes(64)
+            read.append(bytes(64))
+            yield read[-1]
 
+    contributions = sent(attempt())
     with pytest.raises(ProtocolError, match="values asked for"):
-        opened(attempt(), {**sent(attempt()), 0: endless()})
+        opened(attempt(), {**contributions, 0: endless()})
+    assert 64 * (len(read) - 1) <= len(contributions[0]) < 64 * len(read)
 
 
 @pytest.mark.parametrize("places", [(0, 1), (0, 1, 2, 3), ()])

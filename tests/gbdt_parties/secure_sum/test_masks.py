@@ -125,3 +125,5 @@ def test_a_pair_is_the_same_from_both_sides_and_no_other():
     pairs = {pair_of(one, other): {one, other} for one, other in combinations(ends, 2)}
     assert len(pairs) == len(list(combinations(ends, 2)))
     assert all(pair_of(*sorted(two, reverse=True)) == pair for pair, two in pairs.items())
+    # Parties of several releases derive the same masks.
+    assert pair_of((258, b"k" * 32), (1, b"l" * 32)) == b"\1\0" + b"l" * 32 + b"\2\1" + b"k" * 32

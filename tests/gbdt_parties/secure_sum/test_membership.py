@@ -1,7 +1,7 @@
 import pytest
 
 from gbdt_parties.errors import AuthenticationError, ProtocolError
-from gbdt_parties.secure_sum.membership import AllParties, Membership
+from gbdt_parties.secure_sum.membership import AllParties, Membership, PresentParties
 from gbdt_parties.secure_sum.rings import MODULO_64
 from gbdt_parties.secure_sum.roster import Roster
 from gbdt_parties.secure_sum.trust import AllowList, Credentials
@@ -66,6 +66,26 @@ def test_other_rounds_and_members_are_refused(asked):
     one = members()[0]
     with pytest.raises(ProtocolError, match="asked for"):
         AllParties().check(asked[:2], asked[2], one.n_opened, one.n_parties)
+
+
+def test_sums_over_the_parties_that_are_there_are_of_the_next_round():
+    rule = PresentParties(2)
+    for asked in ((1, 7), (3, 7)):
+        with pytest.raises(ProtocolError, match=f"round {asked[0]} was asked for; 2 is next"):
+            rule.check(asked, [0, 2], 2, 3)
+    rule.check((2, 7), [0, 2], 2, 3)
+
+
+def test_a_party_reveals_nothing_before_all_have_signed_the_same_roster():
+    found = [Membership(name, Credentials.self_signed(name), AllowList(), SESSION) for name in "ab"]
+    roster = Roster(SESSION, STATEMENT, tuple(one.introduction for one in found))
+    own, other = (one.endorse(roster, STATEMENT, 2) for one in found)
+    for signatures in ([own], [own, own], [other, own], [own, bytes(len(other))]):
+        with pytest.raises(AuthenticationError):
+            found[0].reveal(signatures)
+        with pytest.raises(ProtocolError, match="not signed by all parties"):
+            found[0].parts()
+    assert found[0].reveal([own, other])
 
 
 def test_rosters_are_checked():

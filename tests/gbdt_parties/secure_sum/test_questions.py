@@ -47,6 +47,14 @@ KINDS = {
 }
 
 
+def test_a_computation_that_waits_does_not_keep_a_process_alive():
+    before = set(threading.enumerate())
+    computation = KINDS["thread"](3, None)
+    (thread,) = set(threading.enumerate()) - before
+    assert computation.question().what == 0
+    assert thread.daemon
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_questions_are_asked_one_after_the_other(kind):
     computation = KINDS[kind](3, None)

@@ -87,10 +87,21 @@ def test_nobody_is_in_a_roster_twice(field):
         replace(roster, introductions=(own[0], twin, own[2]))
 
 
-def test_a_roster_of_one_is_refused():
+def test_rosters_of_too_few_or_too_many_are_refused(monkeypatch):
     _, own, roster = a_roster()
     with pytest.raises(ProtocolError, match="roster of 1 parties"):
         replace(roster, introductions=(own[0],))
+    monkeypatch.setattr("gbdt_parties.secure_sum.roster.MAX_PARTIES", 3)
+    assert replace(roster) == roster
+    monkeypatch.setattr("gbdt_parties.secure_sum.roster.MAX_PARTIES", 2)
+    with pytest.raises(ProtocolError, match="roster of 3 parties"):
+        replace(roster)
+
+
+@pytest.mark.parametrize("changed", [{"session": bytes(15)}, {"statement": bytes(31)}], ids=str)
+def test_a_session_and_a_statement_have_their_length(changed):
+    with pytest.raises(ProtocolError, match="a session of 16 bytes and a statement of 32"):
+        replace(a_roster()[2], **changed)
 
 
 @pytest.mark.parametrize("cut", [lambda d: d[:-1], lambda d: d + b"\0", lambda d: d[:8], lambda d: b""])
