@@ -175,6 +175,9 @@ class Driver:
         paths = [path for name in GROUPS[self.group].modules for path in _modules(ROOT / name)]
         if self.settings.module:
             paths = [path for path in paths if str(path.relative_to(ROOT)) in self.settings.module]
+        if self.wanted is not None:
+            left = {module for module, _ in self.wanted}
+            paths = [path for path in paths if str(path.relative_to(ROOT)) in left]
         functions = defaultdict(list)
         files = {str(path) for path in paths}
         for value in gc.get_objects():
