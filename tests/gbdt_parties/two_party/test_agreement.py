@@ -1,6 +1,7 @@
 """How two parties come to the terms of a run: introductions, a roster that both sign, and what is kept."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -46,6 +47,10 @@ def test_both_sides_have_the_same_run_and_public_stream_and_secrets_of_their_own
     assert terms[0].seed != terms[1].seed
     assert both[0].public_seed == both[1].public_seed
     assert both[0].public_seed not in (terms[0].seed, terms[1].seed, terms[0].run)
+    _, others = agreements()
+    signed(others)
+    assert len(both[0].public_seed) == len(others[0].public_seed) == 32
+    assert both[0].public_seed != others[0].public_seed
 
 
 def test_a_kept_agreement_gives_the_same_terms():
@@ -75,6 +80,16 @@ def test_rosters_of_other_runs_and_settings_are_not_signed(change, text):
     _, both = agreements()
     with pytest.raises(ProtocolError, match=text):
         both[0].endorse(roster_of(both, **change), STATEMENT)
+
+
+@pytest.mark.parametrize(
+    ("key", "purpose"), [("exchange_key", "masks"), ("signing_key", "signatures")], ids=str
+)
+def test_rosters_with_keys_that_protect_nothing_are_not_signed(key, purpose):
+    _, both = agreements()
+    weak = replace(both[1].introduction, **{key: bytes(32)})
+    with pytest.raises(AuthenticationError, match=f"public key for {purpose} of party 'bank' is not usable"):
+        both[0].endorse(roster_of(both, introductions=(both[0].introduction, weak)), STATEMENT)
 
 
 def test_rosters_of_others_are_not_signed():

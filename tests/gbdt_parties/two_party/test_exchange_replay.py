@@ -133,6 +133,19 @@ def test_only_the_refusal_of_a_party_that_stopped_needs_no_reason():
         assert not _has_stopped(summary(other))
 
 
+@pytest.mark.parametrize(
+    ("said", "heard", "how"),
+    [
+        ([headed(Kind.BEGIN)], [], "was sent, and does not follow"),
+        ([], [headed(Kind.BEGIN)], "was received, and is not one that was waited for"),
+    ],
+)
+def test_messages_beyond_the_repetition_are_differences(said, heard, how):
+    record = SimpleNamespace(said=lambda: map(summary, said), heard=lambda: iter(heard))
+    with pytest.raises(_DifferenceError, match=how):
+        _Compared(record, 0).check_end()
+
+
 def test_after_a_difference_nothing_is_repeated():
     record = SimpleNamespace(said=lambda: iter([summary(headed(Kind.BEGIN))]), heard=lambda: iter([b"a"]))
     compared = _Compared(record, 0)

@@ -44,6 +44,14 @@ def test_sums_are_those_of_plain_values(n, levels, ring_bits):
     assert len(message) == message_bytes(n, levels, ring_bits)
 
 
+@pytest.mark.parametrize("piece", [7, 64])
+def test_pieces_of_rows_are_added_once(piece, monkeypatch):
+    monkeypatch.setattr("gbdt_parties.two_party.leaf_sums.PIECE", piece)
+    own, others, leaves = drawn(65), drawn(65), drawn(65, 8, np.uint8)
+    ones, rest, *_ = summed(own, others, leaves, 3, 64)
+    assert (ones + rest == np.array(leaf_sums(own + others, leaves, 3), np.uint64)).all()
+
+
 def test_empty_leaves_have_sums_of_zero():
     own, others = drawn(100), drawn(100)
     ones, rest, *_ = summed(own, others, np.full(100, 9, np.uint8), 4, 64)

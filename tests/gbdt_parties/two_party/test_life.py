@@ -26,6 +26,13 @@ def test_a_failure_ends_the_session_and_three_end_all():
     assert MAX_FAILURES == 3
 
 
+def test_a_session_is_of_one_process(monkeypatch):
+    life = Life(Failures())
+    monkeypatch.setattr("os.getpid", lambda: -1)
+    with pytest.raises(ProtocolError, match="forked process: pads would repeat"):
+        life.check()
+
+
 def test_a_session_that_is_over_counts_no_other_failure():
     failures = Failures()
     life = Life(failures)
