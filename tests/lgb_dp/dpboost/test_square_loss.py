@@ -10,6 +10,7 @@ from dp_training import grower
 from gbdt_kernels.trees import BinLayout, DenseCodes, candidate_gains, level_histograms, segment_sums
 from lgb_dp.data.weights import WEIGHT_STEPS, quantise_weights
 from lgb_dp.dpboost.square_loss import (
+    G_STAR,
     GAIN_RANGE,
     GRADIENT_STEPS,
     VALUE_STEPS,
@@ -255,6 +256,27 @@ def test_the_papers_leaves_are_clipped_before_the_noise(monkeypatch, clip, bound
     value, _ = training._leaves_of_values(sums, clip, 1.0)
     expected = np.clip([1000 / 1000.1, -1000 / 1000.1, 0], -clip, clip) + noise * bound / VALUE_STEPS
     np.testing.assert_allclose(value, expected, atol=1e-6)
+
+
+def test_the_papers_leaf_of_one_row_is_its_mean_and_an_empty_one_is_0(monkeypatch):
+    training = grower(dataset(X, Y), lgb_dp.DPBoost(1.0, variant="paper"), lambda_l2=0.0)
+    monkeypatch.setattr(mechanisms, "discrete_laplace", lambda n, *_: np.zeros(n, dtype=np.int64))
+    value, _ = training._leaves_of_values(np.array([[-GRADIENT_STEPS // 2, 1], [0, 0]]), 1.0, 1.0)
+    np.testing.assert_allclose(value, [0.5, 0.0], atol=1e-6)
+
+
+def test_gradients_are_clipped_where_rows_are_not_filtered():
+    training = grower(dataset(X, Y), lgb_dp.DPBoost(1.0, gdf=False))
+    rows, gradient = training._gradients(G_STAR * np.array([-3.0, -0.5, 0.0, 0.75, 2.0]))
+    assert gradient.tolist() == (G_STAR * np.array([-1.0, -0.5, 0.0, 0.75, 1.0])).tolist()
+    assert rows.tolist() == [0, 1, 2, 3, 4]
+    assert rows.dtype == np.int32
+
+
+def test_selections_are_scaled_by_the_steps_of_the_largest_weight():
+    plain = grower(dataset(X, Y), lgb_dp.DPBoost(1.0))
+    weighed = grower(dataset(X, Y, weight=np.full(len(Y), 0.5), weight_bound=2.0), lgb_dp.DPBoost(1.0))
+    assert weighed._selection_scale == plain._selection_scale / WEIGHT_STEPS
 
 
 @pytest.mark.parametrize("variant", ["tight", "paper"])

@@ -33,6 +33,21 @@ def test_label_counts_are_sums_over_rows_and_keep_the_mean():
     assert counts @ grid / counts.sum() == pytest.approx(np.average(target, weights=weight), rel=1e-3)
 
 
+def test_a_row_counts_for_the_two_points_around_it_or_for_the_nearest_end():
+    grid, ones = np.array([0.0, 1.0, 4.0]), np.ones(1, dtype=np.int32)
+    for target, shares in (
+        (-2.0, [1, 0, 0]),
+        (0.0, [1, 0, 0]),
+        (0.25, [0.75, 0.25, 0]),
+        (1.0, [0, 1, 0]),
+        (2.5, [0, 0.5, 0.5]),
+        (4.0, [0, 0, 1]),
+        (9.0, [0, 0, 1]),
+    ):
+        counts = counts_on_grid(np.array([target]), ones, grid, STEPS)
+        np.testing.assert_array_equal(counts, STEPS * np.array(shares))
+
+
 def noisy_counts(labels, grid, std):
     exact = counts_on_grid(labels, np.ones(len(labels), np.int32), grid, STEPS) / STEPS
     return LabelCounts.of(grid, exact + np.random.default_rng(3).normal(0, std, len(grid)), std)

@@ -104,6 +104,18 @@ def test_a_directed_search_finds_no_longer_row_with_several_classes(clip):
     assert 0.99 < best <= 1 + 1e-12
 
 
+@pytest.mark.parametrize("n_classes", [3, 5])
+def test_a_model_of_several_classes_begins_at_their_shares(n_classes):
+    loss, counts = NewtonLoss("multiclass", 0.5, 0.0), 100.0 * np.arange(1, n_classes + 1)
+    assert loss.n_counts(n_classes) == n_classes
+    start = loss.start(counts, 0.0)
+    assert start.n_rows == counts.sum()
+    np.testing.assert_allclose(np.exp(start.prior) / np.exp(start.prior).sum(), counts / counts.sum())
+    # Of counts within the noise nothing is said.
+    assert np.ptp(loss.start(counts, 1e9).prior) < 1e-5
+    assert NewtonLoss("binary", 0.5, 0.0).n_counts(1) == 2
+
+
 def test_rounding_is_toward_zero():
     loss = NewtonLoss("binary", 1.0, 0.0)
     for score in np.linspace(-9, 9, 1001):

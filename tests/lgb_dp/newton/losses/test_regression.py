@@ -14,6 +14,7 @@ from lgb_dp.boosting.labels import LabelScale
 from lgb_dp.newton.losses.loss import STEPS
 from lgb_dp.newton.losses.regression import (
     LOG_LINK_HESSIAN_LIMIT,
+    MIN_THRESHOLD,
     hessian_limits,
     regression_loss,
     residual_table,
@@ -111,6 +112,14 @@ def test_a_start_is_finite_whatever_was_released(objective, noise):
         assert min(start.clip, start.value_unit, start.hessian_unit, start.row_hessian) > 0
         low, high = (np.log(0.5 / 40), 0.0) if objective in ("poisson", "gamma", "tweedie") else (-1.0, 1.0)
         assert low - 1e-9 <= start.prior[0] <= high + 1e-9
+
+
+def test_a_huber_threshold_is_from_the_least_to_the_width_of_all_labels():
+    """In halves of the width of the label's bounds: no residual is longer than 2."""
+    for alpha, threshold in ((1e9, 2.0), (19.75 * 1.5, 1.5), (19.75 * MIN_THRESHOLD, MIN_THRESHOLD)):
+        scale = scale_of("huber", {"alpha": alpha})
+        assert scale.scale == 19.75
+        assert regression_loss(scale, None, 0.0).threshold == threshold
 
 
 def test_a_clip_that_is_given_is_a_share_of_the_largest_gradient():

@@ -138,8 +138,10 @@ def test_side_door_rows_of_another_number_are_never_summed(codes):
             LocalLeafSums(by_columns(codes), label, weight, loss, scale, start, 1, 1.0, lambda: None)
 
 
+@pytest.mark.parametrize("rows_per_block", [N_ROWS, 1])
 @pytest.mark.parametrize("objective", ["binary", "multiclass", "regression"])
-def test_held_out_rows_are_summed_apart(objective):
+def test_held_out_rows_are_summed_apart(objective, rows_per_block, monkeypatch):
+    monkeypatch.setattr("gbdt_kernels.threads.MIN_BLOCK", 1_000 * rows_per_block)
     rows, _, scale = local(objective)
     prior, trees = np.full(scale.n_outputs, 0.25), [released(1, scale.n_outputs)]
     rows.sums(Round(2, tree(2), prior, trees))
