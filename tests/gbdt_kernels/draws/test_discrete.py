@@ -105,6 +105,13 @@ def test_below_is_uniform(bound):
     assert {at for _, at in drawn} == {1}
 
 
+@pytest.mark.parametrize("bound", [5, 2**32, 2**40 + 1, 3 * ONE])
+def test_below_reads_every_bit_that_the_bound_has(bound):
+    for bit in range(64):
+        word = 1 << bit
+        assert _below(bound, np.array([word], dtype=np.uint64), 0) == (ExactSampler([word]).below(bound), 1)
+
+
 def test_below_reads_on_after_a_rejection():
     assert _below(3, np.array([9, 3, 7, 2, 1], dtype=np.uint64), 1) == (2, 4)
     assert _below(3, np.array([2], dtype=np.uint64), 1) == (-1, 1)

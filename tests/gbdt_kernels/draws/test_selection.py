@@ -88,6 +88,19 @@ def test_rejected_words_give_way_to_the_next_pair(weights, data):
     assert not rejected or drawn_index(weights, *rejected) == -1
 
 
+def test_a_node_is_drawn_alike_whatever_was_drawn_before_it():
+    """Nodes whose candidates are one run, or three, share their memory."""
+    rng, n = np.random.default_rng(4), 200
+    utilities = np.where(np.arange(n)[:, None] % 2, [0.0, 0.0, 0.0], [0.0, -1.0, -2.0])
+    words = rng.integers(0, 2**64, (n, 2), dtype=np.uint64)
+    together, alone = np.full(n, -1), np.full(n, -1)
+    select(utilities, words, together, 1)
+    for k in range(n):
+        select(utilities[k : k + 1], words[k : k + 1], alone[k : k + 1], 1)
+    np.testing.assert_array_equal(together, alone)
+    assert {-1, 0, 1, 2} == set(alone[1::2].tolist())
+
+
 UTILITIES = st.lists(
     st.one_of(
         st.floats(-30, 30),
