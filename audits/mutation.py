@@ -266,7 +266,9 @@ class Driver:
             able.sort(key=lambda one: (one.item.path.name != mirror, one.seconds))
             outcome = self._outcome(mutant, mutated(source, mutant.number), path, functions, able)
             took = time.monotonic() - start
-            self.results.append({**asdict(mutant), "of": total, "outcome": outcome, "tests": len(able)})
+            self.results.append(
+                {"group": self.group, **asdict(mutant), "of": total, "outcome": outcome, "tests": len(able)}
+            )
             print(
                 f"{outcome:9} {took:5.1f} s {module}:{first} {mutant.function}: {mutant.change[:100]}",
                 flush=True,
@@ -352,14 +354,18 @@ def answers(path: Path = ANSWERS) -> dict[tuple[str, str, str], str]:
     return {(entry["module"], entry["function"], entry["change"]): entry["reason"] for entry in entries}
 
 
-COLUMNS = ("module", "mutants", "run", "killed at first", "killed", "same behaviour", "left")
+COLUMNS = ("module or group", "mutants", "run", "killed at first", "killed", "may live", "left", "% at first")
 
 
 def rows(results: list[dict[str, Any]]) -> list[tuple[str, ...]]:
-    """Mutants of each module, how many ran, were killed at first and again, may live, and are left."""
+    """Mutants of each module and group, and of all: how many ran, were killed, have a reason, and are left.
+
+    The last column is the share that the first run killed, of those that have no reason to live.
+    """
     reasons, counts, dead = answers(), defaultdict(Counter), ("killed", "timeout")
     for result in results:
-        count, outcome = counts[result["module"]], result["outcome"]
+        outcome = result["outcome"]
+        count = counts[result["group"], result["module"]]
         count["mutants"] = result["of"]
         if outcome == "unfit":
             continue
@@ -368,11 +374,21 @@ def rows(results: list[dict[str, Any]]) -> list[tuple[str, ...]]:
         if outcome in dead:
             count["killed"] += 1
         elif (result["module"], result["function"], result["change"]) in reasons:
-            count["same behaviour"] += 1
+            count["may live"] += 1
         else:
             count["left"] += 1
-    counts["all"] = sum(counts.values(), Counter())
-    return [(module, *(str(count[name]) for name in COLUMNS[1:])) for module, count in counts.items()]
+    lines = {module: count for (_, module), count in counts.items()}
+    for (group, _), count in counts.items():
+        lines[group] = lines.get(group, Counter()) + count
+    lines["all"] = sum(counts.values(), Counter())
+    return [
+        (name, *(str(count[what]) for what in COLUMNS[1:-1]), _rate(count)) for name, count in lines.items()
+    ]
+
+
+def _rate(count: Counter[str]) -> str:
+    due = count["run"] - count["may live"]
+    return f"{100 * count['killed at first'] / due:.0f}" if due else ""
 
 
 def run_group(name: str, settings: argparse.Namespace) -> list[dict[str, Any]]:

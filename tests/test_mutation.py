@@ -32,8 +32,8 @@ def test_the_table_keeps_what_the_first_run_killed(monkeypatch):
     reasons = {("a.py", "f", "1 -> 2"): "the same behaviour for every input"}
     monkeypatch.setattr(mutation, "answers", lambda: reasons)
 
-    def seen(change, **outcomes):
-        return {"module": "a.py", "function": "f", "change": change, "of": 9, **outcomes}
+    def seen(change, module="a.py", **outcomes):
+        return {"group": "noise", "module": module, "function": "f", "change": change, "of": 9, **outcomes}
 
     results = [
         seen("1 -> 2", outcome="survived"),
@@ -42,6 +42,13 @@ def test_the_table_keeps_what_the_first_run_killed(monkeypatch):
         seen("4 -> 5", outcome="killed", **{"at first": "survived"}),
         seen("5 -> 6", outcome="unreached"),
         seen("6 -> 7", outcome="unfit"),
+        seen("1 -> 2", module="b.py", outcome="killed"),
     ]
-    counts = ("9", "5", "2", "3", "1", "1")
-    assert mutation.rows(results) == [("a.py", *counts), ("all", *counts)]
+    whole = ("18", "6", "3", "4", "1", "1", "60")
+    assert mutation.rows(results) == [
+        ("a.py", "9", "5", "2", "3", "1", "1", "50"),
+        ("b.py", "9", "1", "1", "1", "0", "0", "100"),
+        ("noise", *whole),
+        ("all", *whole),
+    ]
+    assert all(len(row) == len(mutation.COLUMNS) for row in mutation.rows(results))
