@@ -113,6 +113,15 @@ def test_a_sent_node_passes_where_both_siblings_passed_and_added_up(data):
     assert is_possible(siblings) == by_hand
 
 
+def test_the_root_has_the_rows_announced_but_for_those_left_out():
+    agreed, no_sums = np.array([3, 2, 1, 4]), np.zeros((2, 2, 1, 1, 4), dtype=np.int64)
+    for counts, n_left_out in (([3, 2, 1, 4], 0), ([2, 2, 1, 3], 1), ([0, 0, 0, 0], 4)):
+        BinSums([0], np.array([counts]), no_sums).check_root(agreed, n_left_out)
+    for counts, n_left_out in (([4, 1, 1, 4], 1), ([3, 2, 1, 5], 0), ([1, 2, 1, 4], 1), ([2, 2, 1, 4], 0)):
+        with pytest.raises(ProtocolError, match="root's bins are not those announced"):
+            BinSums([0], np.array([counts]), no_sums).check_root(agreed, n_left_out)
+
+
 def test_a_sibling_is_possible_to_the_last_bit():
     rows, zero = [[3, 2]], [[[0, 0]]] * 2
     above = bin_sums([0], rows, zero, [[[3 * UNIT, 2 * UNIT]]] * 2)

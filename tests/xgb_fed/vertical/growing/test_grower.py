@@ -6,6 +6,7 @@ import pytest
 from compared_trees import compare, xgb_params
 from vertical_training import parties_of, problem, text_of, train
 from xgb_fed import OkamotoUchiyama, Paillier
+from xgb_fed.vertical.trees.tree_record import TreeRecord
 
 
 @pytest.mark.parametrize("bounds", [(2, 4, 5), (0,), (0, 3), (5,)], ids=str)
@@ -20,6 +21,21 @@ def test_two_rows_of_a_node_are_parted_and_one_row_is_not():
     case = {"objective": "reg:squarederror", "max_depth": 4, "min_child_weight": 0, "reg_lambda": 0}
     model, _, _ = compare(xgb_params(case), X, y, (1,), rounds=1)
     assert len(model.trees[0]) == 7
+
+
+def test_a_party_that_has_answered_counts_as_told(monkeypatch):
+    """Otherwise a run that is taken up would count restarts that did not happen."""
+    records, telling = [], TreeRecord.telling
+
+    def noted(self, *told):
+        records.append(self)
+        telling(self, *told)
+
+    monkeypatch.setattr(TreeRecord, "telling", noted)
+    X, y = problem(n=100)
+    train(xgb_params({}), X[:, :3], y, parties_of([X[:, 3:]]))
+    assert len(records) > 2
+    assert all(not record._content.told for record in records)
 
 
 def test_equal_columns_of_different_parties():

@@ -7,6 +7,7 @@ import pytest
 import xgb_fed
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.memory import SPARE, MemoryAllowance
+from gbdt_parties.messages import to_bits
 from small_keys import KEYS
 from vertical_training import problem
 from xgb_fed.boosting.features import read_columns
@@ -16,7 +17,7 @@ from xgb_fed.vertical.passive.growing_tree import GrowingTree
 from xgb_fed.vertical.passive.held_rows import RowsHere, tree_rows
 from xgb_fed.vertical.passive.journal import Terms
 from xgb_fed.vertical.passive.session import RANDOMNESS, ROOT, TABLE, TrainingSession
-from xgb_fed.vertical.protocol.messages import FindSplits, Gradients
+from xgb_fed.vertical.protocol.messages import SPLIT_BY_OTHERS, FindSplits, Gradients
 from xgb_fed.vertical.protocol.splits import NamedSplit, Splits
 
 N_ROWS = 60
@@ -166,6 +167,33 @@ def test_codes_of_all_rows_and_columns_are_not_copied_for_a_tree():
         assert taken.codes.tolist() == codes[sampled][:, columns].tolist()
         assert taken.codes.flags.c_contiguous
         assert taken.bin_offsets.tolist() == list(range(0, 12 * len(columns) + 1, 12))
+
+
+def test_splits_of_others_leave_rows_on_both_sides_of_every_node():
+    tree = GrowingTree.started(BINS, ALL_COLUMNS, sampled_rows(), 1)
+    (source,) = encrypted(1)
+    tree.receive(KEY.public, Gradients(0, 0, KEY.public.to_bytes(source)))
+
+    def split_by_others(*sides):
+        assignment = np.full(len(sides), SPLIT_BY_OTHERS, dtype=np.uint8)
+        return FindSplits(assignment, to_bits(np.concatenate(sides)))
+
+    def build(message):
+        parents = tree.advance(message)
+        tree.build(KEY.public, tree.nodes_with_statistics(1), parents)
+
+    build(FindSplits(EMPTY, EMPTY))
+    (n,) = tree.partition.sizes()
+    for sides in (np.ones(n, bool), np.zeros(n, bool)):
+        with pytest.raises(ProtocolError, match="one side without rows"):
+            tree.advance(split_by_others(sides))
+    build(split_by_others(np.arange(n) % 3 == 0))
+    divided, whole = (np.arange(size) % 2 == 0 for size in tree.partition.sizes())
+    for bad in (np.ones_like(whole), np.zeros_like(whole)):
+        with pytest.raises(ProtocolError, match="one side without rows"):
+            tree.advance(split_by_others(divided, bad))
+    build(split_by_others(divided, whole))
+    assert tree.partition.n_nodes == 4
 
 
 def divides(tree, split):

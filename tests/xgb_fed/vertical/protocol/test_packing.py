@@ -135,6 +135,17 @@ def test_unpacking_refuses_what_does_not_belong():
             decoded_pairs(packing, plaintexts, [1, 1, 1], 2)
 
 
+def test_a_plaintext_of_fewer_classes_holds_no_others():
+    """Three classes, of which the last has a plaintext of its own, with room for two."""
+    packing = MultiClassPacking(GHPacking(1, 0, 1, 1, precision=0), 3, 1 << 4)
+    assert [len(group) for group in packing.groups] == [2, 1]
+    g, h = decoded(packing, [[0b1001], [0b11]], [1])
+    assert (g.tolist(), h.tolist()) == ([[1, 0, 1]], [[0, 1, 1]])
+    for last in (0b0111, 0b1011):
+        with pytest.raises(PlaintextRangeError, match="more classes than were packed"):
+            decoded(packing, [[0b1001], [last]], [1])
+
+
 @pytest.mark.parametrize("scheme", [Plain(700), Paillier(512, True), OkamotoUchiyama(512, True)], ids=repr)
 def test_from_gradients_to_split_statistics(scheme):
     """The whole life: pack, encrypt, histogram, compress, re-randomise, decrypt, unpack."""

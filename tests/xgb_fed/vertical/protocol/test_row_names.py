@@ -7,7 +7,7 @@ import pytest
 import xgb_fed
 from named_rows import IDS, NEW, OWN, SHUFFLED, SMALL, THEIRS, TRAIN, N, Y, bank, fitted
 from xgb_fed import ActiveData, Alignment, Plain, VerticalXGBClassifier, VerticalXGBRegressor
-from xgb_fed.vertical.protocol.row_names import RowNames, check_rows
+from xgb_fed.vertical.protocol.row_names import RowIdentity, RowNames, check_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::xgb_fed.NotEncryptedWarning")
 
@@ -40,6 +40,15 @@ def test_other_rows_than_the_parties_are_refused_before_training(cls, theirs):
     with pytest.raises(xgb_fed.RowMismatchError):
         xgb_fed.train({}, ActiveData(TRAIN[OWN], Y[:N]), [party], 1, cipher=Plain(), verbose_eval=False)
     assert party.n_requests == 0
+
+
+def test_rows_are_the_same_by_their_names_or_where_some_have_none_by_their_values():
+    kept = RowIdentity(3, b"names", "values")
+    for same in (kept, RowIdentity(3, b"names", "others"), RowIdentity(3, None, "values")):
+        kept.check(same, "X")
+    for other in (RowIdentity(3, b"other", "values"), RowIdentity(3, None, "others")):
+        with pytest.raises(xgb_fed.RowMismatchError, match=r"X \(3 rows\) holds other rows"):
+            kept.check(other, "X")
 
 
 def test_a_frame_that_was_shuffled_alone_is_refused():

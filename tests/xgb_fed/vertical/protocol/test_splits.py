@@ -67,6 +67,16 @@ def test_rows_below_the_threshold_go_left(splits, values):
         assert kept.goes_left(k, columns, rows).tolist() == expected
 
 
+def test_splits_that_are_forgotten_take_their_categories_with_them():
+    kept = Splits(["a"], categories={0: None})
+    for right in ((0,), (1, 3)):
+        kept.add(0, 0.0, False, right)
+    kept.truncate(1)
+    assert kept.right == {0: (0,)}
+    kept.add(0, 0.0, False, (2,))
+    assert kept.rule(1).right == (2,)
+
+
 def test_columns_must_be_those_of_the_splits():
     named, unnamed = splits_of([]), Splits(["f0", "f1", "f2"])
     assert unnamed.is_unnamed
@@ -156,13 +166,14 @@ def test_files_of_anything_else_are_refused(tmp_path, content):
         Splits.load(tmp_path / "splits.json")
 
 
-def test_a_damaged_splits_file_is_refused_without_its_path(tmp_path):
+def test_a_damaged_splits_file_is_refused_without_its_path(tmp_path, caplog):
     path = tmp_path / "secret-folder.json"
     path.write_text("nonsense")
-    with pytest.raises(CorruptDataError) as caught:
+    with pytest.raises(CorruptDataError, match="the log says which") as caught:
         Splits.load(path)
     assert "secret" not in str(caught.value)
     assert str(tmp_path) not in str(caught.value)
+    assert str(path) in caplog.text
 
 
 def test_what_is_worth_waiting_for():
@@ -200,7 +211,7 @@ def test_other_categories_are_refused(right):
         _checked_right(right, 5)
 
 
-@pytest.mark.parametrize("right", [[], (0,), [0.0], [True], None, "0"])
+@pytest.mark.parametrize("right", [[], (0,), [0.0], [True], [0, 1.0], None, "0"])
 def test_lists_of_other_things_are_no_categories(right):
     with pytest.raises(TypeError, match="not categories"):
         _checked_right(right, 5)
