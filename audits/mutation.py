@@ -319,7 +319,7 @@ def _forked(work: Any, seconds: float) -> int | None:
         if child == 0:
             code = KILLED
             try:
-                os.setsid()
+                os.setpgrp()  # not a session of its own, which would leave the priority that the user gave
                 os.environ["PYTEST_DEBUG_TEMPROOT"] = folder
                 nowhere = os.open(os.devnull, os.O_RDWR)
                 for stream in (0, 1, 2):
