@@ -11,17 +11,7 @@ from gbdt_kernels import residues
 from gbdt_kernels.residues import FixedBase
 from gbdt_kernels.residues.lanes import has_ifma
 from gbdt_kernels.residues.limbs import to_rows
-from gbdt_kernels.residues.paths import PORTABLE_VARIABLE
-
-PATHS = ["portable", "ifma"] if has_ifma() else ["portable"]
-
-
-@pytest.fixture(params=PATHS)
-def path(request, monkeypatch):
-    monkeypatch.setenv(PORTABLE_VARIABLE, "1" if request.param == "portable" else "0")
-    residues.arithmetic_path.cache_clear()
-    yield request.param
-    residues.arithmetic_path.cache_clear()
+from moduli import choose_path
 
 
 def width_of(bits):
@@ -62,9 +52,8 @@ def test_both_paths_give_the_same_bytes(data):
     exponents = data.draw(st.lists(st.integers(0, (1 << bits) - 1), max_size=20))
     results = []
     with pytest.MonkeyPatch.context() as monkeypatch:
-        for path in PATHS:
-            monkeypatch.setenv(PORTABLE_VARIABLE, "1" if path == "portable" else "0")
-            residues.arithmetic_path.cache_clear()
+        for path in ["portable", "ifma"] if has_ifma() else ["portable"]:
+            choose_path(monkeypatch, path)
             table = FixedBase(base, bits, root)
             powers = table.powers(to_rows(exponents, width_of(bits)))
             assert residues.decode(powers, table.modulus) == [pow(base, e, square) for e in exponents]

@@ -5,9 +5,6 @@ import hashlib
 import gmpy2
 import pytest
 
-from gbdt_kernels import residues
-from gbdt_kernels.residues.lanes import has_ifma
-from gbdt_kernels.residues.paths import PORTABLE_VARIABLE
 from xgb_fed.ciphers.okamoto_uchiyama import OkamotoUchiyamaKey
 from xgb_fed.ciphers.paillier import PaillierKey
 from xgb_fed.ciphers.primes import FactoredPrime
@@ -30,16 +27,6 @@ DIGESTS = {
 def least_generator(prime):
     p = prime.value
     return next(x for x in range(2, p) if all(gmpy2.powmod(x, (p - 1) // f, p) != 1 for f in prime.factors))
-
-
-@pytest.fixture(params=["portable", "ifma"])
-def path(request, monkeypatch):
-    if request.param == "ifma" and not has_ifma():
-        pytest.skip("no AVX-512 IFMA")
-    monkeypatch.setenv(PORTABLE_VARIABLE, "1" if request.param == "portable" else "0")
-    residues.arithmetic_path.cache_clear()
-    yield request.param
-    residues.arithmetic_path.cache_clear()
 
 
 @pytest.mark.parametrize("scheme", KEYS)
