@@ -142,14 +142,16 @@ def ask_sizes(
 
 
 def _exponent(task: ExactTask, sets: Sequence[LabelledRows]) -> int:
-    """The power of two that this party's gradients start below."""
+    """Exponent of the least power of two that this party's gradients do not start above."""
     settings = task.settings
     weight = max(float(own.weight.max()) for own in sets)
     labels = 1.0
     if settings.objective in OF_NUMBERS:
         labels = max(1.0, abs(settings.base_score or 0.0), *(float(np.abs(own.y).max()) for own in sets))
     largest = weight * labels * max(1.0, settings.scale_pos_weight)
-    return min(max(math.frexp(largest)[1], _EXPONENTS[0]), _EXPONENTS[-1])
+    mantissa, exponent = math.frexp(largest)
+    exponent -= mantissa == 0.5  # a power of two is not above itself
+    return min(max(exponent, _EXPONENTS[0]), _EXPONENTS[-1])
 
 
 def _headroom(task: ExactTask) -> int:

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gbdt_parties.errors import InvalidDataError
 from xgb_fed.boosting.features import read_columns
@@ -60,15 +62,28 @@ def test_a_party_brings_as_many_rows_as_a_node_needs():
         _check_own_rows(task(), rows(30, weight=0.0))
 
 
-def test_gradients_begin_below_a_power_of_two_of_labels_and_weights():
+def test_gradients_do_not_begin_above_a_power_of_two_of_labels_and_weights():
     squares = task({"objective": "reg:squarederror", "base_score": 100.0, "max_depth": 2})
     assert _exponent(task(), [rows(weight=3.0), rows(weight=2.0)]) == 2
     assert _exponent(task({**BINARY, "scale_pos_weight": 2.0}), [rows(weight=3.0)]) == 3
     assert _exponent(task({**BINARY, "scale_pos_weight": 0.25}), [rows(weight=3.0)]) == 2
     assert _exponent(squares, [rows(label=10.0, weight=4.0)]) == 9  # 400 < 2^9
     assert _exponent(squares, [rows(label=-300.0, weight=0.5)]) == 8  # 150 < 2^8
+    assert _exponent(squares, [rows(label=64.0, weight=0.5)]) == 6  # 50 of the base score's 100
     assert _exponent(task(), [rows(weight=2.0**-100)]) == -64
     assert _exponent(task(), [rows(weight=2.0**100)]) == 64
+
+
+@given(weight=st.floats(2.0**-60, 2.0**60, width=32))
+def test_the_exponent_is_the_least_that_holds_the_largest_weight(weight):
+    """Also where it is a power of two: a weight of 1, the usual one, needs no exponent."""
+    exponent = _exponent(task(), [rows(weight=weight)])
+    assert 2.0 ** (exponent - 1) < weight <= 2.0**exponent
+
+
+@pytest.mark.parametrize("power", [-64, -1, 0, 1, 7, 64])
+def test_a_power_of_two_is_its_own_exponent(power):
+    assert _exponent(task(), [rows(weight=2.0**power)]) == power
 
 
 def test_gradients_without_a_bound_have_room_to_grow():
@@ -97,10 +112,10 @@ def test_sizes_are_those_of_all_parties():
     own, sizes = asked(90)
     assert own[:3].tolist() == [30, 20, 0]
     assert own[3:-4].sum() == 1
-    assert np.flatnonzero(own[3:-4]).tolist() == [64 + 1]  # weights up to 1, below 2^1
-    assert (sizes.n_rows, sizes.row_bits, sizes.exponent) == (90, 7, 1)
+    assert np.flatnonzero(own[3:-4]).tolist() == [64]  # weights up to 1, which is 2^0
+    assert (sizes.n_rows, sizes.row_bits, sizes.exponent) == (90, 7, 0)
     assert sizes.marks.tolist() == (MARK + 10).tolist()
-    assert (sizes.gradients, sizes.gradient_bits) == (80, 88)
+    assert (sizes.gradients, sizes.gradient_bits) == (80, 87)
     _, larger = asked(90, exponent=40)
     assert (larger.exponent, larger.gradients, larger.gradient_bits) == (40, 79, 126)
 
