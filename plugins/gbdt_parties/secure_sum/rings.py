@@ -136,8 +136,10 @@ class Ring:
         SumRangeError
             If one is not; the text quotes none of them.
         """
-        high, limit = vector[:, 1].view(np.int64), np.int64(1 << (bits - 64)) if bits < 127 else None
-        if limit is not None and len(high) and not (-limit <= high.min() and high.max() < limit):
+        low, high = vector[:, 0], vector[:, 1].view(np.int64)
+        top = np.int64((1 << (bits - 64)) - 1)
+        bottom = -top - 1  # with a low word of 0 it is -2**bits itself
+        if ((high > top) | (high < bottom) | ((high == bottom) & (low == 0))).any():
             raise SumRangeError(OUT_OF_RANGE)
 
 

@@ -66,9 +66,9 @@ def test_words_are_checked_by_their_bits(bits):
         number = value % 2**128
         return np.array([[number % 2**64, number >> 64]], dtype=np.uint64)
 
-    for value in (0, 1, -1, 2**bits - 1, -(2**bits)):
+    for value in (0, 1, -1, 2**bits - 1, 1 - 2**bits):
         MODULO_128.check_bits(words(value), bits)
-    for value in (2**bits, -(2**bits) - 1, 2**127 - 1, -(2**127)):
+    for value in (2**bits, -(2**bits), -(2**bits) - 1, 2**127 - 1, -(2**127)):
         with pytest.raises(SumRangeError, match="out of range"):
             MODULO_128.check_bits(words(value), bits)
         for others in ([0, value], [value, 0]):
@@ -78,7 +78,9 @@ def test_words_are_checked_by_their_bits(bits):
 
 
 def test_all_values_of_127_bits_are_in_range():
-    words = np.array([[2**64 - 1, 2**63 - 1], [0, 2**63]], dtype=np.uint64)
+    words = np.array([[2**64 - 1, 2**63 - 1], [1, 2**63]], dtype=np.uint64)
     MODULO_128.check_bits(words, 127)
+    with pytest.raises(SumRangeError):
+        MODULO_128.check_bits(np.array([[0, 2**63]], dtype=np.uint64), 127)
     with pytest.raises(SumRangeError):
         MODULO_128.check_bits(words, 126)

@@ -68,7 +68,7 @@ class Question:
             self.ring.check_bits(total, self.bits)
             return total
         ring = MODULO_64 if total.ndim == 1 else MODULO_128
-        return ring.centred(total, 1 << self.bits).astype(np.int64, copy=False)
+        return ring.centred(total, (1 << self.bits) - 1).astype(np.int64, copy=False)
 
 
 @dataclass(frozen=True, eq=False)

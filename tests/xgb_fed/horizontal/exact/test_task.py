@@ -5,9 +5,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import xgboost
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gbdt_parties.errors import ProtocolError, SumRangeError
-from gbdt_parties.secure_sum.rings import MODULO_64
+from gbdt_parties.secure_sum.rings import MODULO_64, MODULO_128
 from tests.support.exact_training import X, Y, party
 from xgb_fed import ExactTerms
 from xgb_fed.boosting.features import MAX_BINS, MAX_VALUE
@@ -73,9 +75,9 @@ def test_terms_of_a_party():
     for cuts in ("grid", ("grid", "own"), ("own",)):
         with pytest.raises(InvalidArgumentError, match="cuts="):
             ExactTerms(cuts=cuts)
-    for given in ((X,), (X, Y, Y, Y), X, "XY"):
+    for sets in ((X,), (X, Y, Y, Y), X, "XY"):
         with pytest.raises(InvalidArgumentError, match=r"held_out\[1\] must be"):
-            ExactTerms(held_out=[None, given])
+            ExactTerms(held_out=[None, sets])
     for name, least in (("min_rows_per_node", 1), ("min_parties", 2), ("max_bin", 2), ("max_samples", 0)):
         ExactTerms(**{name: least})
         with pytest.raises(InvalidArgumentError, match=name):
@@ -92,12 +94,30 @@ def test_a_run_goes_on_with_the_held_out_rows_that_it_began_with():
     assert digest(rows) == found[2]
 
 
-@pytest.mark.parametrize("value", [9, -9, 16, -(2**63)])
+@pytest.mark.parametrize("value", [8, -8, 9, -9, 16, -(2**63)])
 def test_sums_beyond_their_bits_are_refused(value):
     question = Question("what", MODULO_64, MODULO_64.zeros(1), 3)
     assert question.checked(MODULO_64.from_integers(np.array([7, -7]))).tolist() == [7, -7]
     with pytest.raises(SumRangeError):
         question.checked(MODULO_64.from_integers(np.array([0, value])))
+
+
+@given(data=st.data())
+def test_sums_are_accepted_if_they_are_below_their_bits_up_and_down(data):
+    """In the question's own ring, and as a part of a flight in the wider one."""
+    own, is_wide = data.draw(st.sampled_from([(MODULO_64, False), (MODULO_64, True), (MODULO_128, False)]))
+    bits = data.draw(st.integers(64, 126) if own is MODULO_128 else st.integers(1, 62))
+    edges = st.sampled_from([-(2**bits), 2**bits, 0]).flatmap(lambda x: st.integers(x - 2, x + 2))
+    value = data.draw(edges)
+    is_double = is_wide or own is MODULO_128
+    words = [[value % 2**64, (value >> 64) % 2**64]] if is_double else [value % 2**64]
+    question = Question("what", own, own.zeros(1), bits)
+    total = np.array(words, dtype=np.uint64)
+    if abs(value) < 2**bits:
+        question.checked(total)
+    else:
+        with pytest.raises(SumRangeError):
+            question.checked(total)
 
 
 @pytest.mark.parametrize("classes", [None, [0, 1]])
