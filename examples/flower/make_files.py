@@ -11,16 +11,31 @@ from gbdt_parties.identity.certificates import make_authority, make_certificate
 
 HERE = Path(__file__).parent
 NAMES = ("north", "south", "west")
-SERVED = """# {name}'s node: the file of `veilboost serve`, which admits Flower's app.
+PORTS = (7001, 7002, 7003)
+SERVED = """# {name}'s file of `veilboost serve`, which admits its Flower node.
 method = "private"
 declared = "columns.toml"
 data = "{name}.csv"
 tls = "certs/{name}"
-allow = ["flower"]
+allow = ["{name}-node"]
 party = {others}
 budget = [1.5, 1e-5]
 min_parties = 3
+listen = "127.0.0.1:{port}"
 models = "{name}"
+"""
+EXACT = """# {name}'s file of `veilboost serve` for exact training, which admits its Flower node.
+method = "exact"
+data = "{name}.csv"
+label = "ill"
+categorical_labels = true
+drop = ["sex"]
+tls = "certs/{name}"
+allow = ["{name}-node"]
+party = {others}
+min_parties = 3
+listen = "127.0.0.1:{port}"
+models = "{name}-exact"
 """
 
 
@@ -44,11 +59,13 @@ def main() -> None:
     prints = {
         name: f"sha256:{make_certificate(certs / name, certs / 'ca', name, []).fingerprint}" for name in NAMES
     }
-    for seed, name in enumerate(NAMES):
+    for seed, (name, port) in enumerate(zip(NAMES, PORTS, strict=True)):
+        make_certificate(certs / f"{name}-node", certs / "ca", f"{name}-node", [])
         write_rows(args.folder / f"{name}.csv", args.rows, seed)
-        others = [prints[other] for other in NAMES if other != name]
-        (args.folder / f"{name}.toml").write_text(SERVED.format(name=name, others=others))
-    for name in ("columns.toml", "plan.toml"):
+        about = {"name": name, "others": [prints[other] for other in NAMES if other != name], "port": port}
+        (args.folder / f"{name}.toml").write_text(SERVED.format(**about))
+        (args.folder / f"{name}-exact.toml").write_text(EXACT.format(**about))
+    for name in ("columns.toml", "plan.toml", "exact.toml"):
         shutil.copy(HERE / name, args.folder / name)
 
 

@@ -1,4 +1,4 @@
-"""Three hospitals behind nodes of a platform: their files, and a carrier that answers in this process."""
+"""Three hospitals behind nodes of a platform: files, servers, and a carrier that relays in this process."""
 
 from itertools import count
 
@@ -6,14 +6,19 @@ import numpy as np
 
 import lgb_dp
 from gbdt_parties.errors import PartyUnavailableError
-from gbdt_parties.identity.certificates import Identity
+from gbdt_parties.identity.certificates import TLS, Identity, make_certificate
+from gbdt_parties.transport.server import Server
 from lgb_dp import federated
 from lgb_dp.federated import replica, run
 from lgb_dp.mechanisms.rng import KeyStream, SecureRandom
 from private_hospitals import write_rows
 from veilboost import command_line
-from veilboost.flower import node
+from veilboost.flower.node import reply
 from veilboost.plans.declared import read_declared
+from veilboost.plans.plan import module_of, read_served
+from veilboost.plans.tables import read_table
+from xgb_fed import train_exact
+from xgb_fed.horizontal.party import HorizontalParty
 
 NAMES = ("north", "south", "west")
 COLUMNS = """
@@ -28,18 +33,29 @@ pressure = [60, 200]
 sex = ["f", "m"]
 """
 SERVED = """
-method = "private"
-declared = "columns.toml"
+method = "{method}"
 data = "{name}.csv"
 tls = "certs/{name}"
-allow = ["flower"]
+allow = ["{name}-node"]
 party = {others}
-budget = {budget}
 min_parties = 3
 models = "{name}"
+sessions_per_hour = {sessions}
 """
+SERVED_AS = {
+    "private": """
+declared = "columns.toml"
+budget = {budget}
+""",
+    "exact": """
+label = "ill"
+categorical_labels = true
+drop = ["patient", "sex"]
+max_rounds = {max_rounds}
+""",
+}
 PLAN = """
-method = "private"
+method = "{method}"
 tls = "certs/north"
 
 [[parties]]
@@ -56,50 +72,104 @@ address = "unused:1"
 
 [training]
 rounds = {rounds}
-trees_per_round = {per_round}
-epsilon = 1.0
-delta = 1e-5
 min_parties = 3
 timeout = {timeout}
 patience = {patience}
+"""
+PLAN_OF = {
+    "private": """
+trees_per_round = {per_round}
+epsilon = 1.0
+delta = 1e-5
 
 [parameters]
 objective = "binary"
 max_depth = 3
 num_threads = 1
-"""
+""",
+    "exact": """
+[parameters]
+max_depth = 3
+max_bin = 16
+""",
+}
 
 
-def write_files(folder, budget=(1.5, 1e-5), **plan):
+def write_files(folder, method="private", budget=(1.5, 1e-5), max_rounds=100, sessions=240, **plan):
     """Certificates, rows and plans in a folder, which is the working directory; `plan` changes `PLAN`."""
     prints = {}
     for seed, name in enumerate(NAMES):
         assert command_line.main(["certs", name]) == 0
+        make_certificate(folder / "certs" / f"{name}-node", folder / "certs" / "ca", f"{name}-node")
         certificate = (folder / "certs" / name / "party.pem").read_bytes()
         prints[name] = f"sha256:{Identity.of(certificate).fingerprint}"
         write_rows(folder / f"{name}.csv", 150, seed)
     (folder / "columns.toml").write_text(COLUMNS)
     for name in NAMES:
         others = [prints[other] for other in NAMES if other != name]
-        (folder / f"{name}.toml").write_text(SERVED.format(name=name, others=others, budget=list(budget)))
-    given = {"rounds": 6, "per_round": 3, "timeout": 5.0, "patience": 0.0, **plan}
-    (folder / "plan.toml").write_text(PLAN.format(**given))
+        about = {"budget": list(budget), "max_rounds": max_rounds, "sessions": sessions}
+        text = (SERVED + SERVED_AS[method]).format(method=method, name=name, others=others, **about)
+        (folder / f"{name}.toml").write_text(text)
+    given = {"rounds": 6, "per_round": 3, "timeout": 5.0, "patience": 0.0, "method": method, **plan}
+    (folder / "plan.toml").write_text((PLAN + PLAN_OF[method]).format(**given))
 
 
-class FakeCarrier:
-    """Answers every message at once as a new process would, from the party's folder alone.
+class Hospitals:
+    """The parties' servers, in this process.
 
     Parameters
     ----------
     folder : Path
+        Of their files.
+    """
+
+    def __init__(self, folder):
+        self.folder, self._running = folder, {}
+
+    def __enter__(self):
+        for name in NAMES:
+            self.start(name)
+        return self
+
+    def __exit__(self, *_):
+        for name in list(self._running):
+            self.stop(name)
+
+    def start(self, name):
+        """Start a party's server, on a port of its own."""
+        method, served = read_served(self.folder / f"{name}.toml")
+        tls = TLS.from_directory(served.tls)
+        service = module_of(method, "veilboost.serving").make_service(served, tls).service
+        self._running[name] = service, Server(service, "127.0.0.1:0", tls, served.allow)
+
+    def stop(self, name):
+        """Stop it; what it has not kept in its folder is lost."""
+        service, server = self._running.pop(name)
+        server.stop()
+        service.close()
+
+    def config(self, name):
+        """The configuration of the party's node."""
+        port = self._running[name][1].port if name in self._running else 1
+        tls = str(self.folder / "certs" / f"{name}-node")
+        return {"party": name, "address": f"127.0.0.1:{port}", "tls": tls}
+
+
+class FakeCarrier:
+    """Answers every message at once as a new process of a node would.
+
+    Parameters
+    ----------
+    hospitals : Hospitals
     disturb : callable, optional
         Given the number of the message to a party from 1 on, 0 for the question of its name, its name, and a
         function that answers; gives the reply, or None for none.
     """
 
-    def __init__(self, folder, disturb=None):
-        self.folder, self.disturb = folder, disturb or (lambda number, name, answer: answer())
+    def __init__(self, hospitals, disturb=None):
+        self.hospitals, self.disturb = hospitals, disturb or (lambda number, name, answer: answer())
         self.named = dict(enumerate(NAMES, start=10))
+        self.liars = {}
         self.gone = set()
         self.sent, self.replies, self._numbers = [], {}, count(1)
 
@@ -112,19 +182,23 @@ class FakeCarrier:
         self.named[node + 100] = name
 
     def nodes(self):
-        return list(self.named)
+        return [*self.liars, *self.named]
 
     def push(self, to, requests, seconds):
         if to in self.gone:
             raise PartyUnavailableError(f"no node {to} any more")
         number, name = next(self._numbers), self.named.get(to)
-        if requests:
-            self.sent.append((name, list(requests)))
-        if name is not None:
+        answered = None
+        if to in self.liars:
+            answered = self.liars[to](list(requests))
+        elif name is not None:
+            if requests:
+                self.sent.append((name, list(requests)))
             mine = sum(one == name for one, _ in self.sent) if requests else 0
-            reply = self.disturb(mine, name, lambda: node.reply(self.folder / f"{name}.toml", list(requests)))
-            if reply is not None:
-                self.replies[str(number)] = reply
+            config = self.hospitals.config(name)
+            answered = self.disturb(mine, name, lambda: reply(config, list(requests), 60.0))
+        if answered is not None:
+            self.replies[str(number)] = answered
         return str(number)
 
     def pull(self, numbers):
@@ -167,3 +241,13 @@ def in_process(folder, rounds=6, per_round=3):
         trees_per_round=per_round,
     )
     return booster.model_to_string(num_iteration=-1)
+
+
+def exact_in_process(folder, rounds):
+    """The model, as JSON, that the same parties train exactly in this process."""
+    parties = []
+    for name in NAMES:
+        table = read_table(folder / f"{name}.csv", label="ill", drop=["patient", "sex"])
+        parties.append(HorizontalParty(table.columns, table.label, name, categorical_labels=True))
+    params = {"objective": "binary:logistic", "max_depth": 3, "max_bin": 16}
+    return train_exact(params, parties, rounds, min_parties=3, verbose_eval=False).as_json()

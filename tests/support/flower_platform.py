@@ -1,4 +1,4 @@
-"""Flower's own processes on this machine: a SuperLink, a SuperNode for each hospital, and ``flwr run``."""
+"""Flower's own processes on this machine: SuperLink, SuperNodes, ``flwr run``, and the hospitals' servers."""
 
 import os
 import shutil
@@ -19,6 +19,15 @@ pin()
 client = client_app()
 server = server_app()
 """
+PINNED_SERVER = """
+import sys
+
+from flower_hospitals import pin
+from veilboost import command_line
+
+pin()
+sys.exit(command_line.main(["serve", *sys.argv[1:]]))
+"""
 
 
 class Platform:
@@ -34,7 +43,8 @@ class Platform:
 
     def __init__(self, folder, seconds):
         self.folder, self._end = folder, time.monotonic() + seconds
-        self._port, self._started, self.nodes = free_port(), [], {}
+        self._port, self._started = free_port(), []
+        self._nodes, self._servers, self._ports = {}, {}, {}
         # Nothing is reported, looked up or installed.
         silent = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1"}
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -82,13 +92,28 @@ class Platform:
     def log(self, name):
         return (self.folder / f"{name}.log").read_text()
 
+    def start_server(self, name):
+        """Start the party's own server, at the port that it had before."""
+        port = self._ports.setdefault(name, free_port())
+        text = (self.folder / f"{name}.toml").read_text()
+        served = self.folder / f"{name}-served.toml"
+        served.write_text(f'listen = "127.0.0.1:{port}"\n{text}')
+        self._servers[name] = self._start(
+            f"{name}-server", [sys.executable, "-c", PINNED_SERVER, str(served)]
+        )
+        self.wait_for(lambda: "listening" in self.log(f"{name}-server"))
+
+    def kill_server(self, name):
+        self._kill(self._servers[name])
+
     def start_node(self, name):
         where = ["--insecure", "--superlink", f"127.0.0.1:{self._port}", "--port", str(free_port())]
-        config = f'plan="{self.folder / name}.toml"'
-        self.nodes[name] = self._start(name, ["flower-supernode", *where, "--node-config", config])
+        tls = self.folder / "certs" / f"{name}-node"
+        config = f'party="{name}" address="127.0.0.1:{self._ports[name]}" tls="{tls}"'
+        self._nodes[name] = self._start(name, ["flower-supernode", *where, "--node-config", config])
 
     def kill_node(self, name):
-        self._kill(self.nodes[name])
+        self._kill(self._nodes[name])
 
     def run(self):
         """Start ``flwr run``, which shows the server's log until the run has ended."""

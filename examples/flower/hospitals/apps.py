@@ -1,4 +1,4 @@
-"""Both halves of the app: a hospital's party at each node, and the coordinator where the server runs."""
+"""Both halves of the app: a relay to a hospital's server at each node, and the coordinator."""
 
 from veilboost.flower import client_app, server_app
 

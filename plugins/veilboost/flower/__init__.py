@@ -1,4 +1,4 @@
-"""Private training as a Flower app: Flower carries the bytes, and learns what a coordinator learns.
+"""Training of rows apart as a Flower app: Flower carries the bytes, and learns what a coordinator learns.
 
 Needs the extra ``veilboost[flower]``, which is imported when an app is made.
 """

@@ -1,4 +1,4 @@
-"""The two halves of a Flower app: a party at each node, and the coordinator where Flower runs its server."""
+"""The two halves of a Flower app: a relay at each node, and the coordinator where Flower runs its server."""
 
 from __future__ import annotations
 
@@ -8,22 +8,19 @@ from contextlib import ExitStack
 from typing import Any
 
 from gbdt_parties.channel import Party
+from gbdt_parties.identity.certificates import TLS
 from veilboost.flower.channel import Carrier, NodeParty, Nodes
 from veilboost.flower.grid import GridCarrier, answered
+from veilboost.flower.node import reply
 from veilboost.plans.entries import PlanError
 from veilboost.plans.plan import module_of, read_plan
-from veilboost.plans.private import PrivatePlan
 
-MAX_MESSAGE_BYTES = 1 << 30
-"""Half of what Flower's messages may have."""
-
-_MAX_AUTOMATIC_DEPTH = 9
-_HEAD_BYTES = 512
-"""Of a contribution and its message, at most, beside its values."""
+METHODS = ("private", "exact")
+"""Rows apart whose parties sign and mask what they send: the platform sees no more than a coordinator."""
 
 
 def client_app() -> Any:
-    """Make the `ClientApp` of a node whose configuration has `plan`, the file of ``veilboost serve``.
+    """Make the `ClientApp` of a node whose configuration names a party's server (`node.ENTRIES`).
 
     Returns
     -------
@@ -40,10 +37,8 @@ def client_app() -> Any:
 
     @app.query()
     def query(message: Any, context: Any) -> Any:
-        from veilboost.flower.node import reply  # with all that a party needs
-
-        plan = str(context.node_config.get("plan", ""))
-        return answered(message, lambda requests: reply(plan, requests))
+        seconds = message.metadata.ttl
+        return answered(message, lambda requests: reply(context.node_config, requests, seconds))
 
     return app
 
@@ -81,30 +76,27 @@ def train_over(carrier: Carrier, plan_file: str, *, overwrite: bool = False) -> 
     ----------
     carrier : Carrier
     plan_file : str
-        With ``method = "private"``; the addresses of the parties are not used.
+        With ``method = "private"`` or ``"exact"``; the addresses of the parties are not used.
     overwrite : bool
         Whether a model that is there is replaced.
 
     Raises
     ------
     PlanError
-        If the plan is of another method, or its last messages would be too long for Flower.
+        If the plan is of another method.
     """
     from veilboost.running.run import train  # with what a node has no use for
 
     plan = read_plan(plan_file)
-    if plan.method != "private":
-        raise PlanError(f"{plan_file}: method={plan.method!r} must be 'private' for a Flower app")
-    n_bytes = largest_message(plan)
-    if n_bytes > MAX_MESSAGE_BYTES:
+    if plan.method not in METHODS:
         raise PlanError(
-            f"{plan_file}: messages would have up to {n_bytes} bytes, and Flower takes {MAX_MESSAGE_BYTES}; "
-            "training.rounds, max_depth or the number of parties must be smaller"
+            f"{plan_file}: method={plan.method!r} must be one of {list(METHODS)} for a Flower app"
         )
     nodes = Nodes(carrier, plan.training.timeout)
+    authority = TLS.from_directory(plan.path(plan.tls)).authority
 
     def behind_nodes(_plan: Any, _stack: ExitStack, _row_sets: Any) -> Sequence[Party]:
-        return [NodeParty(nodes, party.name) for party in plan.parties]
+        return [NodeParty(nodes, party.name, authority) for party in plan.parties]
 
     train(
         module_of(plan.method, "veilboost.running"),
@@ -112,23 +104,3 @@ def train_over(carrier: Carrier, plan_file: str, *, overwrite: bool = False) -> 
         Namespace(plan=plan_file, overwrite=overwrite),
         behind_nodes,
     )
-
-
-def largest_message(plan: PrivatePlan) -> int:
-    """Bytes of a run's last messages, at most: all sums so far, each of all parties' contributions.
-
-    A contribution has 8 bytes for each gradient and hessian of a leaf, twice if rows are held out.
-
-    Raises
-    ------
-    InvalidArgumentError, UnsupportedParameterError
-        If the plan's parameters are not those of private training.
-    """
-    from lgb_dp.boosting.params import training_parameters  # with LightGBM, which a node has no use for yet
-
-    training, n_parties = plan.training, len(plan.parties) + (plan.data.file is not None)
-    # As every party reads them, by whatever names; `max_bin` is compared there.
-    known = training_parameters({**plan.parameters, "max_bin": None}, None)
-    depth = known.depth if "max_depth" in known.given else _MAX_AUTOMATIC_DEPTH
-    values = training.rounds * 4 * known.n_outputs * 2**depth
-    return int(n_parties * (8 * values + _HEAD_BYTES * (training.rounds + 2)))

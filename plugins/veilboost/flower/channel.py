@@ -1,28 +1,46 @@
 """Parties behind Flower's nodes, as the coordinator asks them.
 
-A node answers every message of the platform in a new process.  So each of them holds whatever such a process
-needs: the message that opens a session, all sums so far, and one question.
+A node says which party it has.  It is believed once the party's certificate has signed a roster behind it;
+until then, another node that says the same is tried if this one fails.
 """
 
 from __future__ import annotations
 
-import os
+import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from threading import Event, Lock
 from typing import Protocol
 
 from gbdt_commons.quoting import quoted
 from gbdt_parties import messages
-from gbdt_parties.errors import PartyArgumentError, PartyUnavailableError, ProtocolError
-from gbdt_parties.messages import Done, Message, Refusal
-from gbdt_parties.secure_sum.messages import BEGINNING, NEW_RUN, AskSum, BeginRounds, OpenRun, OpenSum
-from gbdt_parties.secure_sum.roster import SESSION_BYTES
+from gbdt_parties.errors import (
+    AuthenticationError,
+    PartyRefusedError,
+    PartyUnavailableError,
+    ProtocolError,
+)
+from gbdt_parties.messages import NO_SESSION, Done, Message, Refusal
+from gbdt_parties.secure_sum.messages import (
+    NEW_RUN,
+    BeginRounds,
+    Endorsed,
+    Introduced,
+    OpenRun,
+    OpenSum,
+    ProposeRoster,
+)
+from gbdt_parties.secure_sum.roster import Introduction, Roster
+from gbdt_parties.secure_sum.trust import AllowList, check_signature
 
+logger = logging.getLogger(__name__)
 SECONDS_BETWEEN_LOOKS = 0.5
 """Between two looks whether a reply has come.  Flower's own are three seconds apart."""
+
+BATCH_BYTES = 256 << 20
+"""Of opened sums that wait for the next question; an eighth of what Flower's messages may have."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +84,7 @@ class Carrier(Protocol):
 
 
 class Nodes:
-    """Which node has which party; a node that starts again is another one.
+    """Which node says that it has which party; a node that starts again is another one.
 
     Parameters
     ----------
@@ -80,22 +98,55 @@ class Nodes:
         self._carrying, self._searching = Lock(), Lock()
         self._asked: dict[str, int] = {}
         self._named: dict[int, str] = {}
+        self._ignored: dict[int, str] = {}
 
-    def ask(self, name: str, requests: Sequence[bytes], given_up: Event) -> Sequence[bytes]:
-        """The answers of a party to requests that travel together.
+    def ask(self, node: int, name: str, requests: Sequence[bytes], given_up: Event) -> Sequence[bytes]:
+        """The answers of a party behind a node to requests that travel together.
 
         Raises
         ------
         PartyUnavailableError
-            If no node has the party, or its node does not reply in time, or replies that it cannot answer.
+            If the node does not reply in time, or replies that it cannot answer; it is asked for its name
+            again.
         """
-        node = self._node_of(name)
         try:
             return self._answers(node, name, requests, given_up)
         except PartyUnavailableError:
             with self._searching:
                 self._named.pop(node, None)
             raise
+
+    def ignore(self, node: int, name: str, reason: str) -> None:
+        """Believe a node no more: it does not have the party that it says it has."""
+        logger.warning("node %d is ignored, which says that it is party %r: %s", node, name, reason)
+        with self._searching:
+            self._named.pop(node, None)
+            self._ignored[node] = reason
+
+    def claiming(self, name: str) -> list[int]:
+        """Nodes that say that they have a party, as far as is known now."""
+        with self._searching:
+            return [node for node, one in self._named.items() if one == name]
+
+    def found(self, name: str, given_up: Event) -> list[int]:
+        """Nodes that say that they have a party; those that are new are asked, all at the same time.
+
+        Raises
+        ------
+        PartyUnavailableError
+            If there is none in time.
+        """
+        end, failed = time.monotonic() + self._timeout, dict[int, str]()
+        while not (found := self.claiming(name)):
+            with self._searching:
+                self._look(failed)
+            if time.monotonic() >= end and not self.claiming(name):
+                said = {**self._ignored, **failed}
+                why = "".join(f"; node {node}: {quoted(reason)}" for node, reason in said.items())
+                raise PartyUnavailableError(f"party {name!r} is behind no node that answers{why}")
+            if not self.claiming(name) and given_up.wait(SECONDS_BETWEEN_LOOKS):
+                raise PartyUnavailableError(f"party {name!r}: the question was given up")
+        return found
 
     def _answers(self, node: int, name: str, requests: Sequence[bytes], given_up: Event) -> Sequence[bytes]:
         with self._carrying:
@@ -115,28 +166,11 @@ class Nodes:
             if given_up.wait(SECONDS_BETWEEN_LOOKS):
                 raise PartyUnavailableError(f"party {name!r}: the question was given up")
 
-    def _node_of(self, name: str) -> int:
-        """The node of a party; those that are new are asked for their names, all at the same time."""
-        with self._searching:
-            end, failed = time.monotonic() + self._timeout, dict[int, str]()
-            while name not in self._named.values():
-                self._look(failed)
-                if name in self._named.values():
-                    break
-                if time.monotonic() >= end:
-                    why = "".join(f"; node {node}: {quoted(said)}" for node, said in failed.items())
-                    raise PartyUnavailableError(f"party {name!r} is behind no node that answers{why}")
-                time.sleep(SECONDS_BETWEEN_LOOKS)
-            found = [node for node, one in self._named.items() if one == name]
-            if len(found) > 1:
-                raise PartyArgumentError(f"nodes {found} all say that they are party {name!r}")
-            return found[0]
-
     def _look(self, failed: dict[int, str]) -> None:
         """Ask new nodes for their names, and take note of those that have come, and of those that fail."""
         with self._carrying:
             for node in self._carrier.nodes():
-                if node not in {*self._named, *self._asked.values(), *failed}:
+                if node not in {*self._named, *self._asked.values(), *failed, *self._ignored}:
                     # One that is gone again is no answer about the others.
                     with suppress(PartyUnavailableError):
                         self._asked[self._carrier.push(node, (), self._timeout)] = node
@@ -151,20 +185,26 @@ class Nodes:
 class NodeParty:
     """A party behind a node; speaks the same bytes as one behind a server.
 
-    Opened sums wait for the next question and travel with it, each time all of them.
+    Sums that it has missed wait for the next question and travel with it.
 
     Parameters
     ----------
     nodes : Nodes
     name : str
         The party's, as in its certificate.
+    authority : bytes
+        PEM certificates of the authorities that sign parties' certificates.
     """
 
-    def __init__(self, nodes: Nodes, name: str) -> None:
+    def __init__(self, nodes: Nodes, name: str, authority: bytes) -> None:
         self.name = name
         self._nodes, self._given_up = nodes, Event()
-        self._opening: OpenRun | None = None
-        self._sums: list[OpenSum] = []
+        self._certificates = AllowList(None, authority)
+        self._node: int | None = None
+        self._trusted: int | None = None
+        self._introduction = b""
+        self._has_begun = False
+        self._waiting: list[bytes] = []
 
     def interrupt(self) -> None:
         """Give up the question that is under way, if any, from another thread."""
@@ -178,50 +218,108 @@ class NodeParty:
         PartyUnavailableError
             If the party cannot be asked, or does not answer in time.
         PartyRefusedError, ProtocolError
-            If the platform does not take the message, or the answer is none.
+            If the platform does not take the message, the answers are none, or another run has ended the
+            beginning of this one.
         """
         self._given_up.clear()
         envelope = messages.read(request)
-        return messages.write(envelope.session, envelope.sequence, self._answer(envelope.message))
-
-    def _answer(self, message: Message) -> Message:
+        message, address = envelope.message, (envelope.session, envelope.sequence)
         if isinstance(message, OpenRun):
-            self._opening, self._sums = message, []
-            answer = self._asked([message])
-            if message.n_known == NEW_RUN:
-                self._opening = replace(message, n_known=BEGINNING)
+            return self._opened(request, message)
+        if isinstance(message, OpenSum) and sum(map(len, self._waiting)) + len(request) < BATCH_BYTES:
+            self._waiting.append(request)
+            return messages.write(*address, Done())
+        requests, self._waiting = [*self._waiting, request], []
+        answer, answered = self._asked(self._node, requests)
+        if isinstance(message, ProposeRoster):
+            self._check_signed(message, answered)
+        if isinstance(message, BeginRounds) and isinstance(answered, Done):
+            self._has_begun = True
+        if not isinstance(answered, Refusal):
             return answer
-        if self._opening is None:
-            raise ProtocolError(f"{type(message).__name__} before a session was opened")
-        if isinstance(message, OpenSum):
-            self._sums.append(message)
-            return Done()
-        if isinstance(message, AskSum) and message.opened:
-            self._sums.append(OpenSum(message.opened))
-            message = replace(message, opened=b"")
-        if self._opening.n_known != BEGINNING:
-            self._opening = replace(self._opening, n_known=len(self._sums))
-        answer = self._asked([self._opening, *self._sums, message])
-        if isinstance(message, BeginRounds) and isinstance(answer, Done):
-            self._opening = replace(self._opening, n_known=0)
-        return answer
+        if answered.code == NO_SESSION and not self._has_begun:
+            raise PartyRefusedError(
+                f"party {self.name!r} has begun another run since, or was restarted: start one run at a time"
+            )
+        # The refusal of a sum that has waited is that of the question behind it.
+        return messages.write(*address, answered)
 
-    def _asked(self, asked: Sequence[Message]) -> Message:
+    def _asked(self, node: int | None, requests: Sequence[bytes]) -> tuple[bytes, Message]:
         """The answer to the last of several requests, or the refusal of one before it."""
-        session = os.urandom(SESSION_BYTES)
-        requests = [messages.write(session, number, message) for number, message in enumerate(asked)]
-        answers = self._nodes.ask(self.name, requests, self._given_up)
+        if node is None:
+            raise ProtocolError(f"party {self.name!r} was asked before a session was opened")
+        answers = self._nodes.ask(node, self.name, requests, self._given_up)
         if not 0 < len(answers) <= len(requests):
             raise ProtocolError(
                 f"party {self.name!r} gave {len(answers)} answers to {len(requests)} requests"
             )
         try:
-            last = messages.read(answers[-1])
+            message = messages.read(answers[-1]).message
         except ProtocolError as error:
             raise ProtocolError(f"party {self.name!r}: {quoted(str(error))}") from None
-        is_refusal = isinstance(last.message, Refusal)
-        if (last.session, last.sequence) != (session, len(answers) - 1) or (
-            len(answers) < len(requests) and not is_refusal
-        ):
-            raise ProtocolError(f"party {self.name!r} answered another message than the one it was sent")
-        return last.message
+        if len(answers) < len(requests) and not isinstance(message, Refusal):
+            raise ProtocolError(
+                f"party {self.name!r} gave {len(answers)} answers to {len(requests)} requests"
+            )
+        return answers[-1], message
+
+    # Which node to believe.
+
+    def _opened(self, request: bytes, message: OpenRun) -> bytes:
+        """Open a session behind a node that shows the party's certificate."""
+        self._waiting, self._has_begun = [], message.n_known != NEW_RUN
+        if not self._has_begun:
+            self._introduction = b""
+        found = self._nodes.found(self.name, self._given_up)
+        node = self._trusted if self._trusted in found else found[0]
+        assert node is not None
+        try:
+            answer, answered = self._asked(node, [request])
+            if isinstance(answered, Refusal):
+                if node == self._trusted or len(found) == 1:
+                    return answer
+                raise ProtocolError(quoted(answered.reason))
+            self._check_introduced(answered)
+        except PartyRefusedError:
+            raise
+        except ProtocolError as error:
+            raise self._not_behind(node, str(error)) from None
+        self._node = node
+        return answer
+
+    def _not_behind(self, node: int, reason: str) -> PartyUnavailableError:
+        """Ignore a node; the error makes a run begin again, or go on, behind another one."""
+        self._nodes.ignore(node, self.name, reason)
+        return PartyUnavailableError(f"party {self.name!r} is not behind node {node}: {reason}")
+
+    def _check_introduced(self, answered: Message) -> None:
+        """Check that a certificate of the party is shown, in a run that goes on the one from before."""
+        if not isinstance(answered, Introduced):
+            raise ProtocolError(f"{type(answered).__name__} is no introduction")
+        own = Introduction.from_bytes(answered.introduction)
+        self._certificates.check(own.certificates, self.name)
+        if self._introduction not in (b"", answered.introduction):
+            raise ProtocolError("another introduction than when the run began")
+        self._introduction = answered.introduction
+
+    def _check_signed(self, proposed: ProposeRoster, answered: Message) -> None:
+        """Check that the party has signed, whose node is believed from now on.
+
+        Raises
+        ------
+        PartyUnavailableError
+            If another node is to be tried, in a run that begins again.
+        """
+        node = self._node
+        assert node is not None
+        if isinstance(answered, Endorsed):
+            certificates = Introduction.from_bytes(self._introduction).certificates
+            try:
+                digest = Roster.from_bytes(proposed.roster).digest
+                check_signature(certificates, digest, answered.signature, self.name)
+            except AuthenticationError as error:
+                raise self._not_behind(node, str(error)) from None
+            self._trusted = node
+        elif node != self._trusted and self._nodes.claiming(self.name) != [node]:
+            said = answered.reason if isinstance(answered, Refusal) else type(answered).__name__
+            raise self._not_behind(node, quoted(said))

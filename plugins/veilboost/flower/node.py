@@ -1,46 +1,45 @@
-"""A party behind a Flower node: each message opens the party's folder, as ``veilboost serve`` does, and ends.
+"""A Flower node as a relay to the party's own server, which holds rows, keys and ledger elsewhere.
 
-The folder has its ledger, its keys of runs, the record and the counts of sessions, so that nothing depends on
-a process.  The platform's sender is not trusted: it can ask for whatever a coordinator may, and no more.
+Flower starts a process for every message, which connects to the server with a certificate of the node, as a
+coordinator does, and passes bytes on.  So the platform's sender is not trusted: it can ask for whatever the
+server allows this certificate, and no more.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
-from datetime import datetime, timezone
-from pathlib import Path
+from typing import Any
 
 from gbdt_commons.errors import VeilboostError
 from gbdt_parties import messages
-from gbdt_parties.errors import places_of
-from gbdt_parties.identity.certificates import TLS, Identity
+from gbdt_parties.errors import PartyArgumentError, places_of
 from gbdt_parties.messages import Refusal
+from gbdt_parties.transport.remote import RemoteParty
 from veilboost.flower.channel import Reply
-from veilboost.plans.entries import PlanError
-from veilboost.plans.plan import module_of, read_served
-from veilboost.plans.private import PrivateServed
 
 logger = logging.getLogger(__name__)
-SENDER = Identity("flower", "", datetime.max.replace(tzinfo=timezone.utc))
-"""The coordinator, as allow-list, ledger and record call it: all apps of the platform are one caller."""
+ENTRIES = ("party", "address", "tls")
+"""Of a node's configuration: the party's name, its server's address, the folder of the node's certificate."""
 
-FAILURE = "the party cannot answer for now; its log says why"
+FAILURE = "the party cannot be asked for now; the node's log says why"
 
 
-def reply(plan: str | Path, requests: Sequence[bytes]) -> Reply:
-    """A party's reply to requests that travelled together; the reason of a failure is for its own log alone.
+def reply(config: Mapping[str, Any], requests: Sequence[bytes], seconds: float) -> Reply:
+    """A party's reply to requests that travelled together; the node's log alone has the reason of a failure.
 
     Parameters
     ----------
-    plan : path
-        The file that ``veilboost serve`` takes, with ``method = "private"`` and ``"flower"`` in `allow`.
+    config : mapping
+        The node's configuration, with `ENTRIES`.
     requests : sequence of bytes
-        In order; none asks for the party's name.
+        In order, up to the first that is refused; none asks for the party's name.
+    seconds : float
+        Silence of the server after which it is unavailable.
     """
     try:
-        return _reply(plan, requests)
+        return _reply(config, requests, seconds)
     except (VeilboostError, OSError) as error:
         logger.error("%s", error)
     except Exception as error:
@@ -48,22 +47,15 @@ def reply(plan: str | Path, requests: Sequence[bytes]) -> Reply:
     return Reply("", (), FAILURE)
 
 
-def _reply(plan: str | Path, requests: Sequence[bytes]) -> Reply:
-    method, served = read_served(plan)
-    if not isinstance(served, PrivateServed):
-        raise PlanError(f"{plan}: method={method!r} must be 'private' for a Flower app")
-    if SENDER.known_as(served.allow) is None:
-        raise PlanError(f"{plan}: allow={served.allow} must have {SENDER.name!r} for a Flower app")
-    tls = TLS.from_directory(served.tls)
-    name = Identity.of(tls.certificate).name
-    if not requests:
-        return Reply(name, ())
-    answers: list[bytes] = []
-    # Loaded now, with the libraries that training needs: a name is answered without.
-    serving = module_of(method, "veilboost.serving")
-    with closing(serving.make_service(served, tls).service) as service:
-        for request in requests:
-            answers.append(service.handle(SENDER, (), request))
-            if isinstance(messages.read(answers[-1]).message, Refusal):
-                break
+def _reply(config: Mapping[str, Any], requests: Sequence[bytes], seconds: float) -> Reply:
+    for entry in ENTRIES:
+        if not (isinstance(config.get(entry), str) and config[entry]):
+            raise PartyArgumentError(f"the node's configuration has no {entry}, which must be a text")
+    name, answers = config["party"], list[bytes]()
+    if requests:
+        with closing(RemoteParty(config["address"], config["tls"], name, seconds)) as party:
+            for request in requests:
+                answers.append(bytes(party.handle(request)))
+                if isinstance(messages.read(answers[-1]).message, Refusal):
+                    break
     return Reply(name, answers)

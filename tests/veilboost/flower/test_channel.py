@@ -1,17 +1,31 @@
-"""Parties behind nodes that answer each message in a new process, without the platform's processes."""
+"""Parties behind nodes that relay each message in a new process, without the platform's processes."""
+
+from dataclasses import replace
 
 import pytest
 
-from flower_hospitals import NAMES, FakeCarrier, in_process, pin, write_files
+from flower_hospitals import NAMES, FakeCarrier, Hospitals, exact_in_process, in_process, pin, write_files
 from gbdt_parties import messages
-from gbdt_parties.errors import PartyArgumentError, PartyRefusedError, PartyUnavailableError, ProtocolError
-from gbdt_parties.secure_sum.messages import AskSum, OpenSum
+from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError, ProtocolError
+from gbdt_parties.messages import Refusal
+from gbdt_parties.secure_sum.messages import (
+    AskSum,
+    Contributed,
+    Endorsed,
+    Introduced,
+    Opened,
+    OpenRun,
+    OpenSum,
+)
 from lgb_dp import federated
-from veilboost.flower import channel
+from lgb_dp.errors import FederatedCheckpointError
+from veilboost.flower import channel, node
 from veilboost.flower.apps import train_over
 from veilboost.flower.channel import NodeParty, Nodes, Reply
 
 pytest.importorskip("pyarrow")
+pytest.importorskip("grpc")
+MODELS = {"private": "model.txt", "exact": "model.json"}
 
 
 @pytest.fixture
@@ -26,46 +40,158 @@ def pinned(monkeypatch):
     pin(monkeypatch.setattr)
 
 
-def model(folder):
-    return (folder / "model" / "model.txt").read_text()
+@pytest.fixture
+def hospitals(folder):
+    """Gives the servers of files of a kind, which end with the test."""
+    running = []
+
+    def started(method="private", **how):
+        write_files(folder, method, **how)
+        running.append(Hospitals(folder).__enter__())
+        return running[-1]
+
+    yield started
+    for one in running:
+        one.__exit__()
 
 
-def test_the_model_is_the_one_in_process_to_the_byte(folder, pinned):
-    write_files(folder)
-    carrier = FakeCarrier(folder)
+def model(folder, method="private"):
+    return (folder / "model" / MODELS[method]).read_bytes()
+
+
+def expected(folder, method="private", rounds=6):
+    return in_process(folder).encode() if method == "private" else exact_in_process(folder, rounds)
+
+
+def relayed(config, requests):
+    """A node's reply to requests of another coordinator."""
+    return node.reply(config, requests, 60.0)
+
+
+def of_kind(carrier, name, kind):
+    """Messages of a kind that a party was sent, in their order."""
+    sent = [messages.read(one).message for to, requests in carrier.sent if to == name for one in requests]
+    return [one for one in sent if isinstance(one, kind)]
+
+
+def test_the_private_model_is_the_one_in_process_to_the_byte(folder, hospitals, pinned):
+    carrier = FakeCarrier(hospitals())
     train_over(carrier, "plan.toml")
-    assert model(folder) == in_process(folder)
-    trips = [[messages.read(one).message for one in sent] for name, sent in carrier.sent if name == "south"]
+    assert model(folder) == expected(folder)
+    trips = [requests for name, requests in carrier.sent if name == "south"]
     # Introduction, roster, signatures, seeds; label counts, two rounds and the end; digest and Finish.
     assert len(trips) == 4 + 4 + 2
-    asked = [trip for trip in trips if isinstance(trip[-1], AskSum)]
-    assert [sum(isinstance(one, OpenSum) for one in trip) for trip in asked] == [0, 1, 2, 3]
-    assert all(not trip[-1].opened for trip in asked)
+    assert {len(requests) for requests in trips} == {1}
     for name in NAMES:
-        (kept,) = folder.glob(f"{name}/for-flower/models/*.txt")
-        assert kept.read_text() == model(folder)
+        (kept,) = folder.glob(f"{name}/for-{name}-node/models/*.txt")
+        assert kept.read_bytes() == model(folder)
 
 
-def test_a_node_that_was_killed_comes_back_as_another_one_and_the_run_goes_on(folder, pinned):
-    write_files(folder, timeout=0.5, patience=60.0)
+def test_the_exact_model_is_the_one_in_process_to_the_byte(folder, hospitals):
+    carrier = FakeCarrier(hospitals("exact", rounds=3))
+    train_over(carrier, "plan.toml")
+    assert model(folder, "exact") == expected(folder, "exact", 3)
+    assert {len(requests) for _, requests in carrier.sent} == {1}
+    assert not of_kind(carrier, "south", OpenSum)
+
+
+@pytest.mark.parametrize("method", ["private", "exact"])
+def test_a_node_that_was_killed_comes_back_as_another_one_and_the_run_goes_on(
+    folder, hospitals, pinned, method
+):
     killed = []
 
     def disturb(number, name, answer):
         if name == "south" and number == 6 and not killed:
-            reply = answer()  # it was answered, and charged for, before the node was lost
-            killed.append(reply)
+            killed.append(answer())  # it was answered, and charged for, before the node was lost
             carrier.restart("south")
             return None
         return answer()
 
-    carrier = FakeCarrier(folder, disturb)
+    carrier = FakeCarrier(hospitals(method, timeout=2.0, patience=60.0), disturb)
     train_over(carrier, "plan.toml")
     assert len(killed) == 1
-    assert model(folder) == in_process(folder)
+    assert model(folder, method) == expected(folder, method)
 
 
-def test_a_node_that_the_platform_has_no_more_is_looked_for_again(folder, pinned):
-    write_files(folder, patience=60.0)
+@pytest.mark.parametrize("method", ["private", "exact"])
+@pytest.mark.parametrize("number", [3, 7])
+def test_a_server_that_was_killed_goes_on_with_what_its_folder_has(folder, hospitals, pinned, method, number):
+    """Behind the third message, as the run begins, it begins again; behind the seventh, it goes on."""
+    killed = []
+
+    def disturb(now, name, answer):
+        if (now, name) == (number, "south") and not killed:
+            killed.append(answer())  # which is lost
+            running.stop("south")
+            running.start("south")
+            return None
+        return answer()
+
+    running = hospitals(method, timeout=1.5, patience=60.0)
+    carrier = FakeCarrier(running, disturb)
+    train_over(carrier, "plan.toml")
+    assert killed
+    assert model(folder, method) == expected(folder, method)
+    # The sums that it had opened travel with the next question.
+    assert len(of_kind(carrier, "south", OpenSum)) == (2 if number == 7 else 0)
+    assert [len(requests) for name, requests in carrier.sent if len(requests) > 1] == [3] * (number == 7)
+
+
+def test_a_restarted_party_never_answers_two_questions_under_one_mask(folder, hospitals):
+    """Whoever holds the node's certificate asks again, asks otherwise, and tells the party other sums."""
+    running = hospitals("exact", rounds=3, timeout=0.5, patience=60.0)
+    given = []
+
+    def answers(number, name, answer):
+        if name != "south" or number != 9:
+            return answer()
+        asked = of_kind(carrier, "south", AskSum)
+        opening = replace(of_kind(carrier, "south", OpenRun)[0], n_known=len(asked) - 1)
+        sums = [OpenSum(one.opened) for one in asked[1:]]
+        question = replace(asked[-1], opened=b"")
+        assert len(sums) == question.round >= 3
+
+        def after_restart(*told):
+            running.stop("south")
+            running.start("south")
+            requests = [messages.write(bytes([len(given)]) * 16, k, one) for k, one in enumerate(told)]
+            answered = relayed(running.config("south"), requests).answers[-1]
+            given.append(messages.read(answered).message)
+            return given[-1]
+
+        first = after_restart(opening, *sums, question)
+        assert isinstance(first, Contributed)
+        again = after_restart(opening, *sums, question)
+        assert again.content == first.content
+        for other in (
+            replace(question, round=question.round - 1, number=question.number - 1),
+            replace(question, number=question.number + 1),
+            replace(question, members=question.members[1:]),
+            replace(question, members=question.members[::-1].copy()),
+        ):
+            assert isinstance(after_restart(opening, *sums, other), Refusal)
+        # Other sums: one left out, two exchanged, one twice, a contribution from another one.
+        assert "is next" in after_restart(opening, *sums[:-1], question).reason
+        assert isinstance(after_restart(opening, sums[1], sums[0], *sums[2:], question), Refusal)
+        last, before = (Opened.from_bytes(one.opened) for one in (sums[-1], sums[-2]))
+        for place in last.contributions:
+            mixed = {**last.contributions, place: before.contributions[place]}
+            forged = OpenSum(Opened(last.round, last.number, mixed).to_bytes())
+            assert isinstance(after_restart(opening, *sums[:-1], forged, question), Refusal)
+        # The run goes on as if nothing had been.
+        assert after_restart(opening, *sums, question).content == first.content
+        running.stop("south")
+        running.start("south")
+        return None
+
+    carrier = FakeCarrier(running, answers)
+    train_over(carrier, "plan.toml")
+    assert len(given) >= 12
+    assert model(folder, "exact") == expected(folder, "exact", 3)
+
+
+def test_a_node_that_the_platform_has_no_more_is_looked_for_again(folder, hospitals, pinned):
     gone = []
 
     def disturb(number, name, answer):
@@ -75,17 +201,16 @@ def test_a_node_that_the_platform_has_no_more_is_looked_for_again(folder, pinned
             gone.append(number)
         return reply
 
-    carrier = FakeCarrier(folder, disturb)
+    carrier = FakeCarrier(hospitals(patience=60.0), disturb)
     listed = carrier.nodes
     carrier.nodes = lambda: [99, *listed()]  # listed, and gone whenever it is asked
     carrier.gone.add(99)
     train_over(carrier, "plan.toml")
     assert gone
-    assert model(folder) == in_process(folder)
+    assert model(folder) == expected(folder)
 
 
-def test_a_process_that_fails_is_asked_again(folder, pinned):
-    write_files(folder, patience=60.0)
+def test_a_process_that_fails_is_asked_again(folder, hospitals, pinned):
     failed = []
 
     def disturb(number, name, answer):
@@ -94,58 +219,187 @@ def test_a_process_that_fails_is_asked_again(folder, pinned):
             return Reply("", (), "Flower's error 8: crashed")
         return answer()
 
-    train_over(FakeCarrier(folder, disturb), "plan.toml")
+    train_over(FakeCarrier(hospitals(patience=60.0), disturb), "plan.toml")
     assert failed == [1, 3, 5, 9]
-    assert model(folder) == in_process(folder)
+    assert model(folder) == expected(folder)
 
 
-def test_a_coordinator_that_died_goes_on(folder, pinned):
-    write_files(folder, timeout=1.0)
+@pytest.mark.parametrize("method", ["private", "exact"])
+def test_a_coordinator_that_died_goes_on(folder, hospitals, pinned, method):
+    running = hospitals(method, timeout=1.0)
 
     def disturb(number, name, answer):
         return None if number > 6 else answer()
 
     with pytest.raises(PartyUnavailableError):
-        train_over(FakeCarrier(folder, disturb), "plan.toml")
-    train_over(FakeCarrier(folder), "plan.toml")
-    assert model(folder) == in_process(folder)
+        train_over(FakeCarrier(running, disturb), "plan.toml")
+    train_over(FakeCarrier(running), "plan.toml")
+    assert model(folder, method) == expected(folder, method)
 
 
-def test_a_run_over_the_budget_is_refused_by_the_party(folder):
-    write_files(folder, budget=(0.5, 1e-5))
+def test_a_run_over_the_budget_is_refused_by_the_party(folder, hospitals):
     with pytest.raises(PartyRefusedError, match="of the party's budget"):
-        train_over(FakeCarrier(folder), "plan.toml")
+        train_over(FakeCarrier(hospitals(budget=(0.5, 1e-5))), "plan.toml")
     assert not (folder / "model").exists()
     for name in NAMES:
         assert not federated.read_ledger(folder / name).rows
 
 
-def test_a_party_that_is_behind_no_node_or_behind_two_is_named(folder):
-    write_files(folder, timeout=0.05)
-    carrier = FakeCarrier(folder)
+def test_exact_rounds_are_counted_over_runs_and_refused(folder, hospitals):
+    running = hospitals("exact", rounds=3, max_rounds=5)
+    train_over(FakeCarrier(running), "plan.toml")
+    with pytest.raises(PartyRefusedError, match=r"has taken part in 3, and takes part in max_rounds=5"):
+        train_over(FakeCarrier(running), "plan.toml", overwrite=True)
+
+
+def test_sums_that_wait_are_sent_before_there_are_too_many(folder, hospitals, monkeypatch):
+    monkeypatch.setattr(channel, "BATCH_BYTES", 20_000)
+    restarted = []
+
+    def disturb(number, name, answer):
+        if name == "south" and number == 16 and not restarted:
+            restarted.append(number)
+            running.stop("south")
+            running.start("south")
+            return Reply("", (), "Flower's error 8: crashed")
+        return answer()
+
+    running = hospitals("exact", rounds=3, patience=60.0)
+    carrier = FakeCarrier(running, disturb)
+    train_over(carrier, "plan.toml")
+    lengths = [len(requests) for name, requests in carrier.sent if name == "south"]
+    assert max(lengths) > 1
+    together = [requests for _, requests in carrier.sent if len(requests) > 1]
+    assert max(sum(map(len, requests[:-1])) for requests in together) < 20_000
+    assert len(of_kind(carrier, "south", OpenSum)) > max(lengths)
+    assert model(folder, "exact") == expected(folder, "exact", 3)
+
+
+# Nodes that say that they have a party, and have not.
+
+
+def honest(carrier, name, change=lambda messages: messages):
+    """A node that passes a party's answers on, changed; it says its name by itself."""
+
+    def answer(requests):
+        if not requests:
+            return Reply(name, ())
+        reply = relayed(carrier.hospitals.config(name), requests)
+        read = [messages.read(one) for one in reply.answers]
+        changed = change([one.message for one in read])
+        return Reply(
+            name,
+            [messages.write(one.session, one.sequence, new) for one, new in zip(read, changed, strict=True)],
+        )
+
+    return answer
+
+
+def refusing(name):
+    """A node that refuses whatever it is asked."""
+
+    def answer(requests):
+        refused = [messages.write(*messages.address(one), messages.refusal("no")) for one in requests[:1]]
+        return Reply(name, refused)
+
+    return answer
+
+
+def signed_otherwise(found):
+    return [Endorsed(bytes(64)) if isinstance(one, Endorsed) else one for one in found]
+
+
+def introduced_otherwise(found):
+    return [replace(one, introduction=b"none") if isinstance(one, Introduced) else one for one in found]
+
+
+def refused_roster(found):
+    return [messages.refusal("no") if isinstance(one, Endorsed) else one for one in found]
+
+
+LIARS = {
+    "silent": lambda carrier, name: lambda requests: None if requests else Reply(name, ()),
+    "failing": lambda carrier, name: lambda requests: Reply(name, (), "no" if requests else ""),
+    "nonsense": lambda carrier, name: lambda requests: Reply(name, [b"x"] if requests else ()),
+    "nothing": lambda carrier, name: lambda requests: Reply(name, ()),
+    "too many": lambda carrier, name: lambda requests: Reply(name, [b"x", b"y"] if requests else ()),
+    "refusing": lambda carrier, name: refusing(name),
+    "of another name": lambda carrier, name: (
+        lambda requests: relayed(carrier.hospitals.config("north"), requests) if requests else Reply(name, ())
+    ),
+    "without keys": lambda carrier, name: honest(carrier, name, introduced_otherwise),
+    "without signature": lambda carrier, name: honest(carrier, name, signed_otherwise),
+    "refusing the roster": lambda carrier, name: honest(carrier, name, refused_roster),
+}
+
+
+@pytest.mark.parametrize("kind", list(LIARS))
+def test_a_node_that_claims_anothers_name_ends_no_run(folder, hospitals, pinned, kind, capsys):
+    carrier = FakeCarrier(hospitals(timeout=1.0, patience=60.0))
+    carrier.liars = {5: LIARS[kind](carrier, "west")}
+    train_over(carrier, "plan.toml")
+    assert model(folder) == expected(folder)
+    if kind not in ("silent", "failing"):
+        assert "node 5 is ignored, which says that it is party 'west'" in capsys.readouterr().err
+
+
+def test_a_party_behind_no_node_is_named_with_what_was_ignored(folder, hospitals):
+    carrier = FakeCarrier(hospitals(timeout=0.05))
     del carrier.named[12]
     with pytest.raises(PartyUnavailableError, match="party 'west' is behind no node that answers"):
         train_over(carrier, "plan.toml")
-    carrier = FakeCarrier(folder)
-    carrier.named[13] = "west"
-    with pytest.raises(PartyArgumentError, match=r"nodes \[12, 13\] all say that they are party"):
+    carrier.liars = {5: LIARS["nonsense"](carrier, "west")}
+    with pytest.raises(PartyUnavailableError, match=r"no node that answers; node 5: .*too short"):
         train_over(carrier, "plan.toml")
 
 
-@pytest.mark.parametrize("answers", [[], [b"x"], [b"x", b"y"]])
-def test_answers_that_are_none_are_refused_by_name(folder, answers):
-    write_files(folder)
+def test_the_second_of_two_runs_at_once_is_refused_by_name(folder, hospitals, pinned):
+    """The one under way goes on: its next message ends the beginning of the other one."""
+    running = hospitals(timeout=2.0, patience=60.0)
+    other = (folder / "plan.toml").read_text() + "lambda_l2 = 0.5\n"
+    other = other.replace("[training]", '[training]\ncheckpoint = "other"\nmodel = "other-model"')
+    (folder / "other.toml").write_text(other)
+    refused = []
+
+    def begun(number, name, answer):
+        if (number, name) == (6, "south"):
+            # In the middle of this beginning, the first run asks its next question everywhere.
+            with pytest.raises(PartyRefusedError) as error:
+                train_over(FakeCarrier(running, meanwhile), "other.toml")
+            refused.append(str(error.value))
+        return answer()
+
+    first = FakeCarrier(running, begun)
+
+    def meanwhile(number, name, answer):
+        if number == 3:
+            requests = [messages.write(bytes(16), 0, replace(of_kind(first, name, OpenRun)[0], n_known=1))]
+            relayed(running.config(name), requests)
+        return answer()
+
+    train_over(first, "plan.toml")
+    assert len(refused) == 1
+    assert "has begun another run since, or was restarted: start one run at a time" in refused[0]
+    assert model(folder) == expected(folder)
+    assert not (folder / "other-model").exists()
+
+
+def test_a_run_with_the_checkpoint_of_one_under_way_is_refused(folder, hospitals, pinned):
+    running, said = hospitals(), []
 
     def disturb(number, name, answer):
-        reply = answer()
-        return Reply(reply.name, answers) if reply.answers else reply
+        if (number, name) == (6, "south"):
+            with pytest.raises(FederatedCheckpointError, match="in use") as error:
+                train_over(FakeCarrier(running), "plan.toml")
+            said.append(str(error.value))
+        return answer()
 
-    with pytest.raises(ProtocolError, match="party '"):
-        train_over(FakeCarrier(folder, disturb), "plan.toml")
+    train_over(FakeCarrier(running, disturb), "plan.toml")
+    assert said
+    assert model(folder) == expected(folder)
 
 
-def test_a_reply_to_another_message_is_refused(folder):
-    write_files(folder)
+def test_answers_to_another_message_are_refused(folder, hospitals):
     earlier = []
 
     def disturb(number, name, answer):
@@ -155,15 +409,17 @@ def test_a_reply_to_another_message_is_refused(folder):
         return earlier[0] if number > 1 and earlier else reply
 
     with pytest.raises(ProtocolError, match="answered another message than the one it was sent"):
-        train_over(FakeCarrier(folder, disturb), "plan.toml")
+        train_over(FakeCarrier(hospitals(), disturb), "plan.toml")
 
 
-def test_a_question_that_is_given_up_ends(folder):
-    write_files(folder, timeout=60.0)
-    carrier = FakeCarrier(folder, lambda number, name, answer: None)
+def test_a_question_that_is_given_up_ends(folder, hospitals):
+    carrier = FakeCarrier(hospitals(timeout=60.0), lambda number, name, answer: None)
     nodes = Nodes(carrier, 60.0)
-    nodes._named[10] = "north"
-    one = NodeParty(nodes, "north")
+    one = NodeParty(nodes, "north", b"")
     one.interrupt()
-    with pytest.raises(PartyUnavailableError, match="given up"):
-        nodes.ask("north", [b""], one._given_up)
+    for work in (
+        lambda: nodes.ask(10, "north", [b""], one._given_up),
+        lambda: nodes.found("north", one._given_up),
+    ):
+        with pytest.raises(PartyUnavailableError, match="given up"):
+            work()
