@@ -17,9 +17,6 @@ _LENGTH = struct.Struct("<Q")
 NEW_RUN = -1
 """In `OpenRun`: the run has not begun."""
 
-BEGINNING = -2
-"""In `OpenRun`: the run is beginning, and is taken up where the party's store has it."""
-
 
 @dataclass(frozen=True, eq=False)
 class OpenRun(Message):
@@ -31,7 +28,7 @@ class OpenRun(Message):
     request: Text
     """JSON: the settings that are known before the parties describe themselves."""
     n_known: Integer
-    """Sums of the run that the coordinator has; -1 if it has not begun, -2 to go on with its beginning."""
+    """Sums of the run that the coordinator has; -1 if it has not begun."""
 
 
 @dataclass(frozen=True, eq=False)

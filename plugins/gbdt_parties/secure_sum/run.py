@@ -133,8 +133,7 @@ class PartyRun:
     request : str
         Of the run; the subject was made for it.
     kept : mapping, optional
-        Result of `to_dict`: the run begins again, from its first sum, and answers are those that were given;
-        one that had not begun is where it was.
+        Result of `to_dict`: the run begins again, from its first sum, and answers are those that were given.
 
     Raises
     ------
@@ -156,13 +155,12 @@ class PartyRun:
     def _take_up(self, kept: Mapping[str, Any]) -> None:
         if kept["rows"] != self.subject.rows:
             raise ProtocolError("this party has other rows than when the run began")
-        if kept["task"] is None:
-            return
         self._proposal = self.subject.proposed(kept["task"])
         agreed = self._proposal.statement, self._proposal.min_parties
         public_seed = self._member.take_up(kept["member"], *agreed)
-        if public_seed is not None:
-            self._start(public_seed)
+        if public_seed is None:
+            raise ProtocolError("the run had not begun")
+        self._start(public_seed)
 
     def close(self) -> None:
         """Let go of memory and files; an ended session may still refer to this object."""
@@ -173,7 +171,7 @@ class PartyRun:
         """Everything that a restarted party needs; secret, for the keys in it."""
         return {
             "request": self.request,
-            "task": None if self._proposal is None else self._proposal.task,
+            "task": self._agreed().task,
             "rows": self.subject.rows,
             "member": self._member.to_dict(),
         }

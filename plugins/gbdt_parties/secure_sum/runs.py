@@ -2,8 +2,7 @@
 
 A run that has begun is kept with its keys.  A party that was restarted takes it up from its first
 sum: the coordinator has all of them, and signatures show that they are the ones that were added up before.
-A run that is beginning is kept, too, until there is another one: parties whose process ends after every
-message go on with it.  Others' coordinators begin another one, since nothing was answered.
+A run that has not begun is not kept: nothing was answered, and the coordinator begins another one.
 """
 
 from __future__ import annotations
@@ -17,15 +16,7 @@ from gbdt_commons.store import Store, json_kind
 from gbdt_parties.errors import ProtocolError, RunLostError
 from gbdt_parties.messages import Abort, Finish, Message
 from gbdt_parties.secure_sum.answers import remove_answers
-from gbdt_parties.secure_sum.messages import (
-    BEGINNING,
-    NEW_RUN,
-    BeginRounds,
-    ConfirmRoster,
-    Introduced,
-    OpenRun,
-    ProposeRoster,
-)
+from gbdt_parties.secure_sum.messages import NEW_RUN, BeginRounds, Introduced, OpenRun
 from gbdt_parties.secure_sum.roster import SESSION_BYTES
 from gbdt_parties.secure_sum.run import PartyRun, Subject
 from gbdt_parties.session import SessionHandler
@@ -36,12 +27,9 @@ MAX_RUNS = 4
 RUNS = json_kind("runs")
 """Records of runs by their numbers, in hexadecimal digits; secret, for the keys in them."""
 
-BEGINNINGS = json_kind("beginnings of runs")
-"""The same of the last run that is beginning."""
-
 
 class KeptRuns:
-    """State of runs that have begun, and of the one that is beginning.
+    """State of runs that have begun.
 
     Parameters
     ----------
@@ -59,22 +47,11 @@ class KeptRuns:
     def keep(self, run: PartyRun) -> None:
         """Keep a run; the oldest ones are removed."""
         with self._store.transaction():
-            self._forget_beginnings()
             self._store.put(RUNS, run.run.hex(), run.to_dict())
             for oldest in self._store.keys(RUNS)[:-MAX_RUNS]:
                 self.forget(bytes.fromhex(oldest))
 
-    def keep_beginning(self, run: PartyRun) -> None:
-        """Keep a run that has not begun, in the place of any other one."""
-        with self._store.transaction():
-            self._forget_beginnings()
-            self._store.put(BEGINNINGS, run.run.hex(), run.to_dict())
-
-    def _forget_beginnings(self) -> None:
-        for one in self._store.keys(BEGINNINGS):
-            self._store.delete(BEGINNINGS, one)
-
-    def state(self, run: bytes, *, is_beginning: bool) -> dict[str, Any]:
+    def state(self, run: bytes) -> dict[str, Any]:
         """State of a kept run.
 
         Raises
@@ -82,7 +59,7 @@ class KeptRuns:
         RunLostError
             If it is not kept.
         """
-        kept: dict[str, Any] | None = self._store.get(BEGINNINGS if is_beginning else RUNS, run.hex())
+        kept: dict[str, Any] | None = self._store.get(RUNS, run.hex())
         if kept is None:
             raise RunLostError("this party does not know the run: it has ended, or its state was removed")
         return kept
@@ -137,14 +114,12 @@ class Runs:
                 raise ProtocolError("a run of this number has begun already")
             self.close()
             self.live = PartyRun(self._subject_of(run, message.request), run, message.request)
-            self._kept.keep_beginning(self.live)
             return self.live
-        is_beginning = message.n_known == BEGINNING
-        if live is not None and not live.has_begun and not is_beginning:
+        if live is not None and not live.has_begun:
             raise ProtocolError("the run has not begun")
-        if live is None or is_beginning or live.n_opened > message.n_known:
+        if live is None or live.n_opened > message.n_known:
             # A restarted party; or the coordinator has lost sums, which are asked for and answered again.
-            self.live = live = self._restored(run, is_beginning)
+            self.live = live = self._restored(run)
         if live.request != message.request:
             raise ProtocolError("the run has other settings than when it began")
         return live
@@ -154,9 +129,9 @@ class Runs:
         run = self.open(message)
         return RunSession(self, run), run.introduced()
 
-    def _restored(self, run: bytes, is_beginning: bool) -> PartyRun:
-        """The run as it began, or as far as its beginning has come."""
-        kept = self._kept.state(run, is_beginning=is_beginning)
+    def _restored(self, run: bytes) -> PartyRun:
+        """The run as it began."""
+        kept = self._kept.state(run)
         self.close()
         try:
             return PartyRun(self._subject_of(run, kept["request"]), run, kept["request"], kept)
@@ -176,8 +151,6 @@ class Runs:
         if run is not self.live:
             raise ProtocolError("the run was taken up in another session")
         answer = run.answer(message)
-        if isinstance(message, (ProposeRoster, ConfirmRoster)):
-            self._kept.keep_beginning(run)
         if isinstance(message, BeginRounds):
             self._kept.keep(run)
         if isinstance(message, Finish) and run.has_ended:
