@@ -6,9 +6,10 @@ import sys
 import numpy as np
 import pytest
 
+from xgb_fed.ciphers import serialization as wire
 from xgb_fed.ciphers.paillier import Paillier
 from xgb_fed.ciphers.plain import Plain
-from xgb_fed.errors import CipherError, PlaintextRangeError, WrongKeyError
+from xgb_fed.errors import CipherError, InvalidCiphertextError, PlaintextRangeError, WrongKeyError
 from xgb_fed.vertical.passive.histogram import build_histograms
 
 
@@ -46,6 +47,16 @@ def test_bytes(key):
         Plain(501).from_bytes(data)
     with pytest.raises(CipherError):
         public.from_bytes(public.public_bytes())
+
+
+def test_bytes_of_other_integers_are_refused(key):
+    largest = key.encrypt([key.public.plaintext_limit - 1])
+    assert (key.public.from_bytes(key.public.to_bytes(largest)) == largest).all()
+    beyond = largest.copy()
+    beyond[0, -1] += 1
+    for rows in (beyond, np.pad(largest, ((0, 0), (0, 1))), largest[:, :-1]):
+        with pytest.raises(InvalidCiphertextError, match="beyond the plaintext space"):
+            key.public.from_bytes(wire.pack(wire.Kind.CIPHERTEXTS, key.scheme, key.key_id, rows))
 
 
 def test_range(key):

@@ -46,6 +46,7 @@ def test_weak_keys(scheme):
         scheme(1024)
     with pytest.raises(ValueError, match="at least"):
         scheme(64, allow_weak_key=True)
+    assert scheme(128, allow_weak_key=True).key_length == 128
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
