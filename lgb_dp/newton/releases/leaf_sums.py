@@ -76,7 +76,7 @@ class LeafSums(Protocol):
         """
 
     def sums(self, question: Round) -> NDArray[np.int64]:
-        """Gradients and hessians per leaf and output; the same again if a round is asked for again.
+        """Gradients and hessians per leaf and output; the same again if the same question is asked again.
 
         Returns
         -------
@@ -157,7 +157,7 @@ class LocalLeafSums:
         self._subsample = subsample
         self._draw_words = draw_words
         self._rows: _RowState | None = None
-        self._last: tuple[int, NDArray[np.int64]] | None = None
+        self._last: tuple[tuple[object, ...], NDArray[np.int64]] | None = None
         self._held: tuple[int, NDArray[np.bool_]] | None = None
 
     def label_counts(self) -> NDArray[np.int64]:
@@ -174,7 +174,8 @@ class LocalLeafSums:
 
     def sums(self, question: Round) -> NDArray[np.int64]:
         """As for `LeafSums`; with a subsample, of rows that are drawn anew in every round."""
-        if self._last is not None and self._last[0] == question.number:
+        key = question.key
+        if self._last is not None and self._last[0] == key:
             return np.array(self._last[1])
         weight = self._weight if self._subsample == 1 else self._secret_sample()
         rows = self._current_rows(question)
@@ -195,7 +196,7 @@ class LocalLeafSums:
             self._clip, self._pairs = question.clip, self._loss.pairs(self._target, question.clip)
         sums = leaf_sums(self._pairs, rows.score, weight, rows.leaf, question.n_cells, self._n_threads, move)
         self._rows = replace(rows, last=last, pending=question.number)
-        self._last = (question.number, sums)
+        self._last = (key, sums)
         return np.array(sums)
 
     def _held_out(self, salt: int) -> NDArray[np.bool_]:

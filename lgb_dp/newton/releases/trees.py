@@ -37,7 +37,7 @@ class Round:
     Parameters
     ----------
     number : int
-        No two different questions of a training run have the same number.
+        Of the iteration that the tree is for.
     tree : PublicTree
         Whose leaves are summed.
     prior : ndarray of float64, shape (n_outputs,)
@@ -71,6 +71,12 @@ class Round:
     def last(self) -> int:
         """Number of the last released tree, 0 if there is none."""
         return self.released[-1].number if self.released else 0
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """All by which questions of a run differ: a number comes again after an interrupted round."""
+        tree = self.tree.feature.tobytes(), self.tree.goes_left.tobytes()
+        return self.number, *tree, self.last, self.clip, self.salt
 
 
 @dataclass(frozen=True)

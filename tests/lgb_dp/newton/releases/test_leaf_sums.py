@@ -1,5 +1,7 @@
 """The sums of the leaves are a function of the question, whatever was asked before."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -90,6 +92,16 @@ def test_the_same_round_asked_again_is_answered_the_same():
     first[:] = 0  # the caller's own
     np.testing.assert_array_equal(rows.sums(question), once)
     assert (rows.sums(Round(2, tree(1), np.zeros(1), [])) != once).any()  # another secret sample
+
+
+@pytest.mark.parametrize("other", [{"tree": tree(2)}, {"salt": 3}, {"released": [released(7, 1)]}])
+def test_another_question_of_the_same_number_gets_its_own_sums(other):
+    """A round of several trees that was interrupted has asked for numbers that come again."""
+    rows, _, _ = local("binary")
+    question = Round(1, tree(1), np.zeros(1), [])
+    rows.sums(question)
+    changed = replace(question, **other)
+    np.testing.assert_array_equal(rows.sums(changed), local("binary")[0].sums(changed))
 
 
 def test_label_counts_are_sums_of_weights():
