@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from threading import Event, Lock
-from typing import Protocol
 
 from gbdt_commons.quoting import quoted
 from gbdt_parties import messages
@@ -34,6 +32,7 @@ from gbdt_parties.secure_sum.messages import (
 )
 from gbdt_parties.secure_sum.roster import Introduction, Roster
 from gbdt_parties.secure_sum.trust import AllowList, check_signature
+from veilboost.flower.carrier import Carrier
 
 logger = logging.getLogger(__name__)
 SECONDS_BETWEEN_LOOKS = 0.5
@@ -41,46 +40,6 @@ SECONDS_BETWEEN_LOOKS = 0.5
 
 BATCH_BYTES = 256 << 20
 """Of opened sums that wait for the next question; an eighth of what Flower's messages may have."""
-
-
-@dataclass(frozen=True)
-class Reply:
-    """Reply of a node to one message of the platform.
-
-    Parameters
-    ----------
-    name : str
-        The party's, as the node says; signatures decide whether it is.
-    answers : sequence of bytes
-        To our requests, up to the first refusal.
-    failure : str
-        Reason why there are none; empty if there is none.
-    """
-
-    name: str
-    answers: Sequence[bytes]
-    failure: str = ""
-
-
-class Carrier(Protocol):
-    """Messages to nodes and their replies; threads take turns."""
-
-    def nodes(self) -> Iterable[int]:
-        """Numbers of the nodes that are connected."""
-
-    def push(self, node: int, requests: Sequence[bytes], seconds: float) -> str:
-        """Send a message that is worth so many seconds; gives its number.
-
-        Raises
-        ------
-        PartyRefusedError
-            If the platform does not take it, for its length.
-        PartyUnavailableError
-            If the node is not there any more.
-        """
-
-    def pull(self, numbers: Sequence[str]) -> Mapping[str, Reply]:
-        """The replies that have come, by the numbers of the messages."""
 
 
 class Nodes:

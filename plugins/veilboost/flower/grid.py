@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError
-from veilboost.flower.channel import Reply
+from veilboost.flower.carrier import Reply
 
 logger = logging.getLogger(__name__)
 RECORD = "veilboost"

@@ -17,7 +17,7 @@ from gbdt_parties import messages
 from gbdt_parties.errors import PartyArgumentError, places_of
 from gbdt_parties.messages import Refusal
 from gbdt_parties.transport.remote import RemoteParty
-from veilboost.flower.channel import Reply
+from veilboost.flower.carrier import Reply
 
 logger = logging.getLogger(__name__)
 ENTRIES = ("party", "address", "tls")

@@ -20,8 +20,9 @@ from gbdt_parties.secure_sum.messages import (
 from lgb_dp import federated
 from lgb_dp.errors import FederatedCheckpointError
 from veilboost.flower import channel, node
-from veilboost.flower.apps import train_over
-from veilboost.flower.channel import NodeParty, Nodes, Reply
+from veilboost.flower.carrier import Reply
+from veilboost.flower.channel import NodeParty, Nodes
+from veilboost.flower.training import train_over
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("grpc")

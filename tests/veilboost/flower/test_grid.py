@@ -9,7 +9,7 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError
 from veilboost.flower import client_app, server_app
-from veilboost.flower.channel import Reply
+from veilboost.flower.carrier import Reply
 from veilboost.flower.grid import GridCarrier, answered
 
 

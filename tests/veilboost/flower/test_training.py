@@ -3,7 +3,7 @@
 import pytest
 
 from flower_hospitals import FakeCarrier, Hospitals, write_files
-from veilboost.flower.apps import train_over
+from veilboost.flower.training import train_over
 from veilboost.plans.entries import PlanError
 
 pytest.importorskip("pyarrow")

@@ -1,0 +1,47 @@
+"""The carrying of bytes to nodes and back, which is all that is needed of a platform."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class Reply:
+    """Reply of a node to one message of the platform.
+
+    Parameters
+    ----------
+    name : str
+        The party's, as the node says; signatures decide whether it is.
+    answers : sequence of bytes
+        To our requests, up to the first refusal.
+    failure : str
+        Reason why there are none; empty if there is none.
+    """
+
+    name: str
+    answers: Sequence[bytes]
+    failure: str = ""
+
+
+class Carrier(Protocol):
+    """Messages to nodes and their replies; threads take turns."""
+
+    def nodes(self) -> Iterable[int]:
+        """Numbers of the nodes that are connected."""
+
+    def push(self, node: int, requests: Sequence[bytes], seconds: float) -> str:
+        """Send a message that is worth so many seconds; gives its number.
+
+        Raises
+        ------
+        PartyRefusedError
+            If the platform does not take it, for its length.
+        PartyUnavailableError
+            If the node is not there any more.
+        """
+
+    def pull(self, numbers: Sequence[str]) -> Mapping[str, Reply]:
+        """The replies that have come, by the numbers of the messages."""
