@@ -13,10 +13,10 @@ from gbdt_kernels.residues import decode
 from small_keys import integers_of
 from uniformity import DRAWS_PER_CELL, P, check_uniform, stream
 from xgb_fed.ciphers.okamoto_uchiyama import OkamotoUchiyamaKey
-from xgb_fed.ciphers.paillier import Paillier, PaillierKey
+from xgb_fed.ciphers.paillier import Paillier, PaillierKey, check_primes
 from xgb_fed.ciphers.primes import FactoredPrime
 from xgb_fed.ciphers.residue_key import ResidueKey
-from xgb_fed.errors import WeakKeyError
+from xgb_fed.errors import CipherError, WeakKeyError
 
 VECTORS = json.loads((Path(__file__).parent / "data" / "vectors.json").read_text())
 PLAINTEXTS = VECTORS["plaintexts"]
@@ -75,3 +75,18 @@ def test_keys_and_ciphertexts_both_ways():
     again = PaillierKey.from_private_bytes(imported.private_bytes(), allow_weak_key=True)
     assert again.decrypt(rows) == PLAINTEXTS
     assert again.to_phe() == generated
+
+
+@pytest.mark.parametrize(("p", "q"), [(3, 7), (7, 3)])
+def test_primes_of_which_one_divides_the_other_less_one_are_refused(p, q):
+    with pytest.raises(CipherError, match="divides the other less one"):
+        check_primes(p, q)
+
+
+def test_primes_of_very_different_lengths_are_refused():
+    """The shorter one has three quarters of the longer one's bits, less one."""
+    long, short = (1 << 14) + 27, (1 << 10) + 7
+    check_primes(long, short)
+    for p, q in ((long, 1021), (1021, long)):
+        with pytest.raises(WeakKeyError, match="much shorter than the other"):
+            check_primes(p, q)

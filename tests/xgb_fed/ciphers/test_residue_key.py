@@ -6,10 +6,11 @@ import pytest
 from packed_fields import decoded_pairs
 from small_keys import SCHEMES
 from xgb_fed import Plain
+from xgb_fed.ciphers import serialization as wire
 from xgb_fed.ciphers.okamoto_uchiyama import OkamotoUchiyama
 from xgb_fed.ciphers.primes import FactoredPrime
-from xgb_fed.ciphers.residue_key import ResidueKey
-from xgb_fed.errors import CipherError, PlaintextRangeError, WeakKeyError
+from xgb_fed.ciphers.residue_key import ResidueKey, number_rows
+from xgb_fed.errors import CipherError, CorruptDataError, PlaintextRangeError, WeakKeyError
 from xgb_fed.vertical.passive.histogram import build_histograms
 from xgb_fed.vertical.protocol.packing import GHPacking
 
@@ -47,6 +48,13 @@ def test_weak_keys(scheme):
     with pytest.raises(ValueError, match="at least"):
         scheme(64, allow_weak_key=True)
     assert scheme(128, allow_weak_key=True).key_length == 128
+
+
+def test_a_public_key_has_the_name_of_its_number(key):
+    public = key.public
+    numbers = number_rows([public.n])
+    with pytest.raises(CorruptDataError, match="key id does not belong"):
+        ResidueKey.from_public_bytes(wire.pack(wire.Kind.PUBLIC_KEY, public.scheme, bytes(16), numbers))
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

@@ -133,3 +133,9 @@ def test_a_table_shows_nothing_and_is_not_pickled():
         pickle.dumps(public._table)
     assert pickle.loads(pickle.dumps(public))._table is None
     assert repr(public._table) == f"ZeroTable({n_bases(256)} of {n_bases(256)} bases)"
+
+
+def test_tables_have_the_bases_and_the_memory_that_are_stated():
+    assert [n_bases(bits) for bits in (64, 2048, 3072)] == [256, 273, 401]
+    rows = 256 << DIGIT_BITS
+    assert (table_bytes(64, (128 << 20) // rows), table_bytes(64, (128 << 20) // rows + 1)) == (128 << 20, 0)
