@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gbdt_parties.errors import InvalidDataError
+from gbdt_parties.errors import InvalidDataError, SumRangeError
 from xgb_fed.boosting.features import read_columns
+from xgb_fed.horizontal.exact.questions import ask_counts
 from xgb_fed.horizontal.exact.rows.samples import least_difference
 from xgb_fed.horizontal.exact.rows.sets import _mixed
 from xgb_fed.horizontal.exact.sizes import (
@@ -51,6 +52,14 @@ def test_no_sum_is_over_fewer_rows_than_the_minimum(n_rows, text):
     _check_numbers(sampled, [20, 10, 10])
     with pytest.raises(InvalidDataError, match="19 rows"):
         _check_numbers(sampled, [19, 10, 10])
+
+
+def test_sums_of_counts_below_0_are_refused():
+    for total in ([3, 0], [3, -1]):
+        asking = ask_counts("rows", np.array([1, 0]))
+        next(asking)
+        with pytest.raises(SumRangeError if min(total) < 0 else StopIteration):
+            asking.send((np.array(total),))
 
 
 def test_a_party_brings_as_many_rows_as_a_node_needs():
