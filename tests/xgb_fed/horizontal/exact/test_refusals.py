@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import exact_training as runs
 from gbdt_hosts.xgboost.versions import arithmetic
 from gbdt_parties import messages
 from gbdt_parties.errors import InvalidDataError, ProtocolError, SumRangeError
@@ -123,6 +124,19 @@ def test_a_party_makes_its_own_demands():
         fit(three()[:1])
     with pytest.raises(PartyRefusedError, match="categorical_labels"):
         fit([*three(), HorizontalParty(X, Y, "silent")])
+
+
+def test_a_run_that_leaves_out_held_out_rows_of_a_party_is_refused():
+    def leave_out(number, message, send):
+        if not isinstance(message, ProposeRoster):
+            return send()
+        return send(replace(message, task=json.dumps({**json.loads(message.task), "n_sets": 0})))
+
+    members = [runs.party(place, held_out=[(runs.X + 10, runs.Y)]) for place in range(3)]
+    runs.train(members, 1, verbose_eval=False)
+    members[1] = runs.Between(members[1], leave_out)
+    with pytest.raises(PartyRefusedError, match="without all of this party's held-out rows"):
+        runs.train(members, 1, verbose_eval=False)
 
 
 def test_each_method_of_the_estimator_has_its_own_arguments():
