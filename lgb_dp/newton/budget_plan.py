@@ -1,7 +1,7 @@
 """How a training run divides its budget: μ of every release, whose squares add up to the whole.
 
 Composition is Dong, Roth and Su's ("Gaussian Differential Privacy", JRSS B 2022), corollary 3.3.  Whether the
-histograms of the features are released is decided by what the label counts show.
+histograms of the features and sums over all rows are released is decided by what the label counts show.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ PRIOR_SHARE = 0.01
 
 HISTOGRAM_SHARE = 0.05
 """Share of μ² that the histograms of features get where they are released."""
+
+LEVEL_SHARE = 0.02
+"""Share of μ² that the sums over all rows get where they end the run (`lgb_dp.newton.losses.level`)."""
 
 
 class BudgetPlan:
@@ -38,8 +41,8 @@ class BudgetPlan:
     ----------
     mu : float
         Of the whole run, per row.
-    counts, histograms, tree : Release
-        Of the label counts, the features' histograms, and the leaf sums of one tree.
+    counts, histograms, tree, level : Release
+        Of the label counts, the features' histograms, the leaf sums of one tree, and the sums over all rows.
     """
 
     def __init__(
@@ -60,6 +63,8 @@ class BudgetPlan:
         self.mu = gaussian_mu(epsilon, delta) / k / np.sqrt(n_runs)
         self.counts = Release.gaussian("label counts", self.mu * np.sqrt(PRIOR_SHARE))
         self.histograms = Release.gaussian("feature histograms", self.mu * np.sqrt(HISTOGRAM_SHARE))
+        self.level = Release.gaussian("sums over all rows", self.mu * np.sqrt(LEVEL_SHARE))
+        self._last: list[Release] = []
         # The cost of secret samples is no μ that could be divided anew: histograms are planned in any case.
         first = [self.counts, *[self.histograms] * (may_need_histograms and subsample < 1)]
         if subsample < 1:
@@ -75,7 +80,16 @@ class BudgetPlan:
     def charge_histograms(self) -> None:
         """Charge them, before the first tree; unless they were planned for, the trees cost as much less."""
         if self.tree.probability == 1.0:
-            squared = self.tree.mu**2 - self.histograms.mu**2 / self._n_rounds
-            self.tree = Release.gaussian("leaf sums", np.sqrt(squared) * (1 - 1e-12))
-            self._ledger.replan([self.histograms, *[self.tree] * self._n_rounds])
+            self._take_from_trees(self.histograms)
+            self._ledger.replan([self.histograms, *[self.tree] * self._n_rounds, *self._last])
         self._ledger.charge(self.histograms)
+
+    def plan_level(self) -> None:
+        """Plan the sums over all rows, before the first tree and the histograms; trees cost as much less."""
+        self._take_from_trees(self.level)
+        self._last = [self.level]
+        self._ledger.replan([*[self.tree] * self._n_rounds, *self._last])
+
+    def _take_from_trees(self, release: Release) -> None:
+        squared = self.tree.mu**2 - release.mu**2 / self._n_rounds
+        self.tree = Release.gaussian("leaf sums", np.sqrt(squared) * (1 - 1e-12))

@@ -2,9 +2,10 @@
 
 The data is read in one place only (`lgb_dp.newton.releases.leaf_sums`): for label counts and histograms of
 features before the first tree, and for the sums of gradients and hessians over the leaves of each tree, whose
-splits were drawn before.  There is one Gaussian release of each, and every tree reads all rows.  Releases
-compose exactly although each depends on those before (`lgb_dp.accounting.gaussian`).  Everything else (leaf
-values, which splits are drawn more often, when to stop) follows from what was released.
+splits were drawn before; with a logarithmic link, once more after the last tree, for sums over all rows
+(`lgb_dp.newton.losses.level`).  There is one Gaussian release of each, and every tree reads all rows.
+Releases compose exactly although each depends on those before (`lgb_dp.accounting.gaussian`).  Everything
+else (leaf values, which splits are drawn more often, when to stop) follows from what was released.
 """
 
 from __future__ import annotations
@@ -39,12 +40,13 @@ from lgb_dp.newton.budget_plan import BudgetPlan
 from lgb_dp.newton.held_out_rows import HeldOutSteps, can_hold_out
 from lgb_dp.newton.leaves import denominators, leaf_counts, leaf_values
 from lgb_dp.newton.losses.label_counts import STDS_OF_DOUBT
+from lgb_dp.newton.losses.level import Level, log_factor
 from lgb_dp.newton.losses.loss import EXACT_STD, STEPS, Loss, Start
 from lgb_dp.newton.losses.regression import loss_of
 from lgb_dp.newton.model_memory import check_model_fits
 from lgb_dp.newton.monotone import MonotoneConstraints
 from lgb_dp.newton.releases.leaf_sums import LeafSums, LocalLeafSums, RowsElsewhere
-from lgb_dp.newton.releases.trees import LeafRelease, PublicTree, ReleasedTree, Round
+from lgb_dp.newton.releases.trees import ONE_LEAF, LeafRelease, PublicTree, ReleasedTree, Round
 from lgb_dp.newton.separation import Separation
 from lgb_dp.newton.settings import (
     GRADIENT_CLIP,
@@ -107,6 +109,8 @@ class Beginning:
     steps : Steps
     separation : Separation or None
         Whether releases stand out of noise and chance; None where chance is not known.
+    level : Level or None
+        The release that ends the run, if it is planned.
     """
 
     start: Start
@@ -114,6 +118,7 @@ class Beginning:
     splits: PublicSplits
     steps: Steps
     separation: Separation | None
+    level: Level | None
 
 
 class NewtonTraining(Training):
@@ -241,6 +246,7 @@ class NewtonTraining(Training):
         start = self._release_label_counts()
         prior = np.zeros(self.params.n_outputs) if self.continues else start.prior
         self._judge_delta(start.n_rows)
+        level = self._planned_level(start)
         objective, n_candidates = self.params.objective, int(np.sum(self.data.bins.n_bins > 1))
         rows = balanced_rows(start.n_rows, objective, start.prior)
         distilled = distilled_depth(start.n_rows * self._mu, start.n_rows, rows, n_candidates)
@@ -255,7 +261,27 @@ class NewtonTraining(Training):
             size = StepSize(self.n_rounds, objective, self.weight_steps, may_end=may_end)
         steps = Steps(rate, size, min(MAX_RATE.get(objective, math.inf), self._largest_rate))
         splits = self._first_splits(start, prior, rows, distilled, steps)
-        return Beginning(start, prior, splits, steps, self._separation(start))
+        return Beginning(start, prior, splits, steps, self._separation(start), level)
+
+    def _planned_level(self, start: Start) -> Level | None:
+        """The release that ends the run, if there is one that is worth its noise.
+
+        All rows are asked, so that it is not for secret samples of them.
+        """
+        level = start.level if self._may_set_level else None
+        if level is None or self._is_exact:
+            return level
+        std = self._noise_factor * self.loss.stds(self._plan.level.mu)[0] / STEPS
+        if level.doubt(std, start.n_rows) > level.largest_doubt:
+            return None
+        self._plan.plan_level()
+        self._make_reserves()
+        return level
+
+    @property
+    def _may_set_level(self) -> bool:
+        """Whether one more question can be asked about all rows."""
+        return self.settings.subsample == 1.0
 
     def _separation(self, start: Start) -> Separation | None:
         """The test of whether anything separates, for labels that are classes, each row's on its own.
@@ -419,6 +445,8 @@ class NewtonTraining(Training):
         value = self._constraints.hold(tree, value, denominator)
         begun.splits.learn(tree, release, value)
         self._released.append(ReleasedTree(self.iteration, tree, value))
+        if begun.level is not None and self.iteration == self._n_trees:
+            value = value + self._log_factor(begun, begun.level)
         if not self.trees and not self.continues:
             value = value + begun.prior
         count = leaf_counts(release, held, start.row_hessian)
@@ -432,6 +460,24 @@ class NewtonTraining(Training):
             )
             for k in range(self.params.n_outputs)
         ]
+
+    def _log_factor(self, begun: Beginning, level: Level) -> float:
+        """Release the sums of all rows' gradients and hessians, for the factor of all predictions.
+
+        A row adds one pair to one cell, bounded jointly in units of the level's clip (`Loss.pairs`), so that
+        the noise of `Loss.stds` makes the release μ-GDP.
+        """
+        question = Round(self.n_rounds + 1, ONE_LEAF, begun.prior, self._released, level.clip)
+        if not self._is_exact:
+            self.ledger.charge(self._plan.level)
+        table = self._leaf_sums.sums(question)[:1]
+        sums, std = [table[:, :, place] for place in (0, 1)], 0.0
+        if not self._is_exact:
+            stds = [self.weight_steps * one for one in self.loss.stds(self._plan.level.mu)]
+            parts = [(part, one, self.random) for part, one in zip(sums, stds, strict=True)]
+            sums, std = self._with_noise(self._plan.level, *parts), self._noise_factor * stds[0]
+        gradient, hessian = (float(part[0, 0]) for part in sums)
+        return log_factor(gradient, hessian, std)
 
     def _next_tree(self, begun: Beginning) -> tuple[PublicTree, LeafRelease, LeafRelease | None]:
         """The next tree, and what is released over its leaves.

@@ -211,6 +211,11 @@ class VerticalTraining(NewtonTraining):
     def _may_distil(self) -> bool:
         return False
 
+    @property
+    def _may_set_level(self) -> bool:
+        """Not here: sums of a wider clip would need other steps and another ring (`PublicNumbers`)."""
+        return False
+
     def _with_noise(
         self, release: Release, *parts: tuple[NDArray[np.int64], float, Any]
     ) -> list[NDArray[np.int64]]:

@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 
 from gbdt_kernels.trees import RowPairs, SoftmaxPairs, TablePairs
 from lgb_dp.boosting.labels import LabelScale
+from lgb_dp.newton.losses.level import Level
 
 STEPS = 2**14
 """Integer steps of a gradient or hessian between 0 and 1; rounding is toward zero."""
@@ -72,6 +73,8 @@ class Start:
         LightGBM's hessian of the objective per unit of H: λ is divided by it.
     row_hessian : float
         Contribution of a row to H, about; positive.
+    level : Level or None
+        The last release, if predictions have a level that the clip makes too low.
     """
 
     n_rows: float
@@ -80,6 +83,7 @@ class Start:
     value_unit: float = 1.0
     hessian_unit: float = 1.0
     row_hessian: float = 0.25
+    level: Level | None = None
 
 
 class Loss(Protocol):

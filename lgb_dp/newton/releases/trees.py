@@ -96,6 +96,10 @@ class PublicTree:
     cell: NDArray[np.int64]
 
 
+ONE_LEAF = PublicTree(np.zeros(1, dtype=np.int32), np.ones((1, 256), dtype=np.uint8), np.array([-1]))
+"""A tree whose first leaf has all rows; it is asked about, and not part of a model."""
+
+
 @dataclass(frozen=True)
 class LeafRelease:
     """Release about a tree's leaves.

@@ -81,11 +81,12 @@ def test_objectives_and_weights_are_those_of_one_process(client, params, label, 
     weight = np.linspace(0, 2, len(X))
     known = {**PUBLIC, **declared, "weight_bound": 2.0}
     params = {**params, "verbosity": -1}
-    one = lgb.train(params, lgb_dp.Dataset(X, label, weight=weight, **known), 8, callbacks=[pinned()])
+    one = lgb.train(params, lgb_dp.Dataset(X, label, weight=weight, **known), 8, callbacks=[pinned(50.0)])
     Xd, yd = collections((100, 0, 540), X, label)
     data = lgb_dp.dask.DaskDataset(Xd, yd, weight=da.from_array(weight, chunks=(640,)), **known)
-    many = lgb_dp.dask.train(client, params, data, 8, callbacks=[pinned()])
+    many = lgb_dp.dask.train(client, params, data, 8, callbacks=[pinned(50.0)])
     assert many.model_to_string() == one.model_to_string()
+    assert ("sums over all rows" in entries(many.privacy)) == (params["objective"] == "poisson")
 
 
 def test_lengths_and_divisions_that_are_not_known_are_found_by_the_workers(client):

@@ -159,12 +159,15 @@ def check_model_of_pooled_rows(objective, n_parties, monkeypatch, per_round=1):
 
     monkeypatch.setattr(NewtonTraining, "_with_noise", with_noise)
     monkeypatch.setattr(NewtonTraining, "_per_round", per_round)
+    monkeypatch.setattr(NewtonTraining, "_n_trees", 12)
     monkeypatch.setattr(rng_module, "KeyStream", lambda key: _key_stream(KEY))
     data = lgb_dp.Dataset(X, y, bounds=BOUNDS, max_bin=8, spacing="mixed", label_overflow="clip", **settings)
     less = 1 - 1e-9
     rounds = _attempts(12, per_round)
     trainer = lgb_dp.NewtonBoost(50.0 * less, DELTA * less, rounds=rounds)
     pooled = lgb.train({**params, "verbosity": -1}, data, 12, callbacks=[trainer])
+    found = {row["release"] for row in across.privacy.ledger}
+    assert ("sums over all rows" in found) == (objective == "poisson")
     blocks = tree_blocks(across.model_to_string())
     assert blocks == tree_blocks(pooled.model_to_string())
     assert len(set(blocks)) > 6

@@ -156,6 +156,13 @@ def test_levels_of_the_square_loss_follow_from_the_noise_of_one_tree():
     ]
 
 
+def test_the_level_of_predictions_is_not_released():
+    """Its clip would need other steps and another ring."""
+    released = {row["release"] for row in trained("poisson", n_rounds=4).privacy.ledger}
+    assert "leaf sums" in released
+    assert "sums over all rows" not in released
+
+
 def test_every_tree_is_charged_for_and_the_plan_is_kept():
     report = trained(n_rounds=10).privacy
     counts = {row["release"]: row["count"] for row in report.ledger}

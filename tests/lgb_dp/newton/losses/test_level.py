@@ -1,0 +1,159 @@
+"""The last release of losses with a logarithmic link: its cost, when it is made, and the mean it gives."""
+
+import math
+
+import lightgbm as lgb
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.integrate import quad
+
+import lgb_dp
+from lgb_dp.accounting.gaussian import gaussian_mu
+from lgb_dp.mechanisms import noise as mechanisms
+from lgb_dp.mechanisms.rng import SecureRandom
+from lgb_dp.newton.budget_plan import LEVEL_SHARE
+from lgb_dp.newton.losses.level import log_factor, unit_deviance
+from lgb_dp.newton.losses.loss import STEPS
+from lgb_dp.newton.losses.regression import LOG_LINK_HESSIAN_LIMIT
+from lgb_dp.newton.training import NewtonTraining
+from newton_training import DELTA
+from small_training import dataset
+
+RNG = np.random.default_rng(0)
+N_ROWS = 20_000
+X = RNG.uniform(-1, 1, (N_ROWS, 3))
+MEAN = 0.3 * np.exp(0.8 * X[:, 0] + 0.5 * (X[:, 1] > 0))
+COUNTS = RNG.poisson(MEAN * RNG.gamma(0.7, 1 / 0.7, N_ROWS)).clip(0, 50).astype(float)
+AMOUNTS = (MEAN * np.exp(RNG.normal(0.0, 1.0, N_ROWS) - 0.5)).clip(0.01, 50)
+LABELS = {"poisson": (COUNTS, (0, 50)), "gamma": (AMOUNTS, (0.01, 50)), "tweedie": (COUNTS, (0, 50))}
+
+powers = st.sampled_from([1.0, 1.3, 1.5, 1.9, 2.0])
+sizes = st.floats(0.01, 10.0)
+
+
+def boosted(objective="poisson", epsilon=4.0, n_rounds=60, n_rows=N_ROWS, trainer=(), **data):
+    label, bounds = LABELS[objective]
+    rows = {"bounds": (-1, 1), "max_bin": 16, "label_bounds": bounds, **data}
+    params = {"objective": objective, "verbosity": -1}
+    private = lgb_dp.NewtonBoost(epsilon, DELTA, **dict(trainer))
+    return lgb.train(params, dataset(X[:n_rows], label[:n_rows], **rows), n_rounds, callbacks=[private])
+
+
+def without_level(monkeypatch):
+    monkeypatch.setattr(NewtonTraining, "_may_set_level", False)
+
+
+def releases(booster):
+    return {row["release"]: (row["mu"], row["count"]) for row in booster.privacy.ledger}
+
+
+@given(sizes, sizes, powers)
+def test_the_deviance_is_the_integral_of_the_gradient(label, mean, power):
+    found = unit_deviance(np.array([label]), mean, power)[0]
+    expected, _ = quad(lambda t: 2 * (label - t) / t**power, mean, label)
+    assert found == pytest.approx(expected, rel=1e-6, abs=1e-9)
+
+
+@given(st.lists(st.tuples(sizes, sizes), min_size=1, max_size=20), powers)
+def test_predictions_times_the_factor_have_no_gradient(rows, power):
+    label, m = np.array(rows).T
+
+    def gradient(k):
+        return ((k * m) ** (1 - power) * (k * m - label)).sum()
+
+    shift = log_factor(gradient(1.0), (m ** (2 - power)).sum(), 0.0)
+    assert abs(shift) <= math.log(2.0)
+    if abs(shift) < math.log(2.0):
+        scale = (m ** (1 - power) * (m + label)).sum() * 4
+        assert gradient(math.exp(shift)) == pytest.approx(0.0, abs=1e-9 * scale)
+
+
+@given(st.floats(-1e3, 1e3), st.floats(1.0, 1e3), st.floats(0.0, 1e3))
+def test_noise_only_shortens_the_way_of_predictions(gradient, hessian, std):
+    exact, found = log_factor(gradient, hessian, 0.0), log_factor(gradient, hessian, std)
+    assert abs(found) <= abs(exact)
+    assert found * exact >= 0
+    if abs(gradient) <= std:
+        assert found == 0
+
+
+def test_the_mean_of_predictions_is_that_of_the_labels(monkeypatch):
+    """Without the last release it is lower by the gradients that are cut off, a fortieth of rare counts."""
+    monkeypatch.setitem(LABELS, "poisson", (RNG.poisson(MEAN / 5).astype(float), (0, 50)))
+    label = LABELS["poisson"][0]
+
+    def ratios():
+        return [boosted(epsilon=50.0).predict(X).mean() / label.mean() for _ in range(3)]
+
+    found = ratios()
+    without_level(monkeypatch)
+    assert max(ratios()) < 0.985
+    assert found == pytest.approx([1.0] * 3, abs=0.01)
+
+
+@pytest.mark.parametrize("weights", [{}, {"weight": np.linspace(0, 2, N_ROWS), "weight_bound": 2.0}])
+def test_it_takes_its_share_of_the_budget(monkeypatch, weights):
+    drawn = []
+    exact = mechanisms.rounded_gaussian
+    monkeypatch.setattr(
+        mechanisms, "rounded_gaussian", lambda n, s, r: drawn.append((n, s)) or exact(n, s, r)
+    )
+    booster, whole = boosted(n_rounds=5, **weights), gaussian_mu(4.0, DELTA)
+    found = releases(booster)
+    assert list(found) == ["label counts", "leaf sums", "sums over all rows"]
+    assert found["sums over all rows"] == (pytest.approx(whole * math.sqrt(LEVEL_SHARE)), 1)
+    squares = sum(count * mu**2 for mu, count in found.values())
+    assert whole**2 * (1 - 1e-9) < squares <= whole**2
+    assert booster.privacy.epsilon <= 4.0
+    assert booster.privacy.spent == (booster.privacy.epsilon, booster.privacy.delta)
+    std = STEPS * (1024 if weights else 1) / found["sums over all rows"][0]
+    assert drawn[-2:] == [(1, pytest.approx(std)), (1, pytest.approx(LOG_LINK_HESSIAN_LIMIT * std))]
+
+
+@pytest.mark.parametrize("objective", LABELS)
+def test_a_row_more_moves_all_releases_by_no_more_than_mu(objective, monkeypatch):
+    """The lengths of what a row adds to sums, in units of the noise, over a whole run."""
+    monkeypatch.setattr("lgb_dp.boosting.training.SecureRandom", lambda state: SecureRandom(7))
+    monkeypatch.setattr("lgb_dp.newton.losses.level._MAX_COST", 1e12)
+    seen = []
+    for n in (600, 599):
+        private = []
+
+        def observe(values, release, private=private):
+            private.append(values)
+            return np.full_like(release(), 1)
+
+        with mechanisms.observed(observe):
+            booster = boosted(objective, epsilon=1.0, n_rounds=4, n_rows=n)
+        assert "sums over all rows" in releases(booster)
+        seen.append(private)
+    lengths = [
+        (((more.values - less.values).astype(float) / more.scale) ** 2).sum()
+        for more, less in zip(*seen, strict=True)
+    ]
+    level = LEVEL_SHARE * gaussian_mu(1.0, DELTA) ** 2
+    assert [one.values.size for one in seen[0][-2:]] == [1, 1]
+    assert 0 < sum(lengths[-2:]) <= level * (1 + 1e-9)
+    assert sum(lengths) <= gaussian_mu(1.0, DELTA) ** 2
+
+
+def test_it_is_not_made_where_its_noise_costs_more_than_it_is_worth(monkeypatch):
+    few = releases(boosted(epsilon=0.1, n_rounds=5, n_rows=600))
+    assert list(few) == ["label counts", "leaf sums"]
+    without_level(monkeypatch)
+    assert releases(boosted(epsilon=0.1, n_rounds=5, n_rows=600)) == few
+
+
+def test_it_is_made_after_the_last_tree_that_is_planned():
+    found = releases(boosted(n_rounds=4, trainer={"rounds": 5}))
+    assert found["leaf sums"][1] == 4
+    assert "sums over all rows" not in found
+
+
+def test_secret_samples_have_none(monkeypatch):
+    """All rows would be asked."""
+    monkeypatch.setattr("lgb_dp.newton.budget_plan.sampled_mu", lambda *args: 0.1)  # accounting of seconds
+    monkeypatch.setattr("lgb_dp.accounting.cost.composed_epsilon", lambda mu, sampled, delta: 1.0)
+    assert "sums over all rows" not in releases(boosted(n_rounds=3, trainer={"subsample": 0.5}))
