@@ -134,7 +134,8 @@ $(AUDITS)-%/.installed: audits/requirements/%.txt pyproject.toml Makefile
 	done < $<
 	touch $@
 
-audits: audits-ciphers audits-sums audits-releases audits-attacks audits-auditorium audits-reconstruction
+audits: audits-ciphers audits-sums audits-releases audits-attacks audits-reconstruction \
+        $(if $(PYTHONPATH),audits-auditorium)
 
 audits-ciphers audits-releases audits-attacks audits-auditorium: audits-%: $(AUDITS)-%/.installed
 	$(AUDITS)-$*/bin/python -m audits.$* $(QUICK) --out out/audits/$*.json
