@@ -5,7 +5,7 @@ import shutil
 import numpy as np
 import pytest
 
-from benchmarks.private import peer_data, peer_workers, private_peers, privtab_protocol
+from benchmarks.private import newton_folds, peer_data, peer_workers, private_peers, privtab_protocol
 from lgb_dp.accounting.gaussian import gaussian_epsilon, gaussian_mu
 
 
@@ -50,6 +50,23 @@ def test_splits_of_other_repeats_differ():
     whole = split_of(X, (X[:, 0] % 2 == 0).astype(float), [0], [(0, 50)])
     first, second = (privtab_protocol.divided(whole, repeat).X_test for repeat in (0, 1))
     assert not np.array_equal(first, second)
+
+
+def test_deviations_within_folds_leave_out_those_between_them():
+    # Folds 0 and 1 in turn: deviations of ±1 and ±2 around means of 2 and 102, with two degrees of freedom.
+    found = np.array([1.0, 100.0, 3.0, 104.0])
+    assert newton_folds.deviation_within(found, 2) == pytest.approx(np.sqrt((2 + 8) / 2))
+    assert newton_folds.deviation_within(found[:3], 2) == pytest.approx(np.sqrt(2))
+    assert np.isnan(newton_folds.deviation_within(found, 5))
+
+
+def test_fewer_rows_of_a_fold_are_its_first_with_their_labels():
+    X = np.arange(9.0)[:, None]
+    whole = split_of(X, X[:, 0] * 2, [0], [(0, 9)])
+    part = newton_folds.training_rows(whole, 4)
+    np.testing.assert_array_equal(np.column_stack([part.X[:, 0], part.y]), [[0, 0], [1, 2], [2, 4], [3, 6]])
+    assert len(part.y_test) == 1
+    assert len(newton_folds.training_rows(whole, None).y) == 9
 
 
 @pytest.mark.parametrize("bounds", [(0, 10), (-4, 10), (2, 10), (-9, -1), (3, 3)])
