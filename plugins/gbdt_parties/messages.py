@@ -156,6 +156,14 @@ def address(data: bytes) -> tuple[bytes, int]:
     return (session, sequence) if magic == _MAGIC else (bytes(16), 0)
 
 
+def is_refusal(data: bytes) -> bool:
+    """Whether a message is a refusal, for those who pass messages on without knowing their kinds."""
+    if len(data) < _HEADER.size:
+        return False
+    magic, _, kind, _, _ = _HEADER.unpack_from(data)
+    return bool(magic == _MAGIC and kind == Refusal.kind)
+
+
 def read(data: bytes) -> Envelope:
     """Parse what `write` wrote.
 

@@ -15,7 +15,6 @@ from typing import Any
 from gbdt_commons.errors import VeilboostError
 from gbdt_parties import messages
 from gbdt_parties.errors import PartyArgumentError, places_of
-from gbdt_parties.messages import Refusal
 from gbdt_parties.transport.remote import RemoteParty
 from veilboost.flower.carrier import Reply
 
@@ -56,6 +55,6 @@ def _reply(config: Mapping[str, Any], requests: Sequence[bytes], seconds: float)
         with closing(RemoteParty(config["address"], config["tls"], name, seconds)) as party:
             for request in requests:
                 answers.append(bytes(party.handle(request)))
-                if isinstance(messages.read(answers[-1]).message, Refusal):
+                if messages.is_refusal(answers[-1]):
                     break
     return Reply(name, answers)

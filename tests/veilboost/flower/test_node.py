@@ -1,11 +1,17 @@
 """A node's replies to the platform's messages, and what it does not pass on."""
 
+import json
+import subprocess
+import sys
+
 import pytest
 
+from deployment import HandlerService, certificates, serving
 from flower_hospitals import Hospitals, write_files
 from gbdt_parties import messages
 from gbdt_parties.messages import Refusal
 from gbdt_parties.secure_sum.messages import AskSum
+from served_parties import Echo
 from veilboost.flower.node import FAILURE, reply
 
 pytest.importorskip("pyarrow")
@@ -60,3 +66,32 @@ def test_requests_behind_a_refused_one_are_not_passed_on(hospitals):
     record = (hospitals.folder / "north" / "record.jsonl").read_text()
     assert record.count("AskSum") == 1
     assert '"north-node"' in record
+
+
+def test_a_process_of_a_node_passes_on_what_it_knows_no_kind_of():
+    """It has loaded nothing but what a relay needs."""
+    with serving(HandlerService(Echo()), "north") as server:
+        config = {"party": "north", "address": f"127.0.0.1:{server.port}", "tls": str(certificates("acme"))}
+        request = messages.write(bytes(16), 1, AskSum(0, 1, [0, 1, 2], b"sums"))
+        code = """if True:
+            import json, sys
+            from veilboost.flower import client_app
+            from veilboost.flower.node import reply
+            heavy = {"lightgbm", "xgboost", "numba", "sklearn", "pandas", "veilboost.flower.channel"}
+            assert not heavy & set(sys.modules), heavy & set(sys.modules)
+            config, request = json.loads(sys.argv[1])
+            answered = reply(config, [bytes.fromhex(request)] * 2, 60.0)
+            print([one.hex() for one in answered.answers] == [request] * 2, answered.failure)
+        """
+        ran = [sys.executable, "-c", code, json.dumps([config, request.hex()])]
+        found = subprocess.run(ran, capture_output=True, text=True, timeout=300)
+    assert (found.stdout.strip(), found.stderr) == ("True", "")
+
+
+@pytest.mark.parametrize(
+    ("message", "is_one"), [(messages.refusal("no"), True), (messages.Done(), False), (b"", False)]
+)
+def test_refusals_are_known_without_their_content(message, is_one):
+    data = message if isinstance(message, bytes) else messages.write(bytes(16), 0, message)
+    assert messages.is_refusal(data) == is_one
+    assert not messages.is_refusal(b"x" + data[1:])
