@@ -62,7 +62,7 @@ class HorizontalSessions(SessionHandler[RunSession | SimFLSession]):
         assert isinstance(message, OpenExactRun)
         if message.n_known == NEW_RUN and self._models is not None:
             self._models.check_room()
-        return self._exact.session(message)
+        return self._exact.session(message, session)
 
     def closed(self, kept: RunSession | SimFLSession) -> None:
         """Tell the session's side."""

@@ -43,6 +43,8 @@ class Introduced(Message):
     digests of columns, types, bounds, labels, weights and unit."""
     n_opened: Integer
     """Sums of the run that the party has opened, at most as many as the coordinator has."""
+    proof: Octets = b""
+    """Signature of the session's number by the introduction's key; empty with columns apart."""
 
 
 @dataclass(frozen=True, eq=False)

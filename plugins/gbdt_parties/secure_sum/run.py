@@ -196,10 +196,13 @@ class PartyRun:
         """The result; a ProtocolError before the end."""
         return self._begun().result()
 
-    def introduced(self) -> Introduced:
-        """Introduce this party."""
+    def introduced(self, session: bytes) -> Introduced:
+        """Introduce this party in a coordinator's session."""
         return Introduced(
-            self._member.introduction.to_bytes(), self.subject.description(), self._member.n_opened
+            self._member.introduction.to_bytes(),
+            self.subject.description(),
+            self._member.n_opened,
+            self._member.proof(session),
         )
 
     def answer(self, message: Message) -> Message:

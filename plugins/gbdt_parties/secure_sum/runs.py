@@ -124,10 +124,10 @@ class Runs:
             raise ProtocolError("the run has other settings than when it began")
         return live
 
-    def session(self, message: OpenRun) -> tuple[RunSession, Introduced]:
+    def session(self, message: OpenRun, session: bytes) -> tuple[RunSession, Introduced]:
         """Take up a run in a new session, and introduce this party."""
         run = self.open(message)
-        return RunSession(self, run), run.introduced()
+        return RunSession(self, run), run.introduced(session)
 
     def _restored(self, run: bytes) -> PartyRun:
         """The run as it began."""
@@ -198,7 +198,7 @@ class RunSessions(SessionHandler[RunSession]):
     def open(self, message: Message, session: bytes) -> tuple[RunSession, Message]:
         """Take up a run."""
         assert isinstance(message, OpenRun)
-        return self._runs.session(message)
+        return self._runs.session(message, session)
 
     def close(self) -> None:
         """Let go of the run under way, which is taken up again from the store."""

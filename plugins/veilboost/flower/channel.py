@@ -21,6 +21,7 @@ from gbdt_parties.errors import (
     ProtocolError,
 )
 from gbdt_parties.messages import NO_SESSION, Done, Message, Refusal
+from gbdt_parties.secure_sum.keys import check_proof
 from gbdt_parties.secure_sum.messages import (
     NEW_RUN,
     BeginRounds,
@@ -238,7 +239,7 @@ class NodeParty:
                 if node == self._trusted or len(found) == 1:
                     return answer
                 raise ProtocolError(quoted(answered.reason))
-            self._check_introduced(answered)
+            self._check_introduced(answered, messages.address(request)[0])
         except PartyRefusedError:
             raise
         except ProtocolError as error:
@@ -251,14 +252,18 @@ class NodeParty:
         self._nodes.ignore(node, self.name, reason)
         return PartyUnavailableError(f"party {self.name!r} is not behind node {node}: {reason}")
 
-    def _check_introduced(self, answered: Message) -> None:
-        """Check that a certificate of the party is shown, in a run that goes on the one from before."""
+    def _check_introduced(self, answered: Message, session: bytes) -> None:
+        """Check that a certificate of the party is shown by the holder of the keys that go with it.
+
+        In a run that goes on, they are those that the certificate has signed.
+        """
         if not isinstance(answered, Introduced):
             raise ProtocolError(f"{type(answered).__name__} is no introduction")
         own = Introduction.from_bytes(answered.introduction)
         self._certificates.check(own.certificates, self.name)
         if self._introduction not in (b"", answered.introduction):
             raise ProtocolError("another introduction than when the run began")
+        check_proof(own.signing_key, session, answered.proof)
         self._introduction = answered.introduction
 
     def _check_signed(self, proposed: ProposeRoster, answered: Message) -> None:
