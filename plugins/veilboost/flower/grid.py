@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError
@@ -28,14 +29,16 @@ class GridCarrier:
 
     def nodes(self) -> Iterable[int]:
         """As for `Carrier`."""
-        return list(self._grid.get_node_ids())
+        with _reachable():
+            return list(self._grid.get_node_ids())
 
     def push(self, node: int, requests: Sequence[bytes], seconds: float) -> str:
         """As for `Carrier`."""
         from flwr.app import ConfigRecord, Message, RecordDict
 
         content = RecordDict({RECORD: ConfigRecord({"requests": list(requests)})})
-        pushed = list(self._grid.push_messages([Message(content, node, KIND, ttl=seconds)]))
+        with _reachable():
+            pushed = list(self._grid.push_messages([Message(content, node, KIND, ttl=seconds)]))
         if len(pushed) != 1:
             n_bytes = sum(map(len, requests))
             raise PartyRefusedError(f"Flower does not take a message of {n_bytes} bytes to node {node}")
@@ -48,8 +51,20 @@ class GridCarrier:
         """As for `Carrier`."""
         if not numbers:
             return {}
-        found = self._grid.pull_messages(list(numbers))
+        with _reachable():
+            found = list(self._grid.pull_messages(list(numbers)))
         return {str(message.metadata.reply_to_message_id): _reply(message) for message in found}
+
+
+@contextmanager
+def _reachable() -> Iterator[None]:
+    """Make a failed exchange with the SuperLink the loss of a party, which is waited for."""
+    import httpx  # with which Flower talks to it
+
+    try:
+        yield
+    except httpx.HTTPError as error:
+        raise PartyUnavailableError(f"Flower's SuperLink: {type(error).__name__}") from None
 
 
 def _reply(message: Any) -> Reply:

@@ -70,6 +70,20 @@ def test_a_node_that_is_gone_is_a_party_that_is_lost():
         GridCarrier(Grid()).push(7, [b"abc"], 1.0)
 
 
+@pytest.mark.parametrize("work", ["get_node_ids", "push_messages", "pull_messages"])
+def test_a_superlink_that_fails_is_a_loss_that_is_waited_for(monkeypatch, work):
+    httpx = pytest.importorskip("httpx")
+
+    def fail(*_):
+        raise httpx.ReadTimeout("slow")
+
+    grid = Grid()
+    monkeypatch.setattr(grid, work, fail)
+    carrier = GridCarrier(grid)
+    with pytest.raises(PartyUnavailableError, match="SuperLink: ReadTimeout"):
+        _ = carrier.nodes(), carrier.push(5, [b"abc"], 1.0), carrier.pull(["1"])
+
+
 def test_errors_of_the_platform_and_replies_of_others_are_failures():
     grid = Grid()
     carrier = GridCarrier(grid)
