@@ -135,6 +135,9 @@ Greedy structures follow the sampling errors of small leaves, and later ones rep
 whether they are of use (`lgb_dp.newton.splits.tree_kinds`).
 """
 
+MAX_AUTOMATIC_DEPTH = max(_MANY_ROWS_DEPTHS[1], _FEW_ROWS_DEPTHS[1])
+"""Levels of trees whose depth is not given, at most, where rows are seen through noise alone."""
+
 
 def distilled_depth(nu: float, n_rows: float, balanced: float, n_features: int) -> tuple[int, bool] | None:
     """Levels of greedy trees (`lgb_dp.newton.splits.distilled`), None where they are not even tried.

@@ -9,9 +9,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gbdt_commons.files import write_atomically
+from gbdt_kernels.trees.layout import MAX_BINS
 from gbdt_parties.secure_sum.checkpoint import Checkpoint
+from gbdt_parties.transport.server import MAX_REQUEST_BYTES
 from lgb_dp import DPBooster, NewtonBoost, federated
+from lgb_dp.boosting.params import training_parameters
 from lgb_dp.errors import FederatedCheckpointError
+from lgb_dp.newton.settings import MAX_AUTOMATIC_DEPTH, MAX_COUNTED_FEATURES
 from veilboost.plans.declared import Declared, read_declared
 from veilboost.plans.entries import PlanError
 from veilboost.plans.private import PrivatePlan
@@ -22,6 +26,9 @@ from veilboost.running.run import Run, kept_model, own_credentials, rows_to_pred
 PlanT = TypeVar("PlanT", PrivatePlan, PrivateColumnsPlan)
 MODEL_FILE = "model.txt"
 """In the model's folder: LightGBM's model, with the guarantee inside."""
+
+_HEAD_BYTES = 1024
+"""Of a party's contribution beside its values, at most."""
 
 
 class PrivateRun(Run[PlanT]):
@@ -50,6 +57,12 @@ class TrainingRun(PrivateRun[PrivatePlan]):
 
     def __init__(self, plan: PrivatePlan, plan_file: str, stack: ExitStack) -> None:
         super().__init__(plan, plan_file, stack)
+        n_bytes = largest_message(plan)
+        if n_bytes > MAX_REQUEST_BYTES:
+            raise PlanError(
+                f"{plan_file}: messages would have up to {n_bytes} bytes, and a party takes {MAX_REQUEST_BYTES}; "
+                "max_depth, training.trees_per_round or the number of parties must be smaller"
+            )
         if plan.data.file is not None:
             party = _own_party(plan, plan.data.file)
             stack.callback(party.close)
@@ -76,6 +89,26 @@ class TrainingRun(PrivateRun[PrivatePlan]):
     def checkpoint(self, folder: Path) -> Checkpoint:
         """The progress in a folder."""
         return Checkpoint(folder, FederatedCheckpointError)
+
+
+def largest_message(plan: PrivatePlan) -> int:
+    """Bytes of the longest message of private training, at most: all parties' contributions to one round.
+
+    A contribution has 8 bytes for each gradient and hessian of a leaf, twice if rows are held out, of all trees
+    of a round, or for each bin of the features whose histograms are released.
+
+    Raises
+    ------
+    InvalidArgumentError, UnsupportedParameterError
+        If the plan's parameters are not those of private training.
+    """
+    # As every party reads them, by whatever names; `max_bin` is compared there.
+    known = training_parameters({**plan.parameters, "max_bin": None}, None)
+    depth = known.depth if "max_depth" in known.given else MAX_AUTOMATIC_DEPTH
+    leaves = plan.training.trees_per_round * 4 * 2**depth * known.n_outputs
+    histograms = MAX_COUNTED_FEATURES * (MAX_BINS + 1)
+    n_parties = len(plan.parties) + (plan.data.file is not None)
+    return int(n_parties * (8 * max(leaves, histograms) + _HEAD_BYTES))
 
 
 def _declared(plan: PrivatePlan) -> Declared:

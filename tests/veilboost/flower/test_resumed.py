@@ -14,7 +14,7 @@ from gbdt_parties.secure_sum.messages import (
     OpenRun,
 )
 from veilboost.flower import channel
-from veilboost.flower.apps import train_over
+from veilboost.flower.training import train_over
 from veilboost.flower.channel import Reply
 
 pytest.importorskip("pyarrow")
