@@ -101,8 +101,12 @@ def unit_deviance(label: NDArray[np.float64], mean: float, power: float) -> NDAr
         logarithm = np.log(np.where(label > 0, label, mean) / mean)
         return np.asarray(2 * (label * logarithm - label + mean))
     a, b = power - 1, 2 - power
-    of_label = label**b / (a * b)  # of t from label to infinity, but for the sign
-    return np.asarray(2 * (mean**b / b + label * mean**-a / a - of_label))
+    ratio = label / mean
+    logarithm = np.log(np.where(label > 0, ratio, 1.0))
+    upper = np.where(label > 0, np.expm1(a * logarithm) / a, 0.0)
+    lower = np.where(label > 0, np.expm1(b * logarithm), -1.0) / b
+    # Differences, since 1 / a and 1 / b alone would lose all digits near a = 0 and b = 0.
+    return np.asarray(2 * mean**b * np.maximum(ratio**b * upper - lower, 0.0))
 
 
 def log_factor(gradient: float, hessian: float, std: float) -> float:

@@ -16,7 +16,7 @@ from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.budget_plan import LEVEL_SHARE
 from lgb_dp.newton.losses.level import log_factor, unit_deviance
 from lgb_dp.newton.losses.loss import STEPS
-from lgb_dp.newton.losses.regression import LOG_LINK_HESSIAN_LIMIT
+from lgb_dp.newton.losses.regression import LOG_LINK_HESSIAN_LIMIT, LogLinkLoss
 from lgb_dp.newton.training import NewtonTraining
 from newton_training import DELTA
 from small_training import dataset
@@ -54,6 +54,26 @@ def test_the_deviance_is_the_integral_of_the_gradient(label, mean, power):
     found = unit_deviance(np.array([label]), mean, power)[0]
     expected, _ = quad(lambda t: 2 * (label - t) / t**power, mean, label)
     assert found == pytest.approx(expected, rel=1e-6, abs=1e-9)
+
+
+@given(sizes, st.floats(1.0, 2.0))
+def test_no_power_has_a_deviance_below_zero(mean, power):
+    """Rounding must not make it negative: its root is taken."""
+    label = mean * np.array([1 - 2e-16, 1.0, 1 + 3e-16, 1 + 1e-9, 1.5])
+    found = unit_deviance(label, mean, power)
+    assert (found >= 0).all()
+    assert found[:4] == pytest.approx(0, abs=1e-15)
+    assert found[4] == pytest.approx(quad(lambda t: 2 * (label[4] - t) / t**power, mean, label[4])[0])
+
+
+@pytest.mark.parametrize("power", [1.1, 1.3, 1.5, 1.9, 1 + 1e-13, 2 - 1e-13])
+@pytest.mark.parametrize("label", range(6))
+def test_labels_that_are_all_alike_have_no_level(power, label):
+    """Whatever rounding makes of their deviance, which is 0."""
+    loss = LogLinkLoss(power, 0.0, 50.0, None, 0.0)
+    counts = np.zeros(loss.n_counts(1))
+    counts[-1 - 2 * label] = 1000.0
+    assert loss.start(counts, 1.0).level.largest_doubt == pytest.approx(0, abs=1e-7)
 
 
 @given(st.lists(st.tuples(sizes, sizes), min_size=1, max_size=20), powers)
