@@ -123,4 +123,4 @@ def log_factor(gradient: float, hessian: float, std: float) -> float:
     if hessian <= std or abs(gradient) <= std:
         return 0.0
     change = -gradient / hessian * (1.0 - (std / gradient) ** 2)
-    return float(np.clip(math.log1p(max(change, 1 / _MOST - 1)), -math.log(_MOST), math.log(_MOST)))
+    return float(np.clip(math.log(max(1.0 + change, 1 / _MOST)), -math.log(_MOST), math.log(_MOST)))
