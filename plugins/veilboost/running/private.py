@@ -60,8 +60,9 @@ class TrainingRun(PrivateRun[PrivatePlan]):
         n_bytes = largest_message(plan)
         if n_bytes > MAX_REQUEST_BYTES:
             raise PlanError(
-                f"{plan_file}: messages would have up to {n_bytes} bytes, and a party takes {MAX_REQUEST_BYTES}; "
-                "max_depth, training.trees_per_round or the number of parties must be smaller"
+                f"{plan_file}: messages would have up to {n_bytes} bytes, and a party takes "
+                f"{MAX_REQUEST_BYTES}; max_depth, training.trees_per_round or the number of parties must be "
+                "smaller"
             )
         if plan.data.file is not None:
             party = _own_party(plan, plan.data.file)
@@ -94,8 +95,8 @@ class TrainingRun(PrivateRun[PrivatePlan]):
 def largest_message(plan: PrivatePlan) -> int:
     """Bytes of the longest message of private training, at most: all parties' contributions to one round.
 
-    A contribution has 8 bytes for each gradient and hessian of a leaf, twice if rows are held out, of all trees
-    of a round, or for each bin of the features whose histograms are released.
+    A contribution has 8 bytes for each gradient and hessian of a leaf, twice if rows are held out, of all
+    trees of a round, or for each bin of the features whose histograms are released.
 
     Raises
     ------

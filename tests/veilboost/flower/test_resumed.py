@@ -14,8 +14,8 @@ from gbdt_parties.secure_sum.messages import (
     OpenRun,
 )
 from veilboost.flower import channel
+from veilboost.flower.carrier import Reply
 from veilboost.flower.training import train_over
-from veilboost.flower.channel import Reply
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("grpc")
