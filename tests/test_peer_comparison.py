@@ -39,16 +39,27 @@ def test_a_split_divides_every_class_and_has_every_row_once(repeat):
     y = (X[:, 0] >= 100).astype(float)
     whole = split_of(X[:90], y[:90], [0], [(0, 110)])
     whole = peer_data.replace(whole, X_test=X[90:], y_test=y[90:])
-    part = privtab_protocol.divided(whole, repeat)
+    part = privtab_protocol.divided(whole, repeat, 110)
     assert sorted([*part.X[:, 0], *part.X_test[:, 0]]) == list(range(110))
     assert (len(part.y), part.y.sum(), part.y_test.sum()) == (88, 8, 2)
     np.testing.assert_array_equal(part.y, part.X[:, 0] >= 100)
 
 
+def test_a_split_of_fewer_rows_takes_random_ones_with_their_labels():
+    X = np.arange(1000.0)[:, None]
+    whole = split_of(X, (X[:, 0] >= 500).astype(float), [0], [(0, 1000)])
+    part = privtab_protocol.divided(whole, 0, 100)
+    rows = np.concatenate([part.X[:, 0], part.X_test[:, 0]])
+    assert len(np.unique(rows)) == 100
+    assert 20 < (rows < 500).sum() < 80
+    np.testing.assert_array_equal(part.y, part.X[:, 0] >= 500)
+    np.testing.assert_array_equal(part.y_test, part.X_test[:, 0] >= 500)
+
+
 def test_splits_of_other_repeats_differ():
     X = np.arange(50.0)[:, None]
     whole = split_of(X, (X[:, 0] % 2 == 0).astype(float), [0], [(0, 50)])
-    first, second = (privtab_protocol.divided(whole, repeat).X_test for repeat in (0, 1))
+    first, second = (privtab_protocol.divided(whole, repeat, 50).X_test for repeat in (0, 1))
     assert not np.array_equal(first, second)
 
 
@@ -103,6 +114,33 @@ def test_a_peer_whose_environment_fails_is_skipped_by_name(monkeypatch, capsys, 
     assert private_peers.run_learner("DP-EBM", tmp_path / "none.npz", 0, [1.0], 5.0) == []
     assert "no environment for DP-EBM" in "".join(capsys.readouterr())
     assert not private_peers.is_installed("DP-EBM")
+
+
+def test_a_run_of_some_learners_keeps_the_columns_of_the_others(tmp_path):
+    path = tmp_path / "scores.csv"
+    path.write_text("data,ε,NewtonBoost,DP-EBM,LightGBM\na,1,0.8,0.7,0.9\nb,1,-2.0,-3.0,-1.0\n")
+    columns, body = private_peers.with_old_columns(
+        path,
+        ["data", "ε", "DP-EBM", "DP perceptron"],
+        [["a", "1", "-", "0.85 ± 0.010"], ["a", "4", "0.9", "-"]],
+    )
+    assert columns == ["data", "ε", "NewtonBoost", "DP-EBM", "DP perceptron", "LightGBM"]
+    assert body == [
+        ["a", "1", "0.8", "0.7", "0.85 ± 0.010", "0.9"],
+        ["b", "1", "-2.0", "-3.0", "-", "-1.0"],
+        ["a", "4", "-", "0.9", "-", "-"],
+    ]
+    # LightGBM is not private, and a cell without the learner is not lost.
+    assert private_peers.lost(columns, body, "NewtonBoost") == ["a, ε = 1: 0.800, DP perceptron 0.850"]
+    assert private_peers.lost(columns, body, "DP-EBM") == [
+        "a, ε = 1: 0.700, DP perceptron 0.850",
+        "b, ε = 1: -3.000, NewtonBoost -2.000",
+    ]
+
+
+def test_a_table_without_a_file_is_its_own(tmp_path):
+    table = ["data", "ε", "NewtonBoost"], [["a", "1", "0.8"]]
+    assert private_peers.with_old_columns(tmp_path / "none.csv", *table) == table
 
 
 @pytest.mark.parametrize("mu", privtab_protocol.MUS)

@@ -4,7 +4,7 @@
 that needs one (under ``.venv-peers``), trains everything and writes one JSON line per training as it goes, so
 that a run can be stopped and taken up again.  ``--quick`` takes one seed, three values of ε and
 three data sets, ``--minutes`` bounds the time.  ``--tables docs/experiments/data`` writes the tables that
-the documentation includes.
+the documentation includes; a learner that was not run keeps its column.
 
 What each learner gets is listed in `peer_workers`, function by function: its authors' recommended settings,
 the public bounds, and public categories.  A package without a wheel for this machine is built from source; a
@@ -14,6 +14,7 @@ peer whose environment fails is left out.
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import os
 import subprocess
@@ -184,6 +185,38 @@ def tables(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[str], list
     return result
 
 
+def with_old_columns(
+    path: Path, columns: Sequence[str], body: Sequence[Sequence[str]]
+) -> tuple[list[str], list[list[str]]]:
+    """A table with the cells of an earlier run's file that it lacks itself, learners in their usual order."""
+    old: list[list[str]] = []
+    if path.exists():
+        with path.open(newline="", encoding="utf-8") as file:
+            old = list(csv.reader(file))
+    texts: dict[tuple[str, ...], dict[str, str]] = defaultdict(dict)
+    for names, rows in ((old[0] if old else columns, old[1:]), (columns, body)):
+        for row in rows:
+            cells = zip(names[2:], row[2:], strict=True)
+            texts[tuple(row[:2])].update({name: text for name, text in cells if text != "-"})
+    found = {name for cell in texts.values() for name in cell}
+    learners = [name for name in peer_workers.LEARNERS if name in found]
+    rows = [[*key, *(cell.get(name, "-") for name in learners)] for key, cell in texts.items()]
+    return [*columns[:2], *learners], rows
+
+
+def lost(columns: Sequence[str], body: Sequence[Sequence[str]], learner: str) -> list[str]:
+    """Cells of the table of scores in which another private learner has the larger mean."""
+    result = []
+    for data, epsilon, *texts in body:
+        cells = zip(columns[2:], texts, strict=True)
+        means = {name: float(text.partition(" ")[0]) for name, text in cells if text != "-"}
+        means.pop(NOT_PRIVATE, None)
+        best = max(means, key=lambda name: means[name])
+        if learner in means and means[learner] < means[best]:
+            result.append(f"{data}, ε = {epsilon}: {means[learner]:.3f}, {best} {means[best]:.3f}")
+    return result
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="one seed, three values of ε, three data sets")
@@ -230,7 +263,12 @@ def main() -> None:
     for title, columns, body in tables(rows):
         print_table(title, columns, body)
         if options.tables and title in TABLE_FILES:
-            write_csv(options.tables / TABLE_FILES[title], columns, body)
+            path = options.tables / TABLE_FILES[title]
+            columns, body = with_old_columns(path, columns, body)
+            write_csv(path, columns, body)
+            if title == next(iter(TABLE_FILES)):
+                behind = lost(columns, body, "NewtonBoost")
+                say(f"NewtonBoost is behind in {len(behind)} of {len(body)} cells: {'; '.join(behind)}")
 
 
 if __name__ == "__main__":

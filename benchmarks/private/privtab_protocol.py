@@ -39,6 +39,12 @@ MUS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 QUICK_MUS = (0.1, 0.8)
 QUICK_DATA = ("transfusion", "banknote")
 TRAIN_FRACTION = 0.8
+TABLE_FILES: Mapping[str, str] = {
+    "Error": "private-peers-privtab-error.csv",
+    "Log-loss": "private-peers-privtab-loss.csv",
+    "Elo": "private-peers-privtab-elo.csv",
+}
+"""Files of the tables, by title."""
 REFERENCE, REFERENCE_RATING, SCALE = "DP logistic regression", 1000.0, 400.0
 """The learner whose rating is set, and the difference of ratings at which ten of eleven games are won."""
 
@@ -46,10 +52,13 @@ _WEAK_PENALTY = 1e6
 """Inverse of the penalty of the ratings, as PrivTab has it; it bounds those of a learner that always wins."""
 
 
-def divided(data: peer_data.Split, repeat: int) -> peer_data.Split:
-    """A random split of all rows, each class divided in the same proportion."""
+def divided(data: peer_data.Split, repeat: int, n_rows: int) -> peer_data.Split:
+    """A random split of all rows, or of `n_rows` random ones, each class divided in the same proportion."""
     X, y = np.vstack([data.X, data.X_test]), np.concatenate([data.y, data.y_test])
     random = np.random.default_rng(repeat)
+    if len(y) > n_rows:
+        drawn = random.permutation(len(y))[:n_rows]
+        X, y = X[drawn], y[drawn]
     is_train = np.zeros(len(y), dtype=bool)
     for label in np.unique(y):
         rows = random.permutation(np.flatnonzero(y == label))
@@ -114,11 +123,12 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="two data sets, two values of μ, one split")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--mus", type=float, nargs="+")
+    parser.add_argument("--rows", type=int, default=sys.maxsize, help="rows of a data set at most")
     parser.add_argument("--data", nargs="+", choices=binary)
     parser.add_argument("--learners", nargs="+", default=learners)
     parser.add_argument("--timeout", type=float, default=600.0, help="seconds for a learner on a split")
     parser.add_argument("--results", type=Path, default=private_peers.ROOT / "out" / "privtab_protocol.jsonl")
-    parser.add_argument("--tables", type=Path, help="folder to write the ratings to")
+    parser.add_argument("--tables", type=Path, help="folder to write the tables to")
     options = parser.parse_args()
     names = options.data or (QUICK_DATA if options.quick else binary)
     mus = options.mus or (QUICK_MUS if options.quick else MUS)
@@ -132,7 +142,7 @@ def main() -> None:
     work = [(repeat, d, name) for repeat in repeats for d in names for name in options.learners]
     with tempfile.TemporaryDirectory() as folder, options.results.open("a") as file:
         for repeat, name, learner in tqdm(work, unit="learner"):
-            part = divided(peer_data.split(name), repeat)
+            part = divided(peer_data.split(name), repeat, options.rows)
             wanted = [e for e, mu in epsilons.items() if (part.name, learner, repeat, mu) not in done]
             if not wanted:
                 continue
@@ -144,8 +154,8 @@ def main() -> None:
                 file.flush()
     for title, columns, body in tables(rows):
         print_table(title, columns, body)
-        if options.tables and title == "Elo":
-            write_csv(options.tables / "private-peers-privtab.csv", columns, body)
+        if options.tables:
+            write_csv(options.tables / TABLE_FILES[title], columns, body)
 
 
 if __name__ == "__main__":
