@@ -21,6 +21,8 @@ HERE = Path(__file__).parent
 PICTURE = HERE / "private-peers.svg"
 OURS, NOT_PRIVATE = "NewtonBoost", "LightGBM"
 PEERS = {
+    "DP logistic regression": ("#0072B2", "<"),
+    "DP perceptron": ("#5D3A9B", ">"),
     "DP-EBM": ("#E69F00", "s"),
     "DPBoost": ("#009E73", "^"),
     "MBoost": ("#CC79A7", "v"),
