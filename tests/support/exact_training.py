@@ -16,8 +16,8 @@ X = RNG.normal(size=(N_ROWS, 3)).astype(np.float32)
 Y = (X[:, 0] + X[:, 1] * X[:, 2] + RNG.normal(size=N_ROWS) > 0).astype(int)
 NAMES = ("ada", "bob", "cyd")
 PARAMS = {"objective": "binary:logistic", "max_depth": 2, "max_bin": 8}
-N_SUMS = 1 + 1 + 4 + 2 * 3
-"""Of two rounds: sizes, base score, cuts; in each roots, children, rows beside the children's splits."""
+N_SUMS = 1 + 1 + 5 + 3 + 2
+"""Of two rounds: sizes, base score, cuts; roots, children, and in the first rows beside children's splits."""
 
 
 def party(place, folder=None, **terms):
