@@ -66,6 +66,8 @@ def test_sums_of_counts_below_0_are_refused():
 def test_a_party_brings_as_many_rows_as_a_node_needs():
     _check_own_rows(task(), rows(10))
     _check_own_rows(task(min_rows=1), rows(1))
+    with pytest.raises(InvalidDataError, match="min_rows_per_node=2"):
+        _check_own_rows(task(min_rows=2), rows(1))
     with pytest.raises(InvalidDataError, match="min_rows_per_node=10"):
         _check_own_rows(task(), rows(9))
     with pytest.raises(InvalidDataError, match="min_rows_per_node=10"):

@@ -7,7 +7,7 @@ from xgb_fed import ExactTerms, InvalidArgumentError
 
 
 def test_terms_of_a_party():
-    assert ExactTerms().max_samples == 10_000
+    assert (ExactTerms().min_rows_per_node, ExactTerms().max_samples) == (10, 10_000)
     ExactTerms(cuts=("grid", "exact", "given"), held_out=[None, (X, Y), [X, Y, Y]])
     for cuts in ("grid", ("grid", "own"), ("own",)):
         with pytest.raises(InvalidArgumentError, match="cuts="):
