@@ -12,6 +12,7 @@ from xgb_fed.horizontal.exact.rows.samples import least_difference
 from xgb_fed.horizontal.exact.rows.sets import _mixed
 from xgb_fed.horizontal.exact.sizes import (
     LabelledRows,
+    Sizes,
     _check_numbers,
     _check_own_rows,
     _exponent,
@@ -65,6 +66,8 @@ def test_sums_of_counts_below_0_are_refused():
 def test_a_party_brings_as_many_rows_as_a_node_needs():
     _check_own_rows(task(), rows(10))
     _check_own_rows(task(min_rows=1), rows(1))
+    with pytest.raises(InvalidDataError, match="min_rows_per_node=2"):
+        _check_own_rows(task(min_rows=2), rows(1))
     with pytest.raises(InvalidDataError, match="min_rows_per_node=10"):
         _check_own_rows(task(), rows(9))
     with pytest.raises(InvalidDataError, match="min_rows_per_node=10"):
@@ -129,12 +132,30 @@ def test_sizes_are_those_of_all_parties():
     assert (larger.exponent, larger.gradients, larger.gradient_bits) == (40, 79, 126)
 
 
+def test_losses_have_twenty_digits_after_the_point_at_least():
+    """Labels that leave exactly so many are accepted, and losses of others were not worth comparing."""
+    _, sizes = asked(130, (100, 40, 20), 45)
+    assert (sizes.row_bits, sizes.losses) == (8, 20)
+
+
+@given(row_bits=st.integers(1, 41), exponent=st.integers(-64, 84))
+def test_sums_have_all_digits_that_126_bits_leave(row_bits, exponent):
+    sizes = Sizes(1, row_bits, exponent, MARK)
+    # A gradient is at most 2^exponent, or 1, and a loss 2^8 times what its square can be.
+    of_gradient, of_loss = max(exponent, 0), 2 * max(exponent, 0) + 8
+    for digits, most in ((sizes.gradients, of_gradient), (sizes.losses, of_loss)):
+        assert digits + most + row_bits <= 126
+        assert digits == 80 or digits + most + row_bits == 126
+    assert 64 <= sizes.gradient_bits <= 126
+
+
 @pytest.mark.parametrize(
     ("max_rows", "others", "exponent", "text"),
     [
         (89, (60, 40, 20), 0, "90 rows of all parties; this party takes part with at most 89"),
         (90, (60, 40, 9), 0, "held-out set 1 has 9 rows"),
         (90, (60, 40, 20), 64, "too large for exact sums"),
+        (90, (60, 40, 20), 46, "too large for exact sums of 90 rows"),
     ],
 )
 def test_other_sizes_are_refused(max_rows, others, exponent, text):
