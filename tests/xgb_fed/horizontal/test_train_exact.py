@@ -115,6 +115,36 @@ def test_gains_and_weights_are_those_of_the_installed_version(objective, others)
         assert_same_tree(*pair, f"tree {number}")
 
 
+@pytest.mark.parametrize("objective", ["binary:logistic", "multi:softprob", "reg:squarederror"])
+@pytest.mark.parametrize("factor", [1e-12, 1e-18, 1e-25])
+def test_trees_do_not_depend_on_the_size_of_all_weights(objective, factor):
+    """Weights of 1e-18 left 20 binary digits of gradients, and for classes seemed to have grown."""
+    y, weight = LABELS[objective], (factor * WEIGHT).astype(np.float32)
+    params = {"objective": objective, "max_depth": 4, "max_bin": 16}
+    params |= {"reg_lambda": 0.0, "min_child_weight": 0.0}
+    params |= {"base_score": 0.5} if objective == "multi:softprob" else {}
+    held_out = (X[300:400], y[300:400], weight[300:400])
+    members = [
+        HorizontalParty(
+            X[rows],
+            y[rows],
+            f"p{k}",
+            sample_weight=weight[rows],
+            categorical_labels=objective != "reg:squarederror",
+            exact=ExactTerms(min_rows_per_node=1, cuts=("exact",), held_out=[held_out] if k == 0 else ()),
+        )
+        for k, rows in enumerate(FEW)
+    ]
+    model = train_exact(params, members, 2, cuts="exact", min_rows_per_node=1, verbose_eval=False)
+    theirs = pooled(model, params, y[:240], weight[:240], 2, X[:240])
+    ((name, losses),) = next(iter(model.evals_result.values())).items()
+    data = xgboost.DMatrix(held_out[0], label=held_out[1], weight=1e12 * WEIGHT[300:400])
+    theirs.set_param("eval_metric", name)
+    assert losses[-1] == pytest.approx(float(theirs.eval(data).rpartition(":")[2]), rel=1e-4)
+    for number, pair in enumerate(zip(read_trees(model.booster), read_trees(theirs), strict=True)):
+        assert_same_tree(*pair, f"tree {number}")
+
+
 def test_a_sample_s_tree_is_that_of_its_rows(monkeypatch):
     """Rows are drawn by each party, in its own way; on what was drawn, the tree is XGBoost's."""
     y, drawn = LABELS["binary:logistic"], []
