@@ -7,6 +7,7 @@ import pytest
 import xgboost
 
 import xgb_fed
+from gbdt_parties.errors import PartyRefusedError
 from native_trees import read_trees
 from vertical_training import assert_same_tree
 from xgb_fed import ExactTerms, HorizontalParty, train_exact
@@ -234,6 +235,38 @@ def test_cuts_on_the_grid_are_nobodys_values():
     expected = values[np.round(np.linspace(0, len(values) - 1, 8)).astype(int)]
     assert not np.isin(model.cuts[0], X[:, 0]).any()
     assert np.allclose(model.cuts[0], expected, rtol=2.0**-11)
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (1e9, ""),
+        (1e12, "losses of this party's rows are larger"),
+        (1e15, "losses of this party's rows are larger"),
+        (1e18, "weights are so small"),
+        (1e27, "weights are so small"),
+    ],
+)
+def test_labels_and_weights_of_very_different_sizes_have_right_metrics_or_none(size, text):
+    """Losses that no sum holds lost their first digits, and tiny weights their last ones."""
+    y = (size * MARGIN).astype(np.float32)
+    weight = np.full(N, 1 / size, dtype=np.float32)
+    params = {"objective": "reg:squarederror", "min_child_weight": 0, "max_depth": 3}
+    held_out = split_rows(y, [rows + 240 for rows in FEW], weight)
+    members = [
+        HorizontalParty(
+            X[rows], y[rows], f"p{k}", sample_weight=weight[rows], exact=ExactTerms(held_out=[own])
+        )
+        for k, (rows, own) in enumerate(zip(FEW, held_out, strict=True))
+    ]
+    if text:
+        with pytest.raises(PartyRefusedError, match=text):
+            train_exact(params, members, 2, verbose_eval=False)
+        return
+    model = train_exact(params, members, 2, verbose_eval=False)
+    errors = model.booster.predict(xgboost.DMatrix(X[240:480])).astype(float) - y[240:480]
+    expected = np.sqrt(np.mean(errors**2))
+    assert model.evals_result["validation_0"]["rmse"][-1] == pytest.approx(expected, rel=1e-6)
 
 
 def test_early_stopping_on_held_out_rows_of_several_parties():
