@@ -146,6 +146,20 @@ def test_trees_do_not_depend_on_the_size_of_all_weights(objective, factor):
         assert_same_tree(*pair, f"tree {number}")
 
 
+def test_trees_of_classes_are_those_without_rows_of_weight_0():
+    """XGBoost gives such rows hessians of 1e-16, and other splits where they alone have missing values."""
+    y, weight = LABELS["multi:softprob"][:240], (WEIGHT[:240] > 1.5).astype(np.float32)
+    rows = np.round(X[:240])
+    rows[weight == 0, 0] = np.nan
+    params = {"objective": "multi:softprob", "max_depth": 4, "max_bin": 16, "base_score": 0.5}
+    members = [(rows[part], y[part], weight[part]) for part in FEW]
+    model = train_exact(params, members, 3, cuts="exact", min_rows_per_node=1)
+    kept = weight > 0
+    theirs = pooled(model, params, y[kept], weight[kept], 3, rows[kept])
+    for number, pair in enumerate(zip(read_trees(model.booster), read_trees(theirs), strict=True)):
+        assert_same_tree(*pair, f"tree {number}")
+
+
 def test_a_sample_s_tree_is_that_of_its_rows(monkeypatch):
     """Rows are drawn by each party, in its own way; on what was drawn, the tree is XGBoost's."""
     y, drawn = LABELS["binary:logistic"], []
