@@ -5,8 +5,11 @@ import math
 import numpy as np
 import pytest
 
+from lgb_dp.accounting.gaussian import gaussian_epsilon
 from lgb_dp.newton.releases.trees import LeafRelease
+from lgb_dp.newton.splits import distilled
 from lgb_dp.newton.steps import Steps
+from newton_training import DELTA, boosted
 
 RELEASE = LeafRelease(np.ones((2, 1)), np.ones((2, 1)), 1.0)
 HELD = LeafRelease(np.zeros((2, 1)), np.zeros((2, 1)), 1.0)
@@ -53,3 +56,21 @@ def test_a_rate_that_is_set_takes_the_place_of_the_chosen_one():
     steps.reset(0.9)
     assert length(steps) == 0.9
     assert length(steps, HELD) == 0.05  # rows that are held out go on to bound it
+
+
+@pytest.mark.parametrize(("has_trial", "params"), [(False, {}), (True, {}), (False, {"learning_rate": 0.1})])
+@pytest.mark.parametrize("mu", [2.0, 40.0])
+def test_steps_that_nothing_ends_are_as_careful_as_with_more_noise(monkeypatch, has_trial, params, mu):
+    monkeypatch.setattr("lgb_dp.newton.training.distilled_depth", lambda *facts: (3, has_trial))
+    monkeypatch.setattr(distilled, "N_SURROGATE_ROWS", 500)
+    live = []
+    boosted(
+        epsilon=gaussian_epsilon(mu, DELTA),
+        n_rounds=3,
+        params=params,
+        callbacks=[lambda env: live.append(env.model._grower)],
+    )
+    grower = live[0]
+    counted = max(grower._noise_std, grower._beginning.steps.least_std) / grower._noise_std
+    is_bounded = mu > 10 and not has_trial and not params
+    assert counted == pytest.approx(mu / 10 if is_bounded else 1.0, rel=1e-6)
