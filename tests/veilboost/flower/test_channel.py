@@ -325,6 +325,10 @@ def introduced_otherwise(found):
     return [replace(one, introduction=b"none") if isinstance(one, Introduced) else one for one in found]
 
 
+def of_other_columns(found):
+    return [replace(one, description="{}") if isinstance(one, Introduced) else one for one in found]
+
+
 def refused_roster(found):
     return [messages.refusal("no") if isinstance(one, Endorsed) else one for one in found]
 
@@ -341,6 +345,7 @@ LIARS = {
     ),
     "without keys": lambda carrier, name: honest(carrier, name, introduced_otherwise),
     "with keys of its own": lambda carrier, name: Forging(carrier.hospitals.folder, name),
+    "of other columns": lambda carrier, name: honest(carrier, name, of_other_columns),
     "without signature": lambda carrier, name: honest(carrier, name, signed_otherwise),
     "refusing the roster": lambda carrier, name: honest(carrier, name, refused_roster),
 }
@@ -450,6 +455,17 @@ def test_a_refusal_of_the_party_is_named_whoever_else_says_that_it_is_the_party(
     carrier.liars = {5: LIARS[kind](carrier, "west")}
     with pytest.raises(PartyRefusedError, match=r"party 'west' refuses: .*is not on this party's allow-list"):
         train_over(carrier, "plan.toml")
+
+
+def test_a_refused_opening_is_named_in_the_end(folder, hospitals):
+    """It is not signed, and could be that of any node."""
+    running = hospitals()
+    served = folder / "west.toml"
+    served.write_text(f"{served.read_text()}colluding = 2\n")
+    running.stop("west")
+    running.start("west")
+    with pytest.raises(PartyUnavailableError, match=r"'west' behind node 12 refuses: .*demands 2"):
+        train_over(FakeCarrier(running), "plan.toml")
 
 
 def test_a_party_that_refuses_an_opening_for_now_is_asked_again(folder, hospitals, pinned):
