@@ -502,8 +502,9 @@ def main(learner: str, path: str, seed: int, epsilons: list[float]) -> None:
     warnings.simplefilter("ignore")
     data = load(path)
     # Imports, compiled kernels and caches are not what is timed.
-    columns = {key: getattr(data, key)[:2] for key in ("low", "high", "n_categories")}
-    few = SimpleNamespace(**{**vars(data), **columns, "X": data.X[:500, :2], "y": data.y[:500]})
+    varied = np.flatnonzero((data.low < data.high) | (data.n_categories > 1))[:2]
+    columns = {key: getattr(data, key)[varied] for key in ("low", "high", "n_categories")}
+    few = SimpleNamespace(**{**vars(data), **columns, "X": data.X[:500, varied], "y": data.y[:500]})
     LEARNERS[learner](few, 1.0, seed)
     for epsilon in epsilons:
         start = time.perf_counter()

@@ -73,7 +73,7 @@ class Ledger:
     because of what was released can make the cost of the releases so far a figure that is not a guarantee,
     while stopping is post-processing of the whole run.  For pure ε the running sum is valid afterwards, too
     (Whitehouse et al., "Fully-Adaptive Composition in Differential Privacy", ICML 2023; Rogers et al.,
-    NeurIPS 2016).
+    NeurIPS 2016), but not for the other folds of a cross-validation, which may go on for longer.
 
     Parameters
     ----------
@@ -84,6 +84,9 @@ class Ledger:
         δ at which the ε of Gaussian releases is stated.
     unit : Unit
         Whom the guarantee covers; releases are charged with what they cost per row, inherited ones per unit.
+    covers_others : bool
+        Whether the cost is that of other runs, too, which are granted the same: all folds of a
+        cross-validation.
     """
 
     copies: int = 1
@@ -93,6 +96,7 @@ class Ledger:
     _planned: list[Release] | None = None
     _left: Counter[Release] = field(default_factory=Counter)
     _to_pay: list[Cost] = field(default_factory=list)
+    covers_others: bool = False
 
     @classmethod
     def joined(cls, ledgers: Sequence[Ledger]) -> Ledger:
@@ -201,10 +205,11 @@ class Ledger:
 
     @property
     def cost(self) -> Cost:
-        """The granted cost; without a plan, or if all of it is pure, what was released."""
+        """The granted cost; without a plan, or if all of it is pure and this run's, what was released."""
         inherited = [release for release in self.releases if release.group == INHERITED]
         everything = inherited + (self._planned or [])
-        if self._planned is None or all(r.mu == 0 and r.delta == 0 for r in everything):
+        is_pure = all(r.mu == 0 and r.delta == 0 for r in everything)
+        if self._planned is None or (is_pure and not self.covers_others):
             return self._cost(self.releases)
         return self._cost(everything)
 

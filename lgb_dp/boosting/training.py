@@ -151,7 +151,8 @@ class Training(ABC):
                 "check bounds, max_bin and categories"
             )
         self.unit = data.unit
-        self.ledger = Ledger(copies=1 if part is None else part.models_per_row, unit=self.unit)
+        copies = 1 if part is None else part.models_per_row
+        self.ledger = Ledger(copies, unit=self.unit, covers_others=part is not None)
         if initial is not None:
             self._charge_report(initial, "initial model")
         for report in provenance.paid_for:

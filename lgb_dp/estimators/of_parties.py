@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.boosting.booster import DPBooster
 from lgb_dp.checks import Auto, checked_integer
+from lgb_dp.errors import InvalidArgumentError, NotPrivateWarning
+from lgb_dp.estimators.enclosing_fits import surroundings
 from lgb_dp.estimators.rows import as_matrix
 from lgb_dp.newton.trainer import NewtonBoost
 
@@ -74,6 +77,18 @@ class PartiesModel(BaseEstimator):
         return checked_integer("n_estimators", rounds, 1)
 
     def _trainers(self) -> list[NewtonBoost]:
+        """The trainer of a fit, unless the callers of the fit do what no party's report covers.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If they fit several models, or learn from rows themselves.
+        """
+        around = surroundings(self)
+        if around.leaks:
+            raise InvalidArgumentError(f"training of several parties must be private: {around.leaks[0]}")
+        for text in around.notes:
+            warnings.warn(text, NotPrivateWarning, stacklevel=5)
         return [NewtonBoost(self.epsilon, self.delta)]
 
     @property

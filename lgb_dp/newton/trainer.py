@@ -39,7 +39,7 @@ class NewtonBoost(PrivateTrainer):
         rows.  ε may be infinite: sums then get no noise, and the report says that the model is not private.
     rounds : "auto" or int
         Trees (times classes) that the budget is planned for; at least `num_boost_round`, which "auto" takes.
-        After the last of them, "poisson", "gamma" and "tweedie" release the level of the predictions.
+        After the last, "regression", "poisson", "gamma" and "tweedie" release the level of predictions.
     structure : {"auto", "random", "cyclic"}
         "random" draws a feature and a threshold for every node.  "auto" draws thresholds mostly where
         released histograms show rows (`lgb_dp.newton.splits.feature_histograms`), begins with trees of one

@@ -2,7 +2,7 @@
 
 The data is read in one place only (`lgb_dp.newton.releases.leaf_sums`): for label counts and histograms of
 features before the first tree, and for the sums of gradients and hessians over the leaves of each tree, whose
-splits were drawn before; with a logarithmic link, once more after the last tree, for sums over all rows
+splits were drawn before; where clips make means low, once more after the last tree, for sums over all rows
 (`lgb_dp.newton.losses.level`).  There is one Gaussian release of each, and every tree reads all rows.
 Releases compose exactly although each depends on those before (`lgb_dp.accounting.gaussian`).  Everything
 else (leaf values, which splits are drawn more often, when to stop) follows from what was released.
@@ -40,7 +40,7 @@ from lgb_dp.newton.budget_plan import BudgetPlan
 from lgb_dp.newton.held_out_rows import HeldOutSteps, can_hold_out
 from lgb_dp.newton.leaves import denominators, leaf_counts, leaf_values
 from lgb_dp.newton.losses.label_counts import STDS_OF_DOUBT
-from lgb_dp.newton.losses.level import Level, log_factor
+from lgb_dp.newton.losses.level import Level
 from lgb_dp.newton.losses.loss import EXACT_STD, STEPS, Loss, Start
 from lgb_dp.newton.losses.regression import loss_of
 from lgb_dp.newton.model_memory import check_model_fits
@@ -268,14 +268,15 @@ class NewtonTraining(Training):
 
         All rows are asked, so that it is not for secret samples of them.
         """
-        level = start.level if self._may_set_level else None
-        if level is None or self._is_exact:
-            return level
-        std = self._noise_factor * self.loss.stds(self._plan.level.mu)[0] / STEPS
-        if level.doubt(std, start.n_rows) > level.largest_doubt:
+        if start.level is None or not self._may_set_level:
             return None
-        self._plan.plan_level()
-        self._make_reserves()
+        if self._is_exact:
+            return start.level.planned(0.0, start.n_rows)
+        std = self._noise_factor * self.loss.stds(self._plan.level.mu)[0] / STEPS
+        level = start.level.planned(std, start.n_rows)
+        if level is not None:
+            self._plan.plan_level()
+            self._make_reserves()
         return level
 
     @property
@@ -446,7 +447,7 @@ class NewtonTraining(Training):
         begun.splits.learn(tree, release, value)
         self._released.append(ReleasedTree(self.iteration, tree, value))
         if begun.level is not None and self.iteration == self._n_trees:
-            value = value + self._log_factor(begun, begun.level)
+            value = value + self._shift(begun, begun.level)
         if not self.trees and not self.continues:
             value = value + begun.prior
         count = leaf_counts(release, held, start.row_hessian)
@@ -461,8 +462,8 @@ class NewtonTraining(Training):
             for k in range(self.params.n_outputs)
         ]
 
-    def _log_factor(self, begun: Beginning, level: Level) -> float:
-        """Release the sums of all rows' gradients and hessians, for the factor of all predictions.
+    def _shift(self, begun: Beginning, level: Level) -> float:
+        """Release the sums of all rows' gradients and hessians, for the number to add to all scores.
 
         A row adds one pair to one cell, bounded jointly in units of the level's clip (`Loss.pairs`), so that
         the noise of `Loss.stds` makes the release μ-GDP.
@@ -477,7 +478,7 @@ class NewtonTraining(Training):
             parts = [(part, one, self.random) for part, one in zip(sums, stds, strict=True)]
             sums, std = self._with_noise(self._plan.level, *parts), self._noise_factor * stds[0]
         gradient, hessian = (float(part[0, 0]) for part in sums)
-        return log_factor(gradient, hessian, std)
+        return level.shift(gradient, hessian, std)
 
     def _next_tree(self, begun: Beginning) -> tuple[PublicTree, LeafRelease, LeafRelease | None]:
         """The next tree, and what is released over its leaves.

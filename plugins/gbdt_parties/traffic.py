@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from threading import Lock
 
 from gbdt_commons.documentation import OFFICERS_PAGE
@@ -91,6 +91,15 @@ class Traffic:
                 sums.messages += flow.messages
                 sums.bytes += flow.bytes
                 sums.ciphertext_bytes += flow.ciphertext_bytes
+
+    def less(self, earlier: Traffic) -> Traffic:
+        """The flows without those of an earlier time."""
+        rest = Traffic(self.encrypted)
+        for key, flow in self.flows.items():
+            before = earlier.flows.get(key, Flow())
+            if flow != before:
+                rest.flows[key] = Flow(*(a - b for a, b in zip(astuple(flow), astuple(before), strict=True)))
+        return rest
 
     def to_dicts(self) -> list[dict[str, object]]:
         """One row per flow, for a data frame.

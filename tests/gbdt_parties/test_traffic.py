@@ -100,6 +100,16 @@ def test_no_message_is_lost_between_threads():
     assert traffic.flows == {("a", "b", "Slow"): Flow(200, 600, 200)}
 
 
+def test_traffic_of_later_times_is_what_is_left():
+    earlier, later = Traffic(), Traffic()
+    for traffic, times in ((earlier, 2), (later, 5)):
+        for _ in range(times):
+            traffic.count("active", "bank", Done(), 3)
+        traffic.count("bank", "active", Done(), 7)
+    assert later.less(earlier).flows == {("active", "bank", "Done"): Flow(3, 9, 0)}
+    assert later.less(Traffic()).flows == later.flows
+
+
 def test_notebooks_get_a_table_whose_texts_are_escaped():
     traffic = Traffic(restarts=["<b>bank</b> was lost"])
     traffic.count("active", "<script>", Done(), 1234)

@@ -11,17 +11,19 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+from gbdt_parties.traffic import Traffic
 from xgb_fed.boosting.loop import LoopOptions
 from xgb_fed.errors import HeuristicProtectionWarning, InvalidArgumentError
 from xgb_fed.horizontal.common.model import HorizontalModel
 from xgb_fed.horizontal.common.rows import MIN_SIMILAR
 from xgb_fed.horizontal.common.settings import horizontal_settings
 from xgb_fed.horizontal.parties import as_parties
-from xgb_fed.horizontal.simfl.checkpoint import Checkpoint
+from xgb_fed.horizontal.simfl.checkpoint import Checkpoint, Progress
 from xgb_fed.horizontal.simfl.coordinator import SimFL
 
 WARNING = (
@@ -45,6 +47,7 @@ def train_simfl(
     callbacks: Sequence[Any] = (),
     checkpoint: str | Path | None = None,
     patience: float = 0.0,
+    traffic: Traffic | None = None,
 ) -> HorizontalModel:
     """Train on rows that several parties hold, with the same columns.
 
@@ -83,6 +86,9 @@ def train_simfl(
     patience : float, default=0.0
         Seconds to wait for a party that is unavailable before giving up; training then goes on after the last
         finished round.
+    traffic : Traffic, optional
+        Counts what is sent, also if training fails; with a `checkpoint`, what earlier calls sent is counted
+        unless they have done so.  `HorizontalModel.traffic` counts all calls.
 
     Returns
     -------
@@ -122,14 +128,25 @@ def train_simfl(
         )
     with ExitStack() as stack:
         kept = None if checkpoint is None else stack.enter_context(Checkpoint(checkpoint).taken_up())
-        training = SimFL(
-            settings,
-            members,
-            evals,
-            n_hashes,
-            known_features,
-            max_rounds=num_boost_round,
-            checkpoint=kept,
-            patience=patience,
-        )
-        return training.run(options)
+        progress = Progress()
+        try:
+            training = SimFL(
+                settings,
+                members,
+                evals,
+                n_hashes,
+                known_features,
+                max_rounds=num_boost_round,
+                checkpoint=kept,
+                patience=patience,
+                progress=progress,
+            )
+            return training.run(options)
+        finally:
+            if traffic is not None:
+                traffic.add(progress.traffic.less(progress.counted))
+                progress.counted.flows = deepcopy(progress.traffic.flows)
+            if kept is not None:
+                # A full disk is not to hide why a run has failed.
+                with suppress(OSError):
+                    kept.save_traffic(progress)

@@ -1,23 +1,28 @@
-"""The level of a model with a logarithmic link: one factor of all predictions, from a last release.
+"""The level of a model, from a last release: one factor of all predictions, or one number added to them.
 
 Gradients are cut to a clip C that keeps the noise of trees small, and labels far above their prediction then
 count for less than they are: the mean of the predictions is below that of the labels by what is cut off.  So
-a run ends with the sums G and H of the gradients and hessians of all rows, at a wider clip.  With
-predictions km in the place of m, the gradients of power ρ sum to ``k^(1-ρ) (G + (k - 1) H)``, as long as none
-is cut, and ``k = 1 - G / H`` is the factor of least deviance; for Poisson's loss it makes both means equal.
+a run ends with the sums G and H of the gradients and hessians of all rows, at a wider clip.
+
+*Logarithmic link* (`FactorLevel`).  With predictions km in the place of m, the gradients of power ρ sum to
+``k^(1-ρ) (G + (k - 1) H)``, as long as none is cut, and ``k = 1 - G / H`` is the factor of least deviance;
+for Poisson's loss it makes both means equal.  The clip: of the points on which labels are counted, the one
+above the largest that stands out of the noise.  If rows above a point are lost in the noise of their count,
+so is what the sums lose by cutting them off.
+
+*Square loss* (`MeanLevel`).  The Newton step ``-G / H`` of one leaf makes the means equal, as long as no
+residual is cut.  The clip: as wide as noise allows.
 
 *Sensitivity.*  A row adds one pair (g, h) to the two sums, in units of this clip, which keeps to the joint
 bound of `lgb_dp.newton.losses.loss` whatever the clip is.  So noise of `Loss.stds` makes the release μ-GDP,
 like that of a tree of one leaf.
-
-*Clip.*  Of the points on which labels are counted, the one above the largest that stands out of the noise:
-if rows above a point are lost in the noise of their count, so is what the sums lose by cutting them off.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,15 +33,82 @@ _WIDEST, _NARROWEST = 64.0, 4.0
 """Clip over the hessian at the mean label: integer steps are few beyond, and hessians are cut below."""
 
 _MAX_COST = 0.008
-"""Deviance that noise of the factor may add, over that of the best constant; `log_factor` leaves a third."""
+"""Deviance that noise of the factor may add, over that of the best constant; `without_noise` leaves a third."""
 
 _MOST = 2.0
 """The factor, or one over it, at most."""
 
+_LARGEST_DOUBT = 0.01
+"""Standard deviation of the mean that is added with the square loss, at most, in halves of the width of the
+label's bounds; a third of its square is left of the noise, and residuals are some 20 times as large."""
+
+_LEAST_WIDER = 3.0
+"""Clip of the square loss's sums over that of its trees, from which on it says more than these did."""
+
+
+class Level(Protocol):
+    """The last release of a run."""
+
+    @property
+    def clip(self) -> float:
+        """C of its gradients, in the unit of `lgb_dp.newton.losses.loss.Loss.pairs`."""
+
+    def planned(self, std: float, n_rows: float) -> Level | None:
+        """The release at a standard deviation of the noise in G and a number of rows; None if not worth it.
+
+        Parameters
+        ----------
+        std : float
+            In rows; 0 without noise.
+        n_rows : float
+            As released, positive.
+        """
+
+    def shift(self, gradient: float, hessian: float, std: float) -> float:
+        """Number to add to all scores, from the released sums: post-processing.
+
+        Parameters
+        ----------
+        gradient, hessian, std : float
+            G, H and the standard deviation of the noise in G, in the same unit.
+        """
+
 
 @dataclass(frozen=True)
-class Level:
-    """Clip of the last release, and its worth.
+class MeanLevel:
+    """Mean of the labels, for the square loss.
+
+    Parameters
+    ----------
+    widest : float
+        Clip beyond which no residual is cut, in units of the trees' clip.
+    row_hessian : float
+        Hessian of a row whose residual is small.
+    clip : float
+        As for `Level`: in units of the trees'.
+    """
+
+    widest: float
+    row_hessian: float
+    clip: float = 1.0
+
+    def planned(self, std: float, n_rows: float) -> MeanLevel | None:
+        """As for `Level`, with the widest clip that noise allows.
+
+        A wider clip makes a unit of the sums larger, and their noise with it: -G / H is in units of the clip.
+        """
+        doubt = std / (n_rows * self.row_hessian)
+        clip = min(self.widest, _LARGEST_DOUBT / doubt) if doubt > 0 else self.widest
+        return replace(self, clip=clip) if clip >= _LEAST_WIDER else None
+
+    def shift(self, gradient: float, hessian: float, std: float) -> float:
+        """As for `Level`, on the scale of [-1, 1]."""
+        return float(np.clip(self.clip * without_noise(gradient, hessian, std), -1.0, 1.0))
+
+
+@dataclass(frozen=True)
+class FactorLevel:
+    """Factor of all predictions, for a logarithmic link.
 
     Parameters
     ----------
@@ -53,7 +125,7 @@ class Level:
     largest_doubt: float
 
     @classmethod
-    def of(cls, labels: LabelCounts, power: float, mean: float, clip: float) -> Level:
+    def of(cls, labels: LabelCounts, power: float, mean: float, clip: float) -> FactorLevel:
         """The last release for labels that are known by their noisy counts.
 
         A factor that is wrong by δ adds about ``m^(2-ρ) δ²`` to a row's deviance, whose second derivative by
@@ -78,9 +150,14 @@ class Level:
         deviance = labels.count @ unit_deviance(labels.point, mean, power) / labels.count.sum()
         return cls(wide, hessian / wide, math.sqrt(_MAX_COST * float(deviance) / hessian))
 
-    def doubt(self, std: float, n_rows: float) -> float:
-        """Standard deviation of the factor, by that of G in rows and the released number of rows."""
-        return std / (n_rows * self.row_hessian)
+    def planned(self, std: float, n_rows: float) -> FactorLevel | None:
+        """As for `Level`."""
+        return None if std / (n_rows * self.row_hessian) > self.largest_doubt else self
+
+    def shift(self, gradient: float, hessian: float, std: float) -> float:
+        """As for `Level`: the logarithm of the factor."""
+        factor = 1.0 + without_noise(gradient, hessian, std)
+        return float(np.clip(math.log(max(factor, 1 / _MOST)), -math.log(_MOST), math.log(_MOST)))
 
 
 def unit_deviance(label: NDArray[np.float64], mean: float, power: float) -> NDArray[np.float64]:
@@ -109,18 +186,17 @@ def unit_deviance(label: NDArray[np.float64], mean: float, power: float) -> NDAr
     return np.asarray(2 * mean**b * np.maximum(ratio**b * upper - lower, 0.0))
 
 
-def log_factor(gradient: float, hessian: float, std: float) -> float:
-    """Logarithm of the factor of all predictions, from the released sums: post-processing.
+def without_noise(gradient: float, hessian: float, std: float) -> float:
+    """Newton step of all rows, as far as the noise lets it be known.
 
-    With v = -G / H of standard deviation δ = σ / H, the factor is 1 + v (1 - δ² / v²), or 1 where |v| is
-    below δ: predictions stay where they are unless the release says otherwise.
+    With v = -G / H of standard deviation δ = σ / H, it is v (1 - δ² / v²), or 0 where |v| is below δ:
+    predictions stay where they are unless the release says otherwise.
 
     Parameters
     ----------
     gradient, hessian, std : float
-        G, H and the standard deviation of the noise in G, in the same unit.
+        G, H and the standard deviation σ of the noise in G, in the same unit.
     """
     if hessian <= std or abs(gradient) <= std:
         return 0.0
-    change = -gradient / hessian * (1.0 - (std / gradient) ** 2)
-    return float(np.clip(math.log(max(1.0 + change, 1 / _MOST)), -math.log(_MOST), math.log(_MOST)))
+    return -gradient / hessian * (1.0 - (std / gradient) ** 2)

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from gbdt_kernels.trees import RowPairs, SoftmaxPairs, TablePairs
 from lgb_dp.boosting.labels import LabelScale
-from lgb_dp.newton.losses.level import Level
+from lgb_dp.newton.losses.level import Level, MeanLevel
 
 STEPS = 2**14
 """Integer steps of a gradient or hessian between 0 and 1; rounding is toward zero."""
@@ -224,7 +224,8 @@ class NewtonLoss:
         floor = np.maximum(counts, 0.0) + max(noise, _TINY_COUNT)
         n_rows = float(max(counts.sum(), 1.0))
         if self.objective == "regression":
-            return Start(n_rows, np.array([(floor[1] - floor[0]) / floor.sum()]), row_hessian=0.5)
+            prior = np.array([(floor[1] - floor[0]) / floor.sum()])
+            return Start(n_rows, prior, row_hessian=0.5, level=MeanLevel(1.0 / self.clip, 0.5))
         log_counts = np.log(floor) - np.log(floor).mean()
         prior = log_counts if self.objective == "multiclass" else np.diff(log_counts)
         return Start(n_rows, np.clip(prior, -_MAX_PRIOR, _MAX_PRIOR))
@@ -237,10 +238,11 @@ class NewtonLoss:
         target : ndarray of float64, shape (n_rows,)
             As `targets` gives them.
         clip : float
-            Not used: the clip is public.
+            Of residuals, in units of the loss's own: a residual counts for one over `clip` of itself, and may
+            be as much larger.  Not used for classes.
         """
         if self.objective == "multiclass":
             limit = HESSIAN_LIMIT[self.objective]
             return SoftmaxPairs(target.astype(np.int64), STEPS, self.clip, 1.0 - self.hessian_share, limit)
         table = pair_table(self.objective, self.clip, self.hessian_share)
-        return TablePairs(target, self.objective == "binary", table)
+        return TablePairs(target, self.objective == "binary", table, 0.5 / clip)

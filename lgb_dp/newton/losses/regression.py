@@ -28,7 +28,7 @@ from gbdt_kernels.trees import LogLinkPairs, TablePairs
 from lgb_dp.boosting.labels import LOG_LINKS, LabelScale
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.newton.losses.label_counts import LabelCounts, counts_on_grid
-from lgb_dp.newton.losses.level import Level
+from lgb_dp.newton.losses.level import FactorLevel
 from lgb_dp.newton.losses.loss import STEPS, Loss, NewtonLoss, Start
 from lgb_dp.newton.settings import (
     CUT_SHARE,
@@ -162,7 +162,7 @@ class LogLinkLoss:
             clip=clip,
             hessian_unit=clip * self.high ** (2 - self.power),
             row_hessian=min(hessian, LOG_LINK_HESSIAN_LIMIT),
-            level=Level.of(labels, self.power, mean, clip),
+            level=FactorLevel.of(labels, self.power, mean, clip),
         )
 
     @property

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gbdt_commons.key_stream import this_process
 from gbdt_commons.store import Kind, MemoryStore, Store
 from gbdt_parties.quota import TAKEN, HourlyQuota
 from lgb_dp.checks import checked_choice, checked_integer
-from lgb_dp.errors import InvalidArgumentError
+from lgb_dp.errors import ForkedProcessError, InvalidArgumentError
 from lgb_dp.vertical.prediction.answers import Answer
 from lgb_dp.vertical.prediction.rows import ROW_BYTES, as_kept
 
@@ -137,6 +138,7 @@ class AnsweredRows:
 
     def __init__(self, consent: Consent, store: Store | None = None) -> None:
         self.consent, self.store = consent, MemoryStore() if store is None else store
+        self._process = this_process()
         self._quotas: dict[str, HourlyQuota] = {}
         self._counts: dict[str, Counter[bytes]] = {}
         self._given: dict[str, dict[tuple[Answer, bytes], float]] = {}
@@ -166,6 +168,10 @@ class AnsweredRows:
 
     def check(self, model: str, answer: Answer, rows: Sequence[bytes]) -> Counter[bytes]:
         """Refuse a question, as `take` would; gives the rows that it would count."""
+        if self._process != this_process():
+            raise ForkedProcessError(
+                "a party cannot answer in a forked process: its parent answers about the same rows, too"
+            )
         consent = self.consent
         consent.check(answer)
         with self.store.transaction():
@@ -216,6 +222,8 @@ class AnsweredRows:
         ------
         InvalidArgumentError
             Where there is no consent to the kind of answer, to another one about a row, or to so many.
+        ForkedProcessError
+            In a forked process, whose counts are a copy.
         StoreError
             If a record is damaged.
         """

@@ -54,6 +54,34 @@ def as_json(booster: xgboost.Booster) -> bytes:
     return bytes(booster.save_raw("json"))
 
 
+MAX_NESTING = 32
+"""Lists and tables within each other in a model's text; XGBoost's own models have 8 at most."""
+
+
+def booster_from_json(text: str) -> xgboost.Booster:
+    """The booster that a text of XGBoost's JSON format is of, which somebody else may have written.
+
+    XGBoost's parser calls itself for every bracket, and ends the process where its stack ends.  How many
+    brackets Python's own parser accepts depends on its version and on the process's recursion limit.
+
+    Raises
+    ------
+    ValueError
+        If it is no JSON, nested more than `MAX_NESTING` deep, or no model.
+    RecursionError
+        If Python's parser has refused it for its brackets.
+    """
+    level: list[Any] = [[json.loads(text)]]
+    for _ in range(MAX_NESTING + 1):
+        holders = (one.values() if isinstance(one, dict) else one for one in level)
+        level = [inner for one in holders for inner in one if isinstance(inner, (dict, list))]
+    if level:
+        raise ValueError(f"a model is nested more than {MAX_NESTING} deep")
+    booster = xgboost.Booster()
+    booster.load_model(bytearray(text.encode()))
+    return booster
+
+
 _TREES = "trees, each written by itself"
 
 

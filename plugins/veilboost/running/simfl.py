@@ -37,7 +37,7 @@ class TrainingRun(NativeRun[SimFLPlan]):
     def train(self, parties: Sequence[Any]) -> HorizontalModel:
         """Coordinate the training run."""
         settings = self.plan.training
-        model = train_simfl(
+        return train_simfl(
             {"objective": OBJECTIVES[self.plan.data.labels], **self.plan.parameters},
             parties,
             settings.rounds,
@@ -49,9 +49,8 @@ class TrainingRun(NativeRun[SimFLPlan]):
             callbacks=[RoundLines(RoundLog(logger, settings.rounds))],
             checkpoint=self.plan.path(settings.checkpoint),
             patience=settings.patience,
+            traffic=self.traffic,
         )
-        self.traffic = model.traffic
-        return model
 
     def checkpoint(self, folder: Path) -> Checkpoint:
         """The progress in a folder."""

@@ -109,7 +109,7 @@ class TrainingRun(Run[VerticalPlan]):
     def train(self, parties: Sequence[Any]) -> VerticalModel:
         """Train with the passive parties."""
         settings, categorical = self.plan.training, self._table.categorical
-        model = train(
+        return train(
             {"enable_categorical": True, **self.plan.parameters} if categorical else self.plan.parameters,
             self._data,
             parties,
@@ -121,9 +121,8 @@ class TrainingRun(Run[VerticalPlan]):
             callbacks=[RoundLines(RoundLog(logger, settings.rounds))],
             checkpoint=self.plan.path(settings.checkpoint),
             patience=settings.patience,
+            traffic=self.traffic,
         )
-        self.traffic = model.traffic
-        return model
 
     def save(self, model: VerticalModel, directory: Path) -> None:
         """Write the model; it comes last: a crash before it leaves no model, and the checkpoint."""

@@ -8,7 +8,13 @@ import xgboost
 
 import xgb_fed
 from gbdt_hosts.xgboost import versions
-from gbdt_hosts.xgboost.model import ScalarTree, booster_from_trees
+from gbdt_hosts.xgboost.model import (
+    MAX_NESTING,
+    ScalarTree,
+    as_json,
+    booster_from_json,
+    booster_from_trees,
+)
 from native_trees import read_trees
 from vertical_training import assert_same_trees, parties_of, stock, train
 from xgb_fed.vertical.protocol.splits import Splits
@@ -29,6 +35,45 @@ def as_scalar(tree, group):
     )
     names += ("base_weights", "loss_changes", "sum_hessian")
     return ScalarTree(*(tree[name] for name in names), group)
+
+
+def depth_of(value):
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return 0 if parts is None else 1 + max(map(depth_of, parts), default=0)
+
+
+@pytest.mark.parametrize("params", [{}, {"booster": "dart"}, {"objective": "multi:softprob", "num_class": 3}])
+def test_a_text_of_a_booster_is_read_as_it_was_written(params):
+    text = as_json(xgboost.train(params, xgboost.DMatrix(X, Y), 2)).decode()
+    assert as_json(booster_from_json(text)).decode() == text
+    assert depth_of(json.loads(text)) <= 8
+
+
+@pytest.mark.parametrize(
+    "text", ["", "1", "[]", "{}", '"model"', "null", '{"learner": []}', "{'learner': {}}"]
+)
+def test_a_text_of_no_booster_is_refused(text):
+    with pytest.raises((json.JSONDecodeError, xgboost.core.XGBoostError)):
+        booster_from_json(text)
+
+
+@pytest.mark.parametrize(
+    "nested",
+    [
+        lambda depth: '{"a":' * depth + "1" + "}" * depth,
+        lambda depth: '{"a":[1,' + "[2," * (depth - 2) + "3" + "]" * (depth - 1) + "}",
+    ],
+)
+def test_xgboost_is_given_no_text_of_more_brackets_than_its_models_have(nested, monkeypatch):
+    """Its parser ends the process where its stack ends, which some Pythons' own parsers do not come near."""
+    given = []
+    monkeypatch.setattr(xgboost.Booster, "load_model", lambda self, content: given.append(bytes(content)))
+    booster_from_json(nested(MAX_NESTING))
+    assert given == [nested(MAX_NESTING).encode()]
+    for depth in (MAX_NESTING + 1, 300):
+        with pytest.raises(ValueError, match=f"nested more than {MAX_NESTING} deep"):
+            booster_from_json(nested(depth))
+    assert len(given) == 1
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,13 @@
 """A training run is bound by what it started with, and what voids it is known to the budget that paid."""
 
 import os
-import signal
 
 import lightgbm as lgb
 import numpy as np
 import pytest
 
 import lgb_dp
+from forked_children import refused_in_a_child
 from lgb_dp.data.start_scores import StartScores
 from small_training import binary_data, dataset, leaf_values, train
 
@@ -138,20 +138,6 @@ def test_two_trainers_for_one_booster_are_refused_still():
 
 
 # Forked processes.
-
-
-def refused_in_a_child(attempt):
-    """Whether `attempt` raises a ForkedProcessError in a forked process."""
-    child = os.fork()
-    if child == 0:
-        signal.alarm(60)
-        try:
-            attempt()
-        except lgb_dp.ForkedProcessError:
-            os._exit(0)
-        finally:
-            os._exit(1)
-    return os.waitpid(child, 0)[1] == 0
 
 
 def parts_of(data, k=3):

@@ -10,6 +10,10 @@ from private_folds import X, Y, cv
 from small_training import dataset
 
 
+def stopped_after_one(env):
+    raise lgb.callback.EarlyStopException(env.iteration, [])
+
+
 def test_folds_with_repeated_rows_or_taken_twice_are_not_private():
     data = dataset(X, Y)
     folds = lgb_dp.folds(4, data)
@@ -66,3 +70,22 @@ def test_side_door_folds_that_build_on_different_results_are_refused():
     )
     with pytest.raises(lgb_dp.InvalidArgumentError, match="or builds on, another epsilon"):
         lgb.train(params, parts[1], 1, callbacks=callbacks)
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_side_door_a_fold_that_stops_early_states_what_all_folds_cost(k):
+    """Before, a pure epsilon was that of the fold's own trees, while the others went on for longer."""
+    data = dataset(X, Y)
+    parts = [data.subset(rows) for rows, _ in lgb_dp.folds(k, data).split()]
+    models = [
+        lgb.train(
+            {"objective": "binary", "verbosity": -1, "max_depth": 2},
+            part,
+            4,
+            callbacks=[lgb_dp.DPBoost(1.0, eoe=False), *stops],
+        )
+        for part, stops in zip(parts, [[stopped_after_one], *[[]] * (k - 1)], strict=True)
+    ]
+    assert [model.num_trees() for model in models] == [1, *[4] * (k - 1)]
+    assert {model.privacy.epsilon for model in models} == {k - 1.0}
+    assert models[0].privacy.spent[0] < k - 1

@@ -1,11 +1,13 @@
 """Limits of answers about rows: of each caller, of a row that changes, and what a refusal says of others."""
 
+import os
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import lgb_dp
+from forked_children import refused_in_a_child
 from gbdt_commons.store import MemoryStore
 from lgb_dp.vertical import Consent, predict
 from lgb_dp.vertical.prediction.answering import THIS_PROCESS
@@ -102,4 +104,15 @@ def test_open_answers_of_two_kinds_are_two_questions():
     asked_by(THIS_PROCESS, party, answer="point")
     with pytest.raises(lgb_dp.InvalidArgumentError, match="300 of 300 rows were asked about before"):
         asked_by(THIS_PROCESS, party, answer="score")
+    assert counted(party) == 300
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+@pytest.mark.parametrize("answer", ["label", "score"])
+def test_a_forked_process_answers_about_no_row_of_its_parent(answer):
+    """Its counts would be a copy: before, parent and child each answered about a row."""
+    party = knowing(answers=EVERYTHING)
+    assert refused_in_a_child(lambda: asked_by(THIS_PROCESS, party, answer=answer))
+    asked_by(THIS_PROCESS, party, answer=answer)
     assert counted(party) == 300

@@ -5,6 +5,8 @@ import re
 
 import pytest
 
+from gbdt_parties.errors import ProtocolError
+from gbdt_parties.identity.record import read_record
 from gbdt_parties.transport.service import part_of
 from kept_stores import end_process, restarted
 from two_organisations import serving, write_files
@@ -12,6 +14,7 @@ from veilboost import command_line as cli
 from veilboost.running import vertical
 from xgb_fed.vertical.passive.journal import FOUND, RUN
 from xgb_fed.vertical.passive.service import KEPT_SINCE, ROLE, SPLITS
+from xgb_fed.vertical.training.rounds import Rounds
 
 PLAN = """
 tls: certs/acme
@@ -20,6 +23,9 @@ parties: [{{name: bank, address: "127.0.0.1:{port}"}}]
 training: {{rounds: 30, early_stopping_rounds: 2, cipher: okamoto-uchiyama, timeout: 60, patience: 0}}
 parameters: {{objective: "binary:logistic", max_depth: 2, max_bin: 8, base_score: 0.5, eval_metric: logloss}}
 """
+
+
+KINDS = ("OpenTraining", "StartTree", "Gradients", "FindSplits")
 
 
 @pytest.fixture
@@ -149,6 +155,29 @@ def test_evaluation_rows_need_ids_and_early_stopping_needs_them(tmp_path, capsys
     plan.write_text(f'tls: certs\nparties: [{{name: bank, address: "a:1"}}]\n{entry}\n')
     assert cli.main(["train", str(plan)]) == cli.WRONG_USE
     assert text in capsys.readouterr().err
+
+
+def test_what_left_in_a_run_that_failed_is_in_the_record(folder, monkeypatch):
+    """Before, the active party's record had nothing of it; now both sides' records say the same."""
+    path, _ = folder
+
+    def fail(*_):
+        raise ProtocolError("the bank ends the run")
+
+    def n_sent(record="record.jsonl", active="active"):
+        flows = read_record(record).traffic.flows.items()
+        return sum(flow.messages for (sender, _, kind), flow in flows if sender == active and kind in KINDS)
+
+    with serving(path) as (_, port):
+        (path / "plan.yaml").write_text(PLAN.format(port=port))
+        assert cli.main(["align", "plan.yaml"]) == 0
+        with monkeypatch.context() as patched:
+            patched.setattr(Rounds, "finish", fail)
+            assert cli.main(["train", "plan.yaml"]) != 0
+        bank = path / "bank-models" / "record.jsonl"
+        assert n_sent() == n_sent(bank, "acme") > 3
+        assert cli.main(["train", "plan.yaml"]) == 0
+        assert n_sent() == n_sent(bank, "acme")
 
 
 def test_version(capsys):

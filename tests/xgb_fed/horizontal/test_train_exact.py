@@ -7,6 +7,7 @@ import pytest
 import xgboost
 
 import xgb_fed
+from gbdt_parties.errors import PartyRefusedError
 from native_trees import read_trees
 from vertical_training import assert_same_tree
 from xgb_fed import ExactTerms, HorizontalParty, train_exact
@@ -115,6 +116,50 @@ def test_gains_and_weights_are_those_of_the_installed_version(objective, others)
         assert_same_tree(*pair, f"tree {number}")
 
 
+@pytest.mark.parametrize("objective", ["binary:logistic", "multi:softprob", "reg:squarederror"])
+@pytest.mark.parametrize("factor", [1e-12, 1e-18, 1e-25])
+def test_trees_do_not_depend_on_the_size_of_all_weights(objective, factor):
+    """Weights of 1e-18 left 20 binary digits of gradients, and for classes seemed to have grown."""
+    y, weight = LABELS[objective], (factor * WEIGHT).astype(np.float32)
+    params = {"objective": objective, "max_depth": 4, "max_bin": 16}
+    params |= {"reg_lambda": 0.0, "min_child_weight": 0.0}
+    params |= {"base_score": 0.5} if objective == "multi:softprob" else {}
+    held_out = (X[300:400], y[300:400], weight[300:400])
+    members = [
+        HorizontalParty(
+            X[rows],
+            y[rows],
+            f"p{k}",
+            sample_weight=weight[rows],
+            categorical_labels=objective != "reg:squarederror",
+            exact=ExactTerms(min_rows_per_node=1, cuts=("exact",), held_out=[held_out] if k == 0 else ()),
+        )
+        for k, rows in enumerate(FEW)
+    ]
+    model = train_exact(params, members, 2, cuts="exact", min_rows_per_node=1, verbose_eval=False)
+    theirs = pooled(model, params, y[:240], weight[:240], 2, X[:240])
+    ((name, losses),) = next(iter(model.evals_result.values())).items()
+    data = xgboost.DMatrix(held_out[0], label=held_out[1], weight=1e12 * WEIGHT[300:400])
+    theirs.set_param("eval_metric", name)
+    assert losses[-1] == pytest.approx(float(theirs.eval(data).rpartition(":")[2]), rel=1e-4)
+    for number, pair in enumerate(zip(read_trees(model.booster), read_trees(theirs), strict=True)):
+        assert_same_tree(*pair, f"tree {number}")
+
+
+def test_trees_of_classes_are_those_without_rows_of_weight_0():
+    """XGBoost gives such rows hessians of 1e-16, and other splits where they alone have missing values."""
+    y, weight = LABELS["multi:softprob"][:240], (WEIGHT[:240] > 1.5).astype(np.float32)
+    rows = np.round(X[:240])
+    rows[weight == 0, 0] = np.nan
+    params = {"objective": "multi:softprob", "max_depth": 4, "max_bin": 16, "base_score": 0.5}
+    members = [(rows[part], y[part], weight[part]) for part in FEW]
+    model = train_exact(params, members, 3, cuts="exact", min_rows_per_node=1)
+    kept = weight > 0
+    theirs = pooled(model, params, y[kept], weight[kept], 3, rows[kept])
+    for number, pair in enumerate(zip(read_trees(model.booster), read_trees(theirs), strict=True)):
+        assert_same_tree(*pair, f"tree {number}")
+
+
 def test_a_sample_s_tree_is_that_of_its_rows(monkeypatch):
     """Rows are drawn by each party, in its own way; on what was drawn, the tree is XGBoost's."""
     y, drawn = LABELS["binary:logistic"], []
@@ -204,6 +249,38 @@ def test_cuts_on_the_grid_are_nobodys_values():
     expected = values[np.round(np.linspace(0, len(values) - 1, 8)).astype(int)]
     assert not np.isin(model.cuts[0], X[:, 0]).any()
     assert np.allclose(model.cuts[0], expected, rtol=2.0**-11)
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (1e9, ""),
+        (1e12, "losses of this party's rows are larger"),
+        (1e15, "losses of this party's rows are larger"),
+        (1e18, "weights are so small"),
+        (1e27, "weights are so small"),
+    ],
+)
+def test_labels_and_weights_of_very_different_sizes_have_right_metrics_or_none(size, text):
+    """Losses that no sum holds lost their first digits, and tiny weights their last ones."""
+    y = (size * MARGIN).astype(np.float32)
+    weight = np.full(N, 1 / size, dtype=np.float32)
+    params = {"objective": "reg:squarederror", "min_child_weight": 0, "max_depth": 3}
+    held_out = split_rows(y, [rows + 240 for rows in FEW], weight)
+    members = [
+        HorizontalParty(
+            X[rows], y[rows], f"p{k}", sample_weight=weight[rows], exact=ExactTerms(held_out=[own])
+        )
+        for k, (rows, own) in enumerate(zip(FEW, held_out, strict=True))
+    ]
+    if text:
+        with pytest.raises(PartyRefusedError, match=text):
+            train_exact(params, members, 2, verbose_eval=False)
+        return
+    model = train_exact(params, members, 2, verbose_eval=False)
+    errors = model.booster.predict(xgboost.DMatrix(X[240:480])).astype(float) - y[240:480]
+    expected = np.sqrt(np.mean(errors**2))
+    assert model.evals_result["validation_0"]["rmse"][-1] == pytest.approx(expected, rel=1e-6)
 
 
 def test_early_stopping_on_held_out_rows_of_several_parties():

@@ -15,6 +15,7 @@ import xgb_fed
 from gbdt_commons.store import bytes_kind
 from gbdt_parties import messages
 from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError, ProtocolError
+from gbdt_parties.traffic import Traffic
 from kept_stores import restarted
 from xgb_fed.boosting.features import read_columns
 from xgb_fed.errors import CheckpointError
@@ -121,6 +122,36 @@ def reference(request, tmp_path_factory):
     model = problem.train(bank, params)
     assert {"OpenTraining", "Gradients", "SplitNodes", "RouteRows", "Finish"} <= set(bank.kinds)
     return problem, params, model, bank
+
+
+@pytest.mark.parametrize("number", [1, 4, 9, 12])
+def test_what_left_is_counted_once_however_often_a_run_failed(reference, number, tmp_path):
+    """Before, a run that failed counted nothing, and one taken up not what left since the last tree."""
+    problem, params, _, _ = reference
+    bank = Bank(problem, tmp_path / "bank")
+    sent, handle, counted = [], bank.handle, []
+
+    def handled(request):
+        sent.append(len(request))
+        return handle(request)
+
+    bank.handle = handled
+    bank.faults = {number: "active killed", number + 8: "unreachable"}
+    for error in (Killed, PartyUnavailableError, None):
+        counted.append(Traffic())
+        how = {"checkpoint": tmp_path / "active", "traffic": counted[-1]}
+        if error is None:
+            model = problem.train(bank, params, **how)
+            continue
+        with pytest.raises(error):
+            problem.train(bank, params, **how)
+        assert of_active(counted[-1])
+    assert sum(map(of_active, counted)) == of_active(model.traffic) == sum(sent)
+
+
+def of_active(traffic):
+    """Bytes that left the active party."""
+    return sum(flow.bytes for (sender, _, _), flow in traffic.flows.items() if sender == "active")
 
 
 PASSIVE_FAULTS = ["killed", "killed at work", "restarted in between", "unreachable", "answer lost"]

@@ -7,10 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import xgboost
 
 from gbdt_commons.quoting import quoted
-from gbdt_hosts.xgboost.model import as_json
+from gbdt_hosts.xgboost.model import as_json, booster_from_json
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.secure_sum.messages import OpenRun
 from gbdt_parties.traffic import Traffic
@@ -104,12 +103,8 @@ def read_content(content: bytes, classes: list[Any] | None, traffic: Traffic) ->
     """
     try:
         values = json.loads(content)
-        # Python's parser bounds the depth; XGBoost's would run out of stack.
-        json.loads(values["booster"])
-        booster = xgboost.Booster()
-        booster.load_model(bytearray(values["booster"].encode()))
         return HorizontalModel(
-            booster,
+            booster_from_json(values["booster"]),
             None if classes is None else np.array(classes),
             traffic,
             values["best_iteration"],

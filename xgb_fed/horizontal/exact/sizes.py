@@ -22,7 +22,8 @@ from xgb_fed.horizontal.exact.rows.sets import RowSet, rows_of_its_own
 from xgb_fed.horizontal.exact.task import ExactTask
 
 SCALE = 80
-"""Binary digits after the point of gradients: every float32 above 2^-56 is exact."""
+"""Binary digits after the point, or behind the first digit where no number reaches 1: every float32 above
+2^-56 times the largest is exact."""
 
 MAX_BITS = 126
 """Of sums of labels, weights and losses."""
@@ -30,7 +31,9 @@ MAX_BITS = 126
 _HEADROOM = 8
 """Powers of two that gradients without a bound may grow by while margins move away from the base score."""
 
-_EXPONENTS = range(-64, 65)
+_EXPONENTS = range(-53, 65)
+"""Powers of two of labels and weights; XGBoost raises hessians to 1e-16, just below the first."""
+
 _LOSS_BITS = 8
 """A loss is below 2^8 times what a squared gradient can be."""
 
@@ -79,7 +82,7 @@ class Sizes:
     @property
     def gradients(self) -> int:
         """Binary digits after the point of gradients."""
-        return min(SCALE, MAX_BITS - self.row_bits - max(self.exponent, 0))
+        return min(SCALE, MAX_BITS - self.row_bits - max(self.exponent, 0)) - min(self.exponent, 0)
 
     @property
     def gradient_bits(self) -> int:
@@ -89,7 +92,8 @@ class Sizes:
     @property
     def losses(self) -> int:
         """Binary digits after the point of losses and labels."""
-        return min(SCALE, MAX_BITS - self.row_bits - 2 * max(self.exponent, 0) - _LOSS_BITS)
+        largest = 2 * max(self.exponent, 0) + _LOSS_BITS
+        return min(SCALE, MAX_BITS - self.row_bits - largest) - min(self.exponent, 0)
 
 
 def ask_sizes(

@@ -33,6 +33,9 @@ from xgb_fed.horizontal.exact.sizes import MAX_BITS, LabelledRows, Sizes, ask_si
 from xgb_fed.horizontal.exact.task import ExactTask
 from xgb_fed.horizontal.exact.trees import GrowingRules, GrownTree, SplitColumns, grow_trees
 
+_WEIGHT_BITS = 28
+"""Binary digits that weights have on average, at least, if their sum is below 1."""
+
 
 @dataclass(frozen=True, eq=False)
 class ExactModel:
@@ -174,9 +177,7 @@ class ExactTraining:
         own = np.stack([_exact_sum(part, scale) for part in parts])
         sums = as_floats((yield from ask_words("weights and labels", own, MAX_BITS)), scale)
         if self._objective.name in OF_NUMBERS:
-            if sums[0] <= 0:
-                raise InvalidDataError("no row of any party has a weight above 0")
-            mean = np.float32(sums[1] / sums[0])
+            mean = np.float32(self._mean(sums[1], sums[0]))
             if self._objective.name == "reg:squarederror":
                 return [float(mean)]
             if mean <= 0:
@@ -267,11 +268,27 @@ class ExactTraining:
                 columns = [np.ones(len(rows.y)), *(one(prediction, rows.y) for one in functions)]
                 losses = np.stack(columns, axis=1) * rows.weight.astype(np.float64)[:, None]
             own.append(losses.sum(axis=0))
-        total = yield from ask_numbers(
-            f"round {number}: losses", np.concatenate(own), self._scale.losses, MAX_BITS
-        )
+        scale, values = self._scale.losses, np.concatenate(own)
+        # So the sum over all parties is below 2^MAX_BITS in fixed point.
+        most = math.ldexp(1.0, MAX_BITS - scale) / max(1, len(self.draws.members))
+        if not (np.abs(values) < most).all():
+            raise InvalidDataError(
+                "losses of this party's rows are larger than exact sums hold; bring labels, and predictions "
+                "of held-out rows, closer to 0"
+            )
+        total = yield from ask_numbers(f"round {number}: losses", values, scale, MAX_BITS)
         weight, sums = np.split(total.reshape(len(own), -1), [1], axis=1)
-        return np.asarray(sums / np.maximum(weight, np.finfo(np.float64).tiny))
+        return self._mean(sums, weight)
+
+    def _mean(self, sums: Any, weight: Any) -> NDArray[np.float64]:
+        """Means, by sums over rows and sums of weights, which have lost their last digits if tiny."""
+        least = math.ldexp(1.0, _WEIGHT_BITS + self._scale.row_bits - self._scale.losses)
+        if not (weight >= min(1.0, least)).all():
+            raise InvalidDataError(
+                "weights are so small beside labels that exact sums of both have too few digits; multiply "
+                "all weights, and divide all labels, by a number"
+            )
+        return np.asarray(sums / weight)
 
     def _model(
         self,

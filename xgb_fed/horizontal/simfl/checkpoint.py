@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,8 @@ class Progress:
     base_score : list of float
     rounds : list of Trees
     traffic : Traffic
+    counted : Traffic
+        The part of it that callers have counted: that of calls before, which failed.
     """
 
     run: bytes = b""
@@ -42,6 +44,7 @@ class Progress:
     base_score: list[float] = field(default_factory=list)
     rounds: list[Trees] = field(default_factory=list)
     traffic: Traffic = field(default_factory=lambda: Traffic(encrypted=False))
+    counted: Traffic = field(default_factory=lambda: Traffic(encrypted=False))
 
 
 class Checkpoint(ProgressFolder):
@@ -77,7 +80,7 @@ class KeptProgress:
     """
 
     def __init__(self, folder: ProgressFolder, store: Store) -> None:
-        self._folder, self._store = folder, store
+        self._folder, self._store, self._is_loaded = folder, store, False
 
     def load(self, training: str) -> Progress | None:
         """Kept state of a training run, or None.
@@ -95,6 +98,7 @@ class KeptProgress:
         kept = self._store.get(TRAINING, "")
         if kept not in (None, training.encode()):
             raise self._folder.of_another_run()
+        self._is_loaded = True
         progress = self._store.get(KNOWN, "")
         if progress is not None:
             progress.rounds.extend(self._store.entries(TREES, ""))
@@ -114,6 +118,20 @@ class KeptProgress:
             for trees in progress.rounds[self._store.size(TREES, "") :]:
                 self._store.append(TREES, "", trees)
 
+    def save_traffic(self, progress: Progress) -> None:
+        """Keep what left until the end of a call, and what callers have counted of it."""
+        known = self._store.get(KNOWN, "") if self._is_loaded else None
+        if known is not None:
+            self._store.put(KNOWN, "", replace(known, traffic=progress.traffic, counted=progress.counted))
+
+
+def _flows(traffic: Traffic) -> list[Any]:
+    return [(key, astuple(flow)) for key, flow in traffic.flows.items()]
+
+
+def _traffic(flows: list[Any]) -> Traffic:
+    return Traffic(False, {tuple(key): Flow(*flow) for key, flow in flows})
+
 
 def _known(progress: Progress) -> bytes:
     known = {
@@ -121,7 +139,8 @@ def _known(progress: Progress) -> bytes:
         "commitments": progress.commitments.hex(),
         "contributions": progress.contributions.hex(),
         "base_score": progress.base_score,
-        "flows": [(key, astuple(flow)) for key, flow in progress.traffic.flows.items()],
+        "flows": _flows(progress.traffic),
+        "counted": _flows(progress.counted),
     }
     return json.dumps(known).encode()
 
@@ -133,7 +152,8 @@ def _progress(content: bytes) -> Progress:
         bytes.fromhex(known["commitments"]),
         bytes.fromhex(known["contributions"]),
         known["base_score"],
-        traffic=Traffic(False, {tuple(key): Flow(*flow) for key, flow in known["flows"]}),
+        traffic=_traffic(known["flows"]),
+        counted=_traffic(known["counted"]),
     )
 
 

@@ -13,7 +13,7 @@ from gbdt_parties.errors import InvalidDataError, PartyRefusedError, ProtocolErr
 from xgb_fed.boosting.params import Settings
 from xgb_fed.errors import InvalidArgumentError
 from xgb_fed.horizontal.common.kept_state import SIZE
-from xgb_fed.horizontal.simfl.checkpoint import KeptProgress
+from xgb_fed.horizontal.simfl.checkpoint import KeptProgress, Progress
 from xgb_fed.horizontal.simfl.hash_seed import agreed_seed
 from xgb_fed.horizontal.simfl.lsh import PAPER_HASHES, Doubles, Moments, max_hashes
 from xgb_fed.horizontal.simfl.messages import (
@@ -45,6 +45,7 @@ class SimFL(TurnTaking):
         max_rounds: int,
         checkpoint: KeptProgress | None = None,
         patience: float = 0.0,
+        progress: Progress | None = None,
     ) -> None:
         if n_hashes is not None and not (isinstance(n_hashes, (int, np.integer)) and n_hashes >= 1):
             raise InvalidArgumentError(f"n_hashes={n_hashes!r} must be an integer of at least 1")
@@ -52,7 +53,13 @@ class SimFL(TurnTaking):
             raise InvalidArgumentError(f"known_features={known_features!r} must be an integer of at least 0")
         self._n_hashes, self._known = n_hashes, known_features
         super().__init__(
-            settings, parties, evals, max_rounds=max_rounds, checkpoint=checkpoint, patience=patience
+            settings,
+            parties,
+            evals,
+            max_rounds=max_rounds,
+            checkpoint=checkpoint,
+            patience=patience,
+            progress=progress,
         )
         limit = self.n_features - 1 - known_features
         if n_hashes is not None and n_hashes > limit:

@@ -85,6 +85,8 @@ class TurnTaking:
         Where the progress is kept, and taken up from.
     patience : float
         Seconds to wait for a party that is unavailable; see `Reconnector`.
+    progress : Progress, optional
+        That of a run that has not begun, to be brought up to date.
     """
 
     def __init__(
@@ -97,6 +99,7 @@ class TurnTaking:
         max_rounds: int,
         checkpoint: KeptProgress | None = None,
         patience: float = 0.0,
+        progress: Progress | None = None,
     ) -> None:
         if not (isinstance(rounds_per_turn, (int, np.integer)) and rounds_per_turn >= 1):
             raise InvalidArgumentError(
@@ -106,7 +109,7 @@ class TurnTaking:
         self._turns = Turns(len(parties), int(rounds_per_turn), int(max_rounds))
         self._parties, self._checkpoint = parties, checkpoint
         self._classify = settings.objective != "reg:squarederror"
-        self.progress = Progress()
+        self.progress = Progress() if progress is None else progress
         self._session = self._opened = b""
         self._pool = ThreadPoolExecutor(len(parties), thread_name_prefix="xgb_fed")
         self._for_each = Fanout(self._pool, parties)
@@ -159,7 +162,7 @@ class TurnTaking:
         if kept is not None:
             self.traffic.add(kept.traffic)
             kept.traffic = self.traffic
-            self.progress = kept
+            vars(self.progress).update(vars(kept))
 
     def save(self) -> None:
         """Put the progress on the disk."""

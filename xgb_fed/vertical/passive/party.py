@@ -32,6 +32,7 @@ from xgb_fed.vertical.passive.journal import Journal, Journals, Terms
 from xgb_fed.vertical.passive.session import PredictionSession, TrainingSession, training_session
 from xgb_fed.vertical.passive.told_thresholds import ToldThresholds
 from xgb_fed.vertical.protocol.messages import (
+    _BYTES_PER_SIDE,
     MIN_ROWS,
     Assignments,
     CategoriesOpened,
@@ -415,6 +416,8 @@ class PassiveParty(SessionHandler[PredictionSession]):
             message.split_ids
         ):
             raise ProtocolError("rows and splits do not match")
+        n_sides = int(message.n_rows.clip(0).sum(dtype=np.int64))
+        room = self._memory.reserve(_BYTES_PER_SIDE * n_sides, "the sides of rows")
         questions = []
         for k, split in enumerate(message.split_ids.tolist()):
             if not 0 <= split < len(splits):
@@ -424,7 +427,9 @@ class PassiveParty(SessionHandler[PredictionSession]):
                 raise ProtocolError("rows and their number do not match")
             questions.append(SideQuestion(splits.rule(split), rows))
         flags = columns.goes_left(questions)
-        return Routed(to_bits(np.concatenate([*flags, np.empty(0, dtype=bool)])))
+        routed = Routed(to_bits(np.concatenate([*flags, np.empty(0, dtype=bool)])))
+        del room
+        return routed
 
     def _reveal_splits(self, session: PredictionSession, _: RevealSplits) -> Message:
         if not self.allow_export:

@@ -1,9 +1,10 @@
 """The active party's progress on disk: an interrupted training run resumes at the last finished tree.
 
 It is a journal that only grows, in a store.  Its first entry names the training run; each tree, each round,
-and each time that a passive party is about to be told its splits, or the end of the run, is one more.  Only
-these last two kinds wait for the disk: what leaves this party has been kept, and whatever else a crash takes
-is grown again from the same draws.  Margins are not written, since they follow from the rows' leaves.
+each time that a passive party is about to be told its splits, or the end of the run, and what left until a
+call ended or failed, is one more.  Only these last three kinds wait for the disk: what leaves this party has
+been kept, and whatever else a crash takes is grown again from the same draws.  Margins are not written, since
+they follow from the rows' leaves.
 
 The journal holds the active party's own data only: its trees, its splits, the leaves of its rows.  Keys are
 never written: a resumed run makes a new one, on which no model depends.
@@ -68,6 +69,8 @@ class Progress:
     evaluations : dict
         Lines of metrics by round.
     traffic : Traffic
+    counted : Traffic
+        The part of it that callers have counted: that of calls before, which failed.
     agreed : list of str
         Digest of the columns that each passive party announced; empty before they did.
     restarts : list of Restart
@@ -93,6 +96,7 @@ class Progress:
     continues: bool = False
     evaluations: dict[int, str] = field(default_factory=dict)
     traffic: Traffic = field(default_factory=Traffic)
+    counted: Traffic = field(default_factory=Traffic)
     agreed: list[str] = field(default_factory=list)
     restarts: list[Restart] = field(default_factory=list)
     named: dict[int, list[NamedSplit]] = field(default_factory=dict)
@@ -215,6 +219,10 @@ class Journal:
         if kind == "under way":
             progress.under_way = content["tree"]
             return
+        if kind == "traffic":
+            for traffic, name in ((progress.traffic, "flows"), (progress.counted, "counted")):
+                traffic.flows = dict(flow_in(key, counts) for key, counts in content[name])
+            return
         if content["number"] != (len(progress.trees) if kind == "tree" else len(progress.rounds) - 1):
             raise ValueError("an entry is missing, or there twice")
         if kind == "tree":
@@ -275,7 +283,6 @@ class Journal:
             If the disk is full, for example; the progress before stays.
         """
         tree, splits, first = progress.trees[-1], progress.splits, self._n_splits
-        flows = progress.traffic.flows.items()
         content = {
             "kind": "tree",
             "number": len(progress.trees) - 1,
@@ -285,7 +292,7 @@ class Journal:
             "restarts": [astuple(restart) for restart in progress.restarts[self._n_restarts :]],
             "evaluations": {k: line for k, line in progress.evaluations.items() if k not in self._evaluated},
             "named": {k: named[self._n_named.get(k, 0) :] for k, named in progress.named.items()},
-            "flows": [[key, [flow.messages, flow.bytes, flow.ciphertext_bytes]] for key, flow in flows],
+            "flows": _flows_of(progress.traffic),
         }
         self._append(content, [progress.leaves[-1].astype(np.min_scalar_type(len(tree)))], sync=False)
         self._note_kept(progress)
@@ -307,6 +314,11 @@ class Journal:
         """Keep, on the disk, what a passive party is about to be told; see `TreeRecord`."""
         self._append({"kind": "under way", "tree": tree}, [])
 
+    def add_traffic(self, progress: Progress) -> None:
+        """Keep what left until the end of a call, and what callers have counted of it."""
+        flows, counted = _flows_of(progress.traffic), _flows_of(progress.counted)
+        self._append({"kind": "traffic", "flows": flows, "counted": counted}, [])
+
     def add_end(self, progress: Progress) -> None:
         """Keep, on the disk, all rounds: parties that know of the end do not go back to an earlier tree."""
         self._append({"kind": "end", "number": len(progress.rounds) - 1}, [])
@@ -314,6 +326,11 @@ class Journal:
     def _append(self, content: dict[str, Any], arrays: list[NDArray[Any]], sync: bool = True) -> None:
         with self._store.transaction(sync=sync):
             self._store.append(ENTRY, "", (content, arrays))
+
+
+def _flows_of(traffic: Traffic) -> list[Any]:
+    """The flows, for JSON; `flow_in` reads one."""
+    return [[key, astuple(flow)] for key, flow in traffic.flows.items()]
 
 
 def _named_split(content: list[Any]) -> NamedSplit:

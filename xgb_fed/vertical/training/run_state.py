@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 
 from gbdt_parties.traffic import Traffic
@@ -88,6 +89,18 @@ class RunState:
     def traffic(self) -> Traffic:
         """Traffic of the run so far."""
         return self.model.traffic
+
+    def count(self, traffic: Traffic | None, journal: Journal | None) -> None:
+        """Add what left, but for what callers have counted, to a caller's table, and keep that."""
+        progress = self.progress
+        if traffic is not None:
+            traffic.add(self.traffic.less(progress.counted))
+            progress.counted = Traffic()
+            progress.counted.add(self.traffic)
+        if journal is not None and journal.has_begun:
+            # A full disk is not to hide why a run has failed.
+            with suppress(OSError):
+                journal.add_traffic(progress)
 
     @property
     def n_finished(self) -> int:

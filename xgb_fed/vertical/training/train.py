@@ -13,6 +13,7 @@ from gbdt_hosts.xgboost.gradients import CustomObjective
 from gbdt_hosts.xgboost.training import CustomMetric, EvaluationSet
 from gbdt_parties.errors import PartyUnavailableError
 from gbdt_parties.patience import Fanout
+from gbdt_parties.traffic import Traffic
 from xgb_fed.boosting.loop import LoopOptions, boost, check_patience
 from xgb_fed.boosting.params import Settings
 from xgb_fed.ciphers.base import Scheme
@@ -45,6 +46,7 @@ def train(
     obj: CustomObjective | None = None,
     custom_metric: CustomMetric | None = None,
     xgb_model: Any = None,
+    traffic: Traffic | None = None,
 ) -> VerticalModel:
     """Train on columns that several parties hold of the same rows, as ``xgboost.train`` would on all of them.
 
@@ -87,6 +89,9 @@ def train(
     xgb_model : VerticalModel, estimator or xgboost.Booster, optional
         A model to continue, whose trees come first.  Its parties must take part, with the same columns; other
         parties may join.  Of a native booster, all columns must be the active party's.
+    traffic : Traffic, optional
+        Counts what is sent, also if training fails; with a `checkpoint`, what earlier calls sent is counted
+        unless they have done so.  `VerticalModel.traffic` counts all calls.
 
     Returns
     -------
@@ -114,7 +119,7 @@ def train(
     )
     check_patience(patience)
     kept = None if checkpoint is None else Checkpoint(checkpoint, training.digest())
-    return run(training, options, evals_result, kept, patience)
+    return run(training, options, evals_result, kept, patience, traffic)
 
 
 def run(
@@ -123,6 +128,7 @@ def run(
     evals_result: dict[str, Any] | None = None,
     checkpoint: Checkpoint | None = None,
     patience: float = 0.0,
+    traffic: Traffic | None = None,
 ) -> VerticalModel:
     """Train; the parties' sessions end whether or not training succeeds."""
     opened = nullcontext() if checkpoint is None else checkpoint.taken_up()
@@ -164,6 +170,8 @@ def run(
         except BaseException:
             sessions.abort()
             raise
+        finally:
+            state.count(traffic, journal)
     model = state.model
     if task.earlier is not None:
         task.earlier.put_before(model)

@@ -1,5 +1,6 @@
-"""The last release of losses with a logarithmic link: its cost, when it is made, and the mean it gives."""
+"""The last release, of the level of predictions: its cost, when it is made, and the mean it gives."""
 
+import contextlib
 import math
 
 import lightgbm as lgb
@@ -14,8 +15,8 @@ from lgb_dp.accounting.gaussian import gaussian_mu
 from lgb_dp.mechanisms import noise as mechanisms
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.budget_plan import LEVEL_SHARE
-from lgb_dp.newton.losses.level import log_factor, unit_deviance
-from lgb_dp.newton.losses.loss import STEPS
+from lgb_dp.newton.losses.level import FactorLevel, MeanLevel, unit_deviance, without_noise
+from lgb_dp.newton.losses.loss import HESSIAN_LIMIT, STEPS
 from lgb_dp.newton.losses.regression import LOG_LINK_HESSIAN_LIMIT, LogLinkLoss
 from lgb_dp.newton.training import NewtonTraining
 from newton_training import DELTA
@@ -27,7 +28,13 @@ X = RNG.uniform(-1, 1, (N_ROWS, 3))
 MEAN = 0.3 * np.exp(0.8 * X[:, 0] + 0.5 * (X[:, 1] > 0))
 COUNTS = RNG.poisson(MEAN * RNG.gamma(0.7, 1 / 0.7, N_ROWS)).clip(0, 50).astype(float)
 AMOUNTS = (MEAN * np.exp(RNG.normal(0.0, 1.0, N_ROWS) - 0.5)).clip(0.01, 50)
-LABELS = {"poisson": (COUNTS, (0, 50)), "gamma": (AMOUNTS, (0.01, 50)), "tweedie": (COUNTS, (0, 50))}
+LABELS = {
+    "poisson": (COUNTS, (0, 50)),
+    "gamma": (AMOUNTS, (0.01, 50)),
+    "tweedie": (COUNTS, (0, 50)),
+    "regression": (AMOUNTS.clip(0, 4), (0, 4)),
+}
+FACTOR = FactorLevel(clip=1.0, row_hessian=0.5, largest_doubt=1.0)
 
 powers = st.sampled_from([1.0, 1.3, 1.5, 1.9, 2.0])
 sizes = st.floats(0.01, 10.0)
@@ -83,7 +90,7 @@ def test_predictions_times_the_factor_have_no_gradient(rows, power):
     def gradient(k):
         return ((k * m) ** (1 - power) * (k * m - label)).sum()
 
-    shift = log_factor(gradient(1.0), (m ** (2 - power)).sum(), 0.0)
+    shift = FACTOR.shift(gradient(1.0), (m ** (2 - power)).sum(), 0.0)
     assert abs(shift) <= math.log(2.0)
     if abs(shift) < math.log(2.0):
         scale = (m ** (1 - power) * (m + label)).sum() * 4
@@ -92,7 +99,7 @@ def test_predictions_times_the_factor_have_no_gradient(rows, power):
 
 @given(st.floats(-1e3, 1e3), st.floats(1.0, 1e3), st.floats(0.0, 1e3))
 def test_noise_only_shortens_the_way_of_predictions(gradient, hessian, std):
-    exact, found = log_factor(gradient, hessian, 0.0), log_factor(gradient, hessian, std)
+    exact, found = without_noise(gradient, hessian, 0.0), without_noise(gradient, hessian, std)
     assert abs(found) <= abs(exact)
     assert found * exact >= 0
     if abs(gradient) <= std:
@@ -113,14 +120,42 @@ def test_the_mean_of_predictions_is_that_of_the_labels(monkeypatch):
     assert found == pytest.approx([1.0] * 3, abs=0.01)
 
 
+@given(st.floats(0.0, 1e6), st.floats(1.0, 1e9), st.floats(1.0, 50.0))
+def test_the_clip_of_a_mean_is_as_wide_as_noise_allows(std, n_rows, widest):
+    level = MeanLevel(widest, 0.5).planned(std, n_rows)
+    if level is None:
+        assert widest < 3 or 3 * std / (0.5 * n_rows) > 0.01 * (1 - 1e-9)
+        return
+    assert 3 <= level.clip <= widest
+    assert level.clip * std / (0.5 * n_rows) <= 0.01 * (1 + 1e-9)
+    assert level.shift(-0.1 * n_rows, 0.5 * n_rows, 0.0) == pytest.approx(min(0.2 * level.clip, 1.0))
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 50.0, math.inf])
+def test_the_square_loss_predicts_the_mean_of_skewed_labels(epsilon, monkeypatch):
+    label, trainer = LABELS["regression"][0], {"structure": "random"}
+
+    def ratio():
+        return boosted("regression", epsilon, 200, trainer=trainer).predict(X).mean() / label.mean()
+
+    with pytest.warns(lgb_dp.NotPrivateWarning) if math.isinf(epsilon) else contextlib.nullcontext():
+        assert ratio() == pytest.approx(1.0, abs=0.05 if epsilon == 1 else 0.01)
+        without_level(monkeypatch)
+        assert ratio() < 0.9
+
+
 @pytest.mark.parametrize("weights", [{}, {"weight": np.linspace(0, 2, N_ROWS), "weight_bound": 2.0}])
-def test_it_takes_its_share_of_the_budget(monkeypatch, weights):
+@pytest.mark.parametrize(
+    ("objective", "clip", "limit"),
+    [("poisson", 1.0, LOG_LINK_HESSIAN_LIMIT), ("regression", 0.08, HESSIAN_LIMIT["regression"])],
+)
+def test_it_takes_its_share_of_the_budget(monkeypatch, objective, clip, limit, weights):
     drawn = []
     exact = mechanisms.rounded_gaussian
     monkeypatch.setattr(
         mechanisms, "rounded_gaussian", lambda n, s, r: drawn.append((n, s)) or exact(n, s, r)
     )
-    booster, whole = boosted(n_rounds=5, **weights), gaussian_mu(4.0, DELTA)
+    booster, whole = boosted(objective, n_rounds=5, **weights), gaussian_mu(4.0, DELTA)
     found = releases(booster)
     assert list(found) == ["label counts", "leaf sums", "sums over all rows"]
     assert found["sums over all rows"] == (pytest.approx(whole * math.sqrt(LEVEL_SHARE)), 1)
@@ -129,7 +164,7 @@ def test_it_takes_its_share_of_the_budget(monkeypatch, weights):
     assert booster.privacy.epsilon <= 4.0
     assert booster.privacy.spent == (booster.privacy.epsilon, booster.privacy.delta)
     std = STEPS * (1024 if weights else 1) / found["sums over all rows"][0]
-    assert drawn[-2:] == [(1, pytest.approx(std)), (1, pytest.approx(LOG_LINK_HESSIAN_LIMIT * std))]
+    assert drawn[-2:] == [(1, pytest.approx(clip * std)), (1, pytest.approx(limit * std))]
 
 
 @pytest.mark.parametrize("objective", LABELS)
@@ -137,6 +172,7 @@ def test_a_row_more_moves_all_releases_by_no_more_than_mu(objective, monkeypatch
     """The lengths of what a row adds to sums, in units of the noise, over a whole run."""
     monkeypatch.setattr("lgb_dp.boosting.training.SecureRandom", lambda state: SecureRandom(7))
     monkeypatch.setattr("lgb_dp.newton.losses.level._MAX_COST", 1e12)
+    monkeypatch.setattr("lgb_dp.newton.losses.level._LARGEST_DOUBT", 1e12)
     seen = []
     for n in (600, 599):
         private = []
@@ -159,11 +195,17 @@ def test_a_row_more_moves_all_releases_by_no_more_than_mu(objective, monkeypatch
     assert sum(lengths) <= gaussian_mu(1.0, DELTA) ** 2
 
 
-def test_it_is_not_made_where_its_noise_costs_more_than_it_is_worth(monkeypatch):
-    few = releases(boosted(epsilon=0.1, n_rounds=5, n_rows=600))
+@pytest.mark.parametrize("objective", ["poisson", "regression"])
+def test_it_is_not_made_where_its_noise_costs_more_than_it_is_worth(monkeypatch, objective):
+    few = releases(boosted(objective, epsilon=0.1, n_rounds=5, n_rows=600))
     assert list(few) == ["label counts", "leaf sums"]
     without_level(monkeypatch)
-    assert releases(boosted(epsilon=0.1, n_rounds=5, n_rows=600)) == few
+    assert releases(boosted(objective, epsilon=0.1, n_rounds=5, n_rows=600)) == few
+
+
+def test_it_is_not_made_where_no_residual_is_cut():
+    found = releases(boosted("regression", n_rounds=3, trainer={"gradient_clip": 1.0}))
+    assert "sums over all rows" not in found
 
 
 def test_it_is_made_after_the_last_tree_that_is_planned():

@@ -59,16 +59,16 @@ def estimate_of(released, feature):
 counts_of_bins = hnp.arrays(np.float64, st.integers(1, 70), elements=st.floats(-1e4, 1e6))
 
 
-@given(counts_of_bins, st.floats(0.0, 1e3))
-def test_ranges_are_apart_and_stand_out(counts, std):
-    ranges = ranges_that_stand_out(counts, std)
+@given(counts_of_bins, st.floats(0.0, 1e3), st.floats(0.0, 1e3))
+def test_ranges_are_apart_and_stand_out(counts, std, least):
+    ranges = ranges_that_stand_out(counts, std, least)
     ends = [end for both in ranges for end in both]
     assert ends == sorted(ends)
     assert set(ends) <= set(range(len(counts) + 1))
     for first, stop in ranges:
         assert first < stop
         tolerance = 1e-9 * np.abs(counts).sum()
-        assert counts[first:stop].sum() > 3 * std * np.sqrt(stop - first) - tolerance
+        assert counts[first:stop].sum() > max(3 * std * np.sqrt(stop - first), least) - tolerance
 
 
 @given(counts_of_bins, st.floats(0.0, 1e3))
@@ -88,6 +88,18 @@ def test_thresholds_beside_rows_are_drawn_most():
     assert (weights[beside] == 1.0).all()
     assert np.count_nonzero(weights == 1.0) <= 5
     assert weights[weights < 1].sum() / weights.sum() == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "tail", "beside"), [(20_000, 10, False), (20_000, 60, True), (400, 10, True)]
+)
+def test_a_bin_of_few_rows_is_no_range_of_its_own(n_rows, tail, beside):
+    """Next to no noise, and a tail of bins that hold few rows each."""
+    counts = np.zeros(130)
+    counts[[3, 40, 70, 100]] = n_rows - 3 * tail, tail, tail, tail
+    (weights,) = FeatureHistograms([counts], 1e-3).threshold_weights()
+    assert bool((weights[[39, 40, 69, 70, 99, 100]] == 1.0).all()) is beside
+    assert (weights[[2, 3]] == 1.0).all()
 
 
 def test_where_nothing_or_everything_stands_out_thresholds_are_drawn_alike():

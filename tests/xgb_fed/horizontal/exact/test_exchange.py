@@ -1,14 +1,21 @@
 """Texts that parties of exact training exchange, and their refusal."""
 
 import json
+import sys
 
 import pytest
+import xgboost
 
 from gbdt_parties.errors import ProtocolError
-from xgb_fed.horizontal.exact.exchange import ExactDescription
+from xgb_fed.horizontal.exact.exchange import REQUESTS, ExactDescription, read_content, request_of
 from xgb_fed.horizontal.exact.task import MAX_SETS
 
 OWN = {"n_features": 2, "names": "", "classes": "", "n_sets": 1}
+
+
+@pytest.mark.parametrize("wants_classes", [False, True])
+def test_a_request_tells_whether_labels_are_classes(wants_classes):
+    assert REQUESTS[request_of(wants_classes)] is wants_classes
 
 
 def test_a_description_is_read_as_it_was_written():
@@ -38,3 +45,17 @@ def test_a_description_of_other_values_is_refused_with_the_party(wrong):
 def test_a_text_that_is_no_description_is_refused_with_the_party(text):
     with pytest.raises(ProtocolError, match="'bank' sent a description that cannot be read"):
         ExactDescription.read("bank", text, False)
+
+
+@pytest.mark.parametrize("depth", [33, 10_000, 300_000])
+def test_a_model_of_many_brackets_is_no_text_for_xgboost(depth, monkeypatch):
+    """Before, a process that lets functions call themselves often ended in XGBoost's parser."""
+    monkeypatch.setattr(xgboost.Booster, "load_model", lambda *_: pytest.fail("its stack would have ended"))
+    content = json.dumps({"booster": '{"a":' * depth + "1" + "}" * depth}).encode()
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, 12_000))
+    try:
+        with pytest.raises(ProtocolError, match="the parties' model cannot be read"):
+            read_content(content, None, None)
+    finally:
+        sys.setrecursionlimit(limit)

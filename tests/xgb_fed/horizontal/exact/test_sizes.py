@@ -12,6 +12,7 @@ from xgb_fed.horizontal.exact.rows.samples import least_difference
 from xgb_fed.horizontal.exact.rows.sets import _mixed
 from xgb_fed.horizontal.exact.sizes import (
     LabelledRows,
+    Sizes,
     _check_numbers,
     _check_own_rows,
     _exponent,
@@ -22,6 +23,8 @@ from xgb_fed.horizontal.exact.task import ExactTask
 
 BINARY = {"objective": "binary:logistic", "max_depth": 2}
 MARK = np.arange(4)
+LEAST = -53
+"""Exponent of the least power of two: XGBoost raises hessians to 1e-16, which is below it."""
 
 
 def task(params=BINARY, n_sets=2, min_rows=10):
@@ -65,6 +68,8 @@ def test_sums_of_counts_below_0_are_refused():
 def test_a_party_brings_as_many_rows_as_a_node_needs():
     _check_own_rows(task(), rows(10))
     _check_own_rows(task(min_rows=1), rows(1))
+    with pytest.raises(InvalidDataError, match="min_rows_per_node=2"):
+        _check_own_rows(task(min_rows=2), rows(1))
     with pytest.raises(InvalidDataError, match="min_rows_per_node=10"):
         _check_own_rows(task(), rows(9))
     with pytest.raises(InvalidDataError, match="min_rows_per_node=10"):
@@ -79,18 +84,18 @@ def test_gradients_do_not_begin_above_a_power_of_two_of_labels_and_weights():
     assert _exponent(squares, [rows(label=10.0, weight=4.0)]) == 9  # 400 < 2^9
     assert _exponent(squares, [rows(label=-300.0, weight=0.5)]) == 8  # 150 < 2^8
     assert _exponent(squares, [rows(label=64.0, weight=0.5)]) == 6  # 50 of the base score's 100
-    assert _exponent(task(), [rows(weight=2.0**-100)]) == -64
+    assert _exponent(task(), [rows(weight=2.0**-100)]) == LEAST
     assert _exponent(task(), [rows(weight=2.0**100)]) == 64
 
 
-@given(weight=st.floats(2.0**-60, 2.0**60, width=32))
+@given(weight=st.floats(2.0**LEAST, 2.0**60, width=32))
 def test_the_exponent_is_the_least_that_holds_the_largest_weight(weight):
     """Also where it is a power of two: a weight of 1, the usual one, needs no exponent."""
     exponent = _exponent(task(), [rows(weight=weight)])
     assert 2.0 ** (exponent - 1) < weight <= 2.0**exponent
 
 
-@pytest.mark.parametrize("power", [-64, -1, 0, 1, 7, 64])
+@pytest.mark.parametrize("power", [LEAST, -1, 0, 1, 7, 64])
 def test_a_power_of_two_is_its_own_exponent(power):
     assert _exponent(task(), [rows(weight=2.0**power)]) == power
 
@@ -110,7 +115,7 @@ def asked(max_rows, others=(60, 40, 20), exponent=0):
     own = question.values.astype(np.int64)
     pooled = own.copy()
     pooled[:3] += others
-    pooled[3 + 64 + exponent] += 1
+    pooled[3 - LEAST + exponent] += 1
     pooled[-4:] += 10
     with pytest.raises(StopIteration) as end:
         asking.send([pooled])
@@ -121,12 +126,37 @@ def test_sizes_are_those_of_all_parties():
     own, sizes = asked(90)
     assert own[:3].tolist() == [30, 20, 0]
     assert own[3:-4].sum() == 1
-    assert np.flatnonzero(own[3:-4]).tolist() == [64]  # weights up to 1, which is 2^0
+    assert np.flatnonzero(own[3:-4]).tolist() == [-LEAST]  # weights up to 1, which is 2^0
     assert (sizes.n_rows, sizes.row_bits, sizes.exponent) == (90, 7, 0)
     assert sizes.marks.tolist() == (MARK + 10).tolist()
     assert (sizes.gradients, sizes.gradient_bits) == (80, 87)
     _, larger = asked(90, exponent=40)
     assert (larger.exponent, larger.gradients, larger.gradient_bits) == (40, 79, 126)
+
+
+def test_losses_have_twenty_digits_after_the_point_at_least():
+    """Labels that leave exactly so many are accepted, and losses of others were not worth comparing."""
+    _, sizes = asked(130, (100, 40, 20), 45)
+    assert (sizes.row_bits, sizes.losses) == (8, 20)
+
+
+@given(row_bits=st.integers(1, 41), exponent=st.integers(LEAST, 84))
+def test_sums_have_all_digits_that_126_bits_leave(row_bits, exponent):
+    sizes = Sizes(1, row_bits, exponent, MARK)
+    # A gradient is at most 2^exponent, and a loss 2^8 times what its square can be, where it is above 1.
+    of_gradient, of_loss = max(exponent, 0), 2 * max(exponent, 0) + 8
+    for digits, most in ((sizes.gradients, of_gradient), (sizes.losses, of_loss)):
+        digits += min(exponent, 0)  # behind the first one
+        assert digits + most + row_bits <= 126
+        assert digits == 80 or digits + most + row_bits == 126
+    assert 64 <= sizes.gradient_bits <= 126
+
+
+def test_small_numbers_have_as_many_digits_as_large_ones():
+    assert 2.0**LEAST > 1e-16
+    for exponent in (0, -1, LEAST):
+        sizes = Sizes(90, 7, exponent, MARK)
+        assert (sizes.gradients, sizes.gradient_bits, sizes.losses) == (80 - exponent, 87, 80 - exponent)
 
 
 @pytest.mark.parametrize(
@@ -135,6 +165,7 @@ def test_sizes_are_those_of_all_parties():
         (89, (60, 40, 20), 0, "90 rows of all parties; this party takes part with at most 89"),
         (90, (60, 40, 9), 0, "held-out set 1 has 9 rows"),
         (90, (60, 40, 20), 64, "too large for exact sums"),
+        (90, (60, 40, 20), 46, "too large for exact sums of 90 rows"),
     ],
 )
 def test_other_sizes_are_refused(max_rows, others, exponent, text):

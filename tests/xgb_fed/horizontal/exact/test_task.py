@@ -1,5 +1,6 @@
-"""Settings of exact runs: cuts, terms of a party, questions, and contents that parties agree on."""
+"""Settings of exact runs: cuts, numbers, questions, and contents that parties agree on."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,8 +11,7 @@ from hypothesis import strategies as st
 
 from gbdt_parties.errors import ProtocolError, SumRangeError
 from gbdt_parties.secure_sum.rings import MODULO_64, MODULO_128
-from tests.support.exact_training import X, Y, party
-from xgb_fed import ExactTerms
+from tests.support.exact_training import X, Y
 from xgb_fed.boosting.features import MAX_BINS, MAX_VALUE
 from xgb_fed.errors import InvalidArgumentError
 from xgb_fed.horizontal.exact.exchange import content_of, read_content
@@ -69,29 +69,13 @@ def test_whole_numbers_have_a_range():
             check_whole("n", value, 2, 7)
 
 
-def test_terms_of_a_party():
-    assert ExactTerms().max_samples == 10_000
-    ExactTerms(cuts=("grid", "exact", "given"), held_out=[None, (X, Y), [X, Y, Y]])
-    for cuts in ("grid", ("grid", "own"), ("own",)):
-        with pytest.raises(InvalidArgumentError, match="cuts="):
-            ExactTerms(cuts=cuts)
-    for sets in ((X,), (X, Y, Y, Y), X, "XY"):
-        with pytest.raises(InvalidArgumentError, match=r"held_out\[1\] must be"):
-            ExactTerms(held_out=[None, sets])
-    for name, least in (("min_rows_per_node", 1), ("min_parties", 2), ("max_bin", 2), ("max_samples", 0)):
-        ExactTerms(**{name: least})
-        with pytest.raises(InvalidArgumentError, match=name):
-            ExactTerms(**{name: least - 1})
-
-
-def test_a_run_goes_on_with_the_held_out_rows_that_it_began_with():
-    def digest(*held_out):
-        return party(0, held_out=list(held_out))._side.digest
-
-    rows, others = (X + 10, Y), (X + 11, Y)
-    found = [digest(), digest(None), digest(rows), digest(others), digest(rows, None), digest(None, rows)]
-    assert len(set(found)) == len(found)
-    assert digest(rows) == found[2]
+def test_numbers_of_a_run_are_those_of_32_bits():
+    """What a coordinator writes is bounded before anything is multiplied by it."""
+    task = ExactTask(PARAMS, 1, 2, [], [0, 1], "grid", 10, 2, 1, 1)
+    for name in ("n_rounds", "n_columns", "min_rows_per_node", "min_parties", "early_stopping_rounds"):
+        assert getattr(replace(task, **{name: 2**31 - 1}), name) == 2**31 - 1
+        with pytest.raises(InvalidArgumentError, match=r"must be an integer of at most 2147483647"):
+            replace(task, **{name: 2**31})
 
 
 @pytest.mark.parametrize("value", [8, -8, 9, -9, 16, -(2**63)])
@@ -135,5 +119,6 @@ def test_the_model_that_parties_agree_on_is_read_as_it_was_written(classes):
     read = read_content(content, classes, None)
     assert (None if read.classes is None else read.classes.tolist()) == classes
     assert bytes(read.booster.save_raw("json")) == bytes(booster.save_raw("json"))
+    assert [(own.dtype, own.tolist()) for own in read.cuts] == [(np.float32, [0.5]), (np.float32, [1.5])]
     with pytest.raises(ProtocolError, match="cannot be read"):
         read_content(content[:-1], classes, None)

@@ -185,6 +185,41 @@ def test_a_coordinator_killed_between_any_two_changes_of_its_checkpoint_goes_on(
         assert raw(trained(parties(again, "binary:logistic"), "binary:logistic", **how)) == expected
 
 
+class Counted:
+    """A party whose requests are counted, until one of them is too many."""
+
+    def __init__(self, party, sent, most):
+        self.party, self.name, self._sent, self._most = party, party.name, sent, most
+
+    def handle(self, request):
+        self._sent.append(len(request))
+        if len(self._sent) == self._most:
+            raise PartyUnavailableError("lost")
+        return self.party.handle(request)
+
+
+@pytest.mark.parametrize("first", [1, 4, 12, 22])
+def test_what_left_is_counted_once_however_often_a_run_failed(tmp_path, first):
+    """Before, a run that failed counted nothing, and one taken up not what left since the last round."""
+    sent, counted = [], []
+    for most in (first, first + 15, 0):
+        counted.append(Traffic(encrypted=False))
+        members = [Counted(one, sent, most) for one in parties(tmp_path, "binary:logistic")]
+        how = {"patience": 0.0, "checkpoint": tmp_path / "coordinator", "traffic": counted[-1]}
+        if most:
+            with pytest.raises(PartyUnavailableError):
+                trained(members, "binary:logistic", **how)
+        else:
+            model = trained(members, "binary:logistic", **how)
+        assert sum(map(of_coordinator, counted)) == sum(sent)
+    assert first < 22 or of_coordinator(model.traffic) == sum(sent)  # nothing is kept before
+
+
+def of_coordinator(traffic):
+    """Bytes that left the coordinator."""
+    return sum(flow.bytes for (sender, _, _), flow in traffic.flows.items() if sender == "coordinator")
+
+
 def test_a_second_run_of_the_same_parties_asks_nothing_new(tmp_path):
     """The same seed, groups, draws and trees: a run that is done again, by new processes, tells no more."""
     models, told = [], []

@@ -352,6 +352,26 @@ def test_memory_of_row_flags_is_bounded_by_what_the_active_party_sends(monkeypat
         assert isinstance(answer, Routed) == allowed
 
 
+def test_memory_of_sides_is_reserved_for_predictions_too():
+    """A question of 200 kB made 12 MB of positions of rows, 8 bytes for each bit."""
+    n_rows, n_splits, memory = 100_000, 16, MemoryAllowance(16 * MIB)
+    columns, splits = read_columns(np.zeros((n_rows, 1))), Splits(["a"])
+    for threshold in range(n_splits):
+        splits.add(0, float(threshold), True)
+    talk = Talk(PassiveParty(columns, [], {b"m" * 16: splits}, memory=memory), b"1" * 16)
+    talk.ask(OpenModel(b"m" * 16, 0, NONE))
+    ids, before, peaks = np.arange(n_splits, dtype=np.int32), memory.reserved, []
+    for n in (8, n_splits):
+        flags = np.full(n * n_rows // 8, 255, dtype=np.uint8)
+        question, answers = RouteRows(0, ids[:n], np.full(n, n_rows, dtype=np.int32), flags), []
+        peaks.append(peak_of(lambda question=question, into=answers: into.append(talk.ask(question))))
+        assert isinstance(answers[0], Routed if n == 8 else messages.Refusal)
+        assert memory.reserved == (before if n == 8 else 0)
+    assert peaks[0] < 16 * 8 * n_rows
+    assert peaks[1] < MIB
+    assert "the sides of rows would take" in answers[0].reason
+
+
 def test_memory_of_copied_rows_is_reserved_and_given_back_when_an_opening_is_refused(service):
     pytest.importorskip("nacl")
     bank = service()
