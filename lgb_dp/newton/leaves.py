@@ -9,9 +9,12 @@ from lgb_dp.newton.releases.trees import LeafRelease
 from lgb_dp.newton.settings import SHRINKAGE
 
 
-def denominators(release: LeafRelease, lambda_l2: float) -> NDArray[np.float64]:
-    """H + λ, and below the noise σ_g too, which keeps a leaf's step small; shape (n_leaves, n_outputs)."""
-    return np.maximum(release.hessian, 0.0) + lambda_l2 + SHRINKAGE * release.std
+def denominators(release: LeafRelease, lambda_l2: float, least_std: float = 0.0) -> NDArray[np.float64]:
+    """H + λ, and below the noise σ_g too, which keeps a leaf's step small; shape (n_leaves, n_outputs).
+
+    σ_g counts as `least_std`, in rows, where it is less.
+    """
+    return np.maximum(release.hessian, 0.0) + lambda_l2 + SHRINKAGE * max(release.std, least_std)
 
 
 def leaf_values(release: LeafRelease, denominator: NDArray[np.float64], bound: float) -> NDArray[np.float64]:

@@ -41,6 +41,13 @@ def automatic_clip(objective: str, mu: float) -> float:
 SHRINKAGE = 4.0
 """c of the leaf values -G / (max(H, 0) + λ + c σ_g): leaves that do not stand out of the noise stay small."""
 
+MAX_MU_OF_SHRINKAGE = 10.0
+"""μ beyond which distilled structures without a trial are not shrunk less.
+
+Nothing ends their steps, and where labels are nearly certain a small leaf's hessian is next to nothing: on
+held-out rows of covtype, the AUC at ε = 10,000 was 0.954 and 0.960, and with this bound 0.972 and 0.967.
+"""
+
 CUT_SHARE = 0.02
 """Share of the gradients' sizes, at the prior, that the clip of a loss with a logarithmic link cuts off."""
 

@@ -26,12 +26,15 @@ class Steps:
         Bound of the rate times the factors of `size` and of the splits.
     held_out : HeldOutSteps or None
         The rates that held-out rows speak for, if rows are held out.
+    least_std : float
+        Noise in a sum of gradients, in rows, that leaf values are shrunk by at least.
     """
 
     rate: float
     size: StepSize | None
     largest: float
     held_out: HeldOutSteps | None = None
+    least_std: float = 0.0
 
     @property
     def salt(self) -> int | None:

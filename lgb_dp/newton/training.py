@@ -51,6 +51,7 @@ from lgb_dp.newton.separation import Separation
 from lgb_dp.newton.settings import (
     GRADIENT_CLIP,
     LOG_LOSSES,
+    MAX_MU_OF_SHRINKAGE,
     MAX_RATE,
     automatic_depth,
     automatic_rate,
@@ -341,6 +342,8 @@ class NewtonTraining(Training):
         model = (self.params.objective, surrogate, scores, self._released)
         if steps.size is not None and not distilled[1]:
             steps.held_out = self._held_out_steps(histograms, rows, greedy_depth)
+            if not self._is_exact:
+                steps.least_std = self._noise_std * self._mu / MAX_MU_OF_SHRINKAGE
         return DistilledSplits(bins, *sizes, weights, *model, has_trial=distilled[1])
 
     def _held_out_steps(
@@ -437,7 +440,7 @@ class NewtonTraining(Training):
 
         # Post-processing.
         lambda_l2 = self.params.lambda_l2 / (self.weight_bound * start.hessian_unit)
-        denominator = denominators(release, lambda_l2)
+        denominator = denominators(release, lambda_l2, steps.least_std)
         value = leaf_values(release, denominator, self.loss.largest_value)
         length = steps.length(release, held, denominator, value, begun.splits.rate_factor)
         if begun.separation is not None:

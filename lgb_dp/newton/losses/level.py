@@ -33,7 +33,7 @@ _WIDEST, _NARROWEST = 64.0, 4.0
 """Clip over the hessian at the mean label: integer steps are few beyond, and hessians are cut below."""
 
 _MAX_COST = 0.008
-"""Deviance that noise of the factor may add, over that of the best constant; `without_noise` leaves a third."""
+"""Deviance that noise of the factor may add, over that of the best constant; a third of it is left."""
 
 _MOST = 2.0
 """The factor, or one over it, at most."""

@@ -295,7 +295,7 @@ def test_continued_training_starts_from_the_models_predictions(distilled, object
     y = {"binary": Y, "regression": 5 * X[:, 0], "multiclass": np.digitize(X[:, 0], [-0.5, 0.5])}[objective]
     bounds = {"label_bounds": (-15, 15)} if objective == "regression" else {}
     first = boosted(dataset(X, y, **bounds), n_rounds=12, params=params)
-    trainer = lgb_dp.NewtonBoost(20.0, 1e-5)
+    trainer = lgb_dp.NewtonBoost(20.0, 1e-5, rounds=13)  # no release of the mean after the last tree
     second = lgb.train(
         params,
         dataset(X, y, **bounds),
