@@ -35,7 +35,7 @@ class FederatedDPLGBMModel(PartiesModel):
     colluding : int
         Parties whose noise counts as known.
     max_attempts : int, optional
-        Releases that the noise is planned for; 5 per cent more than the iterations by default.
+        Releases that the noise is planned for; 6 per cent more than the iterations by default.
     parties_per_person : int
         Parties that may have rows of one person.
 

@@ -1,18 +1,25 @@
 """Three hospitals behind nodes of a platform: files, servers, and a carrier that relays in this process."""
 
+from dataclasses import replace
 from itertools import count
 
 import numpy as np
 
 import lgb_dp
+from gbdt_parties import messages
 from gbdt_parties.errors import PartyUnavailableError
 from gbdt_parties.identity.certificates import TLS, Identity, make_certificate
+from gbdt_parties.secure_sum.keys import SessionKeys
+from gbdt_parties.secure_sum.messages import Introduced
+from gbdt_parties.secure_sum.roster import Introduction
+from gbdt_parties.secure_sum.trust import Credentials
 from gbdt_parties.transport.server import Server
 from lgb_dp import federated
 from lgb_dp.federated import replica, run
 from lgb_dp.mechanisms.rng import KeyStream, SecureRandom
 from private_hospitals import write_rows
 from veilboost import command_line
+from veilboost.flower.carrier import Reply
 from veilboost.flower.node import reply
 from veilboost.plans.declared import read_declared
 from veilboost.plans.plan import module_of, read_served
@@ -203,6 +210,33 @@ class FakeCarrier:
 
     def pull(self, numbers):
         return {number: self.replies.pop(number) for number in numbers if number in self.replies}
+
+
+class Forging:
+    """A node that has a party's certificate, which is no secret, and session keys of its own.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the hospitals' files.
+    name : str
+        The party's.
+    """
+
+    def __init__(self, folder, name):
+        self.name, self.n_opened, self.keys = name, 0, SessionKeys()
+        certificates = (folder / "certs" / name / "party.pem").read_bytes()
+        self.signed_by = Credentials(certificates, Credentials.self_signed(name).key)
+
+    def __call__(self, requests):
+        return Reply(self.name, [self._answer(messages.read(one)) for one in requests])
+
+    def _answer(self, asked):
+        introduction = Introduction.of(self.name, self.signed_by, self.keys).to_bytes()
+        said = Introduced(introduction, "{}", self.n_opened)
+        self.n_opened += 1
+        proof = self.signed_by.sign(said.digest(asked.session))
+        return messages.write(asked.session, asked.sequence, replace(said, proof=proof))
 
 
 def pinned_share(sums, variance, random):

@@ -52,6 +52,9 @@ SECONDS_TO_ASK_AGAIN = 1.0
 """A party that is lost within this time is connected to and asked once more: a connection broke, or a server
 was restarted.  One that was silent for longer has kept all parties waiting already."""
 
+SECONDS_BETWEEN_INTERRUPTS = 0.1
+"""Of a party that is still being reached when the run has ended."""
+
 ATTEMPTS_PER_START = 1 << 32
 """Attempts are numbered on from the next multiple of this whenever a coordinator takes a run up: the last
 numbers that were used may not have reached the disk when the machine failed, and none may be used twice."""
@@ -167,8 +170,10 @@ class _Coordinator:
                 raise
             finally:
                 for member in self._members:
-                    if member.coming is not None:
+                    while member.coming is not None and not member.coming.done():
+                        # Again and again: between two requests, it interrupts nothing.
                         member.party.interrupt()  # type: ignore[attr-defined]  # it is elsewhere
+                        wait([member.coming], SECONDS_BETWEEN_INTERRUPTS)
 
     def _abort(self) -> None:
         """End the sessions of a run that was proposed."""

@@ -12,8 +12,7 @@ import os
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
 from gbdt_parties.errors import AuthenticationError
@@ -22,7 +21,6 @@ SIZE = 32
 """Bytes of every key, nonce, seed and digest."""
 
 _COMMITMENT = b"veilboost secure sum seed 1\0"
-_PRESENCE = b"veilboost secure sum presence 1\0"
 _P = 2**255 - 19
 _D = -121665 * pow(121666, -1, _P)
 """Of Ed25519's curve, -x² + y² = 1 + d x² y²."""
@@ -71,10 +69,6 @@ class SessionKeys:
             nonce,
         )
 
-    def proof(self, session: bytes) -> bytes:
-        """Signature of a coordinator's session, which only the holder of the keys can give."""
-        return self.signing.sign(_PRESENCE + session)
-
     def secret_with(self, public_key: bytes) -> bytes:
         """Secret that only this party and the holder of another key know.
 
@@ -87,22 +81,6 @@ class SessionKeys:
             return self.exchange.exchange(X25519PublicKey.from_public_bytes(public_key))
         except ValueError:
             raise AuthenticationError("a party's public key for masks is not usable") from None
-
-
-def check_proof(signing_key: bytes, session: bytes, proof: bytes) -> None:
-    """Check that a coordinator's session was opened by the holder of an introduction's keys.
-
-    An introduction alone proves nothing: every party has seen it.
-
-    Raises
-    ------
-    AuthenticationError
-        If the proof is not of this session, under this key.
-    """
-    try:
-        Ed25519PublicKey.from_public_bytes(signing_key).verify(proof, _PRESENCE + session)
-    except (InvalidSignature, ValueError):
-        raise AuthenticationError("the session is not signed with the keys of the introduction") from None
 
 
 @lru_cache(maxsize=4096)

@@ -181,10 +181,6 @@ class Membership:
             self.reveal([bytes.fromhex(signature) for signature in kept["signatures"]])
         return self.begin([bytes.fromhex(seed) for seed in kept["seeds"]]) if kept["seeds"] else None
 
-    def proof(self, session: bytes) -> bytes:
-        """Signature of a coordinator's session: an introduction can be shown by others, too."""
-        return self._keys.proof(session)
-
     def endorse(self, roster: Roster, statement: bytes, min_parties: int) -> bytes:
         """Sign a roster, which must be of this session and of parties that this one accepts.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import ClassVar
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.messages import Int32s, Integer, Message, Octets, Text
 
+_PRESENCE = b"veilboost secure sum presence 1\0"
 _OPENED = struct.Struct("<QQH")
 _LENGTH = struct.Struct("<Q")
 
@@ -44,7 +46,15 @@ class Introduced(Message):
     n_opened: Integer
     """Sums of the run that the party has opened, at most as many as the coordinator has."""
     proof: Octets = b""
-    """Signature of the session's number by the introduction's key; empty with columns apart."""
+    """Its certificate's signature of the session's number and all of the above; empty with columns apart."""
+
+    def digest(self, session: bytes) -> bytes:
+        """32 bytes for the certificate to sign, which stand for what is said in a coordinator's session.
+
+        An introduction alone proves nothing: certificates are no secret, and every party has seen it.
+        """
+        said = self.introduction, self.description.encode(), str(self.n_opened).encode()
+        return hashlib.sha256(_PRESENCE + pack([session, *said])).digest()
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gbdt_parties.errors import ProtocolError
@@ -198,12 +198,9 @@ class PartyRun:
 
     def introduced(self, session: bytes) -> Introduced:
         """Introduce this party in a coordinator's session."""
-        return Introduced(
-            self._member.introduction.to_bytes(),
-            self.subject.description(),
-            self._member.n_opened,
-            self._member.proof(session),
-        )
+        own = self._member.introduction.to_bytes()
+        said = Introduced(own, self.subject.description(), self._member.n_opened)
+        return replace(said, proof=self.subject.credentials.sign(said.digest(session)))
 
     def answer(self, message: Message) -> Message:
         """Answer a request."""

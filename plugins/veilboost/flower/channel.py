@@ -1,7 +1,7 @@
 """Parties behind Flower's nodes, as the coordinator asks them.
 
-A node says which party it has.  It is believed once the party's certificate has signed a roster behind it;
-until then, another node that says the same is tried if this one fails.
+A node says which party it has.  The party's certificate signs each session behind it, and it is believed once
+that has signed a roster, too; until then, another node that says the same is tried if this one fails.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from gbdt_parties.errors import (
     ProtocolError,
 )
 from gbdt_parties.messages import NO_SESSION, Done, Message, Refusal
-from gbdt_parties.secure_sum.keys import check_proof
 from gbdt_parties.secure_sum.messages import (
     NEW_RUN,
     BeginRounds,
@@ -56,7 +55,7 @@ class Nodes:
     def __init__(self, carrier: Carrier, timeout: float) -> None:
         self._carrier, self._timeout = carrier, timeout
         self._carrying, self._searching = Lock(), Lock()
-        self._asked: dict[str, int] = {}
+        self._asked: dict[str, tuple[int, float]] = {}
         self._named: dict[int, str] = {}
         self._ignored: dict[int, str] = {}
 
@@ -72,9 +71,13 @@ class Nodes:
         try:
             return self._answers(node, name, requests, given_up)
         except PartyUnavailableError:
-            with self._searching:
-                self._named.pop(node, None)
+            self.forget(node)
             raise
+
+    def forget(self, node: int) -> None:
+        """Ask a node for its name again, and those that are new, before the party is asked behind it."""
+        with self._searching:
+            self._named.pop(node, None)
 
     def ignore(self, node: int, name: str, reason: str) -> None:
         """Believe a node no more: it does not have the party that it says it has."""
@@ -128,14 +131,19 @@ class Nodes:
 
     def _look(self, failed: dict[int, str]) -> None:
         """Ask new nodes for their names, and take note of those that have come, and of those that fail."""
+        now = time.monotonic()
+        # A node that has not said its name in time is asked again: the platform keeps no reply for longer.
+        self._asked = {number: one for number, one in self._asked.items() if now < one[1]}
+        waited_for = {node for node, _ in self._asked.values()}
         with self._carrying:
             for node in self._carrier.nodes():
-                if node not in {*self._named, *self._asked.values(), *failed, *self._ignored}:
+                if node not in {*self._named, *waited_for, *failed, *self._ignored}:
                     # One that is gone again is no answer about the others.
                     with suppress(PartyUnavailableError):
-                        self._asked[self._carrier.push(node, (), self._timeout)] = node
+                        number = self._carrier.push(node, (), self._timeout)
+                        self._asked[number] = node, now + self._timeout
             for number, reply in self._carrier.pull(list(self._asked)).items():
-                node = self._asked.pop(number)
+                node, _ = self._asked.pop(number)
                 if reply.failure:
                     failed[node] = reply.failure
                 else:
@@ -160,14 +168,15 @@ class NodeParty:
         self.name = name
         self._nodes, self._given_up = nodes, Event()
         self._certificates = AllowList(None, authority)
+        self._shown = b""
         self._node: int | None = None
         self._trusted: int | None = None
-        self._introduction = b""
         self._has_begun = False
+        self._n_late = 0
         self._waiting: list[bytes] = []
 
     def interrupt(self) -> None:
-        """Give up the question that is under way, if any, from another thread."""
+        """Give up the question that is under way, and all later ones, from another thread."""
         self._given_up.set()
 
     def handle(self, request: bytes) -> bytes:
@@ -181,7 +190,8 @@ class NodeParty:
             If the platform does not take the message, the answers are none, or another run has ended the
             beginning of this one.
         """
-        self._given_up.clear()
+        if self._given_up.is_set():
+            raise PartyUnavailableError(f"party {self.name!r}: the question was given up")
         envelope = messages.read(request)
         message, address = envelope.message, (envelope.session, envelope.sequence)
         if isinstance(message, OpenRun):
@@ -198,9 +208,7 @@ class NodeParty:
         if not isinstance(answered, Refusal):
             return answer
         if answered.code == NO_SESSION and not self._has_begun:
-            raise PartyRefusedError(
-                f"party {self.name!r} has begun another run since, or was restarted: start one run at a time"
-            )
+            raise self._of_another_run()
         # The refusal of a sum that has waited is that of the question behind it.
         return messages.write(*address, answered)
 
@@ -223,28 +231,45 @@ class NodeParty:
             )
         return answers[-1], message
 
+    def _of_another_run(self) -> PartyUnavailableError | PartyRefusedError:
+        """The loss of a session in which a run begins, which another opening has ended.
+
+        One of this run's that was given up, and came late, costs one more beginning.  Of two runs that begin
+        at once, each would go on ending the sessions of the other.
+        """
+        if self._n_late:
+            self._n_late -= 1
+            return PartyUnavailableError(f"party {self.name!r} has taken an opening that was given up")
+        return PartyRefusedError(
+            f"party {self.name!r} has begun another run since, or was restarted: start one run at a time"
+        )
+
     # Which node to believe.
 
     def _opened(self, request: bytes, message: OpenRun) -> bytes:
-        """Open a session behind a node that shows the party's certificate."""
+        """Open a session behind a node that shows the party's certificate, and has its signature."""
         self._waiting, self._has_begun = [], message.n_known != NEW_RUN
-        if not self._has_begun:
-            self._introduction = b""
         found = self._nodes.found(self.name, self._given_up)
         node = self._trusted if self._trusted in found else found[0]
         assert node is not None
         try:
             answer, answered = self._asked(node, [request])
-            if isinstance(answered, Refusal):
-                if node == self._trusted or len(found) == 1:
-                    return answer
-                raise ProtocolError(quoted(answered.reason))
-            self._check_introduced(answered, messages.address(request)[0])
+            if not isinstance(answered, Refusal):
+                self._check_introduced(answered, messages.address(request)[0])
+        except PartyUnavailableError:
+            self._n_late += 1
+            raise
         except PartyRefusedError:
             raise
         except ProtocolError as error:
             raise self._not_behind(node, str(error)) from None
+        if isinstance(answered, Refusal) and node != self._trusted:
+            # It has no signature, since a server refuses callers before it knows whose run it is, and any
+            # node can say so.  So it is a loss: it is logged and waited for, and named at the end.
+            raise self._refused(node, answered.reason)
         self._node = node
+        if self._has_begun:
+            self._trusted = node
         return answer
 
     def _not_behind(self, node: int, reason: str) -> PartyUnavailableError:
@@ -252,22 +277,24 @@ class NodeParty:
         self._nodes.ignore(node, self.name, reason)
         return PartyUnavailableError(f"party {self.name!r} is not behind node {node}: {reason}")
 
-    def _check_introduced(self, answered: Message, session: bytes) -> None:
-        """Check that a certificate of the party is shown by the holder of the keys that go with it.
+    def _refused(self, node: int, reason: str) -> PartyUnavailableError:
+        """Try other nodes first, if there are any; this one may be the party's."""
+        self._nodes.forget(node)
+        return PartyUnavailableError(f"party {self.name!r} behind node {node} refuses: {quoted(reason)}")
 
-        In a run that goes on, they are those that the certificate has signed.
-        """
+    def _check_introduced(self, answered: Message, session: bytes) -> None:
+        """Check that a certificate of the party is shown, and has signed all that is said in the session."""
         if not isinstance(answered, Introduced):
             raise ProtocolError(f"{type(answered).__name__} is no introduction")
-        own = Introduction.from_bytes(answered.introduction)
-        self._certificates.check(own.certificates, self.name)
-        if self._introduction not in (b"", answered.introduction):
-            raise ProtocolError("another introduction than when the run began")
-        check_proof(own.signing_key, session, answered.proof)
-        self._introduction = answered.introduction
+        self._shown = Introduction.from_bytes(answered.introduction).certificates
+        self._certificates.check(self._shown, self.name)
+        check_signature(self._shown, answered.digest(session), answered.proof, self.name)
 
     def _check_signed(self, proposed: ProposeRoster, answered: Message) -> None:
         """Check that the party has signed, whose node is believed from now on.
+
+        A refusal is believed if no other node is left that says it has the party: this one had its signature
+        of the session, but may be a relay that alters what it passes on.
 
         Raises
         ------
@@ -277,13 +304,14 @@ class NodeParty:
         node = self._node
         assert node is not None
         if isinstance(answered, Endorsed):
-            certificates = Introduction.from_bytes(self._introduction).certificates
             try:
                 digest = Roster.from_bytes(proposed.roster).digest
-                check_signature(certificates, digest, answered.signature, self.name)
+                check_signature(self._shown, digest, answered.signature, self.name)
             except AuthenticationError as error:
                 raise self._not_behind(node, str(error)) from None
             self._trusted = node
-        elif node != self._trusted and self._nodes.claiming(self.name) != [node]:
+        elif node != self._trusted:
             said = answered.reason if isinstance(answered, Refusal) else type(answered).__name__
-            raise self._not_behind(node, quoted(said))
+            lost = self._refused(node, said)
+            if self._nodes.claiming(self.name):
+                raise lost

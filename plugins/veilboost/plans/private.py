@@ -44,7 +44,7 @@ class PrivateTraining(Training):
     )
     colluding: int = entry("parties whose noise may be known to all", 1)
     max_attempts: int | None = entry(
-        "releases that the noise is planned for; 5 per cent more than `rounds` by default", None
+        "releases that the noise is planned for; 6 per cent more than `rounds` by default", None
     )
     parties_per_person: int = entry("parties that may have rows of one person", 1)
     trees_per_round: int = entry(

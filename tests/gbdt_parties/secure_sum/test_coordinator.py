@@ -4,6 +4,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 from itertools import count
+from time import monotonic, sleep
 
 import numpy as np
 import pytest
@@ -209,6 +210,39 @@ def test_a_model_that_differs_is_noticed_and_the_end_is_told_again(way, caplog):
 class Lying(Toy):
     def content(self, result):
         return b"another"
+
+
+class Elsewhere(ToyParty):
+    """A party of another process, whose first interrupt comes when no request is under way."""
+
+    n_interrupts, under_way, interrupted = 0, False, False
+
+    def interrupt(self):
+        self.n_interrupts += 1
+        self.interrupted |= self.under_way
+
+
+def test_a_run_that_has_ended_waits_for_no_party_that_is_being_reached():
+    def reached(message, send):
+        if isinstance(message, AskSum) and message.round == 1:
+            raise PartyUnavailableError("lost")
+        if isinstance(message, OpenRun) and message.n_known > 1:
+            slow.under_way = eventually(lambda: slow.n_interrupts)
+            assert eventually(lambda: slow.interrupted)
+            raise PartyUnavailableError("interrupted")
+        return send()
+
+    parties = [ToyParty(0, "present"), ToyParty(1, "present"), slow := Elsewhere(2, "present")]
+    slow.disturb = reached
+    assert sums_of(parties, "present")[1:] == [[11, 2]] * (N_SUMS - 1)
+    assert slow.interrupted
+
+
+def eventually(condition, seconds=20.0):
+    end = monotonic() + seconds
+    while not condition() and monotonic() < end:
+        sleep(0.001)
+    return bool(condition())
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -43,6 +43,7 @@ from lgb_dp.federated.task import MAX_ATTEMPTS
 from lgb_dp.mechanisms import rng as rng_module
 from lgb_dp.mechanisms.noise import observed
 from lgb_dp.mechanisms.rng import SecureRandom
+from lgb_dp.newton.budget_plan import HISTOGRAM_SHARE, LEVEL_SHARE, PRIOR_SHARE
 from lgb_dp.newton.splits.feature_histograms import FeatureHistograms
 from lgb_dp.newton.training import NewtonTraining
 
@@ -211,10 +212,51 @@ def test_a_party_that_is_lost_in_a_round_of_several_trees_leaves_enough_for_the_
 
 
 def test_noise_is_planned_for_whole_rounds_beyond_the_trees():
-    assert [_attempts(n, 1) for n in (1, 20, 21, 100)] == [2, 21, 23, 105]
+    assert [_attempts(n, 1) for n in (1, 20, 21, 100)] == [2, 22, 23, 106]
     assert [_attempts(n, 7) for n in (7, 20, 200)] == [14, 27, 214]
     assert _attempts(99_999, 7) == MAX_ATTEMPTS
     assert _attempts(10**6, 1) == 10**6  # refused with the number that was given
+
+
+def test_spare_attempts_pay_for_any_release_once_more():
+    """Trees share what is left of μ² by the dearest run, which has the histograms and the last release."""
+    trees = 1 - PRIOR_SHARE - HISTOGRAM_SHARE - LEVEL_SHARE
+    for n_rounds in range(1, 3000):
+        attempts = _attempts(n_rounds, 1)
+        assert (attempts - n_rounds) * trees / attempts >= HISTOGRAM_SHARE
+
+
+@pytest.mark.parametrize(
+    ("objective", "what"),
+    [
+        ("binary", "label counts"),
+        ("binary", "feature histograms"),
+        ("poisson", "feature histograms"),
+        ("poisson", "sums over all rows"),
+    ],
+)
+def test_a_party_that_is_lost_in_a_release_that_is_no_tree_leaves_enough_for_the_others(objective, what):
+    rng, failed = np.random.default_rng(1), []
+
+    def lose(number, message, send):
+        answer = send()
+        answered = journal(member.party).answered
+        if isinstance(message, AskSum) and answered[-1].note["what"] == what and len(failed) < 2:
+            failed.append(number)  # twice, since it is asked once more at once
+            lost()
+        return answer
+
+    def made(place):
+        features = rng.uniform(-1, 1, (2000, 3))
+        label = rng.poisson(np.exp(features[:, 0])) if objective == "poisson" else features[:, 0] > 0
+        bounds = (0, 10) if objective == "poisson" else None
+        return party(place, X=features, y=label.astype(float), label_bounds=bounds, max_bin=64)
+
+    first, second, member = made(0), made(1), Between(made(2), lose)
+    train([first, second, member], 100, {**BINARY, "objective": objective}, 8.0, min_parties=2)
+    answered = [one.note["what"] for one in journal(first).answered]
+    assert answered.count(what) == 2
+    assert answered.count("leaf sums") == 100
 
 
 def test_a_learning_rate_that_trees_of_one_round_would_overshoot_with_is_refused():

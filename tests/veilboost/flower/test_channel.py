@@ -1,10 +1,20 @@
 """Parties behind nodes that relay each message in a new process, without the platform's processes."""
 
+import re
 from dataclasses import replace
 
 import pytest
 
-from flower_hospitals import NAMES, FakeCarrier, Hospitals, exact_in_process, in_process, pin, write_files
+from flower_hospitals import (
+    NAMES,
+    FakeCarrier,
+    Forging,
+    Hospitals,
+    exact_in_process,
+    in_process,
+    pin,
+    write_files,
+)
 from gbdt_parties import messages
 from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError, ProtocolError
 from gbdt_parties.messages import Refusal
@@ -19,6 +29,7 @@ from gbdt_parties.secure_sum.messages import (
 )
 from lgb_dp import federated
 from lgb_dp.errors import FederatedCheckpointError
+from lgb_dp.federated.task import OpenPrivateRun
 from veilboost.flower import channel, node
 from veilboost.flower.carrier import Reply
 from veilboost.flower.channel import NodeParty, Nodes
@@ -314,6 +325,10 @@ def introduced_otherwise(found):
     return [replace(one, introduction=b"none") if isinstance(one, Introduced) else one for one in found]
 
 
+def of_other_columns(found):
+    return [replace(one, description="{}") if isinstance(one, Introduced) else one for one in found]
+
+
 def refused_roster(found):
     return [messages.refusal("no") if isinstance(one, Endorsed) else one for one in found]
 
@@ -329,6 +344,8 @@ LIARS = {
         lambda requests: relayed(carrier.hospitals.config("north"), requests) if requests else Reply(name, ())
     ),
     "without keys": lambda carrier, name: honest(carrier, name, introduced_otherwise),
+    "with keys of its own": lambda carrier, name: Forging(carrier.hospitals.folder, name),
+    "of other columns": lambda carrier, name: honest(carrier, name, of_other_columns),
     "without signature": lambda carrier, name: honest(carrier, name, signed_otherwise),
     "refusing the roster": lambda carrier, name: honest(carrier, name, refused_roster),
 }
@@ -341,7 +358,10 @@ def test_a_node_that_claims_anothers_name_ends_no_run(folder, hospitals, pinned,
     train_over(carrier, "plan.toml")
     assert model(folder) == expected(folder)
     if kind not in ("silent", "failing"):
-        assert "node 5 is ignored, which says that it is party 'west'" in capsys.readouterr().err
+        said = capsys.readouterr().err
+        ignored = "node 5 is ignored, which says that it is party 'west'" in said
+        assert ignored != ("refusing" in kind or kind == "of another name")
+        assert ignored or "party 'west' behind node 5 refuses" in said
 
 
 def test_a_party_behind_no_node_is_named_with_what_was_ignored(folder, hospitals):
@@ -413,6 +433,134 @@ def test_answers_to_another_message_are_refused(folder, hospitals):
         train_over(FakeCarrier(hospitals(), disturb), "plan.toml")
 
 
+# Refusals, which are not signed.
+
+
+def own_nodes_first(carrier):
+    """A carrier that lists the parties' own nodes before those of liars."""
+    listed = carrier.nodes
+    carrier.nodes = lambda: sorted(listed(), reverse=True)
+    return carrier
+
+
+@pytest.mark.parametrize("kind", ["nonsense", "with keys of its own", "refusing the roster"])
+def test_a_refusal_of_the_party_is_named_whoever_else_says_that_it_is_the_party(folder, hospitals, kind):
+    """The roster has a certificate that west does not allow."""
+    running = hospitals(timeout=1.0, patience=60.0)
+    served = (folder / "west.toml").read_text()
+    (folder / "west.toml").write_text(re.sub(r"party = .*", f'party = ["sha256:{"0" * 64}"]', served))
+    running.stop("west")
+    running.start("west")
+    carrier = own_nodes_first(FakeCarrier(running))
+    carrier.liars = {5: LIARS[kind](carrier, "west")}
+    with pytest.raises(PartyRefusedError, match=r"party 'west' refuses: .*is not on this party's allow-list"):
+        train_over(carrier, "plan.toml")
+
+
+def test_a_refused_opening_is_named_in_the_end(folder, hospitals):
+    """It is not signed, and could be that of any node."""
+    running = hospitals()
+    served = folder / "west.toml"
+    served.write_text(f"{served.read_text()}colluding = 2\n")
+    running.stop("west")
+    running.start("west")
+    with pytest.raises(PartyUnavailableError, match=r"'west' behind node 12 refuses: .*demands 2"):
+        train_over(FakeCarrier(running), "plan.toml")
+
+
+def test_a_party_that_refuses_an_opening_for_now_is_asked_again(folder, hospitals, pinned):
+    """As one whose sessions of the hour are used up, when another node says that it is the party."""
+    refused = []
+
+    def disturb(number, name, answer):
+        if (number, name) == (1, "west"):
+            (request,) = carrier.sent[-1][1]
+            refused.append(messages.write(*messages.address(request), messages.refusal("too many sessions")))
+            return Reply(name, refused)
+        return answer()
+
+    carrier = own_nodes_first(FakeCarrier(hospitals(timeout=1.0, patience=60.0), disturb))
+    carrier.liars = {5: LIARS["without keys"](carrier, "west")}
+    train_over(carrier, "plan.toml")
+    assert refused
+    assert model(folder) == expected(folder)
+
+
+@pytest.mark.parametrize("begun", [False, True])
+@pytest.mark.parametrize("code", [messages.OTHER_REASON, messages.NO_SESSION, messages.NO_RUN])
+def test_a_refusal_of_a_node_that_proves_nothing_ends_no_run(folder, hospitals, pinned, code, begun, caplog):
+    """It is alone at first, since the party's own node is started later, or again."""
+    n_refused = []
+
+    def answer(requests):
+        if not requests:
+            return Reply("west", ())
+        n_refused.append(len(requests))
+        if len(n_refused) == 2:
+            carrier.named[112] = "west"
+        refused = messages.refusal("a reason of its own", code)
+        return Reply("west", [messages.write(*messages.address(requests[0]), refused)])
+
+    def disturb(number, name, reply):
+        if begun and (number, name) == (6, "west") and not carrier.liars:
+            del carrier.named[12]
+            carrier.liars = {5: answer}
+            return None
+        return reply()
+
+    carrier = FakeCarrier(hospitals(timeout=0.5, patience=60.0), disturb)
+    if not begun:
+        del carrier.named[12]
+        carrier.liars = {5: answer}
+    train_over(carrier, "plan.toml")
+    assert len(n_refused) >= 2
+    assert model(folder) == expected(folder)
+
+
+# Messages and nodes that are late.
+
+
+def test_an_opening_that_comes_late_is_waited_for(folder, hospitals, pinned):
+    """It was given up, and ends the session of the beginning that has taken its place."""
+    late = []
+
+    def disturb(number, name, answer):
+        if (number, name) == (1, "south"):
+            late.append(answer)
+            return None
+        if (number, name) == (3, "south"):
+            late[0]()
+        return answer()
+
+    carrier = FakeCarrier(hospitals(timeout=1.5, patience=60.0), disturb)
+    train_over(carrier, "plan.toml")
+    assert len(of_kind(carrier, "south", OpenRun)) == 3
+    assert model(folder) == expected(folder)
+
+
+def test_a_node_that_did_not_say_its_name_is_asked_again(folder, hospitals, pinned):
+    silent = []
+
+    def disturb(number, name, answer):
+        if (number, name) == (0, "south") and not silent:
+            silent.append(number)
+            return None
+        return answer()
+
+    train_over(FakeCarrier(hospitals(timeout=1.0, patience=60.0), disturb), "plan.toml")
+    assert silent
+    assert model(folder) == expected(folder)
+
+
+def test_without_patience_a_lost_message_ends_the_run(folder, hospitals):
+    def disturb(number, name, answer):
+        return None if (number, name) == (6, "south") else answer()
+
+    carrier = FakeCarrier(hospitals(timeout=1.5, patience=0.0), disturb)
+    with pytest.raises(PartyUnavailableError, match=r"only \['north', 'west'\] are left.*no reply from node"):
+        train_over(carrier, "plan.toml")
+
+
 def test_a_question_that_is_given_up_ends(folder, hospitals):
     carrier = FakeCarrier(hospitals(timeout=60.0), lambda number, name, answer: None)
     nodes = Nodes(carrier, 60.0)
@@ -424,3 +572,13 @@ def test_a_question_that_is_given_up_ends(folder, hospitals):
     ):
         with pytest.raises(PartyUnavailableError, match="given up"):
             work()
+
+
+def test_a_question_that_was_given_up_before_it_was_asked_is_not_asked(folder, hospitals):
+    carrier = FakeCarrier(hospitals())
+    one = NodeParty(Nodes(carrier, 60.0), "north", b"")
+    one.interrupt()
+    for _ in range(2):
+        with pytest.raises(PartyUnavailableError, match="given up"):
+            one.handle(messages.write(bytes(16), 0, OpenPrivateRun(bytes(16), "", -1)))
+    assert not carrier.sent

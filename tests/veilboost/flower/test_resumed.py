@@ -2,8 +2,9 @@
 
 import pytest
 
-from flower_hospitals import FakeCarrier, Hospitals, exact_in_process, in_process, pin, write_files
+from flower_hospitals import FakeCarrier, Forging, Hospitals, exact_in_process, in_process, pin, write_files
 from gbdt_parties import messages
+from gbdt_parties.errors import PartyUnavailableError
 from gbdt_parties.messages import Done
 from gbdt_parties.secure_sum.messages import (
     AskModel,
@@ -73,6 +74,29 @@ def test_a_node_that_shows_anothers_introduction_again_spoils_no_run(tmp_path, m
         carrier = FakeCarrier(running, disturb)
         train_over(carrier, "plan.toml")
     assert not carrier.liars[5].made_up
+    if method == "private":
+        assert (tmp_path / "model" / "model.txt").read_text() == in_process(tmp_path, 3)
+    else:
+        assert (tmp_path / "model" / "model.json").read_bytes() == exact_in_process(tmp_path, 3)
+
+
+@pytest.mark.parametrize("method", ["private", "exact"])
+def test_a_node_with_keys_of_its_own_does_not_end_a_run_that_is_taken_up(tmp_path, monkeypatch, method):
+    """The coordinator's process is another one, which has not seen the party sign."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(channel, "SECONDS_BETWEEN_LOOKS", 0.01)
+    pin(monkeypatch.setattr)
+    write_files(tmp_path, method, rounds=3, timeout=0.5, patience=0.0)
+    plan = (tmp_path / "plan.toml").read_text()
+    with Hospitals(tmp_path) as running:
+        stopped = FakeCarrier(running, lambda number, name, answer: answer() if number < 7 else None)
+        with pytest.raises(PartyUnavailableError):
+            train_over(stopped, "plan.toml")
+        (tmp_path / "plan.toml").write_text(plan.replace("patience = 0.0", "patience = 60.0"))
+        carrier = FakeCarrier(running)
+        carrier.liars = {5: Forging(tmp_path, "south"), 6: Forging(tmp_path, "west")}
+        train_over(carrier, "plan.toml")
+        assert carrier.liars[5].n_opened == carrier.liars[6].n_opened == 1
     if method == "private":
         assert (tmp_path / "model" / "model.txt").read_text() == in_process(tmp_path, 3)
     else:
