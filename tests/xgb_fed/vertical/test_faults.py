@@ -136,7 +136,7 @@ def test_what_left_is_counted_once_however_often_a_run_failed(reference, number,
         return handle(request)
 
     bank.handle = handled
-    bank.faults = {number: "active killed", number + 8: "unreachable"}
+    bank.faults = {number: "active killed", number + 5: "unreachable"}
     for error in (Killed, PartyUnavailableError, None):
         counted.append(Traffic())
         how = {"checkpoint": tmp_path / "active", "traffic": counted[-1]}
