@@ -103,7 +103,7 @@ class Heu:
         while True:
             ciphertext = self._kit.encryptor().encrypt_raw(7)
             data, number = ciphertext.serialize(), int(str(ciphertext))
-            width = -(-self.modulus.bit_length() // 8)
+            width = self.modulus.bit_length() // 8 + 1  # with a bit for the sign
             at = data.find(number.to_bytes(width, "little"))
             if at >= 0:
                 return data, at, width
