@@ -192,6 +192,8 @@ class Callbacks:
         if early_stopping_rounds is not None:
             own.append(xgboost.callback.EarlyStopping(rounds=early_stopping_rounds))
         self._container = xgboost.callback.CallbackContainer(own, output_margin=True)
+        # Up to 3.0 it holds a set, so that early stopping may keep the last round from callbacks behind it.
+        self._container.callbacks = list(dict.fromkeys(own))
         self._sets, self.model = sets, model
         self._evals = [(one.data, one.name) for one in sets]
         # XGBoost does not pass it on; callbacks do not see the training rows.

@@ -62,6 +62,11 @@ def light_nodes_have_weight() -> bool:
     return installed() >= (3, 4)
 
 
+def least_hessian_of_base_scores() -> float:
+    """Sum of hessians that an estimated base score is divided by, at least: 1e-6 before 3.0, then none."""
+    return 1e-6 if installed() < (3, 0) else 0.0
+
+
 def leaves_are_quantiles() -> bool:
     """Whether ``reg:absoluteerror`` and ``reg:quantileerror`` make leaves quantiles of residuals; before 3.4.
 

@@ -63,6 +63,15 @@ def test_a_light_root():
     assert tree["split_conditions"] == [1.0 if versions.light_nodes_have_weight() else 0.0]
 
 
+def test_base_scores_of_light_rows():
+    """Ten rows of 1 that weigh 1e-8 each."""
+    data = xgboost.DMatrix(np.zeros((10, 1)), label=np.ones(10), weight=np.full(10, 1e-8))
+    booster = xgboost.train({"objective": "reg:squarederror"}, data, 1)
+    found = json.loads(booster.save_config())["learner"]["learner_model_param"]["base_score"]
+    expected = 1e-7 / max(1e-7, versions.least_hessian_of_base_scores())
+    assert float(found.strip("[]")) == pytest.approx(expected, rel=1e-5)
+
+
 @pytest.mark.parametrize(
     ("params", "quantile"),
     [

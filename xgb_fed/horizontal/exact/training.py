@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from gbdt_hosts.xgboost.model import ScalarTree, booster_from_trees
 from gbdt_hosts.xgboost.targets import Targets
 from gbdt_hosts.xgboost.training import intercept
+from gbdt_hosts.xgboost.versions import least_hessian_of_base_scores
 from gbdt_kernels.trees.wide_sums import as_floats, fixed_points, wide_sum
 from gbdt_parties.errors import InvalidDataError
 from gbdt_parties.secure_sum.rings import Words
@@ -179,7 +180,7 @@ class ExactTraining:
         if self._objective.name in OF_NUMBERS:
             mean = np.float32(self._mean(sums[1], sums[0]))
             if self._objective.name == "reg:squarederror":
-                return [float(mean)]
+                return [float(np.float32(sums[1] / max(sums[0], least_hessian_of_base_scores())))]
             if mean <= 0:
                 raise InvalidDataError("all labels are 0 at all parties")
             # XGBoost's estimate depends on the labels through their mean alone.
