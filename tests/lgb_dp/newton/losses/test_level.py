@@ -15,6 +15,7 @@ from lgb_dp.accounting.gaussian import gaussian_mu
 from lgb_dp.mechanisms import noise as mechanisms
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.budget_plan import LEVEL_SHARE
+from lgb_dp.newton.losses.label_counts import LabelCounts
 from lgb_dp.newton.losses.level import FactorLevel, MeanLevel, unit_deviance, without_noise
 from lgb_dp.newton.losses.loss import HESSIAN_LIMIT, STEPS
 from lgb_dp.newton.losses.regression import LOG_LINK_HESSIAN_LIMIT, LogLinkLoss
@@ -81,6 +82,48 @@ def test_labels_that_are_all_alike_have_no_level(power, label):
     counts = np.zeros(loss.n_counts(1))
     counts[-1 - 2 * label] = 1000.0
     assert loss.start(counts, 1.0).level.largest_doubt == pytest.approx(0, abs=1e-7)
+
+
+@pytest.mark.parametrize("power", [1.0, 1.5])
+def test_the_deviance_of_a_label_of_zero(power):
+    """Twice the integral of ``t^(1 - ρ)`` from 0 to the mean."""
+    found = unit_deviance(np.array([0.0, 2.0]), 0.25, power)
+    assert found[0] == pytest.approx(2 * 0.25 ** (2 - power) / (2 - power))
+    assert found[1] == pytest.approx(unit_deviance(np.array([2.0]), 0.25, power)[0])
+
+
+@pytest.mark.parametrize(
+    ("power", "mean", "clip", "wide"),
+    [
+        (1.0, 0.05, 0.01, 0.45),  # up to the point above the largest label
+        (1.5, 0.05, 0.01, 0.45 / math.sqrt(0.05)),
+        (2.0, 0.001, 0.01, 64.0),
+        (1.0, 0.2, 0.01, 0.8),  # four hessians of the mean
+        (1.0, 0.05, 0.7, 0.7),  # that of the trees
+    ],
+)
+def test_the_clip_of_a_factor_reaches_the_next_point(power, mean, clip, wide):
+    labels = LabelCounts(np.array([1e-3, 0.25, 0.5, 1.0]), np.array([10.0, 5.0, 0.0, 0.0]), np.zeros(5))
+    level, hessian = FactorLevel.of(labels, power, mean, clip), mean ** (2 - power)
+    assert level.clip == pytest.approx(wide)
+    assert level.row_hessian == pytest.approx(hessian / wide)
+    deviance = unit_deviance(labels.point[:2], mean, power) @ [2 / 3, 1 / 3]
+    assert level.largest_doubt == pytest.approx(math.sqrt(0.008 * deviance / hessian))
+
+
+def test_labels_at_the_last_point_have_none_above():
+    labels = LabelCounts(np.array([0.0, 0.5, 1.0]), np.array([8.0, 1.0, 1.0]), np.zeros(4))
+    assert FactorLevel.of(labels, 1.0, 0.15, 0.01).clip == pytest.approx(0.85)
+
+
+def test_a_factor_is_released_up_to_its_largest_doubt():
+    assert FACTOR.planned(5.0, 10.0) is FACTOR
+    assert FACTOR.planned(5.1, 10.0) is None
+
+
+def test_no_mean_is_moved_by_more_than_half_the_width_of_the_bounds():
+    assert MeanLevel(50.0, 0.5, 50.0).shift(-1e6, 1e6, 0.0) == 1.0
+    assert MeanLevel(50.0, 0.5, 50.0).shift(1e6, 1e6, 0.0) == -1.0
 
 
 @given(st.lists(st.tuples(sizes, sizes), min_size=1, max_size=20), powers)
