@@ -39,9 +39,22 @@ def _written(groups: RowGroups) -> bytes:
     return file.getvalue()
 
 
+_READING = OwnLock()
+
+
+def arrays_of(content: bytes) -> dict[str, NDArray[Any]]:
+    """Arrays of an npz file, by their names; one thread reads at a time.
+
+    NumPy has Python parse the arrays' headers.  Python 3.11 keeps the parser's depth in one place for all
+    threads, and ends in a SystemError where two parse at once and garbage is collected meanwhile.
+    """
+    with _READING.held(), np.load(io.BytesIO(content), allow_pickle=False) as file:
+        return {name: file[name] for name in file.files}
+
+
 def _read(content: bytes) -> RowGroups:
-    with np.load(io.BytesIO(content), allow_pickle=False) as file:
-        return RowGroups(file["order"], file["starts"])
+    found = arrays_of(content)
+    return RowGroups(found["order"], found["starts"])
 
 
 STATE, GROUPS = json_kind("state of rows"), Kind("groups", _written, _read)

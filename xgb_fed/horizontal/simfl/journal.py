@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from gbdt_commons.store import Store, bytes_kind
 from gbdt_parties import messages
 from gbdt_parties.errors import ProtocolError
+from xgb_fed.horizontal.common.kept_state import arrays_of
 from xgb_fed.horizontal.common.messages import OpenHorizontal, Trees
 
 ENTRIES = bytes_kind("entries")
@@ -161,7 +162,7 @@ def _written(start: RunStart) -> bytes:
 
 
 def _read(content: bytes) -> RunStart:
-    with np.load(io.BytesIO(content), allow_pickle=False) as file:
-        names = [name for name in file.files if name.startswith("similar_")]
-        similar = {int(name.partition("_")[2]): file[name] for name in names}
-        return RunStart(**json.loads(bytes(file["about"])), similar=similar)
+    found = arrays_of(content)
+    about = json.loads(bytes(found.pop("about")))
+    similar = {int(name.partition("_")[2]): rows for name, rows in found.items()}
+    return RunStart(**about, similar=similar)

@@ -1,5 +1,10 @@
 """A party's memory: one object's at a time, and never other in the process than in its store."""
 
+import gc
+import io
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -9,7 +14,7 @@ from gbdt_commons.store_file import StoreFile
 from gbdt_parties.errors import InvalidDataError
 from kept_stores import end_process
 from xgb_fed import HorizontalParty
-from xgb_fed.horizontal.common.kept_state import KeptState
+from xgb_fed.horizontal.common.kept_state import KeptState, arrays_of
 from xgb_fed.horizontal.common.row_groups import RowGroups
 from xgb_fed.horizontal.party import FORMER_FILES
 
@@ -99,3 +104,23 @@ def test_a_folder_of_an_earlier_release_is_refused_by_name_and_stays(tmp_path, n
     ):
         party(tmp_path)
     assert [left for left in tmp_path.rglob("*") if left.is_file()] == [path]
+
+
+def test_threads_read_arrays_while_garbage_is_collected():
+    """Python 3.11's parser of headers fails if another thread's begins in a collection, as in a finaliser."""
+    file = io.BytesIO()
+    np.savez(file, rows=np.arange(3))
+    content, threshold = file.getvalue(), gc.get_threshold()
+
+    def collected(phase, info):
+        time.sleep(0)
+
+    gc.callbacks.append(collected)
+    gc.set_threshold(20, 2, 2)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            found = list(pool.map(arrays_of, [content] * 800))
+    finally:
+        gc.set_threshold(*threshold)
+        gc.callbacks.remove(collected)
+    assert all(one["rows"].tolist() == [0, 1, 2] for one in found)
