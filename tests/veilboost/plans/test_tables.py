@@ -1,5 +1,6 @@
 import gzip
 import logging
+import time
 
 import numpy as np
 import pyarrow
@@ -188,7 +189,10 @@ def test_a_file_is_read_without_a_second_copy_of_its_columns(tmp_path, ending):
     table, peak = peak_of(lambda: read_table(path))
     np.testing.assert_array_equal(table.columns.data, X)
     assert peak < 1.5 * X.nbytes
-    assert pyarrow.default_memory_pool().bytes_allocated() - before <= content.nbytes
+    end = time.monotonic() + 30  # Arrow's threads let go of their last blocks a little later
+    while pyarrow.default_memory_pool().bytes_allocated() - before > content.nbytes:
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 def test_columns_of_parquet_are_read_one_by_one(tmp_path):
