@@ -10,17 +10,15 @@ a cell of the data, because messages end up in logs.  A value of the wrong type 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, Final, Literal, TypeVar, overload
 
 import numpy as np
-from numpy.exceptions import ComplexWarning
 from numpy.typing import ArrayLike, NDArray
 
-from gbdt_commons.arithmetic import silent_arithmetic
+from gbdt_commons.tables.numbers import read_numbers
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
 
 Auto = Literal["auto"]
@@ -202,7 +200,6 @@ class Flag:
         vars(instance)[self._name] = checked_flag(self._name, value)
 
 
-_TIMES = (np.datetime64, np.timedelta64)
 _FOR_LABELS = "; classes that are text are for DPLGBMClassifier, with fit(classes=[...])"
 _REMEDIES = {"label": _FOR_LABELS, "y": _FOR_LABELS}
 """Ends of messages about an argument that does not hold numbers."""
@@ -210,9 +207,6 @@ _REMEDIES = {"label": _FOR_LABELS, "y": _FOR_LABELS}
 
 def checked_numbers(name: str, values: Any, remedy: str = "") -> NDArray[np.float64]:
     """Data of any shape as float64, without a copy where it is float64 already.
-
-    Every conversion of rows, labels, weights and scores goes through here: NumPy and pandas quote the first
-    cell that they cannot convert, and their error would also travel as the context of one that replaces it.
 
     Parameters
     ----------
@@ -231,59 +225,8 @@ def checked_numbers(name: str, values: Any, remedy: str = "") -> NDArray[np.floa
         If a value is a complex number, one of NumPy's times, or text that does not read as a number.
         Messages name the argument and the data type only.
     """
-    dtype = getattr(values, "dtype", None)
-    if isinstance(dtype, np.dtype) and dtype.kind == "c":
-        raise InvalidArgumentError(f"Complex data not supported: {name} must hold real numbers")
-    is_container = False
-    try:
-        with silent_arithmetic(), warnings.catch_warnings():
-            # NumPy drops the imaginary part of a complex number among objects with a warning.
-            warnings.simplefilter("error", ComplexWarning)
-            if not _holds_times(values):
-                if hasattr(values, "iloc"):
-                    return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
-                return np.asarray(values, dtype=np.float64)
-    except TypeError:
-        is_container = True
-    except Exception:  # whatever a cell's own conversion raises
-        pass
-    if is_container:
-        raise ArgumentTypeError(
-            f"{name} must hold numbers only, got {_data_type(values)}; each argument must be a string that "
-            "reads as a number, or a number"
-        )
-    raise InvalidArgumentError(
-        f"{name} must hold numbers only, got {_data_type(values)}{remedy or _REMEDIES.get(name, '')}"
-    )
-
-
-def _holds_times(values: Any) -> bool:
-    """Whether times of NumPy are among the values; it would turn them into counts of their unit."""
-    dtype = getattr(values, "dtype", None)
-    if isinstance(dtype, np.dtype) and dtype.kind in "mM":
-        return True
-    if hasattr(values, "dtypes") and hasattr(values, "columns"):
-        kinds = [getattr(one, "kind", "") for one in values.dtypes]
-        return any(_holds_times(values.iloc[:, k]) for k, kind in enumerate(kinds) if kind and kind in "OmM")
-    if isinstance(dtype, np.dtype) and dtype.kind == "O":
-        cells = np.asarray(values).ravel().tolist()
-    elif isinstance(values, (list, tuple)):
-        cells = list(values)
-    else:
-        return False
-    return any(_holds_times(c) if isinstance(c, (list, tuple)) else isinstance(c, _TIMES) for c in cells)
-
-
-def _data_type(values: Any) -> str:
-    """The type of data in words that do not depend on any cell, as the width of NumPy's texts does."""
-    if hasattr(values, "dtypes") and hasattr(values, "columns"):
-        types = zip(values.columns, values.dtypes, strict=True)
-        other = [str(column) for column, dtype in types if getattr(dtype, "kind", "O") not in "biuf"]
-        return f"a DataFrame whose columns {other} are of other types"
-    dtype = getattr(values, "dtype", None)
-    if isinstance(dtype, np.dtype):
-        return f"an array of {dtype.type.__name__}"
-    return f"a {type(values).__name__}"
+    more = remedy or _REMEDIES.get(name, "")
+    return read_numbers(name, values, np.float64, InvalidArgumentError, ArgumentTypeError, more)
 
 
 def checked_vector(name: str, values: Any, n_rows: int, *, finite: bool = True) -> NDArray[np.float64]:

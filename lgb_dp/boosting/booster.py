@@ -10,6 +10,7 @@ import lightgbm
 import numpy as np
 
 from gbdt_commons.html_tables import html_paragraph
+from gbdt_commons.tables.frames import is_table
 from gbdt_hosts.lightgbm import (
     PrivateBooster,
     guarantee_in,
@@ -19,7 +20,6 @@ from gbdt_hosts.lightgbm import (
 )
 from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.data.model_columns import columns_of_model
-from lgb_dp.data.tables import is_table
 from lgb_dp.errors import AlteredModelError, ArgumentTypeError, NoGuaranteeError
 
 ROWS_AT_ONCE = 1 << 16

@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from gbdt_commons.tables.frames import is_table
 from gbdt_kernels.trees import DenseCodes, SparseCodes
 from gbdt_kernels.trees.layout import offsets
 from lgb_dp.boosting.labels import LabelScale
@@ -22,7 +23,7 @@ from lgb_dp.data.bins import PublicBins
 from lgb_dp.data.classes import as_labels, class_numbers
 from lgb_dp.data.dataset import LabelOverflow
 from lgb_dp.data.groups import GroupWeight, group_numbers, kept_rows, taken
-from lgb_dp.data.tables import as_frame, is_table
+from lgb_dp.data.tables import as_frame
 from lgb_dp.data.weights import check_weight_bound, checked_weight, quantise_group_means, quantise_weights
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.mechanisms.rng import SecureRandom

@@ -9,8 +9,8 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from gbdt_commons.read_only import read_only
+from gbdt_commons.tables.frames import is_table
 from lgb_dp.checks import checked_numbers, checked_vector
-from lgb_dp.data.tables import is_table
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
 from lgb_dp.mechanisms.noise import MAX_ROWS
 

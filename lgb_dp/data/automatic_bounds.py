@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from gbdt_commons.tables.frames import is_table, kinds_of
 from lgb_dp.accounting.budget import Budget
 from lgb_dp.accounting.gaussian import gaussian_epsilon, gaussian_mu
 from lgb_dp.checks import PROPER_SHARE, checked_delta, checked_epsilon, checked_number
@@ -31,7 +32,7 @@ from lgb_dp.data.bins import (
     refuse_ranges_of_categories,
 )
 from lgb_dp.data.private_metadata import private_bounds, private_quantile_edges
-from lgb_dp.data.tables import as_frame, columns_at, is_table, kinds_of, numeric_matrix
+from lgb_dp.data.tables import as_frame, columns_at, numeric_matrix
 from lgb_dp.errors import InvalidArgumentError
 
 MAX_EDGES = 64

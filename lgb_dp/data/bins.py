@@ -11,25 +11,23 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from gbdt_commons.quoting import quoted
 from gbdt_commons.read_only import read_only
-from gbdt_kernels.trees import BinLayout, DenseCodes, SparseCodes, bin_csr, bin_dense
-from gbdt_kernels.trees.layout import MAX_BINS, offsets
-from lgb_dp.checks import checked_numbers
-from lgb_dp.data.cells import are_codes, category_key, plain_value
-from lgb_dp.data.provenance import Provenance
-from lgb_dp.data.tables import (
-    TIMES,
-    Columns,
+from gbdt_commons.tables.frames import (
     Kind,
-    as_frame,
     categories_of_cells,
     categories_of_dtype,
+    check_names,
     column_names,
     is_table,
     kinds_of,
-    time_as_number,
+    plain_value,
 )
+from gbdt_kernels.trees import BinLayout, DenseCodes, SparseCodes, bin_csr, bin_dense
+from gbdt_kernels.trees.layout import MAX_BINS, offsets
+from lgb_dp.checks import checked_numbers
+from lgb_dp.data.cells import are_codes, category_key
+from lgb_dp.data.provenance import Provenance
+from lgb_dp.data.tables import TIMES, Columns, as_frame, time_as_number
 from lgb_dp.errors import InvalidArgumentError
 
 Spacing = Literal["linear", "mixed"]
@@ -42,8 +40,8 @@ DTYPE: Final[Literal["dtype"]] = "dtype"
 Categories = Literal["dtype"] | Mapping[Any, Sequence[Any] | Literal["dtype"]]
 
 
-_ENDS_OF_NAMES = frozenset("\n\r\0")
-"""Characters at which LightGBM cuts names."""
+_NOT_IN_NAMES = '",:[]{}'
+"""Characters that LightGBM refuses in names."""
 
 
 @dataclass(frozen=True)
@@ -73,13 +71,12 @@ class PublicBins:
     provenance: Provenance
 
     def __post_init__(self) -> None:
-        for place, name in enumerate(self.names):
-            # LightGBM reads the file of such a model when all has been released, and finds other names.
-            if not name or not _ENDS_OF_NAMES.isdisjoint(name):
-                raise InvalidArgumentError(
-                    f"feature_name[{place}]={quoted(repr(name))} must be a text of at least one character "
-                    "without line ends, which a model file has room for"
-                )
+        check_names(self.names, InvalidArgumentError, "feature_name")
+        wrong = [name for name in self.names if not set(name).isdisjoint(_NOT_IN_NAMES)]
+        if wrong:  # by LightGBM, and when all has been released
+            raise InvalidArgumentError(
+                f"feature_name holds {wrong}: LightGBM accepts no name with one of {' '.join(_NOT_IN_NAMES)}"
+            )
         object.__setattr__(self, "values", tuple(map(read_only, self.values)))
         object.__setattr__(self, "is_categorical", read_only(self.is_categorical))
 

@@ -13,18 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gbdt_commons.tables.frames import plain_value
+
 _PLAIN = frozenset({str, float, bool, type(None)})
-
-
-def plain_value(value: Any) -> Any:
-    """A category as JSON has it: numbers, truth values and text as they are, anything else as its text."""
-    if isinstance(value, np.datetime64 | np.timedelta64):
-        value = value.astype(f"{value.dtype.kind}8[us]")  # others become integers of an unknown unit
-    if isinstance(value, np.generic):
-        value = value.item()
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
-        return None
-    return value if isinstance(value, (str, bool, int, float)) else str(value)
 
 
 def are_codes(values: Iterable[Any]) -> bool:

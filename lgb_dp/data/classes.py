@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gbdt_commons.tables.frames import as_series, kind_of
 from lgb_dp.checks import checked_numbers
 from lgb_dp.data.provenance import Provenance
-from lgb_dp.data.tables import as_series, kind_of
 from lgb_dp.errors import InvalidArgumentError, PrivacyLeakWarning
 
 _CLASSES_LEAK = "the classes were read from the data, which leaks them; pass public `classes`"

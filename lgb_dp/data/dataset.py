@@ -12,6 +12,7 @@ from lightgbm.basic import LightGBMError
 from numpy.typing import NDArray
 
 from gbdt_commons.read_only import read_only
+from gbdt_commons.tables.frames import is_table
 from gbdt_hosts.lightgbm import InitialModel, StandInDataset
 from gbdt_kernels.trees import DenseCodes, SparseCodes
 from lgb_dp.accounting.report import PrivacyReport, checked_reports
@@ -29,7 +30,6 @@ from lgb_dp.data.fold_assignment import FoldAssignment, FoldPart
 from lgb_dp.data.groups import GroupWeight, checked_unit, draw_kept_rows, draw_words, rows_of, taken
 from lgb_dp.data.provenance import Provenance
 from lgb_dp.data.start_scores import StartScores
-from lgb_dp.data.tables import is_table
 from lgb_dp.data.weights import check_weight_bound, checked_weight
 from lgb_dp.errors import InvalidArgumentError, PrivacyLeakWarning, UnsupportedParameterError
 from lgb_dp.mechanisms.rng import SecureRandom

@@ -13,9 +13,9 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from gbdt_commons.read_only import read_only
+from gbdt_commons.tables.frames import is_table, rows_of_table
 from lgb_dp.accounting.unit import ONE_ROW, Unit
 from lgb_dp.checks import checked_choice, checked_integer
-from lgb_dp.data.tables import is_table, rows_of_table
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
 from lgb_dp.mechanisms.rng import SecureRandom
 
@@ -134,5 +134,5 @@ def taken(values: NDArray[_Scalar] | None, rows: NDArray[np.int64]) -> NDArray[_
 def rows_of(data: Any, rows: NDArray[np.int64]) -> Any:
     """Some rows of a matrix of any kind."""
     if is_table(data):
-        return rows_of_table(data, rows)
+        return rows_of_table(data, rows, InvalidArgumentError)
     return data.tocsr()[rows] if scipy.sparse.issparse(data) else data[rows]

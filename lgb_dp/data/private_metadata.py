@@ -16,6 +16,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from gbdt_commons.arithmetic import silent_arithmetic
+from gbdt_commons.tables.frames import is_table
 from gbdt_kernels.trees.layout import MAX_BINS
 from lgb_dp.accounting.budget import Budget, checked_budget
 from lgb_dp.accounting.gaussian import gaussian_mu
@@ -25,7 +26,7 @@ from lgb_dp.accounting.unit import Unit
 from lgb_dp.checks import checked_delta, checked_epsilon, checked_max_bin, checked_numbers, delta_note
 from lgb_dp.data.bins import Bounds, feature_names, public_bins
 from lgb_dp.data.groups import checked_unit, draw_kept_rows
-from lgb_dp.data.tables import is_table, numeric_matrix
+from lgb_dp.data.tables import numeric_matrix
 from lgb_dp.errors import InvalidArgumentError, NotPrivateWarning
 from lgb_dp.mechanisms.noise import release_gaussian
 from lgb_dp.mechanisms.rng import SecureRandom

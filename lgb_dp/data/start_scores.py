@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_commons.read_only import read_only
+from gbdt_commons.tables.frames import is_table
 from gbdt_hosts.lightgbm import InitialModel
 from lgb_dp.checks import checked_numbers
 from lgb_dp.data.model_columns import columns_of_model
 from lgb_dp.data.provenance import Provenance
-from lgb_dp.data.tables import Columns, is_table
+from lgb_dp.data.tables import Columns
 from lgb_dp.errors import InvalidArgumentError
 
 _INIT_SCORE_LEAKS = (

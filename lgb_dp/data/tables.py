@@ -7,27 +7,21 @@ cell.  It travels inside the model, so that prediction encodes as training did.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta, timezone
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from gbdt_commons.tables import frames
+from gbdt_commons.tables.frames import Kind, column_names, kind_of, kinds_of
 from lgb_dp.checks import checked_numbers
-from lgb_dp.data.cells import (
-    codes_by_value,
-    codes_of_cells,
-    codes_of_numbers,
-    numbers_of_cells,
-    plain_value,
-)
+from lgb_dp.data.cells import codes_by_value, codes_of_cells, codes_of_numbers, numbers_of_cells
 from lgb_dp.errors import InvalidArgumentError
 
-Kind = Literal["number", "boolean", "datetime", "duration", "category", "text", "object", "other"]
 TIMES: Final = ("datetime", "duration")
 _MICROSECONDS = 1e6
 _UNITS_PER_SECOND = {"s": 1.0, "ms": 1e3, "us": _MICROSECONDS}
@@ -43,34 +37,15 @@ _WORDS: Mapping[Kind, str] = {
 }
 
 
-def is_table(data: Any) -> bool:
-    """Whether `data` is a table of a library that narwhals knows; no such library need be installed."""
-    return bool(nw.dependencies.is_into_dataframe(data))
-
-
 def as_frame(data: Any) -> nw.DataFrame[Any]:
     """A table as narwhals sees it.
 
     Raises
     ------
     InvalidArgumentError
-        If two columns have the same name.
+        If the names of its columns are not different printable texts.
     """
-    frame: nw.DataFrame[Any]
-    try:
-        frame = nw.from_native(data, eager_only=True)
-        names = column_names(frame)
-    except nw.exceptions.NarwhalsError:
-        names = tuple(str(name) for name in data.columns)
-    twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
-    if twice:
-        raise InvalidArgumentError(f"data has duplicate column names: {twice}")
-    return frame
-
-
-def column_names(frame: nw.DataFrame[Any]) -> tuple[str, ...]:
-    """Names of the columns, as text."""
-    return tuple(str(name) for name in frame.columns)
+    return frames.as_frame(data, InvalidArgumentError)
 
 
 def columns_at(data: Any, positions: list[int]) -> nw.DataFrame[Any]:
@@ -83,81 +58,6 @@ def numeric_matrix(data: Any) -> NDArray[np.float64]:
     frame = as_frame(data)
     times = {f: kind for f, kind in enumerate(kinds_of(frame)) if kind in TIMES}
     return Columns(times=times).matrix(data, frame.shape[1])
-
-
-def as_series(values: Any) -> nw.Series[Any] | None:
-    """One column of a library that narwhals knows; None for anything else."""
-    arrow = sys.modules.get("pyarrow")
-    if arrow is not None and isinstance(values, arrow.Array):
-        values = arrow.chunked_array([values])
-    if not nw.dependencies.is_into_series(values):
-        return None
-    series: nw.Series[Any] = nw.from_native(values, series_only=True)
-    return series
-
-
-def holds_booleans(values: Any) -> bool:
-    """Whether the data type of a column or of an array is that of truth values."""
-    series = as_series(values)
-    return getattr(values, "dtype", None) == np.bool_ if series is None else kind_of(series) == "boolean"
-
-
-def rows_of_table(data: Any, rows: NDArray[np.int64]) -> Any:
-    """Some rows of a table, in a table of the same library."""
-    return data.iloc[rows] if hasattr(data, "iloc") else as_frame(data)[rows].to_native()
-
-
-def kind_of(series: nw.Series[Any]) -> Kind:
-    """Kind of a column, by its data type alone."""
-    return (
-        "object"
-        if _is_of_objects(getattr(series.to_native(), "dtype", None))
-        else _kind_of_type(series.dtype)
-    )
-
-
-def kinds_of(frame: nw.DataFrame[Any]) -> list[Kind]:
-    """Kind of each column, by its data type alone."""
-    native, types = frame.to_native(), list(frame.schema.values())
-    own = native.dtypes if hasattr(native, "iloc") else types
-    return [
-        "object" if _is_of_objects(dtype) else _kind_of_type(known)
-        for dtype, known in zip(own, types, strict=True)
-    ]
-
-
-def _is_of_objects(dtype: Any) -> bool:
-    """Whether a column holds objects of any type, which narwhals tells from texts by its first cells."""
-    return isinstance(dtype, np.dtype) and dtype.kind == "O"
-
-
-def _kind_of_type(dtype: Any) -> Kind:
-    if dtype == nw.Boolean:
-        return "boolean"
-    if dtype.is_numeric():
-        return "number"
-    if dtype in (nw.Datetime, nw.Date):
-        return "datetime"
-    if dtype == nw.Duration:
-        return "duration"
-    if dtype in (nw.Categorical, nw.Enum):
-        return "category"
-    if dtype == nw.String:
-        return "text"
-    return "object" if dtype in (nw.Object, nw.Unknown) else "other"
-
-
-def categories_of_dtype(series: nw.Series[Any]) -> list[Any] | None:
-    """The categories that a column's data type lists; None where the type does not (polars' Categorical)."""
-    native = series.to_native()
-    if hasattr(native, "iloc"):
-        return list(getattr(native.dtype, "categories", ())) or None
-    return list(series.dtype.categories) if isinstance(series.dtype, nw.Enum) else None
-
-
-def categories_of_cells(series: nw.Series[Any]) -> list[Any]:
-    """The distinct values of a category column, sorted: private knowledge, never public."""
-    return sorted(map(plain_value, series.drop_nulls().unique().to_list()), key=str)
 
 
 def time_as_number(value: Any) -> Any:
@@ -327,7 +227,7 @@ def _of_cells(
 ) -> NDArray[np.float64]:
     """Result of `numbers` on the cells; a cell's content never shows in another way."""
     native = series.to_native()
-    if hasattr(native, "cat") and hasattr(native, "iloc"):
+    if nw.dependencies.is_pandas_like_series(native) and kind_of(series) == "category":
         of_categories = numbers(native.cat.categories.tolist())
         return np.asarray(np.append(of_categories, np.nan)[native.cat.codes.to_numpy()])
     return numbers(series.to_list())

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, is_regressor
 from sklearn.utils.validation import check_is_fitted
 
+from gbdt_commons.tables.frames import is_table
 from gbdt_hosts.lightgbm import main_names
 from gbdt_hosts.lightgbm.estimators import FittedAttribute
 from gbdt_hosts.lightgbm.text import parameter_lines
@@ -29,7 +30,7 @@ from lgb_dp.data.automatic_bounds import SharedBudget, automatic_bins
 from lgb_dp.data.bins import Spacing
 from lgb_dp.data.dataset import Dataset, LabelOverflow
 from lgb_dp.data.provenance import Provenance
-from lgb_dp.data.tables import as_frame, is_table
+from lgb_dp.data.tables import as_frame
 from lgb_dp.dpboost.trainer import DPBoost
 from lgb_dp.errors import InvalidArgumentError, NotPrivateWarning, UnsupportedParameterError
 from lgb_dp.estimators.enclosing_fits import surroundings

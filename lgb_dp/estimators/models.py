@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from gbdt_commons.public.inherited_parameters import inherits_parameters
+from gbdt_commons.tables.frames import holds_booleans
 from gbdt_hosts.lightgbm.estimators import ClassifierKind, FittedAttribute, RegressorKind
 from lgb_dp.accounting.budget import Budget
 from lgb_dp.accounting.report import PrivacyReport
@@ -18,7 +19,6 @@ from lgb_dp.checks import checked_numbers
 from lgb_dp.data.bins import Bounds, Categories
 from lgb_dp.data.classes import as_labels, class_numbers, known_classes
 from lgb_dp.data.groups import GroupWeight
-from lgb_dp.data.tables import holds_booleans
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.estimators.base import DPLGBMModel
 from lgb_dp.estimators.evaluation import Evaluation

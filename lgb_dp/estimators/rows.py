@@ -11,8 +11,9 @@ import numpy as np
 import scipy.sparse
 from sklearn.utils import column_or_1d
 
+from gbdt_commons.tables.frames import is_table
 from lgb_dp.checks import checked_numbers
-from lgb_dp.data.tables import as_frame, is_table
+from lgb_dp.data.tables import as_frame
 from lgb_dp.errors import InvalidArgumentError
 
 

@@ -12,8 +12,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from narwhals.dependencies import is_pandas_like_series
 from numpy.typing import NDArray
 
+from gbdt_commons.tables.frames import (
+    as_frame,
+    categories_of_cells,
+    categories_of_dtype,
+    column_names,
+    kinds_of,
+)
+from gbdt_commons.tables.numbers import read_numbers
 from gbdt_parties.errors import InvalidDataError
 
 INVALID_CODE = float(1 << 24)
@@ -41,42 +50,55 @@ DEFAULT_RULES = CategoryRules()
 
 def read_frame(
     X: Any, argument: str, enable_categorical: bool | None
-) -> tuple[NDArray[np.float32], dict[int, Any]]:
-    """The values of a data frame, with codes in its categorical columns, and the categories of these.
+) -> tuple[NDArray[np.float32], list[str], dict[int, Any]]:
+    """The values of a table, with codes in its categorical columns; its columns' names; these categories.
 
     Parameters
     ----------
-    X : data frame
+    X : table of pandas, polars or pyarrow
     argument : str
         Its name in errors.
     enable_categorical : bool or None
-        Whether columns of dtype category are read; None where no method can train on them.
+        Whether categorical columns are read; None where no method can train on them.
 
     Raises
     ------
     InvalidDataError
         Naming the columns that are neither numbers nor categories.
     """
-    categorical = [k for k, dtype in enumerate(X.dtypes) if hasattr(dtype, "categories")]
-    accepted = set(categorical) if enable_categorical else set()
-    wrong = [str(X.columns[k]) for k, t in enumerate(X.dtypes) if k not in accepted and t.kind not in "biuf"]
+    frame = as_frame(X, InvalidDataError, argument)
+    names, kinds = list(column_names(frame)), kinds_of(frame)
+    accepted = {"number", "boolean", *(["category"] if enable_categorical else [])}
+    wrong = [name for name, kind in zip(names, kinds, strict=True) if kind not in accepted]
     if wrong:
         how = "categorical features are not supported, encode them first"
         if enable_categorical is not None:
             how = "encode them, or make them of dtype category and set enable_categorical=True"
         raise InvalidDataError(f"{argument} has columns that are not numbers: {wrong}; {how}")
-    if not accepted:
-        return X.to_numpy(dtype=np.float32, na_value=np.nan), {}
-    data, categories = np.empty(X.shape, dtype=np.float32), {}
-    for k, name in enumerate(X.columns):
-        column = X.iloc[:, k]
-        if k in accepted:
-            categories[k] = labels_of(column.cat.categories, str(name), argument)
-            codes = column.cat.codes.to_numpy()
-            data[:, k] = np.where(codes < 0, np.nan, codes)
+    data, categories = np.empty(frame.shape, dtype=np.float32), {}
+    for k, (name, kind) in enumerate(zip(names, kinds, strict=True)):
+        column = frame[:, k]
+        if kind == "category":
+            values = categories_of_dtype(column)
+            values = categories_of_cells(column) if values is None else values
+            categories[k] = labels_of(values, name, argument)
+            data[:, k] = _codes(column, categories[k])
         else:
-            data[:, k] = column.to_numpy(dtype=np.float32, na_value=np.nan)
-    return data, categories
+            given = f"column {name!r} of {argument}"
+            data[:, k] = read_numbers(
+                given, column.to_native(), np.float32, InvalidDataError, InvalidDataError
+            )
+    return data, names, categories
+
+
+def _codes(column: Any, labels: tuple[Any, ...]) -> NDArray[np.floating[Any]]:
+    """The place of each cell's category, NaN for a missing one."""
+    native = column.to_native()
+    if is_pandas_like_series(native):
+        codes = native.cat.codes.to_numpy()
+        return np.where(codes < 0, np.nan, codes)
+    places: dict[Any, float] = {label: float(code) for code, label in enumerate(labels)}
+    return np.array([places.get(cell, np.nan) for cell in column.to_list()])
 
 
 def labels_of(categories: Any, column: str, argument: str) -> tuple[Any, ...]:

@@ -17,6 +17,9 @@ import scipy.sparse
 import xgboost
 from numpy.typing import NDArray
 
+from gbdt_commons.tables.frames import check_names as check_column_names
+from gbdt_commons.tables.frames import is_table
+from gbdt_commons.tables.numbers import canonical, read_numbers
 from gbdt_parties.errors import InvalidDataError
 from xgb_fed.boosting.categories import (
     Categories,
@@ -79,6 +82,9 @@ class Columns:
     data: Any
     names: list[str]
     categories: Categories = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_column_names(self.names, InvalidDataError, "the data")
 
     @property
     def n_rows(self) -> int:
@@ -178,7 +184,7 @@ def read_columns(
     enable_categorical: bool | None = None,
     feature_types: Sequence[str] | str | None = None,
 ) -> Columns:
-    """Check a numpy array, pandas frame or sparse matrix; columns that were checked stay as they are.
+    """Check an array, table or sparse matrix, which stays as it is; columns that were checked do, too.
 
     Parameters
     ----------
@@ -198,30 +204,28 @@ def read_columns(
     """
     if isinstance(X, Columns):
         return X
-    names = [str(name) for name in X.columns] if hasattr(X, "columns") else None
-    categories: dict[int, Any] = {}
-    if hasattr(X, "dtypes") and hasattr(X, "columns"):
-        X, categories = read_frame(X, argument, enable_categorical)
-    if scipy.sparse.issparse(X):
+    names, categories = None, dict[int, Any]()
+    if is_table(X):
+        data, names, categories = read_frame(X, argument, enable_categorical)
+    elif scipy.sparse.issparse(X):
         if X.dtype.kind not in "biuf":
             raise InvalidDataError(f"{argument} must be numbers, got {X.dtype.type.__name__}")
-        data = scipy.sparse.csc_matrix(X, dtype=np.float32)
-        data.sum_duplicates()
-        values = data.data
+        data = canonical(X, scipy.sparse.csc_matrix, argument, InvalidDataError).astype(
+            np.float32, copy=False
+        )
     else:
-        data = values = np.ascontiguousarray(_as_numbers(X, argument))
+        data = np.ascontiguousarray(_as_numbers(X, argument))
     if data.ndim != 2:
         raise InvalidDataError(f"{argument} has {data.ndim} dimensions; a matrix has 2")
     if data.shape[0] == 0:
         raise InvalidDataError(f"{argument} has no rows")
-    if _is_beyond(values.reshape(-1)):
+    if _is_beyond(data.data if scipy.sparse.issparse(data) else data.reshape(-1)):
         raise InvalidDataError(
             f"{argument} has values that are infinite or beyond ±{MAX_VALUE:.2g} as float32, half of its "
             "range; smaller ones are accepted, and NaN for missing ones"
         )
-    names = names or [f"f{k}" for k in range(data.shape[1])]
-    if len(set(names)) != len(names):
-        raise InvalidDataError(f"{argument} has columns of one name: {names}")
+    if names is None:
+        names = [f"f{k}" for k in range(data.shape[1])]
     declared = checked_types(feature_types, len(names), argument)
     return Columns(data, names, {**dict.fromkeys(sorted(declared)), **categories})
 
@@ -252,7 +256,7 @@ def read_columns_like(X: Any, names: list[str], known: Categories, argument: str
     """
     columns = read_columns(X, argument, enable_categorical=True if known else None)
     columns.check_names(names, argument)
-    if hasattr(X, "dtypes") and hasattr(X, "columns"):
+    if is_table(X):
         for k, labels in known.items():
             if labels is not None and k not in columns.categories:
                 raise InvalidDataError(
@@ -321,16 +325,8 @@ class BinnedFeatures:
 
 
 def _as_numbers(values: Any, argument: str) -> NDArray[np.float32]:
-    """Values of any shape as float32.
-
-    The error does not quote the value, since its text may go to another party or into a log, and it is raised
-    outside of the handler, so that NumPy's error, which does quote it, is not its context.
-    """
-    try:
-        return np.asarray(values, dtype=np.float32)
-    except Exception:  # whatever a cell's own conversion raises
-        pass
-    raise InvalidDataError(f"{argument} must be numbers")
+    """Values of any shape as float32; the error's text, which may go to another party, quotes none."""
+    return read_numbers(argument, values, np.float32, InvalidDataError, InvalidDataError)
 
 
 def numeric_vector(values: Any, argument: str) -> NDArray[np.float32]:

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from distributed import Client
 
+from gbdt_commons.tables.frames import types_of
 from gbdt_hosts import dask as host
 from gbdt_parties.errors import InvalidDataError
 from xgb_fed import errors
 from xgb_fed.boosting.features import read_columns
 from xgb_fed.dask.partitions import Partitions
 from xgb_fed.dask.rows import DaskRows
-from xgb_fed.dask.worker_columns import described
 from xgb_fed.errors import ArgumentTypeError
 from xgb_fed.vertical.passive.explanations import NONE
 from xgb_fed.vertical.passive.local_party import InProcessParty, arguments_of, check_name, check_same_number
@@ -174,7 +174,7 @@ def partitions_of(client: Client, X: Any, argument: str, timeout: float) -> Part
     """Have the workers of a client load a collection."""
     made_up = host.made_up_rows(X)
     names = read_columns(made_up, argument).names
-    held = Partitions(client, host.partitions_of(X), described(made_up), names, timeout)
+    held = Partitions(client, host.partitions_of(X), types_of(made_up, InvalidDataError), names, timeout)
     if not held.n_rows:
         held.close()
         raise InvalidDataError(f"{argument} has no rows")

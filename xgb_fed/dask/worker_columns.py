@@ -18,6 +18,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from gbdt_commons._version import __version__
+from gbdt_commons.tables.frames import index_of, types_of
 from gbdt_hosts import dask as host
 from gbdt_parties.errors import InvalidDataError, places_of
 from gbdt_parties.messages import to_bits
@@ -74,7 +75,7 @@ class ColumnsOfWorker:
     Parameters
     ----------
     declared : tuple of str
-        Result of `described` for every partition.
+        Result of `types_of` for every partition.
     n_features : int
     """
 
@@ -103,14 +104,15 @@ class ColumnsOfWorker:
             self._loaded[index] = type(error).__name__
 
     def _read(self, X: Any) -> tuple[Columns | None, Any]:
-        found = described(X)
+        found = types_of(X, InvalidDataError)
         if found != self._declared:
             raise InvalidDataError(
                 "its columns or data types differ from those of the collection: got "
                 f"{_difference(found, self._declared)} was declared"
             )
-        index = X.index.to_numpy() if hasattr(X, "columns") and hasattr(X, "index") else None
-        return (read_columns(X, "it") if X.shape[0] else None), index
+        index = index_of(X)
+        labels = None if index is None else index.to_numpy()
+        return (read_columns(X, "it") if X.shape[0] else None), labels
 
     # Questions of the party.
 
@@ -250,15 +252,6 @@ class ColumnsOfWorker:
                 key = ResidueKey(key.scheme, key.n, self._n_threads)
             self._keys = {data: key}
         return self._keys[data]
-
-
-def described(X: Any) -> tuple[str, ...]:
-    """Names and data types of the columns of a matrix; without names, their number and data type."""
-    if hasattr(X, "columns") and hasattr(X, "dtypes"):
-        return tuple(f"{name}: {dtype}" for name, dtype in zip(X.columns, X.dtypes, strict=True))
-    if getattr(X, "ndim", 0) != 2:
-        return (type(X).__name__,)
-    return (f"{X.shape[1]} columns of {X.dtype}",)
 
 
 def _difference(found: tuple[str, ...], declared: tuple[str, ...]) -> str:

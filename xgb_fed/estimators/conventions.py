@@ -11,6 +11,8 @@ import numpy as np
 import scipy.sparse
 from sklearn.utils import column_or_1d
 
+from gbdt_commons.tables.frames import is_table
+from gbdt_commons.tables.numbers import check_type
 from gbdt_parties.errors import InvalidDataError
 from xgb_fed.errors import ArgumentTypeError
 
@@ -23,8 +25,10 @@ def check_matrix(X: Any, *, needs_columns: bool) -> None:
     ArgumentTypeError, InvalidDataError
         If it is a vector, has no columns where it needs some, or holds something else than numbers.
     """
-    if hasattr(X, "columns") or (scipy.sparse.issparse(X) and X.shape[1]):
+    if is_table(X) or (scipy.sparse.issparse(X) and X.shape[1]):
         return
+    if not scipy.sparse.issparse(X):
+        check_type("X", X, ArgumentTypeError)
     values = X if scipy.sparse.issparse(X) else np.asarray(X)
     if values.dtype.kind == "c":
         raise InvalidDataError("Complex data not supported: X must hold real numbers")

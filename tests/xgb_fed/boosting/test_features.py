@@ -121,11 +121,11 @@ def test_no_columns():
         ([[1, np.inf]], "infinite"),
         ([[-np.inf, 1]], "infinite"),
         (scipy.sparse.csr_matrix([[np.inf, 0]]), "infinite"),
-        ([["a", "b"]], "must be numbers"),
-        ([[1, 2], [3]], "must be numbers"),
+        ([["a", "b"]], "must hold numbers"),
+        ([[1, 2], [3]], "must hold numbers"),
         (pd.DataFrame({"a": [1.0], "b": ["x"]}), r"not numbers: \['b'\]"),
         (pd.DataFrame({"a": pd.Categorical(["x"])}), "categorical"),
-        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "of one name"),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "duplicate column names"),
     ],
     ids=str,
 )
@@ -166,7 +166,7 @@ def test_data_frames_keep_their_names_and_missing_values():
 
 
 def test_vectors_that_are_none_are_refused_without_their_values():
-    with pytest.raises(InvalidDataError, match=r"^label must be numbers$"):
+    with pytest.raises(InvalidDataError, match=r"^label must hold numbers only, got a list$"):
         numeric_vector(["HIV-positive", "x"], "label")
     with pytest.raises(InvalidDataError, match="shape"):
         numeric_vector(np.zeros((3, 2)), "label")
@@ -177,11 +177,11 @@ def test_vectors_that_are_none_are_refused_without_their_values():
 def test_side_door_no_error_quotes_a_private_cell_nor_has_one_that_does_behind_it(read):
     X = np.full((3, 2), 1.0, dtype=object)
     X[1, 0] = "SECRET-7301"
-    with pytest.raises(InvalidDataError, match="must be numbers") as caught:
+    with pytest.raises(InvalidDataError, match="must hold numbers") as caught:
         read(X)
     assert "SECRET" not in str(caught.value)
     assert caught.value.__context__ is None
-    with pytest.raises(InvalidDataError, match="must be numbers"):
+    with pytest.raises(InvalidDataError, match="must be numbers, got complex128"):
         read_columns(scipy.sparse.csr_matrix(np.eye(3)).astype(complex))
 
 

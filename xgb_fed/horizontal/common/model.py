@@ -10,6 +10,7 @@ import scipy.sparse
 import xgboost
 from numpy.typing import NDArray
 
+from gbdt_commons.tables.frames import is_table
 from gbdt_hosts.xgboost.boosting import max_tree_bytes, read_tree, write_tree
 from gbdt_hosts.xgboost.model import ScalarTree, as_json, booster_from_trees
 from gbdt_kernels.trees.raw_trees import RawTree, leaf_values
@@ -52,7 +53,7 @@ def read_rows(X: Any, argument: str) -> tuple[Any, list[str]]:
     if scipy.sparse.issparse(data):
         data = data.tocsr()
         data.sort_indices()
-    has_names = isinstance(X, Columns) or hasattr(X, "columns")
+    has_names = isinstance(X, Columns) or is_table(X)
     return data, columns.names if has_names else []
 
 

@@ -15,6 +15,7 @@ import xgboost
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from gbdt_commons.tables.frames import index_of, is_table
 from gbdt_parties.channel import Party
 from gbdt_parties.errors import InvalidDataError
 from xgb_fed.ciphers.base import Scheme
@@ -127,9 +128,10 @@ class VerticalXGBModel(FederatedXGBModel):
         """Return the index of a data frame as the rows' positions in the parties' data, if asked for."""
         if not self.rows_by_index:
             return None
-        if not hasattr(X, "index") or not hasattr(X, "columns"):
+        index = index_of(X)
+        if index is None:
             raise InvalidDataError("rows_by_index=True needs a data frame: its index gives the row positions")
-        return X.index.to_numpy()
+        return index.to_numpy()
 
     def _fit(
         self,
@@ -187,7 +189,7 @@ class VerticalXGBModel(FederatedXGBModel):
         self._keep(model, parties)
         columns = model.own_columns(X) if model.splits.names else None
         self._rows_of_parties = None if columns is None else RowIdentity.of(X, columns)
-        if hasattr(X, "columns"):
+        if is_table(X):
             self.feature_names_in_ = np.array(model.splits.names, dtype=object)
 
     def _keep(self, model: VerticalModel, parties: Sequence[Party]) -> None:
@@ -242,7 +244,7 @@ class VerticalXGBModel(FederatedXGBModel):
         check_is_fitted(self, "model_")
         if X is not None:
             check_matrix(X, needs_columns=False)
-            if not hasattr(X, "columns"):  # of which the model names the missing and the unknown
+            if not is_table(X):  # of which the model names the missing and the unknown
                 self._check_width(X.shape[1] if hasattr(X, "shape") else np.asarray(X).shape[1])
         has_kept = parties is None and bool(self.model_.parties)
         rows = self._checked_rows(X) if has_kept and not self.rows_by_index else None

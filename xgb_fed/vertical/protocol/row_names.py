@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_commons.files import digest_of
+from gbdt_commons.tables.frames import index_of
 from gbdt_parties.errors import RowMismatchError
 from xgb_fed.boosting.features import Columns
 
@@ -32,9 +33,9 @@ class RowNames:
     @classmethod
     def of(cls, X: Any) -> RowNames | None:
         """The names of a data frame's rows; None for what has no index."""
-        if not (hasattr(X, "columns") and hasattr(X, "index")):
+        index = index_of(X)
+        if index is None:
             return None
-        index = X.index
         is_range = all(hasattr(index, name) for name in ("start", "stop", "step"))
         return cls(index.to_numpy(), is_range and (index.start, index.step) == (0, 1))
 

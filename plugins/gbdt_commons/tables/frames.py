@@ -1,0 +1,195 @@
+"""Tables of pandas, polars and pyarrow: names, kinds and categories of their columns.
+
+All of it follows from names, data types and declared categories.  Nothing is taken for a name because an
+attribute is called so: of other libraries, and of other versions, such an attribute may hold the values.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Literal
+
+import narwhals as nw
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from gbdt_commons.quoting import quoted
+
+Kind = Literal["number", "boolean", "datetime", "duration", "category", "text", "object", "other"]
+
+MAX_NAME: Final = 256
+"""Characters of a column's name."""
+
+Refusal = Callable[[str], Exception]
+"""Makes the error of a text, in the caller's own hierarchy."""
+
+
+def is_table(data: Any) -> bool:
+    """Whether `data` is a table of a library that narwhals knows; no such library need be installed."""
+    return bool(nw.dependencies.is_into_dataframe(data)) or _is_record_batch(data)
+
+
+def _is_record_batch(data: Any) -> bool:
+    arrow = sys.modules.get("pyarrow")
+    return arrow is not None and isinstance(data, arrow.RecordBatch)
+
+
+def as_frame(data: Any, error: Refusal, argument: str = "data") -> nw.DataFrame[Any]:
+    """A table as narwhals sees it, whose columns have proper names.
+
+    Parameters
+    ----------
+    data : table
+        As `is_table` says.
+    error : callable
+        Makes the error.
+    argument : str
+        Its name in the error.
+    """
+    if _is_record_batch(data):
+        data = sys.modules["pyarrow"].Table.from_batches([data])
+    frame: nw.DataFrame[Any]
+    try:
+        frame = nw.from_native(data, eager_only=True)
+        names = column_names(frame)
+    except nw.exceptions.DuplicateError:
+        is_pandas = nw.dependencies.is_pandas_like_dataframe(data)
+        names = tuple(map(str, data.columns) if is_pandas else data.schema.names)
+    check_names(names, error, argument)
+    return frame
+
+
+def column_names(frame: nw.DataFrame[Any]) -> tuple[str, ...]:
+    """Names of the columns; the numbers that pandas gives to columns without names become texts."""
+    return tuple(str(name) if isinstance(name, (int, np.integer)) else name for name in frame.columns)
+
+
+def check_names(names: Sequence[Any], error: Refusal, argument: str) -> None:
+    """Raise unless names of columns are different printable texts of 1 to `MAX_NAME` characters.
+
+    They are public: models, messages and errors hold them.  This stands where names enter and where a message
+    with names is written or read.
+    """
+    for place, name in enumerate(names):
+        if not isinstance(name, str):
+            fault = f"is not a text but of type {type(name).__name__}"  # and never shown: it may be cells
+        elif not 1 <= len(name) <= MAX_NAME or not name.isprintable():
+            fault = f"is {quoted(repr(name), 64)}"
+        else:
+            continue
+        raise error(
+            f"{argument}: the name of column {place} {fault}; names are printable texts of 1 to {MAX_NAME} "
+            "characters: rename the columns"
+        )
+    if len(set(names)) < len(names):
+        twice = sorted({quoted(name) for name in names if names.count(name) > 1})
+        raise error(f"{argument} has duplicate column names: {twice}")
+
+
+def as_series(values: Any) -> nw.Series[Any] | None:
+    """One column of a library that narwhals knows; None for anything else."""
+    arrow = sys.modules.get("pyarrow")
+    if arrow is not None and isinstance(values, arrow.Array):
+        values = arrow.chunked_array([values])
+    if not nw.dependencies.is_into_series(values):
+        return None
+    series: nw.Series[Any] = nw.from_native(values, series_only=True)
+    return series
+
+
+def holds_booleans(values: Any) -> bool:
+    """Whether the data type of a column or of an array is that of truth values."""
+    series = as_series(values)
+    return getattr(values, "dtype", None) == np.bool_ if series is None else kind_of(series) == "boolean"
+
+
+def rows_of_table(data: Any, rows: NDArray[np.int64], error: Refusal) -> Any:
+    """Some rows of a table, in a table of the same library."""
+    if nw.dependencies.is_pandas_like_dataframe(data):
+        return data.iloc[rows]
+    return as_frame(data, error)[rows].to_native()
+
+
+def kind_of(series: nw.Series[Any]) -> Kind:
+    """Kind of a column, by its data type alone."""
+    return (
+        "object"
+        if _is_of_objects(getattr(series.to_native(), "dtype", None))
+        else _kind_of_type(series.dtype)
+    )
+
+
+def kinds_of(frame: nw.DataFrame[Any]) -> list[Kind]:
+    """Kind of each column, by its data type alone."""
+    native, types = frame.to_native(), list(frame.schema.values())
+    own = native.dtypes if hasattr(native, "iloc") else types
+    return [
+        "object" if _is_of_objects(dtype) else _kind_of_type(known)
+        for dtype, known in zip(own, types, strict=True)
+    ]
+
+
+def _is_of_objects(dtype: Any) -> bool:
+    """Whether a column holds objects of any type, which narwhals tells from texts by its first cells."""
+    return isinstance(dtype, np.dtype) and dtype.kind == "O"
+
+
+def _kind_of_type(dtype: Any) -> Kind:
+    if dtype == nw.Boolean:
+        return "boolean"
+    if dtype.is_numeric():
+        return "number"
+    if dtype in (nw.Datetime, nw.Date):
+        return "datetime"
+    if dtype == nw.Duration:
+        return "duration"
+    if dtype in (nw.Categorical, nw.Enum):
+        return "category"
+    if dtype == nw.String:
+        return "text"
+    return "object" if dtype in (nw.Object, nw.Unknown) else "other"
+
+
+def index_of(data: Any) -> Any:
+    """The index of a data frame of pandas or a library like it; None for anything else."""
+    return data.index if nw.dependencies.is_pandas_like_dataframe(data) else None
+
+
+def types_of(data: Any, error: Refusal) -> tuple[str, ...]:
+    """Names and data types of a table's columns; of anything else, the number and data type of its columns.
+
+    Without the categories of a type, which partitions may list in another order.
+    """
+    if is_table(data):
+        frame = as_frame(data, error)
+        known = zip(column_names(frame), frame.schema.values(), strict=True)
+        return tuple(f"{name}: {str(dtype).partition('(')[0]}" for name, dtype in known)
+    if not (isinstance(data, np.ndarray) or scipy.sparse.issparse(data)) or data.ndim != 2:
+        return (type(data).__name__,)
+    return (f"{data.shape[1]} columns of {data.dtype.type.__name__}",)
+
+
+def plain_value(value: Any) -> Any:
+    """A category as JSON has it: numbers, truth values and text as they are, anything else as its text."""
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        value = value.astype(f"{value.dtype.kind}8[us]")  # others become integers of an unknown unit
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return None
+    return value if isinstance(value, (str, bool, int, float)) else str(value)
+
+
+def categories_of_dtype(series: nw.Series[Any]) -> list[Any] | None:
+    """The categories that a column's data type lists; None where the type does not (polars' Categorical)."""
+    native = series.to_native()
+    if hasattr(native, "iloc"):
+        return list(getattr(native.dtype, "categories", ())) or None
+    return list(series.dtype.categories) if isinstance(series.dtype, nw.Enum) else None
+
+
+def categories_of_cells(series: nw.Series[Any]) -> list[Any]:
+    """The distinct values of a category column, sorted: private knowledge, never public."""
+    return sorted(map(plain_value, series.drop_nulls().unique().to_list()), key=str)
