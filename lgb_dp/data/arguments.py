@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from gbdt_commons.read_only import read_only
 from gbdt_commons.tables.frames import is_table
+from gbdt_commons.tables.numbers import check_type
 from lgb_dp.checks import checked_numbers, checked_vector
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
 from lgb_dp.mechanisms.noise import MAX_ROWS
@@ -34,7 +35,9 @@ def checked_data(data: Any) -> Any:
     """A matrix with rows and features, a list as an array."""
     if isinstance(data, list) or (isinstance(data, np.ndarray) and data.dtype.kind not in "biuf"):
         data = checked_numbers("data", data)
-    if not (isinstance(data, np.ndarray) or is_table(data) or scipy.sparse.issparse(data)):
+    if isinstance(data, np.ndarray):
+        check_type("data", data, ArgumentTypeError)
+    elif not (is_table(data) or scipy.sparse.issparse(data)):
         raise ArgumentTypeError(
             "data must be a numpy array, a table of pandas, polars or pyarrow, or a sparse matrix, "
             f"got {type(data).__name__}"

@@ -22,6 +22,7 @@ from gbdt_commons.tables.frames import (
     kinds_of,
     plain_value,
 )
+from gbdt_commons.tables.numbers import canonical
 from gbdt_kernels.trees import BinLayout, DenseCodes, SparseCodes, bin_csr, bin_dense
 from gbdt_kernels.trees.layout import MAX_BINS, offsets
 from lgb_dp.checks import checked_numbers
@@ -139,35 +140,9 @@ class PublicBins:
                 f"data has {data.shape[1]} features; the public bins have {n_features}"
             )
         if scipy.sparse.issparse(data):
-            rows = canonical(data)
+            rows = canonical(data, scipy.sparse.csr_matrix, "data", InvalidArgumentError)
             return bin_csr(rows.indptr, rows.indices, rows.data, *shared)
         return bin_dense(lambda start, stop: data[start:stop], data.shape[0], *shared)
-
-
-def canonical(data: Any) -> scipy.sparse.csr_matrix:
-    """A sparse matrix by rows, every row's entries of ascending columns, none twice.
-
-    The matrix's own flags are not believed: they are stale once its arrays were written into, and a row with
-    two entries of one feature would count twice in its histogram.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If the arrays do not describe a matrix.
-    """
-    rows = scipy.sparse.csr_matrix(data)
-    try:
-        rows.check_format(full_check=True)
-    except ValueError as error:
-        raise InvalidArgumentError(f"data must be a valid sparse matrix: {error}") from None
-    ascends = np.diff(rows.indices) > 0
-    starts = rows.indptr[1:-1]
-    ascends[starts[(starts > 0) & (starts < len(rows.indices))] - 1] = True
-    if not ascends.all():
-        rows = rows.copy()
-        rows.has_sorted_indices = rows.has_canonical_format = False
-        rows.sum_duplicates()
-    return rows
 
 
 def feature_names(data: Any, given: Any) -> tuple[str, ...]:

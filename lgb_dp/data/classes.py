@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_commons.tables.frames import as_series, kind_of
+from gbdt_commons.tables.numbers import check_type
 from lgb_dp.checks import checked_numbers
 from lgb_dp.data.provenance import Provenance
-from lgb_dp.errors import InvalidArgumentError, PrivacyLeakWarning
+from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError, PrivacyLeakWarning
 
 _CLASSES_LEAK = "the classes were read from the data, which leaks them; pass public `classes`"
 _CLASSES_NOTE = (
@@ -35,6 +36,7 @@ def as_labels(y: Any) -> NDArray[np.generic]:
             is_alone = isinstance(label, (list, tuple)) and len(label) == 1
             labels[row] = label[0] if is_alone else label
         return labels
+    check_type("y", y, ArgumentTypeError)
     series = as_series(y)
     is_nullable = series is not None and not isinstance(getattr(y, "dtype", None), np.dtype)
     if series is not None and is_nullable and kind_of(series) in ("number", "boolean"):

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from gbdt_commons.read_only import read_only
 from gbdt_commons.tables.frames import is_table, rows_of_table
+from gbdt_commons.tables.numbers import check_type
 from lgb_dp.accounting.unit import ONE_ROW, Unit
 from lgb_dp.checks import checked_choice, checked_integer
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
@@ -60,6 +61,7 @@ def group_numbers(groups: Any, n_rows: int) -> NDArray[np.int64]:
     ArgumentTypeError, InvalidArgumentError
         If there is not one group per row, one is missing, or they are of several kinds; none is quoted.
     """
+    check_type("groups", groups, ArgumentTypeError)
     given = groups if hasattr(groups, "__array__") else _as_objects(groups)
     values = np.asarray(given)
     if values.shape != (n_rows,):

@@ -226,8 +226,8 @@ def _of_cells(
     series: nw.Series[Any], numbers: Callable[[list[Any]], NDArray[np.float64]]
 ) -> NDArray[np.float64]:
     """Result of `numbers` on the cells; a cell's content never shows in another way."""
-    native = series.to_native()
-    if nw.dependencies.is_pandas_like_series(native) and kind_of(series) == "category":
-        of_categories = numbers(native.cat.categories.tolist())
-        return np.asarray(np.append(of_categories, np.nan)[native.cat.codes.to_numpy()])
-    return numbers(series.to_list())
+    codes = frames.codes_of_dtype(series)
+    if codes is None:
+        return numbers(series.to_list())
+    of_categories = numbers(frames.categories_of_dtype(series) or [])
+    return np.asarray(np.append(of_categories, np.nan)[codes])

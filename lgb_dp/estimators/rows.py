@@ -12,9 +12,10 @@ import scipy.sparse
 from sklearn.utils import column_or_1d
 
 from gbdt_commons.tables.frames import is_table
+from gbdt_commons.tables.numbers import check_type
 from lgb_dp.checks import checked_numbers
 from lgb_dp.data.tables import as_frame
-from lgb_dp.errors import InvalidArgumentError
+from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
 
 
 def as_matrix(X: Any) -> Any:
@@ -28,7 +29,8 @@ def as_matrix(X: Any) -> Any:
     if scipy.sparse.issparse(X):
         X = X if X.format in ("csr", "csc") else X.tocsr()
     elif not is_table(X):
-        if not isinstance(X, np.ndarray) and hasattr(X, "__array__"):
+        check_type("X", X, ArgumentTypeError)
+        if not isinstance(X, (np.ndarray, list, tuple)):
             X = np.asarray(X)
         if isinstance(X, (list, tuple)) or (isinstance(X, np.ndarray) and X.dtype.kind not in "biuf"):
             X = checked_numbers("X", X)

@@ -26,6 +26,7 @@ from sklearn.model_selection import ParameterSampler
 from sklearn.utils.validation import check_is_fitted
 
 from gbdt_commons.arithmetic import silent_arithmetic
+from gbdt_commons.tables.numbers import canonical
 from gbdt_hosts.lightgbm import resolve_aliases, with_guarantee
 from lgb_dp.accounting.bisection import geometric_mean, last_safe
 from lgb_dp.accounting.budget import Budget, chargeable, checked_budget
@@ -43,7 +44,6 @@ from lgb_dp.checks import (
     checked_numbers,
 )
 from lgb_dp.data.arguments import DECLARE_CATEGORIES
-from lgb_dp.data.bins import canonical
 from lgb_dp.data.classes import as_labels
 from lgb_dp.data.groups import GroupWeight, checked_unit, draw_kept_rows, draw_words, rows_of
 from lgb_dp.errors import InvalidArgumentError, UnsupportedParameterError
@@ -272,7 +272,8 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         self._pay(checked_budget(budget), granted, paid_for, unit)
         # All of X and y, since an error in one part only would tell in which part a row is.
         X = as_matrix(X)
-        X = canonical(X) if scipy.sparse.issparse(X) else X
+        if scipy.sparse.issparse(X):
+            X = canonical(X, scipy.sparse.csr_matrix, "X", InvalidArgumentError)
         y = as_labels(y) if is_classifier(self.estimator) else checked_numbers("y", y).reshape(-1)
         n_rows = X.shape[0]
         if len(y) != n_rows:

@@ -12,13 +12,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from narwhals.dependencies import is_pandas_like_series
 from numpy.typing import NDArray
 
 from gbdt_commons.tables.frames import (
     as_frame,
     categories_of_cells,
     categories_of_dtype,
+    codes_of_dtype,
     column_names,
     kinds_of,
 )
@@ -93,9 +93,8 @@ def read_frame(
 
 def _codes(column: Any, labels: tuple[Any, ...]) -> NDArray[np.floating[Any]]:
     """The place of each cell's category, NaN for a missing one."""
-    native = column.to_native()
-    if is_pandas_like_series(native):
-        codes = native.cat.codes.to_numpy()
+    codes = codes_of_dtype(column)
+    if codes is not None:
         return np.where(codes < 0, np.nan, codes)
     places: dict[Any, float] = {label: float(code) for code, label in enumerate(labels)}
     return np.array([places.get(cell, np.nan) for cell in column.to_list()])

@@ -8,10 +8,57 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gbdt_commons.tables.frames import as_frame, as_series, is_table, kind_of, plain_value
+from gbdt_commons.tables.numbers import check_type
 from gbdt_parties.errors import InvalidDataError
 from xgb_fed.boosting.features import numeric_vector
 from xgb_fed.boosting.objectives import RANKING, Objective
 from xgb_fed.errors import InvalidArgumentError
+
+
+def label_array(y: Any, argument: str) -> NDArray[Any]:
+    """Labels as a flat array of numbers, or of objects where they are texts.
+
+    Raises
+    ------
+    InvalidDataError
+        If they are no vector, of a type that is not known, or numbers and texts; no label is quoted.
+    """
+    check_type(argument, y, InvalidDataError)
+    if is_table(y) and y.shape[1] == 1:
+        y = as_frame(y, InvalidDataError, argument)[:, 0].to_native()
+    series = as_series(y)
+    if series is not None and kind_of(series) in ("number", "boolean") and series.null_count():
+        return numeric_vector(y, argument)
+    try:
+        labels = np.asarray(y)
+    except Exception:  # rows of different lengths
+        labels = np.empty((0, 0))
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.ndim != 1:
+        raise InvalidDataError(f"{argument} has shape {labels.shape}; a vector of labels is accepted")
+    if labels.dtype.kind not in "biufUSO" or labels.dtype.names:
+        raise InvalidDataError(f"{argument} holds {labels.dtype.type.__name__}; labels are numbers or texts")
+    if labels.dtype.kind == "O":
+        known = labels[~is_missing(labels)].tolist()
+        if len({_kind(label) for label in known}) > 1 or not set(map(_kind, known)) <= {"number", "text"}:
+            raise InvalidDataError(f"{argument} must hold either numbers or texts, and nothing else")
+    return labels
+
+
+def _kind(label: Any) -> str:
+    is_number = isinstance(label, (int, float, np.bool_, np.number)) and not isinstance(label, np.timedelta64)
+    return "text" if isinstance(label, str) else "number" if is_number else "other"
+
+
+def is_missing(labels: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which labels, as `label_array` gives them, are missing or infinite."""
+    if labels.dtype.kind == "f":
+        return ~np.isfinite(labels)
+    if labels.dtype.kind != "O":
+        return np.zeros(len(labels), dtype=bool)
+    return np.array([plain_value(v) is None or v != v for v in labels.tolist()], dtype=bool)
 
 
 def encode_labels(y: Any) -> tuple[NDArray[Any], NDArray[np.float32]]:
@@ -31,14 +78,11 @@ def encode_labels(y: Any) -> tuple[NDArray[Any], NDArray[np.float32]]:
     Raises
     ------
     InvalidDataError
-        If `y` is not a vector, has missing or infinite labels, or fewer than two classes.
+        If `y` is not a vector of numbers or of texts, has missing or infinite labels, or fewer than two
+        classes.
     """
-    y = np.asarray(y)
-    if y.ndim == 2 and y.shape[1] == 1:
-        y = y[:, 0]
-    if y.ndim != 1:
-        raise InvalidDataError(f"y has shape {y.shape}; a vector of labels is accepted")
-    if y.dtype.kind == "f" and not np.isfinite(y).all():
+    y = label_array(y, "y")
+    if is_missing(y).any():
         raise InvalidDataError("y has missing or infinite labels")
     classes, codes = np.unique(y, return_inverse=True)
     if len(classes) < 2:
@@ -88,8 +132,12 @@ def places_among(classes: Sequence[Any], y: Any) -> NDArray[np.intp]:
         Place of each label's class; -1 where there is none.
     """
     places = {label: place for place, label in enumerate(classes)}
-    labels, row_label = np.unique(np.asarray(y), return_inverse=True)
-    return np.array([places.get(label, -1) for label in labels.tolist()], dtype=np.intp)[row_label]
+    given = label_array(y, "y")
+    found = np.full(len(given), -1, dtype=np.intp)
+    present = ~is_missing(given)
+    labels, row_label = np.unique(given[present], return_inverse=True)
+    found[present] = np.array([places.get(label, -1) for label in labels.tolist()], dtype=np.intp)[row_label]
+    return found
 
 
 def read_bounds(
@@ -146,6 +194,7 @@ def read_queries(qid: Any, n_rows: int, objective: Objective, argument: str) -> 
         return None
     if qid is None:
         raise InvalidArgumentError(f"qid of {argument} must be given for {objective.name}")
+    check_type(f"qid of {argument}", qid, InvalidDataError)
     queries = np.asarray(qid)
     if queries.ndim != 1 or queries.dtype.kind not in "iu" or len(queries) != n_rows:
         raise InvalidDataError(
@@ -168,6 +217,7 @@ def read_base_margin(base_margin: Any, shape: tuple[int, int], argument: str) ->
     if base_margin is None:
         return None
     name = f"base_margin of {argument}"
+    check_type(name, base_margin, InvalidDataError)
     given = np.asarray(base_margin)
     if given.shape != shape and (shape[1] > 1 or given.shape != shape[:1]):
         raise InvalidDataError(f"{name} has shape {given.shape}; {shape} is accepted")

@@ -14,6 +14,7 @@ from sklearn.utils import column_or_1d
 from gbdt_commons.tables.frames import is_table
 from gbdt_commons.tables.numbers import check_type
 from gbdt_parties.errors import InvalidDataError
+from xgb_fed.boosting.labels import is_missing, label_array
 from xgb_fed.errors import ArgumentTypeError
 
 
@@ -64,6 +65,7 @@ def checked_target(y: Any, estimator: str) -> Any:
     """
     if y is None:
         raise InvalidDataError(f"{estimator} requires y to be passed, but the target y is None")
+    check_type("y", y, InvalidDataError)
     values = np.asarray(y)
     if values.dtype.kind == "c":
         raise InvalidDataError("Complex data not supported: y must hold real numbers")
@@ -82,8 +84,7 @@ def check_finite(y: Any) -> None:
     InvalidDataError
         If one is missing or infinite.
     """
-    values = np.asarray(y)
-    if values.dtype.kind == "f" and not np.isfinite(values).all():
+    if is_missing(label_array(y, "y")).any():
         raise InvalidDataError("y has missing or infinite values")
 
 
@@ -96,7 +97,7 @@ def check_classes(y: Any) -> None:
         If they are numbers that are not finite, not whole and mostly different, or if all are the same.
     """
     check_finite(y)
-    values = np.asarray(y)
+    values = label_array(y, "y")
     is_whole = values.dtype.kind != "f" or (values == np.floor(values)).all()
     if not is_whole and len(np.unique(values)) > len(values) / 2:
         raise InvalidDataError(

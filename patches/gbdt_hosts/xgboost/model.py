@@ -156,7 +156,9 @@ def booster_from_trees(
         "version": [2, 0, 0],
     }
     booster = xgboost.Booster()
-    before, after = json.dumps(model).split(json.dumps(_TREES))
+    # Without escapes of other alphabets, which XGBoost does not read.  A name may be the placeholder's text,
+    # and stands before it.
+    before, _, after = json.dumps(model, ensure_ascii=False).rpartition(json.dumps(_TREES))
     booster.load_model(bytearray(f"{before}[{', '.join(texts)}]{after}".encode()))
     return booster
 
@@ -259,6 +261,6 @@ def model_content(booster: xgboost.Booster) -> ModelContent:
         learner["objective"]["name"],
         max(1, int(params["num_class"])),
         int(params["num_feature"]),
-        learner["feature_names"],
+        list(booster.feature_names or []),
         [float(score) for score in base_score.strip("[]").split(",")],
     )

@@ -7,6 +7,7 @@ attribute is called so: of other libraries, and of other versions, such an attri
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal
 
@@ -84,8 +85,8 @@ def check_names(names: Sequence[Any], error: Refusal, argument: str) -> None:
             "characters: rename the columns"
         )
     if len(set(names)) < len(names):
-        twice = sorted({quoted(name) for name in names if names.count(name) > 1})
-        raise error(f"{argument} has duplicate column names: {twice}")
+        twice = sorted(name for name, count in Counter(names).items() if count > 1)
+        raise error(f"{argument} has duplicate column names: {twice[:10]}; rename the columns")
 
 
 def as_series(values: Any) -> nw.Series[Any] | None:
@@ -124,7 +125,7 @@ def kind_of(series: nw.Series[Any]) -> Kind:
 def kinds_of(frame: nw.DataFrame[Any]) -> list[Kind]:
     """Kind of each column, by its data type alone."""
     native, types = frame.to_native(), list(frame.schema.values())
-    own = native.dtypes if hasattr(native, "iloc") else types
+    own = native.dtypes if nw.dependencies.is_pandas_like_dataframe(native) else types
     return [
         "object" if _is_of_objects(dtype) else _kind_of_type(known)
         for dtype, known in zip(own, types, strict=True)
@@ -185,9 +186,16 @@ def plain_value(value: Any) -> Any:
 def categories_of_dtype(series: nw.Series[Any]) -> list[Any] | None:
     """The categories that a column's data type lists; None where the type does not (polars' Categorical)."""
     native = series.to_native()
-    if hasattr(native, "iloc"):
+    if nw.dependencies.is_pandas_like_series(native):
         return list(getattr(native.dtype, "categories", ())) or None
     return list(series.dtype.categories) if isinstance(series.dtype, nw.Enum) else None
+
+
+def codes_of_dtype(series: nw.Series[Any]) -> NDArray[np.integer[Any]] | None:
+    """The place of each cell among the categories of pandas; −1 where missing, None for others."""
+    native = series.to_native()
+    listed = nw.dependencies.is_pandas_like_series(native) and hasattr(native.dtype, "categories")
+    return np.asarray(native.cat.codes) if listed else None
 
 
 def categories_of_cells(series: nw.Series[Any]) -> list[Any]:

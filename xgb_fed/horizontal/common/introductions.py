@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_commons.quoting import quoted
+from gbdt_commons.tables.frames import check_names
 from gbdt_parties.errors import InvalidDataError, ProtocolError
 from xgb_fed.horizontal.common.messages import HorizontalOpened, RowShape
 
@@ -69,6 +70,12 @@ def _is_number(label: Any) -> bool:
     return isinstance(label, (int, float)) and -(2**63) <= label < 2**63 and math.isfinite(label)
 
 
+def names_to_json(names: Sequence[str]) -> str:
+    """Column names, checked, as a JSON list; empty if there are none."""
+    check_names(names, InvalidDataError, "the data")
+    return json.dumps(names) if names else ""
+
+
 class DescribedColumns(Protocol):
     """Description of a party's columns and labels."""
 
@@ -100,10 +107,11 @@ def check_columns(own: DescribedColumns, wants_classes: bool) -> None:
             names = read_json_text(own.names)
         except ValueError:
             names = None
-        if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+        if not isinstance(names, list):
             raise ProtocolError("column names that are not a list of texts")
         if len(names) != own.n_features:
             raise ProtocolError(f"{len(names)} names of {own.n_features} columns")
+        check_names(names, ProtocolError, "columns")
     if wants_classes:
         read_classes(own.classes)
     elif own.classes:

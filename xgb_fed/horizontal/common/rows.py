@@ -13,7 +13,7 @@ from gbdt_commons.files import digest_of
 from gbdt_parties.channel import ACTIVE
 from gbdt_parties.errors import InvalidDataError, ProtocolError
 from xgb_fed.boosting.features import check_weight, numeric_vector
-from xgb_fed.boosting.labels import places_among
+from xgb_fed.boosting.labels import is_missing, label_array, places_among
 from xgb_fed.boosting.objectives import SOFTMAX
 from xgb_fed.boosting.params import Settings
 from xgb_fed.errors import InvalidArgumentError
@@ -111,9 +111,7 @@ class PartyRows:
                 f"name={name!r} must be a printable text other than {ACTIVE!r} and {COORDINATOR!r}"
             )
         rows, names = read_rows(X, f"X of party {name!r}")
-        labels = np.asarray(y)
-        if labels.ndim == 2 and labels.shape[1] == 1:
-            labels = labels[:, 0]
+        labels = label_array(y, f"y of party {name!r}")
         if labels.shape != (rows.shape[0],):
             raise InvalidDataError(
                 f"party {name!r} has {rows.shape[0]} rows and labels of shape {labels.shape}"
@@ -151,7 +149,7 @@ class PartyRows:
         rows, names = read_rows(X, f"{argument} of party {self.name!r}")
         if (rows.shape[1], names) != (self.X.shape[1], self.names):
             raise InvalidDataError(f"{argument} of party {self.name!r} has other columns than its X")
-        labels = np.asarray(y)
+        labels = label_array(y, f"y of {argument} of party {self.name!r}")
         if labels.shape != (rows.shape[0],):
             raise InvalidDataError(
                 f"{argument} of party {self.name!r} has {rows.shape[0]} rows, labels of shape {labels.shape}"
@@ -175,7 +173,7 @@ class PartyRows:
             raise InvalidDataError(
                 "classes are sent only for labels that the party has declared with categorical_labels=True"
             )
-        if _missing(self.y).any():
+        if is_missing(self.y).any():
             raise InvalidDataError("y has missing labels")
         classes: list[Any] = np.unique(self.y).tolist()
         if len(classes) > MAX_CLASSES:
@@ -251,8 +249,3 @@ class PartyRows:
                 "factor in each row, so that a sum can reveal single labels: only parties with min_similar=1 "
                 "accept it"
             )
-
-
-def _missing(y: NDArray[Any]) -> NDArray[np.bool_]:
-    """Tell which labels are NaN or None."""
-    return np.asarray(y != y) if y.dtype != object else np.array([v is None or v != v for v in y], dtype=bool)

@@ -25,6 +25,7 @@ from gbdt_parties.secure_sum.roster import Roster
 from gbdt_parties.secure_sum.run import Proposal, Subject
 from gbdt_parties.secure_sum.runs import KeptRuns, Runs
 from xgb_fed.boosting.features import Columns
+from xgb_fed.horizontal.common.introductions import names_to_json
 from xgb_fed.horizontal.common.kept_models import KeptModels
 from xgb_fed.horizontal.common.kept_state import KeptState
 from xgb_fed.horizontal.common.rows import PartyRows, RunLimits
@@ -132,7 +133,7 @@ class ExactSubject(Subject):
         rows = self._side.rows
         return ExactDescription(
             rows.X.shape[1],
-            json.dumps(rows.names) if rows.names else "",
+            names_to_json(rows.names),
             json.dumps(rows.classes()) if self._wants_classes else "",
             len(self._side.held_out),
         ).to_json()

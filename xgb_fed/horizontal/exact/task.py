@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from gbdt_commons.tables.frames import check_names
 from gbdt_hosts.xgboost.versions import arithmetic, installed, warn_of_unknown_version
 from gbdt_parties.errors import ProtocolError
 from xgb_fed.boosting.features import MAX_BINS, MAX_VALUE
@@ -104,6 +105,7 @@ class ExactTask:
         check_whole("n_sets", self.n_sets, 0)
         if self.n_sets > MAX_SETS:
             raise InvalidArgumentError(f"n_sets={self.n_sets} sets of held-out rows; at most {MAX_SETS}")
+        check_names(self.names, InvalidArgumentError, "names")
         if self.early_stopping_rounds is not None:
             check_whole("early_stopping_rounds", self.early_stopping_rounds, 1, MAX_NUMBER)
             if not self.n_sets:

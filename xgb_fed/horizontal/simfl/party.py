@@ -24,6 +24,7 @@ from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.messages import Message
 from xgb_fed.boosting.objectives import Objective
 from xgb_fed.errors import InvalidArgumentError
+from xgb_fed.horizontal.common.introductions import names_to_json
 from xgb_fed.horizontal.common.kept_models import KeptModels
 from xgb_fed.horizontal.common.kept_state import KeptState
 from xgb_fed.horizontal.common.messages import (
@@ -156,7 +157,7 @@ class SimFLSide:
     def introduced(self, message: Introduce) -> Message:
         """Introduce this party to a coordinator."""
         classes = json.dumps(self._rows.classes()) if message.wants_classes else ""
-        names = json.dumps(self._rows.names) if self._rows.names else ""
+        names = names_to_json(self._rows.names)
         return RowShape(self._X.shape[0], self._X.shape[1], names, classes)
 
     def _open_training(self, message: OpenHorizontal) -> Message:

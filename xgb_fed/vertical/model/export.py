@@ -9,6 +9,7 @@ import numpy as np
 import xgboost
 from numpy.typing import NDArray
 
+from gbdt_commons.tables.frames import check_names
 from gbdt_hosts.xgboost.model import ScalarTree, booster_from_trees
 from gbdt_parties.errors import ProtocolError
 from xgb_fed.boosting.features import MAX_BINS
@@ -46,7 +47,7 @@ def revealed_splits(answer: RevealedSplits, name: str, n_features: int) -> Split
     try:
         names = json.loads(answer.names)
         fine = isinstance(names, list) and len(names) == n_features
-        fine = fine and all(isinstance(column, str) for column in names) and len(set(names)) == n_features
+        check_names(names if fine else [], ValueError, "names")
     except (ValueError, RecursionError):
         fine = False
     splits = (answer.features, answer.thresholds, answer.default_left)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_commons.sealed import read_sealed, write_sealed
+from gbdt_commons.tables.frames import check_names
 from gbdt_parties.errors import InvalidDataError
 from xgb_fed.boosting.categories import Categories, from_json, to_json
 from xgb_fed.boosting.features import MAX_BINS, Columns, SplitRule
@@ -138,6 +139,7 @@ class Splits:
 
         A passive party sends it to an active one only if it consents to give its splits away.
         """
+        check_names(self.names, InvalidDataError, "the data")
         message = RevealedSplits(
             np.array(self.features, dtype=np.int32),
             np.array(self.thresholds, dtype=np.float32),
@@ -181,8 +183,9 @@ class Splits:
             If it is anything else.
         """
         names = content.pop("names")
-        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        if not isinstance(names, list):
             raise TypeError("names")
+        check_names(names, ValueError, "names")
         splits = cls(names, categories=from_json(content.pop("categories", []), len(names)))
         right = dict(content.pop("right", []))
         columns = [content.pop(name) for name in ("features", "thresholds", "default_left")]
