@@ -11,6 +11,7 @@ import numpy as np
 from dask.delayed import delayed
 from numpy.typing import NDArray
 
+from gbdt_commons.tables.frames import types_of
 from gbdt_hosts import dask as host
 from gbdt_hosts.lightgbm import InitialModel
 from lgb_dp.accounting.report import checked_reports
@@ -20,7 +21,6 @@ from lgb_dp.dask.leaf_sums import ERRORS, DaskLeafSums
 from lgb_dp.dask.partitions import (
     PublicPartition,
     RowRules,
-    dtypes_of,
     joined_codes,
     read_public_partition,
 )
@@ -177,7 +177,7 @@ class RowlessDataset(Dataset):
         )
         self._rows, self._client = rows, client
         self._n_threads, self._timeout = n_threads, timeout
-        self._dtypes = dtypes_of(self.data)
+        self._dtypes = types_of(self.data, InvalidArgumentError)
         self.disclose(rows.provenance)
         self._sums: DaskLeafSums | None = None
 

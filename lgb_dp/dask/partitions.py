@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from gbdt_commons.tables.frames import is_table
+from gbdt_commons.tables.frames import is_table, types_of
 from gbdt_kernels.trees import DenseCodes, SparseCodes
 from gbdt_kernels.trees.layout import offsets
 from lgb_dp.boosting.labels import LabelScale
@@ -23,7 +23,6 @@ from lgb_dp.data.bins import PublicBins
 from lgb_dp.data.classes import as_labels, class_numbers
 from lgb_dp.data.dataset import LabelOverflow
 from lgb_dp.data.groups import GroupWeight, group_numbers, kept_rows, taken
-from lgb_dp.data.tables import as_frame
 from lgb_dp.data.weights import check_weight_bound, checked_weight, quantise_group_means, quantise_weights
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.mechanisms.rng import SecureRandom
@@ -114,18 +113,6 @@ class TrainingRows:
     group: NDArray[np.int64] | None
 
 
-def dtypes_of(data: Any) -> tuple[str, ...]:
-    """Data types of a table's columns, with their names, or the one of a matrix."""
-    if not is_table(data):
-        return (str(data.dtype),)
-    return tuple(f"{name}: {_name_of_dtype(dtype)}" for name, dtype in as_frame(data).schema.items())
-
-
-def _name_of_dtype(dtype: Any) -> str:
-    """Without categories, which partitions may list in another order, and which are looked up by value."""
-    return str(dtype).partition("(")[0]
-
-
 def read_partition(rules: RowRules, X: Any, y: Any, weight: Any, groups: Any) -> Partition | None:
     """Check and bin the rows of a partition; None if it has none.
 
@@ -168,7 +155,7 @@ def _checked_rows(dtypes: tuple[str, ...], X: Any, others: Mapping[str, Any]) ->
         raise InvalidArgumentError(
             f"X must consist of tables, arrays or sparse matrices, got {type(X).__name__}"
         )
-    found = dtypes_of(X)
+    found = types_of(X, InvalidArgumentError)
     if found != dtypes:
         mine, declared = next(pair for pair in _paired(found, dtypes) if pair[0] != pair[1])
         raise InvalidArgumentError(

@@ -205,14 +205,14 @@ def read_columns(
     if isinstance(X, Columns):
         return X
     names, categories = None, dict[int, Any]()
+    data: Any
     if is_table(X):
         data, names, categories = read_frame(X, argument, enable_categorical)
     elif scipy.sparse.issparse(X):
         if X.dtype.kind not in "biuf":
             raise InvalidDataError(f"{argument} must be numbers, got {X.dtype.type.__name__}")
-        data = canonical(X, scipy.sparse.csc_matrix, argument, InvalidDataError).astype(
-            np.float32, copy=False
-        )
+        canon = canonical(X, scipy.sparse.csc_matrix, argument, InvalidDataError)
+        data = canon.astype(np.float32, copy=False)
     else:
         data = np.ascontiguousarray(_as_numbers(X, argument))
     if data.ndim != 2:

@@ -55,7 +55,7 @@ def _kind(label: Any) -> str:
 def is_missing(labels: NDArray[Any]) -> NDArray[np.bool_]:
     """Which labels, as `label_array` gives them, are missing or infinite."""
     if labels.dtype.kind == "f":
-        return ~np.isfinite(labels)
+        return np.asarray(~np.isfinite(labels))
     if labels.dtype.kind != "O":
         return np.zeros(len(labels), dtype=bool)
     return np.array([plain_value(v) is None or v != v for v in labels.tolist()], dtype=bool)

@@ -17,7 +17,7 @@ from gbdt_commons.tables.frames import Refusal, as_frame, as_series, column_name
 
 _TIMES = (np.datetime64, np.timedelta64)
 _OF_OTHER_TABLES = ("columns", "collect_schema", "__dataframe__", "__dask_graph__")
-"""What classes of tables and collections have that are not read here, or not without computing them."""
+"""What tables and collections have that are not read here, or not without computing them."""
 
 
 def check_type(name: str, values: Any, error: Refusal) -> None:
@@ -33,8 +33,9 @@ def check_type(name: str, values: Any, error: Refusal) -> None:
             )
         return
     kind = type(values)
-    is_array = hasattr(kind, "__array__") and not any(hasattr(kind, one) for one in _OF_OTHER_TABLES)
-    if not (is_array or isinstance(values, (Sequence, Number)) or is_table(values)):
+    known = isinstance(values, (Sequence, Number)) or is_table(values) or as_series(values) is not None
+    is_other = any(hasattr(values, one) for one in _OF_OTHER_TABLES)
+    if not known and (is_other or not hasattr(kind, "__array__")):
         raise error(
             f"{name} is a {kind.__name__}; arrays, lists, sparse matrices of SciPy and tables of pandas, "
             "polars and pyarrow in memory are accepted: convert it first"
@@ -148,8 +149,13 @@ def canonical(data: Any, kind: type, name: str, error: Refusal) -> Any:
         Makes the error of arrays that do not describe a matrix.
     """
     try:
+        # Before the conversion, which would write where wrong numbers of rows or columns point.
+        if data.format == "coo":
+            data = type(data)((data.data, (data.row, data.col)), shape=data.shape)
+        elif data.format in ("csr", "csc", "bsr"):
+            data = type(data)(data)
+            data.check_format(full_check=True)
         found = kind(data)
-        found.check_format(full_check=True)
     except Exception:  # whatever SciPy raises, and it may quote an entry
         found = None
     if found is None:

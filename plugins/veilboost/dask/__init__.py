@@ -13,11 +13,12 @@ import numpy as np
 from dask.delayed import delayed
 from distributed import Client as _Client
 
+from gbdt_commons.tables.frames import types_of
 from gbdt_parties.errors import InvalidDataError
 from veilboost.plans.tables import Table, read_table
 from xgb_fed.dask.partitions import Partitions
 from xgb_fed.dask.rows import DaskRows
-from xgb_fed.dask.worker_columns import described, digest_of_values
+from xgb_fed.dask.worker_columns import digest_of_values
 from xgb_fed.errors import InvalidArgumentError
 from xgb_fed.vertical.passive.held_rows import HeldRows
 
@@ -95,7 +96,7 @@ def rows_on_cluster(
     bounds = np.linspace(0, columns.n_rows, n_parts + 1).astype(int).tolist()
     parts = [delayed(reading.part)(start, stop) for start, stop in pairwise(bounds)]
     at_exit(client.close)
-    held = Partitions(client, parts, described(columns.data[:1]), columns.names, TIMEOUT)
+    held = Partitions(client, parts, types_of(columns.data[:1], InvalidArgumentError), columns.names, TIMEOUT)
     at_exit(held.close)  # before the client: what was registered last is called first
     own = [columns.take(np.arange(start, stop)) for start, stop in pairwise(bounds)]
     if held.digests != [digest_of_values(part) for part in own]:

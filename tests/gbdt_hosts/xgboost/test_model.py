@@ -14,6 +14,7 @@ from gbdt_hosts.xgboost.model import (
     as_json,
     booster_from_json,
     booster_from_trees,
+    model_content,
 )
 from native_trees import read_trees
 from vertical_training import assert_same_trees, parties_of, stock, train
@@ -104,6 +105,43 @@ def test_a_booster_taken_apart_and_made_anew(objective, n_classes, named):
     assert again.feature_names == original.feature_names
     assert [as_scalar(t, 0) for t in read_trees(again)] == [as_scalar(t, 0) for t in trees]
     assert again.get_score(importance_type="gain") == original.get_score(importance_type="gain")
+
+
+NAMES = (
+    "größe",
+    "漢字",
+    "😀",
+    "e\u0301",
+    'a"b',
+    "a\\b",
+    "a\\u00f6",
+    'a\\"',
+    "a/b",
+    "trees, each written by itself",
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_of_columns_stay_as_they_are(name, tmp_path):
+    names = ["first", name]
+    stump = ScalarTree([-1], [-1], [2147483647], [0], [0.5], [False], [0.5], [0.0], [1.0])
+    booster = booster_from_trees(
+        [stump],
+        objective="reg:squarederror",
+        n_classes=1,
+        n_features=2,
+        base_score=[0.0],
+        rounds=[0, 1],
+        feature_names=names,
+    )
+    rows = xgboost.DMatrix(X[:, :2], feature_names=names)
+    boosters = [booster, booster_from_json(as_json(booster).decode())]
+    for ending in ("json", "ubj"):
+        booster.save_model(tmp_path / f"model.{ending}")
+        boosters.append(xgboost.Booster(model_file=tmp_path / f"model.{ending}"))
+    for one in boosters:
+        assert one.feature_names == model_content(one).feature_names == names
+        assert one.predict(rows)[0] == 0.5
 
 
 def test_a_tree_of_one_leaf():

@@ -45,7 +45,7 @@ def test_rows_of_a_person_are_not_trained_on_without_a_limit_nor_a_limit_without
     loss, scale = NewtonLoss("binary", 1.0, 0.1), LabelScale("binary", 1, 0.0, 1.0)
     bins = lgb_dp.Dataset(np.zeros((4, 1)), np.zeros(4), bounds=(0, 1)).construct().bins
     groups = np.array([0, 0, 0, 1]) if most is None else None
-    rules = RowRules(bins, ("float64",), scale, loss, "raise", None, most, None, 1.0, 1)
+    rules = RowRules(bins, ("1 columns of float64",), scale, loss, "raise", None, most, None, 1.0, 1)
     partition = read_partition(rules, np.zeros((4, 1)), np.zeros(4), None, groups)
     with pytest.raises(lgb_dp.InvalidArgumentError, match="groups and rows_per_group are given together"):
         training_rows(rules, partition, 0)

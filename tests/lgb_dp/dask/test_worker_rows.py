@@ -27,7 +27,8 @@ def worker_and_rows(n_partitions):
     y = (X[:, 0] > 0).astype(float)
     bins = lgb_dp.Dataset(X[:1], y[:1], bounds=(-1, 1), max_bin=255).construct().bins
     loss, scale = NewtonLoss("binary", 1.0, 0.1), LabelScale("binary", 1, 0.0, 1.0)
-    worker = RowsOfWorker(RowRules(bins, ("float64",), scale, loss, "raise", None, None, None, 1.0, 1))
+    types = (f"{N_COLUMNS} columns of float64",)
+    worker = RowsOfWorker(RowRules(bins, types, scale, loss, "raise", None, None, None, 1.0, 1))
     worker.begin(1)
     parts = zip(np.array_split(X, n_partitions), np.array_split(y, n_partitions), strict=True)
     return worker, list(enumerate(parts))
@@ -81,7 +82,8 @@ def test_side_door_dense_blocks_beside_sparse_ones_keep_their_rows(is_sparse):
 def sums_of(blocks):
     bins = lgb_dp.Dataset(np.zeros((1, 4)), [0], bounds=(-1, 1), max_bin=8).construct().bins
     loss, scale = NewtonLoss("binary", 1.0, 0.1), LabelScale("binary", 1, 0.0, 1.0)
-    worker = RowsOfWorker(RowRules(bins, ("float64",), scale, loss, "raise", None, None, None, 1.0, 1))
+    types = ("4 columns of float64",)
+    worker = RowsOfWorker(RowRules(bins, types, scale, loss, "raise", None, None, None, 1.0, 1))
     worker.begin(1)
     for index, (X, y) in enumerate(blocks):
         worker.store(index, X, y, None, None)

@@ -19,7 +19,7 @@ def test_data_frames(client):
     other = rows.map_partitions(
         lambda part: part.rename(columns={"b": "e"}), meta=frame.iloc[:0], enforce_metadata=False
     )
-    with pytest.raises(xgb_fed.InvalidDataError, match="got 'e: float64' where 'b: float64' was declared"):
+    with pytest.raises(xgb_fed.InvalidDataError, match="got 'e: Float64' where 'b: Float64' was declared"):
         DaskParty(client, other, "bank")
     words = frame.assign(b="word")
     with pytest.raises(xgb_fed.InvalidDataError, match=r"columns that are not numbers: \['b'\]"):

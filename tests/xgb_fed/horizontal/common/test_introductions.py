@@ -86,10 +86,16 @@ def test_introductions_that_do_not_fit_are_refused_by_name(changed):
 
 
 def test_names_and_labels_are_quoted_and_cut():
+    long = json.dumps(["x" * 256, *"bcde"])
     names = json.dumps(["\u202e\r\n" + "x" * 10_000, *"bcde"], ensure_ascii=False)
     only = json.dumps(["\x1b[31m" + "x" * 190])
-    for changed, text in (({"names": names}, "has columns"), ({"n_features": 7}, "has 7 columns")):
-        with pytest.raises(InvalidDataError, match=f"'south' {text}") as caught:
+    for changed, text in (
+        ({"names": long}, "has columns"),
+        ({"n_features": 7}, "has 7 columns"),
+        ({"names": names}, r"introduces itself with columns: the name of column 0 is '\\u202e\\r\\n"),
+        ({"names": '["a","a","c","d","e"]'}, "introduces itself with columns has duplicate column names"),
+    ):
+        with pytest.raises((InvalidDataError, ProtocolError), match=f"'south' {text}") as caught:
             train(Liar(RowShape, **changed))
         assert len(str(caught.value)) < 700
         assert str(caught.value).isprintable()

@@ -19,7 +19,7 @@ VALUES = st.floats(-MAX_VALUE, MAX_VALUE, width=32)
 SPLITS = st.lists(st.tuples(st.integers(0, 2), VALUES, st.booleans()), max_size=6)
 
 
-def splits_of(splits, names=("a", "β\n", '"c"')):
+def splits_of(splits, names=("a", "β 😀", '"c"')):
     kept = Splits(list(names))
     numbers = [kept.add(*split) for split in splits]
     assert numbers == list(range(len(splits)))
@@ -189,7 +189,9 @@ def test_splits_are_revealed_in_the_types_of_the_message():
     assert found.default_left.tolist() == [1, 0]
     kinds = found.features.dtype, found.thresholds.dtype, found.default_left.dtype
     assert kinds == (np.int32, np.float32, np.uint8)
-    assert json.loads(found.names) == ["a", "β\n", '"c"']
+    assert json.loads(found.names) == ["a", "β 😀", '"c"']
+    with pytest.raises(InvalidDataError, match="name of column 1 is not a text but of type float32"):
+        splits_of([], ("a", np.float32(7301.5), "c")).revealed()
     categorical = Splits(["a", "b"], categories={1: None})
     categorical.add(0, 0.5, True)
     categorical.add(1, 0.0, False, (0, 3))
