@@ -5,8 +5,10 @@ import re
 import warnings
 from collections.abc import Callable
 from typing import NamedTuple
+from unittest import mock
 
 import numpy as np
+import pandas as pd
 import pytest
 import xgboost
 
@@ -15,6 +17,7 @@ import lgb_dp.federated
 import lgb_dp.vertical
 import xgb_fed
 from gbdt_commons.errors import VeilboostError
+from gbdt_parties.session import SessionHandler
 from table_kinds import ACCEPTED, COLUMNS, PLAIN, REFUSED, recognisable, snapshot, traces
 
 N = 120
@@ -116,7 +119,15 @@ def private_columns(make, names, sent, folder):
     model = lgb_dp.vertical.VerticalDPLGBMClassifier(
         epsilon=20.0, delta=1e-5, n_estimators=2, max_depth=2, trees_per_round=2
     )
-    model.fit(OTHER, Y, parties=[Tap(bank, sent)], bounds=BOUNDS, classes=[0, 1])
+    handle = SessionHandler.handle
+
+    def noted(sessions, request):
+        answer = handle(sessions, request)
+        sent.extend([bytes(request), bytes(answer)])
+        return answer
+
+    with mock.patch.object(SessionHandler, "handle", noted):
+        model.fit(OTHER, Y, parties=[bank], bounds=BOUNDS, classes=[0, 1])
     return model.booster_
 
 
@@ -242,6 +253,24 @@ def test_no_value_leaves_where_a_table_is_refused_by_name(mode, kind, tmp_path, 
     assert isinstance(error, VeilboostError), error
     assert re.search(word, str(error)), error
     assert_nothing_of_the_values(None, chunks)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_models_predict_the_table_that_they_were_trained_on(mode, tmp_path, caplog, capfd):
+    """Names have other alphabets, quotes, combining marks and backslashes, as far as the host takes them."""
+    way = MODES[mode]
+    model, _ = run(way, ACCEPTED["pandas"], tmp_path, caplog, capfd)
+    assert not isinstance(model, VeilboostError), model
+    own = {"vertical": ["f0", "f1"], "private columns": ["Column_0", "Column_1"]}.get(mode, [])
+    table = pd.DataFrame(np.concatenate([OTHER[:, : len(own)], X], axis=1), columns=[*own, *way.names])
+    if not way.is_private:
+        again = xgboost.Booster(model_file=bytearray(model.save_raw("ubj")))
+        assert again.feature_names == model.feature_names == list(table.columns)
+        np.testing.assert_array_equal(again.predict(xgboost.DMatrix(table)), predictions_of(way, model))
+        return
+    again = lgb_dp.DPBooster(model_str=model.model_to_string())
+    assert again.feature_name() == model.feature_name() == list(table.columns)
+    np.testing.assert_array_equal(again.predict(table), model.predict(table.to_numpy(dtype=float)))
 
 
 def test_a_value_that_leaves_would_be_found():

@@ -260,10 +260,12 @@ class _HorizontalXGB(FederatedXGBModel):
         self._check_width(rows.shape[1])
         if names and booster.feature_names and names != booster.feature_names:
             raise InvalidDataError(f"X has columns {names}; the model has {booster.feature_names}")
-        data = xgboost.DMatrix(rows, feature_names=booster.feature_names)
+        data = xgboost.DMatrix(rows)
         if iteration_range is None:
             best = self.model_.best_iteration
             iteration_range = (0, 0 if best is None else best + 1)
+        # The names are the model's, though a DMatrix does not take all of them.
+        how |= {"validate_features": False}
         return np.asarray(booster.predict(data, iteration_range=iteration_range, **how))
 
 

@@ -86,7 +86,7 @@ def check_names(names: Sequence[Any], error: Refusal, argument: str) -> None:
         )
     if len(set(names)) < len(names):
         twice = sorted(name for name, count in Counter(names).items() if count > 1)
-        raise error(f"{argument} has duplicate column names: {twice[:10]}; rename the columns")
+        raise error(f"{argument}: duplicate column names: {twice[:10]}; rename the columns")
 
 
 def as_series(values: Any) -> nw.Series[Any] | None:

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 
 import xgb_fed
@@ -103,3 +105,39 @@ def test_categories_that_are_not_enabled_are_refused_by_name():
         read_columns(pd.DataFrame({"d": pd.Categorical([(1, 2)])}), enable_categorical=True)
     with pytest.raises(InvalidDataError, match="categorical features are not supported"):
         read_columns(own)
+
+
+COLOURS = ["red", "blue", None, "red"]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pd.Series(COLOURS).astype("category"),
+        pd.Series(COLOURS).astype(pd.ArrowDtype(pa.dictionary(pa.int32(), pa.string()))),
+        pl.Series(COLOURS, dtype=pl.Enum(["red", "green", "blue"])),
+        pl.Series(COLOURS, dtype=pl.Categorical),
+        pa.array(COLOURS).dictionary_encode(),
+        pa.chunked_array([pa.array(COLOURS[:2]), pa.array(COLOURS[2:])]).dictionary_encode(),
+    ],
+    ids=["pandas", "pandas of Arrow", "Enum", "Categorical", "dictionary", "chunks"],
+)
+def test_categories_of_every_library_have_the_codes_of_training(column):
+    table = {"pandas": pd.DataFrame, "polars": pl.DataFrame}.get(
+        type(column).__module__.split(".")[0], pa.table
+    )
+    X = table({"size": column, "n": [1.0, 2.0, 3.0, 4.0]} if table is not pa.table else {"size": column})
+    own = read_columns(X, enable_categorical=True)
+    assert [own.categories[0][int(code)] for code in own.data[[0, 1, 3], 0]] == ["red", "blue", "red"]
+    assert np.isnan(own.data[2, 0])
+    known = read_columns_like(X, own.names, {0: ("green", "blue", "red")})
+    np.testing.assert_array_equal(known.data[:, 0], [2, 1, np.nan, 2])
+    with pytest.raises(InvalidDataError, match=r"not numbers: \['size'\].*enable_categorical"):
+        read_columns(X, enable_categorical=False)
+    with pytest.raises(InvalidDataError, match="column 'size' of X has categories in 1 rows"):
+        read_columns_like(X, own.names, {0: ("red",)})
+
+
+def test_a_column_of_a_table_must_be_of_categories_as_in_training():
+    with pytest.raises(InvalidDataError, match="column 'size' of X must be of dtype category"):
+        read_columns_like(pa.table({"size": [1, 2]}), ["size"], {0: ("red",)})

@@ -1,7 +1,10 @@
+from decimal import Decimal
 from itertools import pairwise
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 import scipy.sparse
 import xgboost
@@ -14,7 +17,14 @@ from allocated import peak_of
 from gbdt_hosts.xgboost.versions import lowest_bounds_are_infinite
 from gbdt_parties.errors import InvalidDataError
 from xgb_fed.boosting import features
-from xgb_fed.boosting.features import MAX_VALUE, bin_features, check_weight, numeric_vector, read_columns
+from xgb_fed.boosting.features import (
+    MAX_VALUE,
+    Columns,
+    bin_features,
+    check_weight,
+    numeric_vector,
+    read_columns,
+)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -212,3 +222,69 @@ def test_a_value_that_is_too_large_is_found_in_every_part(place):
     values[place] = -np.inf
     with pytest.raises(InvalidDataError, match="infinite"):
         read_columns(values)
+
+
+WITH_MISSING = pa.table(
+    {
+        "whole": pa.array([1, None, (1 << 24) + 1]),
+        "flag": pa.array([True, None, False]),
+        "real": pa.array([0.5, None, float("nan")]),
+        "price": pa.array([Decimal("1.25"), None, Decimal("-2.50")], type=pa.decimal128(9, 2)),
+        "small": pa.array([1, None, 255], type=pa.uint8()),
+    }
+)
+READ = np.array([[1, 1, 0.5, 1.25, 1], [np.nan] * 5, [(1 << 24) + 1, 0, np.nan, -2.5, 255]], dtype=np.float32)
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        lambda table: table,
+        lambda table: table.to_batches()[0],
+        lambda table: pa.concat_tables([table[:1], table[1:]]),
+        pl.from_arrow,
+        lambda table: table.to_pandas(types_mapper=pd.ArrowDtype),
+        lambda table: table.to_pandas().convert_dtypes().astype({"price": "Float64"}),
+    ],
+    ids=["Arrow", "batch", "chunks", "polars", "pandas of Arrow", "nullable"],
+)
+def test_missing_values_of_every_library_and_type_are_nan(convert):
+    columns = read_columns(convert(WITH_MISSING))
+    assert columns.names == WITH_MISSING.column_names
+    np.testing.assert_array_equal(columns.data, READ)
+
+
+TIMES = np.array(["2024-01-01", "2024-01-02"], dtype="M8[us]")
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        TIMES[:, None],
+        TIMES.astype("M8[ns]")[:, None],
+        (TIMES - TIMES)[:, None],
+        pd.DataFrame({"when": TIMES}),
+        pl.DataFrame({"when": TIMES}),
+        pa.table({"when": TIMES}),
+        pd.DataFrame({"when": pd.Series(TIMES).astype("category")}),
+    ],
+    ids=lambda X: type(X).__name__,
+)
+def test_times_are_refused_whose_unit_could_be_another_one_in_later_rows(X):
+    """Before, an array's counts of its unit were values: fit in seconds, predict in nanoseconds."""
+    with pytest.raises(InvalidDataError, match=r"X of bank.*64|'when'.* of bank|of bank.*'when'"):
+        read_columns(X, "X of bank", enable_categorical=True)
+
+
+@pytest.mark.parametrize("values", [np.array([[1 + 2j]]), np.array([[1 + 2j]], dtype=object), [[1 + 2j]]])
+def test_imaginary_parts_are_not_dropped(values):
+    with pytest.raises(InvalidDataError, match="X"):
+        read_columns(values)
+    with pytest.raises(InvalidDataError, match="y"):
+        numeric_vector(values, "y")
+
+
+def test_names_are_checked_wherever_columns_come_from():
+    data = np.zeros((1, 2), dtype=np.float32)
+    with pytest.raises(InvalidDataError, match="name of column 1 is not a text but of type ChunkedArray"):
+        Columns(data, ["a", pa.chunked_array([[7301.5]])])
