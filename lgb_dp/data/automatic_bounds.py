@@ -32,7 +32,7 @@ from lgb_dp.data.bins import (
     refuse_ranges_of_categories,
 )
 from lgb_dp.data.private_metadata import private_bounds, private_quantile_edges
-from lgb_dp.data.tables import as_frame, columns_at, numeric_matrix
+from lgb_dp.data.tables import as_frame, numeric_matrix
 from lgb_dp.errors import InvalidArgumentError
 
 MAX_EDGES = 64
@@ -171,5 +171,5 @@ def _refuse_objects(X: Any, names: Sequence[str], numeric: Sequence[int]) -> Non
 
 def _columns(X: Any, numeric: list[int]) -> NDArray[np.float64]:
     if is_table(X):
-        return numeric_matrix(columns_at(X, numeric))
+        return numeric_matrix(as_frame(X)[:, numeric])
     return np.asarray(X.tocsc()[:, numeric].toarray() if scipy.sparse.issparse(X) else X[:, numeric])

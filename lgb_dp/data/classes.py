@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_commons.tables.frames import as_series, kind_of
-from gbdt_commons.tables.numbers import check_type
+from gbdt_commons.tables.numbers import check_type, is_missing, is_number
 from lgb_dp.checks import checked_numbers
 from lgb_dp.data.provenance import Provenance
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError, PrivacyLeakWarning
@@ -48,20 +48,6 @@ def as_labels(y: Any) -> NDArray[np.generic]:
     raise InvalidArgumentError("y must be one label per row, got labels of different lengths")
 
 
-def _is_missing(labels: NDArray[Any]) -> NDArray[np.bool_]:
-    """Labels that are None or NaN."""
-    if labels.dtype.kind == "f":
-        return np.asarray(np.isnan(labels))
-    if labels.dtype.kind == "O":
-        return np.array([_is_missing_value(label) for label in labels.tolist()], dtype=bool)
-    return np.zeros(len(labels), dtype=bool)
-
-
-def _is_missing_value(label: Any) -> bool:
-    is_nan = isinstance(label, float) and label != label
-    return label is None or is_nan or type(label).__name__ in ("NAType", "NaTType")
-
-
 def known_classes(
     y: NDArray[Any], classes: Sequence[Any] | None, *, are_booleans: bool = False
 ) -> tuple[NDArray[Any], Provenance]:
@@ -84,10 +70,10 @@ def known_classes(
             # One missing label makes floats of all.
             raise InvalidArgumentError(f"classes must be distinct as float64, got {classes!r}")
         return known, Provenance()
-    present = y[~_is_missing(y)]
+    present = y[~is_missing(y)]
     if len(y) and not len(present):
         raise InvalidArgumentError("y holds no label from which to tell the classes; pass public `classes`")
-    if present.dtype == object and all(map(_is_number, present.tolist())):
+    if present.dtype == object and all(map(is_number, present.tolist())):
         present = np.asarray(present.tolist())
     assumed = np.array([False, True] if are_booleans or present.dtype == np.bool_ else [0, 1])
     if present.dtype.kind in "biuf" and np.isin(present, assumed).all():
@@ -122,10 +108,6 @@ def class_numbers(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.float64]
         raise InvalidArgumentError("y and classes must be of one type, got numbers and something else")
     position = {_label_key(label): float(code) for code, label in enumerate(classes.tolist())}
     return np.array([position.get(_label_key(label), np.nan) for label in y.tolist()], dtype=np.float64)
-
-
-def _is_number(label: Any) -> bool:
-    return isinstance(label, (bool, int, float, np.bool_, np.integer, np.floating))
 
 
 def _label_key(label: Any) -> Any:

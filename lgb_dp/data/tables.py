@@ -48,11 +48,6 @@ def as_frame(data: Any) -> nw.DataFrame[Any]:
     return frames.as_frame(data, InvalidArgumentError)
 
 
-def columns_at(data: Any, positions: list[int]) -> nw.DataFrame[Any]:
-    """Some columns of a table."""
-    return as_frame(data)[:, positions]
-
-
 def numeric_matrix(data: Any) -> NDArray[np.float64]:
     """A table of numbers, truth values and times as a matrix, shape (n_rows, n_columns)."""
     frame = as_frame(data)

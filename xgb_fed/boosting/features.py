@@ -30,6 +30,7 @@ from xgb_fed.boosting.categories import (
     read_frame,
     recoded,
 )
+from xgb_fed.errors import ArgumentTypeError
 
 MAX_BINS = 65_534
 """Bins of a feature, missing values not counted: a code is two bytes at most."""
@@ -326,7 +327,7 @@ class BinnedFeatures:
 
 def _as_numbers(values: Any, argument: str) -> NDArray[np.float32]:
     """Values of any shape as float32; the error's text, which may go to another party, quotes none."""
-    return read_numbers(argument, values, np.float32, InvalidDataError, InvalidDataError)
+    return read_numbers(argument, values, np.float32, InvalidDataError, ArgumentTypeError)
 
 
 def numeric_vector(values: Any, argument: str) -> NDArray[np.float32]:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_commons.tables.frames import as_frame, as_series, is_table, kind_of, plain_value
-from gbdt_commons.tables.numbers import check_type
+from gbdt_commons.tables.frames import as_frame, as_series, is_table, kind_of
+from gbdt_commons.tables.numbers import check_type, is_missing, is_number
 from gbdt_parties.errors import InvalidDataError
 from xgb_fed.boosting.features import numeric_vector
 from xgb_fed.boosting.objectives import RANKING, Objective
@@ -31,34 +31,26 @@ def label_array(y: Any, argument: str) -> NDArray[Any]:
     if series is not None and kind_of(series) in ("number", "boolean") and series.null_count():
         return numeric_vector(y, argument)
     try:
-        labels = np.asarray(y)
+        # Of a list with one text, NumPy would make texts of all, also of what is missing.
+        labels = np.array(y, dtype=object) if isinstance(y, (list, tuple)) else np.asarray(y)
     except Exception:  # rows of different lengths
         labels = np.empty((0, 0))
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.ndim != 1:
         raise InvalidDataError(f"{argument} has shape {labels.shape}; a vector of labels is accepted")
+    if labels.dtype.kind == "c":
+        raise InvalidDataError(f"Complex data not supported: {argument} must hold real numbers")
     if labels.dtype.kind not in "biufUSO" or labels.dtype.names:
         raise InvalidDataError(f"{argument} holds {labels.dtype.type.__name__}; labels are numbers or texts")
     if labels.dtype.kind == "O":
-        known = labels[~is_missing(labels)].tolist()
-        if len({_kind(label) for label in known}) > 1 or not set(map(_kind, known)) <= {"number", "text"}:
+        missing = is_missing(labels)
+        kinds = {str if isinstance(one, str) else is_number(one) for one in labels[~missing]}
+        if len(kinds) > 1 or False in kinds:
             raise InvalidDataError(f"{argument} must hold either numbers or texts, and nothing else")
+        if True in kinds and not missing.any():
+            return np.asarray(labels.tolist())
     return labels
-
-
-def _kind(label: Any) -> str:
-    is_number = isinstance(label, (int, float, np.bool_, np.number)) and not isinstance(label, np.timedelta64)
-    return "text" if isinstance(label, str) else "number" if is_number else "other"
-
-
-def is_missing(labels: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which labels, as `label_array` gives them, are missing or infinite."""
-    if labels.dtype.kind == "f":
-        return np.asarray(~np.isfinite(labels))
-    if labels.dtype.kind != "O":
-        return np.zeros(len(labels), dtype=bool)
-    return np.array([plain_value(v) is None or v != v for v in labels.tolist()], dtype=bool)
 
 
 def encode_labels(y: Any) -> tuple[NDArray[Any], NDArray[np.float32]]:

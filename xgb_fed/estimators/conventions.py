@@ -12,27 +12,25 @@ import scipy.sparse
 from sklearn.utils import column_or_1d
 
 from gbdt_commons.tables.frames import is_table
-from gbdt_commons.tables.numbers import check_type
+from gbdt_commons.tables.numbers import check_type, is_missing
 from gbdt_parties.errors import InvalidDataError
-from xgb_fed.boosting.labels import is_missing, label_array
+from xgb_fed.boosting.labels import label_array
 from xgb_fed.errors import ArgumentTypeError
 
 
 def check_matrix(X: Any, *, needs_columns: bool) -> None:
-    """Check that `X` is a matrix of real numbers; frames and sparse matrices are left to those who read them.
+    """Check the shape of `X`; its numbers, and tables, are left to those who read them.
 
     Raises
     ------
     ArgumentTypeError, InvalidDataError
-        If it is a vector, has no columns where it needs some, or holds something else than numbers.
+        If it is a vector, has no columns where it needs some, or is of a type that is not known.
     """
     if is_table(X) or (scipy.sparse.issparse(X) and X.shape[1]):
         return
     if not scipy.sparse.issparse(X):
         check_type("X", X, ArgumentTypeError)
     values = X if scipy.sparse.issparse(X) else np.asarray(X)
-    if values.dtype.kind == "c":
-        raise InvalidDataError("Complex data not supported: X must hold real numbers")
     if values.ndim == 1:
         raise InvalidDataError(
             "Expected 2D array, got 1D array instead.  Reshape your data: X.reshape(-1, 1) if it has one "
@@ -40,19 +38,6 @@ def check_matrix(X: Any, *, needs_columns: bool) -> None:
         )
     if needs_columns and values.ndim == 2 and values.shape[1] == 0:
         raise InvalidDataError(f"X has 0 feature(s) (shape={values.shape}) while a minimum of 1 is required.")
-    if values.dtype.kind == "O" and not _reads_as_numbers(values):
-        raise ArgumentTypeError("X must hold numbers: each argument must be a string or a number")
-
-
-def _reads_as_numbers(values: Any) -> bool:
-    """Whether no cell is of a type that cannot be a number; text is judged by those who read it."""
-    try:
-        np.asarray(values, dtype=np.float64)
-    except TypeError:
-        return False
-    except Exception:  # text that is no number
-        pass
-    return True
 
 
 def checked_target(y: Any, estimator: str) -> Any:
@@ -61,14 +46,12 @@ def checked_target(y: Any, estimator: str) -> Any:
     Raises
     ------
     InvalidDataError
-        If it is missing, complex, or has more than one column.
+        If it is missing, or has more than one column.
     """
     if y is None:
         raise InvalidDataError(f"{estimator} requires y to be passed, but the target y is None")
     check_type("y", y, InvalidDataError)
     values = np.asarray(y)
-    if values.dtype.kind == "c":
-        raise InvalidDataError("Complex data not supported: y must hold real numbers")
     if values.ndim < 2:
         return y
     if values.shape[1:] != (1,):

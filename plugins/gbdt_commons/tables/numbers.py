@@ -133,6 +133,26 @@ def _data_type(values: Any) -> str:
     return f"a {type(values).__name__}"
 
 
+def is_missing(labels: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which labels are None, of a library's own missing values, or not finite."""
+    if labels.dtype.kind == "f":
+        return np.asarray(~np.isfinite(labels))
+    if labels.dtype.kind != "O":
+        return np.zeros(len(labels), dtype=bool)
+    return np.array([_is_missing_value(label) for label in labels.tolist()], dtype=bool)
+
+
+def _is_missing_value(label: Any) -> bool:
+    can_be_nan = isinstance(label, (float, np.floating, np.datetime64))
+    is_nan = can_be_nan and not np.isfinite(label)
+    return label is None or bool(is_nan) or type(label).__name__ in ("NAType", "NaTType")
+
+
+def is_number(label: Any) -> bool:
+    """Whether a label is a number or a truth value."""
+    return isinstance(label, (int, float, np.bool_, np.integer, np.floating))
+
+
 def canonical(data: Any, kind: type, name: str, error: Refusal) -> Any:
     """A sparse matrix by rows or by columns, each one's entries ascending, none twice; `data` stays as it is.
 

@@ -59,6 +59,8 @@ def test_missing_labels_are_refused_and_are_no_class(missing, label):
     with pytest.raises(InvalidDataError, match="y has missing or infinite labels") as caught:
         encode_labels(labels)
     assert str(label) not in repr(caught.value)
+    with pytest.raises(InvalidDataError, match="y has missing or infinite labels"):
+        encode_labels(labels.tolist())
     assert places_among([label], labels).tolist() == [0, -1, 0, -1]
 
 
@@ -70,7 +72,7 @@ def test_missing_labels_are_refused_and_are_no_class(missing, label):
         (np.array([(1,), (2,)], dtype=[("a", int)]), "structured"),
         (np.ma.masked_array([0, 1, 1], mask=[0, 0, 1]), "masked"),
         (np.array(["2024-01-01"], dtype="M8[D]"), "datetime64"),
-        (np.array([1j, 2]), "complex128"),
+        (np.array([1j, 2]), "Complex"),
         ([[1, 2], [3]], "shape"),
         ({"a": 1}, "dict"),
         (pl.DataFrame({"y": [1, 2]}).lazy(), "LazyFrame"),

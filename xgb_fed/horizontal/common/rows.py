@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_commons.files import digest_of
+from gbdt_commons.tables.numbers import is_missing
 from gbdt_parties.channel import ACTIVE
 from gbdt_parties.errors import InvalidDataError, ProtocolError
 from xgb_fed.boosting.features import check_weight, numeric_vector
-from xgb_fed.boosting.labels import is_missing, label_array, places_among
+from xgb_fed.boosting.labels import label_array, places_among
 from xgb_fed.boosting.objectives import SOFTMAX
 from xgb_fed.boosting.params import Settings
 from xgb_fed.errors import InvalidArgumentError
