@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from gbdt_commons.tables.frames import is_table, types_of
+from gbdt_commons.tables.frames import check_types, is_table
 from gbdt_kernels.trees import DenseCodes, SparseCodes
 from gbdt_kernels.trees.layout import offsets
 from lgb_dp.boosting.labels import LabelScale
@@ -155,13 +155,7 @@ def _checked_rows(dtypes: tuple[str, ...], X: Any, others: Mapping[str, Any]) ->
         raise InvalidArgumentError(
             f"X must consist of tables, arrays or sparse matrices, got {type(X).__name__}"
         )
-    found = types_of(X, InvalidArgumentError)
-    if found != dtypes:
-        mine, declared = next(pair for pair in _paired(found, dtypes) if pair[0] != pair[1])
-        raise InvalidArgumentError(
-            f"its columns or data types differ from those of the collection: got {mine!r} where {declared!r} "
-            "was declared"
-        )
+    check_types(X, dtypes, InvalidArgumentError)
     for name, values in others.items():
         if values is not None and len(values) != X.shape[0]:
             raise InvalidArgumentError(f"{name} has another number of rows than X")
@@ -176,12 +170,6 @@ def _checked_label(
     if classes is not None:
         values = class_numbers(as_labels(values), classes)
     return checked_label(values, n_rows, must_be_finite=must_be_finite)
-
-
-def _paired(one: Sequence[str], other: Sequence[str]) -> list[tuple[str, str]]:
-    n = max(len(one), len(other))
-    padded = ([*values, *["nothing"] * (n - len(values))] for values in (one, other))
-    return list(zip(*padded, strict=True))
 
 
 def _flat(values: Any) -> Any:

@@ -18,7 +18,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from gbdt_commons._version import __version__
-from gbdt_commons.tables.frames import index_of, types_of
+from gbdt_commons.tables.frames import check_types, index_of
 from gbdt_hosts import dask as host
 from gbdt_parties.errors import InvalidDataError, places_of
 from gbdt_parties.messages import to_bits
@@ -104,12 +104,7 @@ class ColumnsOfWorker:
             self._loaded[index] = type(error).__name__
 
     def _read(self, X: Any) -> tuple[Columns | None, Any]:
-        found = types_of(X, InvalidDataError)
-        if found != self._declared:
-            raise InvalidDataError(
-                "its columns or data types differ from those of the collection: got "
-                f"{_difference(found, self._declared)} was declared"
-            )
+        check_types(X, self._declared, InvalidDataError)
         index = index_of(X)
         labels = None if index is None else index.to_numpy()
         return (read_columns(X, "it") if X.shape[0] else None), labels
@@ -252,14 +247,6 @@ class ColumnsOfWorker:
                 key = ResidueKey(key.scheme, key.n, self._n_threads)
             self._keys = {data: key}
         return self._keys[data]
-
-
-def _difference(found: tuple[str, ...], declared: tuple[str, ...]) -> str:
-    """The first column that is another one."""
-    n = max(len(found), len(declared))
-    one, other = ([*names, *["nothing"] * (n - len(names))] for names in (found, declared))
-    mine, wanted = next(pair for pair in zip(one, other, strict=True) if pair[0] != pair[1])
-    return f"{mine!r} where {wanted!r}"
 
 
 def _joined(parts: list[Columns], n_features: int) -> Columns:

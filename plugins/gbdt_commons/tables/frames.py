@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from typing import Any, Final, Literal
 
 import narwhals as nw
@@ -170,6 +171,16 @@ def types_of(data: Any, error: Refusal) -> tuple[str, ...]:
     if not (isinstance(data, np.ndarray) or scipy.sparse.issparse(data)) or data.ndim != 2:
         return (type(data).__name__,)
     return (f"{data.shape[1]} columns of {data.dtype.type.__name__}",)
+
+
+def check_types(data: Any, declared: Sequence[str], error: Refusal) -> None:
+    """Raise unless a partition has the `declared` types, which `types_of` gives; names the first other one."""
+    for mine, other in zip_longest(types_of(data, error), declared, fillvalue="nothing"):
+        if mine != other:
+            raise error(
+                "its columns or data types differ from those of the collection: "
+                f"got {mine!r} where {other!r} was declared"
+            )
 
 
 def plain_value(value: Any) -> Any:

@@ -73,7 +73,7 @@ def test_missing_labels_are_refused_and_are_no_class(missing, label):
         (np.ma.masked_array([0, 1, 1], mask=[0, 0, 1]), "masked"),
         (np.array(["2024-01-01"], dtype="M8[D]"), "datetime64"),
         (np.array([1j, 2]), "Complex"),
-        ([[1, 2], [3]], "shape"),
+        ([[1, 2], [3]], "either numbers or texts"),
         ({"a": 1}, "dict"),
         (pl.DataFrame({"y": [1, 2]}).lazy(), "LazyFrame"),
     ],
