@@ -174,7 +174,7 @@ def types_of(data: Any, error: Refusal) -> tuple[str, ...]:
 
 
 def check_types(data: Any, declared: Sequence[str], error: Refusal) -> None:
-    """Raise unless a partition has the `declared` types, which `types_of` gives; names the first other one."""
+    """Raise unless a partition has the `declared` types, as of `types_of`; names the first other one."""
     for mine, other in zip_longest(types_of(data, error), declared, fillvalue="nothing"):
         if mine != other:
             raise error(
