@@ -17,13 +17,14 @@ from small_training import binary_data
 
 X, Y = binary_data(200)
 HOSTILE = "<b onclick=x>&"
-FRAME = pd.DataFrame({HOSTILE: X[:, 0], "age": X[:, 1], "city": np.where(Y > 0, "Rome", "<Oslo>")})
+ROME = "Rome\u202e"
+FRAME = pd.DataFrame({HOSTILE: X[:, 0], "age": X[:, 1], "city": np.where(Y > 0, ROME, "<Oslo>")})
 BOUNDS = {HOSTILE: (-3.0, 4.5), "age": (-3.0, 3.0)}
 QUIET = {"objective": "binary", "verbosity": -1, "max_depth": 2}
 
 
 def trained(trainer, **changes):
-    settings = {"bounds": BOUNDS, "categories": {"city": ["Rome", "<Oslo>", "Paris"]}, **changes}
+    settings = {"bounds": BOUNDS, "categories": {"city": [ROME, "<Oslo>", "Paris"]}, **changes}
     return lgb.train(QUIET, lgb_dp.Dataset(FRAME, Y, **settings), 3, callbacks=[trainer])
 
 
@@ -116,7 +117,7 @@ def test_void_comes_first_and_without_numbers_of_a_guarantee(models, name, reaso
     assert "void" in record["unprotected_quantities"]
     columns = statement.tables["Columns"]
     assert [list(row) for row in columns] == [["column", "kind"]] * 3  # bounds may be those of the rows
-    assert "Rome" not in statement.to_html() + statement.to_yaml() + statement.to_json()
+    assert ROME not in statement.to_html() + statement.to_yaml() + statement.to_json()
 
 
 @pytest.mark.parametrize("line", ["leaf_value=", "feature_infos="])
@@ -141,12 +142,13 @@ def test_columns_with_what_is_public_of_them(newton):
     assert [row["public bounds or categories"] for row in rows] == [
         "-3.0 to 4.5",
         "-3.0 to 3.0",
-        "Rome, <Oslo>, Paris",
+        "Rome\\u202e, <Oslo>, Paris",
     ]
     page = lgb_dp.statement(newton).to_html()
     assert "&lt;b onclick=x&gt;&amp;" in page
     assert "<b onclick" not in page
-    assert "&lt;Oslo&gt;" in page
+    assert "Rome\\u202e, &lt;Oslo&gt;" in page
+    assert "\u202e" not in page
 
 
 def test_bounds_that_were_paid_for_are_said_to_come_from_the_rows():

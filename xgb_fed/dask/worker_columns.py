@@ -26,6 +26,7 @@ from xgb_fed.boosting.features import Columns, SplitRule, codes_of, offsets_of, 
 from xgb_fed.ciphers.base import Ciphertexts, PublicKey
 from xgb_fed.ciphers.public_keys import read_public_key
 from xgb_fed.ciphers.residue_key import ResidueKey
+from xgb_fed.errors import ArgumentTypeError
 from xgb_fed.vertical.passive.held_rows import TreeRowsHere, tree_rows
 from xgb_fed.vertical.passive.histogram import Histograms
 
@@ -98,7 +99,7 @@ class ColumnsOfWorker:
         """Keep a partition, or what was wrong with it, until the party asks."""
         try:
             self._loaded[index] = self._read(X)
-        except InvalidDataError as error:
+        except (InvalidDataError, ArgumentTypeError) as error:
             self._loaded[index] = InvalidDataError(str(error))
         except Exception as error:
             self._loaded[index] = type(error).__name__

@@ -17,8 +17,6 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from gbdt_commons.quoting import quoted
-
 Kind = Literal["number", "boolean", "datetime", "duration", "category", "text", "object", "other"]
 
 MAX_NAME: Final = 256
@@ -72,13 +70,15 @@ def check_names(names: Sequence[Any], error: Refusal, argument: str) -> None:
     """Raise unless names of columns are different printable texts of 1 to `MAX_NAME` characters.
 
     They are public: models, messages and errors hold them.  This stands where names enter and where a message
-    with names is written or read.
+    with names is written or read.  No other name is quoted: it may be what cells hold.
     """
     for place, name in enumerate(names):
         if not isinstance(name, str):
-            fault = f"is not a text but of type {type(name).__name__}"  # and never shown: it may be cells
-        elif not 1 <= len(name) <= MAX_NAME or not name.isprintable():
-            fault = f"is {quoted(repr(name), 64)}"
+            fault = f"is not a text but of type {type(name).__name__}"
+        elif not 1 <= len(name) <= MAX_NAME:
+            fault = f"has {len(name)} characters"
+        elif not name.isprintable():
+            fault = "has a character that is not printable"
         else:
             continue
         raise error(

@@ -51,10 +51,10 @@ def test_numbers_as_pandas_gives_them_are_names():
         ([1.5, "b"], "data: the name of column 0 is not a text but of type float"),
         (["a", ("secret", 1)], "name of column 1 is not a text but of type tuple"),
         (["a", None], "name of column 1 is not a text"),
-        (["", "b"], "name of column 0 is ''"),
-        (["a", "b\n"], r"name of column 1 is 'b\\\\n'"),
+        (["", "b"], "name of column 0 has 0 characters"),
+        (["a", "secret\n"], "name of column 1 has a character that is not printable"),
         (["a", "\u202eb"], "name of column 1"),
-        (["a", "b" * (MAX_NAME + 1)], "name of column 1 is 'b*\\.\\.\\.; .* 1 to 256 characters"),
+        (["a", "secret" * MAX_NAME], "name of column 1 has 1536 characters; .* 1 to 256 characters"),
         (["a", "a"], r"duplicate column names: \['a'\]"),
         (["1", 1], r"duplicate column names: \['1'\]"),
     ],
@@ -83,7 +83,7 @@ def test_any_different_printable_texts_are_names(names):
 
 
 def test_half_a_character_is_no_name():
-    with pytest.raises(ValueError, match=r"name of column 0 is '\\ud800'"):
+    with pytest.raises(ValueError, match="name of column 0 has a character that is not printable"):
         check_names(["\ud800"], ValueError, "data")
 
 

@@ -32,7 +32,7 @@ def test_names_that_a_model_file_cannot_hold_are_refused_before_anything_is_rele
     """Before, all noise was drawn, and the model could not be read."""
     budget = lgb_dp.Budget(1.0, 1e-5)
     before = budget.spent
-    match = r"name of column 1 is '|LightGBM accepts no name with one of"
+    match = r"name of column 1 has |LightGBM accepts no name with one of"
     for rows, names in (
         (X, {"feature_name": ["b", name, "c", "d"]}),
         (pd.DataFrame(X, columns=["b", name, "c", "d"]), {}),

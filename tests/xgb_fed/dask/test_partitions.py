@@ -1,6 +1,8 @@
 """Partitions of a party's collections, and those that cannot be."""
 
+import dask.dataframe
 import numpy as np
+import pandas as pd
 import pytest
 
 import xgb_fed
@@ -30,6 +32,16 @@ BAD_COLLECTIONS = [
         BLOCKS.map_blocks(lambda block: block[:, :2], dtype="f8"),
         xgb_fed.InvalidDataError,
         "got '2 columns of float64'",
+    ),
+    (
+        BLOCKS.map_blocks(lambda block: np.ma.masked_greater(block, 0), dtype="f8"),
+        xgb_fed.InvalidDataError,
+        "partition 0: it is a masked array",
+    ),
+    (
+        dask.dataframe.from_pandas(pd.DataFrame(VALUES, columns=VALUES[0]), npartitions=2),
+        xgb_fed.InvalidDataError,
+        "X of party 'bank': the name of column 0 is not a text but of type float;",
     ),
     (
         BLOCKS.map_blocks(lambda block: 1 / 0, dtype="f8", meta=np.empty((0, 0))),
