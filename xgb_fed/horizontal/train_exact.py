@@ -21,6 +21,7 @@ from gbdt_parties.errors import InvalidDataError
 from gbdt_parties.secure_sum.checkpoint import Checkpoint, Memory
 from gbdt_parties.secure_sum.coordinator import Purpose, coordinate
 from gbdt_parties.secure_sum.membership import AllParties
+from gbdt_parties.secure_sum.messages import unpack
 from gbdt_parties.traffic import Traffic
 from xgb_fed.boosting.features import MAX_BINS
 from xgb_fed.boosting.loop import check_patience
@@ -227,7 +228,8 @@ def train_exact(
             checkpoint = stack.enter_context(TemporaryDirectory(prefix="veilboost-"))
         kept = Memory(only_last=True) if checkpoint is None else Checkpoint(checkpoint, CheckpointError)
         progress = coordinate(members, purpose, about, counted, patience, kept)
-        model = read_content(progress.model, json.loads(progress.task)["classes"], counted)
+        classes = json.loads(progress.task)["classes"]
+        model = read_content(unpack(progress.model), classes, counted, progress.signatures)
         shown.show(RoundsDone(model.booster.num_boosted_rounds(), model.evals_result))
     return model
 

@@ -1,8 +1,9 @@
-"""The roster of a session: who takes part, under which keys, and the public stream that all have drawn."""
+"""The roster of a session: who takes part, under which keys, their public stream, and the end they sign."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -15,6 +16,7 @@ from gbdt_parties.secure_sum.keys import (
     check_signing_key,
     class_of_secrets,
     commitment_to,
+    is_signed,
 )
 from gbdt_parties.secure_sum.trust import AllowList, Credentials, check_signature, fingerprint
 
@@ -22,6 +24,7 @@ FORMAT = 2
 """Of introductions: parties of different formats would derive different masks, and share no roster."""
 
 _DOMAIN, _STREAM = b"veilboost secure sum session 2\0", b"veilboost secure sum stream 1\0"
+_END = b"veilboost secure sum end 1\0"
 _FORMAT = b"veilboost introduction %d"
 SESSION_BYTES = 16
 MAX_PARTIES = 1000
@@ -237,6 +240,98 @@ class Roster:
         """Read what `to_bytes` wrote; raises a ProtocolError if the bytes are anything else."""
         session, statement, *parts = _split(data)
         return cls(session, statement, tuple(Introduction.from_bytes(part) for part in parts))
+
+
+@dataclass(frozen=True)
+class SignedEnd:
+    """The end of a run, and the parties that have signed it with the keys of their roster.
+
+    A party signs one end of a run.  Of two ends that more than half have signed, some party signed both, and
+    the signatures show which one.
+
+    Parameters
+    ----------
+    roster : Roster
+    endorsements : sequence of bytes
+        The certificates' signatures of the roster.
+    transcript : bytes
+        32 bytes that stand for the roster and for all attempts and sums that were opened.
+    digests : sequence of bytes
+        SHA-256 of each part of the result: of the model, and of what is sent with it.
+    signatures : mapping of place to bytes
+    """
+
+    roster: Roster
+    endorsements: Sequence[bytes]
+    transcript: bytes
+    digests: Sequence[bytes]
+    signatures: Mapping[int, bytes]
+
+    def __post_init__(self) -> None:
+        if not self.digests or {len(one) for one in (self.transcript, *self.digests)} != {SIZE}:
+            raise ProtocolError("the end of a run has a transcript and digests of 32 bytes")
+
+    @property
+    def message(self) -> bytes:
+        """Everything that is signed; no two ends have the same."""
+        return _END + _joined(self.roster.digest, self.transcript, *self.digests)
+
+    @property
+    def signers(self) -> list[Introduction]:
+        """The parties that have signed, in the roster's order."""
+        return [self.roster.introductions[place] for place in sorted(self.signatures)]
+
+    def check(self, least: int) -> None:
+        """Check that certificates have signed the roster, and at least so many of its parties this end.
+
+        Raises
+        ------
+        AuthenticationError
+            Naming whose signature is of something else, or who has signed.
+        """
+        self.roster.check_endorsements(self.endorsements)
+        for place, one in sorted(self.signatures.items()):
+            own = self.roster.introductions[place]
+            if not is_signed(own.signing_key, one, self.message):
+                raise AuthenticationError(
+                    f"party {quoted(own.name)!r} has not signed this end of the run: it has another model, "
+                    "other sums, or none"
+                )
+        if len(self.signatures) < least:
+            names = [quoted(one.name) for one in self.signers]
+            raise AuthenticationError(
+                f"of {len(self.roster.names)} parties, only {names} have signed the end of the run; at least "
+                f"{least} must"
+            )
+
+    def to_json(self) -> str:
+        """All of it."""
+        signed = {self.roster.names[place]: one.hex() for place, one in self.signatures.items()}
+        lists = {"endorsements": self.endorsements, "digests": self.digests}
+        return json.dumps(
+            {
+                "roster": self.roster.to_bytes().hex(),
+                "transcript": self.transcript.hex(),
+                **{name: [one.hex() for one in values] for name, values in lists.items()},
+                "signatures": signed,
+            }
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> SignedEnd:
+        """Read what `to_json` wrote; raises a ProtocolError if the text is anything else."""
+        try:
+            values = json.loads(text)
+            roster = Roster.from_bytes(bytes.fromhex(values["roster"]))
+            roster.check_keys()
+            names = roster.names
+            signed = {names.index(name): bytes.fromhex(one) for name, one in values["signatures"].items()}
+            endorsements, digests = (
+                [bytes.fromhex(one) for one in values[name]] for name in ("endorsements", "digests")
+            )
+            return cls(roster, endorsements, bytes.fromhex(values["transcript"]), digests, signed)
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+            raise ProtocolError("signatures of the end of a run that cannot be read") from None
 
 
 _UNIQUE = ("name", "nonce", "exchange_key", "signing_key", "commitment")

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import xgboost
 
-from gbdt_commons.files import write_atomically
+from gbdt_commons.files import write_signed
 from gbdt_commons.sealed import write_sealed
 from gbdt_parties.errors import InvalidDataError
 from veilboost.kept_files import read_json
@@ -54,7 +54,7 @@ class NativeRun(Run[PlanT]):
         classes = None if model.classes is None else model.classes.tolist()
         about = {"classes": classes, "best_iteration": model.best_iteration}
         write_sealed(directory / ABOUT_FILE, about)
-        write_atomically(directory / MODEL_FILE, model.as_json())
+        write_signed(directory / MODEL_FILE, model.as_json(), model.signatures)
         if model.best_iteration is not None:
             logger.info("best round %d, %s", model.best_iteration + 1, f"metric {model.best_score:.5f}")
 

@@ -12,12 +12,12 @@ import pytest
 from gbdt_commons.store import MemoryStore
 from gbdt_parties import patience
 from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError, ProtocolError, RunLostError
-from gbdt_parties.messages import Finish, Message, read
+from gbdt_parties.messages import Message, read
 from gbdt_parties.secure_sum.answers import AnswerJournal
 from gbdt_parties.secure_sum.checkpoint import Memory
 from gbdt_parties.secure_sum.coordinator import Purpose, coordinate
 from gbdt_parties.secure_sum.membership import AllParties, PresentParties
-from gbdt_parties.secure_sum.messages import AskSum, OpenRun
+from gbdt_parties.secure_sum.messages import AskSum, EndRun, OpenRun, unpack
 from gbdt_parties.secure_sum.questions import GeneratorComputation
 from gbdt_parties.secure_sum.rings import MODULO_64
 from gbdt_parties.secure_sum.run import Proposal, Subject
@@ -75,10 +75,10 @@ class Toy(Subject):
         return MODULO_64.centred(total, 1000).tolist()
 
     def content(self, result):
-        return json.dumps(result).encode()
+        return [json.dumps(result).encode()]
 
-    def finished(self, result):
-        self.party.model = result
+    def finished(self, result, signatures):
+        self.party.model, self.party.signatures = result, signatures
 
 
 class ToyParty:
@@ -115,7 +115,8 @@ def sums_of(parties, way, seconds=0.0):
 
     purpose = Purpose(OpenRun, "request", WAYS[way], agreement)
     progress = coordinate(parties, purpose, "about", Traffic(), seconds, Memory())
-    return json.loads(progress.model)
+    (content,) = unpack(progress.model)
+    return json.loads(content)
 
 
 def made(way, folder=None):
@@ -198,7 +199,7 @@ def test_parties_of_this_process_are_not_asked_for_an_attempt_that_has_failed_al
 @pytest.mark.parametrize("way", WAYS)
 def test_a_model_that_differs_is_noticed_and_the_end_is_told_again(way, caplog):
     parties = made(way)
-    lost_at(parties[2], Finish, {1})
+    lost_at(parties[2], EndRun, {1})
     assert sums_of(parties, way) == [[111, 3]] * N_SUMS
     assert parties[2].model is not None
     parties = made(way)
@@ -209,7 +210,7 @@ def test_a_model_that_differs_is_noticed_and_the_end_is_told_again(way, caplog):
 
 class Lying(Toy):
     def content(self, result):
-        return b"another"
+        return [b"another"]
 
 
 class Elsewhere(ToyParty):
