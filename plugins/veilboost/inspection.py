@@ -32,7 +32,8 @@ def _signed(path: Path) -> None:
     beside = [one for one in path.parent.glob(f"{glob.escape(path.stem)}.*") if one != path]
     models = [one for one in beside if hashlib.sha256(one.read_bytes()).digest() == end.digests[0]]
     if not models:
-        raise InvalidDataError(f"{path} has signatures of another model than {quoted(str(sorted(beside)))}")
+        names = quoted(", ".join(sorted(one.name for one in beside)) or "none")
+        raise InvalidDataError(f"{path} has signatures of another model than those beside it: {names}")
     print(f"{models[0]}: signed by {len(end.signers)} of {len(end.roster.names)} parties")
     for one in end.signers:
         print(f"{quoted(one.name)}  sha256:{fingerprint(one.certificates).hex()}")

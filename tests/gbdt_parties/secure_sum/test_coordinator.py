@@ -17,9 +17,10 @@ from gbdt_parties.secure_sum.answers import AnswerJournal
 from gbdt_parties.secure_sum.checkpoint import Memory
 from gbdt_parties.secure_sum.coordinator import Purpose, coordinate
 from gbdt_parties.secure_sum.membership import AllParties, PresentParties
-from gbdt_parties.secure_sum.messages import AskSum, EndRun, OpenRun, unpack
+from gbdt_parties.secure_sum.messages import AskModel, AskSum, EndRun, OpenRun, unpack
 from gbdt_parties.secure_sum.questions import GeneratorComputation
 from gbdt_parties.secure_sum.rings import MODULO_64
+from gbdt_parties.secure_sum.roster import SignedEnd
 from gbdt_parties.secure_sum.run import Proposal, Subject
 from gbdt_parties.secure_sum.runs import RUNS, KeptRuns, Runs, RunSessions
 from gbdt_parties.secure_sum.trust import AllowList, Credentials
@@ -259,3 +260,19 @@ def test_a_party_that_refuses_ends_the_run_for_all(way):
     with pytest.raises(PartyRefusedError, match="'bob' refuses"):
         sums_of(parties, way)
     assert not parties[0].sessions.has_sessions
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_same_model_for_all_without_the_signature_of_a_party_that_is_lost_at_the_end(way):
+    """Sums over all wait for it; else more than half are enough, and nobody can end otherwise."""
+    parties = made(way)
+    lost_at(parties[1], AskModel, range(1, 100))
+    if way == "all":
+        with pytest.raises(PartyUnavailableError, match=r"only \['ada', 'cyd'\] are left; at least 3"):
+            sums_of(parties, way)
+        assert [party.model for party in parties] == [None] * 3
+        return
+    sums_of(parties, way)
+    assert [party.model is None for party in parties] == [False, True, False]
+    for party in (parties[0], parties[2]):
+        assert [one.name for one in SignedEnd.from_json(party.signatures).signers] == ["ada", "cyd"]
