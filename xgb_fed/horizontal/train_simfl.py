@@ -21,7 +21,7 @@ from xgb_fed.boosting.loop import LoopOptions
 from xgb_fed.errors import HeuristicProtectionWarning, InvalidArgumentError
 from xgb_fed.horizontal.common.model import HorizontalModel
 from xgb_fed.horizontal.common.rows import MIN_SIMILAR
-from xgb_fed.horizontal.common.settings import horizontal_settings
+from xgb_fed.horizontal.common.settings import horizontal_settings, of_classes
 from xgb_fed.horizontal.parties import as_parties
 from xgb_fed.horizontal.simfl.checkpoint import Checkpoint, Progress
 from xgb_fed.horizontal.simfl.coordinator import SimFL
@@ -54,8 +54,8 @@ def train_simfl(
     Parameters
     ----------
     params : mapping
-        XGBoost's parameters; see `Settings`.  ``objective="binary:logistic"`` becomes ``multi:softprob`` if
-        the parties have more than two classes.
+        XGBoost's parameters; see `Settings`.  ``objective="auto"`` is ``binary:logistic``, or
+        ``multi:softprob`` where a party has more than two classes.
     parties : sequence
         Pairs (X, y), triples (X, y, sample_weight), or `HorizontalParty` objects; at least two.
     num_boost_round : int
@@ -113,6 +113,7 @@ def train_simfl(
         Once per call: what SimFL does not protect.
     """
     warnings.warn(WARNING, HeuristicProtectionWarning, stacklevel=2)
+    params, is_auto = of_classes(params)
     settings = horizontal_settings(params)
     options = LoopOptions(num_boost_round, early_stopping_rounds, verbose_eval, callbacks, bool(evals))
     members = as_parties(
@@ -140,6 +141,7 @@ def train_simfl(
                 checkpoint=kept,
                 patience=patience,
                 progress=progress,
+                is_auto=is_auto,
             )
             return training.run(options)
         finally:

@@ -19,6 +19,7 @@ from veilboost.plans.tables import read_table
 from veilboost.running.predictions import Predicted, predictions_of
 from veilboost.running.run import Run, kept_model, rows_to_predict
 from xgb_fed.horizontal.common.model import HorizontalModel
+from xgb_fed.horizontal.common.settings import AUTO
 from xgb_fed.horizontal.party import HorizontalParty
 
 PlanT = TypeVar("PlanT", ExactPlan, SimFLPlan)
@@ -27,7 +28,7 @@ MODEL_FILE = "model.json"
 ABOUT_FILE = "about.json"
 """In the model's folder: XGBoost's model, and the labels of its classes."""
 
-OBJECTIVES = {"classes": "binary:logistic", "numbers": "reg:squarederror"}
+OBJECTIVES = {"classes": AUTO, "numbers": "reg:squarederror"}
 
 
 class NativeRun(Run[PlanT]):
