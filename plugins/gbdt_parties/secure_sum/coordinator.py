@@ -422,12 +422,11 @@ class _Coordinator:
         for member, answer in answers.items():
             if (answer.transcript, answer.digests) != (first.transcript, b"".join(digests)):
                 raise ProtocolError(f"party {member.name!r} has another model than the others")
-        signatures = {member.place: answer.signature for member, answer in answers.items()}
+        signatures = [answers[one].signature if one in answers else b"" for one in self._members]
         end = SignedEnd(self._roster, self._progress.endorsements, first.transcript, digests, signatures)
         end.check(self._least_at_end)
         self._progress.note_model(first.content, end)
-        message = EndRun(pack([signatures.get(member.place, b"") for member in self._members]))
-        self._of_each(list(answers), lambda one: self._finish(one, message))
+        self._of_each(list(answers), lambda one: self._finish(one, EndRun(pack(signatures))))
 
     def _finish(self, member: Member, message: EndRun) -> None:
         """Let a party keep the model; one whose answer was lost may have done so already."""

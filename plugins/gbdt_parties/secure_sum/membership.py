@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from gbdt_parties.errors import ProtocolError
@@ -269,5 +269,7 @@ class Membership:
         """
         roster, session = self.parts()
         digests = [hashlib.sha256(part).digest() for part in parts]
-        end = SignedEnd(roster, self._signatures, self._transcript, digests, {})
-        return replace(end, signatures={session.place: session.sign(end.message)})
+        signatures = [b""] * self.n_parties
+        end = SignedEnd(roster, self._signatures, self._transcript, digests, signatures)
+        signatures[session.place] = session.sign(end.message)
+        return end

@@ -258,18 +258,21 @@ class SignedEnd:
         32 bytes that stand for the roster and for all attempts and sums that were opened.
     digests : sequence of bytes
         SHA-256 of each part of the result: of the model, and of what is sent with it.
-    signatures : mapping of place to bytes
+    signatures : sequence of bytes
+        In the roster's order, empty for a party that has not signed.
     """
 
     roster: Roster
     endorsements: Sequence[bytes]
     transcript: bytes
     digests: Sequence[bytes]
-    signatures: Mapping[int, bytes]
+    signatures: Sequence[bytes]
 
     def __post_init__(self) -> None:
         if not self.digests or {len(one) for one in (self.transcript, *self.digests)} != {SIZE}:
             raise ProtocolError("the end of a run has a transcript and digests of 32 bytes")
+        if len(self.signatures) != len(self.roster.introductions):
+            raise ProtocolError("the end of a run has other signatures than one for each place in the roster")
 
     @property
     def message(self) -> bytes:
@@ -279,7 +282,7 @@ class SignedEnd:
     @property
     def signers(self) -> list[Introduction]:
         """The parties that have signed, in the roster's order."""
-        return [self.roster.introductions[place] for place in sorted(self.signatures)]
+        return [own for own, one in zip(self.roster.introductions, self.signatures, strict=True) if one]
 
     def check(self, least: int) -> None:
         """Check that certificates have signed the roster, and at least so many of its parties this end.
@@ -290,32 +293,23 @@ class SignedEnd:
             Naming whose signature is of something else, or who has signed.
         """
         self.roster.check_endorsements(self.endorsements)
-        for place, one in sorted(self.signatures.items()):
-            own = self.roster.introductions[place]
-            if not is_signed(own.signing_key, one, self.message):
+        for own, one in zip(self.roster.introductions, self.signatures, strict=True):
+            if one and not is_signed(own.signing_key, one, self.message):
                 raise AuthenticationError(
                     f"party {quoted(own.name)!r} has not signed this end of the run: it has another model, "
                     "other sums, or none"
                 )
-        if len(self.signatures) < least:
-            names = [quoted(one.name) for one in self.signers]
+        names = [quoted(one.name) for one in self.signers]
+        if len(names) < least:
             raise AuthenticationError(
-                f"of {len(self.roster.names)} parties, only {names} have signed the end of the run; at least "
+                f"of {len(self.signatures)} parties, only {names} have signed the end of the run; at least "
                 f"{least} must"
             )
 
     def to_json(self) -> str:
-        """All of it."""
-        signed = {self.roster.names[place]: one.hex() for place, one in self.signatures.items()}
-        lists = {"endorsements": self.endorsements, "digests": self.digests}
-        return json.dumps(
-            {
-                "roster": self.roster.to_bytes().hex(),
-                "transcript": self.transcript.hex(),
-                **{name: [one.hex() for one in values] for name, values in lists.items()},
-                "signatures": signed,
-            }
-        )
+        """All of it, in hexadecimal digits."""
+        single = {"roster": self.roster.to_bytes().hex(), "transcript": self.transcript.hex()}
+        return json.dumps({**single, **{name: [one.hex() for one in getattr(self, name)] for name in _LISTS}})
 
     @classmethod
     def from_json(cls, text: str) -> SignedEnd:
@@ -324,16 +318,13 @@ class SignedEnd:
             values = json.loads(text)
             roster = Roster.from_bytes(bytes.fromhex(values["roster"]))
             roster.check_keys()
-            names = roster.names
-            signed = {names.index(name): bytes.fromhex(one) for name, one in values["signatures"].items()}
-            endorsements, digests = (
-                [bytes.fromhex(one) for one in values[name]] for name in ("endorsements", "digests")
-            )
-            return cls(roster, endorsements, bytes.fromhex(values["transcript"]), digests, signed)
-        except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+            lists = {name: [bytes.fromhex(one) for one in values[name]] for name in _LISTS}
+            return cls(roster, transcript=bytes.fromhex(values["transcript"]), **lists)
+        except (ValueError, TypeError, LookupError, RecursionError):
             raise ProtocolError("signatures of the end of a run that cannot be read") from None
 
 
+_LISTS = ("endorsements", "digests", "signatures")
 _UNIQUE = ("name", "nonce", "exchange_key", "signing_key", "commitment")
 
 

@@ -41,7 +41,7 @@ def test_progress_is_what_was_noted(store):
         check(progress)
         progress.note_opened(b"sum 3", sync=True)
         assert (progress.n_opened, progress.attempt) == (4, None)
-        end = SignedEnd(ROSTER, [b"one", b"other"], bytes(32), [bytes(32)], {1: b"signature"})
+        end = SignedEnd(ROSTER, [b"one", b"other"], bytes(32), [bytes(32)], [b"", b"signature"])
         progress.note_model(b"model", end)
         assert (progress.model, SignedEnd.from_json(progress.signatures)) == (b"model", end)
 

@@ -267,9 +267,9 @@ def test_keys_stay_out_of_texts():
 def an_end(places, **changes):
     keys, _, roster = a_roster()
     endorsements = [CREDENTIALS[name].sign(roster.digest) for name in NAMES]
-    end = SignedEnd(roster, endorsements, b"t" * 32, [b"m" * 32, b"a" * 32], {})
+    end = SignedEnd(roster, endorsements, b"t" * 32, [b"m" * 32, b"a" * 32], [b""] * 3)
     signed = replace(end, **changes).message
-    return replace(end, signatures={place: keys[place].signing.sign(signed) for place in places})
+    return replace(end, signatures=[(k in places and keys[k].signing.sign(signed)) or b"" for k in range(3)])
 
 
 def test_an_end_is_what_enough_parties_have_signed():
@@ -304,7 +304,10 @@ def test_signatures_of_another_end_are_none_of_this_one(changes):
 def test_signatures_are_of_the_party_in_whose_place_they_are():
     end = an_end([0, 1])
     with pytest.raises(AuthenticationError, match=f"party '{NAMES[2]}' has not signed"):
-        replace(end, signatures={**end.signatures, 2: end.signatures[1]}).check(2)
+        replace(end, signatures=[*end.signatures[:2], end.signatures[1]]).check(2)
+    for wrong in (end.signatures[:2], [*end.signatures, b""]):
+        with pytest.raises(ProtocolError, match="one for each place"):
+            replace(end, signatures=wrong)
 
 
 END = an_end([0, 1, 2]).to_json()

@@ -79,7 +79,7 @@ def test_same_model_for_all_or_a_party_that_signed_twice_is_in_both_ends(tmp_pat
     assert one.message != another.message
     for end in (one, another):
         end.check(2)
-    assert set(one.signatures) & set(another.signatures) == {2}
+    assert set(one.signers) & set(another.signers) == {one.roster.introductions[2]}
 
 
 def test_same_model_for_all_of_a_private_run_that_is_split_up(tmp_path):
