@@ -36,7 +36,15 @@ class DPBooster(PrivateBooster):
     ----------
     params, train_set, model_file, model_str
         As for `lightgbm.Booster`.
+
+    Attributes
+    ----------
+    signatures : str
+        JSON of the signatures by which parties of private training have this model; empty for one that was
+        trained otherwise, or loaded.  ``veilboost inspect`` checks them.
     """
+
+    signatures: str = ""
 
     @property
     def privacy(self) -> PrivacyReport:

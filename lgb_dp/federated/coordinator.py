@@ -16,6 +16,7 @@ from gbdt_parties.errors import ProtocolError
 from gbdt_parties.secure_sum.checkpoint import Checkpoint, Memory
 from gbdt_parties.secure_sum.coordinator import Purpose, coordinate
 from gbdt_parties.secure_sum.membership import PresentParties
+from gbdt_parties.secure_sum.messages import unpack
 from gbdt_parties.traffic import Traffic
 from lgb_dp.boosting.booster import DPBooster
 from lgb_dp.checks import checked_integer
@@ -163,9 +164,12 @@ def train(
     purpose = Purpose(OpenPrivateRun, request, PresentParties(task.min_parties), partial(_agreement, request))
     progress = coordinate(members, purpose, request, counted, float(patience), kept)
     try:
-        return DPBooster(model_str=progress.model.decode())
-    except UnicodeDecodeError:
+        (content,) = unpack(progress.model)
+        booster = DPBooster(model_str=content.decode())
+    except ValueError:
         raise ProtocolError("the parties' model is not a text") from None
+    booster.signatures = progress.signatures
+    return booster
 
 
 def _attempts(n_rounds: int, trees_per_round: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -12,7 +12,7 @@ from pathlib import Path
 import lightgbm
 import numpy as np
 
-from gbdt_commons.files import make_folder, write_atomically
+from gbdt_commons.files import make_folder, write_signed
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.secure_sum.contributions import Attempt
 from gbdt_parties.secure_sum.membership import PresentParties
@@ -182,11 +182,12 @@ class PrivateSubject(Subject):
 
     # The model.
 
-    def content(self, result: lightgbm.Booster) -> bytes:
+    def content(self, result: lightgbm.Booster) -> Sequence[bytes]:
         """The text of the model, which all parties have alike."""
-        return str(result.model_to_string(num_iteration=-1)).encode()
+        return (str(result.model_to_string(num_iteration=-1)).encode(),)
 
-    def finished(self, result: lightgbm.Booster) -> None:
+    def finished(self, result: lightgbm.Booster, signatures: str) -> None:
         """Write the model of a run that has ended."""
         if self._models is not None:
-            write_atomically(make_folder(self._models) / f"{self._run.hex()}.txt", self.content(result))
+            path = make_folder(self._models) / f"{self._run.hex()}.txt"
+            write_signed(path, self.content(result)[0], signatures)

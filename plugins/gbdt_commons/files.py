@@ -10,6 +10,9 @@ from typing import Any
 
 import numpy as np
 
+SIGNATURES = ".signatures"
+"""Ending of the file beside a model that says which parties have signed it."""
+
 
 def digest_of(*parts: Any) -> str:
     """A digest of texts, arrays, sparse matrices, and None, as they follow each other."""
@@ -87,6 +90,16 @@ def write_atomically(path: str | Path, content: str | bytes) -> None:
     finally:
         temporary.unlink(missing_ok=True)
     sync_folder(path.parent)
+
+
+def write_signed(path: Path, model: str | bytes, signatures: str) -> None:
+    """Write a model's file and, before it, that of its signatures; none of another model stay beside it."""
+    beside = path.with_suffix(SIGNATURES)
+    if signatures:
+        write_atomically(beside, signatures)
+    else:
+        beside.unlink(missing_ok=True)
+    write_atomically(path, model)
 
 
 def sync_folder(folder: Path) -> None:

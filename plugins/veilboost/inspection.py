@@ -1,21 +1,48 @@
-"""The command ``inspect``: what a party sent and received."""
+"""The command ``inspect``: what a party sent and received, and who has signed a model."""
 
 from __future__ import annotations
 
 import argparse
+import glob
+import hashlib
 from collections.abc import Sequence
+from pathlib import Path
 
+from gbdt_commons.files import SIGNATURES
+from gbdt_commons.quoting import quoted
+from gbdt_parties.errors import InvalidDataError
 from gbdt_parties.identity.record import check_chain, read_record
+from gbdt_parties.secure_sum.roster import SignedEnd
+from gbdt_parties.secure_sum.trust import fingerprint
 from veilboost.parsers import Parser
 
 
 def fill(parser: Parser, arguments: Sequence[str]) -> None:
     """Fill the command's parser."""
-    parser.add_argument("record", help="record.jsonl of a passive or an active party")
+    parser.add_argument(
+        "record", help="record.jsonl of a passive or an active party, or the .signatures beside a model"
+    )
     parser.runs(_inspect, "veilboost inspect models/record.jsonl")
 
 
+def _signed(path: Path) -> None:
+    """Print who has signed the model beside a file of signatures; an error if there is none."""
+    end = SignedEnd.from_json(path.read_text(encoding="utf-8", errors="replace"))
+    end.check(len(end.roster.names) // 2 + 1)
+    beside = [one for one in path.parent.glob(f"{glob.escape(path.stem)}.*") if one != path]
+    models = [one for one in beside if hashlib.sha256(one.read_bytes()).digest() == end.digests[0]]
+    if not models:
+        names = quoted(", ".join(sorted(one.name for one in beside)) or "none")
+        raise InvalidDataError(f"{path} has signatures of another model than those beside it: {names}")
+    print(f"{models[0]}: signed by {len(end.signers)} of {len(end.roster.names)} parties")
+    for one in end.signers:
+        print(f"{quoted(one.name)}  sha256:{fingerprint(one.certificates).hex()}")
+
+
 def _inspect(args: argparse.Namespace) -> None:
+    if (path := Path(args.record)).suffix == SIGNATURES:
+        _signed(path)
+        return
     sums = read_record(args.record)
     print(sums.traffic)
     for when, receiver, reason in sums.refusals:

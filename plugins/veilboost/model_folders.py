@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
+from gbdt_commons.files import SIGNATURES
 from gbdt_commons.quoting import quoted
 from gbdt_parties.errors import InvalidDataError
 from veilboost.parsers import Parser
@@ -76,6 +77,7 @@ def _whole_model(path: Path) -> KeptModel:
 
     def remove() -> None:
         path.unlink()
+        path.with_suffix(SIGNATURES).unlink(missing_ok=True)
         (path.parents[1] / "runs" / f"{number}.journal").unlink(missing_ok=True)
 
     caller = unquote(path.parts[-3][len("for-") :])

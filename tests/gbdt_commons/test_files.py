@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from gbdt_commons.files import append_lines, make_folder, open_to_append, write_atomically
+from gbdt_commons.files import append_lines, make_folder, open_to_append, write_atomically, write_signed
 from xgb_fed.vertical.protocol.splits import Splits
 
 
@@ -116,3 +116,11 @@ def test_lines_after_a_torn_one_are_whole(tmp_path):
     append_lines(descriptor, "newer\n")
     os.close(descriptor)
     assert (tmp_path / "x").read_text() == "whole\nto\nnew\nnewer\n"
+
+
+def test_signatures_beside_a_model_are_its_own(tmp_path):
+    path = tmp_path / "model.txt"
+    write_signed(path, b"model", "signatures")
+    assert (tmp_path / "model.signatures").read_text() == "signatures"
+    write_signed(path, "another", "")
+    assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("model.txt", "another")]

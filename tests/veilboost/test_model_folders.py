@@ -23,7 +23,10 @@ def test_models_of_a_horizontal_party_are_listed(tmp_path):
     folder = tmp_path / "for-bank" / "models"
     folder.mkdir(parents=True)
     (folder / "00ff.json").write_text("{}")
+    (folder / "00ff.signatures").write_text("{}")
     assert [(model.caller, model.number) for model in kept_models(tmp_path)] == [("bank", "00ff")]
+    assert main(["models", str(tmp_path), "--remove", "00ff"]) == 0
+    assert list(folder.iterdir()) == []
 
 
 def test_whole_models_are_not_said_to_need_their_party(tmp_path, capsys):

@@ -36,10 +36,12 @@ def train_tfl(
     -------
     HorizontalModel
     """
-    settings = horizontal_settings(params)
+    settings, is_auto = horizontal_settings(params)
     options = LoopOptions(num_boost_round, early_stopping_rounds, verbose_eval, callbacks, bool(evals))
     members = as_parties(parties, categorical_labels=settings.objective != "reg:squarederror")
-    training = TurnTaking(settings, members, evals, rounds_per_turn, max_rounds=num_boost_round)
+    training = TurnTaking(
+        settings, members, evals, rounds_per_turn, max_rounds=num_boost_round, is_auto=is_auto
+    )
     return training.run(options)
 
 
@@ -64,6 +66,7 @@ def train_alone(
     -------
     HorizontalModel
     """
-    settings = horizontal_settings(params)
+    settings, is_auto = horizontal_settings(params)
     members = as_parties([(X, y)], categorical_labels=settings.objective != "reg:squarederror", at_least=1)
-    return TurnTaking(settings, members, evals, max_rounds=options.num_boost_round).run(options)
+    training = TurnTaking(settings, members, evals, max_rounds=options.num_boost_round, is_auto=is_auto)
+    return training.run(options)

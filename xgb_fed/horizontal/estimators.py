@@ -28,6 +28,7 @@ from xgb_fed.estimators.habits import ROWS_APART, refuses_habits
 from xgb_fed.horizontal.baselines import train_alone
 from xgb_fed.horizontal.common.model import HorizontalModel, read_rows
 from xgb_fed.horizontal.common.rows import MIN_SIMILAR
+from xgb_fed.horizontal.common.settings import AUTO
 from xgb_fed.horizontal.exact.task import MIN_ROWS_PER_NODE
 from xgb_fed.horizontal.methods import check_arguments
 from xgb_fed.horizontal.train_exact import train_exact
@@ -274,7 +275,7 @@ class HorizontalXGBClassifier(ClassifierMixin, _HorizontalXGB):
     """XGBoost classifier of rows that several organisations hold, with the same columns.
 
     The guide to horizontal training says what each method hides from whom.  The objective is
-    "binary:logistic", or "multi:softprob" if the parties together have more than two classes.
+    "binary:logistic", or "multi:softprob" if a party has more than two classes.
 
     Attributes
     ----------
@@ -297,7 +298,7 @@ class HorizontalXGBClassifier(ClassifierMixin, _HorizontalXGB):
     (569, 2)
     """
 
-    _objective = "binary:logistic"
+    _objective = AUTO
 
     def predict_proba(self, X: Any, *, iteration_range: tuple[int, int] | None = None) -> NDArray[np.float32]:
         """Predict the probability of every class.

@@ -11,8 +11,8 @@ import xgboost
 from gbdt_commons.store import MemoryStore, Store
 from gbdt_commons.store_file import StoreFile
 from gbdt_parties.memory import MemoryAllowance
-from gbdt_parties.messages import Abort, Finish, Message
-from gbdt_parties.secure_sum.messages import NEW_RUN
+from gbdt_parties.messages import Abort, Message
+from gbdt_parties.secure_sum.messages import NEW_RUN, EndRun
 from gbdt_parties.secure_sum.runs import RunSession
 from gbdt_parties.session import SessionHandler
 from xgb_fed.horizontal.common.kept_models import KeptModels
@@ -46,7 +46,7 @@ class HorizontalSessions(SessionHandler[RunSession | SimFLSession]):
     """
 
     opening = (Introduce, OpenExactRun)
-    closing = (FinishBoosting, Finish, Abort)
+    closing = (FinishBoosting, EndRun, Abort)
 
     def __init__(
         self, simfl: SimFLSide, exact: ExactRuns, models: KeptModels | None, used: set[bytes] | None = None

@@ -17,10 +17,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from gbdt_parties.channel import Party
-from gbdt_parties.errors import InvalidDataError
 from gbdt_parties.secure_sum.checkpoint import Checkpoint, Memory
 from gbdt_parties.secure_sum.coordinator import Purpose, coordinate
 from gbdt_parties.secure_sum.membership import AllParties
+from gbdt_parties.secure_sum.messages import unpack
 from gbdt_parties.traffic import Traffic
 from xgb_fed.boosting.features import MAX_BINS
 from xgb_fed.boosting.loop import check_patience
@@ -28,6 +28,7 @@ from xgb_fed.boosting.objectives import SOFTMAX
 from xgb_fed.errors import CheckpointError, FewPartiesWarning, InvalidArgumentError
 from xgb_fed.horizontal.common.introductions import common_classes, common_columns
 from xgb_fed.horizontal.common.model import HorizontalModel
+from xgb_fed.horizontal.common.settings import of_classes
 from xgb_fed.horizontal.exact.cuts import DIGITS
 from xgb_fed.horizontal.exact.exchange import ExactDescription, OpenExactRun, read_content, request_of
 from xgb_fed.horizontal.exact.metrics import OF_NUMBERS
@@ -80,8 +81,8 @@ def train_exact(
     Parameters
     ----------
     params : mapping
-        XGBoost's parameters; see `Settings`.  ``objective="binary:logistic"`` becomes ``multi:softprob`` if
-        the parties have more than two classes.
+        XGBoost's parameters; see `Settings`.  ``objective="auto"`` is ``binary:logistic``, or
+        ``multi:softprob`` where a party has more than two classes.
     parties : sequence
         Pairs (X, y), triples (X, y, sample_weight), or `HorizontalParty` objects; at least two.
     num_boost_round : int, default=10
@@ -158,6 +159,7 @@ def train_exact(
             f"checkpoint={str(checkpoint)!r} needs parties that keep their part of the run: servers, "
             "or HorizontalParty objects with a directory"
         )
+    params, is_auto = of_classes(params)
     settings = exact_settings({"num_class": _CLASSES_OF.get(params.get("objective", "")), **params})
     random_state = settings.random_state if random_state is None else random_state
     if random_state is not None:
@@ -178,17 +180,15 @@ def train_exact(
 
     def agreement(descriptions: Sequence[tuple[str, str]]) -> tuple[str, bytes]:
         described = [ExactDescription.read(*own, wants_classes) for own in descriptions]
-        n_columns, columns = common_columns([name for name, _ in descriptions], described)
+        names = [name for name, _ in descriptions]
+        n_columns, columns = common_columns(names, described)
         classes, own = None, given_parameters(settings)
         own.pop("random_state", None)
         if wants_classes:
-            classes = common_classes(described).tolist()
-            if len(classes) > 2 and settings.objective == "binary:logistic":
-                own["objective"] = "multi:softprob"
+            num_class = params.get("num_class")
+            found, own["objective"] = common_classes(names, described, settings.objective, num_class, is_auto)
+            classes = found.tolist()
             if own["objective"] in SOFTMAX:
-                given = params.get("num_class")
-                if given not in (None, len(classes)):
-                    raise InvalidDataError(f"num_class={given!r}; the parties have {len(classes)} classes")
                 own["num_class"] = len(classes)
             exact_settings(own)
         task = ExactTask(
@@ -227,7 +227,8 @@ def train_exact(
             checkpoint = stack.enter_context(TemporaryDirectory(prefix="veilboost-"))
         kept = Memory(only_last=True) if checkpoint is None else Checkpoint(checkpoint, CheckpointError)
         progress = coordinate(members, purpose, about, counted, patience, kept)
-        model = read_content(progress.model, json.loads(progress.task)["classes"], counted)
+        classes = json.loads(progress.task)["classes"]
+        model = read_content(unpack(progress.model), classes, counted, progress.signatures)
         shown.show(RoundsDone(model.booster.num_boosted_rounds(), model.evals_result))
     return model
 

@@ -54,8 +54,8 @@ def train_simfl(
     Parameters
     ----------
     params : mapping
-        XGBoost's parameters; see `Settings`.  ``objective="binary:logistic"`` becomes ``multi:softprob`` if
-        the parties have more than two classes.
+        XGBoost's parameters; see `Settings`.  ``objective="auto"`` is ``binary:logistic``, or
+        ``multi:softprob`` where a party has more than two classes.
     parties : sequence
         Pairs (X, y), triples (X, y, sample_weight), or `HorizontalParty` objects; at least two.
     num_boost_round : int
@@ -113,7 +113,7 @@ def train_simfl(
         Once per call: what SimFL does not protect.
     """
     warnings.warn(WARNING, HeuristicProtectionWarning, stacklevel=2)
-    settings = horizontal_settings(params)
+    settings, is_auto = horizontal_settings(params)
     options = LoopOptions(num_boost_round, early_stopping_rounds, verbose_eval, callbacks, bool(evals))
     members = as_parties(
         parties,
@@ -140,6 +140,7 @@ def train_simfl(
                 checkpoint=kept,
                 patience=patience,
                 progress=progress,
+                is_auto=is_auto,
             )
             return training.run(options)
         finally:

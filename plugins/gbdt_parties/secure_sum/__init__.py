@@ -16,6 +16,8 @@ How a session runs
 4. An attempt names a round, a number, the members whose vectors are added, and the digest of the question
    that they answer.  Members derive one stream for each other member, mask, sign and send (`masks`,
    `contributions`).  A party answers an attempt once; what it answered it can send again (`answers`).
+5. At the end a party signs the roster, the transcript of attempts and sums, and digests of its result, once
+   in a run.  It keeps the result if enough others have signed the same (`roster.SignedEnd`).
 
 A run is a session whose sums follow from each other (`questions`).  The coordinator leads it (`coordinator`,
 `member`) and keeps what it has seen (`checkpoint`); `run` and `runs` are a party's side.  A way of training
@@ -65,6 +67,11 @@ roster a new one, so that nothing of one session is accepted in another.
 *Sums cannot be made up.*  A contribution's signature covers the roster, the attempt and the vector.  A
 coordinator that sends other sums back, leaves a vector out, repeats one, or takes it from another attempt is
 noticed by every party.  It can leave the whole answer out: that is a party lost, not a lie.
+
+*Ends are the same.*  Two attempts at the last sum, or two vectors of a party for it, give two results, which
+no later question tells apart.  Sums over all parties end on signatures of all, so that two parties that follow
+the protocol have the same result, or none.  Other sums end on those of more than half: any two ends have a
+signer in common, which has signed both, as both files show.
 
 *Not* hidden are the sum, who takes part, when, and the length of vectors. The following cannot be noticed: a
 party that adds wrong numbers within the range that is checked. A coordinator that asks for the same round

@@ -16,11 +16,12 @@ from typing import Any
 from gbdt_commons.store import MemoryStore, Store, bytes_kind, json_kind
 from gbdt_parties.errors import PartyUnavailableError
 from gbdt_parties.progress_folder import ProgressFolder
+from gbdt_parties.secure_sum.roster import Roster, SignedEnd
 
 STORE_FILE = "sums.store"
 
 ABOUT, OPENED, MODEL = bytes_kind("about"), bytes_kind("opened sums"), bytes_kind("model")
-BEGUN, ATTEMPT = json_kind("begun"), json_kind("attempt")
+BEGUN, ATTEMPT, SIGNATURES = json_kind("begun"), json_kind("attempt"), json_kind("signatures")
 
 
 class Progress:
@@ -34,10 +35,10 @@ class Progress:
 
     Attributes
     ----------
-    run : bytes
-        Its number; empty if it has not begun.
-    introductions : list of bytes
-        Of all parties, in the roster's order.
+    roster : Roster, optional
+        The run's parties, if it has begun.
+    endorsements : list of bytes
+        Their certificates' signatures of the roster.
     task : str
         JSON of the settings that the parties have agreed on.
     n_starts : int
@@ -47,15 +48,19 @@ class Progress:
     attempt : (int, tuple of int), optional
         Number and members of an attempt at the next sum that was begun.
     model : bytes
-        The result, empty before the end.
+        The parts of the result, packed; empty before the end.
+    signatures : str
+        Those of the parties that have the same end (`SignedEnd.to_json`); empty before the end.
     """
 
     def __init__(self, store: Store, only_last: bool = False) -> None:
         self._store, self._only_last = store, only_last
         begun: tuple[str, list[str], str, int] = store.get(BEGUN, "") or ("", [], "", 0)
-        run, introductions, self.task, self.n_starts = begun
-        self.run, self.introductions = bytes.fromhex(run), [bytes.fromhex(one) for one in introductions]
+        roster, endorsements, self.task, self.n_starts = begun
+        self.roster = Roster.from_bytes(bytes.fromhex(roster)) if roster else None
+        self.endorsements = [bytes.fromhex(one) for one in endorsements]
         self.n_opened, self.model = store.size(OPENED, ""), store.get(MODEL, "") or b""
+        self.signatures: str = store.get(SIGNATURES, "") or ""
         at, number, members = store.get(ATTEMPT, "") or (-1, 0, ())
         self.attempt = (number, tuple(members)) if at == self.n_opened else None
         self._last: bytes | None = None
@@ -70,11 +75,11 @@ class Progress:
             raise PartyUnavailableError("a party has missed sums that are not kept any more")
         return content
 
-    def note_start(self, run: bytes, introductions: Sequence[bytes], task: str) -> None:
+    def note_start(self, roster: Roster, endorsements: Sequence[bytes], task: str) -> None:
         """Keep that a run has begun, or is taken up."""
-        known = [run.hex(), [one.hex() for one in introductions], task, self.n_starts + 1]
+        known = [roster.to_bytes().hex(), [one.hex() for one in endorsements], task, self.n_starts + 1]
         self._store.put(BEGUN, "", known)
-        self.run, self.introductions, self.task = run, list(introductions), task
+        self.roster, self.endorsements, self.task = roster, list(endorsements), task
         self.n_starts += 1
 
     def note_attempt(self, number: int, members: Sequence[int]) -> None:
@@ -90,10 +95,12 @@ class Progress:
             keep(OPENED, "", opened)
         self.n_opened, self.attempt, self._last = self.n_opened + 1, None, opened
 
-    def note_model(self, content: bytes) -> None:
-        """Keep the model, before parties forget the run."""
-        self._store.put(MODEL, "", content)
-        self.model = content
+    def note_model(self, content: bytes, end: SignedEnd) -> None:
+        """Keep the model with its signatures, before parties forget the run."""
+        with self._store.transaction():
+            self._store.put(SIGNATURES, "", end.to_json())
+            self._store.put(MODEL, "", content)
+        self.model, self.signatures = content, end.to_json()
 
 
 class Memory:

@@ -6,15 +6,11 @@ import hashlib
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from gbdt_commons.key_stream import KeyStream
 from gbdt_commons.quoting import quoted
 from gbdt_parties.errors import AuthenticationError, ProtocolError
-from gbdt_parties.secure_sum.keys import SIZE, SessionKeys
+from gbdt_parties.secure_sum.keys import SIZE, SessionKeys, is_signed
 from gbdt_parties.secure_sum.masks import mask_stream, masked, pair_of, signs
 from gbdt_parties.secure_sum.rings import Ring, Words, WordStream
 from gbdt_parties.secure_sum.roster import Introduction, Roster
@@ -143,6 +139,10 @@ class SecureSession:
         self._signed = signature, message
         yield signature
 
+    def sign(self, message: bytes) -> bytes:
+        """Sign with the session's key; the same message has the same signature."""
+        return self._signing.sign(message)
+
     def _what_is_signed(self, attempt: Attempt) -> bytes:
         """Bytes that a signature covers, before the head and the digest of the vector."""
         return _DOMAIN + self.roster.digest + hashlib.sha256(attempt.to_bytes()).digest()
@@ -206,7 +206,7 @@ class SecureSession:
         key, signature = self.roster.introductions[place].signing_key, received[-SIGNATURE_BYTES:]
         is_own = place == self.place and (signature, signed) == self._signed
         # A signature that this party made of the same bytes need not be verified.
-        if not is_own and not _is_signed(key, signature, signed):
+        if not is_own and not is_signed(key, signature, signed):
             name = quoted(self.roster.introductions[place].name)
             raise AuthenticationError(
                 f"the contribution of party {name!r} is not signed by it for this attempt"
@@ -214,16 +214,6 @@ class SecureSession:
         if _HEAD.unpack(head) != (place, ring.bits, n_values):
             raise ProtocolError("a contribution is of another party, or of other numbers")
         return ring.from_bytes(vector)
-
-
-@lru_cache(maxsize=4096)
-def _is_signed(key: bytes, signature: bytes, message: bytes) -> bool:
-    """Whether a message is signed by a key; several parties of one process check the same signatures."""
-    try:
-        Ed25519PublicKey.from_public_bytes(key).verify(signature, message)
-    except InvalidSignature:
-        return False
-    return True
 
 
 def question_digest(parts: Sequence[bytes]) -> bytes:

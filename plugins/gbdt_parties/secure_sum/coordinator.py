@@ -22,7 +22,7 @@ from gbdt_parties.errors import (
     ProtocolError,
     RunLostError,
 )
-from gbdt_parties.messages import Abort, Done, Finish, Message
+from gbdt_parties.messages import Abort, Done, Message
 from gbdt_parties.patience import Reconnector, Wait
 from gbdt_parties.secure_sum.checkpoint import Checkpoint, Memory, Progress
 from gbdt_parties.secure_sum.member import Member
@@ -35,6 +35,7 @@ from gbdt_parties.secure_sum.messages import (
     ConfirmRoster,
     Contributed,
     Endorsed,
+    EndRun,
     FinishedModel,
     Opened,
     OpenRun,
@@ -42,8 +43,9 @@ from gbdt_parties.secure_sum.messages import (
     ProposeRoster,
     Revealed,
     pack,
+    unpack,
 )
-from gbdt_parties.secure_sum.roster import SESSION_BYTES, Introduction, Roster
+from gbdt_parties.secure_sum.roster import SESSION_BYTES, Introduction, Roster, SignedEnd
 from gbdt_parties.traffic import Traffic
 
 logger = logging.getLogger(__name__)
@@ -145,8 +147,9 @@ class _Coordinator:
         self._purpose, self._participation = purpose, purpose.participation
         self._traffic, self._patience, self._progress = traffic, patience, progress
         self._least = self._participation.least(len(parties))
+        self._least_at_end = self._participation.least_at_end(len(parties))
         self._number = progress.n_starts * ATTEMPTS_PER_START
-        self._is_proposed = bool(progress.run)
+        self._is_proposed = progress.roster is not None
         self._loss = ""
         # Twice: while some are being asked, others that were lost are waited for.
         self._pool = ThreadPoolExecutor(2 * len(parties), thread_name_prefix="veilboost")
@@ -219,7 +222,7 @@ class _Coordinator:
     def _forget(self, member: Member, error: RunLostError) -> None:
         """Go on without a party that does not know the run any more, if the others are enough."""
         member.forgot = True
-        if sum(not one.forgot for one in self._members) < self._least:
+        if sum(not one.forgot for one in self._members) < max(self._least, self._least_at_end):
             raise error
         logger.warning("%s", error)
         member.lose(self._progress.n_opened)
@@ -235,23 +238,22 @@ class _Coordinator:
 
     def _begin(self) -> None:
         progress = self._progress
-        if progress.run:
+        if progress.roster is not None:
             logger.info("the training run resumes after %d sums", progress.n_opened)
-            for member, own in zip(self._members, progress.introductions, strict=True):
-                member.introduction = own
-            progress.note_start(progress.run, progress.introductions, progress.task)
+            for member, own in zip(self._members, progress.roster.introductions, strict=True):
+                member.introduction = own.to_bytes()
+            progress.note_start(progress.roster, progress.endorsements, progress.task)
             self._of_each(self._members, self._reach)
             return
         waiting = Wait(self._patience, self._traffic, SECONDS_TO_ASK_AGAIN)
-        while not progress.run:
+        while progress.roster is None:
             try:
-                run, task = self._introduce()
-                progress.note_start(run, [member.introduction for member in self._members], task)
+                progress.note_start(*self._introduce())
             except PartyUnavailableError as error:
                 # Nothing was answered yet, so that every try is a new run.
                 waiting.pause(error)
 
-    def _introduce(self) -> tuple[bytes, str]:
+    def _introduce(self) -> tuple[Roster, list[bytes], str]:
         run = os.urandom(SESSION_BYTES)
         opening = self._purpose.opening(run, self._purpose.request, NEW_RUN)
         self._of_all(lambda member: member.open(opening))
@@ -260,9 +262,15 @@ class _Coordinator:
         roster = Roster(run, statement, own)
         self._is_proposed = True
         signed = self._ask_all(ProposeRoster(task, roster.to_bytes()), Endorsed)
-        revealed = self._ask_all(ConfirmRoster(pack([one.signature for one in signed])), Revealed)
+        endorsements = [one.signature for one in signed]
+        revealed = self._ask_all(ConfirmRoster(pack(endorsements)), Revealed)
         self._ask_all(BeginRounds(pack([one.seed for one in revealed])), Done)
-        return run, task
+        return roster, endorsements, task
+
+    @property
+    def _roster(self) -> Roster:
+        assert self._progress.roster is not None, "the run has not begun"
+        return self._progress.roster
 
     def _ask_all(self, message: Message, answer: type[M]) -> list[M]:
         return self._of_all(lambda member: member.ask(message, answer))
@@ -271,8 +279,8 @@ class _Coordinator:
 
     def _reach(self, member: Member, but: int = 0) -> None:
         """Open a new session with a party, and send it what it has missed, `but` for the last sums."""
-        progress = self._progress
-        member.open(self._purpose.opening(progress.run, self._purpose.request, progress.n_opened))
+        run, n_opened = self._roster.session, self._progress.n_opened
+        member.open(self._purpose.opening(run, self._purpose.request, n_opened))
         self._catch_up(member, but)
 
     def _catch_up(self, member: Member, but: int = 0) -> None:
@@ -336,7 +344,7 @@ class _Coordinator:
                 waiting.pause(
                     PartyUnavailableError(
                         f"of the parties, only {sorted(m.name for m in members)} are left; at least {least} "
-                        f"must take part in every sum: {self._loss}"
+                        f"must take part: {self._loss}"
                     )
                 )
                 others = [member for member in self._members if not member.is_connected]
@@ -401,28 +409,30 @@ class _Coordinator:
     # The model.
 
     def _end(self) -> None:
-        """Get the model, which must be one and the same, and let the parties keep it."""
+        """Get the model, which enough parties must have signed, and let them keep it with all signatures."""
         waiting = Wait(self._patience, self._traffic)
-        least = self._participation.least_at_end(len(self._members))
         answers: dict[Member, FinishedModel] = {}
         whole: dict[Member, FinishedModel] = {}
-        while len(answers) < least or not whole:
-            members = self._enough(least, waiting)
+        while len(answers) < self._least_at_end or not whole:
+            members = self._enough(self._least_at_end, waiting)
             answers, _ = self._of_each(members, lambda one: self._ask(one, AskModel(0), FinishedModel))
             whole, _ = self._of_each(list(answers)[:1], lambda m: self._ask(m, AskModel(1), FinishedModel))
-        (content,) = (answer.content for answer in whole.values())
-        digest = hashlib.sha256(content).digest()
+        (first,) = whole.values()
+        digests = [hashlib.sha256(part).digest() for part in unpack(first.content)]
         for member, answer in answers.items():
-            if answer.digest != digest:
+            if (answer.transcript, answer.digests) != (first.transcript, b"".join(digests)):
                 raise ProtocolError(f"party {member.name!r} has another model than the others")
-        self._progress.note_model(content)
-        self._of_each(list(answers), self._finish)
+        signatures = [answers[one].signature if one in answers else b"" for one in self._members]
+        end = SignedEnd(self._roster, self._progress.endorsements, first.transcript, digests, signatures)
+        end.check(self._least_at_end)
+        self._progress.note_model(first.content, end)
+        self._of_each(list(answers), lambda one: self._finish(one, EndRun(pack(signatures))))
 
-    def _finish(self, member: Member) -> None:
+    def _finish(self, member: Member, message: EndRun) -> None:
         """Let a party keep the model; one whose answer was lost may have done so already."""
         reconnecting = Reconnector(self._patience, lambda: None, self._traffic)
         try:
-            reconnecting(lambda: self._ask(member, Finish(), Done))
+            reconnecting(lambda: self._ask(member, message, Done))
         except (PartyUnavailableError, PartyRefusedError) as error:
             logger.warning("the model is there; at the end of the run, %s", error)
 

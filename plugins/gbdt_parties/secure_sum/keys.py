@@ -12,7 +12,8 @@ import os
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
 from gbdt_parties.errors import AuthenticationError
@@ -133,6 +134,16 @@ def check_signing_key(signing_key: bytes) -> None:
     # The inverse modulo p, and 0 of 0.
     u = (1 + y) * pow(1 - y, _P - 2, _P) % _P
     class_of_secrets(u.to_bytes(SIZE, "little"))
+
+
+@lru_cache(maxsize=4096)
+def is_signed(key: bytes, signature: bytes, message: bytes) -> bool:
+    """Whether a message is signed by a key; several parties of one process check the same signatures."""
+    try:
+        Ed25519PublicKey.from_public_bytes(key).verify(signature, message)
+    except InvalidSignature:
+        return False
+    return True
 
 
 def _number(key: bytes) -> int:

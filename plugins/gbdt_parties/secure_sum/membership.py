@@ -6,6 +6,7 @@ was opened.  `AllParties` and `PresentParties` say whose vectors a sum may be ov
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,7 @@ from gbdt_parties.errors import ProtocolError
 from gbdt_parties.secure_sum.contributions import Attempt, SecureSession, question_digest
 from gbdt_parties.secure_sum.keys import SessionKeys
 from gbdt_parties.secure_sum.rings import Words
-from gbdt_parties.secure_sum.roster import FORMAT, Introduction, Roster
+from gbdt_parties.secure_sum.roster import FORMAT, Introduction, Roster, SignedEnd
 from gbdt_parties.secure_sum.trust import AllowList, Credentials
 
 
@@ -37,7 +38,7 @@ class AllParties:
         return n_parties
 
     def least_at_end(self, n_parties: int) -> int:
-        """Parties that must give the same model."""
+        """Parties that must have signed the end."""
         return n_parties
 
     def number(self, round_number: int, last: int) -> int:
@@ -86,8 +87,8 @@ class PresentParties:
         return self.min_parties
 
     def least_at_end(self, n_parties: int) -> int:
-        """One: all have the same model."""
-        return 1
+        """More than half of all: a run that is split up ends twice only if a party signs twice."""
+        return max(self.min_parties, n_parties // 2 + 1)
 
     def number(self, round_number: int, last: int) -> int:
         """The next one; none is used twice."""
@@ -257,3 +258,18 @@ class Membership:
         """Go on to the next round: every later question is signed together with this sum."""
         self._transcript = question_digest([self._transcript, attempt.to_bytes(), total.tobytes()])
         self.n_opened += 1
+
+    def signed_end(self, parts: Sequence[bytes]) -> SignedEnd:
+        """The end of the run as this party has it, signed by it alone.
+
+        Parameters
+        ----------
+        parts : sequence of bytes
+            Of the result.
+        """
+        roster, session = self.parts()
+        digests = [hashlib.sha256(part).digest() for part in parts]
+        signatures = [b""] * self.n_parties
+        end = SignedEnd(roster, self._signatures, self._transcript, digests, signatures)
+        signatures[session.place] = session.sign(end.message)
+        return end

@@ -148,14 +148,27 @@ class AskModel(Message):
 
 @dataclass(frozen=True, eq=False)
 class FinishedModel(Message):
-    """Party to coordinator: the result of the run, which all parties have alike, and its SHA-256."""
+    """Party to coordinator: the result of the run, and the party's signature of this end of it."""
 
     kind: ClassVar[int] = 212
-    digest: Octets
-    """32 bytes."""
+    digests: Octets
+    """SHA-256 of each part of the result."""
+    transcript: Octets
+    """32 bytes that stand for the roster and for all attempts and sums that the party has opened."""
+    signature: Octets
+    """By the session's key, of roster, transcript and digests; a party signs one end of a run."""
     content: Octets
-    """Private training: the model's text.  Exact training: JSON of model, cuts and metrics.  Empty if it was
-    not asked for."""
+    """The parts: the model; in exact training JSON of cuts and metrics, too.  Empty if not asked for."""
+
+
+@dataclass(frozen=True, eq=False)
+class EndRun(Message):
+    """Coordinator to party: who has signed the end; the party keeps the model and forgets the run's keys."""
+
+    kind: ClassVar[int] = 200
+    signatures: Octets
+    """In the roster's order, empty for a party that was lost; more than half of the parties must have signed,
+    in exact training all."""
 
 
 @dataclass(frozen=True)

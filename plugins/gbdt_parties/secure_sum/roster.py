@@ -1,8 +1,9 @@
-"""The roster of a session: who takes part, under which keys, and the public stream that all have drawn."""
+"""The roster of a session: who takes part, under which keys, their public stream, and the end they sign."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -15,6 +16,7 @@ from gbdt_parties.secure_sum.keys import (
     check_signing_key,
     class_of_secrets,
     commitment_to,
+    is_signed,
 )
 from gbdt_parties.secure_sum.trust import AllowList, Credentials, check_signature, fingerprint
 
@@ -22,6 +24,7 @@ FORMAT = 2
 """Of introductions: parties of different formats would derive different masks, and share no roster."""
 
 _DOMAIN, _STREAM = b"veilboost secure sum session 2\0", b"veilboost secure sum stream 1\0"
+_END = b"veilboost secure sum end 1\0"
 _FORMAT = b"veilboost introduction %d"
 SESSION_BYTES = 16
 MAX_PARTIES = 1000
@@ -239,6 +242,89 @@ class Roster:
         return cls(session, statement, tuple(Introduction.from_bytes(part) for part in parts))
 
 
+@dataclass(frozen=True)
+class SignedEnd:
+    """The end of a run, and the parties that have signed it with the keys of their roster.
+
+    A party signs one end of a run.  Of two ends that more than half have signed, some party signed both, and
+    the signatures show which one.
+
+    Parameters
+    ----------
+    roster : Roster
+    endorsements : sequence of bytes
+        The certificates' signatures of the roster.
+    transcript : bytes
+        32 bytes that stand for the roster and for all attempts and sums that were opened.
+    digests : sequence of bytes
+        SHA-256 of each part of the result: of the model, and of what is sent with it.
+    signatures : sequence of bytes
+        In the roster's order, empty for a party that has not signed.
+    """
+
+    roster: Roster
+    endorsements: Sequence[bytes]
+    transcript: bytes
+    digests: Sequence[bytes]
+    signatures: Sequence[bytes]
+
+    def __post_init__(self) -> None:
+        if not self.digests or {len(one) for one in (self.transcript, *self.digests)} != {SIZE}:
+            raise ProtocolError("the end of a run has a transcript and digests of 32 bytes")
+        if len(self.signatures) != len(self.roster.introductions):
+            raise ProtocolError("the end of a run has other signatures than one for each place in the roster")
+
+    @property
+    def message(self) -> bytes:
+        """Everything that is signed; no two ends have the same."""
+        return _END + _joined(self.roster.digest, self.transcript, *self.digests)
+
+    @property
+    def signers(self) -> list[Introduction]:
+        """The parties that have signed, in the roster's order."""
+        return [own for own, one in zip(self.roster.introductions, self.signatures, strict=True) if one]
+
+    def check(self, least: int) -> None:
+        """Check that certificates have signed the roster, and at least so many of its parties this end.
+
+        Raises
+        ------
+        AuthenticationError
+            Naming whose signature is of something else, or who has signed.
+        """
+        self.roster.check_endorsements(self.endorsements)
+        for own, one in zip(self.roster.introductions, self.signatures, strict=True):
+            if one and not is_signed(own.signing_key, one, self.message):
+                raise AuthenticationError(
+                    f"party {quoted(own.name)!r} has not signed this end of the run: it has another model, "
+                    "other sums, or none"
+                )
+        names = [quoted(one.name) for one in self.signers]
+        if len(names) < least:
+            raise AuthenticationError(
+                f"of {len(self.signatures)} parties, only {names} have signed the end of the run; at least "
+                f"{least} must"
+            )
+
+    def to_json(self) -> str:
+        """All of it, in hexadecimal digits."""
+        single = {"roster": self.roster.to_bytes().hex(), "transcript": self.transcript.hex()}
+        return json.dumps({**single, **{name: [one.hex() for one in getattr(self, name)] for name in _LISTS}})
+
+    @classmethod
+    def from_json(cls, text: str) -> SignedEnd:
+        """Read what `to_json` wrote; raises a ProtocolError if the text is anything else."""
+        try:
+            values = json.loads(text)
+            roster = Roster.from_bytes(bytes.fromhex(values["roster"]))
+            roster.check_keys()
+            lists = {name: [bytes.fromhex(one) for one in values[name]] for name in _LISTS}
+            return cls(roster, transcript=bytes.fromhex(values["transcript"]), **lists)
+        except (ValueError, TypeError, LookupError, RecursionError):
+            raise ProtocolError("signatures of the end of a run that cannot be read") from None
+
+
+_LISTS = ("endorsements", "digests", "signatures")
 _UNIQUE = ("name", "nonce", "exchange_key", "signing_key", "commitment")
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from gbdt_parties.errors import ProtocolError
-from gbdt_parties.messages import Abort, Done, Finish, Message
+from gbdt_parties.messages import Abort, Done, Message
 from gbdt_parties.secure_sum.contributions import Attempt
 from gbdt_parties.secure_sum.membership import Membership, Participation
 from gbdt_parties.secure_sum.messages import (
@@ -19,20 +18,22 @@ from gbdt_parties.secure_sum.messages import (
     ConfirmRoster,
     Contributed,
     Endorsed,
+    EndRun,
     FinishedModel,
     Introduced,
     Opened,
     OpenSum,
     ProposeRoster,
     Revealed,
+    pack,
     unpack,
 )
 from gbdt_parties.secure_sum.questions import Computation, Question
 from gbdt_parties.secure_sum.rings import Words
-from gbdt_parties.secure_sum.roster import Roster
+from gbdt_parties.secure_sum.roster import Roster, SignedEnd
 from gbdt_parties.secure_sum.trust import AllowList, Credentials
 
-ANSWERED = (ProposeRoster, ConfirmRoster, BeginRounds, AskSum, OpenSum, AskModel, Finish, Abort)
+ANSWERED = (ProposeRoster, ConfirmRoster, BeginRounds, AskSum, OpenSum, AskModel, EndRun, Abort)
 """Requests of an open session."""
 
 
@@ -111,12 +112,12 @@ class Subject(ABC):
         """Answer to the computation, made of an opened sum; a SumRangeError if it is out of range."""
 
     @abstractmethod
-    def content(self, result: Any) -> bytes:
-        """The result as it is sent, the same at all parties."""
+    def content(self, result: Any) -> Sequence[bytes]:
+        """The result, the same at all parties: the model as it is kept, and what is sent with it."""
 
     @abstractmethod
-    def finished(self, result: Any) -> None:
-        """Keep the result: all parties have it."""
+    def finished(self, result: Any, signatures: str) -> None:
+        """Keep the result, with the signatures of those that have the same one (`SignedEnd.to_json`)."""
 
     def close(self) -> None:  # noqa: B027 (most have nothing open)
         """Let go of files, and of memory that was reserved."""
@@ -149,6 +150,7 @@ class PartyRun:
         self._member = Membership(subject.name, subject.credentials, subject.allowed, run, member)
         self._proposal: Proposal | None = None
         self._computation: Computation[Any, Any] | None = None
+        self._end: tuple[Sequence[bytes], SignedEnd] | None = None
         if kept is not None:
             self._take_up(kept)
 
@@ -164,7 +166,7 @@ class PartyRun:
 
     def close(self) -> None:
         """Let go of memory and files; an ended session may still refer to this object."""
-        self._proposal = self._computation = None
+        self._proposal = self._computation = self._end = None
         self.subject.close()
 
     def to_dict(self) -> dict[str, Any]:
@@ -182,19 +184,9 @@ class PartyRun:
         return self._computation is not None
 
     @property
-    def has_ended(self) -> bool:
-        """Whether the result is there."""
-        return self._computation is not None and self._computation.question() is None
-
-    @property
     def n_opened(self) -> int:
         """Sums that were opened; the number of the next round."""
         return self._member.n_opened
-
-    @property
-    def result(self) -> Any:
-        """The result; a ProtocolError before the end."""
-        return self._begun().result()
 
     def introduced(self, session: bytes) -> Introduced:
         """Introduce this party in a coordinator's session."""
@@ -217,9 +209,12 @@ class PartyRun:
         elif isinstance(message, BeginRounds):
             self._begin(unpack(message.seeds))
         elif isinstance(message, AskModel):
-            content = self.subject.content(self.result)
-            return FinishedModel(hashlib.sha256(content).digest(), content if message.whole else b"")
-        elif not isinstance(message, (Finish, Abort)):
+            parts, end = self._ended()
+            content, signature = pack(parts) if message.whole else b"", b"".join(end.signatures)
+            return FinishedModel(b"".join(end.digests), end.transcript, signature, content)
+        elif isinstance(message, EndRun):
+            self._finish(unpack(message.signatures))
+        elif not isinstance(message, Abort):
             raise ProtocolError(f"unexpected {type(message).__name__} message")
         return Done()
 
@@ -320,3 +315,22 @@ class PartyRun:
         released = self.subject.released(question, total, len(attempt.members))
         self._member.note_opened(attempt, total)
         computation.tell(released)
+
+    # The end.
+
+    def _ended(self) -> tuple[Sequence[bytes], SignedEnd]:
+        if self._end is None:
+            parts = self.subject.content(self._begun().result())
+            self._end = parts, self._member.signed_end(parts)
+        return self._end
+
+    @property
+    def end(self) -> SignedEnd:
+        """The end of the run, signed by this party; a ProtocolError before the end."""
+        return self._ended()[1]
+
+    def _finish(self, signatures: Sequence[bytes]) -> None:
+        """Keep the result, if enough parties have signed the same end as this one."""
+        end = replace(self.end, signatures=signatures)
+        end.check(self.subject.participation.least_at_end(self._member.n_parties))
+        self.subject.finished(self._begun().result(), end.to_json())

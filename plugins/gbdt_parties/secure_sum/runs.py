@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from gbdt_commons.errors import VeilboostError
-from gbdt_commons.store import Store, json_kind
+from gbdt_commons.store import Store, bytes_kind, json_kind
 from gbdt_parties.errors import ProtocolError, RunLostError
-from gbdt_parties.messages import Abort, Finish, Message
+from gbdt_parties.messages import Abort, Message
 from gbdt_parties.secure_sum.answers import remove_answers
-from gbdt_parties.secure_sum.messages import NEW_RUN, BeginRounds, Introduced, OpenRun
-from gbdt_parties.secure_sum.roster import SESSION_BYTES
+from gbdt_parties.secure_sum.messages import NEW_RUN, AskModel, BeginRounds, EndRun, Introduced, OpenRun
+from gbdt_parties.secure_sum.roster import SESSION_BYTES, SignedEnd
 from gbdt_parties.secure_sum.run import PartyRun, Subject
 from gbdt_parties.session import SessionHandler
 
@@ -26,6 +26,9 @@ MAX_RUNS = 4
 
 RUNS = json_kind("runs")
 """Records of runs by their numbers, in hexadecimal digits; secret, for the keys in them."""
+
+ENDS = bytes_kind("signed ends")
+"""Records of what a party has signed as the end of a run, by the run's number."""
 
 
 class KeptRuns:
@@ -64,6 +67,17 @@ class KeptRuns:
             raise RunLostError("this party does not know the run: it has ended, or its state was removed")
         return kept
 
+    def sign(self, run: bytes, end: SignedEnd) -> None:
+        """Keep an end of a run before its signature leaves; a ProtocolError if another one was signed."""
+        kept = self._store.get(ENDS, run.hex())
+        if kept is None:
+            self._store.put(ENDS, run.hex(), end.message)
+        elif kept != end.message:
+            raise ProtocolError(
+                "this party has signed another end of this run, with other sums or another model: the "
+                "coordinator has opened others, or the data, CPU or library versions have changed"
+            )
+
     def answers(self, run: bytes) -> Store:
         """The records of a run's answers, which are removed with it."""
         return self._store.part(f"run {run.hex()}")
@@ -72,6 +86,7 @@ class KeptRuns:
         """Remove the keys of a run, and its answers: none can be given any more."""
         with self._store.transaction():
             self._store.delete(RUNS, run.hex())
+            self._store.delete(ENDS, run.hex())
             remove_answers(self.answers(run))
 
 
@@ -150,11 +165,12 @@ class Runs:
         """Answer a request; what must outlive this process is kept before the answer leaves."""
         if run is not self.live:
             raise ProtocolError("the run was taken up in another session")
+        if isinstance(message, (AskModel, EndRun)):
+            self._kept.sign(run.run, run.end)
         answer = run.answer(message)
         if isinstance(message, BeginRounds):
             self._kept.keep(run)
-        if isinstance(message, Finish) and run.has_ended:
-            run.subject.finished(run.result)
+        if isinstance(message, EndRun):
             run.close()
             self.live = None
             self._kept.forget(run.run)
@@ -189,7 +205,7 @@ class RunSessions(SessionHandler[RunSession]):
     """
 
     opening = (OpenRun,)
-    closing = (Finish, Abort)
+    closing = (EndRun, Abort)
 
     def __init__(self, name: str, runs: Runs, used: set[bytes] | None = None) -> None:
         super().__init__(used)

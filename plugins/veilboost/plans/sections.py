@@ -90,8 +90,8 @@ class LabelledRows(HorizontalTerms, OwnRows):
     label: str | None = entry("column of labels; needed with `file`, and with `valid`", None)
     drop: list[str] = entry("columns not to use", [])
     labels: str = entry(
-        '`"classes"` or `"numbers"`; decides between `binary:logistic` (`multi:softprob` for more than two '
-        "classes) and `reg:squarederror`",
+        '`"classes"` or `"numbers"`; decides between `binary:logistic` (`multi:softprob` where a party has '
+        "more than two classes) and `reg:squarederror`",
         "classes",
         choices=("classes", "numbers"),
     )

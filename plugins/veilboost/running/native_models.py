@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import xgboost
 
-from gbdt_commons.files import write_atomically
+from gbdt_commons.files import write_signed
 from gbdt_commons.sealed import write_sealed
 from gbdt_parties.errors import InvalidDataError
 from veilboost.kept_files import read_json
@@ -19,6 +19,7 @@ from veilboost.plans.tables import read_table
 from veilboost.running.predictions import Predicted, predictions_of
 from veilboost.running.run import Run, kept_model, rows_to_predict
 from xgb_fed.horizontal.common.model import HorizontalModel
+from xgb_fed.horizontal.common.settings import AUTO
 from xgb_fed.horizontal.party import HorizontalParty
 
 PlanT = TypeVar("PlanT", ExactPlan, SimFLPlan)
@@ -27,7 +28,7 @@ MODEL_FILE = "model.json"
 ABOUT_FILE = "about.json"
 """In the model's folder: XGBoost's model, and the labels of its classes."""
 
-OBJECTIVES = {"classes": "binary:logistic", "numbers": "reg:squarederror"}
+OBJECTIVES = {"classes": AUTO, "numbers": "reg:squarederror"}
 
 
 class NativeRun(Run[PlanT]):
@@ -54,7 +55,7 @@ class NativeRun(Run[PlanT]):
         classes = None if model.classes is None else model.classes.tolist()
         about = {"classes": classes, "best_iteration": model.best_iteration}
         write_sealed(directory / ABOUT_FILE, about)
-        write_atomically(directory / MODEL_FILE, model.as_json())
+        write_signed(directory / MODEL_FILE, model.as_json(), model.signatures)
         if model.best_iteration is not None:
             logger.info("best round %d, %s", model.best_iteration + 1, f"metric {model.best_score:.5f}")
 

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TypeVar
 
-from gbdt_commons.files import write_atomically
+from gbdt_commons.files import write_signed
 from gbdt_kernels.trees.layout import MAX_BINS
 from gbdt_parties.secure_sum.checkpoint import Checkpoint
 from gbdt_parties.transport.server import MAX_REQUEST_BYTES
@@ -39,7 +39,7 @@ class PrivateRun(Run[PlanT]):
 
     def save(self, model: DPBooster, directory: Path) -> None:
         """Write the model."""
-        write_atomically(directory / MODEL_FILE, model.model_to_string(num_iteration=-1))
+        write_signed(directory / MODEL_FILE, model.model_to_string(num_iteration=-1), model.signatures)
 
     def summary(self, model: DPBooster, directory: Path, n_parties: int) -> str:
         """The numbers of trees and parties, and the guarantee."""

@@ -4,9 +4,15 @@ import pytest
 
 from gbdt_parties.errors import PartyArgumentError, PartyUnavailableError
 from gbdt_parties.secure_sum.checkpoint import STORE_FILE, Checkpoint, Memory
+from gbdt_parties.secure_sum.keys import SessionKeys
+from gbdt_parties.secure_sum.roster import Introduction, Roster, SignedEnd
+from gbdt_parties.secure_sum.trust import Credentials
 from kept_stores import damage
 
 RUN, NAMES = b"r" * 16, ["ada", "bob"]
+ROSTER = Roster(
+    RUN, bytes(32), tuple(Introduction.of(n, Credentials.self_signed(n), SessionKeys()) for n in NAMES)
+)
 
 
 @pytest.fixture(params=["memory", "folder"])
@@ -15,7 +21,7 @@ def store(request, tmp_path):
 
 
 def begun(progress):
-    progress.note_start(RUN, [b"one", b"other"], "task")
+    progress.note_start(ROSTER, [b"one", b"other"], "task")
     for number in range(3):
         progress.note_attempt(number + 1, [0, 1])
         progress.note_opened(b"sum %d" % number, sync=False)
@@ -23,20 +29,21 @@ def begun(progress):
 
 
 def check(progress):
-    assert (progress.run, progress.introductions, progress.task) == (RUN, [b"one", b"other"], "task")
+    assert (progress.roster, progress.endorsements, progress.task) == (ROSTER, [b"one", b"other"], "task")
     assert (progress.n_opened, progress.attempt, progress.model) == (3, (7, (1,)), b"")
     assert [progress.opened(k) for k in range(3)] == [b"sum 0", b"sum 1", b"sum 2"]
 
 
 def test_progress_is_what_was_noted(store):
     with store.taken_up("about", NAMES) as progress:
-        assert progress.run == b""
+        assert progress.roster is None
         begun(progress)
         check(progress)
         progress.note_opened(b"sum 3", sync=True)
         assert (progress.n_opened, progress.attempt) == (4, None)
-        progress.note_model(b"model")
-        assert progress.model == b"model"
+        end = SignedEnd(ROSTER, [b"one", b"other"], bytes(32), [bytes(32)], [b"", b"signature"])
+        progress.note_model(b"model", end)
+        assert (progress.model, SignedEnd.from_json(progress.signatures)) == (b"model", end)
 
 
 def test_progress_in_a_folder_is_taken_up_again(tmp_path):
@@ -45,7 +52,7 @@ def test_progress_in_a_folder_is_taken_up_again(tmp_path):
         assert progress.n_starts == 1
     with Checkpoint(tmp_path, PartyArgumentError).taken_up("about", NAMES) as progress:
         check(progress)
-        progress.note_start(RUN, [b"one", b"other"], "task")
+        progress.note_start(ROSTER, [b"one", b"other"], "task")
         assert progress.n_starts == 2
     Checkpoint(tmp_path, PartyArgumentError).clear()
     with Checkpoint(tmp_path, PartyArgumentError).taken_up("another", NAMES) as progress:

@@ -12,14 +12,15 @@ import pytest
 from gbdt_commons.store import MemoryStore
 from gbdt_parties import patience
 from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError, ProtocolError, RunLostError
-from gbdt_parties.messages import Finish, Message, read
+from gbdt_parties.messages import Message, read
 from gbdt_parties.secure_sum.answers import AnswerJournal
 from gbdt_parties.secure_sum.checkpoint import Memory
 from gbdt_parties.secure_sum.coordinator import Purpose, coordinate
 from gbdt_parties.secure_sum.membership import AllParties, PresentParties
-from gbdt_parties.secure_sum.messages import AskSum, OpenRun
+from gbdt_parties.secure_sum.messages import AskModel, AskSum, EndRun, OpenRun, unpack
 from gbdt_parties.secure_sum.questions import GeneratorComputation
 from gbdt_parties.secure_sum.rings import MODULO_64
+from gbdt_parties.secure_sum.roster import SignedEnd
 from gbdt_parties.secure_sum.run import Proposal, Subject
 from gbdt_parties.secure_sum.runs import RUNS, KeptRuns, Runs, RunSessions
 from gbdt_parties.secure_sum.trust import AllowList, Credentials
@@ -75,10 +76,10 @@ class Toy(Subject):
         return MODULO_64.centred(total, 1000).tolist()
 
     def content(self, result):
-        return json.dumps(result).encode()
+        return [json.dumps(result).encode()]
 
-    def finished(self, result):
-        self.party.model = result
+    def finished(self, result, signatures):
+        self.party.model, self.party.signatures = result, signatures
 
 
 class ToyParty:
@@ -115,7 +116,8 @@ def sums_of(parties, way, seconds=0.0):
 
     purpose = Purpose(OpenRun, "request", WAYS[way], agreement)
     progress = coordinate(parties, purpose, "about", Traffic(), seconds, Memory())
-    return json.loads(progress.model)
+    (content,) = unpack(progress.model)
+    return json.loads(content)
 
 
 def made(way, folder=None):
@@ -198,7 +200,7 @@ def test_parties_of_this_process_are_not_asked_for_an_attempt_that_has_failed_al
 @pytest.mark.parametrize("way", WAYS)
 def test_a_model_that_differs_is_noticed_and_the_end_is_told_again(way, caplog):
     parties = made(way)
-    lost_at(parties[2], Finish, {1})
+    lost_at(parties[2], EndRun, {1})
     assert sums_of(parties, way) == [[111, 3]] * N_SUMS
     assert parties[2].model is not None
     parties = made(way)
@@ -209,7 +211,7 @@ def test_a_model_that_differs_is_noticed_and_the_end_is_told_again(way, caplog):
 
 class Lying(Toy):
     def content(self, result):
-        return b"another"
+        return [b"another"]
 
 
 class Elsewhere(ToyParty):
@@ -258,3 +260,19 @@ def test_a_party_that_refuses_ends_the_run_for_all(way):
     with pytest.raises(PartyRefusedError, match="'bob' refuses"):
         sums_of(parties, way)
     assert not parties[0].sessions.has_sessions
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_same_model_for_all_without_the_signature_of_a_party_that_is_lost_at_the_end(way):
+    """Sums over all wait for it; else more than half are enough, and nobody can end otherwise."""
+    parties = made(way)
+    lost_at(parties[1], AskModel, range(1, 100))
+    if way == "all":
+        with pytest.raises(PartyUnavailableError, match=r"only \['ada', 'cyd'\] are left; at least 3"):
+            sums_of(parties, way)
+        assert [party.model for party in parties] == [None] * 3
+        return
+    sums_of(parties, way)
+    assert [party.model is None for party in parties] == [False, True, False]
+    for party in (parties[0], parties[2]):
+        assert [one.name for one in SignedEnd.from_json(party.signatures).signers] == ["ada", "cyd"]

@@ -1,4 +1,6 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gbdt_parties.errors import AuthenticationError, ProtocolError
 from gbdt_parties.secure_sum.membership import AllParties, Membership, PresentParties
@@ -107,3 +109,10 @@ def test_rosters_are_checked():
         own.reveal([])
     with pytest.raises(ProtocolError, match="not signed by all parties"):
         own.begin([])
+
+
+@given(n=st.integers(2, 1000), min_parties=st.integers(2, 1000))
+def test_any_two_ends_of_a_run_have_a_signer_in_common(n, min_parties):
+    assert 2 * PresentParties(min_parties).least_at_end(n) > n
+    assert PresentParties(min_parties).least_at_end(n) >= min_parties
+    assert AllParties().least_at_end(n) == n

@@ -1,15 +1,24 @@
 """Rosters, signatures, allow-lists and the seeds that all parties draw together."""
 
+import json
 from dataclasses import replace
 
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from hypothesis import given
+from hypothesis import strategies as st
 
-from gbdt_parties.errors import AuthenticationError, HardwareKeyError, PartyArgumentError, ProtocolError
+from gbdt_parties.errors import (
+    AuthenticationError,
+    HardwareKeyError,
+    PartyArgumentError,
+    PartyError,
+    ProtocolError,
+)
 from gbdt_parties.identity.certificates import TLS, Identity, make_authority, make_certificate
 from gbdt_parties.secure_sum.keys import SessionKeys
-from gbdt_parties.secure_sum.roster import Introduction, Roster, _joined, _split
+from gbdt_parties.secure_sum.roster import Introduction, Roster, SignedEnd, _joined, _split
 from gbdt_parties.secure_sum.trust import AllowList, Credentials
 from secure_sessions import CREDENTIALS, NAMES, STATEMENT, introductions
 
@@ -253,3 +262,66 @@ def test_keys_stay_out_of_texts():
     assert "PRIVATE" not in repr(CREDENTIALS["ada"])
     keys = SessionKeys()
     assert repr(keys.seed) not in repr(keys)
+
+
+def an_end(places, **changes):
+    keys, _, roster = a_roster()
+    endorsements = [CREDENTIALS[name].sign(roster.digest) for name in NAMES]
+    end = SignedEnd(roster, endorsements, b"t" * 32, [b"m" * 32, b"a" * 32], [b""] * 3)
+    signed = replace(end, **changes).message
+    return replace(end, signatures=[(k in places and keys[k].signing.sign(signed)) or b"" for k in range(3)])
+
+
+def test_an_end_is_what_enough_parties_have_signed():
+    end = an_end([2, 0])
+    end.check(2)
+    assert [one.name for one in end.signers] == [NAMES[0], NAMES[2]]
+    assert SignedEnd.from_json(end.to_json()).message == end.message
+    SignedEnd.from_json(end.to_json()).check(2)
+    with pytest.raises(AuthenticationError, match=f"of 3 parties, only .*{NAMES[2]}.*; at least 3 must"):
+        end.check(3)
+    with pytest.raises(AuthenticationError, match="not signed by its certificate"):
+        replace(end, endorsements=end.endorsements[::-1]).check(2)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"transcript": b"x" * 32},
+        {"digests": [b"m" * 32]},
+        {"digests": [b"a" * 32, b"m" * 32]},
+        {"roster": a_roster()[2]},
+        {"roster": a_roster(b"another session.")[2]},
+    ],
+    ids=["sums", "fewer parts", "other parts", "other keys", "other session"],
+)
+def test_signatures_of_another_end_are_none_of_this_one(changes):
+    end = an_end([0, 1, 2], **changes)
+    with pytest.raises(AuthenticationError, match=f"party '{NAMES[0]}' has not signed this end"):
+        end.check(2)
+
+
+def test_signatures_are_of_the_party_in_whose_place_they_are():
+    end = an_end([0, 1])
+    with pytest.raises(AuthenticationError, match=f"party '{NAMES[2]}' has not signed"):
+        replace(end, signatures=[*end.signatures[:2], end.signatures[1]]).check(2)
+    for wrong in (end.signatures[:2], [*end.signatures, b""]):
+        with pytest.raises(ProtocolError, match="one for each place"):
+            replace(end, signatures=wrong)
+
+
+END = an_end([0, 1, 2]).to_json()
+TEXTS = st.text() | st.binary(max_size=99).map(bytes.hex)
+VALUES = st.none() | st.integers() | TEXTS | st.lists(TEXTS) | st.dictionaries(st.sampled_from(NAMES), TEXTS)
+
+
+@given(st.sampled_from(["roster", "endorsements", "transcript", "digests", "signatures"]), VALUES)
+def test_signatures_that_cannot_be_read_are_refused_by_name(name, value):
+    with pytest.raises(PartyError):
+        SignedEnd.from_json(json.dumps({**json.loads(END), name: value})).check(1)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", "[" * 100_000, END[:-1]])
+def test_texts_that_are_no_signatures_are_refused_by_name(text):
+    with pytest.raises(ProtocolError, match="cannot be read"):
+        SignedEnd.from_json(text)

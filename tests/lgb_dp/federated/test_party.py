@@ -13,13 +13,14 @@ from federated_training import BINARY, DELTA, Between, journal, lost, parties, p
 from gbdt_commons.errors import StoreError
 from gbdt_parties.errors import PartyArgumentError, PartyRefusedError, PartyUnavailableError, ProtocolError
 from gbdt_parties.identity.certificates import TLS, Identity, make_authority, make_certificate
-from gbdt_parties.messages import Finish, Refusal, read, write
+from gbdt_parties.messages import Refusal, read, write
 from gbdt_parties.secure_sum.messages import (
     NEW_RUN,
     AskSum,
     BeginRounds,
     ConfirmRoster,
     Contributed,
+    EndRun,
     Opened,
     ProposeRoster,
     pack,
@@ -423,7 +424,7 @@ def test_keys_of_a_run_that_has_ended_are_removed(tmp_path):
     runs, seen = one.party._ledger.store.part("runs"), []
 
     def look(number, message, send):
-        if isinstance(message, Finish):
+        if isinstance(message, EndRun):
             seen.extend(runs.get(RUNS, run)["member"]["keys"] for run in runs.keys(RUNS))
         return send()
 

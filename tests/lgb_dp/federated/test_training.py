@@ -427,7 +427,7 @@ def test_a_party_with_another_model_is_noticed():
     def another(number, message, send):
         answer = read(send())
         if isinstance(answer.message, FinishedModel):
-            return write(answer.session, answer.sequence, replace(answer.message, digest=bytes(32)))
+            return write(answer.session, answer.sequence, replace(answer.message, digests=bytes(32)))
         return write(answer.session, answer.sequence, answer.message)
 
     with pytest.raises(ProtocolError, match="party 'cyd' has another model"):

@@ -1,7 +1,10 @@
 """Parties behind nodes that relay each message in a new process, without the platform's processes."""
 
+import hashlib
+import json
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -17,19 +20,24 @@ from flower_hospitals import (
 )
 from gbdt_parties import messages
 from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError, ProtocolError
+from gbdt_parties.identity.certificates import Identity
 from gbdt_parties.messages import Refusal
 from gbdt_parties.secure_sum.messages import (
     AskSum,
     Contributed,
     Endorsed,
+    FinishedModel,
     Introduced,
     Opened,
     OpenRun,
     OpenSum,
+    pack,
+    unpack,
 )
 from lgb_dp import federated
 from lgb_dp.errors import FederatedCheckpointError
 from lgb_dp.federated.task import OpenPrivateRun
+from veilboost import command_line
 from veilboost.flower import channel, node
 from veilboost.flower.carrier import Reply
 from veilboost.flower.channel import NodeParty, Nodes
@@ -97,6 +105,52 @@ def test_the_private_model_is_the_one_in_process_to_the_byte(folder, hospitals, 
     for name in NAMES:
         (kept,) = folder.glob(f"{name}/for-{name}-node/models/*.txt")
         assert kept.read_bytes() == model(folder)
+
+
+@pytest.mark.parametrize("method", ["private", "exact"])
+def test_same_model_for_all_is_checked_in_the_app_s_folder_and_in_each_party_s(
+    folder, hospitals, pinned, method, capsys
+):
+    """The platform runs the app, and can write any model: not the signatures of the parties beside it."""
+    train_over(FakeCarrier(hospitals(method, rounds=3)), "plan.toml")
+    signed = folder / "model" / "model.signatures"
+    places = [signed, *folder.glob("*/for-*-node/models/*.signatures")]
+    assert len(places) == 4
+    for path in places:
+        capsys.readouterr()
+        assert command_line.main(["inspect", str(path)]) == 0
+        about, *lines = capsys.readouterr().out.splitlines()
+        assert about == f"{path.with_suffix(Path(MODELS[method]).suffix)}: signed by 3 of 3 parties"
+        for name, line in zip(NAMES, lines, strict=True):
+            certificate = (folder / "certs" / name / "party.pem").read_bytes()
+            assert line == f"{name}  sha256:{Identity.of(certificate).fingerprint}"
+    text, ends = signed.read_text(), json.loads(signed.read_text())
+    (folder / "model" / MODELS[method]).write_bytes(model(folder, method).replace(b"0", b"1"))
+    assert command_line.main(["inspect", str(signed)]) == command_line.WRONG_USE
+    assert f"signatures of another model than those beside it: {MODELS[method]}" in capsys.readouterr().err
+    signed.write_text(text.replace(ends["digests"][0], hashlib.sha256(model(folder, method)).hexdigest()))
+    assert command_line.main(["inspect", str(signed)]) == command_line.REFUSED
+    assert "party 'north' has not signed this end of the run" in capsys.readouterr().err
+
+
+def test_same_model_for_all_though_a_node_changes_the_model_on_its_way(folder, hospitals):
+    """The first answer of one node has the model; those of the others, and signatures, are of another one."""
+
+    def disturb(number, name, answer):
+        reply = answer()
+        (one,) = [messages.read(content) for content in reply.answers] or [None]
+        if one is None or not isinstance(one.message, FinishedModel) or name != "north":
+            return reply
+        parts = [part.replace(b"0", b"1") for part in unpack(one.message.content)]
+        digests = b"".join(hashlib.sha256(part).digest() for part in parts) or one.message.digests
+        changed = replace(one.message, content=pack(parts), digests=digests)
+        return replace(reply, answers=[messages.write(one.session, one.sequence, changed)])
+
+    carrier = FakeCarrier(hospitals("exact", rounds=1), disturb)
+    with pytest.raises(ProtocolError, match="has another model than the others"):
+        train_over(carrier, "plan.toml")
+    assert not (folder / "model").exists()
+    assert list(folder.glob("*/for-*-node/models/*")) == []
 
 
 def test_the_exact_model_is_the_one_in_process_to_the_byte(folder, hospitals):

@@ -48,7 +48,7 @@ class Replaying:
             answer = Contributed(bytes(100))
         elif isinstance(asked, AskModel):
             self.made_up += 1
-            answer = FinishedModel(bytes(32), b"")
+            answer = FinishedModel(bytes(32), bytes(32), b"", b"")
         return messages.write(request.session, request.sequence, answer)
 
 

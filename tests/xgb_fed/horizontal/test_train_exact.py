@@ -1,5 +1,6 @@
 """Exact training: the trees are those of XGBoost on pooled rows, and nobody can make the parties differ."""
 
+import json
 import warnings
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 import xgboost
 
 import xgb_fed
-from gbdt_parties.errors import PartyRefusedError
+from gbdt_parties.errors import InvalidDataError, PartyRefusedError
 from native_trees import read_trees
 from vertical_training import assert_same_tree
 from xgb_fed import ExactTerms, HorizontalParty, train_exact
@@ -355,3 +356,29 @@ def test_two_parties_are_warned():
     y = LABELS["binary:logistic"]
     with pytest.warns(xgb_fed.FewPartiesWarning, match="each learns the other's sums"):
         train_exact({"objective": "binary:logistic"}, split_rows(y, THREE[:2]), 1)
+
+
+@pytest.mark.filterwarnings("ignore::xgb_fed.HeuristicProtectionWarning")
+@pytest.mark.parametrize("train", [train_exact, xgb_fed.train_simfl])
+def test_a_party_that_codes_its_labels_otherwise_is_named_and_nothing_is_trained(train):
+    """Before, all parties silently trained a model of three classes."""
+    labels = LABELS["binary:logistic"]
+    parties = [
+        HorizontalParty(X[k::3], labels[k::3] + (k == 2), name, categorical_labels=True, n_jobs=1)
+        for k, name in enumerate(("ada", "bob", "cyd"))
+    ]
+    told = r"'ada' has \[0, 1\], 'bob' has \[0, 1\], 'cyd' has \[1, 2\]"
+    for objective in ("binary:logistic", "auto"):
+        with pytest.raises(InvalidDataError, match=told):
+            train({"objective": objective}, parties, 2)
+    for party in parties:
+        with pytest.raises(xgb_fed.InvalidArgumentError):
+            party.get_booster()
+
+
+def test_classes_choose_the_objective_of_an_estimator():
+    for name in ("binary:logistic", "multi:softprob"):
+        parties = [(X[k::3], LABELS[name][k::3]) for k in range(3)]
+        model = xgb_fed.HorizontalXGBClassifier(2, max_depth=2).fit(parties=parties)
+        config = json.loads(model.get_booster().save_config())
+        assert config["learner"]["objective"]["name"] == name

@@ -74,7 +74,7 @@ def test_weighted_gradients_add_up_to_those_of_all_rows_for_every_builder(grown_
     parties = drawn_parties(classes=max(2, n_classes))
     if weighted:
         parties = [(X, y, np.random.default_rng(1).random(len(y))) for X, y in parties]
-    given = "binary:logistic" if n_classes > 1 else objective
+    given = "auto" if n_classes > 1 else objective
     # Sums over groups of several rows are told of equal weights only.
     booster = train(parties, 6, {**PARAMS, "objective": given}, min_similar=1 if weighted else 3).booster
     X, y = (np.concatenate([party[k] for party in parties]) for k in (0, 1))

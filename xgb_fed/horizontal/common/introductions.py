@@ -160,19 +160,28 @@ def common_columns(
     return first.n_features, json.loads(first.names) if first.names else []
 
 
-def common_classes(introductions: Sequence[DescribedColumns]) -> NDArray[Any]:
-    """All parties' labels, in order.
+def common_classes(
+    parties: Sequence[str],
+    introductions: Sequence[DescribedColumns],
+    objective: str,
+    num_class: int | None,
+    is_auto: bool,
+) -> tuple[NDArray[Any], str]:
+    """All parties' labels, in order, and the objective, which may follow from them (`is_auto`).
 
     Raises
     ------
     InvalidDataError
-        If they are of different kinds, fewer than two or more than `MAX_CLASSES`.
+        If they are of different kinds, fewer than two, more than `MAX_CLASSES`, or not as many as the
+        objective has: XGBoost refuses such labels, too.  It names what each party told.
     """
-    labels: set[Any] = set()
-    for answer in introductions:
-        labels |= set(json.loads(answer.classes))
+    labels, most, told = set[Any](), 0, list[str]()
+    for party, answer in zip(parties, introductions, strict=True):
+        own = json.loads(answer.classes)
+        labels, most = labels | set(own), max(most, len(own))
+        told.append(f"{quoted(party)!r} has {quoted(str(own), MAX_CLASS_CHARACTERS)}")
     if len({isinstance(label, str) for label in labels}) > 1:
-        raise InvalidDataError("y is text at one party and numbers at another")
+        raise InvalidDataError(f"y is text at one party and numbers at another: {', '.join(told)}")
     if len(labels) < 2:
         raise InvalidDataError(
             f"y has the classes {quoted(str(sorted(labels)))} over all parties; at least two are needed"
@@ -181,7 +190,16 @@ def common_classes(introductions: Sequence[DescribedColumns]) -> NDArray[Any]:
         raise InvalidDataError(
             f"y has {len(labels)} classes over all parties; at most {MAX_CLASSES} are accepted"
         )
-    return np.array(sorted(labels))
+    if objective == "binary:logistic":
+        num_class = 2 if len(labels) > 2 and not (is_auto and most > 2) else None
+        objective = "multi:softprob" if len(labels) > 2 else objective
+    if num_class not in (None, len(labels)):
+        raise InvalidDataError(
+            f"y has {len(labels)} classes over all parties; the objective is for {num_class}: "
+            f"{', '.join(told)}; code labels alike at all parties, or, if they all are meant, give "
+            f"objective='multi:softprob' and num_class={len(labels)}"
+        )
+    return np.array(sorted(labels)), objective
 
 
 def common_mean_label(parties: Sequence[str], opened: Sequence[HorizontalOpened], in_unit: bool) -> float:

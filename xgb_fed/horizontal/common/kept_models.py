@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gbdt_commons.files import make_folder, write_atomically
+from gbdt_commons.files import make_folder, write_signed
 from gbdt_parties.errors import ProtocolError
 
 
@@ -40,8 +40,8 @@ class KeptModels:
                 "remove some (veilboost models)"
             )
 
-    def keep(self, run: bytes, model: bytes) -> None:
-        """Keep a finished model.
+    def keep(self, run: bytes, model: bytes, signatures: str = "") -> None:
+        """Keep a finished model, and the signatures of the parties that have the same one.
 
         Raises
         ------
@@ -49,7 +49,7 @@ class KeptModels:
             If there is no room for it.
         """
         self.check_room(run)
-        write_atomically(self._directory / self._name(run), model)
+        write_signed(self._directory / self._name(run), model, signatures)
 
     @staticmethod
     def _name(run: bytes) -> str:

@@ -202,6 +202,9 @@ class HorizontalModel:
         Lists with one number per round, by evaluation set and metric.
     cuts : list of ndarray of float32, or None
         Where exact training has cut each column; None for other methods.
+    signatures : str
+        JSON of the signatures by which all parties of exact training have this booster; empty for other
+        methods.  ``veilboost inspect`` checks them.
 
     Examples
     --------
@@ -222,6 +225,7 @@ class HorizontalModel:
     best_score: float | None = None
     evals_result: dict[str, Any] = field(default_factory=dict)
     cuts: list[NDArray[np.float32]] | None = None
+    signatures: str = ""
 
     def as_json(self) -> bytes:
         """The booster in XGBoost's JSON format."""

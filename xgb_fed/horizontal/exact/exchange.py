@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
@@ -81,20 +82,21 @@ class ExactDescription:
         return own
 
 
-def content_of(model: ExactModel) -> bytes:
-    """Model, cuts and metrics, the same at all parties."""
-    content = {
-        "booster": as_json(model.booster).decode(),
+def content_of(model: ExactModel) -> tuple[bytes, bytes]:
+    """The booster in XGBoost's JSON format, and JSON of cuts and metrics, the same at all parties."""
+    about = {
         "cuts": [own.astype(np.float64).tolist() for own in model.cuts],
         "evals_result": model.evals_result,
         "best_iteration": model.best_iteration,
         "best_score": model.best_score,
     }
-    return json.dumps(content).encode()
+    return as_json(model.booster), json.dumps(about).encode()
 
 
-def read_content(content: bytes, classes: list[Any] | None, traffic: Traffic) -> HorizontalModel:
-    """The model that the parties agree on.
+def read_content(
+    parts: Sequence[bytes], classes: list[Any] | None, traffic: Traffic, signatures: str
+) -> HorizontalModel:
+    """The model that the parties agree on, and have signed.
 
     Raises
     ------
@@ -102,15 +104,17 @@ def read_content(content: bytes, classes: list[Any] | None, traffic: Traffic) ->
         If it is none.
     """
     try:
-        values = json.loads(content)
+        booster, about = parts
+        values = json.loads(about)
         return HorizontalModel(
-            booster_from_json(values["booster"]),
+            booster_from_json(booster.decode()),
             None if classes is None else np.array(classes),
             traffic,
             values["best_iteration"],
             values["best_score"],
             values["evals_result"],
             [np.array(own, dtype=np.float32) for own in values["cuts"]],
+            signatures,
         )
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         # An XGBoostError is a ValueError.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -13,7 +13,6 @@ import scipy.sparse
 import xgboost
 
 from gbdt_commons.store import Store
-from gbdt_hosts.xgboost.model import as_json
 from gbdt_parties.errors import InvalidDataError, ProtocolError
 from gbdt_parties.memory import MemoryAllowance, Room
 from gbdt_parties.secure_sum.answers import AnswerJournal
@@ -89,11 +88,11 @@ class ExactRuns(Runs):
         subject = None if self.live is None else self.live.subject
         return subject.done if isinstance(subject, ExactSubject) else RoundsDone()
 
-    def finished(self, run: bytes, model: ExactModel) -> None:
+    def finished(self, run: bytes, model: ExactModel, signatures: str) -> None:
         """Keep the model of a run that has ended; its number may be that of another one from now on."""
         self.booster = model.booster
         if self._models is not None:
-            self._models.keep(run, as_json(model.booster))
+            self._models.keep(run, content_of(model)[0], signatures)
 
 
 class ExactSubject(Subject):
@@ -240,13 +239,13 @@ class ExactSubject(Subject):
 
     # The model.
 
-    def content(self, result: ExactModel) -> bytes:
-        """Model, cuts and metrics, the same at all parties."""
+    def content(self, result: ExactModel) -> Sequence[bytes]:
+        """The model; cuts and metrics."""
         return content_of(result)
 
-    def finished(self, result: ExactModel) -> None:
+    def finished(self, result: ExactModel, signatures: str) -> None:
         """Keep the model."""
-        self._runs.finished(self._run, result)
+        self._runs.finished(self._run, result, signatures)
 
     def close(self) -> None:
         """Let go of the journal of answers, and of reserved memory."""

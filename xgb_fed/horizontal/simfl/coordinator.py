@@ -46,6 +46,7 @@ class SimFL(TurnTaking):
         checkpoint: KeptProgress | None = None,
         patience: float = 0.0,
         progress: Progress | None = None,
+        is_auto: bool = False,
     ) -> None:
         if n_hashes is not None and not (isinstance(n_hashes, (int, np.integer)) and n_hashes >= 1):
             raise InvalidArgumentError(f"n_hashes={n_hashes!r} must be an integer of at least 1")
@@ -60,6 +61,7 @@ class SimFL(TurnTaking):
             checkpoint=checkpoint,
             patience=patience,
             progress=progress,
+            is_auto=is_auto,
         )
         limit = self.n_features - 1 - known_features
         if n_hashes is not None and n_hashes > limit:

@@ -11,7 +11,7 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -87,6 +87,8 @@ class TurnTaking:
         Seconds to wait for a party that is unavailable; see `Reconnector`.
     progress : Progress, optional
         That of a run that has not begun, to be brought up to date.
+    is_auto : bool
+        Whether the objective may follow from the parties' classes.
     """
 
     def __init__(
@@ -100,6 +102,7 @@ class TurnTaking:
         checkpoint: KeptProgress | None = None,
         patience: float = 0.0,
         progress: Progress | None = None,
+        is_auto: bool = False,
     ) -> None:
         if not (isinstance(rounds_per_turn, (int, np.integer)) and rounds_per_turn >= 1):
             raise InvalidArgumentError(
@@ -117,11 +120,13 @@ class TurnTaking:
         self._names = [party.name for party in parties]
         self.n_features, self.names = common_columns(self._names, introductions)
         self.party_rows = [answer.n_rows for answer in introductions]
-        self.classes = common_classes(introductions) if self._classify else None
-        if self.classes is not None and len(self.classes) > 2:
-            settings = Settings(
-                **{**_given(settings), "objective": "multi:softprob", "num_class": len(self.classes)}
+        self.classes = None
+        if self._classify:
+            self.classes, objective = common_classes(
+                self._names, introductions, settings.objective, settings.num_class, is_auto
             )
+            if objective != settings.objective:
+                settings = replace(settings, objective=objective, num_class=len(self.classes))
         self.settings = settings
         self.objective = Objective(settings.objective, settings.n_classes, settings.scale_pos_weight)
         self._evals, self._sets = self._read_evals(evals)

@@ -11,7 +11,7 @@ from gbdt_parties.channel import Channel
 from gbdt_parties.errors import InvalidDataError, PartyRefusedError, ProtocolError
 from gbdt_parties.traffic import Traffic
 from xgb_fed import HorizontalParty, train_simfl
-from xgb_fed.horizontal.common.introductions import common_mean_label
+from xgb_fed.horizontal.common.introductions import common_classes, common_mean_label
 from xgb_fed.horizontal.common.messages import (
     HorizontalOpened,
     Introduce,
@@ -154,3 +154,47 @@ def test_sums_of_labels_without_any_weight_have_no_mean():
     empty = HorizontalOpened(np.zeros(2))
     with pytest.raises(InvalidDataError, match="no row of any party has a weight above 0"):
         common_mean_label(["a", "b"], [empty, empty], True)
+
+
+def classes_of(objective, num_class, is_auto, **told):
+    described = [RowShape(1, 1, "", json.dumps(classes)) for classes in told.values()]
+    classes, objective = common_classes(list(told), described, objective, num_class, is_auto)
+    return classes.tolist(), objective
+
+
+@pytest.mark.parametrize(
+    ("told", "is_auto"),
+    [
+        ({"ada": [0, 1], "bob": [1, 2]}, False),
+        ({"ada": [0, 1], "bob": [1, 2]}, True),
+        ({"ada": [0, 1], "bob": [0, 1, 9]}, False),
+        ({"ada": [0, 1, 2], "bob": [0, 1, 2]}, False),
+        ({"ada": ["no", "yes"], "bob": ["No", "Yes"]}, True),
+        ({"ada": [0], "bob": [1], "cyd": [2]}, True),
+    ],
+)
+def test_labels_of_more_than_two_classes_are_refused_with_what_each_party_told(told, is_auto):
+    """XGBoost's own words on labels 1 and 2 are that they must be in [0, 1]."""
+    n = len({label for own in told.values() for label in own})
+    with pytest.raises(
+        InvalidDataError, match=f"y has {n} classes .* is for 2: 'ada' has .*; code labels"
+    ) as error:
+        classes_of("binary:logistic", None, is_auto, **told)
+    assert all(f"{party!r} has {own}" in str(error.value) for party, own in told.items())
+
+
+def test_classes_decide_on_the_objective_only_where_one_party_has_more_than_two():
+    assert classes_of("binary:logistic", None, True, ada=[0, 1, 2], bob=[0, 2]) == (
+        [0, 1, 2],
+        "multi:softprob",
+    )
+    assert classes_of("binary:logistic", None, True, ada=[0], bob=[1]) == ([0, 1], "binary:logistic")
+    assert classes_of("binary:logistic", None, False, ada=[1, 2], bob=[2]) == ([1, 2], "binary:logistic")
+    assert classes_of("multi:softprob", 3, False, ada=[0, 1], bob=[2]) == ([0, 1, 2], "multi:softprob")
+
+
+def test_classes_of_another_number_than_was_given_are_refused_with_what_each_party_told():
+    with pytest.raises(InvalidDataError, match=r"4 classes .* is for 3: 'ada' has \[0, 1, 2\], 'bob' has"):
+        classes_of("multi:softprob", 3, False, ada=[0, 1, 2], bob=[1, 2, 3])
+    with pytest.raises(InvalidDataError, match=r"'ada' has \[0, 1\], 'bob' has \['0', '1'\]"):
+        classes_of("binary:logistic", None, True, ada=[0, 1], bob=["0", "1"])

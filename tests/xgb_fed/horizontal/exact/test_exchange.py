@@ -51,11 +51,11 @@ def test_a_text_that_is_no_description_is_refused_with_the_party(text):
 def test_a_model_of_many_brackets_is_no_text_for_xgboost(depth, monkeypatch):
     """Before, a process that lets functions call themselves often ended in XGBoost's parser."""
     monkeypatch.setattr(xgboost.Booster, "load_model", lambda *_: pytest.fail("its stack would have ended"))
-    content = json.dumps({"booster": '{"a":' * depth + "1" + "}" * depth}).encode()
+    parts = [b'{"a":' * depth + b"1" + b"}" * depth, b"{}"]
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, 12_000))
     try:
         with pytest.raises(ProtocolError, match="the parties' model cannot be read"):
-            read_content(content, None, None)
+            read_content(parts, None, None, "")
     finally:
         sys.setrecursionlimit(limit)

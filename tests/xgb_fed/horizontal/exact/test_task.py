@@ -116,9 +116,11 @@ def test_the_model_that_parties_agree_on_is_read_as_it_was_written(classes):
             best_score=0.5,
         )
     )
-    read = read_content(content, classes, None)
+    read = read_content(content, classes, None, "signed")
+    assert read.signatures == "signed"
     assert (None if read.classes is None else read.classes.tolist()) == classes
     assert bytes(read.booster.save_raw("json")) == bytes(booster.save_raw("json"))
     assert [(own.dtype, own.tolist()) for own in read.cuts] == [(np.float32, [0.5]), (np.float32, [1.5])]
-    with pytest.raises(ProtocolError, match="cannot be read"):
-        read_content(content[:-1], classes, None)
+    for cut in (content[:1], (content[0][:-1], content[1]), (content[0], content[1][:-1])):
+        with pytest.raises(ProtocolError, match="cannot be read"):
+            read_content(cut, classes, None, "")

@@ -93,7 +93,7 @@ def parties(folder, objective, **mortal):
 
 
 def trained(members, objective, rounds=ROUNDS, **how):
-    given = "binary:logistic" if objective == "multi:softprob" else objective
+    given = "auto" if objective == "multi:softprob" else objective
     how = {"patience": 5.0, **how}
     return train_simfl({**PARAMS, "objective": given}, members, rounds, verbose_eval=False, **how)
 
