@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from gbdt_parties.errors import InvalidDataError
 from veilboost.plans.entries import PlanError, entry, read_section, shown
 from veilboost.plans.files import parsed
-from veilboost.plans.tables import RowNumbers, checked_ids, kind_of, numbers_of, read_arrow
+from veilboost.plans.tables import LABELS, RowNumbers, checked_ids, kind_of, numbers_of, read_arrow
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,8 +69,6 @@ class DeclaredColumns:
         absent = [name for name in needed if name not in table.column_names]
         if absent:
             raise InvalidDataError(f"{path} has no column {absent[0]!r}, which is declared or needed")
-        if len(set(table.column_names)) < len(table.column_names):
-            raise InvalidDataError(f"{path} has a declared column twice")
         ids: Sequence[str] = RowNumbers(table.num_rows)
         if id_column is not None:
             ids = table.column(id_column).to_pylist()
@@ -117,7 +115,7 @@ class Declared(DeclaredColumns):
             own["weight"] = numbers_of(table.column(self.weight), f"column {self.weight!r}", path)
         if self.groups is not None:
             own["groups"] = np.array(table.column(self.groups).to_pylist(), dtype=object)
-        return numbers_of(table.column(self.label), f"column {self.label!r}", path), own
+        return numbers_of(table.column(self.label), f"column {self.label!r}", path, LABELS), own
 
 
 @dataclass(frozen=True)
