@@ -99,7 +99,8 @@ def of_plan(plan: Plan[Any, Any]) -> list[Rows]:
             "colluding": data.colluding,
         }
         demands |= {"allowed": data.allowed}
-        return [_declared(read_declared(plan.path(data.declared)), file, demands) for file in files]
+        declared = read_declared(plan.path(data.declared))
+        return [_declared(declared, file, demands, data.accept_undeclared) for file in files]
     if plan.method == "private-columns":
         return [_labelled_columns(read_declared(plan.path(data.declared)), file, plan) for file in files]
     how: dict[str, Any] = {"id_column": data.id, "label": data.label, "drop": data.drop}
@@ -113,7 +114,8 @@ def of_served(method: str, served: Any) -> list[Rows]:
     if method == "private":
         names = ("budget", "min_parties", "colluding", "parties_per_person")
         demands = {name: getattr(served, name) for name in names} | {"allowed": served.party}
-        return [_declared(read_declared(served.declared), Path(served.data), demands, Path(served.models))]
+        declared, accepted = read_declared(served.declared), served.accept_undeclared
+        return [_declared(declared, Path(served.data), demands, accepted, Path(served.models))]
     if method == "private-columns":
         return [_columns_alone(read_declared_columns(served.declared), served)]
     how: dict[str, Any] = {"id_column": served.id}
@@ -155,7 +157,11 @@ def _table(file: Path, how: dict[str, Any], read: Callable[[], Any]) -> Rows:
 
 
 def _declared(
-    declared: Declared, file: Path, demands: Mapping[str, Any], with_ledger: Path | None = None
+    declared: Declared,
+    file: Path,
+    demands: Mapping[str, Any],
+    accepted: Sequence[str],
+    with_ledger: Path | None = None,
 ) -> Rows:
     """Rows of a party of private training, which has to accept them, and its own demands.
 
@@ -166,7 +172,7 @@ def _declared(
         # Here, so that the doctor of other training runs does not wait for LightGBM.
         from lgb_dp.federated import Party
 
-        rows = declared.table_of(file)
+        rows = declared.table_of(file, accepted=accepted)
         Party(rows.features, rows.label, name="party", **demands, **declared.arguments(), **rows.own).close()
         _check_ledger(with_ledger, demands["budget"])
         return rows.features.num_rows, len(declared.columns)
@@ -201,7 +207,7 @@ def _labelled_columns(declared: Declared, file: Path, plan: PrivateColumnsPlan) 
         from lgb_dp import Dataset, NewtonBoost
         from lgb_dp.vertical.train import check as check_run
 
-        rows = rows_to_align(declared, file, data.id)
+        rows = rows_to_align(declared, file, data.id, data.accept_undeclared)
         check_run(
             plan.parameters,
             Dataset(rows.features, rows.label, label_overflow="clip", **declared.arguments()),
@@ -232,7 +238,7 @@ def _columns_alone(declared: DeclaredColumns, served: PrivateColumnsServed) -> R
     def sizes() -> tuple[int, int]:
         from lgb_dp.vertical import ColumnParty
 
-        rows = rows_to_align(declared, file, served.id)
+        rows = rows_to_align(declared, file, served.id, served.accept_undeclared)
         demands: dict[str, Any] = {"budget": served.epsilon_and_delta, "allowed": served.party}
         party = ColumnParty(rows.features, name="party", **demands, **declared.arguments())
         party.close()

@@ -20,6 +20,9 @@ from veilboost.plans.entries import PlanError, entry, read_section, shown
 from veilboost.plans.files import parsed
 from veilboost.plans.tables import LABELS, RowNumbers, checked_ids, kind_of, numbers_of, read_arrow
 
+MAX_UNDECLARED = 0.01
+"""Share of the rows that may have a value of a column that is not declared."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class DeclaredColumns:
@@ -50,13 +53,21 @@ class DeclaredColumns:
         }
         return {name: value for name, value in given.items() if value != {}}
 
-    def table_of(self, file: str | Path, *, id_column: str | None = None, labelled: bool = True) -> Rows:
+    def table_of(
+        self,
+        file: str | Path,
+        *,
+        id_column: str | None = None,
+        labelled: bool = True,
+        accepted: Sequence[str] = (),
+    ) -> Rows:
         """Read rows of the declared columns from a CSV or Parquet file; `labelled`, with the other columns.
 
         Raises
         ------
         InvalidDataError
-            Naming the file, and the column that is missing or cannot be used.
+            Naming the file, and the column that is missing or cannot be used; or that has values other than
+            the declared ones in more than `MAX_UNDECLARED` of the rows, and is not among the `accepted`.
         """
         path = Path(file)
         kind = kind_of(path)
@@ -73,7 +84,24 @@ class DeclaredColumns:
         if id_column is not None:
             ids = table.column(id_column).to_pylist()
         label, own = self._own_of(table, path) if labelled else (None, {})
-        return Rows(table.select(self.columns), label, own, ids)
+        features = table.select(self.columns)
+        self._check_values(features, path, accepted)
+        return Rows(features, label, own, ids)
+
+    def _check_values(self, features: Any, path: Path, accepted: Sequence[str]) -> None:
+        # Loaded where there are rows to look at, with LightGBM.
+        from lgb_dp.bounds_check import undeclared_shares
+
+        of_others = {name: values for name, values in self.categories.items() if name not in accepted}
+        if not of_others or not features.num_rows:
+            return
+        for name, share in undeclared_shares(features, of_others).items():
+            if share > MAX_UNDECLARED:
+                raise InvalidDataError(
+                    f"{path}: column {name!r} has a value that is not declared in {share:.1%} of the rows, "
+                    "which would count as missing; correct the file or the declaration, or name the column "
+                    "in accept_undeclared"
+                )
 
     def _own_of(self, table: Any, path: Path) -> tuple[NDArray[np.float64] | None, dict[str, Any]]:
         """Labels of a table, and what else is its rows' own."""
@@ -138,9 +166,11 @@ class Rows:
     ids: Sequence[str]
 
 
-def rows_to_align(declared: DeclaredColumns, file: str | Path, id_column: str | None) -> Rows:
+def rows_to_align(
+    declared: DeclaredColumns, file: str | Path, id_column: str | None, accepted: Sequence[str] = ()
+) -> Rows:
     """Read rows that are found by their ids, which must all be different; errors are those of `table_of`."""
-    rows = declared.table_of(file, id_column=id_column)
+    rows = declared.table_of(file, id_column=id_column, accepted=accepted)
     if rows.own:
         raise InvalidDataError(
             f"{' and '.join(rows.own)} of {file} cannot be used with columns apart: leave the declaration out"

@@ -389,8 +389,8 @@ def _fault_of_csv(path: Path) -> str:
                     )
     except UnicodeDecodeError:
         return (
-            f"line {_first_line_beside_utf8(path, opened)} is not UTF-8, but Latin-1, Windows-1252 or UTF-16, "
-            'for instance; save the file as UTF-8, which Excel calls "CSV UTF-8"'
+            f"line {_first_line_beside_utf8(path, opened)} is not UTF-8, but Latin-1 or UTF-16, for "
+            'instance; save the file as UTF-8, which Excel calls "CSV UTF-8"'
         )
     except (csv.Error, OSError, EOFError) as error:
         return f"behind line {reader.line_num}, {type(error).__name__}"

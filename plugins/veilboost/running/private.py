@@ -124,7 +124,7 @@ def _own_party(plan: PrivatePlan, file: str) -> federated.Party:
     data = plan.data
     tls, name = own_credentials(plan)
     declared = _declared(plan)
-    rows = declared.table_of(plan.path(file))
+    rows = declared.table_of(plan.path(file), accepted=data.accept_undeclared)
     return federated.Party(
         rows.features,
         rows.label,
@@ -149,5 +149,6 @@ def predict(plan: PrivatePlan, args: argparse.Namespace) -> Predicted:
     """Predict rows of a file by the model; no other party is asked."""
     model, declared = trained_model(plan), _declared(plan)
     file = rows_to_predict(plan, args)
-    rows = declared.table_of(file, id_column=plan.data.id, labelled=False)
+    data = plan.data
+    rows = declared.table_of(file, id_column=data.id, labelled=False, accepted=data.accept_undeclared)
     return predictions_of(rows.ids, rows.ids, model.predict(rows.features))

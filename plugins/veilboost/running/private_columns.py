@@ -39,8 +39,9 @@ class TrainingRun(PrivateRun[PrivateColumnsPlan]):
     def __init__(self, plan: PrivateColumnsPlan, plan_file: str, stack: ExitStack) -> None:
         super().__init__(plan, plan_file, stack)
         declared = read_declared(plan.path(plan.data.declared))
-        rows = rows_to_align(declared, plan.path(plan.data.file), plan.data.id)
-        self._ids = None if plan.data.id is None else rows.ids
+        data = plan.data
+        rows = rows_to_align(declared, plan.path(data.file), data.id, data.accept_undeclared)
+        self._ids = None if data.id is None else rows.ids
         self._rows = Dataset(rows.features, rows.label, label_overflow="clip", **declared.arguments())
 
     def train(self, parties: Sequence[Any]) -> DPBooster:
@@ -96,7 +97,7 @@ def predict(plan: PrivateColumnsPlan, args: argparse.Namespace) -> Predicted:
     categories = {names[feature]: list(values) for feature, values in known.categories.items()}
     numbers = {name: list[float]() for name in names if name not in categories}
     columns = DeclaredColumns(bounds=numbers, categories=categories)
-    rows = columns.table_of(file, id_column=plan.data.id)
+    rows = columns.table_of(file, id_column=plan.data.id, accepted=plan.data.accept_undeclared)
     return predictions_of(rows.ids, rows.ids, model.predict(rows.features.select(names)))
 
 
@@ -106,7 +107,7 @@ def _asked(plan: PrivateColumnsPlan, model: DPBooster, file: Path) -> Predicted:
     check_outputs(model)
     declared, traffic = read_declared(plan.path(plan.data.declared)), Traffic()
     columns = DeclaredColumns(bounds=declared.bounds, categories=declared.categories)
-    rows = rows_to_align(columns, file, plan.data.id)
+    rows = rows_to_align(columns, file, plan.data.id, plan.data.accept_undeclared)
     features, ids, how = rows.features, rows.ids, dict[str, Any]()
     asked: Any
     with ExitStack() as stack:
