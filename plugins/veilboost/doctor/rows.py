@@ -133,9 +133,8 @@ def of_served(method: str, served: Any) -> list[Rows]:
 
 def folders_of_plan(plan: Plan[Any, Any]) -> list[Path]:
     """Folders that a run writes to."""
-    settings = plan.training
-    own = [plan.path(plan.data.state)] if hasattr(plan.data, "state") else []
-    return [*map(plan.path, (settings.model, settings.checkpoint)), plan.path(settings.record).parent, *own]
+    written = [one for one in plan.paths if one.writes]
+    return [one.path if one.writes == "folder" else one.path.parent for one in written]
 
 
 def folders_of_served(served: Served) -> list[Path]:

@@ -1,0 +1,109 @@
+"""Paths that a plan or a command writes to: absent, or of their kind, before anything is done.
+
+A plan that calls its rows the record would have lines appended to them; one that calls them the model would
+fail when the model has been paid for.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from gbdt_parties.identity.row_ids import fault_of
+from veilboost.plans.entries import UsedPath, shown
+
+_HEAD_BYTES = 1 << 16
+"""Of a file, as many as its kind is told by."""
+
+_PREDICTIONS = re.compile(r'id,("?class_|prediction$|(.*,)?"?bias"?$)')
+_RECORD = b'{"time": "'
+
+
+def faults_of_paths(used: Iterable[UsedPath]) -> Iterator[str]:
+    """Paths that are written to and hold something else, or are used for two things, as sentences.
+
+    Parameters
+    ----------
+    used : iterable of UsedPath
+        All that a plan or a command reads and writes.
+    """
+    names: dict[Any, UsedPath] = {}
+    for one in sorted(used, key=lambda one: bool(one.writes)):
+        try:
+            place = _place_of(one.path)
+            other = names.setdefault(place, one)
+            fault = _KINDS[one.writes](one.path) if one.writes else None
+        except (OSError, ValueError) as error:
+            yield f"{one.name}={shown(str(one.path))} cannot be used: {type(error).__name__}"
+            continue
+        # Folders may be shared: what is in them has names of its own.
+        if other is not one and one.writes and {one.writes, other.writes} != {"folder"}:
+            yield f"{one.name}={shown(str(one.path))} is {other.name} as well; name another one"
+        elif fault is not None:
+            yield f"{one.name}={shown(str(one.path))} {fault}"
+
+
+def _place_of(path: Path) -> Any:
+    """What two names of the same file or folder have in common."""
+    return (found.st_dev, found.st_ino) if path.exists() and (found := path.stat()) else path.resolve()
+
+
+def _fault_of_folder(path: Path) -> str | None:
+    nearest = next(one for one in (path, *path.absolute().parents) if one.exists())
+    if not nearest.is_dir():
+        return f"must be a folder, and {'is' if nearest == path else 'lies below'} a file"
+    return None if os.access(nearest, os.W_OK | os.X_OK) else "lies where this user may not write"
+
+
+def _fault_of_file(path: Path, what: str, is_one: Callable[[bytes], bool]) -> str | None:
+    """Why a path is not that of a new file, nor of one of the kind."""
+    if path.is_dir():
+        return f"must be a file ({what}), and is a folder"
+    if not path.exists():
+        return None if path.parent.is_dir() else "lies in a folder that does not exist; make it first"
+    if not path.is_file():
+        return None  # such as /dev/null
+    with path.open("rb") as file:
+        head = file.read(_HEAD_BYTES)
+    return None if not head or is_one(head) else f"holds something other than {what}; name another file"
+
+
+def _is_list_of_ids(head: bytes, path: Path, is_sorted: bool) -> bool:
+    """Whether a file begins as a list of ids does, and not as a table whose rows look like some."""
+    lines = head.split(b"\n")[:-1] if b"\n" in head else [head]
+    try:
+        ids = [line.decode() for line in lines]
+    except UnicodeDecodeError:
+        return False
+    is_table = path.suffix == ".csv" and "," in ids[0]
+    return not (is_table or any(map(fault_of, ids)) or (is_sorted and ids != sorted(set(ids))))
+
+
+def _fault_of_ids(path: Path, is_sorted: bool) -> str | None:
+    return _fault_of_file(path, "ids", partial(_is_list_of_ids, path=path, is_sorted=is_sorted))
+
+
+def _fault_of_predictions(path: Path) -> str | None:
+    if path.suffix.lower() != ".csv" and (path.is_file() or not path.exists()):
+        return "must end in .csv, which is what is written"
+    lines = b"^[^\r\n]*"
+
+    def are_predictions(head: bytes) -> bool:
+        first = re.match(lines, head)
+        return first is not None and bool(_PREDICTIONS.match(first[0].decode(errors="replace")))
+
+    return _fault_of_file(path, "predictions", are_predictions)
+
+
+_KINDS: Mapping[str, Callable[[Path], str | None]] = {
+    "folder": _fault_of_folder,
+    "record": partial(_fault_of_file, what="a record", is_one=lambda head: head.startswith(_RECORD)),
+    "aligned ids": partial(_fault_of_ids, is_sorted=True),
+    "ids": partial(_fault_of_ids, is_sorted=False),
+    "predictions": _fault_of_predictions,
+}
+"""By what is written to a path, the reason why it cannot be; None if it can."""
