@@ -55,8 +55,10 @@ def _place_of(path: Path) -> Any:
 def _fault_of_folder(path: Path) -> str | None:
     nearest = next(one for one in (path, *path.absolute().parents) if one.exists())
     if not nearest.is_dir():
-        return f"must be a folder, and {'is' if nearest == path else 'lies below'} a file"
-    return None if os.access(nearest, os.W_OK | os.X_OK) else "lies where this user may not write"
+        return f"must be a folder, but {nearest} is a file"
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        return f"cannot be written: this user may not write to {nearest}"
+    return None
 
 
 def _fault_of_file(path: Path, what: str, is_one: Callable[[bytes], bool]) -> str | None:
@@ -64,7 +66,10 @@ def _fault_of_file(path: Path, what: str, is_one: Callable[[bytes], bool]) -> st
     if path.is_dir():
         return f"must be a file ({what}), and is a folder"
     if not path.exists():
-        return None if path.parent.is_dir() else "lies in a folder that does not exist; make it first"
+        is_there = path.parent.exists()
+        return (
+            _fault_of_folder(path.parent) if is_there else "lies in a folder that is not there; make it first"
+        )
     if not path.is_file():
         return None  # such as /dev/null
     with path.open("rb") as file:
