@@ -106,7 +106,9 @@ def of_plan(plan: Plan[Any, Any]) -> list[Rows]:
     how: dict[str, Any] = {"id_column": data.id, "label": data.label, "drop": data.drop}
     if plan.method == "vertical":
         how |= {"one_hot": data.one_hot, "categorical": data.categorical}
-    return [_table(file, how, partial(read_table, file, **how)) for file in files]
+    # Classes are numbered by the parties themselves where rows are apart.
+    asked = plan.parameters if plan.method == "vertical" else {}
+    return [_table(file, how, partial(read_table, file, **how), asked) for file in files]
 
 
 def of_served(method: str, served: Any) -> list[Rows]:
@@ -142,12 +144,17 @@ def folders_of_served(served: Served) -> list[Path]:
     return [Path(served.models)]
 
 
-def _table(file: Path, how: dict[str, Any], read: Callable[[], Any]) -> Rows:
+def _table(
+    file: Path, how: dict[str, Any], read: Callable[[], Any], parameters: Mapping[str, Any] | None = None
+) -> Rows:
     def sizes() -> tuple[int, int]:
+        # Here, so that the doctor of other training runs does not wait for XGBoost.
+        from xgb_fed.boosting.params import Settings
+
         table = read()
-        if table.label is not None and not np.isfinite(table.label).all():
-            label = how["label"]
-            raise InvalidDataError(f"{file}: column {label!r} of labels has missing or infinite values")
+        if table.label is not None:
+            label = f"{file}: column {how['label']!r} of labels"
+            Settings.from_params(parameters or {}).loss.check_labels(table.label.astype(np.float32), label)
         return table.columns.n_rows, table.columns.n_features
 
     single = [how.get("id_column"), how.get("label")]

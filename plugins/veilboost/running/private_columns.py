@@ -23,7 +23,7 @@ from veilboost.plans.declared import DeclaredColumns, read_declared, rows_to_ali
 from veilboost.plans.private_columns import PrivateColumnsPlan
 from veilboost.plans.tables import kind_of, names_in
 from veilboost.running.predictions import Predicted, predictions_of
-from veilboost.running.private import PrivateRun, trained_model
+from veilboost.running.private import PrivateRun, check_labels, trained_model
 from veilboost.running.run import connect, own_credentials, rows_to_predict
 
 
@@ -41,6 +41,7 @@ class TrainingRun(PrivateRun[PrivateColumnsPlan]):
         declared = read_declared(plan.path(plan.data.declared))
         data = plan.data
         rows = rows_to_align(declared, plan.path(data.file), data.id, data.accept_undeclared)
+        check_labels(plan, declared, rows)
         self._ids = None if data.id is None else rows.ids
         self._rows = Dataset(rows.features, rows.label, label_overflow="clip", **declared.arguments())
 
