@@ -19,8 +19,10 @@ from veilboost.plans.entries import UsedPath, shown
 _HEAD_BYTES = 1 << 16
 """Of a file, as many as its kind is told by."""
 
-_PREDICTIONS = re.compile(r'id,("?class_|prediction$|(.*,)?"?bias"?$)')
+_PREDICTIONS = re.compile(r'id,("?class_|prediction$|(.*[, ])?bias"?$)')
 _RECORD = b'{"time": "'
+_OTHERS = frozenset({".json", ".jsonl", ".key", ".pem", ".svm", ".toml", ".yaml", ".yml"})
+"""Endings of files that hold no list of ids, though their lines may look like one."""
 
 
 def faults_of_paths(used: Iterable[UsedPath]) -> Iterator[str]:
@@ -84,8 +86,8 @@ def _is_list_of_ids(head: bytes, path: Path, is_sorted: bool) -> bool:
         ids = [line.decode() for line in lines]
     except UnicodeDecodeError:
         return False
-    is_table = path.suffix == ".csv" and "," in ids[0]
-    return not (is_table or any(map(fault_of, ids)) or (is_sorted and ids != sorted(set(ids))))
+    is_other = path.suffix in _OTHERS or (path.suffix == ".csv" and "," in ids[0])
+    return not (is_other or any(map(fault_of, ids)) or (is_sorted and ids != sorted(set(ids))))
 
 
 def _fault_of_ids(path: Path, is_sorted: bool) -> str | None:
