@@ -76,9 +76,8 @@ def test_a_users_file_is_never_written_to(place, capsys, method, section, name, 
     content = plan_of(method, section, **{name: theirs})
     with pytest.raises(PlanError, match=rf"{section}\.{name}='.*{theirs}' "):
         read(place, content)
-    for command in ("train", "align", "predict"):
-        assert cli.main([command, "plan.yaml"]) == cli.WRONG_USE
-        assert f"{section}.{name}=" in capsys.readouterr().err
+    assert cli.main(["train", "plan.yaml"]) == cli.WRONG_USE
+    assert f"{section}.{name}=" in capsys.readouterr().err
     assert (place / theirs).read_bytes() == before
 
 
