@@ -100,7 +100,7 @@ def of_plan(plan: Plan[Any, Any]) -> list[Rows]:
         }
         demands |= {"allowed": data.allowed}
         declared = read_declared(plan.path(data.declared))
-        return [_declared(declared, file, demands, data.accept_undeclared) for file in files]
+        return [_declared(declared, file, demands, data.accept_undeclared, plan=plan) for file in files]
     if plan.method == "private-columns":
         return [_labelled_columns(read_declared(plan.path(data.declared)), file, plan) for file in files]
     how: dict[str, Any] = {"id_column": data.id, "label": data.label, "drop": data.drop}
@@ -168,8 +168,9 @@ def _declared(
     demands: Mapping[str, Any],
     accepted: Sequence[str],
     with_ledger: Path | None = None,
+    plan: Plan[Any, Any] | None = None,
 ) -> Rows:
-    """Rows of a party of private training, which has to accept them, and its own demands.
+    """Rows of a party of private training, which has to accept them, its own demands, and a plan's classes.
 
     The budget is that of the ledger in the folder `with_ledger`, if there is one.
     """
@@ -177,8 +178,11 @@ def _declared(
     def sizes() -> tuple[int, int]:
         # Here, so that the doctor of other training runs does not wait for LightGBM.
         from lgb_dp.federated import Party
+        from veilboost.running.private import check_labels
 
         rows = declared.table_of(file, accepted=accepted)
+        if plan is not None:
+            check_labels(plan, declared, rows)
         Party(rows.features, rows.label, name="party", **demands, **declared.arguments(), **rows.own).close()
         _check_ledger(with_ledger, demands["budget"])
         return rows.features.num_rows, len(declared.columns)
@@ -212,8 +216,10 @@ def _labelled_columns(declared: Declared, file: Path, plan: PrivateColumnsPlan) 
         """Refuse what training would refuse of the rows, and of what is kept; gives the number of rows."""
         from lgb_dp import Dataset, NewtonBoost
         from lgb_dp.vertical.train import check as check_run
+        from veilboost.running.private import check_labels
 
         rows = rows_to_align(declared, file, data.id, data.accept_undeclared)
+        check_labels(plan, declared, rows)
         check_run(
             plan.parameters,
             Dataset(rows.features, rows.label, label_overflow="clip", **declared.arguments()),
