@@ -100,7 +100,7 @@ def of_plan(plan: Plan[Any, Any]) -> list[Rows]:
         }
         demands |= {"allowed": data.allowed}
         declared = read_declared(plan.path(data.declared))
-        return [_declared(declared, file, demands, data.accept_undeclared, plan=plan) for file in files]
+        return [_declared(declared, file, demands, parameters=plan.parameters) for file in files]
     if plan.method == "private-columns":
         return [_labelled_columns(read_declared(plan.path(data.declared)), file, plan) for file in files]
     how: dict[str, Any] = {"id_column": data.id, "label": data.label, "drop": data.drop}
@@ -116,8 +116,7 @@ def of_served(method: str, served: Any) -> list[Rows]:
     if method == "private":
         names = ("budget", "min_parties", "colluding", "parties_per_person")
         demands = {name: getattr(served, name) for name in names} | {"allowed": served.party}
-        declared, accepted = read_declared(served.declared), served.accept_undeclared
-        return [_declared(declared, Path(served.data), demands, accepted, Path(served.models))]
+        return [_declared(read_declared(served.declared), Path(served.data), demands, Path(served.models))]
     if method == "private-columns":
         return [_columns_alone(read_declared_columns(served.declared), served)]
     how: dict[str, Any] = {"id_column": served.id}
@@ -166,11 +165,12 @@ def _declared(
     declared: Declared,
     file: Path,
     demands: Mapping[str, Any],
-    accepted: Sequence[str],
     with_ledger: Path | None = None,
-    plan: Plan[Any, Any] | None = None,
+    parameters: Mapping[str, Any] | None = None,
 ) -> Rows:
-    """Rows of a party of private training, which has to accept them, its own demands, and a plan's classes.
+    """Rows of a party of private training, which has to accept them, and its own demands.
+
+    Labels are those that the `parameters` of a plan train.
 
     The budget is that of the ledger in the folder `with_ledger`, if there is one.
     """
@@ -178,11 +178,10 @@ def _declared(
     def sizes() -> tuple[int, int]:
         # Here, so that the doctor of other training runs does not wait for LightGBM.
         from lgb_dp.federated import Party
-        from veilboost.running.private import check_labels
 
-        rows = declared.table_of(file, accepted=accepted)
-        if plan is not None:
-            check_labels(plan, declared, rows)
+        rows = declared.table_of(file)
+        if parameters is not None:
+            declared.check_classes(rows, file, parameters)
         Party(rows.features, rows.label, name="party", **demands, **declared.arguments(), **rows.own).close()
         _check_ledger(with_ledger, demands["budget"])
         return rows.features.num_rows, len(declared.columns)
@@ -216,10 +215,9 @@ def _labelled_columns(declared: Declared, file: Path, plan: PrivateColumnsPlan) 
         """Refuse what training would refuse of the rows, and of what is kept; gives the number of rows."""
         from lgb_dp import Dataset, NewtonBoost
         from lgb_dp.vertical.train import check as check_run
-        from veilboost.running.private import check_labels
 
-        rows = rows_to_align(declared, file, data.id, data.accept_undeclared)
-        check_labels(plan, declared, rows)
+        rows = rows_to_align(declared, file, data.id)
+        declared.check_classes(rows, file, plan.parameters)
         check_run(
             plan.parameters,
             Dataset(rows.features, rows.label, label_overflow="clip", **declared.arguments()),
@@ -250,7 +248,7 @@ def _columns_alone(declared: DeclaredColumns, served: PrivateColumnsServed) -> R
     def sizes() -> tuple[int, int]:
         from lgb_dp.vertical import ColumnParty
 
-        rows = rows_to_align(declared, file, served.id, served.accept_undeclared)
+        rows = rows_to_align(declared, file, served.id)
         demands: dict[str, Any] = {"budget": served.epsilon_and_delta, "allowed": served.party}
         party = ColumnParty(rows.features, name="party", **demands, **declared.arguments())
         party.close()

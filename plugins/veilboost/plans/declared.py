@@ -32,6 +32,10 @@ class DeclaredColumns:
     categories: Mapping[str, list[Any]] = entry("values of each column of categories: texts or integers", {})
     max_bin: int = entry("bins of a column", 255)
     spacing: str = entry('`"mixed"` or `"linear"`: how bounds become bins', "mixed")
+    accept_undeclared: list[str] = entry(
+        "columns of categories with other values, which count as missing, in any share of the rows; else 1%",
+        [],
+    )
 
     @property
     def columns(self) -> list[str]:
@@ -53,21 +57,14 @@ class DeclaredColumns:
         }
         return {name: value for name, value in given.items() if value != {}}
 
-    def table_of(
-        self,
-        file: str | Path,
-        *,
-        id_column: str | None = None,
-        labelled: bool = True,
-        accepted: Sequence[str] = (),
-    ) -> Rows:
+    def table_of(self, file: str | Path, *, id_column: str | None = None, labelled: bool = True) -> Rows:
         """Read rows of the declared columns from a CSV or Parquet file; `labelled`, with the other columns.
 
         Raises
         ------
         InvalidDataError
-            Naming the file, and the column that is missing or cannot be used; or that has values other than
-            the declared ones in more than `MAX_UNDECLARED` of the rows, and is not among the `accepted`.
+            Naming the file, and the column that is missing or cannot be used; or that has undeclared values
+            in more than `MAX_UNDECLARED` of the rows.
         """
         path = Path(file)
         kind = kind_of(path)
@@ -85,17 +82,17 @@ class DeclaredColumns:
             ids = table.column(id_column).to_pylist()
         label, own = self._own_of(table, path) if labelled else (None, {})
         features = table.select(self.columns)
-        self._check_values(features, path, accepted)
+        self._check_values(features, path)
         return Rows(features, label, own, ids)
 
-    def _check_values(self, features: Any, path: Path, accepted: Sequence[str]) -> None:
+    def _check_values(self, features: Any, path: Path) -> None:
         # Loaded where there are rows to look at, with LightGBM.
         from lgb_dp.bounds_check import undeclared_shares
 
-        of_others = {name: values for name, values in self.categories.items() if name not in accepted}
-        if not of_others or not features.num_rows:
+        looked_at = {name: of for name, of in self.categories.items() if name not in self.accept_undeclared}
+        if not looked_at or not features.num_rows:
             return
-        for name, share in undeclared_shares(features, of_others).items():
+        for name, share in undeclared_shares(features, looked_at).items():
             if share > MAX_UNDECLARED:
                 raise InvalidDataError(
                     f"{path}: column {name!r} has a value that is not declared in {share:.1%} of the rows, "
@@ -137,6 +134,24 @@ class Declared(DeclaredColumns):
         }
         return super().arguments() | {name: value for name, value in given.items() if value is not None}
 
+    def check_classes(self, rows: Rows, file: Path, parameters: Mapping[str, Any]) -> None:
+        """Refuse labels that are not the numbers of the classes that a plan's parameters train.
+
+        Raises
+        ------
+        InvalidDataError
+            Naming the file and the column, which the library does not know.
+        """
+        from lgb_dp.boosting.params import training_parameters
+
+        known = training_parameters({**parameters, "max_bin": None}, None)
+        n_classes = 2 if known.objective == "binary" and self.label_bounds is None else known.n_outputs
+        if n_classes > 1 and not np.isin(np.asarray(rows.label), range(n_classes)).all():
+            raise InvalidDataError(
+                f"{file}: column {self.label!r} of labels has other values than the classes 0 to "
+                f"{n_classes - 1} of {known.objective}; {LABELS}"
+            )
+
     def _own_of(self, table: Any, path: Path) -> tuple[NDArray[np.float64] | None, dict[str, Any]]:
         own: dict[str, Any] = {}
         if self.weight is not None:
@@ -166,11 +181,9 @@ class Rows:
     ids: Sequence[str]
 
 
-def rows_to_align(
-    declared: DeclaredColumns, file: str | Path, id_column: str | None, accepted: Sequence[str] = ()
-) -> Rows:
+def rows_to_align(declared: DeclaredColumns, file: str | Path, id_column: str | None) -> Rows:
     """Read rows that are found by their ids, which must all be different; errors are those of `table_of`."""
-    rows = declared.table_of(file, id_column=id_column, accepted=accepted)
+    rows = declared.table_of(file, id_column=id_column)
     if rows.own:
         raise InvalidDataError(
             f"{' and '.join(rows.own)} of {file} cannot be used with columns apart: leave the declaration out"

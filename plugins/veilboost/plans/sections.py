@@ -198,20 +198,7 @@ class SummedRows:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeclaredRows:
-    """What the owner of rows accepts of those that are not as they were declared."""
-
-    accept_undeclared: list[str] = entry(
-        "columns of categories whose value may be none of the declared ones, and count as missing, in more "
-        "than 1% of rows",
-        [],
-        option="columns where undeclared values may be many",
-        metavar="A,B,C",
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class OwnBudget(DeclaredRows):
+class OwnBudget:
     """The cost that an initiator's rows may have in private training."""
 
     budget_epsilon: float | None = entry(
@@ -234,7 +221,7 @@ def faults_of_own_budget(data: OwnBudget) -> Iterator[str]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BudgetedRows(DeclaredRows):
+class BudgetedRows:
     """The cost that a served party's rows may have in private training."""
 
     budget: list[float] | None = entry(

@@ -8,22 +8,18 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-
 from gbdt_commons.files import write_atomically
 from gbdt_kernels.trees.layout import MAX_BINS
-from gbdt_parties.errors import InvalidDataError
 from gbdt_parties.secure_sum.checkpoint import Checkpoint
 from gbdt_parties.transport.server import MAX_REQUEST_BYTES
 from lgb_dp import DPBooster, NewtonBoost, federated
 from lgb_dp.boosting.params import training_parameters
 from lgb_dp.errors import FederatedCheckpointError
 from lgb_dp.newton.settings import MAX_AUTOMATIC_DEPTH, MAX_COUNTED_FEATURES
-from veilboost.plans.declared import Declared, Rows, read_declared
+from veilboost.plans.declared import Declared, read_declared
 from veilboost.plans.entries import PlanError
 from veilboost.plans.private import PrivatePlan
 from veilboost.plans.private_columns import PrivateColumnsPlan
-from veilboost.plans.tables import LABELS
 from veilboost.running.predictions import Predicted, predictions_of
 from veilboost.running.run import Run, kept_model, own_credentials, rows_to_predict
 
@@ -116,25 +112,6 @@ def largest_message(plan: PrivatePlan) -> int:
     return int(n_parties * (8 * max(leaves, histograms) + _HEAD_BYTES))
 
 
-def check_labels(plan: PrivatePlan | PrivateColumnsPlan, declared: Declared, rows: Rows) -> None:
-    """Refuse labels that are not numbers of classes where the plan trains some.
-
-    Raises
-    ------
-    InvalidDataError
-        Naming the file and the column, which the library does not know.
-    """
-    known = training_parameters({**plan.parameters, "max_bin": None}, None)
-    n_classes = {"binary": 2}.get(known.objective, known.n_outputs)
-    is_bounded = declared.label_bounds is not None
-    if n_classes > 1 and not is_bounded and not np.isin(np.asarray(rows.label), range(n_classes)).all():
-        file = plan.path(str(plan.data.file))
-        raise InvalidDataError(
-            f"{file}: column {declared.label!r} of labels has other values than the classes 0 to "
-            f"{n_classes - 1} of {known.objective}; {LABELS}"
-        )
-
-
 def _declared(plan: PrivatePlan) -> Declared:
     """The columns that a plan declares."""
     if plan.data.declared is None:
@@ -147,8 +124,8 @@ def _own_party(plan: PrivatePlan, file: str) -> federated.Party:
     data = plan.data
     tls, name = own_credentials(plan)
     declared = _declared(plan)
-    rows = declared.table_of(plan.path(file), accepted=data.accept_undeclared)
-    check_labels(plan, declared, rows)
+    rows = declared.table_of(plan.path(file))
+    declared.check_classes(rows, plan.path(file), plan.parameters)
     return federated.Party(
         rows.features,
         rows.label,
@@ -173,6 +150,5 @@ def predict(plan: PrivatePlan, args: argparse.Namespace) -> Predicted:
     """Predict rows of a file by the model; no other party is asked."""
     model, declared = trained_model(plan), _declared(plan)
     file = rows_to_predict(plan, args)
-    data = plan.data
-    rows = declared.table_of(file, id_column=data.id, labelled=False, accepted=data.accept_undeclared)
+    rows = declared.table_of(file, id_column=plan.data.id, labelled=False)
     return predictions_of(rows.ids, rows.ids, model.predict(rows.features))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from veilboost.plans.declared import DeclaredColumns, read_declared, rows_to_ali
 from veilboost.plans.private_columns import PrivateColumnsPlan
 from veilboost.plans.tables import kind_of, names_in
 from veilboost.running.predictions import Predicted, predictions_of
-from veilboost.running.private import PrivateRun, check_labels, trained_model
+from veilboost.running.private import PrivateRun, trained_model
 from veilboost.running.run import connect, own_credentials, rows_to_predict
 
 
@@ -39,10 +40,9 @@ class TrainingRun(PrivateRun[PrivateColumnsPlan]):
     def __init__(self, plan: PrivateColumnsPlan, plan_file: str, stack: ExitStack) -> None:
         super().__init__(plan, plan_file, stack)
         declared = read_declared(plan.path(plan.data.declared))
-        data = plan.data
-        rows = rows_to_align(declared, plan.path(data.file), data.id, data.accept_undeclared)
-        check_labels(plan, declared, rows)
-        self._ids = None if data.id is None else rows.ids
+        rows = rows_to_align(declared, plan.path(plan.data.file), plan.data.id)
+        declared.check_classes(rows, plan.path(plan.data.file), plan.parameters)
+        self._ids = None if plan.data.id is None else rows.ids
         self._rows = Dataset(rows.features, rows.label, label_overflow="clip", **declared.arguments())
 
     def train(self, parties: Sequence[Any]) -> DPBooster:
@@ -95,10 +95,13 @@ def predict(plan: PrivateColumnsPlan, args: argparse.Namespace) -> Predicted:
     names = model.feature_name() if known.names is None else list(known.names)
     if not set(names) <= set(names_in(file, kind_of(file))):
         return _asked(plan, model, file)
-    categories = {names[feature]: list(values) for feature, values in known.categories.items()}
+    values = {**known.categories, **known.codes}
+    categories = {names[feature]: list(values[feature]) for feature in values}
     numbers = {name: list[float]() for name in names if name not in categories}
-    columns = DeclaredColumns(bounds=numbers, categories=categories)
-    rows = columns.table_of(file, id_column=plan.data.id, accepted=plan.data.accept_undeclared)
+    own = plan.path(plan.data.declared)
+    accepted = read_declared(own).accept_undeclared if own.exists() else []
+    columns = DeclaredColumns(bounds=numbers, categories=categories, accept_undeclared=accepted)
+    rows = columns.table_of(file, id_column=plan.data.id)
     return predictions_of(rows.ids, rows.ids, model.predict(rows.features.select(names)))
 
 
@@ -107,8 +110,8 @@ def _asked(plan: PrivateColumnsPlan, model: DPBooster, file: Path) -> Predicted:
     # Before rows are aligned: the other party would learn which they are.
     check_outputs(model)
     declared, traffic = read_declared(plan.path(plan.data.declared)), Traffic()
-    columns = DeclaredColumns(bounds=declared.bounds, categories=declared.categories)
-    rows = rows_to_align(columns, file, plan.data.id, plan.data.accept_undeclared)
+    columns = DeclaredColumns(**{f.name: getattr(declared, f.name) for f in fields(DeclaredColumns)})
+    rows = rows_to_align(columns, file, plan.data.id)
     features, ids, how = rows.features, rows.ids, dict[str, Any]()
     asked: Any
     with ExitStack() as stack:

@@ -14,7 +14,7 @@ from veilboost.serving.server import Answering
 def make_service(served: PrivateServed, tls: TLS) -> Answering:
     """Read the party's file, and make its service."""
     declared = read_declared(served.declared)
-    rows = declared.table_of(served.data, accepted=served.accept_undeclared)
+    rows = declared.table_of(served.data)
     party = federated.Party(
         rows.features,
         rows.label,

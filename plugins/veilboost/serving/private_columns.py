@@ -13,7 +13,7 @@ from veilboost.serving.server import Answering
 def make_service(served: PrivateColumnsServed, tls: TLS) -> Answering:
     """Read the party's file, and make its service."""
     declared = read_declared_columns(served.declared)
-    rows = rows_to_align(declared, served.data, served.id, served.accept_undeclared)
+    rows = rows_to_align(declared, served.data, served.id)
     party = ColumnParty(
         rows.features,
         name=Identity.of(tls.certificate).name,
