@@ -6,7 +6,7 @@ A section is a frozen dataclass whose fields are made by `entry`.  The readers o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, field, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,7 +33,7 @@ class Entry(NamedTuple):
     is_path : bool
         Whether it is a file or folder, relative to the plan's.
     writes : str
-        What is written to the path, if anything is: a kind of `plans.paths`.
+        What is written to the entry's path, if anything is: a kind of `plans.paths`.
     option : str
         Help of the option of ``serve``, if the meaning is too long for a line.
     metavar : str
@@ -142,22 +142,6 @@ def read_section(kind: type[Any], given: Any, where: str) -> Any:
         elif is_needed(f):
             raise PlanError(f"{where}: {name} is missing")
     return kind(**given)
-
-
-class UsedPath(NamedTuple):
-    """A path that is read or written: the name of its entry, where it is, and what is written there if so."""
-
-    name: str
-    path: Path
-    writes: str = ""
-
-
-def paths_of(section: Any, folder: Path, called: Callable[[str], str]) -> Iterator[UsedPath]:
-    """The paths of a section, relative to a folder, by the names that errors give their entries."""
-    for f in fields(section):
-        about, value = Entry.of(f), getattr(section, f.name)
-        if about.is_path and value is not None:
-            yield UsedPath(called(f.name), folder / value, about.writes)
 
 
 def beside(section: Any, folder: Path) -> Any:

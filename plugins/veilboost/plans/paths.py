@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from gbdt_parties.identity.row_ids import fault_of
-from veilboost.plans.entries import UsedPath, shown
+from veilboost.plans.entries import Entry, shown
 
 _HEAD_BYTES = 1 << 16
 """Of a file, as many as its kind is told by."""
@@ -23,6 +24,22 @@ _PREDICTIONS = re.compile(r'id,("?class_|prediction$|(.*[, ])?bias"?$)')
 _RECORD = b'{"time": "'
 _OTHERS = frozenset({".json", ".jsonl", ".key", ".pem", ".svm", ".toml", ".yaml", ".yml"})
 """Endings of files that hold no list of ids, though their lines may look like one."""
+
+
+class UsedPath(NamedTuple):
+    """A path that is read or written: the name of its entry, where it is, and what is written there if so."""
+
+    name: str
+    path: Path
+    writes: str = ""
+
+
+def paths_of(section: Any, folder: Path, called: Callable[[str], str]) -> Iterator[UsedPath]:
+    """The paths of a section, relative to a folder, by the names that errors give their entries."""
+    for f in fields(section):
+        about, value = Entry.of(f), getattr(section, f.name)
+        if (about.is_path or about.writes) and value is not None:
+            yield UsedPath(called(f.name), folder / value, about.writes)
 
 
 def faults_of_paths(used: Iterable[UsedPath]) -> Iterator[str]:
@@ -109,7 +126,7 @@ def _fault_of_predictions(path: Path) -> str | None:
 _KINDS: Mapping[str, Callable[[Path], str | None]] = {
     "folder": _fault_of_folder,
     "record": partial(_fault_of_file, what="a record", is_one=lambda head: head.startswith(_RECORD)),
-    "aligned ids": partial(_fault_of_ids, is_sorted=True),
+    "aligned": partial(_fault_of_ids, is_sorted=True),
     "ids": partial(_fault_of_ids, is_sorted=False),
     "predictions": _fault_of_predictions,
 }

@@ -9,19 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from veilboost.plans import exact, private, private_columns, simfl, vertical
-from veilboost.plans.entries import (
-    PlanError,
-    UsedPath,
-    as_table,
-    beside,
-    check_known,
-    fault_of,
-    paths_of,
-    read_section,
-    shown,
-)
+from veilboost.plans.entries import PlanError, as_table, beside, check_known, fault_of, read_section, shown
 from veilboost.plans.files import parsed
-from veilboost.plans.paths import faults_of_paths
+from veilboost.plans.paths import UsedPath, faults_of_paths, paths_of
 from veilboost.plans.sections import (
     LabelledRows,
     OwnRows,

@@ -45,7 +45,6 @@ class PrivateColumnsData(KeptMessages, OwnBudget):
     state: str = entry(
         "folder of these rows' ledger, for all runs; not that of `checkpoint`",
         "party",
-        is_path=True,
         writes="folder",
     )
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from veilboost.plans.entries import UsedPath, entry, paths_of
+from veilboost.plans.entries import entry
+from veilboost.plans.paths import UsedPath, paths_of
 
 DataT = TypeVar("DataT")
 TrainingT = TypeVar("TrainingT", bound="Training")
@@ -40,9 +41,9 @@ class Training:
         least=0,
         most=1e7,
     )
-    checkpoint: str = entry("folder of the progress", "checkpoint", is_path=True, writes="folder")
-    model: str = entry("folder of the model", "model", is_path=True, writes="folder")
-    record: str = entry("file of the record", "record.jsonl", is_path=True, writes="record")
+    checkpoint: str = entry("folder of the progress", "checkpoint", writes="folder")
+    model: str = entry("folder of the model", "model", writes="folder")
+    record: str = entry("file of the record", "record.jsonl", writes="record")
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ class OwnRows:
     file: str | None = entry("CSV, Parquet or LIBSVM file of rows that take part", None, is_path=True)
     id: str | None = entry("column of ids, which is no feature; predictions are written beside it", None)
     state: str = entry(
-        "folder of what must not be forgotten of these rows' answers", "party", is_path=True, writes="folder"
+        "folder of what must not be forgotten of these rows' answers", "party", writes="folder"
     )
 
 

@@ -171,9 +171,6 @@ def read_table(
         if id_column is not None or one_hot or categorical or keep is not None or drop:
             raise InvalidDataError(f"{path}: LIBSVM files have numbered columns and no ids")
         return _read_libsvm(path, label is not None)
-    both = [name for name in one_hot if name in categorical]
-    if both:
-        raise InvalidDataError(f"{path}: column {both[0]!r} is either one-hot encoded or categorical")
     file = _FileColumns(path, kind, [c for c in (id_column, *one_hot, *categorical) if c is not None])
     names = file.names
     if len(set(names)) < len(names):
@@ -448,13 +445,11 @@ def numbers_of(
     import pyarrow
 
     kind = column.type
-    if pyarrow.types.is_decimal(kind):
+    types = pyarrow.types
+    if types.is_decimal(kind):
         column = column.cast(pyarrow.string())  # rounded once, as the same digits in CSV are
-    elif not (
-        pyarrow.types.is_integer(kind)
-        or pyarrow.types.is_floating(kind)
-        or pyarrow.types.is_boolean(kind)
-        or pyarrow.types.is_null(kind)
+    elif not any(
+        test(kind) for test in (types.is_integer, types.is_floating, types.is_boolean, types.is_null)
     ):
         raise InvalidDataError(
             f"{path}: {shown} is {kind}, not numbers{_beginning_of_text(column)}; {remedies}"

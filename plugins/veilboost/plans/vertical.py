@@ -34,15 +34,11 @@ class VerticalData:
     categorical: list[str] = entry(
         "text columns to split [by category](vertical.md#categories); sets `enable_categorical`", []
     )
-    aligned: str = entry(
-        "file of the ids in common, which `align` writes", "aligned.ids", is_path=True, writes="aligned ids"
-    )
+    aligned: str = entry("file of the ids in common, which `align` writes", "aligned.ids", writes="aligned")
     valid: str | None = entry(
         "file of rows to evaluate the model on after every tree; needs `id`", None, is_path=True
     )
-    aligned_valid: str = entry(
-        "file of the ids in common of those", "aligned-valid.ids", is_path=True, writes="aligned ids"
-    )
+    aligned_valid: str = entry("file of the ids in common of those", "aligned-valid.ids", writes="aligned")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from veilboost.parsers import Parser
-from veilboost.plans.entries import PlanError, UsedPath
-from veilboost.plans.paths import faults_of_paths
+from veilboost.plans.entries import PlanError
+from veilboost.plans.paths import UsedPath, faults_of_paths
 from veilboost.plans.plan import module_of, read_plan
 from veilboost.plans.sections import Plan
 
