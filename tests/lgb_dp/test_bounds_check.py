@@ -2,6 +2,8 @@
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 import scipy.sparse
 
@@ -62,6 +64,15 @@ def test_values_that_are_not_declared_are_told_from_missing_ones(capsys, declare
     table, _ = lines(capsys, X, {}, categories={"c": declared})
     assert table["c"].split()[1:5] == ["25.0%", "2", "of", "2"]
     assert "not declared, and counted as missing: 25.0%" in table["c"]
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_the_same_shares_of_every_library(library):
+    table = pa.table({"x": [1.0, 3.0, None, float("nan")] * 5, "c": ["a", "b", None, "a"] * 5})
+    X = {"pandas": table.to_pandas, "polars": lambda: pl.from_arrow(table), "pyarrow": lambda: table}[
+        library
+    ]()
+    assert undeclared_shares(X, {"x": [1, 2], "c": ["a"]}) == {"x": 0.25, "c": 0.25}
 
 
 @pytest.mark.parametrize("kind", [np.asarray, scipy.sparse.csr_matrix])

@@ -67,8 +67,8 @@ FORMS: dict[str, re.Pattern[str]] = {
     "dates": re.compile(_DAY),
     "times with a T": re.compile(f"{_DAY}T.*"),
     "times with a blank": re.compile(f"{_DAY} .*"),
-    "text in lower case": re.compile("[^A-Z]*[a-z][^A-Z]*"),
-    "text in upper case": re.compile("[^a-z]*[A-Z][^a-z]*"),
+    "text in lower case": re.compile("(?=.*[a-z])[^A-Z]*"),
+    "text in upper case": re.compile("(?=.*[A-Z])[^a-z]*"),
 }
 """Ways to write ids, by the words for them; messages have their places, and the first that fits counts."""
 

@@ -21,6 +21,7 @@ _HEAD_BYTES = 1 << 16
 """Of a file, as many as its kind is told by."""
 
 _PREDICTIONS = re.compile(r'id,("?class_|prediction$|(.*[, ])?bias"?$)')
+_SHARED = {("folder", ""), ("folder", "folder")}
 _RECORD = b'{"time": "'
 _OTHERS = frozenset({".json", ".jsonl", ".key", ".pem", ".svm", ".toml", ".yaml", ".yml"})
 """Endings of files that hold no list of ids, though their lines may look like one."""
@@ -60,7 +61,7 @@ def faults_of_paths(used: Iterable[UsedPath]) -> Iterator[str]:
             yield f"{one.name}={shown(str(one.path))} cannot be used: {type(error).__name__}"
             continue
         # Folders may be shared: what is in them has names of its own.
-        if other is not one and one.writes and {one.writes, other.writes} != {"folder"}:
+        if other is not one and one.writes and (one.writes, other.writes) not in _SHARED:
             yield f"{one.name}={shown(str(one.path))} is {other.name} as well; name another one"
         elif fault is not None:
             yield f"{one.name}={shown(str(one.path))} {fault}"

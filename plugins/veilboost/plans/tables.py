@@ -176,6 +176,8 @@ def read_table(
     if len(set(names)) < len(names):
         raise InvalidDataError(f"{path}: {len(names)} columns have {len(set(names))} different names")
     special = [c for c in (id_column, label) if c is not None]
+    if label is not None and label in (id_column, *(keep or ())):
+        raise InvalidDataError(f"{path}: column {label!r} of labels cannot be ids or a feature as well")
     absent = [c for c in [*special, *(keep or ()), *drop, *one_hot, *categorical] if c not in names]
     if absent:
         # The names may be the first row's ids and values, if the file has no line of names.

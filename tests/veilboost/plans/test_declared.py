@@ -56,7 +56,8 @@ def test_many_undeclared_values_are_refused_unless_accepted_by_name(
 def test_missing_values_are_no_undeclared_ones(tmp_path, ending):
     columns = DeclaredColumns(categories=SEX)
     assert columns.table_of(rows(tmp_path, ["f", None, "", "m"] * 20, ending)).features.num_rows == 80
-    assert DeclaredColumns(categories=CODES).table_of(rows(tmp_path, [1, None] * 20, ending))
+    for values in ([1, None] * 20, [1.0, float("nan"), None, 2.0] * 10):
+        assert DeclaredColumns(categories=CODES).table_of(rows(tmp_path, values, ending))
 
 
 def test_a_text_among_codes_does_not_make_all_of_them_missing(tmp_path):

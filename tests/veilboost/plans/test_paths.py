@@ -126,6 +126,8 @@ def test_a_path_is_used_for_one_thing(place, section, given, text):
 
 def test_folders_may_be_shared(place):
     assert read(place, plan_of("exact", "training", model="one", checkpoint="one")).training.model == "one"
+    (place / "certs").mkdir()
+    assert read(place, plan_of("exact", "training", model="certs")).training.model == "certs"
 
 
 def test_the_folder_of_a_server_is_no_file(place, capsys):

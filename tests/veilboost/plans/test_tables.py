@@ -105,6 +105,8 @@ def test_libsvm(tmp_path):
 def test_what_cannot_be_used_is_named_but_not_quoted(file, tmp_path):
     for how, message in [
         (dict(id_column="nobody"), "no column 'nobody'"),
+        (dict(id_column="y", label="y"), "column 'y' of labels cannot be ids"),
+        (dict(keep=["age", "y"], label="y"), "column 'y' of labels cannot be ids or a feature"),
         (dict(id_column="user"), "column 'city' is string, not numbers"),
         (dict(id_column="user", keep=["city"]), "column 'city' is string, not numbers"),
         (dict(id_column="user", keep=[]), "no columns left"),
