@@ -17,9 +17,10 @@ party in turn:
    have rows kept without knowing all their ids, and neither side can try out more than one digest. Only
    afterwards does the digest name the rows in requests.
 
-So both learn the ids in common and the number of the other's, and nothing else.  That is against parties that
-follow the protocol: a party that lies about its ids can try out others, which is why a server limits how
-often it answers, and records it.
+So both learn the ids in common and the number of the other's, and nothing else; the active party, which may
+ask where none are in common, also how most of the passive one's are written, one of a few public forms that
+no single id decides (`row_ids.FORMS`).  That is against parties that follow the protocol: a party that lies
+about its ids can try out others, which is why a server limits how often it answers, and records it.
 """
 
 from __future__ import annotations

@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 from gbdt_parties.identity.row_ids import fault_of
 from veilboost.plans.entries import Entry, shown
 
-_HEAD_BYTES = 1 << 16
+_HEAD_BYTES = 1 << 20
 """Of a file, as many as its kind is told by."""
 
-_PREDICTIONS = re.compile(r'id,("?class_|prediction$|(.*[, ])?bias"?$)')
+_PREDICTIONS = re.compile(rb'id,("?class_|prediction\r?$|(.*[, ])?bias"?\r?$)', re.MULTILINE)
 _SHARED = {("folder", ""), ("folder", "folder")}
 _RECORD = b'{"time": "'
 _OTHERS = frozenset({".json", ".jsonl", ".key", ".pem", ".svm", ".toml", ".yaml", ".yml"})
@@ -86,10 +86,9 @@ def _fault_of_file(path: Path, what: str, is_one: Callable[[bytes], bool]) -> st
     if path.is_dir():
         return f"must be a file ({what}), and is a folder"
     if not path.exists():
-        is_there = path.parent.exists()
-        return (
-            _fault_of_folder(path.parent) if is_there else "lies in a folder that is not there; make it first"
-        )
+        if not path.parent.exists():
+            return "lies in a folder that is not there; make it first"
+        return _fault_of_folder(path.parent)
     if not path.is_file():
         return None  # such as /dev/null
     with path.open("rb") as file:
@@ -115,13 +114,7 @@ def _fault_of_ids(path: Path, is_sorted: bool) -> str | None:
 def _fault_of_predictions(path: Path) -> str | None:
     if path.suffix.lower() != ".csv" and (path.is_file() or not path.exists()):
         return "must end in .csv, which is what is written"
-    lines = b"^[^\r\n]*"
-
-    def are_predictions(head: bytes) -> bool:
-        first = re.match(lines, head)
-        return first is not None and bool(_PREDICTIONS.match(first[0].decode(errors="replace")))
-
-    return _fault_of_file(path, "predictions", are_predictions)
+    return _fault_of_file(path, "predictions", lambda head: _PREDICTIONS.match(head) is not None)
 
 
 _KINDS: Mapping[str, Callable[[Path], str | None]] = {
