@@ -48,7 +48,7 @@ def test_many_undeclared_values_are_refused_unless_accepted_by_name(
     for how in ({}, {"labelled": False}):
         with pytest.raises(InvalidDataError, match=text) as caught:
             declared.table_of(many, **how)
-        assert repr(other) not in str(caught.value).replace("2.0%", "")
+        assert repr(other) not in str(caught.value).partition(": ")[2].replace("2.0%", "")
     assert replace(declared, accept_undeclared=["sex"]).table_of(many).features.num_rows == 200
 
 
