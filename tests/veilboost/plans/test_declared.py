@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pyarrow
+import pyarrow.csv
 import pyarrow.parquet
 import pytest
 import yaml
