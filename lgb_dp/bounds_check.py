@@ -37,8 +37,8 @@ def check_bounds(
     """Print how public bounds suit the rows, for a person who may see the rows.
 
     The table is printed and nothing of it is kept: it is no private release.  It shows, for every column, the
-    shares of values below and above the bounds, of missing values (for categories: also of undeclared ones),
-    the number of bins that have rows, and remarks.
+    shares of values below and above the bounds and of missing values, the number of bins that have rows, and
+    remarks, such as the share of values that are not among the declared categories.
 
     Parameters
     ----------
@@ -59,27 +59,57 @@ def check_bounds(
     data = checked_data(X)
     names = feature_names(data, feature_name)
     bins = public_bins(data, names, {} if bounds is None else bounds, max_bin, categories, bin_edges, spacing)
-    codes = bins.transform(data)
-    rows = [_line(bins, f, _column(bins, data, f), codes.n_rows) for f in range(len(names))]
+    rows = [_line(bins, f, *_column(bins, data, f)) for f in range(len(names))]
     print(_as_text(rows))
     print(NO_RELEASE)
 
 
-def _column(bins: PublicBins, data: Any, feature: int) -> NDArray[np.float64]:
-    """One column as numbers, NaN for what is missing or not declared."""
+def undeclared_shares(X: Any, categories: Categories) -> dict[str, float]:
+    """Shares of rows with a value that is not among the declared ones, by column of declared categories.
+
+    For the owner of the rows alone: they were read from them.
+
+    Parameters
+    ----------
+    X : table
+    categories : mapping
+        As for `lgb_dp.Dataset`; the values of some columns by their names.
+    """
+    data = as_frame(X).select(list(categories)).to_native()
+    bins = public_bins(data, names := feature_names(data, "auto"), {}, 255, categories, None, "mixed")
+    found = {}
+    for f, name in enumerate(names):
+        column, is_missing = _column(bins, data, f)
+        found[name] = float((~is_missing & ~np.isin(column, bins.values[f])).mean())
+    return found
+
+
+def _column(bins: PublicBins, data: Any, feature: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """One column as numbers, NaN for what is missing or not declared; and where it is missing."""
     if is_table(data):
-        frame = bins.columns.in_order(data, len(bins.names))
-        return bins.columns.numbers(as_frame(frame)[:, feature], feature)
+        series = as_frame(bins.columns.in_order(data, len(bins.names)))[:, feature]
+        is_missing = series.is_null() | series.is_nan() if series.dtype.is_float() else series.is_null()
+        return bins.columns.numbers(series, feature), is_missing.to_numpy()
     column = data[:, [feature]].toarray()[:, 0] if scipy.sparse.issparse(data) else data[:, feature]
-    return np.asarray(column, dtype=np.float64)
+    column = np.asarray(column, dtype=np.float64)
+    return column, np.isnan(column)
 
 
-def _line(bins: PublicBins, feature: int, column: NDArray[np.float64], n_rows: int) -> tuple[str, ...]:
-    values, bounds = bins.values[feature], bins.ranges[feature]
+def _line(
+    bins: PublicBins, feature: int, column: NDArray[np.float64], is_missing: NDArray[np.bool_]
+) -> tuple[str, ...]:
+    values, bounds, n_rows = bins.values[feature], bins.ranges[feature], len(column)
     if bounds is None:
         known = np.isin(column, values)
-        used, missing = len(np.unique(column[known])), n_rows - int(known.sum())
-        return (bins.names[feature], "", "", _share(missing, n_rows), f"{used} of {len(values)}", "")
+        other = int((~known & ~is_missing).sum())
+        return (
+            bins.names[feature],
+            "",
+            "",
+            _share(int(is_missing.sum()), n_rows),
+            f"{len(np.unique(column[known]))} of {len(values)}",
+            f"not declared, and counted as missing: {_share(other, n_rows)}" if other else "",
+        )
     present = column[~np.isnan(column)]
     used = len(np.unique(np.searchsorted(values, present)))
     low, high = bounds

@@ -2,10 +2,13 @@
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 import scipy.sparse
 
 import lgb_dp
+from lgb_dp.bounds_check import undeclared_shares
 from lgb_dp.errors import InvalidArgumentError
 
 
@@ -36,11 +39,40 @@ def test_shares_bins_and_remarks(capsys):
     table, note = lines(capsys, patients(), BOUNDS, categories=CITIES)
     assert table["bmi"].split()[1:4] == ["25.0%", "15.0%", "10.0%"]
     assert table["bmi"].split()[4:] == ["3", "of", "255"]
-    assert table["city"].split()[1:] == ["20.0%", "2", "of", "3"]
+    assert table["city"].split()[1:5] == ["0", "2", "of", "3"]
+    assert "not declared, and counted as missing: 20.0%" in table["city"]
     assert "equal the observed minimum and maximum" in table["age"]
     assert "too wide" in table["income"]
     assert "too wide" not in table["age"]
     assert "not a private release" in note
+
+
+@pytest.mark.parametrize(
+    ("declared", "cells"),
+    [
+        (["a", "b"], ["a", "b", "c", None]),
+        (["a", "b"], ["a", "b", b"a", None]),
+        ([1, 2], [1, 2, 3, None]),
+        ([1, 2], [1.0, 2.0, 0.0, float("nan")]),
+        ([1, 2], [1, 2, "x", pd.NA]),
+        (["a", 1.5], ["a", 1.5, 2.5, None]),
+    ],
+)
+def test_values_that_are_not_declared_are_told_from_missing_ones(capsys, declared, cells):
+    X = pd.DataFrame({"c": pd.Series(cells, dtype=object)})
+    assert undeclared_shares(X, {"c": declared}) == {"c": 0.25}
+    table, _ = lines(capsys, X, {}, categories={"c": declared})
+    assert table["c"].split()[1:5] == ["25.0%", "2", "of", "2"]
+    assert "not declared, and counted as missing: 25.0%" in table["c"]
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_the_same_shares_of_every_library(library):
+    table = pa.table({"x": [1.0, 3.0, None, float("nan")] * 5, "c": ["a", "b", None, "a"] * 5})
+    X = {"pandas": table.to_pandas, "polars": lambda: pl.from_arrow(table), "pyarrow": lambda: table}[
+        library
+    ]()
+    assert undeclared_shares(X, {"x": [1, 2], "c": ["a"]}) == {"x": 0.25, "c": 0.25}
 
 
 @pytest.mark.parametrize("kind", [np.asarray, scipy.sparse.csr_matrix])

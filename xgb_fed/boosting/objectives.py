@@ -162,7 +162,7 @@ class Objective:
         if not np.isfinite(y).all():
             raise InvalidDataError(f"{argument} has missing or infinite labels")
         if self.name in LOGISTIC and not ((y >= 0) & (y <= 1)).all():
-            raise InvalidDataError(f"{argument} must be in [0, 1] for {self.name}")
+            raise InvalidDataError(f"{argument} must be in [0, 1] for {self.name}; write classes as 0 and 1")
         if self.name == "binary:hinge" and not ((y == 0) | (y == 1)).all():
             raise InvalidDataError(f"{argument} must be 0 or 1 for {self.name}")
         if self.name in SOFTMAX and not (np.isin(y, np.arange(self.n_classes))).all():

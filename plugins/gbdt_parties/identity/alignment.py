@@ -17,9 +17,10 @@ party in turn:
    have rows kept without knowing all their ids, and neither side can try out more than one digest. Only
    afterwards does the digest name the rows in requests.
 
-So both learn the ids in common and the number of the other's, and nothing else.  That is against parties that
-follow the protocol: a party that lies about its ids can try out others, which is why a server limits how
-often it answers, and records it.
+So both learn the ids in common and the number of the other's, and nothing else; the active party, which may
+ask where none are in common, also how most of the passive one's are written, one of a few public forms that
+no single id decides (`row_ids.FORMS`).  That is against parties that follow the protocol: a party that lies
+about its ids can try out others, which is why a server limits how often it answers, and records it.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from tqdm.auto import tqdm
 
 from gbdt_parties.channel import Channel, Party, check_parties
 from gbdt_parties.curve_group import POINT_BYTES
-from gbdt_parties.errors import InvalidDataError, ProtocolError
+from gbdt_parties.errors import InvalidDataError, PartyRefusedError, ProtocolError
 from gbdt_parties.identity.aligned_rows import Alignment
 from gbdt_parties.identity.alignment_messages import (
     DIGEST_BYTES,
@@ -45,7 +46,9 @@ from gbdt_parties.identity.alignment_messages import (
     AlignmentOpened,
     AlignRows,
     AnswerIds,
+    AskForm,
     CommitIds,
+    FormTold,
     IdsAnswered,
     IdsCommitted,
     IdsMasked,
@@ -69,7 +72,7 @@ from gbdt_parties.identity.masked_ids import (
     refuse_reflection,
     run_of,
 )
-from gbdt_parties.identity.row_ids import check_ids
+from gbdt_parties.identity.row_ids import FORMS, check_ids, form_of
 from gbdt_parties.messages import Done, to_bits
 from gbdt_parties.traffic import Traffic
 
@@ -110,7 +113,9 @@ def align(parties: Sequence[Party], ids: Sequence[str], traffic: Traffic | None 
     for talk in talks:
         common &= talk.intersect()
     if not common:
-        raise InvalidDataError("no row is held by all parties")
+        forms = [f"those of {talk.name} {form}" for talk in talks if (form := talk.form())]
+        told = ", ".join([f"; most ids here are {form_of(checked)}", *forms])
+        raise InvalidDataError(f"no row is held by all parties{told}: all must write them in the same way")
     alignment = Alignment(tuple(sorted(common)))
     for talk in talks:
         talk.tell(alignment)
@@ -138,7 +143,7 @@ class _Talk:
 
     def __init__(self, channel: Channel, ids: list[str]) -> None:
         self._channel, self._ids = channel, ids
-        self._name = channel.name
+        self.name = channel.name
         self._run = b""
         self._n_theirs = 0
         self._commitments = (b"", b"")
@@ -154,7 +159,7 @@ class _Talk:
         own = OwnList(self._ids, self._run, ACTIVE)
         with tqdm(
             total=2 * (n_own + n_theirs),
-            desc=f"aligning with {self._name}",
+            desc=f"aligning with {self.name}",
             unit="id",
             unit_scale=True,
             disable=None,
@@ -168,13 +173,24 @@ class _Talk:
             answers = self._answered(own, theirs, bar)
             twice = bytearray()
             for first in range(0, n_theirs, IDS_PER_MESSAGE):
-                with _blaming(self._name):
+                with _blaming(self.name):
                     stop = first + chunk(n_theirs, first)
                     twice += own.answers(theirs.points[first * POINT_BYTES : stop * POINT_BYTES])
                 bar.update(stop - first)
-        with _blaming(self._name):
+        with _blaming(self.name):
             self._own_rows, self._their_places = matches(own, theirs, bytes(twice), answers)
         return {self._ids[k] for k in self._own_rows}
+
+    def form(self) -> str | None:
+        """How most of the other's ids are written; None if it does not tell, as earlier releases do not."""
+        try:
+            place = self._channel.ask(AskForm(), FormTold).form
+        except PartyRefusedError:
+            return None
+        with _blaming(self.name):
+            if not 0 <= place < len(FORMS):
+                raise ProtocolError("it told a form of ids that there is not")
+        return list(FORMS)[place]
 
     def tell(self, alignment: Alignment) -> None:
         """Let the other party find out which of its rows are aligned.
@@ -190,21 +206,19 @@ class _Talk:
         flags[self._their_places[in_common]] = True
         digest = MaskedDigest(alignment.digest, self._run, ACTIVE)
         found = self._channel.ask(AlignRows(to_bits(flags), digest.point), RowsFound)
-        with _blaming(self._name):
+        with _blaming(self.name):
             own_proof, their_proof = digest.proofs(found.digest, self._commitments)
         aligned = self._channel.ask(ProveRows(own_proof), RowsAligned)
-        with _blaming(self._name):
+        with _blaming(self.name):
             if not compare_digest(aligned.proof, their_proof):
                 raise ProtocolError("aligned other rows")
 
     def _open(self) -> None:
         """Agree on what the run is."""
         certificate = certificate_digest(getattr(self._channel.party, "own_fingerprint", ""))
-        opening = OpenAlignment(
-            os.urandom(DIGEST_BYTES), certificate, name_digest(self._name), len(self._ids)
-        )
+        opening = OpenAlignment(os.urandom(DIGEST_BYTES), certificate, name_digest(self.name), len(self._ids))
         opened = self._channel.ask(opening, AlignmentOpened)
-        with _blaming(self._name):
+        with _blaming(self.name):
             if not 0 < opened.n_ids <= MAX_IDS:
                 raise ProtocolError(f"it has {opened.n_ids} ids; 1 to {MAX_IDS} can be aligned")
             self._run, self._n_theirs = run_of(opening, opened), opened.n_ids
@@ -215,13 +229,13 @@ class _Talk:
         while n_masked < self._n_theirs:
             due = chunk(self._n_theirs, n_masked)
             if self._channel.ask(MaskIds(), IdsMasked).n_masked != n_masked + due:
-                raise ProtocolError(f"party {self._name!r}: it did not mask {due} further ids, as asked for")
+                raise ProtocolError(f"party {self.name!r}: it did not mask {due} further ids, as asked for")
             n_masked += due
             bar.update(due)
         commitment = own.commitment
         committed = self._channel.ask(CommitIds(commitment), IdsCommitted)
         self._commitments = (commitment, committed.commitment)
-        with _blaming(self._name):
+        with _blaming(self.name):
             return ReceivedList(self._n_theirs, self._run, PASSIVE, committed.commitment)
 
     def _answered(self, own: OwnList, theirs: ReceivedList, bar: tqdm[NoReturn]) -> bytearray:
@@ -229,7 +243,7 @@ class _Talk:
         n_own, answers = len(self._ids), bytearray()
         for first in range(0, max(n_own, self._n_theirs), IDS_PER_MESSAGE):
             answered = self._channel.ask(AnswerIds(), IdsAnswered)
-            with _blaming(self._name):
+            with _blaming(self.name):
                 if not theirs.is_complete:
                     theirs.add(answered.points)
                     refuse_reflection(own.points, answered.points)

@@ -148,5 +148,21 @@ class RowsAligned(Message):
     """As the active party's, in the passive one's role."""
 
 
-REQUESTS = (OpenAlignment, MaskIds, CommitIds, TellIds, AnswerIds, AlignRows, ProveRows)
+@dataclass(frozen=True, eq=False)
+class AskForm(Message):
+    """Active to passive: no row is held by all parties; how are most of your ids written?"""
+
+    kind: ClassVar[int] = 71
+
+
+@dataclass(frozen=True, eq=False)
+class FormTold(Message):
+    """Passive to active: how most of its ids are written, for an error that tells what to mend."""
+
+    kind: ClassVar[int] = 75
+    form: Integer
+    """Its place among the forms of `row_ids`, such as integers, dates or UUIDs in upper case."""
+
+
+REQUESTS = (OpenAlignment, MaskIds, CommitIds, TellIds, AnswerIds, AskForm, AlignRows, ProveRows)
 """Messages of the active party in an alignment, in their order."""

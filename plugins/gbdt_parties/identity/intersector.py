@@ -23,7 +23,9 @@ from gbdt_parties.identity.alignment_messages import (
     AlignmentOpened,
     AlignRows,
     AnswerIds,
+    AskForm,
     CommitIds,
+    FormTold,
     IdsAnswered,
     IdsCommitted,
     IdsMasked,
@@ -46,6 +48,7 @@ from gbdt_parties.identity.masked_ids import (
     refuse_reflection,
     run_of,
 )
+from gbdt_parties.identity.row_ids import FORMS, form_of
 from gbdt_parties.memory import MemoryAllowance, Room
 from gbdt_parties.messages import Done, Message, from_bits
 
@@ -183,8 +186,11 @@ class _Run:
         if theirs is not None and theirs.is_complete and self._found is None:
             if isinstance(message, AnswerIds) and self._n_answered < max(self._n_theirs, len(self._ids)):
                 return self._answer_more(theirs), None
-            if isinstance(message, AlignRows) and self._n_answered >= max(self._n_theirs, len(self._ids)):
-                return self._find(message), None
+            if self._n_answered >= max(self._n_theirs, len(self._ids)):
+                if isinstance(message, AskForm):
+                    return FormTold(list(FORMS).index(form_of(self._ids))), None
+                if isinstance(message, AlignRows):
+                    return self._find(message), None
         raise ProtocolError(f"{type(message).__name__} is not due in this alignment")
 
     def _answer_more(self, theirs: ReceivedList) -> IdsAnswered:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -139,9 +138,6 @@ def disk(folders: Sequence[Path], free: Callable[[Path], int] | None = None) -> 
     """
     free = free or (lambda folder: shutil.disk_usage(folder).free)
     places = list(dict.fromkeys(_nearest(folder) for folder in folders))
-    for place in places:
-        if not place.is_dir() or not os.access(place, os.W_OK):
-            return Finding("disk", str(place), f"{place} must be a folder that this user can write to")
     room, place = min((free(place), place) for place in places)
     seen = f"{room / 2**30:.1f} GiB free at {place}"
     if room < MIN_FREE:

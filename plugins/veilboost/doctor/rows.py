@@ -99,13 +99,16 @@ def of_plan(plan: Plan[Any, Any]) -> list[Rows]:
             "colluding": data.colluding,
         }
         demands |= {"allowed": data.allowed}
-        return [_declared(read_declared(plan.path(data.declared)), file, demands) for file in files]
+        declared = read_declared(plan.path(data.declared))
+        return [_declared(declared, file, demands, parameters=plan.parameters) for file in files]
     if plan.method == "private-columns":
         return [_labelled_columns(read_declared(plan.path(data.declared)), file, plan) for file in files]
     how: dict[str, Any] = {"id_column": data.id, "label": data.label, "drop": data.drop}
     if plan.method == "vertical":
         how |= {"one_hot": data.one_hot, "categorical": data.categorical}
-    return [_table(file, how, partial(read_table, file, **how)) for file in files]
+    # Classes are numbered by the parties themselves where rows are apart.
+    asked = plan.parameters if plan.method == "vertical" else {}
+    return [_table(file, how, partial(read_table, file, **how), asked) for file in files]
 
 
 def of_served(method: str, served: Any) -> list[Rows]:
@@ -131,9 +134,8 @@ def of_served(method: str, served: Any) -> list[Rows]:
 
 def folders_of_plan(plan: Plan[Any, Any]) -> list[Path]:
     """Folders that a run writes to."""
-    settings = plan.training
-    own = [plan.path(plan.data.state)] if hasattr(plan.data, "state") else []
-    return [*map(plan.path, (settings.model, settings.checkpoint)), plan.path(settings.record).parent, *own]
+    written = [one for one in plan.paths if one.writes]
+    return [one.path if one.writes == "folder" else one.path.parent for one in written]
 
 
 def folders_of_served(served: Served) -> list[Path]:
@@ -141,12 +143,17 @@ def folders_of_served(served: Served) -> list[Path]:
     return [Path(served.models)]
 
 
-def _table(file: Path, how: dict[str, Any], read: Callable[[], Any]) -> Rows:
+def _table(
+    file: Path, how: dict[str, Any], read: Callable[[], Any], parameters: Mapping[str, Any] | None = None
+) -> Rows:
     def sizes() -> tuple[int, int]:
+        # Here, so that the doctor of other training runs does not wait for XGBoost.
+        from xgb_fed.boosting.params import Settings
+
         table = read()
-        if table.label is not None and not np.isfinite(table.label).all():
-            label = how["label"]
-            raise InvalidDataError(f"{file}: column {label!r} of labels has missing or infinite values")
+        if table.label is not None:
+            label = f"{file}: column {how['label']!r} of labels"
+            Settings.from_params(parameters or {}).loss.check_labels(table.label.astype(np.float32), label)
         return table.columns.n_rows, table.columns.n_features
 
     single = [how.get("id_column"), how.get("label")]
@@ -155,9 +162,15 @@ def _table(file: Path, how: dict[str, Any], read: Callable[[], Any]) -> Rows:
 
 
 def _declared(
-    declared: Declared, file: Path, demands: Mapping[str, Any], with_ledger: Path | None = None
+    declared: Declared,
+    file: Path,
+    demands: Mapping[str, Any],
+    with_ledger: Path | None = None,
+    parameters: Mapping[str, Any] | None = None,
 ) -> Rows:
     """Rows of a party of private training, which has to accept them, and its own demands.
+
+    Labels are those that the `parameters` of a plan train.
 
     The budget is that of the ledger in the folder `with_ledger`, if there is one.
     """
@@ -167,6 +180,8 @@ def _declared(
         from lgb_dp.federated import Party
 
         rows = declared.table_of(file)
+        if parameters is not None:
+            declared.check_classes(rows, file, parameters)
         Party(rows.features, rows.label, name="party", **demands, **declared.arguments(), **rows.own).close()
         _check_ledger(with_ledger, demands["budget"])
         return rows.features.num_rows, len(declared.columns)
@@ -202,6 +217,7 @@ def _labelled_columns(declared: Declared, file: Path, plan: PrivateColumnsPlan) 
         from lgb_dp.vertical.train import check as check_run
 
         rows = rows_to_align(declared, file, data.id)
+        declared.check_classes(rows, file, plan.parameters)
         check_run(
             plan.parameters,
             Dataset(rows.features, rows.label, label_overflow="clip", **declared.arguments()),

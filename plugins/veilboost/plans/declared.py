@@ -18,7 +18,10 @@ from numpy.typing import NDArray
 from gbdt_parties.errors import InvalidDataError
 from veilboost.plans.entries import PlanError, entry, read_section, shown
 from veilboost.plans.files import parsed
-from veilboost.plans.tables import RowNumbers, checked_ids, kind_of, numbers_of, read_arrow
+from veilboost.plans.tables import LABELS, RowNumbers, checked_ids, kind_of, numbers_of, read_arrow
+
+MAX_UNDECLARED = 0.01
+"""Share of the rows that may have a value of a column that is not declared."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +32,10 @@ class DeclaredColumns:
     categories: Mapping[str, list[Any]] = entry("values of each column of categories: texts or integers", {})
     max_bin: int = entry("bins of a column", 255)
     spacing: str = entry('`"mixed"` or `"linear"`: how bounds become bins', "mixed")
+    accept_undeclared: list[str] = entry(
+        "columns of categories where over 1% of the rows may have other values, which count as missing",
+        [],
+    )
 
     @property
     def columns(self) -> list[str]:
@@ -56,7 +63,8 @@ class DeclaredColumns:
         Raises
         ------
         InvalidDataError
-            Naming the file, and the column that is missing or cannot be used.
+            Naming the file, and the column that is missing or cannot be used; or that has undeclared values
+            in more than `MAX_UNDECLARED` of the rows.
         """
         path = Path(file)
         kind = kind_of(path)
@@ -69,13 +77,28 @@ class DeclaredColumns:
         absent = [name for name in needed if name not in table.column_names]
         if absent:
             raise InvalidDataError(f"{path} has no column {absent[0]!r}, which is declared or needed")
-        if len(set(table.column_names)) < len(table.column_names):
-            raise InvalidDataError(f"{path} has a declared column twice")
         ids: Sequence[str] = RowNumbers(table.num_rows)
         if id_column is not None:
             ids = table.column(id_column).to_pylist()
         label, own = self._own_of(table, path) if labelled else (None, {})
-        return Rows(table.select(self.columns), label, own, ids)
+        features = table.select(self.columns)
+        self._check_values(features, path)
+        return Rows(features, label, own, ids)
+
+    def _check_values(self, features: Any, path: Path) -> None:
+        # Loaded where there are rows to look at, with LightGBM.
+        from lgb_dp.bounds_check import undeclared_shares
+
+        looked_at = {name: of for name, of in self.categories.items() if name not in self.accept_undeclared}
+        if not looked_at or not features.num_rows:
+            return
+        for name, share in undeclared_shares(features, looked_at).items():
+            if share > MAX_UNDECLARED:
+                raise InvalidDataError(
+                    f"{path}: column {name!r} has a value that is not declared in {share:.1%} of the rows, "
+                    "which would count as missing; correct the file or the declaration, or name the column "
+                    "in accept_undeclared"
+                )
 
     def _own_of(self, table: Any, path: Path) -> tuple[NDArray[np.float64] | None, dict[str, Any]]:
         """Labels of a table, and what else is its rows' own."""
@@ -111,13 +134,31 @@ class Declared(DeclaredColumns):
         }
         return super().arguments() | {name: value for name, value in given.items() if value is not None}
 
+    def check_classes(self, rows: Rows, file: Path, parameters: Mapping[str, Any]) -> None:
+        """Refuse labels that are not the numbers of the classes that a plan's parameters train.
+
+        Raises
+        ------
+        InvalidDataError
+            Naming the file and the column, which the library does not know.
+        """
+        from lgb_dp.boosting.params import training_parameters
+
+        known = training_parameters({**parameters, "max_bin": None}, None)
+        n_classes = 2 if known.objective == "binary" and self.label_bounds is None else known.n_outputs
+        if n_classes > 1 and not np.isin(np.asarray(rows.label), range(n_classes)).all():
+            raise InvalidDataError(
+                f"{file}: column {self.label!r} of labels has other values than the classes 0 to "
+                f"{n_classes - 1} of {known.objective}; {LABELS}"
+            )
+
     def _own_of(self, table: Any, path: Path) -> tuple[NDArray[np.float64] | None, dict[str, Any]]:
         own: dict[str, Any] = {}
         if self.weight is not None:
             own["weight"] = numbers_of(table.column(self.weight), f"column {self.weight!r}", path)
         if self.groups is not None:
             own["groups"] = np.array(table.column(self.groups).to_pylist(), dtype=object)
-        return numbers_of(table.column(self.label), f"column {self.label!r}", path), own
+        return numbers_of(table.column(self.label), f"column {self.label!r}", path, LABELS), own
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,8 @@ class Entry(NamedTuple):
         Accepted texts, if there are only some.
     is_path : bool
         Whether it is a file or folder, relative to the plan's.
+    writes : str
+        What is written to the entry's path, if anything is: a kind of `plans.paths`.
     option : str
         Help of the option of ``serve``, if the meaning is too long for a line.
     metavar : str
@@ -46,6 +48,7 @@ class Entry(NamedTuple):
     most: float | None = None
     choices: tuple[str, ...] = ()
     is_path: bool = False
+    writes: str = ""
     option: str = ""
     metavar: str | tuple[str, ...] | None = None
     is_repeated: bool = False

@@ -24,6 +24,7 @@ class ExactData(LabelledRows):
     valid: str | None = entry(
         "file of rows that are not trained on; metrics are of those of all parties together; needs `file`",
         None,
+        is_path=True,
     )
 
 

@@ -24,11 +24,14 @@ def parsed(path: Path) -> Mapping[str, Any]:
         them stand for more values than fit into memory.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        # Without the mark at the beginning that Windows' editor writes.
+        text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise PlanError(f"{path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise PlanError(f"{path} cannot be read: it is not UTF-8") from None
+        raise PlanError(
+            f"{path} cannot be read: it is not UTF-8, but Latin-1 or UTF-16, for instance; save it as UTF-8"
+        ) from None
     if path.suffix == ".toml":
         if sys.version_info >= (3, 11):
             import tomllib
@@ -56,8 +59,15 @@ def parsed(path: Path) -> Mapping[str, Any]:
 
 
 def _read_yaml(text: str) -> Any:
-    """The content of a YAML document without aliases."""
+    """The content of a YAML document without aliases, in which no name of a table occurs twice."""
     import yaml
+
+    class Loader(yaml.SafeLoader):
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+            table = super().construct_mapping(node, deep)
+            if len(table) < len(node.value):
+                raise ValueError(f"the table in line {node.start_mark.line + 1} has a name twice")
+            return table
 
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
         if isinstance(event, yaml.AliasEvent):
@@ -65,7 +75,7 @@ def _read_yaml(text: str) -> Any:
                 f"the alias *{quoted(event.anchor)} in line {event.start_mark.line + 1} must be written out; "
                 "plans have no aliases"
             )
-    return yaml.safe_load(text)
+    return yaml.load(text, Loader)
 
 
 def _depth(content: Any) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 from veilboost.plans import exact, private, private_columns, simfl, vertical
 from veilboost.plans.entries import PlanError, as_table, beside, check_known, fault_of, read_section, shown
 from veilboost.plans.files import parsed
+from veilboost.plans.paths import UsedPath, faults_of_paths, paths_of
 from veilboost.plans.sections import (
     LabelledRows,
     OwnRows,
@@ -107,7 +108,7 @@ def read_plan(path: str | Path) -> Plan[Any, Any]:
         ),
         read_section(METHODS[method].training, content.get("training", {}), f"{path}: training"),
     )
-    for fault in _faults(plan):
+    for fault in (*_faults(plan), *faults_of_paths([UsedPath("the plan", path), *plan.paths])):
         raise PlanError(f"{path}: {fault}")
     return plan
 
@@ -131,20 +132,27 @@ def _faults(plan: Plan[Any, Any]) -> Iterator[str]:
         fault = fault_of(section, f"{name}.{{}}".format)
         if fault is not None:
             yield fault
-    yield from _faults_of_columns(plan.data)
+    yield from faults_of_columns(plan.data, "data.{}".format)
     if isinstance(plan.data, OwnRows):
         yield from _faults_of_own_rows(plan.data, plan.parties)
     yield from METHODS[plan.method].faults(plan)
 
 
-def _faults_of_columns(data: Any) -> Iterator[str]:
-    """Columns that are two things at once."""
-    label, drop = getattr(data, "label", None), getattr(data, "drop", [])
-    if label is not None and label == data.id:
-        yield f"data.id={shown(data.id)} is the column of labels"
-    for name, column in (("label", label), ("id", data.id)):
-        if column is not None and column in drop:
-            yield f"data.drop has {shown(column)}, which is data.{name}"
+def faults_of_columns(section: Any, called: Callable[[str], str]) -> Iterator[str]:
+    """Columns that are two things at once, or that are encoded and not used."""
+    roles = dict[str, str]()
+    for role in ("label", "id", "drop", "one_hot", "categorical"):
+        given = getattr(section, role, None) or []
+        for name in [given] if isinstance(given, str) else given:
+            if roles.setdefault(name, role) != role:
+                yield f"{called(role)} has {shown(name)}, which is {called(roles[name])} as well"
+    columns = getattr(section, "columns", None)
+    if columns is None:
+        return
+    for name, role in roles.items():
+        if (name in columns) != (role in ("one_hot", "categorical")):
+            what = "has" if name in columns else "lacks"
+            yield f"{called('columns')} {what} {shown(name)}, which is {called(role)}"
 
 
 def _faults_of_own_rows(data: OwnRows, parties: list[PartyAddress]) -> Iterator[str]:
@@ -187,4 +195,6 @@ def faults_of_served(method: str, served: Served, called: Callable[[str], str]) 
     fault = fault_of(served, called)
     if fault is not None:
         yield fault
+    yield from faults_of_columns(served, called)
+    yield from faults_of_paths(paths_of(served, Path(), called))
     yield from METHODS[method].faults_of_served(served, called)

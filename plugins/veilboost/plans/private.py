@@ -24,9 +24,11 @@ from veilboost.plans.sections import (
 class PrivateData(OwnBudget, OwnRows):
     """The coordinator's file."""
 
-    file: str | None = entry("CSV or Parquet file of rows that take part", None)
+    file: str | None = entry("CSV or Parquet file of rows that take part", None, is_path=True)
     declared: str | None = entry(
-        "file of what all declare about their columns; needed with `file` and for predictions", None
+        "file of what all declare about their columns; needed with `file` and for predictions",
+        None,
+        is_path=True,
     )
     allowed: list[str] = entry("the other organisations' certificates, `sha256:…`; needed with `file`", [])
     min_parties: int = entry("parties that must take part in every sum, as these rows demand", 2)

@@ -38,11 +38,15 @@ class KeptMessages:
 class PrivateColumnsData(KeptMessages, OwnBudget):
     """The file of the party with the labels."""
 
-    file: str = entry("CSV or Parquet file")
-    declared: str = entry("file of what this party declares about its columns and the label")
+    file: str = entry("CSV or Parquet file", is_path=True)
+    declared: str = entry("file of what this party declares about its columns and the label", is_path=True)
     id: str | None = entry(_ID, None)
     allowed: list[str] = entry("the other organisation's certificate, `sha256:…`")
-    state: str = entry("folder of these rows' ledger, for all runs; not that of `checkpoint`", "party")
+    state: str = entry(
+        "folder of these rows' ledger, for all runs; not that of `checkpoint`",
+        "party",
+        writes="folder",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

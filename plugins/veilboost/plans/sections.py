@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from veilboost.plans.entries import entry
+from veilboost.plans.paths import UsedPath, paths_of
 
 DataT = TypeVar("DataT")
 TrainingT = TypeVar("TrainingT", bound="Training")
@@ -40,9 +41,9 @@ class Training:
         least=0,
         most=1e7,
     )
-    checkpoint: str = entry("folder of the progress", "checkpoint")
-    model: str = entry("folder of the model", "model")
-    record: str = entry("file of the record", "record.jsonl")
+    checkpoint: str = entry("folder of the progress", "checkpoint", writes="folder")
+    model: str = entry("folder of the model", "model", writes="folder")
+    record: str = entry("file of the record", "record.jsonl", writes="record")
 
 
 @dataclass(frozen=True)
@@ -61,14 +62,23 @@ class Plan(Generic[DataT, TrainingT]):
         """Resolve a path of the plan."""
         return self.folder / name
 
+    @property
+    def paths(self) -> list[UsedPath]:
+        """What a run reads and writes."""
+        data = paths_of(self.data, self.folder, "data.{}".format)
+        training = paths_of(self.training, self.folder, "training.{}".format)
+        return [UsedPath("tls", self.path(self.tls)), *data, *training]
+
 
 @dataclass(frozen=True, kw_only=True)
 class OwnRows:
     """The file of an initiator who has rows of its own; without it, it only passes messages on."""
 
-    file: str | None = entry("CSV, Parquet or LIBSVM file of rows that take part", None)
+    file: str | None = entry("CSV, Parquet or LIBSVM file of rows that take part", None, is_path=True)
     id: str | None = entry("column of ids, which is no feature; predictions are written beside it", None)
-    state: str = entry("folder of what must not be forgotten of these rows' answers", "party")
+    state: str = entry(
+        "folder of what must not be forgotten of these rows' answers", "party", writes="folder"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +125,7 @@ class Served:
         "models",
         option="folder of models, runs and record",
         is_path=True,
+        writes="folder",
         metavar="FOLDER",
     )
     sessions_per_hour: int = entry(

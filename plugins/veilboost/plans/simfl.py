@@ -27,7 +27,7 @@ class SimFLData(SimFLTerms, LabelledRows):
     """The coordinator's file."""
 
     name: str = entry("name of these rows among the parties", "own")
-    valid: str | None = entry("file of rows to evaluate the model on after every round", None)
+    valid: str | None = entry("file of rows to evaluate the model on after every round", None, is_path=True)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,7 @@ import csv
 import gzip
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, overload
@@ -170,14 +171,13 @@ def read_table(
         if id_column is not None or one_hot or categorical or keep is not None or drop:
             raise InvalidDataError(f"{path}: LIBSVM files have numbered columns and no ids")
         return _read_libsvm(path, label is not None)
-    both = [name for name in one_hot if name in categorical]
-    if both:
-        raise InvalidDataError(f"{path}: column {both[0]!r} is either one-hot encoded or categorical")
     file = _FileColumns(path, kind, [c for c in (id_column, *one_hot, *categorical) if c is not None])
     names = file.names
     if len(set(names)) < len(names):
         raise InvalidDataError(f"{path}: {len(names)} columns have {len(set(names))} different names")
     special = [c for c in (id_column, label) if c is not None]
+    if label is not None and label in (id_column, *(keep or ())):
+        raise InvalidDataError(f"{path}: column {label!r} of labels cannot be ids or a feature as well")
     absent = [c for c in [*special, *(keep or ()), *drop, *one_hot, *categorical] if c not in names]
     if absent:
         # The names may be the first row's ids and values, if the file has no line of names.
@@ -199,7 +199,12 @@ def read_table(
             unseen |= {name: n_unseen} if n_unseen else {}
             for k, value in enumerate(values):
                 flags = np.where(codes < len(values), codes == k, np.nan)
-                data[f"{name}={value}"] = flags.astype(np.float32)
+                if (encoded_name := f"{name}={value}") in data or encoded_name in names:
+                    raise InvalidDataError(
+                        f"{path}: one-hot encoding of column {name!r} gives a column the name of another one "
+                        "in the file; rename that one"
+                    )
+                data[encoded_name] = flags.astype(np.float32)
         elif name in categorical:
             known = categorical[name] if isinstance(categorical, Mapping) else None
             by_category[name], data[name], n_unseen = _codes(file.take(name).to_pylist(), known)
@@ -216,9 +221,10 @@ def read_table(
         if encoded is None:
             shown = quoted(repr(name)) if has_names else f"{names.index(name) + 1} of {len(names)}"
             encoded = numbers_of(file.take(name), f"column {shown}", path, _REMEDIES)
-        matrix[:, k] = encoded
+        with np.errstate(over="ignore"):  # refused below
+            matrix[:, k] = encoded
     checked = read_columns(matrix, str(path))
-    target = None if label is None else numbers_of(file.take(label), f"column {label!r}", path)
+    target = None if label is None else numbers_of(file.take(label), f"column {label!r}", path, LABELS)
     in_matrix = list(data)
     labels = {in_matrix.index(name): (*values, UNSEEN) for name, values in by_category.items()}
     return Table(
@@ -251,7 +257,7 @@ class _FileColumns:
 
     Parameters
     ----------
-    path, kind, texts
+    path, kind, texts, keep
         As for `read_arrow`.
 
     Attributes
@@ -265,102 +271,105 @@ class _FileColumns:
         If the file cannot be read; by `take`, too.
     """
 
-    def __init__(self, path: Path, kind: str, texts: Sequence[str]) -> None:
+    def __init__(
+        self, path: Path, kind: str, texts: Sequence[str], keep: Sequence[str] | None = None
+    ) -> None:
         import pyarrow
+        import pyarrow.csv
         import pyarrow.parquet
 
-        self._path, self._texts = path, texts
-        if kind == ".parquet":
-            try:
+        self._path, self._kind, self._texts = path, kind, texts
+        self.names = [name for name in names_in(path, kind) if keep is None or name in keep]
+        with _named_faults(path, kind):
+            if kind == ".parquet":
                 # Pages need not be in memory beside the columns that are read from them.
                 self._file = pyarrow.parquet.ParquetFile(path, pre_buffer=False)
-            except pyarrow.ArrowException as error:
-                raise _fault_of_parquet(path, error) from None
-            self.names, self.n_rows = list(self._file.schema_arrow.names), int(self._file.metadata.num_rows)
-            return
-        table, self._file = read_arrow(path, kind, texts), None
-        self.names, self.n_rows = list(table.column_names), int(table.num_rows)
+                self.n_rows = int(self._file.metadata.num_rows)
+                return
+            # Of text, an empty cell alone is missing: "NA" may be Namibia, and is a text in Parquet, too.
+            options = pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(texts, pyarrow.string()))
+            if keep is not None:
+                options.include_columns = self.names
+            table, self._file = pyarrow.csv.read_csv(path, convert_options=options), None
+        self.n_rows = int(table.num_rows)
         self._columns = dict(zip(self.names, table.columns, strict=True))
 
     def take(self, name: str) -> Any:
-        """A column, as pyarrow has it."""
-        import pyarrow
-
-        if self._file is None:
-            return self._columns.pop(name)
-        try:
-            column = self._file.read(columns=[name]).column(name)
-            return column.cast(pyarrow.string()) if name in self._texts else column
-        except pyarrow.ArrowException as error:
-            raise _fault_of_parquet(self._path, error) from None
+        """A column, as pyarrow has it; one of texts, exactly as they stand, missing where they are empty."""
+        with _named_faults(self._path, self._kind):
+            if self._file is None:
+                column = self._columns.pop(name)
+            else:
+                column = self._file.read(columns=[name]).column(name)
+        return _texts_of(column, name, self._path) if name in self._texts else column
 
 
-def read_arrow(path: Path, kind: str, texts: Sequence[str], keep: Sequence[str] | None = None) -> Any:
-    """Read a file as a table of pyarrow.
+def _texts_of(column: Any, name: str, path: Path) -> Any:
+    import pyarrow
+    import pyarrow.compute
+
+    try:
+        texts = column if pyarrow.types.is_large_string(column.type) else column.cast(pyarrow.string())
+        texts.validate(full=True)
+    except pyarrow.ArrowException:
+        raise InvalidDataError(
+            f"{path}: column {name!r} is {column.type}, not text in UTF-8; write it as text, bytes as "
+            "hexadecimal digits, in the same way at every party"
+        ) from None
+    nothing = pyarrow.scalar(None, texts.type)
+    return pyarrow.compute.if_else(pyarrow.compute.equal(texts, ""), nothing, texts)
+
+
+def read_arrow(path: Path, kind: str, texts: Sequence[str], keep: Sequence[str]) -> Any:
+    """Read columns of a file as a table of pyarrow.
 
     Parameters
     ----------
     path : Path
     kind : {".csv", ".parquet"}
     texts : sequence of str
-        Columns that are read as text, exactly as they stand.
-    keep : sequence of str, optional
+        Columns that are read as text, exactly as they stand; an empty one is missing.
+    keep : sequence of str
         The only columns that are read, of those that the file has.
 
     Raises
     ------
     InvalidDataError
-        If it cannot be read.
+        If it cannot be read, or has one of the columns twice.
     """
     import pyarrow
-    import pyarrow.csv
-    import pyarrow.parquet
+
+    file = _FileColumns(path, kind, texts, keep)
+    if len(set(file.names)) < len(file.names):
+        raise InvalidDataError(f"{path} has a column twice that is declared or needed")
+    return pyarrow.table({name: file.take(name) for name in file.names})
+
+
+@contextmanager
+def _named_faults(path: Path, kind: str) -> Iterator[None]:
+    """Name what cannot be read, without Arrow's words, which quote the line that it stumbles over."""
+    import pyarrow
 
     try:
-        if kind == ".parquet":
-            table = pyarrow.parquet.read_table(path)
-            if keep is not None:
-                table = table.select([name for name in table.column_names if name in keep])
-            for name in texts:
-                if name in table.column_names:
-                    position = table.column_names.index(name)
-                    text = table.column(name).cast(pyarrow.string())
-                    table = table.set_column(position, name, text)
-            return table
-        types = dict.fromkeys(texts, pyarrow.string())
-        options = pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=True)
-        if keep is not None:
-            names = pyarrow.csv.open_csv(path).schema.names
-            options.include_columns = [name for name in names if name in keep]
-        return pyarrow.csv.read_csv(path, convert_options=options)
-    except pyarrow.ArrowException as error:
-        # Arrow quotes the line it stumbles over.
-        if kind == ".csv":
-            raise InvalidDataError(f"{path} cannot be read as CSV: {_fault_of_csv(path)}") from None
-        raise _fault_of_parquet(path, error) from None
-
-
-def _fault_of_parquet(path: Path, error: Exception) -> InvalidDataError:
-    """The error of a file that is no Parquet; Arrow's own may quote values."""
-    return InvalidDataError(f"{path} cannot be read as Parquet: {type(error).__name__}")
+        yield
+    except (pyarrow.ArrowException, UnicodeDecodeError) as error:
+        reason = _fault_of_csv(path) if kind == ".csv" else type(error).__name__
+        words = "CSV" if kind == ".csv" else "Parquet"
+        raise InvalidDataError(f"{path} cannot be read as {words}: {reason}") from None
 
 
 def names_in(file: Path, kind: str) -> list[str]:
     """Names of a file's columns; none for LIBSVM, and an InvalidDataError if it cannot be read."""
     if kind in LIBSVM:
         return []
-    import pyarrow
     import pyarrow.csv
     import pyarrow.parquet
 
-    try:
+    with _named_faults(file, kind):
         if kind == ".parquet":
             return list(pyarrow.parquet.read_schema(file).names)
         with pyarrow.csv.open_csv(file) as opened:
             return list(opened.schema.names)
-    except pyarrow.ArrowException as error:
-        # Arrow quotes the line it stumbles over.
-        raise InvalidDataError(f"{file} cannot be read: {type(error).__name__}") from None
 
 
 def _fault_of_csv(path: Path) -> str:
@@ -378,7 +387,10 @@ def _fault_of_csv(path: Path) -> str:
                         "; a text with a comma needs quotation marks"
                     )
     except UnicodeDecodeError:
-        return f"line {_first_line_beside_utf8(path, opened)} is not UTF-8; save the file as UTF-8"
+        return (
+            f"line {_first_line_beside_utf8(path, opened)} is not UTF-8, but Latin-1 or UTF-16, for "
+            'instance; save the file as UTF-8, which Excel calls "CSV UTF-8"'
+        )
     except (csv.Error, OSError, EOFError) as error:
         return f"behind line {reader.line_num}, {type(error).__name__}"
     return "it has no line of names" if not n_named else "a quotation mark may be missing"
@@ -411,6 +423,9 @@ def checked_ids(values: Sequence[Any], path: Path) -> Sequence[str]:
     return values
 
 
+LABELS = "write numbers into the file: classes as 0, 1, …"
+"""What to do about labels that are no numbers."""
+
 _REMEDIES = (
     "leave it out (drop), or encode it: by one_hot or categorical with columns apart, as numbers in the file "
     "with rows apart"
@@ -432,28 +447,32 @@ def numbers_of(
     import pyarrow
 
     kind = column.type
-    numeric = pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind)
-    if not (numeric or pyarrow.types.is_boolean(kind) or pyarrow.types.is_null(kind)):
+    types = pyarrow.types
+    if types.is_decimal(kind):
+        column = column.cast(pyarrow.string())  # rounded once, as the same digits in CSV are
+    elif not any(
+        test(kind) for test in (types.is_integer, types.is_floating, types.is_boolean, types.is_null)
+    ):
         raise InvalidDataError(
             f"{path}: {shown} is {kind}, not numbers{_beginning_of_text(column)}; {remedies}"
         )
-    try:
-        numbers = column.cast(pyarrow.float64()).to_numpy()
-    except pyarrow.ArrowException:
-        # Arrow quotes the value.
-        raise InvalidDataError(f"{path}: {shown} has integers beyond what float64 holds") from None
-    return np.asarray(numbers, dtype=np.float64)
+    # Integers beyond 2**53 are rounded, as decimal numbers are.
+    return np.asarray(column.cast(pyarrow.float64(), safe=False).to_numpy(), dtype=np.float64)
 
 
 def _beginning_of_text(column: Any) -> str:
     """Where a column's first text is, if numbers come before it: one cell makes the whole column text."""
     import pyarrow
+    import pyarrow.csv
 
+    if pyarrow.types.is_binary(column.type):
+        return " (nor text in UTF-8)"
     if not (pyarrow.types.is_string(column.type) or pyarrow.types.is_large_string(column.type)):
         return ""
+    missing = {None, *pyarrow.csv.ConvertOptions().null_values}
     for row, cell in enumerate(column.to_pylist(), 1):
         try:
-            float(cell or "nan")
+            float("nan" if cell in missing else cell)
         except ValueError:
             return f" (the first text is in row {row})" if row > 1 else ""
     return ""

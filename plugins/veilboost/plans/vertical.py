@@ -20,7 +20,7 @@ CIPHERS = {"paillier": "Paillier", "okamoto-uchiyama": "OkamotoUchiyama"}
 class VerticalData:
     """The active party's file."""
 
-    file: str = entry("CSV, Parquet or LIBSVM file")
+    file: str = entry("CSV, Parquet or LIBSVM file", is_path=True)
     label: str = entry("column of labels")
     id: str | None = entry(
         "column of ids; without it the parties' files must have the same rows in the same order", None
@@ -34,9 +34,11 @@ class VerticalData:
     categorical: list[str] = entry(
         "text columns to split [by category](vertical.md#categories); sets `enable_categorical`", []
     )
-    aligned: str = entry("file of the ids in common, which `align` writes", "aligned.ids")
-    valid: str | None = entry("file of rows to evaluate the model on after every tree; needs `id`", None)
-    aligned_valid: str = entry("file of the ids in common of those", "aligned-valid.ids")
+    aligned: str = entry("file of the ids in common, which `align` writes", "aligned.ids", writes="aligned")
+    valid: str | None = entry(
+        "file of rows to evaluate the model on after every tree; needs `id`", None, is_path=True
+    )
+    aligned_valid: str = entry("file of the ids in common of those", "aligned-valid.ids", writes="aligned")
 
 
 @dataclass(frozen=True, kw_only=True)

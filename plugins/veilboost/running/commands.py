@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from veilboost.parsers import Parser
 from veilboost.plans.entries import PlanError
+from veilboost.plans.paths import UsedPath, faults_of_paths
 from veilboost.plans.plan import module_of, read_plan
+from veilboost.plans.sections import Plan
 
 
 def fill_align(parser: Parser, arguments: Sequence[str]) -> None:
@@ -88,6 +91,20 @@ def run_export(args: argparse.Namespace) -> None:
     run.export(kind_of(plan.method), plan, args)
 
 
+def _check_outputs(plan: Plan[Any, Any], args: argparse.Namespace) -> None:
+    """Refuse files that predictions would spoil, before parties are asked."""
+    used = [UsedPath("the plan", Path(args.plan)), *(one._replace(writes="") for one in plan.paths)]
+    if args.data is not None:
+        used.append(UsedPath("--data", Path(args.data)))
+    if args.out != "-":
+        used.append(UsedPath("--out", Path(args.out), "predictions"))
+    missing = args.missing or (None if args.out == "-" else f"{args.out}.missing")
+    if missing is not None:
+        used.append(UsedPath("--missing", Path(missing), "ids"))
+    for fault in faults_of_paths(used):
+        raise PlanError(fault)
+
+
 def run_predict(args: argparse.Namespace) -> None:
     """Run ``predict``: write predictions, or contributions of columns, for the rows of a file."""
     plan = read_plan(args.plan)
@@ -98,4 +115,5 @@ def run_predict(args: argparse.Namespace) -> None:
         )
     from veilboost.running.predictions import write
 
+    _check_outputs(plan, args)
     write(kind_of(plan.method).predict(plan, args), args.out, args.missing)

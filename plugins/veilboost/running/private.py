@@ -125,6 +125,7 @@ def _own_party(plan: PrivatePlan, file: str) -> federated.Party:
     tls, name = own_credentials(plan)
     declared = _declared(plan)
     rows = declared.table_of(plan.path(file))
+    declared.check_classes(rows, plan.path(file), plan.parameters)
     return federated.Party(
         rows.features,
         rows.label,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ class TrainingRun(PrivateRun[PrivateColumnsPlan]):
         super().__init__(plan, plan_file, stack)
         declared = read_declared(plan.path(plan.data.declared))
         rows = rows_to_align(declared, plan.path(plan.data.file), plan.data.id)
+        declared.check_classes(rows, plan.path(plan.data.file), plan.parameters)
         self._ids = None if plan.data.id is None else rows.ids
         self._rows = Dataset(rows.features, rows.label, label_overflow="clip", **declared.arguments())
 
@@ -93,9 +95,12 @@ def predict(plan: PrivateColumnsPlan, args: argparse.Namespace) -> Predicted:
     names = model.feature_name() if known.names is None else list(known.names)
     if not set(names) <= set(names_in(file, kind_of(file))):
         return _asked(plan, model, file)
-    categories = {names[feature]: list(values) for feature, values in known.categories.items()}
+    values = {**known.categories, **known.codes}
+    categories = {names[feature]: list(values[feature]) for feature in values}
     numbers = {name: list[float]() for name in names if name not in categories}
-    columns = DeclaredColumns(bounds=numbers, categories=categories)
+    own = plan.path(plan.data.declared)
+    accepted = read_declared(own).accept_undeclared if own.exists() else []
+    columns = DeclaredColumns(bounds=numbers, categories=categories, accept_undeclared=accepted)
     rows = columns.table_of(file, id_column=plan.data.id)
     return predictions_of(rows.ids, rows.ids, model.predict(rows.features.select(names)))
 
@@ -105,7 +110,7 @@ def _asked(plan: PrivateColumnsPlan, model: DPBooster, file: Path) -> Predicted:
     # Before rows are aligned: the other party would learn which they are.
     check_outputs(model)
     declared, traffic = read_declared(plan.path(plan.data.declared)), Traffic()
-    columns = DeclaredColumns(bounds=declared.bounds, categories=declared.categories)
+    columns = DeclaredColumns(**{f.name: getattr(declared, f.name) for f in fields(DeclaredColumns)})
     rows = rows_to_align(columns, file, plan.data.id)
     features, ids, how = rows.features, rows.ids, dict[str, Any]()
     asked: Any

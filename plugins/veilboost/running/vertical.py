@@ -26,6 +26,7 @@ from veilboost.plans.vertical import VerticalPlan
 from veilboost.running.predictions import Predicted, contributions_of, predictions_of
 from veilboost.running.progress import RoundLines, RoundLog
 from veilboost.running.run import Run, connect, rows_to_predict
+from xgb_fed.boosting.params import Settings
 from xgb_fed.vertical.model.model import MODEL_FILE, VerticalModel
 from xgb_fed.vertical.training.checkpoint import Checkpoint
 from xgb_fed.vertical.training.task import ActiveData
@@ -88,17 +89,19 @@ class TrainingRun(Run[VerticalPlan]):
         super().__init__(plan, plan_file, stack)
         self._plan_file = plan_file
         self._table = _active_table(plan, plan.data.file)
-        self._data = self._labelled_rows(self._table, plan.data.aligned)
+        self._data = self._labelled_rows(self._table, plan.data.file, plan.data.aligned)
         self._evals: list[tuple[ActiveData, str]] = []
         if plan.data.valid is not None:
             valid = _active_table(plan, plan.data.valid, like=self._table)
             log_unseen(valid, plan.data.valid, logger)
-            self._evals = [(self._labelled_rows(valid, plan.data.aligned_valid), "valid")]
+            self._evals = [(self._labelled_rows(valid, plan.data.valid, plan.data.aligned_valid), "valid")]
 
-    def _labelled_rows(self, table: Table, aligned: str) -> ActiveData:
+    def _labelled_rows(self, table: Table, file: str, aligned: str) -> ActiveData:
         """The rows of a file that all parties hold; all rows if there are no ids."""
         if table.label is None:
             raise PlanError(f"{self._plan_file}: data.label is missing; it names the column of labels")
+        label = f"{self.plan.path(file)}: column {self.plan.data.label!r} of labels"
+        Settings.from_params(self.plan.parameters).loss.check_labels(table.label.astype(np.float32), label)
         if self.plan.data.id is None:
             return ActiveData(table.columns, table.label)
         alignment = _kept_alignment(self._plan_file, self.plan.path(aligned))

@@ -18,7 +18,9 @@ from gbdt_parties.identity.alignment_messages import (
     AlignmentOpened,
     AlignRows,
     AnswerIds,
+    AskForm,
     CommitIds,
+    FormTold,
     IdsAnswered,
     IdsCommitted,
     IdsMasked,
@@ -36,6 +38,7 @@ from gbdt_parties.identity.masked_ids import (
     MaskedDigest,
     run_of,
 )
+from gbdt_parties.identity.row_ids import FORMS
 
 pytest.importorskip("nacl")
 
@@ -105,6 +108,45 @@ def test_a_run_is_bound_to_everything_it_is_for():
     for wrong in (replace(opening, nonce=b"a" * 31), replace(opening, certificate=b"")):
         with pytest.raises(ProtocolError, match="not of 32 bytes"):
             run_of(wrong, opened)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "own_form", "their_form"),
+    [
+        (["7", "8"], ["7.0", "8.0"], "integers", "decimal numbers"),
+        (["AB-1", "AB-2"], ["ab-1", "ab-2"], "text in upper case", "text in lower case"),
+        (["2024-01-02T03:04:05"], ["2024-01-02 03:04:05Z"], "times with a T", "times with a blank"),
+    ],
+)
+def test_where_no_row_is_in_common_the_error_has_the_forms_of_ids_and_no_id(
+    ours, theirs, own_form, their_form
+):
+    with pytest.raises(InvalidDataError, match="no row is held by all parties") as caught:
+        align([bank(ids=theirs)], ours)
+    assert f"most ids here are {own_form}, those of bank {their_form}" in str(caught.value)
+    assert not any(one in str(caught.value) for one in (*ours, *theirs))
+
+
+def test_the_form_of_ids_is_not_asked_for_where_rows_are_in_common():
+    party = bank()
+    align([party], OURS)
+    assert not any(isinstance(one, AskForm) for one in party.requests)
+    # Nor told before all ids were: it would be known of ids that are not compared.
+    mine = asker(bank(ids=["1"]), ["2"])
+    mine.open(), mine.mask(), mine.commit(), mine.tell()
+    assert "AskForm is not due" in mine.ask(AskForm()).reason
+
+
+@pytest.mark.parametrize("place", [-1, len(FORMS), 2**62, -(2**63)])
+def test_a_form_that_there_is_not_is_refused(place):
+    with pytest.raises(ProtocolError, match="party 'bank': it told a form"):
+        align([bank(lie(AskForm, lambda _: {"form": place}), ids=["x"])], ["y"])
+
+
+def test_a_party_of_an_earlier_release_tells_no_form():
+    refused = {AskForm: lambda _: messages.refusal("unknown kind of message 71")}
+    with pytest.raises(InvalidDataError, match="most ids here are integers: all must"):
+        align([bank(refused, ids=["x"])], ["1"])
 
 
 # A passive party that lies.
@@ -236,6 +278,8 @@ class LyingBank(Bank):
         elif isinstance(message, AlignRows):
             self.digest, self.asked = MaskedDigest(b"some digest", self.run, PASSIVE), message.digest
             answer = RowsFound(self.digest.point)
+        elif isinstance(message, AskForm):
+            answer = FormTold(0)
         else:
             proof, wanted = self.digest.proofs(self.asked, (self.commitment, bytes(32)))
             assert message.proof != wanted

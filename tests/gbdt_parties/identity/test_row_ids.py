@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gbdt_parties.errors import InvalidDataError
 from gbdt_parties.identity.aligned_rows import Alignment
 from gbdt_parties.identity.alignment import align
-from gbdt_parties.identity.row_ids import check_ids, fault_of
+from gbdt_parties.identity.row_ids import FORMS, check_ids, fault_of, form_of
 
 GOOD = ("7", "007", "customer 12", "a-b_c/d", "Zoë", "名前", "A", "a", "ß")
 BAD = {
@@ -81,3 +81,40 @@ def test_an_aligned_file_with_ids_that_are_not_canonical_is_refused(tmp_path):
         (tmp_path / "ids").write_bytes(text.encode())
         with pytest.raises(InvalidDataError, match="canonical"):
             Alignment.load(tmp_path / "ids")
+
+
+@pytest.mark.parametrize(
+    ("one", "form"),
+    [
+        ("7", "integers"),
+        ("-12", "integers"),
+        ("007", "integers with leading zeros"),
+        ("7.0", "decimal numbers"),
+        ("1e+22", "decimal numbers"),
+        ("123e4567-e89b-12d3-a456-426614174000", "UUIDs in lower case"),
+        ("123E4567-E89B-12D3-A456-426614174000", "UUIDs in upper case"),
+        ("123e4567e89b12d3a456426614174000", "UUIDs without hyphens"),
+        ("2024-01-02", "dates"),
+        ("2024-01-02T03:04:05", "times with a T"),
+        ("2024-01-02 03:04:05.000001Z", "times with a blank"),
+        ("user-7", "text in lower case"),
+        ("USER-7", "text in upper case"),
+        ("User-7", "text of mixed forms"),
+        ("名前", "text of mixed forms"),
+    ],
+)
+def test_the_form_of_ids_is_that_of_most(one, form):
+    assert form_of([one]) == form
+    assert form_of([one, one, "名"]) == form
+    assert form_of([one] * 100_000 + ["x"]) == form
+
+
+@given(st.lists(st.text(max_size=12), max_size=30))
+def test_every_list_of_ids_has_a_form(ids):
+    assert form_of(ids) in FORMS
+
+
+@given(st.text(max_size=6), st.integers(5, 3000))
+def test_one_id_does_not_change_the_form(one, n_ids):
+    ids = [f"{k}" for k in range(n_ids)]
+    assert form_of([*ids[:-1], one]) == form_of(ids) == "integers"

@@ -2,10 +2,12 @@
 
 import subprocess
 import sys
+from zipfile import BadZipFile
 
 import lightgbm
 import matplotlib
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 
@@ -92,6 +94,41 @@ def test_mlflow_keeps_a_booster_and_its_guarantee(classifier, tmp_path):
     assert lgb_dp.privacy_of(loaded) == classifier.privacy_
     again = lgb_dp.DPBooster(model_str=loaded.model_to_string())
     assert again.privacy == classifier.privacy_
+
+
+def test_mlflow_loads_a_private_booster_by_its_own_class_only(classifier, tmp_path):
+    """As newton.md says: it compares names of classes; the text that it keeps is whole."""
+    mlflow_lightgbm = needed("mlflow.lightgbm")
+    path = tmp_path / "model"
+    mlflow_lightgbm.save_model(classifier.booster_, str(path), pip_requirements=["veilboost"])
+    with pytest.raises(BadZipFile):
+        mlflow_lightgbm.load_model(str(path))
+    kept = lgb_dp.DPBooster(model_file=path / "model.lgb")
+    np.testing.assert_array_equal(kept.predict(X), classifier.booster_.predict(X))
+    assert kept.privacy == classifier.privacy_
+
+
+@pytest.mark.parametrize(
+    ("declared", "encoded"),
+    [
+        (["b", "a"], {"a": 1, "b": 0}),  # the place in the declared list
+        ([5, 3, 9], {5: 5, 3: 3, 9: 9}),  # the value itself
+        ([-1, 3], {-1: 0, 3: 1}),  # no codes of LightGBM's: the place
+    ],
+)
+def test_lightgbm_alone_predicts_tables_that_are_encoded_as_the_page_says(declared, encoded):
+    random = np.random.default_rng(0)
+    column = random.choice(np.array(declared, dtype=object), 400)
+    y = np.isin(column, declared[:1]).astype(float)
+    table = pd.DataFrame({"c": pd.Series(column.tolist()), "x": random.normal(size=400)})
+    train = lgb_dp.Dataset(table, y, bounds={"x": (-3, 3)}, categories={"c": declared})
+    params = {"objective": "binary", "verbose": -1}
+    model = lightgbm.train(params, train, 20, callbacks=[lgb_dp.NewtonBoost(50.0, 1e-5)])
+    alone = lightgbm.Booster(model_str=model.model_to_string())
+    matrix = np.column_stack([[encoded[value] for value in column], table["x"]]).astype(float)
+    scores = alone.predict(matrix)
+    np.testing.assert_array_equal(scores, model.predict(table))
+    assert scores[y == 1].mean() > scores[y == 0].mean() + 0.1
 
 
 def test_skops_keeps_an_estimator_and_its_guarantee(classifier):

@@ -236,9 +236,8 @@ def test_a_full_disk(place, capsys, monkeypatch):
     monkeypatch.setattr(findings, "MIN_FREE", 1 << 30)
     monkeypatch.setattr(findings.shutil, "disk_usage", lambda folder: type("Usage", (), {"free": 1 << 20}))
     assert_to_mend(examined(capsys, SERVED, "bank.yaml"), "disk", "free at least 1 GiB")
-    assert_to_mend(
-        examined(capsys, {**SERVED, "models": "bank.csv/models"}, "bank.yaml"), "disk", "must be a folder"
-    )
+    models = {**SERVED, "models": "bank.csv/models"}
+    assert_to_mend(examined(capsys, models, "bank.yaml"), "plan", "must be a folder")
 
 
 def test_cold_kernels(place, capsys, monkeypatch):
@@ -500,7 +499,7 @@ def test_labels_that_are_missing(place, capsys, method):
     lines[3] = ",".join("" if k == label else cell for k, cell in enumerate(lines[3].split(",")))
     (place / "acme.csv").write_text("\n".join(lines) + "\n")
     party = {"party": ["sha256:" + "0" * 64]} if method == "exact" else {}
-    text = "acme.csv: column 'y' of labels has missing or infinite values"
+    text = "acme.csv: column 'y' of labels has missing or infinite labels"
     if method != "vertical":
         served = {**SERVED_WITH_LABELS, **party, "method": method}
         assert_to_mend(examined(capsys, served, "acme.yaml"), "values", text)

@@ -97,3 +97,44 @@ def test_yaml_values_that_cannot_be_are_named_errors(tmp_path, value):
     (tmp_path / "plan.yaml").write_text(f"tls: {value}\n")
     with pytest.raises(PlanError, match=r"plan\.yaml: "):
         read_plan(tmp_path / "plan.yaml")
+
+
+CONTENTS = {
+    "plan.toml": 'tls = "Straße"\n[[parties]]\nname = "b"\naddress = "h:1"\n'
+    '[data]\nfile = "a.csv"\nlabel = "y"\n',
+    "plan.yaml": "tls: Straße\nparties: [{name: b, address: 'h:1'}]\ndata: {file: a.csv, label: y}\n",
+}
+
+
+@pytest.mark.parametrize("name", CONTENTS)
+def test_a_mark_of_the_order_of_bytes_is_no_part_of_a_plan(tmp_path, name):
+    """Windows' editor writes one."""
+    plain, marked = tmp_path / name, tmp_path / f"marked-{name}"
+    plain.write_text(CONTENTS[name], encoding="utf-8")
+    marked.write_text(CONTENTS[name], encoding="utf-8-sig")
+    assert read_plan(plain) == read_plan(marked)
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
+@pytest.mark.parametrize("name", CONTENTS)
+def test_plans_in_another_encoding_are_refused_with_what_to_do(tmp_path, name, encoding):
+    (tmp_path / name).write_text(CONTENTS[name], encoding=encoding)
+    with pytest.raises(PlanError, match=f"{name} cannot be read: it is not UTF-8.*; save it as UTF-8"):
+        read_plan(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("tls: a\ntls: b\n", 1),
+        ("tls: a\ndata: {file: a, file: b}\n", 2),
+        ("tls: a\nparameters:\n  eta: 1\n  'eta': 2\n", 3),
+        ("parameters: {1: a, 1.0: b}\n", 1),
+        ("parameters: {eta: [{a: 1, a: 2}]}\n", 1),
+    ],
+)
+def test_a_name_that_occurs_twice_is_refused(tmp_path, text, line):
+    """The last one won silently; TOML has no such files."""
+    (tmp_path / "plan.yaml").write_text(text)
+    with pytest.raises(PlanError, match=f"the table in line {line} has a name twice"):
+        read_plan(tmp_path / "plan.yaml")

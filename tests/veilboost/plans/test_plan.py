@@ -10,10 +10,11 @@ from veilboost.plans import entries
 from veilboost.plans.declared import Declared
 from veilboost.plans.entries import PlanError
 from veilboost.plans.exact import ExactTraining
-from veilboost.plans.plan import METHODS, read_plan
+from veilboost.plans.plan import METHODS, faults_of_served, read_plan
 from veilboost.plans.sections import PartyAddress
 from veilboost.plans.simfl import SimFLData, SimFLTraining
-from veilboost.plans.vertical import CIPHERS, VerticalData, VerticalTraining
+from veilboost.plans.vertical import CIPHERS, VerticalData, VerticalServed, VerticalTraining
+from veilboost.serving.options import option
 from xgb_fed.horizontal.exact.cuts import DIGITS
 
 TOML = """
@@ -143,7 +144,7 @@ def test_a_missing_entry_is_named(tmp_path):
         ({"training": {"timeout": math.nan}}, r"training\.timeout=nan must be above 0"),
         ({"training": {"timeout": math.inf}}, r"training\.timeout=inf must be above 0"),
         ({"training": {"patience": -1}}, r"training\.patience=-1 must be 0 to"),
-        ({"data": {**LEAST["data"], "id": LEAST["data"]["label"]}}, r"data\.id=.* is the column of labels"),
+        ({"data": {**LEAST["data"], "id": LEAST["data"]["label"]}}, r"data\.id has .* data\.label as well"),
         ({"data": {**LEAST["data"], "drop": [LEAST["data"]["label"]]}}, r"data\.drop has .* data\.label"),
         ({"training": {"cipher": "rot13"}}, r"'rot13' must be one of \['okamoto-uchiyama', 'paillier'\]"),
     ],
@@ -151,6 +152,33 @@ def test_a_missing_entry_is_named(tmp_path):
 def test_what_makes_no_plan(tmp_path, change, words):
     with pytest.raises(PlanError, match=words):
         read(tmp_path, {**LEAST, **change})
+
+
+@pytest.mark.parametrize(
+    ("role", "other"),
+    [(a, b) for k, b in enumerate(("label", "id", "drop", "one_hot", "categorical")) for a in
+     ("label", "id", "drop", "one_hot", "categorical")[k + 1:]],
+)  # fmt: skip
+def test_a_column_is_one_thing_only(tmp_path, role, other):
+    """Of two roles one was ignored without a word, or ended in a stray error."""
+    given = {name: "c" if name in ("label", "id") else ["c"] for name in (role, other)}
+    with pytest.raises(PlanError, match=rf"data\.{role} has 'c', which is data\.{other} as well"):
+        read(tmp_path, {**LEAST, "data": {**LEAST["data"], **given}})
+    if "label" not in (role, other):
+        served = VerticalServed(data="a.csv", tls="certs", allow=["acme"], **given)
+        assert f"--{role} has 'c', which is --{other} as well".replace("_", "-") in [
+            *faults_of_served("vertical", served, option)
+        ]
+
+
+def test_columns_that_are_encoded_are_used_and_others_are_not(tmp_path):
+    def faults(**given):
+        served = VerticalServed(data="a.csv", tls="certs", allow=["acme"], **given)
+        return [*faults_of_served("vertical", served, option)]
+
+    assert faults(columns=["a"], one_hot=["a"]) == []
+    assert faults(columns=["a"], one_hot=["b"]) == ["--columns lacks 'b', which is --one-hot"]
+    assert faults(columns=["a", "b"], id="b") == ["--columns has 'b', which is --id"]
 
 
 def test_ciphers_of_plans_encrypt():

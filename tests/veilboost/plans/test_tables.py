@@ -1,3 +1,4 @@
+import csv
 import gzip
 import logging
 import time
@@ -7,6 +8,8 @@ import pyarrow
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from allocated import peak_of
 from gbdt_parties.errors import InvalidDataError
@@ -62,8 +65,6 @@ def test_categorical_columns(file, caplog):
     log_unseen(table, "people.csv", logging.getLogger("veilboost.test"))
     (text,) = caplog.messages
     assert "column 'city' has a value that was not seen in training in 1 of 3 rows; no split names it" in text
-    with pytest.raises(InvalidDataError, match="'city' is either one-hot encoded or categorical"):
-        read_table(file, one_hot=["city"], categorical=["city"])
     with pytest.raises(InvalidDataError, match="no column 'town'"):
         read_table(file, categorical=["town"])
 
@@ -104,6 +105,8 @@ def test_libsvm(tmp_path):
 def test_what_cannot_be_used_is_named_but_not_quoted(file, tmp_path):
     for how, message in [
         (dict(id_column="nobody"), "no column 'nobody'"),
+        (dict(id_column="y", label="y"), "column 'y' of labels cannot be ids"),
+        (dict(keep=["age", "y"], label="y"), "column 'y' of labels cannot be ids or a feature"),
         (dict(id_column="user"), "column 'city' is string, not numbers"),
         (dict(id_column="user", keep=["city"]), "column 'city' is string, not numbers"),
         (dict(id_column="user", keep=[]), "no columns left"),
@@ -147,7 +150,9 @@ def test_what_cannot_be_used_is_named_but_not_quoted(file, tmp_path):
     [
         (b"user,age\nada,1\nsecret-4711,1,2\n", "line 3 has 3 columns, and the first line names 2"),
         (b"user,age\nada,1\nsecret-4711\n", "line 3 has 1 columns, and the first line names 2"),
-        (b"user,age\nada,1\nbob,2\n\xff4711,1\n", "line 4 is not UTF-8"),
+        (b"user,age\nada,1\nbob,2\n\xff4711,1\n", "line 4 is not UTF-8, .*; save the file as UTF-8"),
+        ("user,straße\nada,1\n".encode("latin-1"), "line 1 is not UTF-8, .*; save the file as UTF-8"),
+        ("user,age\nada,1\n".encode("utf-16"), "line 1 is not UTF-8, .*; save the file as UTF-8"),
         (b"", "it has no line of names"),
     ],
 )
@@ -171,7 +176,8 @@ def test_a_column_of_text_is_named_where_the_first_line_holds_names(tmp_path):
     ):
         read_table(path, id_column="user")
     path.write_text("user,age,ill\na,1,yes\n")
-    with pytest.raises(InvalidDataError, match="'ill' is string, not numbers; write numbers into the file"):
+    text = r"rows\.csv: column 'ill' is string, not numbers; write numbers into the file: classes as 0, 1"
+    with pytest.raises(InvalidDataError, match=text):
         read_table(path, id_column="user", label="ill")
     path.write_text("1,secret\n2,b\n")
     with pytest.raises(InvalidDataError, match=r"column 2 of 2 is string, not numbers;"):
@@ -218,3 +224,123 @@ def test_row_numbers_are_a_sequence_of_texts():
     with pytest.raises(IndexError):
         ids[12]
     assert peak_of(lambda: RowNumbers(10**9))[1] < 10_000
+
+
+WORDS = [
+    "NA",
+    "null",
+    "nan",
+    "None",
+    "N/A",
+    "#N/A",
+    "NULL",
+    "true",
+    "1",
+    "1.0",
+    "007",
+    "Zürich",
+    "a,b",
+    'q"q',
+]
+CELLS = {
+    "text": st.none() | st.sampled_from(["", *WORDS]),
+    "number": st.none() | st.floats(-1e6, 1e6, width=32),
+    "integer": st.none() | st.integers(-(2**63), 2**63 - 1),
+    "decimal": st.none() | st.decimals(-(10**12), 10**12, places=4, allow_nan=False),
+    "truth": st.none() | st.booleans(),
+}
+TYPES = {
+    "text": [pyarrow.string(), pyarrow.large_string(), pyarrow.string_view(), pyarrow.binary()],
+    "number": [pyarrow.float32(), pyarrow.float64()],
+    "integer": [pyarrow.int64()],
+    "decimal": [pyarrow.decimal128(20, 4), pyarrow.decimal256(30, 4)],
+    "truth": [pyarrow.bool_()],
+}
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data(), n_rows=st.integers(1, 8))
+def test_csv_and_parquet_of_a_table_are_read_alike(tmp_path, data, n_rows):
+    """CSV has "NA" for a missing number, and for Namibia: a column of text has what stands there."""
+    cells = {name: data.draw(st.lists(of, min_size=n_rows, max_size=n_rows)) for name, of in CELLS.items()}
+    types = {name: data.draw(st.sampled_from(of)) for name, of in TYPES.items()}
+    cells["id"] = data.draw(st.lists(st.sampled_from(WORDS), min_size=n_rows, max_size=n_rows, unique=True))
+    columns = {
+        name: pyarrow.array(
+            [v.encode() if types.get(name) == pyarrow.binary() and v is not None else v for v in values],
+            type=types.get(name, pyarrow.string()),
+        )
+        for name, values in cells.items()
+    }
+    columns["coded"] = columns["text"]
+    pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / "t.parquet")
+    with open(tmp_path / "t.csv", "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        writer.writerows(zip(*({**cells, "coded": cells["text"]}[name] for name in columns), strict=True))
+    how = {"id_column": "id", "one_hot": ["text"], "categorical": ["coded"]}
+    first, second = (read_table(tmp_path / f"t.{end}", **how) for end in ("csv", "parquet"))
+    assert list(first.ids) == list(second.ids) == cells["id"]
+    assert (first.columns.names, first.categories, first.categorical, first.unseen) == (
+        second.columns.names,
+        second.categories,
+        second.categorical,
+        second.unseen,
+    )
+    np.testing.assert_array_equal(first.columns.data, second.columns.data)
+    assert set(first.categorical["coded"]) == {v for v in cells["text"] if v}
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([b"\xff\x00", b"b"], pyarrow.binary()),
+        ([b"\xff" * 16, b"b" * 16], pyarrow.binary(16)),
+        ([[1], [2]], pyarrow.list_(pyarrow.int64())),
+    ],
+)
+@pytest.mark.parametrize("how", [{"id_column": "x"}, {"one_hot": ["x"]}, {"categorical": ["x"]}])
+def test_columns_that_are_no_text_are_refused_with_what_to_do(tmp_path, values, kind, how):
+    content = pyarrow.table({"x": pyarrow.array(values, type=kind), "y": [1.0, 2.0]})
+    pyarrow.parquet.write_table(content, tmp_path / "rows.parquet")
+    text = r"rows\.parquet: column 'x' is .*, not text in UTF-8; write it as text, bytes as hexadecimal"
+    with pytest.raises(InvalidDataError, match=text):
+        read_table(tmp_path / "rows.parquet", **how)
+
+
+def test_text_in_another_encoding_is_refused_where_it_is_used(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_bytes("id,x,city\na,1,Köln\nb,2,Rom\n".encode("latin-1"))
+    assert read_table(path, id_column="id", drop=["city"]).columns.names == ["x"]
+    with pytest.raises(InvalidDataError, match=r"rows\.csv cannot be read as CSV: line 2 is not UTF-8"):
+        read_table(path, id_column="id", one_hot=["city"])
+    with pytest.raises(InvalidDataError, match=r"'city' is binary, not numbers \(nor text in UTF-8\)"):
+        read_table(path, id_column="id")
+
+
+@pytest.mark.parametrize(
+    ("text", "encoded"),
+    [
+        ("id,city,city=Paris\na,Paris,5\n", ["city"]),
+        ("id,city=Paris,city\na,5,Paris\n", ["city"]),
+        ("id,a,a=b\n1,b=c,c\n", ["a", "a=b"]),
+    ],
+)
+def test_an_encoded_column_never_takes_the_place_of_another(tmp_path, text, encoded):
+    """It did so without a word; the name of the encoded column is half a value, and not quoted."""
+    path = tmp_path / "rows.csv"
+    path.write_text(text)
+    with pytest.raises(
+        InvalidDataError, match=r"one-hot encoding of column .* the name of another"
+    ) as caught:
+        read_table(path, id_column="id", one_hot=encoded)
+    assert "Paris" not in str(caught.value)
+
+
+def test_numbers_beyond_the_precision_of_floats_are_rounded(tmp_path):
+    big = [2**60 + 1, -(2**63), 2**53 + 1]
+    content = {"x": big, "y": pyarrow.array([2**64 - 1, 1, 2], type=pyarrow.uint64())}
+    pyarrow.parquet.write_table(pyarrow.table(content), tmp_path / "rows.parquet")
+    table = read_table(tmp_path / "rows.parquet", label="x")
+    assert table.label.tolist() == [float(v) for v in big]
+    assert table.columns.data[:, 0].tolist() == [2.0**64, 1, 2]
