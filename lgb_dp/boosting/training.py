@@ -362,11 +362,7 @@ class Training(ABC):
 
     def report(self) -> PrivacyReport:
         """The guarantee of everything granted; what was released so far stands beside it."""
-        return report_of(self.ledger, self.reasons, self.remarks(), self.budget.id if self.budget else None)
-
-    def remarks(self) -> list[str]:
-        """Notes for the report."""
-        return self.notes
+        return report_of(self.ledger, self.reasons, self.notes, self.budget.id if self.budget else None)
 
     def void(self, *reasons: str) -> None:
         """Note why the guarantee does not hold; a budget that has paid for the run learns of it at once."""
