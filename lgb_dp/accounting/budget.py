@@ -12,13 +12,14 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Iterable
+from decimal import ROUND_FLOOR, ROUND_HALF_EVEN
 from fractions import Fraction
 from threading import Lock
 from typing import Any, NoReturn
 
 from gbdt_commons.key_stream import this_process
-from lgb_dp.accounting.cost import Cost, lower_float, total_cost
-from lgb_dp.accounting.gaussian import composed_mu, gaussian_mu
+from lgb_dp.accounting.cost import Cost, granted, lower_float, pair_text, printed, total_cost
+from lgb_dp.accounting.gaussian import composed_mu, gaussian_epsilon, gaussian_mu
 from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.accounting.unit import ONE_ROW, Unit
 from lgb_dp.checks import Interval, checked_delta, checked_epsilon, checked_number
@@ -80,8 +81,9 @@ class Budget:
         if self.delta == 0:
             pure = self.epsilon
         rest = lower_float(Fraction(self.epsilon) - Fraction(pure))
-        rest_of_delta = lower_float(Fraction(self.delta) - Fraction(approximate))
-        mu = gaussian_mu(rest, rest_of_delta) * (1 + _ROUNDING) if rest and rest_of_delta else 0.0
+        self._delta_of_mu = lower_float(Fraction(self.delta) - Fraction(approximate))
+        has_mu = rest and self._delta_of_mu
+        mu = gaussian_mu(rest, self._delta_of_mu) * (1 + _ROUNDING) if has_mu else 0.0
         self._limit = Cost(pure, approximate, mu)
         self._charged: list[tuple[str, Cost]] = []
         self._reasons: dict[str, None] = {}
@@ -149,20 +151,31 @@ class Budget:
 
     def _shortfall(self, cost: Cost) -> str:
         """A cost that does not fit, beside the part of the budget that it would be paid from."""
-        left, delta = self.remaining, self.delta - self._limit.delta
-        whole = f"the budget of epsilon = {self.epsilon:g}, delta = {self.delta:g}"
-        if cost.mu and cost.mu > left.mu:
-            return (
-                f"epsilon = {_rounded_up(cost.at(delta)[0])} at delta = {delta:g}; of {whole}, "
-                f"epsilon = {_rounded_down(Cost(mu=left.mu).at(delta)[0])} is left at this delta: "
-                "ask for at most that"
-            )
-        unpaid = "" if self._limit.epsilon else ": set some of it apart by Budget(..., pure_epsilon=...)"
-        return (
-            f"epsilon = {_rounded_up(cost.epsilon)}, delta = {cost.delta:.3g} without Gaussian noise; of the "
-            f"part of {whole} that pays for it, epsilon = {_rounded_down(left.epsilon)}, "
-            f"delta = {left.delta:.3g} is left{unpaid}"
-        )
+        if cost.mu and cost.mu > self.remaining.mu:
+            kind, asked = "with Gaussian noise", Cost(mu=cost.mu).at(self._delta_of_mu)
+            remedy = "leave epsilon and delta for it, beside pure_epsilon and approximate_delta"
+        else:
+            kind, asked = "without Gaussian noise", (cost.epsilon, cost.delta)
+            remedy = "set some of it apart by Budget(..., pure_epsilon=...)"
+        whole, left = pair_text(self.epsilon, self.delta), self._left
+        if kind in left:
+            most = f"ask for at most {pair_text(*left[kind], ROUND_FLOOR)}"
+            remedy = most if left[kind][0] > 0 else "nothing is left for it"
+        return f"{pair_text(*asked)} {kind}; of the budget of {whole} not as much is left: {remedy}"
+
+    @property
+    def _left(self) -> dict[str, tuple[float, float]]:
+        """(ε, δ) that may still be asked for, by whether the noise is Gaussian."""
+        left, limit, found = self.remaining, self._limit, {}
+        if limit.mu:
+            # The nearest of four digits, such as the whole of an unspent budget, unless it costs too much.
+            epsilon = gaussian_epsilon(left.mu, self._delta_of_mu)
+            nearest, below = (float(printed(epsilon, 4, how)) for how in (ROUND_HALF_EVEN, ROUND_FLOOR))
+            fits = nearest > 0 and gaussian_mu(nearest, self._delta_of_mu) <= left.mu
+            found["with Gaussian noise"] = (nearest if fits else below, self._delta_of_mu)
+        if limit.epsilon:
+            found["without Gaussian noise"] = (left.epsilon, left.delta)
+        return found
 
     def _fits(self, cost: Cost) -> bool:
         costs, limit = [*(cost for _, cost in self._charged), cost], self._limit
@@ -212,7 +225,7 @@ class Budget:
             ledger=rows,
             unit=self._covered,
             cost=self._limit,
-            spent=spent.at(self.delta - self._limit.delta),
+            spent=spent.at(self._delta_of_mu),
             budget=self.id,
         )
 
@@ -226,14 +239,8 @@ class Budget:
         raise ArgumentTypeError("a Budget cannot be pickled: each copy could be spent")
 
     def __repr__(self) -> str:
-        left, delta = self.remaining, self.delta - self._limit.delta
-        parts = []
-        if self._limit.mu:
-            parts.append(f"epsilon = {Cost(mu=left.mu).at(delta)[0]:.4g} at delta = {delta:g}")
-        if self._limit.epsilon:
-            of_delta = f", delta = {left.delta:.3g}" if self._limit.delta else ""
-            parts.append(f"epsilon = {left.epsilon:.4g}{of_delta} without Gaussian noise")
-        return f"<Budget of epsilon = {self.epsilon:g}, delta = {self.delta:g}; left {' and '.join(parts)}>"
+        left = " and ".join(f"{pair_text(*pair, ROUND_FLOOR)} {kind}" for kind, pair in self._left.items())
+        return f"<Budget of {pair_text(self.epsilon, self.delta)}; left {left}>"
 
 
 def checked_budget(budget: Any) -> Budget | None:
@@ -245,12 +252,4 @@ def checked_budget(budget: Any) -> Budget | None:
 
 def chargeable(cost: Cost, delta: float) -> Cost:
     """The cost as a budget takes it: with secret samples, all of it as the (ε, δ) at `delta`."""
-    return Cost(*cost.at(delta)) if cost.sampled else cost
-
-
-def _rounded_up(epsilon: float) -> str:
-    return f"{math.ceil(epsilon * 1e4) / 1e4:g}" if math.isfinite(epsilon) else str(epsilon)
-
-
-def _rounded_down(epsilon: float) -> str:
-    return f"{math.floor(epsilon * 1e4) / 1e4:g}"
+    return Cost(*cost.at(granted(delta))) if cost.sampled else cost

@@ -19,7 +19,7 @@ from gbdt_hosts import lightgbm as host
 from gbdt_kernels.compilation import announcing_compilation
 from gbdt_kernels.trees import BinLayout, DenseCodes, SparseCodes
 from lgb_dp.accounting.budget import Budget, chargeable
-from lgb_dp.accounting.cost import share
+from lgb_dp.accounting.cost import granted, share
 from lgb_dp.accounting.ledger import Ledger, Release
 from lgb_dp.accounting.report import PrivacyReport, report_of
 from lgb_dp.boosting.labels import LOG_LINKS, REGRESSIONS, LabelScale
@@ -244,7 +244,7 @@ class Training(ABC):
 
     def epsilon_per_row(self, epsilon: float) -> float:
         """The pure ε that a row may cost for a person, or whatever the unit is, to cost `epsilon`."""
-        return share(epsilon, self.unit.row_costs) if np.isfinite(epsilon) else epsilon
+        return share(granted(epsilon), self.unit.row_costs) if np.isfinite(epsilon) else epsilon
 
     @abstractmethod
     def grow_iteration(self) -> list[PrivateTree]:
