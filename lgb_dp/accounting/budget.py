@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from decimal import ROUND_FLOOR, ROUND_HALF_EVEN
 from fractions import Fraction
 from threading import Lock
@@ -85,7 +85,7 @@ class Budget:
         has_mu = rest and self._delta_of_mu
         mu = gaussian_mu(rest, self._delta_of_mu) * (1 + _ROUNDING) if has_mu else 0.0
         self._limit = Cost(pure, approximate, mu)
-        self._charged: list[tuple[str, Cost]] = []
+        self._charged: list[tuple[str, Cost, Hashable]] = []
         self._reasons: dict[str, None] = {}
         self._unit: Unit | None = None
         self._lock = Lock()
@@ -100,7 +100,7 @@ class Budget:
     @property
     def spent(self) -> Cost:
         """The cost charged so far."""
-        return total_cost([cost for _, cost in tuple(self._charged)])
+        return total_cost([cost for _, cost, _ in tuple(self._charged)])
 
     @property
     def remaining(self) -> Cost:
@@ -112,7 +112,7 @@ class Budget:
             math.sqrt(max(limit.mu**2 - spent.mu**2, 0.0)) * (1 - 1e-12),
         )
 
-    def charge(self, cost: Cost, what: str, *, unit: Unit = ONE_ROW) -> None:
+    def charge(self, cost: Cost, what: str, *, unit: Unit = ONE_ROW, once: Hashable = None) -> None:
         """Pay for a result before it is computed.
 
         Parameters
@@ -123,6 +123,8 @@ class Budget:
             For the table of `report`.
         unit : Unit
             The unit of the cost; all costs of a budget have the same.
+        once : hashable, optional
+            Stands for what is paid: nothing is charged for it a second time.
 
         Raises
         ------
@@ -140,6 +142,8 @@ class Budget:
         if cost.sampled:
             raise InvalidArgumentError(f"cost must be without samples, got {cost}")
         with self._lock:
+            if once is not None and any(paid == once for _, _, paid in self._charged):
+                return
             if self._unit not in (None, unit):
                 raise InvalidArgumentError(
                     f"the budget covers {self._covered.neighbouring!r}; {what} is under {unit.neighbouring!r}"
@@ -147,7 +151,7 @@ class Budget:
             if math.isinf(cost.epsilon) or not self._fits(cost):
                 raise BudgetExceededError(f"{what} costs {self._shortfall(cost)}")
             self._unit = unit
-            self._charged.append((what, cost))
+            self._charged.append((what, cost, once))
 
     def _shortfall(self, cost: Cost) -> str:
         """A cost that does not fit, beside the part of the budget that it would be paid from."""
@@ -178,7 +182,7 @@ class Budget:
         return found
 
     def _fits(self, cost: Cost) -> bool:
-        costs, limit = [*(cost for _, cost in self._charged), cost], self._limit
+        costs, limit = [*(one for _, one, _ in self._charged), cost], self._limit
         return (
             sum(Fraction(one.epsilon) for one in costs) <= Fraction(limit.epsilon)
             and sum(Fraction(one.delta) for one in costs) <= Fraction(limit.delta)
@@ -213,7 +217,7 @@ class Budget:
                 "count": 1,
                 "disjoint_sets_of_rows": 1,
             }
-            for number, (what, cost) in enumerate(self._charged)
+            for number, (what, cost, _) in enumerate(self._charged)
         )
         spent = self.spent
         return PrivacyReport(

@@ -17,8 +17,8 @@ _LARGEST: Final = Fraction(sys.float_info.max)
 _ROOM: Final = 1 - Fraction(1, 2**51)
 """The part of a figure that is granted.
 
-Parts r₁ + r₂ + … = R of a budget are asked for as floats, each at most r(1 + 2⁻⁵³) (0.1 is above a tenth), and
-the budget is a float E of at least R(1 - 2⁻⁵³): what is granted of the parts adds up to less than E.
+Parts r₁ + r₂ + … = R of a budget are asked for as floats, each at most r(1 + 2⁻⁵³) (0.1 is above a tenth),
+and the budget is a float E of at least R(1 - 2⁻⁵³): what is granted of the parts adds up to less than E.
 """
 
 

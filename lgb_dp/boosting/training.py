@@ -29,7 +29,7 @@ from lgb_dp.boosting.run_rows import RunRows, rows_of_run
 from lgb_dp.boosting.scores import Scores
 from lgb_dp.boosting.tree import PrivateTree, to_lightgbm
 from lgb_dp.checks import checked_learning_rate
-from lgb_dp.data.arguments import checked_label_bounds
+from lgb_dp.data.arguments import MAX_LABEL, checked_label_bounds
 from lgb_dp.data.dataset import Dataset
 from lgb_dp.data.weights import check_weight_bound, quantise_group_means, quantise_weights
 from lgb_dp.errors import (
@@ -188,10 +188,10 @@ class Training(ABC):
             label = label[np.isfinite(label)]
             if not len(label):
                 raise InvalidArgumentError("label must hold finite numbers, or label_bounds must be given")
-            bounds = (
-                float(label.min()),
-                float(label.max() if label.max() > label.min() else label.min() + 1),
-            )
+            low, high = float(label.min()), float(label.max())
+            if max(-low, high) > MAX_LABEL:
+                raise InvalidArgumentError(f"label must be within ±{MAX_LABEL:g}: give it in another unit")
+            bounds = low, high if high > low else low + max(1.0, abs(low))
             self.void("label_bounds were read from the data, which leaks them; pass public `label_bounds`")
             warnings.warn(self.reasons[-1], PrivacyLeakWarning, stacklevel=7)
         low, high = bounds or (0.0, 1.0)
@@ -387,11 +387,8 @@ class Training(ABC):
         if self.budget is None:
             return
         cost = chargeable(self.ledger.granted, delta)
-        key = (self.budget.id, cost)
-        if part is None or not part.is_paid(key):
-            self.budget.charge(cost, what, unit=self.ledger.unit)
-            if part is not None:
-                part.note_payment(key)
+        once = None if part is None else (*part.payment, cost)
+        self.budget.charge(cost, what, unit=self.ledger.unit, once=once)
         self._is_paid = True
         self.budget.void(self.reasons)
 

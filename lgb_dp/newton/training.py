@@ -331,7 +331,7 @@ class NewtonTraining(Training):
     ) -> HeldOutSteps | None:
         """Bounds of the learning rate by held-out rows, where they are enough to tell and divide well."""
         std = EXACT_STD if self._is_exact else self._noise_std
-        if not can_hold_out(histograms, balanced / 2**depth, std):
+        if not can_hold_out(histograms, balanced, depth, std):
             return None
         return HeldOutSteps(self.n_rounds, int(self.random.words(1)[0]))
 

@@ -303,8 +303,8 @@ def test_a_refusal_says_how_pure_results_are_paid():
         (dict(delta=1e-5, pure_epsilon=1.0), "left epsilon = 1, delta = 0 without Gaussian noise>"),
         (
             dict(delta=1e-5, pure_epsilon=0.25, approximate_delta=5e-6),
-            "left epsilon = 0.75, delta = 5e-06 with Gaussian noise and epsilon = 0.25, delta = 5e-06 without "
-            "Gaussian noise>",
+            "left epsilon = 0.75, delta = 5e-06 with Gaussian noise and "
+            "epsilon = 0.25, delta = 5e-06 without Gaussian noise>",
         ),
     ],
 )
