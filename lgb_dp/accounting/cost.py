@@ -124,7 +124,7 @@ def share(epsilon: float, parts: int) -> float:
 
 
 def granted(asked: float) -> float:
-    """What a run may spend of the ε or δ that it was asked for, as part of a budget or all of it."""
+    """What may be spent of an ε or δ that is asked for as a part of a budget."""
     return lower_float(Fraction(asked) * _ROOM)
 
 

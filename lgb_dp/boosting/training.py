@@ -244,7 +244,9 @@ class Training(ABC):
 
     def epsilon_per_row(self, epsilon: float) -> float:
         """The pure ε that a row may cost for a person, or whatever the unit is, to cost `epsilon`."""
-        return share(granted(epsilon), self.unit.row_costs) if np.isfinite(epsilon) else epsilon
+        if self.budget is not None:
+            epsilon = granted(epsilon)
+        return share(epsilon, self.unit.row_costs) if np.isfinite(epsilon) else epsilon
 
     @abstractmethod
     def grow_iteration(self) -> list[PrivateTree]:

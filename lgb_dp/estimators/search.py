@@ -262,6 +262,8 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         paid_for = checked_reports(paid_for)
         unit = checked_unit(groups, rows_per_group, group_weight)
         mean_trials, test_share, limits = self._checked_arguments(paid_for, fit_params, unit)
+        if budget is not None:
+            limits = granted(limits[0]), granted(limits[1])
         mu = trial_mu(*limits, mean_trials)
         random = SecureRandom(self.random_state)
         n_trials = draw_number_of_trials(logarithmic_gamma(mean_trials), random)
@@ -343,11 +345,7 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
                     raise InvalidArgumentError(
                         f"param_distributions holds {name!r}; settings of the estimator are {sorted(known)}"
                     )
-        return (
-            mean_trials,
-            test_share,
-            (granted(checked_epsilon(self.epsilon)), granted(checked_delta(self.delta))),
-        )
+        return mean_trials, test_share, (checked_epsilon(self.epsilon), checked_delta(self.delta))
 
     def _trial(self, seed: int, epsilon: float, delta: float) -> _Trial:
         """A trial with settings drawn at random, which were checked."""
