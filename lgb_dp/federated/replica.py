@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from gbdt_parties.secure_sum.questions import ThreadComputation
 from gbdt_parties.secure_sum.rings import MODULO_64
-from lgb_dp.accounting.cost import Cost
+from lgb_dp.accounting.cost import Cost, pair_text
 from lgb_dp.accounting.gaussian import gaussian_epsilon
 from lgb_dp.accounting.ledger import Release
-from lgb_dp.accounting.shares import closeness_cost
+from lgb_dp.accounting.shares import CLOSENESS_SHARE, closeness_cost
 from lgb_dp.boosting.training import TrainerInput
 from lgb_dp.data.dataset import Dataset
 from lgb_dp.errors import InvalidArgumentError
@@ -144,7 +144,7 @@ class _FederatedTraining(NewtonTraining):
         if self.reasons:
             raise InvalidArgumentError(f"training across parties must be private: {self.reasons[0]}")
         self.random = SecureRandom.public(trainer.public_seed)
-        self.notes += _views(trainer.task, trainer.n_parties, self.ledger.granted.mu)
+        self.notes += _views(trainer.task, trainer.n_parties, self._mu * self.unit.row_costs)
 
     def _plan_budget(self) -> None:
         """As for one place, for the unit at parties and with noise in shares (`lgb_dp.accounting.shares`)."""
@@ -223,15 +223,16 @@ def _views(task: FederatedTask, n: int, mu: float) -> list[str]:
     """
     t = task.colluding
 
-    def epsilon(hidden: int) -> str:
-        return f"{gaussian_epsilon(mu * math.sqrt((n - t) / hidden), task.delta):.4g}"
+    def view(hidden: int) -> str:
+        delta = task.delta * (1 - CLOSENESS_SHARE)
+        epsilon = gaussian_epsilon(mu * math.sqrt((n - t) / hidden), delta) * (1 + CLOSENESS_SHARE)
+        return pair_text(epsilon, task.delta)
 
-    alone = "" if t == 1 else f"; one party alone, which knows its own noise: epsilon = {epsilon(n - 1)}"
+    alone = "" if t == 1 else f"; one party alone, which knows its own noise: {view(n - 1)}"
     return [
-        f"views of {n} parties' sums at delta = {task.delta:.3g}: an observer that adds no noise (outside, a "
-        f"coordinator that is not a party): epsilon = {epsilon(n)}{alone}; up to {t} of the parties that "
-        f"pool what they know, also with the coordinator: epsilon = {epsilon(n - t)}, which is what this "
-        "report states",
+        f"views of {n} parties' sums in this run: an observer that adds no noise (outside, a coordinator "
+        f"that is not a party): {view(n)}{alone}; up to {t} of the parties that pool what they know, also "
+        f"with the coordinator: {view(n - t)}",
         "a party that adds no noise, or less than it should, counts as one of those that pool; the others "
         "cannot detect it",
     ]

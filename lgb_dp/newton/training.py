@@ -47,10 +47,8 @@ from lgb_dp.newton.model_memory import check_model_fits
 from lgb_dp.newton.monotone import MonotoneConstraints
 from lgb_dp.newton.releases.leaf_sums import LeafSums, LocalLeafSums, RowsElsewhere
 from lgb_dp.newton.releases.trees import ONE_LEAF, LeafRelease, PublicTree, ReleasedTree, Round
-from lgb_dp.newton.separation import Separation
 from lgb_dp.newton.settings import (
     GRADIENT_CLIP,
-    LOG_LOSSES,
     MAX_MU_OF_SHRINKAGE,
     MAX_RATE,
     automatic_depth,
@@ -108,8 +106,6 @@ class Beginning:
         Added to the start scores; zeros where training continues a model.
     splits : PublicSplits
     steps : Steps
-    separation : Separation or None
-        Whether releases stand out of noise and chance; None where chance is not known.
     level : Level or None
         The release that ends the run, if it is planned.
     """
@@ -118,7 +114,6 @@ class Beginning:
     prior: NDArray[np.float64]
     splits: PublicSplits
     steps: Steps
-    separation: Separation | None
     level: Level | None
 
 
@@ -262,7 +257,7 @@ class NewtonTraining(Training):
             size = StepSize(self.n_rounds, objective, self.weight_steps, may_end=may_end)
         steps = Steps(rate, size, min(MAX_RATE.get(objective, math.inf), self._largest_rate))
         splits = self._first_splits(start, prior, rows, distilled, steps)
-        return Beginning(start, prior, splits, steps, self._separation(start), level)
+        return Beginning(start, prior, splits, steps, level)
 
     def _planned_level(self, start: Start) -> Level | None:
         """The release that ends the run, if there is one that is worth its noise.
@@ -284,21 +279,6 @@ class NewtonTraining(Training):
     def _may_set_level(self) -> bool:
         """Whether one more question can be asked about all rows."""
         return self.settings.subsample == 1.0
-
-    def _separation(self, start: Start) -> Separation | None:
-        """The test of whether anything separates, for labels that are classes, each row's on its own.
-
-        A model that training continues may have explained all that there is to explain.
-        """
-        apart = self.params.objective in LOG_LOSSES and self.unit.rows is None
-        if self._is_exact or self.continues or not apart:
-            return None
-        return Separation(self.n_rounds, start, self.settings.subsample)
-
-    def remarks(self) -> list[str]:
-        """Notes for the report, and whether nothing separates by what was released so far."""
-        separation = None if self._beginning is None else self._beginning.separation
-        return [*self.notes, *(() if separation is None else separation.notes)]
 
     @property
     def _can_see_rows(self) -> bool:
@@ -351,7 +331,7 @@ class NewtonTraining(Training):
     ) -> HeldOutSteps | None:
         """Bounds of the learning rate by held-out rows, where they are enough to tell and divide well."""
         std = EXACT_STD if self._is_exact else self._noise_std
-        if not can_hold_out(histograms, balanced / 2**depth, std):
+        if not can_hold_out(histograms, balanced, depth, std):
             return None
         return HeldOutSteps(self.n_rounds, int(self.random.words(1)[0]))
 
@@ -443,8 +423,6 @@ class NewtonTraining(Training):
         denominator = denominators(release, lambda_l2, steps.least_std)
         value = leaf_values(release, denominator, self.loss.largest_value)
         length = steps.length(release, held, denominator, value, begun.splits.rate_factor)
-        if begun.separation is not None:
-            begun.separation.note(release, denominator, length)
         value *= length * start.value_unit
         value = self._constraints.hold(tree, value, denominator)
         begun.splits.learn(tree, release, value)
