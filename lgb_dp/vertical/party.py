@@ -21,7 +21,6 @@ from gbdt_parties.identity.row_ids import check_ids
 from gbdt_parties.secure_sum.answers import ROLE
 from gbdt_parties.secure_sum.roster import Roster
 from gbdt_parties.secure_sum.trust import AllowList, Credentials
-from gbdt_parties.two_party.exchange.record import delete_messages
 from gbdt_parties.two_party.life import Unrepeatable
 from lgb_dp.boosting.booster import DPBooster
 from lgb_dp.checks import checked_budget
@@ -31,7 +30,7 @@ from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
 from lgb_dp.federated.ledger import LEDGER_FILE, PartyLedger
 from lgb_dp.vertical.prediction.answering import THIS_PROCESS, AskedRows, PartyAnswers
 from lgb_dp.vertical.prediction.consent import Consent
-from lgb_dp.vertical.replica import EXCHANGES, model_text
+from lgb_dp.vertical.replica import model_text, remove_exchange
 from lgb_dp.vertical.run import RUNS, ColumnSessions, Side, digest_of_rows, part_of_runs, runs_of
 from lgb_dp.vertical.task import ColumnTask
 
@@ -349,10 +348,10 @@ def remove_model(path: Path, caller: str) -> None:
     """
     with closing(StoreFile(path.parents[1] / LEDGER_FILE, ROLE)) as store:
         runs = store.part(part_of_runs(caller))
-        record = runs.get(RUNS, path.stem)
-        if record is not None:
+        # Of a run that was not kept for an auditor, only its caller is left.
+        if record := runs.get(RUNS, path.stem):
             roster = Roster.from_bytes(bytes.fromhex(record["agreement"]["roster"]))
-            delete_messages(store.part(EXCHANGES), roster.digest)
+            remove_exchange(store, roster.digest)
         runs.delete(RUNS, path.stem)
         PartyAnswers(store=store.part(_ANSWERS)).forget(path.read_text())
         path.unlink()

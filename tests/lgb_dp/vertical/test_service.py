@@ -245,7 +245,7 @@ def test_a_caller_that_is_killed_and_started_again_goes_on(serve, tmp_path, monk
 
 def test_messages_out_of_order_and_of_other_runs_are_refused_by_name(tmp_path):
     """Of a caller that writes its own: nothing of the rows leaves, and nothing is charged."""
-    party = bank(folder=tmp_path, budget=BUDGET)
+    party = bank(folder=tmp_path, budget=BUDGET, auditable=True)
     trainer = lgb_dp.NewtonBoost(30.0, 1e-5)
     request = task_of(PARAMS, own_rows().construct(), trainer, 4, 2, "hospital", N).to_json()
 
@@ -286,6 +286,7 @@ def test_messages_out_of_order_and_of_other_runs_are_refused_by_name(tmp_path):
     (known,) = runs_of(party._ledger, "this process").keys(RUNS)
     with pytest.raises(PartyRefusedError, match="has begun already"):
         opened(bytes.fromhex(known))
+    # What is kept of it, for an auditor, is that of its own settings.
     other = request.replace('"per_round": 2', '"per_round": 1')
     with pytest.raises(PartyRefusedError, match="other settings or columns than when it began"):
         opened(bytes.fromhex(known), 0, other)
