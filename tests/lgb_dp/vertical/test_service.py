@@ -1,9 +1,10 @@
 """A party with columns alone behind a server: over TLS, with refusals by name, over restarts."""
 
+import errno
 import os
 import subprocess
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from columns_apart import (
     trained,
 )
 from free_ports import free_port
+from gbdt_commons.store_file import StoreFile
 from gbdt_parties import curve_group
 from gbdt_parties.channel import Channel as Session
 from gbdt_parties.errors import PartyError, PartyRefusedError, PartyUnavailableError
@@ -46,6 +48,7 @@ from gbdt_parties.two_party.exchange.agreement import Agreement
 from lgb_dp.errors import FederatedCheckpointError
 from lgb_dp.federated.ledger import read_ledger
 from lgb_dp.vertical import ColumnLimits, ColumnParty, ColumnService, Consent, MaskedTraffic, predict
+from lgb_dp.vertical import party as party_module
 from lgb_dp.vertical.prediction import models, questions
 from lgb_dp.vertical.prediction.answering import THIS_PROCESS
 from lgb_dp.vertical.prediction.answers import Answer
@@ -490,3 +493,68 @@ def test_an_operator_resets_the_hour_of_questions_about_rows_too(serve):
     service.reset_questions()
     answered.begin("hospital")
     assert answered.count("a model") == 1
+
+
+class FullDisk:
+    """A disk under a folder that is full once, at a write of some number, or for good from there on."""
+
+    def __init__(self, folder, monkeypatch):
+        self.folder, self.n, self.full_at, self.for_good = folder, 0, None, False
+        change, write = StoreFile.transaction, party_module.write_atomically
+
+        @contextmanager
+        def transaction(store, *, sync=True):
+            if folder in store._path.parents:
+                self.written()
+            with change(store, sync=sync):
+                yield
+
+        def atomically(path, content):
+            self.written()
+            write(path, content)
+
+        monkeypatch.setattr(StoreFile, "transaction", transaction)
+        monkeypatch.setattr(party_module, "write_atomically", atomically)
+
+    def written(self):
+        self.n += 1
+        if self.full_at is not None and (self.n == self.full_at or (self.for_good and self.n > self.full_at)):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_full_disk_at_the_bank_is_no_refusal_but_waited_for(certified, tmp_path, monkeypatch):
+    """Before, the bank said that it had to stop, and the run was over; `patience` was for nothing."""
+    disk = FullDisk(tmp_path / "bank", monkeypatch)
+    served = Served(certified, tmp_path / "bank")
+    try:
+        n_before = disk.n
+        remotely(served, checkpoint=tmp_path / "own")
+        n_writes = disk.n - n_before
+        assert n_writes > 20
+        for k in range(0, n_writes, n_writes // 4):
+            disk.n, disk.full_at, disk.for_good = 0, k + 1, False
+            booster = remotely(served, epsilon=1.0, checkpoint=tmp_path / f"own-{k}", patience=60.0)
+            assert disk.n > k
+            assert text_of(booster) in {path.read_text() for path in served.folder.glob("models/*.txt")}
+        disk.n, disk.full_at, disk.for_good = 0, n_writes // 2, True
+        with pytest.raises(PartyUnavailableError, match="out of resources"):
+            remotely(served, epsilon=1.0, checkpoint=tmp_path / "own-full")
+        disk.full_at = None
+        remotely(served, epsilon=1.0, checkpoint=tmp_path / "own-full")
+    finally:
+        served.stop()
+
+
+def test_a_full_disk_at_a_party_of_this_process_is_raised_as_it_is(tmp_path, monkeypatch):
+    disk = FullDisk(tmp_path / "bank", monkeypatch)
+    party = bank(folder=tmp_path / "bank", budget=BUDGET)
+    trained(party, checkpoint=tmp_path / "own")
+    for place in (0.2, 0.5, 0.9):
+        n_writes, disk.n, disk.full_at = disk.n, 0, int(place * disk.n)
+        where = tmp_path / f"own-{place}"
+        with pytest.raises(OSError, match="No space left"):
+            trained(party, epsilon=1.0, checkpoint=where)
+        disk.full_at = None
+        trained(party, epsilon=1.0, checkpoint=where)
+        disk.n = n_writes
+    party.close()
