@@ -136,6 +136,11 @@ def predicted(
             f"X has {X.shape[0]} rows: a question is about at most {MAX_ROWS}; ask in parts"
         )
     rows = party.own_rows if isinstance(party, ColumnParty) else party
+    if not getattr(rows, "has_allow_list", True):
+        raise InvalidArgumentError(
+            f"party {rows.name!r} is behind a server that is known by its name alone: pass RemoteParty "
+            "allowed=['sha256:…'], its certificate's fingerprint"
+        )
     text, is_here = text_of(booster), isinstance(rows, AskedRows)
     asked: Any = QuestionsHere(rows) if is_here else rows
     channel = Channel(asked, os.urandom(SESSION_BYTES), Traffic() if traffic is None else traffic)

@@ -32,6 +32,7 @@ from gbdt_parties.identity.row_ids import check_ids
 from gbdt_parties.messages import Abort, Done
 from gbdt_parties.patience import Wait
 from gbdt_parties.secure_sum.roster import SESSION_BYTES
+from gbdt_parties.secure_sum.trust import AllowList
 from gbdt_parties.traffic import Traffic
 from gbdt_parties.two_party.exchange.pipe import Pipe, pipes
 from gbdt_parties.two_party.exchange.polled import Asking
@@ -196,6 +197,9 @@ def train(
     if name == party.name:
         raise InvalidArgumentError(f"name={name!r} is that of the other party, too")
     credentials, known = credentials_of(name, tls, allowed, trust_authority)
+    if not is_here:
+        # Before anything is sent: its certificate's name is what the authority says.
+        _accept_only(party, known, ids is not None)
     n_trees, per_round = _checked_trees(params, num_boost_round, trees_per_round)
     asked = task_of(params, rows, trainer, n_trees, per_round, name, rows.codes.n_rows)
     _check_settings(asked, rows)
@@ -534,6 +538,16 @@ def checked_rows(train_set: Any) -> RunRows:
     if rows.provenance.leaks:
         raise InvalidArgumentError(f"declarations of train_set must be public: {rows.provenance.leaks[0]}")
     return rows
+
+
+def _accept_only(party: Any, known: AllowList, has_ids: bool) -> None:
+    """Let a party behind a server be one of those that are allowed, by its certificate."""
+    if hasattr(party, "accept_only"):
+        party.accept_only(known)
+    elif has_ids:
+        raise InvalidArgumentError(
+            f"party {party.name!r} shows no certificate before ids are aligned; pass a RemoteParty"
+        )
 
 
 def _only_party(parties: Any) -> Any:

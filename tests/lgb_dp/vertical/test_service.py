@@ -23,11 +23,12 @@ from columns_apart import (
     text_of,
     trained,
 )
+from deployment import HandlerService
 from free_ports import free_port
 from gbdt_commons.store_file import StoreFile
 from gbdt_parties import curve_group
 from gbdt_parties.channel import Channel as Session
-from gbdt_parties.errors import PartyError, PartyRefusedError, PartyUnavailableError
+from gbdt_parties.errors import AuthenticationError, PartyError, PartyRefusedError, PartyUnavailableError
 from gbdt_parties.identity.alignment import align
 from gbdt_parties.identity.certificates import TLS, make_authority, make_certificate
 from gbdt_parties.messages import Done, Finish
@@ -58,6 +59,7 @@ from lgb_dp.vertical.sums import TableHolder
 from lgb_dp.vertical.task import Flights, OpenColumns, statement
 from lgb_dp.vertical.train import check, task_of
 from quick_group import CURVE
+from served_parties import Echo
 
 pytestmark = pytest.mark.filterwarnings("ignore::lgb_dp.errors.NotPrivateWarning")
 
@@ -100,8 +102,10 @@ class Served:
         self.server.stop(grace=0)
         self.service.close()
 
-    def remote(self, name="hospital"):
-        return RemoteParty(self.address, TLS.from_directory(self.certified[name][0]), "bank", timeout=60)
+    def remote(self, name="hospital", allowed=("bank",)):
+        known = None if allowed is None else [self.certified[one][1] for one in allowed]
+        tls = TLS.from_directory(self.certified[name][0])
+        return RemoteParty(self.address, tls, "bank", timeout=60, allowed=known)
 
 
 @pytest.fixture
@@ -398,13 +402,54 @@ def test_a_namesake_by_the_authority_is_refused_whatever_it_asks(serve, certifie
     tls, (_, fingerprint) = certified["hospital"][0], certified["bank"]
     booster = trained(served.remote(), tls=tls, allowed=[fingerprint], ids=IDS)
     make_certificate(tmp_path / "namesake", certified["bank"][0].parent / "ca", "hospital")
-    twin = RemoteParty(served.address, TLS.from_directory(tmp_path / "namesake"), "bank", timeout=30)
+    own = TLS.from_directory(tmp_path / "namesake")
+    twin = RemoteParty(served.address, own, "bank", timeout=30, allowed=[fingerprint])
     common = align([served.remote()], IDS)
     with pytest.raises(PartyRefusedError, match="not on this party's allow-list"):
         align([twin], IDS[:9])
     with pytest.raises(PartyRefusedError, match="not on this party's allow-list"):
         predict(booster, X[:, :2], parties=[twin.with_rows(common.digest)], ids=list(common.ids))
     twin.close()
+
+
+@pytest.mark.parametrize("ids", [None, IDS], ids=["in their order", "with ids"])
+def test_a_server_by_name_alone_is_sent_nothing(serve, certified, tmp_path, ids):
+    """Before, a namesake of the bank by the same authority was refused after ids were aligned with it."""
+    served = serve(ids=ids)
+    tls, (folder, fingerprint) = certified["hospital"][0], certified["bank"]
+    booster = trained(served.remote(), tls=tls, allowed=[fingerprint], ids=ids)
+    common = None if ids is None else align([served.remote()], ids)
+    make_certificate(tmp_path / "bank2", folder.parent / "ca", "bank")
+    heard = HandlerService(Echo())
+    namesake = Server(heard, "127.0.0.1:0", TLS.from_directory(tmp_path / "bank2"), ["hospital"])
+    address, own = f"127.0.0.1:{namesake.port}", TLS.from_directory(tls)
+    known = RemoteParty(address, own, "bank", timeout=60, allowed=[fingerprint])
+    by_name = RemoteParty(address, own, "bank", timeout=60)
+    rows = (lambda party: party) if common is None else (lambda party: party.with_rows(common.digest))
+    how = {"ids": None if common is None else list(common.ids)}
+    try:
+        for party in (known, by_name):
+            with pytest.raises(AuthenticationError, match="not on this party's allow-list; its"):
+                trained(party, tls=tls, allowed=[fingerprint], ids=ids, patience=30.0)
+        with pytest.raises(AuthenticationError, match="not on this party's allow-list"):
+            align([known], IDS)
+        with pytest.raises(AuthenticationError, match="not on this party's allow-list"):
+            predict(booster, X[:, :2], parties=[rows(known)], **how)
+        with pytest.raises(lgb_dp.InvalidArgumentError, match="known by its name alone"):
+            predict(booster, X[:, :2], parties=[RemoteParty(address, own, "bank")])
+        assert not heard.exchanges
+    finally:
+        namesake.stop()
+
+
+def test_ids_are_not_aligned_with_a_relay_that_shows_no_certificate(serve, certified):
+    served = serve(ids=IDS)
+
+    class Relay:
+        name, handle = "bank", served.remote().handle
+
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="shows no certificate"):
+        trained(Relay(), tls=certified["hospital"][0], allowed=[certified["bank"][1]], ids=IDS)
 
 
 @pytest.mark.parametrize("is_refused", [False, True])
