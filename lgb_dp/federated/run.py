@@ -108,7 +108,7 @@ class PrivateSubject(Subject):
         self._ledger = side.ledger
         self._budget = (self._task.epsilon, self._task.delta)
         self._random = SecureRandom()
-        self._granted = 0.0
+        self._granted, self._roster = 0.0, b""
         self._unit = side.data.unit.at_parties(self._task.parties_per_person)
 
     def description(self) -> str:
@@ -123,7 +123,7 @@ class PrivateSubject(Subject):
         return Proposal(task, agreed, self._min_parties, self._begin)
 
     def _begin(self, roster: Roster, public_seed: bytes) -> Computation[Question, lightgbm.Booster]:
-        n_parties = len(roster.introductions)
+        n_parties, self._roster = len(roster.introductions), roster.digest
         replica = train_replica(self._side.data, self._task, n_parties, public_seed, self._note_granted)
         replica.question()  # raises what the settings and the data do not allow
         self._ledger.check_run(roster.digest, self._granted, self._unit, self._budget)
@@ -187,6 +187,7 @@ class PrivateSubject(Subject):
         return str(result.model_to_string(num_iteration=-1)).encode()
 
     def finished(self, result: lightgbm.Booster) -> None:
-        """Write the model of a run that has ended."""
+        """Write the model of a run that has ended, whose answers nobody can ask for again."""
+        self._ledger.journal.forget(self._roster)
         if self._models is not None:
             write_atomically(make_folder(self._models) / f"{self._run.hex()}.txt", self.content(result))

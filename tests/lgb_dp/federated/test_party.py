@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import lgb_dp
-from federated_training import BINARY, DELTA, Between, journal, lost, parties, party, train
+from drawn_secrets import DrawnSecrets, found_in
+from federated_training import BINARY, DELTA, NAMES, Between, journal, lost, parties, party, train
 from gbdt_commons.errors import StoreError
 from gbdt_parties.errors import PartyArgumentError, PartyRefusedError, PartyUnavailableError, ProtocolError
 from gbdt_parties.identity.certificates import TLS, Identity, make_authority, make_certificate
@@ -443,3 +444,36 @@ def test_a_folder_of_an_earlier_release_is_refused_by_name(tmp_path, former):
     with pytest.raises(StoreError, match=f"'{name}' cannot be used: an earlier release kept state in it"):
         party(0, folder=tmp_path)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [tmp_path / former]
+
+
+def test_an_ended_run_keeps_no_seed_and_no_answer(tmp_path, monkeypatch):
+    """Before, masked answers stayed, with noise that is less than all parties' together, for good."""
+    secrets, answers = DrawnSecrets(monkeypatch), []
+    members = [Between(party(place, folder=tmp_path / NAMES[place])) for place in range(3)]
+
+    def look(number, message, send):
+        answer = send()
+        given = read(answer).message
+        if isinstance(given, Contributed) and given.content:
+            answers.append(given.content)
+        if number == 8:
+            before = secrets.found_in(tmp_path / "ada", "ada")
+            assert len(before) == 3
+            assert found_in(tmp_path / "ada", answers[:1])
+        return answer
+
+    members[0].disturb = look
+    train(members, 2, checkpoint=tmp_path / "progress")
+    assert len(answers) > 2
+    for member in members:
+        member.party.close()
+    for name in NAMES[:3]:
+        assert not secrets.found_in(tmp_path / name, *NAMES)
+        assert read_ledger(tmp_path / name).rows
+    assert not found_in(tmp_path / "ada", answers)
+    assert not [s for s in secrets.found_in(tmp_path / "progress", *NAMES) if s not in seeds_of(secrets)]
+
+
+def seeds_of(secrets):
+    """Those that all parties reveal to each other, for draws that are public."""
+    return [secret for drawn in secrets.of.values() for secret in drawn[2::3]]

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from drawn_secrets import DrawnSecrets
 from exact_training import (
     N_SUMS,
     NAMES,
@@ -565,3 +566,21 @@ def test_journals_are_held_by_one_party_at_a_time(tmp_path):
     with pytest.raises(StoreError, match=r"'horizontal.store' .* in use by another process"):
         party(1, tmp_path)
     train(members, checkpoint=tmp_path / "progress")
+
+
+def test_an_ended_run_keeps_no_seed(tmp_path, monkeypatch):
+    secrets = DrawnSecrets(monkeypatch)
+    members = [Between(one) for one in parties(tmp_path)]
+
+    def look(number, message, send):
+        if isinstance(message, Finish):
+            assert len(secrets.found_in(tmp_path / "ada", "ada")) == 3
+        return send()
+
+    members[0].disturb = look
+    train(members, checkpoint=tmp_path / "progress")
+    for member in members:
+        member.party.close()
+    assert set(secrets.of) == set(NAMES)
+    for name in (*NAMES, "progress"):
+        assert not secrets.found_in(tmp_path / name)
