@@ -180,6 +180,14 @@ class PrivateSubject(Subject):
         factor = math.sqrt(n_members * variances[0]) / question.stds[0]
         return Released(MODULO_64.centred(total, bound), factor)
 
+    def check_given(self, roster: bytes, attempt: Attempt) -> None:
+        """See `Subject`: an older copy of the ledger would have charged for less than has left."""
+        if not self._ledger.journal.has_answered(roster, attempt.number):
+            raise ProtocolError(
+                f"this party's folder is an older copy: attempt {attempt.number}, which it has answered, is "
+                "not in its ledger; go on with the newer folder"
+            )
+
     # The model.
 
     def content(self, result: lightgbm.Booster) -> bytes:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -477,3 +478,28 @@ def test_an_ended_run_keeps_no_seed_and_no_answer(tmp_path, monkeypatch):
 def seeds_of(secrets):
     """Those that all parties reveal to each other, for draws that are public."""
     return [secret for drawn in secrets.of.values() for secret in drawn[2::3]]
+
+
+def test_a_party_that_is_restored_from_a_backup_is_found_out_by_its_own_answers(tmp_path):
+    """Its ledger has forgotten charges: the others' copies of what it signed say so."""
+    folder, member = tmp_path / "ada", Between(party(0, folder=tmp_path / "ada"))
+    rounds = []
+
+    def restored(number, message, send):
+        if isinstance(message, AskSum) and message.round in (1, 3) and message.round not in rounds:
+            rounds.append(message.round)
+            member.party.close()
+            if message.round == 1:
+                shutil.copytree(folder, tmp_path / "backup")
+            else:
+                shutil.rmtree(folder)
+                shutil.copytree(tmp_path / "backup", folder)
+            member.party = party(0, folder=folder)
+            return lost()
+        return send()
+
+    member.disturb = restored
+    with pytest.raises(PartyRefusedError, match="'ada'.*folder is an older copy: attempt"):
+        train([member, party(1), party(2)], 6, min_parties=3, patience=20.0)
+    assert rounds == [1, 3]
+    member.party.close()
