@@ -499,7 +499,7 @@ def test_a_party_that_is_restored_from_a_backup_is_found_out_by_its_own_answers(
         return send()
 
     member.disturb = restored
-    with pytest.raises(PartyRefusedError, match="'ada'.*folder is an older copy: attempt"):
+    with pytest.raises(PartyRefusedError, match=r"'ada'.*folder is an older copy: attempt"):
         train([member, party(1), party(2)], 6, min_parties=3, patience=20.0)
     assert rounds == [1, 3]
     member.party.close()
