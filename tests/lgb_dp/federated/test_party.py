@@ -12,6 +12,7 @@ import pytest
 import lgb_dp
 from drawn_secrets import DrawnSecrets, found_in
 from federated_training import BINARY, DELTA, NAMES, Between, journal, lost, parties, party, train
+from full_disks import AsServed, FullDisk, full_now_and_then
 from gbdt_commons.errors import StoreError
 from gbdt_parties.errors import PartyArgumentError, PartyRefusedError, PartyUnavailableError, ProtocolError
 from gbdt_parties.identity.certificates import TLS, Identity, make_authority, make_certificate
@@ -32,6 +33,7 @@ from gbdt_parties.secure_sum.run import PartyRun
 from gbdt_parties.secure_sum.runs import RUNS
 from gbdt_parties.secure_sum.trust import Credentials
 from lgb_dp.accounting.unit import ONE_ROW, Unit
+from lgb_dp.federated import run as run_module
 from lgb_dp.federated.ledger import PartyLedger, read_ledger
 from lgb_dp.federated.run import PrivateSubject
 from lgb_dp.federated.task import FederatedTask, OpenPrivateRun, settings_of
@@ -503,3 +505,19 @@ def test_a_party_that_is_restored_from_a_backup_is_found_out_by_its_own_answers(
         train([member, party(1), party(2)], 6, min_parties=3, patience=20.0)
     assert rounds == [1, 3]
     member.party.close()
+
+
+def test_a_full_disk_at_a_served_party_is_waited_for(tmp_path, monkeypatch):
+    monkeypatch.setattr("gbdt_parties.patience.SECONDS_BETWEEN_TRIES", 0.0)
+    disk = FullDisk(tmp_path, monkeypatch, run_module)
+
+    def run(k):
+        one = party(0, folder=tmp_path / str(k), budget=(60.0, DELTA))
+        disk.begin()
+        booster = train([AsServed(one), party(1), party(2)], 2, min_parties=3, patience=30.0)
+        disk.end()
+        one.close()
+        assert len(list((tmp_path / str(k) / "models").iterdir())) == 1
+        return booster.num_trees()
+
+    assert full_now_and_then(disk, run) == [2] * 6

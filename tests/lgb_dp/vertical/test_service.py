@@ -1,10 +1,9 @@
 """A party with columns alone behind a server: over TLS, with refusals by name, over restarts."""
 
-import errno
 import os
 import subprocess
 import sys
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
@@ -25,7 +24,7 @@ from columns_apart import (
 )
 from deployment import HandlerService
 from free_ports import free_port
-from gbdt_commons.store_file import StoreFile
+from full_disks import FullDisk
 from gbdt_parties import curve_group
 from gbdt_parties.channel import Channel as Session
 from gbdt_parties.errors import AuthenticationError, PartyError, PartyRefusedError, PartyUnavailableError
@@ -540,36 +539,9 @@ def test_an_operator_resets_the_hour_of_questions_about_rows_too(serve):
     assert answered.count("a model") == 1
 
 
-class FullDisk:
-    """A disk under a folder that is full once, at a write of some number, or for good from there on."""
-
-    def __init__(self, folder, monkeypatch):
-        self.folder, self.n, self.full_at, self.for_good = folder, 0, None, False
-        change, write = StoreFile.transaction, party_module.write_atomically
-
-        @contextmanager
-        def transaction(store, *, sync=True):
-            if folder in store._path.parents:
-                self.written()
-            with change(store, sync=sync):
-                yield
-
-        def atomically(path, content):
-            self.written()
-            write(path, content)
-
-        monkeypatch.setattr(StoreFile, "transaction", transaction)
-        monkeypatch.setattr(party_module, "write_atomically", atomically)
-
-    def written(self):
-        self.n += 1
-        if self.full_at is not None and (self.n == self.full_at or (self.for_good and self.n > self.full_at)):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
 def test_a_full_disk_at_the_bank_is_no_refusal_but_waited_for(certified, tmp_path, monkeypatch):
     """Before, the bank said that it had to stop, and the run was over; `patience` was for nothing."""
-    disk = FullDisk(tmp_path / "bank", monkeypatch)
+    disk = FullDisk(tmp_path / "bank", monkeypatch, party_module)
     served = Served(certified, tmp_path / "bank")
     try:
         n_before = disk.n
@@ -591,7 +563,7 @@ def test_a_full_disk_at_the_bank_is_no_refusal_but_waited_for(certified, tmp_pat
 
 
 def test_a_full_disk_at_a_party_of_this_process_is_raised_as_it_is(tmp_path, monkeypatch):
-    disk = FullDisk(tmp_path / "bank", monkeypatch)
+    disk = FullDisk(tmp_path / "bank", monkeypatch, party_module)
     party = bank(folder=tmp_path / "bank", budget=BUDGET)
     trained(party, checkpoint=tmp_path / "own")
     for place in (0.2, 0.5, 0.9):

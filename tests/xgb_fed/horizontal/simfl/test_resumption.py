@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from drawn_secrets import found_in
+from full_disks import AsServed, FullDisk, full_now_and_then
 from gbdt_commons.errors import StoreError
 from gbdt_commons.store_file import StoreFile
 from gbdt_parties import messages
@@ -542,3 +543,19 @@ def test_an_ended_run_keeps_no_seed_but_the_partys_own(tmp_path, monkeypatch):
     assert all(len(found) == 1 for found in own)
     assert len({found[0] for found in own}) == N_PARTIES
     assert not found_in(tmp_path / "progress", [found[0] for found in own])
+
+
+def test_a_full_disk_at_a_served_party_is_waited_for(tmp_path, monkeypatch):
+    objective, disk = "binary:logistic", FullDisk(tmp_path / "full", monkeypatch)
+
+    def run(k):
+        folders = [tmp_path / where / f"{k}-{where}" for where in ("full", "one", "two")]
+        members = [made(place, objective, folder) for place, folder in enumerate(folders)]
+        disk.begin()
+        model = trained([AsServed(members[0]), *members[1:]], objective)
+        disk.end()
+        for member in members:
+            member.close()
+        return raw(model)
+
+    assert len(set(full_now_and_then(disk, run))) == 1
