@@ -81,9 +81,9 @@ class ColumnParty(ColumnSessions, Unrepeatable):
     name : str
         Under which the other party knows it; the common name of its certificate, if it has one.
     folder : path, optional
-        Where the party keeps its ledger, with the state and keys of its runs, across restarts.  Without it,
-        all of it ends with the process: until then, runs that were interrupted can go on, whatever other ones
-        have begun since.
+        Where the party keeps its ledger, and state and keys of runs until they end, across restarts.  Without
+        it, all of it ends with the process: until then, runs that were interrupted can go on, whatever other
+        ones have begun since.
     budget : (epsilon, delta), optional
         Of all that is recorded in its ledger together.  A ledger in a folder takes that of its first run
         without it; in memory, each run then has one of its own, which limits nothing beyond it.
@@ -100,8 +100,9 @@ class ColumnParty(ColumnSessions, Unrepeatable):
     consent : Consent, optional
         Limits of the questions that it answers about its rows (`predict`).
     auditable : bool
-        Whether the folder keeps all messages that the party receives in training, and digests of those that
-        it sends, so that an auditor can `replay` its side.  They take as much room as the traffic of runs.
+        Whether the folder keeps all messages that the party receives in training, digests of those that it
+        sends, and the keys and nonces of runs that have ended, so that an auditor can `replay` its side.
+        Messages take as much room as the traffic of runs.
     **data
         Public declarations, as of `lgb_dp.Dataset`: `bounds` (required unless all columns are categorical),
         `max_bin` (255), `spacing` ("mixed"), `categories`, `bin_edges` and `feature_name`.

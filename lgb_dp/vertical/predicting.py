@@ -63,7 +63,8 @@ def predict(
         Columns of the party with the labels; at most 65,536 rows.
     parties : sequence
         The other party's rows, in the same order: ``[bank.with_rows(X_bank, ids=ids)]``.  A `ColumnParty` has
-        those that it was made with, and a `RemoteParty` those that its server has, or that it was aligned to.
+        those that it was made with, and a `RemoteParty` those that its server has, or that it was aligned to;
+        it must have been made with `allowed`.
     answer : {"rounded", "label", "point", "score"}
         The probability or number, rounded to a thousandth of its public range, or the label of a class;
         by consent of the other party (`Consent`) its nearest point, or its whole part of the score.
