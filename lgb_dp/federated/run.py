@@ -108,7 +108,7 @@ class PrivateSubject(Subject):
         self._ledger = side.ledger
         self._budget = (self._task.epsilon, self._task.delta)
         self._random = SecureRandom()
-        self._granted = 0.0
+        self._granted, self._roster = 0.0, b""
         self._unit = side.data.unit.at_parties(self._task.parties_per_person)
 
     def description(self) -> str:
@@ -123,7 +123,7 @@ class PrivateSubject(Subject):
         return Proposal(task, agreed, self._min_parties, self._begin)
 
     def _begin(self, roster: Roster, public_seed: bytes) -> Computation[Question, lightgbm.Booster]:
-        n_parties = len(roster.introductions)
+        n_parties, self._roster = len(roster.introductions), roster.digest
         replica = train_replica(self._side.data, self._task, n_parties, public_seed, self._note_granted)
         replica.question()  # raises what the settings and the data do not allow
         self._ledger.check_run(roster.digest, self._granted, self._unit, self._budget)
@@ -180,6 +180,14 @@ class PrivateSubject(Subject):
         factor = math.sqrt(n_members * variances[0]) / question.stds[0]
         return Released(MODULO_64.centred(total, bound), factor)
 
+    def check_given(self, roster: bytes, attempt: Attempt) -> None:
+        """See `Subject`: an older copy of the ledger would have charged for less than has left."""
+        if not self._ledger.journal.has_answered(roster, attempt.number):
+            raise ProtocolError(
+                f"this party's folder is an older copy: attempt {attempt.number}, which it has answered, is "
+                "not in its ledger; go on with the newer folder"
+            )
+
     # The model.
 
     def content(self, result: lightgbm.Booster) -> Sequence[bytes]:
@@ -187,7 +195,8 @@ class PrivateSubject(Subject):
         return (str(result.model_to_string(num_iteration=-1)).encode(),)
 
     def finished(self, result: lightgbm.Booster, signatures: str) -> None:
-        """Write the model of a run that has ended."""
+        """Write the model of a run that has ended, then forget its answers, which are not given again."""
         if self._models is not None:
             path = make_folder(self._models) / f"{self._run.hex()}.txt"
             write_signed(path, self.content(result)[0], signatures)
+        self._ledger.journal.forget(self._roster)

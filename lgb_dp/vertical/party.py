@@ -21,7 +21,6 @@ from gbdt_parties.identity.row_ids import check_ids
 from gbdt_parties.secure_sum.answers import ROLE
 from gbdt_parties.secure_sum.roster import Roster
 from gbdt_parties.secure_sum.trust import AllowList, Credentials
-from gbdt_parties.two_party.exchange.record import delete_messages
 from gbdt_parties.two_party.life import Unrepeatable
 from lgb_dp.boosting.booster import DPBooster
 from lgb_dp.checks import checked_budget
@@ -31,7 +30,7 @@ from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
 from lgb_dp.federated.ledger import LEDGER_FILE, PartyLedger
 from lgb_dp.vertical.prediction.answering import THIS_PROCESS, AskedRows, PartyAnswers
 from lgb_dp.vertical.prediction.consent import Consent
-from lgb_dp.vertical.replica import EXCHANGES, model_text
+from lgb_dp.vertical.replica import model_text, remove_exchange
 from lgb_dp.vertical.run import RUNS, ColumnSessions, Side, digest_of_rows, part_of_runs, runs_of
 from lgb_dp.vertical.task import ColumnTask
 
@@ -82,9 +81,9 @@ class ColumnParty(ColumnSessions, Unrepeatable):
     name : str
         Under which the other party knows it; the common name of its certificate, if it has one.
     folder : path, optional
-        Where the party keeps its ledger, with the state and keys of its runs, across restarts.  Without it,
-        all of it ends with the process: until then, runs that were interrupted can go on, whatever other ones
-        have begun since.
+        Where the party keeps its ledger, and state and keys of runs until they end, across restarts.  Without
+        it, all of it ends with the process: until then, runs that were interrupted can go on, whatever other
+        ones have begun since.
     budget : (epsilon, delta), optional
         Of all that is recorded in its ledger together.  A ledger in a folder takes that of its first run
         without it; in memory, each run then has one of its own, which limits nothing beyond it.
@@ -101,8 +100,9 @@ class ColumnParty(ColumnSessions, Unrepeatable):
     consent : Consent, optional
         Limits of the questions that it answers about its rows (`predict`).
     auditable : bool
-        Whether the folder keeps all messages that the party receives in training, and digests of those that
-        it sends, so that an auditor can `replay` its side.  They take as much room as the traffic of runs.
+        Whether the folder keeps all messages that the party receives in training, digests of those that it
+        sends, and the keys and nonces of runs that have ended, so that an auditor can `replay` its side.
+        Messages take as much room as the traffic of runs.
     **data
         Public declarations, as of `lgb_dp.Dataset`: `bounds` (required unless all columns are categorical),
         `max_bin` (255), `spacing` ("mixed"), `categories`, `bin_edges` and `feature_name`.
@@ -349,10 +349,10 @@ def remove_model(path: Path, caller: str) -> None:
     """
     with closing(StoreFile(path.parents[1] / LEDGER_FILE, ROLE)) as store:
         runs = store.part(part_of_runs(caller))
-        record = runs.get(RUNS, path.stem)
-        if record is not None:
+        # Of a run that was not kept for an auditor, only its caller is left.
+        if record := runs.get(RUNS, path.stem):
             roster = Roster.from_bytes(bytes.fromhex(record["agreement"]["roster"]))
-            delete_messages(store.part(EXCHANGES), roster.digest)
+            remove_exchange(store, roster.digest)
         runs.delete(RUNS, path.stem)
         PartyAnswers(store=store.part(_ANSWERS)).forget(path.read_text())
         path.unlink()

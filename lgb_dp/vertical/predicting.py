@@ -63,7 +63,8 @@ def predict(
         Columns of the party with the labels; at most 65,536 rows.
     parties : sequence
         The other party's rows, in the same order: ``[bank.with_rows(X_bank, ids=ids)]``.  A `ColumnParty` has
-        those that it was made with, and a `RemoteParty` those that its server has, or that it was aligned to.
+        those that it was made with, and a `RemoteParty` those that its server has, or that it was aligned to;
+        it must have been made with `allowed`.
     answer : {"rounded", "label", "point", "score"}
         The probability or number, rounded to a thousandth of its public range, or the label of a class;
         by consent of the other party (`Consent`) its nearest point, or its whole part of the score.
@@ -136,6 +137,11 @@ def predicted(
             f"X has {X.shape[0]} rows: a question is about at most {MAX_ROWS}; ask in parts"
         )
     rows = party.own_rows if isinstance(party, ColumnParty) else party
+    if not getattr(rows, "has_allow_list", True):
+        raise InvalidArgumentError(
+            f"party {rows.name!r} is behind a server that is known by its name alone: pass RemoteParty "
+            "allowed=['sha256:…'], its certificate's fingerprint"
+        )
     text, is_here = text_of(booster), isinstance(rows, AskedRows)
     asked: Any = QuestionsHere(rows) if is_here else rows
     channel = Channel(asked, os.urandom(SESSION_BYTES), Traffic() if traffic is None else traffic)

@@ -27,6 +27,7 @@ from gbdt_parties.two_party.exchange.driver import (
     fresh_nonce,
 )
 from gbdt_parties.two_party.exchange.frames import Channel
+from gbdt_parties.two_party.exchange.kept import remove_lists
 from gbdt_parties.two_party.exchange.terms import Terms
 from lgb_dp.accounting.ledger import Release
 from lgb_dp.accounting.shares import closeness
@@ -59,6 +60,15 @@ from lgb_dp.vertical.training import RunOfParties, VerticalNewton
 NUMBERS = json_kind("public numbers")
 EXCHANGES = "columns apart"
 """Part of a ledger's store with the records of exchanges."""
+
+
+def remove_exchange(store: Store, run: bytes) -> None:
+    """Remove all that a ledger's store has of a run's exchange, named by the digest of its roster."""
+    part = store.part(EXCHANGES)
+    with store.transaction():
+        remove_lists(part, run)
+        part.delete(NUMBERS, run.hex())
+
 
 Charge = Callable[[str, float, float], None]
 """Charges for something that is about to leave: its name, its μ, and its closeness."""
@@ -342,8 +352,8 @@ def train_replica(
     exchange.connect(channel)
     try:
         return trained_over(exchange, terms, task, rows, public_seed, charges)
-    except BaseException:
-        exchange.stop()
+    except BaseException as error:
+        exchange.stop(error)
         raise
 
 

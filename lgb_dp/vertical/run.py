@@ -21,14 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_commons.errors import VeilboostError
+from gbdt_commons.files import is_out_of_room
 from gbdt_commons.quoting import quoted
 from gbdt_commons.store import Store, bytes_kind, json_kind
 from gbdt_kernels.trees import DenseCodes, SparseCodes
 from gbdt_parties.channel import Channel as Session
-from gbdt_parties.channel import Party
 from gbdt_parties.errors import (
-    PartyRefusedError,
-    PartyUnavailableError,
     ProtocolError,
     RunLostError,
     places_of,
@@ -48,8 +46,7 @@ from gbdt_parties.secure_sum.trust import AllowList, Credentials
 from gbdt_parties.session import SessionHandler
 from gbdt_parties.two_party.exchange.agreement import Agreement
 from gbdt_parties.two_party.exchange.frames import Channel
-from gbdt_parties.two_party.exchange.pipe import Pipe, pipes
-from gbdt_parties.two_party.exchange.polled import Answering, Asking
+from gbdt_parties.two_party.exchange.polled import Answering
 from lgb_dp.boosting.booster import DPBooster
 from lgb_dp.data.bins import PublicBins
 from lgb_dp.errors import FederatedCheckpointError, InvalidArgumentError
@@ -57,18 +54,25 @@ from lgb_dp.federated.ledger import PartyLedger
 from lgb_dp.vertical.columns import declaration, declared_bins
 from lgb_dp.vertical.prediction.answering import AskedRows
 from lgb_dp.vertical.prediction.questions import OpenQuestions, QuestionSession, check_selection
-from lgb_dp.vertical.replica import Charges, PartyRows, check_settings, model_text, train_replica
-from lgb_dp.vertical.report import MaskedTraffic
+from lgb_dp.vertical.replica import (
+    Charges,
+    PartyRows,
+    check_settings,
+    model_text,
+    remove_exchange,
+    train_replica,
+)
 from lgb_dp.vertical.task import ColumnTask, Flights, OpenColumns, statement
 
 logger = logging.getLogger(__name__)
 
 RUNS = json_kind("columns apart")
-"""Records of runs that both parties have signed, by their numbers; secret, for the keys in them."""
+"""Records of runs that both parties have signed, by their numbers; secret, for the keys in them.  That of a
+run which has ended is empty: it says whose the model is."""
 
 MODELS = bytes_kind("models of columns apart")
 RUN = json_kind("number of the run")
-"""Record of a checkpoint: its run, which the ledger's store has with the keys."""
+"""Record of a checkpoint: its run, which the ledger's store has with the keys; empty once it has ended."""
 
 OWN_RUNS = "columns apart of this party"
 """The part of the ledger's store with runs of the party with the labels."""
@@ -208,8 +212,10 @@ class ColumnRun:
             # Before anything is signed; what it costs is checked again with every charge.
             Charges(side.ledger, self.run, self._task).check()
             return Agreement(side.name, side.credentials, side.allowed, self.run), False
-        if kept is None:
-            raise RunLostError("this party does not know the run: it had not begun, or its state was removed")
+        if not kept:
+            raise RunLostError(
+                "this party does not know the run: it has ended here, or its state was removed"
+            )
         if kept["request"] != self._request or kept["description"] != self._description:
             raise ProtocolError("the run has other settings or columns than when it began")
         if kept["rows"] != digest_of_rows(self._codes):
@@ -255,7 +261,10 @@ class ColumnRun:
             self.begin(self._channel, self._channel.close)
         if not message.more:
             self._n_waiting = 0
-        return self._channel.answer(message.content, not message.more)
+        try:
+            return self._channel.answer(message.content, not message.more)
+        finally:
+            self._check_room()
 
     def begin(self, channel: Channel, close: Callable[[], None]) -> None:
         """Compute in a thread, over a connection that is closed at the end.
@@ -289,11 +298,23 @@ class ColumnRun:
         self._thread = Thread(target=copy_context().run, args=(compute,), daemon=True)
         self._thread.start()
 
+    def _check_room(self) -> None:
+        """Raise the error of a computation that had no room for its files, which is worth waiting for."""
+        if isinstance(self.error, OSError) and is_out_of_room(self.error):
+            raise self.error
+
     def _finish(self) -> None:
         self.join()
+        self._check_room()
         if not self._has_model:
             raise ProtocolError("the run has not ended yet")
-        self.is_over = True
+        self.is_over, store = True, self._side.ledger.store
+        if not self._side.auditable:
+            # The other party has the model, and whoever has seed and nonces can draw the noise again.
+            with store.transaction():
+                remove_exchange(store, self._agreement.roster.digest)
+                self._store.delete(RUNS, self.run.hex())
+                self._store.put(RUNS, self.run.hex(), {})
 
     def join(self) -> None:
         """Wait for the end of the computation."""
@@ -403,7 +424,7 @@ def kept_run(checkpoint: Store, runs: Store) -> tuple[bytes, Any] | None:
         If the ledger is not the one that the run began with.
     """
     number = checkpoint.get(RUN, "")
-    if number is None:
+    if not number:
         return None
     kept = runs.get(RUNS, number)
     if kept is None:
@@ -440,9 +461,15 @@ class ActiveRun:
 
     @property
     def model(self) -> DPBooster | None:
-        """The model of a run that has ended."""
+        """The model, once all rounds are over; the other party may have to be told so yet."""
         text = self._store.get(MODELS, "")
         return None if text is None else DPBooster(model_str=text.decode())
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether both parties have the model, and the keys of the run are of no use any more."""
+        number = self._store.get(RUN, "")
+        return self.model is not None and not (number and self._runs.get(RUNS, number))
 
     def connected(self, session: Session, channel: Callable[[], Channel]) -> DPBooster:
         """Begin, or go on with, the run over a new connection.
@@ -468,7 +495,14 @@ class ActiveRun:
             run, kept = begun
             agreement = Agreement.kept(kept["agreement"], self._side.credentials, self._side.allowed, run)
             description = kept["description"]
-            answer = session.ask(OpenColumns(run, self._request, 0), Introduced)
+            try:
+                answer = session.ask(OpenColumns(run, self._request, 0), Introduced)
+            except RunLostError:
+                booster = self.model
+                if booster is None:
+                    raise
+                # It has ended there, and the answer that said so was lost.
+                return self._ended(agreement, booster)
             known = Introduction.from_bytes(answer.introduction) in agreement.roster.introductions
             if answer.description != description or not known:
                 raise ProtocolError(
@@ -481,11 +515,17 @@ class ActiveRun:
         booster = train_replica(
             self._task, rows, terms, agreement.public_seed, charges, channel(), self._side.auditable
         )
-        session.ask(Finish(), Done)
+        # First: once it is told, the other party cannot go on with the run.
         self._store.put(MODELS, "", model_text(booster).encode())
+        session.ask(Finish(), Done)
+        return self._ended(agreement, booster)
+
+    def _ended(self, agreement: Agreement, booster: DPBooster) -> DPBooster:
         if not self._side.auditable:
-            # Its keys are of no use any more.
-            self._runs.delete(RUNS, agreement.roster.session.hex())
+            with self._side.ledger.store.transaction():
+                remove_exchange(self._side.ledger.store, agreement.roster.digest)
+                self._runs.delete(RUNS, agreement.roster.session.hex())
+        self._store.put(RUN, "", "")
         return booster
 
     def _agree(self, session: Session) -> tuple[Agreement, str]:
@@ -512,89 +552,3 @@ class ActiveRun:
         self._runs.put(RUNS, run.hex(), record)
         self._store.put(RUN, "", run.hex())
         return agreement, answer.description
-
-
-class Way:
-    """The connection of one session, which is made once both parties have signed.
-
-    Parameters
-    ----------
-    sessions : ColumnSessions or Party
-        The other party, here or behind a server.
-    session : Session
-    number : bytes
-    names : (str, str)
-        Of the party with the labels, and of the other one.
-    traffic : MaskedTraffic
-    """
-
-    def __init__(
-        self,
-        sessions: ColumnSessions | Party,
-        session: Session,
-        number: bytes,
-        names: tuple[str, str],
-        traffic: MaskedTraffic,
-    ) -> None:
-        self._sessions, self._session, self._number = sessions, session, number
-        self._names, self._traffic = names, traffic
-        self._pipe: Pipe | None = None
-        self._other: ColumnRun | None = None
-
-    def __call__(self) -> _Counted:
-        """Make it."""
-        if not isinstance(self._sessions, ColumnSessions):
-            return _Counted(_asking(self._session), self._names, self._traffic)
-        self._pipe, other = pipes()
-        self._other = self._sessions.run_of(self._number)
-        self._other.begin(other, other.close)
-        return _Counted(self._pipe, self._names, self._traffic)
-
-    def close(self) -> None:
-        """End it."""
-        if self._pipe is not None:
-            self._pipe.close()
-
-    def other_error(self) -> BaseException | None:
-        """The error for which the other party in this process has stopped, if it is not this one's."""
-        if self._other is None:
-            return None
-        self._other.join()
-        error = self._other.error
-        return None if isinstance(error, (PartyUnavailableError, PartyRefusedError)) else error
-
-
-class _Counted:
-    """End of a connection whose messages are counted in both directions."""
-
-    def __init__(self, way: Pipe | Asking, names: tuple[str, str], traffic: MaskedTraffic) -> None:
-        self._way, self._names, self._traffic = way, names, traffic
-
-    def send(self, message: bytes) -> None:
-        """See `gbdt_parties.two_party.exchange.frames.Channel`."""
-        self._traffic.count(*self._names, len(message))
-        self._way.send(message)
-
-    def hand_over(self) -> None:
-        """See `gbdt_parties.two_party.exchange.frames.Channel`."""
-        self._way.hand_over()
-
-    def finish(self) -> None:
-        """See `gbdt_parties.two_party.exchange.frames.Channel`."""
-        self._way.finish()
-
-    def receive(self) -> bytes | memoryview:
-        """See `gbdt_parties.two_party.exchange.frames.Channel`."""
-        message = self._way.receive()
-        own, other = self._names
-        self._traffic.count(other, own, len(message))
-        return message
-
-
-def _asking(session: Session) -> Asking:
-    """The connection over requests and answers of an open session."""
-
-    def ask(content: bytes, is_last: bool) -> bytes | memoryview:
-        return session.ask(Flights(content, int(not is_last)), Flights).content
-
-    return Asking(ask)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import logging
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +22,7 @@ from gbdt_commons.store import Store, bytes_kind, json_kind
 from gbdt_hosts.lightgbm import resolve_aliases
 from gbdt_kernels.trees import DenseCodes, SparseCodes
 from gbdt_parties.channel import Channel as Session
+from gbdt_parties.channel import Party
 from gbdt_parties.curve_group import length_prefixed
 from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError
 from gbdt_parties.identity.aligned_rows import Alignment
@@ -30,7 +32,10 @@ from gbdt_parties.identity.row_ids import check_ids
 from gbdt_parties.messages import Abort, Done
 from gbdt_parties.patience import Wait
 from gbdt_parties.secure_sum.roster import SESSION_BYTES
+from gbdt_parties.secure_sum.trust import AllowList
 from gbdt_parties.traffic import Traffic
+from gbdt_parties.two_party.exchange.pipe import Pipe, pipes
+from gbdt_parties.two_party.exchange.polled import Asking
 from lgb_dp.accounting.unit import ONE_ROW
 from lgb_dp.boosting.booster import DPBooster
 from lgb_dp.boosting.params import training_parameters
@@ -50,10 +55,21 @@ from lgb_dp.vertical.columns import declaration
 from lgb_dp.vertical.party import ColumnParty, credentials_of
 from lgb_dp.vertical.prediction.answering import THIS_PROCESS
 from lgb_dp.vertical.replica import PartyRows, check_settings
-from lgb_dp.vertical.report import MaskedTraffic
-from lgb_dp.vertical.run import MODELS, OWN_RUNS, RUN, ActiveRun, Side, Way, digest_of_rows, kept_run
-from lgb_dp.vertical.task import SETTINGS, ColumnTask
+from lgb_dp.vertical.report import CountedChannel, MaskedTraffic
+from lgb_dp.vertical.run import (
+    MODELS,
+    OWN_RUNS,
+    RUN,
+    ActiveRun,
+    ColumnRun,
+    ColumnSessions,
+    Side,
+    digest_of_rows,
+    kept_run,
+)
+from lgb_dp.vertical.task import SETTINGS, ColumnTask, Flights
 
+logger = logging.getLogger(__name__)
 Codes: TypeAlias = DenseCodes | SparseCodes
 ABOUT, ALIGNED = bytes_kind("about a run with columns apart"), json_kind("aligned ids")
 TREES_PER_ROUND = 4
@@ -181,6 +197,9 @@ def train(
     if name == party.name:
         raise InvalidArgumentError(f"name={name!r} is that of the other party, too")
     credentials, known = credentials_of(name, tls, allowed, trust_authority)
+    if not is_here:
+        # Before anything is sent: its certificate's name is what the authority says.
+        _accept_only(party, known, ids is not None)
     n_trees, per_round = _checked_trees(params, num_boost_round, trees_per_round)
     asked = task_of(params, rows, trainer, n_trees, per_round, name, rows.codes.n_rows)
     _check_settings(asked, rows)
@@ -206,7 +225,7 @@ def train(
         task = task_of(params, rows, trainer, n_trees, per_round, name, codes.n_rows)
         run = ActiveRun(Side(name, credentials, known, ledger, auditable), task, codes, label, store)
         store.put(ABOUT, "", _checked_about(store, task, codes, label))
-        if run.model is not None:
+        if run.model is not None and run.has_ended:
             return run.model
         return _connected(run, sessions, name, counted, float(patience))
 
@@ -311,6 +330,65 @@ def _check_settings(task: ColumnTask, rows: RunRows) -> None:
     )
 
 
+class _Way:
+    """The connection of one session, which is made once both parties have signed.
+
+    Parameters
+    ----------
+    sessions : ColumnSessions or Party
+        The other party, here or behind a server.
+    session : Session
+    number : bytes
+    names : (str, str)
+        Of the party with the labels, and of the other one.
+    traffic : MaskedTraffic
+    """
+
+    def __init__(
+        self,
+        sessions: ColumnSessions | Party,
+        session: Session,
+        number: bytes,
+        names: tuple[str, str],
+        traffic: MaskedTraffic,
+    ) -> None:
+        self._sessions, self._session, self._number = sessions, session, number
+        self._names, self._traffic = names, traffic
+        self._pipe: Pipe | None = None
+        self._other: ColumnRun | None = None
+
+    def __call__(self) -> CountedChannel:
+        """Make it."""
+        if not isinstance(self._sessions, ColumnSessions):
+            return CountedChannel(_asking(self._session), self._names, self._traffic)
+        self._pipe, other = pipes()
+        self._other = self._sessions.run_of(self._number)
+        self._other.begin(other, other.close)
+        return CountedChannel(self._pipe, self._names, self._traffic)
+
+    def close(self) -> None:
+        """End it."""
+        if self._pipe is not None:
+            self._pipe.close()
+
+    def other_error(self) -> BaseException | None:
+        """The error for which the other party in this process has stopped, if it is not this one's."""
+        if self._other is None:
+            return None
+        self._other.join()
+        error = self._other.error
+        return None if isinstance(error, (PartyUnavailableError, PartyRefusedError)) else error
+
+
+def _asking(session: Session) -> Asking:
+    """The connection over requests and answers of an open session."""
+
+    def ask(content: bytes, is_last: bool) -> bytes | memoryview:
+        return session.ask(Flights(content, int(not is_last)), Flights).content
+
+    return Asking(ask)
+
+
 def _connected(
     run: ActiveRun, sessions: Any, name: str, counted: MaskedTraffic, patience: float
 ) -> DPBooster:
@@ -320,7 +398,7 @@ def _connected(
     while True:
         number = os.urandom(SESSION_BYTES)
         session = Session(sessions, number, traffic, name)
-        way = Way(sessions, session, number, (name, sessions.name), counted)
+        way = _Way(sessions, session, number, (name, sessions.name), counted)
         try:
             return run.connected(session, way)
         except PartyUnavailableError as error:
@@ -328,7 +406,13 @@ def _connected(
             reason = way.other_error()
             if reason is not None:
                 raise reason from None
-            wait.pause(error)
+            try:
+                wait.pause(error)
+            except PartyUnavailableError:
+                if run.model is None:
+                    raise
+                logger.warning("party %r was not told the end: call again", sessions.name)
+                return run.model
         except BaseException as error:
             way.close()
             reason = way.other_error() if isinstance(error, PartyRefusedError) else None
@@ -454,6 +538,16 @@ def checked_rows(train_set: Any) -> RunRows:
     if rows.provenance.leaks:
         raise InvalidArgumentError(f"declarations of train_set must be public: {rows.provenance.leaks[0]}")
     return rows
+
+
+def _accept_only(party: Any, known: AllowList, has_ids: bool) -> None:
+    """Let a party behind a server be one of those that are allowed, by its certificate."""
+    if hasattr(party, "accept_only"):
+        party.accept_only(known)
+    elif has_ids:
+        raise InvalidArgumentError(
+            f"party {party.name!r} shows no certificate before ids are aligned; pass a RemoteParty"
+        )
 
 
 def _only_party(parties: Any) -> Any:

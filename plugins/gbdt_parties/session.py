@@ -17,7 +17,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from gbdt_commons.errors import VeilboostError
 from gbdt_commons.files import is_out_of_room
 from gbdt_parties import messages
-from gbdt_parties.errors import ProtocolError, RunLostError, places_of
+from gbdt_parties.errors import PartyUnavailableError, ProtocolError, RunLostError, places_of
 from gbdt_parties.messages import Message
 
 logger = logging.getLogger(__name__)
@@ -158,6 +158,9 @@ class SessionHandler(ABC, Generic[S]):
                 answer = self._answer_in_turn(envelope)
             except RunLostError as error:
                 answer = self._refuse(session, str(error), messages.NO_RUN)
+            except PartyUnavailableError as error:
+                # Another session may have what this one has lost.
+                answer = self._refuse(session, str(error), messages.NO_SESSION)
             except VeilboostError as error:
                 answer = self._refuse(session, str(error))
             except OSError as error:

@@ -95,7 +95,8 @@ def _runs(store: Store, folder: Path, has_labels: bool) -> Iterator[tuple[str, A
     for name in [OWN_RUNS] if has_labels else map(part_of_runs, callers):
         part = store.part(name)
         for run in part.keys(RUNS):
-            yield run, part.get(RUNS, run)
+            if record := part.get(RUNS, run):
+                yield run, record
 
 
 def _record(records: dict[str, Any], run: str | None) -> Any:

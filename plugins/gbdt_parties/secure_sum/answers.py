@@ -206,6 +206,11 @@ class AnswerJournal:
         """Write what the journal is about, if that is not known, in the transaction that is under way."""
         self._begin(about)
 
+    def forget(self, session: bytes) -> None:
+        """Remove the answers of a session that is over; that they were given stays."""
+        with self._lock:
+            self._forget(session.hex())
+
     def _forget(self, session: str) -> None:
         self._store.delete(ANSWERS, session)
         self._places = {key: place for key, place in self._places.items() if key[0] != session}

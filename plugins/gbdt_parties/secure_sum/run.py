@@ -119,6 +119,9 @@ class Subject(ABC):
     def finished(self, result: Any, signatures: str) -> None:
         """Keep the result, with the signatures of those that have the same one (`SignedEnd.to_json`)."""
 
+    def check_given(self, roster: bytes, attempt: Attempt) -> None:  # noqa: B027 (some keep no answers)
+        """Raise a ProtocolError if this party does not know of an answer of its own that is being opened."""
+
     def close(self) -> None:  # noqa: B027 (most have nothing open)
         """Let go of files, and of memory that was reserved."""
 
@@ -310,8 +313,10 @@ class PartyRun:
             raise ProtocolError("training has ended; there is nothing to open")
         asked = opened.round, opened.number
         attempt = self._attempt(question, asked, sorted(opened.contributions), None)
-        _, session = self._member.parts()
+        roster, session = self._member.parts()
         total = session.add_up(attempt, question.ring, question.n_values, opened.contributions)
+        if session.place in attempt.members:
+            self.subject.check_given(roster.digest, attempt)
         released = self.subject.released(question, total, len(attempt.members))
         self._member.note_opened(attempt, total)
         computation.tell(released)

@@ -118,6 +118,28 @@ def _is_alert(error: ssl.SSLError) -> bool:
     return "ALERT" in reason and any(word in reason for word in _ALERTS)
 
 
+def shown_certificate(
+    host: str, port: int, expected: str, context: ssl.SSLContext, seconds: float
+) -> x509.Certificate:
+    """The certificate that a server shows in a handshake, after which nothing is sent.
+
+    Raises
+    ------
+    OSError
+        If it cannot be reached, or its certificate is not one that the context trusts.
+    ValueError
+        If it shows none.
+    """
+    with (
+        socket.create_connection((host, port), timeout=seconds) as plain,
+        context.wrap_socket(plain, server_hostname=expected) as secured,
+    ):
+        shown = secured.getpeercert(binary_form=True)
+    if shown is None:
+        raise ValueError("no certificate was shown")
+    return x509.load_der_x509_certificate(shown)
+
+
 def context_of(tls: TLS, version: ssl.TLSVersion) -> ssl.SSLContext:
     """The side of a caller that shows its certificate, in one version of TLS.
 

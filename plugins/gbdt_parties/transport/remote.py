@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import ipaddress
 import logging
+import ssl
 from collections.abc import Generator, Iterator, Sequence
+from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Any
+
+from cryptography.hazmat.primitives.serialization import Encoding
 
 from gbdt_commons.quoting import quoted
 from gbdt_parties.errors import (
@@ -22,8 +26,15 @@ from gbdt_parties.errors import (
 )
 from gbdt_parties.identity.certificates import TLS, Identity
 from gbdt_parties.parts import Parts
+from gbdt_parties.secure_sum.trust import AllowList
 from gbdt_parties.transport import streams
-from gbdt_parties.transport.own_certificate import SECONDS, is_refused, out_of_date
+from gbdt_parties.transport.own_certificate import (
+    SECONDS,
+    context_of,
+    is_refused,
+    out_of_date,
+    shown_certificate,
+)
 from gbdt_parties.transport.streams import RowSets, Watchdog, assemble, frames
 
 if TYPE_CHECKING:
@@ -83,11 +94,15 @@ class RemoteParty:
         Whether to connect without TLS, for tests; to this machine only.
     connection : Connection, optional
         That of another object to the same server, which both use in turn; a new one by default.
+    allowed : sequence of str, optional
+        Certificates that the server may show: ``sha256:`` and a fingerprint.  Nothing is sent to one with
+        another.  By default any that the authority gives the name will do.
 
     Raises
     ------
     PartyArgumentError
-        For a malformed address, missing certificates, or an insecure connection to another machine.
+        For a malformed address, missing certificates, an insecure connection to another machine, or one with
+        `allowed`, or a name in there.
     ImportError
         Without ``grpcio``, the extra ``veilboost[remote]``.
     """
@@ -105,6 +120,7 @@ class RemoteParty:
         row_sets: Sequence[bytes] = (),
         insecure: bool = False,
         connection: Connection | None = None,
+        allowed: Sequence[str] | None = None,
     ) -> None:
         host_of(address)
         expected, name = name, address if name is None else name
@@ -120,6 +136,8 @@ class RemoteParty:
         self._connection: Connection | None = connection
         if connection is None:
             self._connection = Connection(address, _checked_tls(address, tls, insecure), expected)
+        if allowed is not None:
+            self.accept_only(AllowList(allowed))
 
     def __getstate__(self) -> dict[str, Any]:
         """Where it is; neither the connection nor the key."""
@@ -145,6 +163,15 @@ class RemoteParty:
     def own_fingerprint(self) -> str:
         """SHA-256 of the certificate that this side shows, 64 hexadecimal digits; empty without TLS."""
         return "" if self._connection is None else self._connection.own_fingerprint
+
+    @property
+    def has_allow_list(self) -> bool:
+        """Whether the server is known by more than the name that the authority gives it, or is here."""
+        return self._connection is None or self._connection.tls is None or bool(self._connection.allowed)
+
+    def accept_only(self, allowed: AllowList) -> None:
+        """Send nothing from now on to a server whose certificate is not on a list, besides those before."""
+        self._used().accept_only(allowed)
 
     def with_rows(self, *row_sets: bytes) -> RemoteParty:
         """The same party, asked about other rows over the same connection.
@@ -218,7 +245,7 @@ class RemoteParty:
         with connection.in_use, Watchdog(self.timeout, self.interrupt, DEADLINE) as dog:
             answer = None
             while answer is None:
-                call = connection.call()
+                call = self._new_call(connection)
                 self._call = call.rpc
                 if dog.fired:
                     # While there was no call to be given up; it does not fire again.
@@ -238,6 +265,18 @@ class RemoteParty:
                         call.end()
             connection.keep(call)
         return answer  # type: ignore[return-value]  # a view of bytes that only the caller has
+
+    def _new_call(self, connection: Connection) -> _Call:
+        """A call to the server; raises if that has another certificate than it may have."""
+        who = f"party {self.name!r} at {self.address}"
+        try:
+            return connection.call(self.timeout)
+        except AuthenticationError as error:
+            raise AuthenticationError(f"{who} was not asked: {error}") from None
+        except ssl.SSLCertVerificationError as error:
+            raise AuthenticationError(f"{who}: certificates do not match: {error.verify_message}") from None
+        except (OSError, ValueError) as error:
+            raise PartyUnavailableError(f"{who} is unavailable: {quoted(str(error))}") from None
 
     def _answer(self, call: _Call, request: bytes | Parts, dog: Watchdog) -> memoryview | None:
         """The answer to a request; None if the server had ended a kept call, and has not read it."""
@@ -312,22 +351,60 @@ class Connection:
         Held for a request and its answer, by all parties that share the connection.
     has_compiled : bool
         Whether the server was seen to compile.
+    tls : TLS or None
+    allowed : tuple of AllowList
+        Its certificate must be on all of them.
+    channel : grpc.Channel or None
+        Made with the first call.
     """
 
     def __init__(self, address: str, tls: TLS | None, expected: str | None) -> None:
-        self._address, self._tls, self._expected = address, tls, expected
+        import_module("grpc")  # which must be there before a run begins
+        self._address, self.tls, self._expected = address, tls, expected
         self.in_use = Lock()
         self.has_compiled = False
+        self.allowed: tuple[AllowList, ...] = ()
+        self.channel: Any = None
+        self._made_at = 0.0
+        self._exchange: Any = None
         self._kept: _Call | None = None
-        self._open()
 
-    def _open(self) -> None:
+    def accept_only(self, allowed: AllowList) -> None:
+        """Make the connection again, to a server that is on one more list."""
+        if self.tls is None:
+            raise PartyArgumentError("allowed=... needs tls=...: without it, the server shows no certificate")
+        with self.in_use:
+            if allowed.entries is not None and allowed not in self.allowed:
+                self.close()
+                self.allowed += (allowed,)
+
+    def _where(self, tls: TLS) -> tuple[str, int, str]:
+        """Host, port, and the name that the certificate must be for."""
+        host = host_of(self._address)
+        expected = tls.server_name or self._expected or host
+        return host, int(self._address.rpartition(":")[2]), expected
+
+    def _trusted(self, tls: TLS, seconds: float) -> bytes:
+        """Trusted certificates: the server's own alone, where it must be one of a list.
+
+        It is read in a handshake that sends nothing else, as the authorities vouch for it; the connection is
+        to whoever has its key, and to no other one to which they give the name.
+        """
+        if not self.allowed:
+            return tls.authority
+        context = context_of(tls, ssl.TLSVersion.TLSv1_3)
+        certificate = shown_certificate(*self._where(tls), context, seconds).public_bytes(Encoding.PEM)
+        for one in self.allowed:
+            one.check_holder(Identity.of(certificate))
+        return certificate
+
+    def _open(self, seconds: float) -> None:
         import grpc
 
         options: list[tuple[str, Any]] = [*streams.OPTIONS, *_RECONNECT]
         # Otherwise a new channel would share the connection of the old one.
         options.append(("grpc.use_local_subchannel_pool", 1))
-        tls = self._tls
+        tls = self.tls
         if tls is None:
             # A proxy would be another machine.
             options.append(("grpc.enable_http_proxy", 0))
@@ -336,7 +413,8 @@ class Connection:
             expected = tls.server_name or self._expected
             if expected is not None:
                 options.append(("grpc.ssl_target_name_override", expected))
-            credentials = grpc.ssl_channel_credentials(tls.authority, tls.key, tls.certificate)
+            trusted = self._trusted(tls, seconds)
+            credentials = grpc.ssl_channel_credentials(trusted, tls.key, tls.certificate)
             channel = grpc.secure_channel(self._address, credentials, options)
         self.channel, self._made_at = channel, monotonic()
         self._exchange = channel.stream_stream("/" + "/".join(streams.METHOD))
@@ -344,14 +422,20 @@ class Connection:
     @property
     def own_fingerprint(self) -> str:
         """See `RemoteParty`."""
-        return "" if self._tls is None else Identity.of(self._tls.certificate).fingerprint
+        return "" if self.tls is None else Identity.of(self.tls.certificate).fingerprint
 
-    def call(self) -> _Call:
-        """The call that is kept, or a new one, on a connection that is not too old; none may be under way."""
+    def call(self, seconds: float) -> _Call:
+        """The call that is kept, or a new one, on a connection that is not too old; none may be under way.
+
+        Parameters
+        ----------
+        seconds : float
+            That the server may be silent before its certificate is known.
+        """
         kept, self._kept = self._kept, None
-        if monotonic() - self._made_at > MAX_CONNECTION_AGE:
-            self.channel.close()
-            self._open()
+        if self.channel is None or monotonic() - self._made_at > MAX_CONNECTION_AGE:
+            self.close()
+            self._open(seconds)
         elif kept is not None and kept.is_usable:
             kept.is_kept = True
             return kept
@@ -365,20 +449,17 @@ class Connection:
 
     def out_of_date(self) -> str:
         """Faults in the dates of this side's certificates; empty if nothing."""
-        return "" if self._tls is None else out_of_date(self._tls.certificate)
+        return "" if self.tls is None else out_of_date(self.tls.certificate)
 
     def is_refused(self, timeout: float) -> bool:
         """Whether the server ends connections with this side's certificate, which gRPC does not tell."""
-        if self._tls is None:
-            return False
-        host = host_of(self._address)
-        expected = self._tls.server_name or self._expected or host
-        port = int(self._address.rpartition(":")[2])
-        return is_refused(host, port, expected, self._tls, min(SECONDS, timeout))
+        return self.tls is not None and is_refused(*self._where(self.tls), self.tls, min(SECONDS, timeout))
 
     def close(self) -> None:
-        """Close it."""
-        self.channel.close()
+        """Close it; the next call makes it again."""
+        channel, self.channel, self._kept = self.channel, None, None
+        if channel is not None:
+            channel.close()
 
 
 class _Call:

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives import hashes
 from gbdt_commons.quoting import quoted
 from gbdt_parties.errors import PartyArgumentError
 from gbdt_parties.identity.certificates import TLS
-from gbdt_parties.transport.own_certificate import context_of, is_refused
+from gbdt_parties.transport.own_certificate import context_of, is_refused, shown_certificate
 from gbdt_parties.transport.remote import host_of
 from veilboost.doctor.findings import Finding, dates_of
 
@@ -90,7 +90,7 @@ def examine(peer: Peer, tls: TLS | None, seconds: float) -> tuple[list[Finding],
     reached = Finding(f"{who} reachable", peer.address)
     if tls is None:
         return [reached], None
-    shown = shown_certificate(*where, peer.expected, tls, seconds)
+    shown = shown_by(*where, peer.expected, tls, seconds)
     findings = [reached, certificate_of(peer, shown)]
     if not findings[-1].mend:
         findings.append(admission(peer, is_refused(*where, peer.expected, tls, seconds)))
@@ -128,14 +128,14 @@ def admission(peer: Peer, is_refused: bool) -> Finding:
     )
 
 
-def shown_certificate(host: str, port: int, expected: str, tls: TLS, seconds: float) -> Shown:
+def shown_by(host: str, port: int, expected: str, tls: TLS, seconds: float) -> Shown:
     """The certificate that a server shows, and why it is not the expected one.
 
     An unexpected server is connected to once more, to read what it shows; it is not shown this side's.
     """
     try:
         checked = context_of(tls, ssl.TLSVersion.TLSv1_3)
-        return Shown(_handshake(host, port, expected, checked, seconds), "")
+        return Shown(shown_certificate(host, port, expected, checked, seconds), "")
     except ssl.SSLCertVerificationError as error:
         fault = _REMEDIES.get(error.verify_code, quoted(error.verify_message))
     except (OSError, ValueError) as error:
@@ -143,22 +143,9 @@ def shown_certificate(host: str, port: int, expected: str, tls: TLS, seconds: fl
     unchecked = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     unchecked.check_hostname, unchecked.verify_mode = False, ssl.CERT_NONE
     try:
-        return Shown(_handshake(host, port, expected, unchecked, seconds), fault)
+        return Shown(shown_certificate(host, port, expected, unchecked, seconds), fault)
     except OSError:
         return Shown(None, fault)
-
-
-def _handshake(
-    host: str, port: int, expected: str, context: ssl.SSLContext, seconds: float
-) -> x509.Certificate:
-    with (
-        socket.create_connection((host, port), timeout=seconds) as plain,
-        context.wrap_socket(plain, server_hostname=expected) as secured,
-    ):
-        shown = secured.getpeercert(binary_form=True)
-    if shown is None:
-        raise ValueError("no certificate was shown")
-    return x509.load_der_x509_certificate(shown)
 
 
 def _names_in(certificate: x509.Certificate) -> Iterator[str]:

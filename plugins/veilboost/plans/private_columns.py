@@ -26,7 +26,7 @@ class KeptMessages:
     """Whether a party's side of a run can be repeated."""
 
     auditable: bool = entry(
-        "whether this party's ledger keeps the messages of runs, for an auditor who repeats its side "
+        "whether this party's ledger keeps messages and seeds of runs, for an auditor who repeats its side "
         "(`lgb_dp.vertical.replay`); they take as much room as the traffic, and need the same secrecy as the "
         "rows",
         False,

@@ -71,6 +71,16 @@ class Plan(Generic[DataT, TrainingT]):
 
 
 @dataclass(frozen=True, kw_only=True)
+class KnownParties:
+    """The certificates of a plan's parties, where none has to sign."""
+
+    allowed: list[str] = entry(
+        "certificates of the parties, `sha256:…`; without them, the authority decides who has a party's name",
+        [],
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class OwnRows:
     """The file of an initiator who has rows of its own; without it, it only passes messages on."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from veilboost.plans.entries import entry
-from veilboost.plans.sections import LabelledRows, Plan, ServedLabels, Training
+from veilboost.plans.sections import KnownParties, LabelledRows, Plan, ServedLabels, Training
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +23,7 @@ class SimFLTerms:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SimFLData(SimFLTerms, LabelledRows):
+class SimFLData(SimFLTerms, KnownParties, LabelledRows):
     """The coordinator's file."""
 
     name: str = entry("name of these rows among the parties", "own")

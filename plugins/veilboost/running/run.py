@@ -121,7 +121,8 @@ def connect(plan: Plan[Any, Any], stack: ExitStack, row_sets: Sequence[bytes] = 
     parties = []
     for party in plan.parties:
         tls = TLS.from_directory(plan.path(plan.tls), party.server_name)
-        remote = RemoteParty(party.address, tls, party.name, plan.training.timeout, row_sets=row_sets)
+        how: dict[str, Any] = {"row_sets": row_sets, "allowed": plan.data.allowed or None}
+        remote = RemoteParty(party.address, tls, party.name, plan.training.timeout, **how)
         stack.callback(remote.close)
         parties.append(remote)
     return parties

@@ -163,7 +163,9 @@ def test_a_time_that_is_over_before_there_is_a_call_ends_the_request(monkeypatch
         interrupted, interrupt, call = Event(), party.interrupt, remote_module.Connection.call
         monkeypatch.setattr(party, "interrupt", lambda: (interrupt(), interrupted.set()))
         monkeypatch.setattr(
-            remote_module.Connection, "call", lambda self: (interrupted.wait(60.0), call(self))[1]
+            remote_module.Connection,
+            "call",
+            lambda self, seconds: (interrupted.wait(60.0), call(self, seconds))[1],
         )
         party.timeout = 0.01
         with pytest.raises(PartyUnavailableError, match=r"has been silent for 0\.01 s"):

@@ -9,8 +9,9 @@ from threading import Thread
 import pytest
 
 from deployment import HandlerService, authority, connected, serving, tls
-from gbdt_parties.errors import AuthenticationError, PartyUnavailableError
+from gbdt_parties.errors import AuthenticationError, PartyArgumentError, PartyUnavailableError
 from gbdt_parties.identity.certificates import TLS, Identity, make_certificate
+from gbdt_parties.secure_sum.trust import AllowList
 from gbdt_parties.transport import own_certificate as own_certificate_module
 from gbdt_parties.transport import remote as remote_module
 from gbdt_parties.transport import streams
@@ -276,3 +277,122 @@ def test_a_server_whose_certificate_expires_is_not_sent_requests_for_long(monkey
             server.stop()
         assert [request for request, _ in service.exchanges] == [b"x", b"y"]
         return
+
+
+def fingerprint(own):
+    return f"sha256:{Identity.of(own.certificate).fingerprint}"
+
+
+def test_a_server_whose_certificate_is_not_allowed_is_sent_nothing():
+    """Another certificate of the same authority with the same name, which its operator can make at will."""
+    bank, namesake = tls("bank"), tls("bank", days=300)
+    for allowed, fine in ([fingerprint(bank)], True), ([fingerprint(namesake), fingerprint(bank)], True):
+        with serving(HandlerService(Echo())) as server, connected(server, allowed=allowed) as party:
+            assert (party.handle(b"x") == b"x") is fine
+    for allowed in [fingerprint(namesake)], []:
+        service = HandlerService(Echo())
+        with serving(service) as server, connected(server, allowed=allowed) as party:
+            for one in (party, party.with_rows(bytes(32))):
+                with pytest.raises(AuthenticationError, match=rf"'bank'.*was not asked.*{fingerprint(bank)}"):
+                    one.handle(b"secret")
+        assert not service.exchanges
+
+
+def test_lists_that_name_no_certificate_are_refused():
+    with pytest.raises(PartyArgumentError, match="'bank' without its fingerprint"):
+        RemoteParty("127.0.0.1:1", tls("acme"), "bank", allowed=["bank"])
+    with pytest.raises(PartyArgumentError, match="shows no certificate"):
+        RemoteParty("127.0.0.1:1", insecure=True, allowed=[fingerprint(tls("bank"))])
+
+
+def test_every_list_must_have_the_certificate():
+    """That of the connection and that of a call with it: the narrower one counts, whichever came first."""
+    service, bank, other = HandlerService(Echo()), fingerprint(tls("bank")), fingerprint(tls("insurer"))
+    with serving(service) as server, connected(server) as party:
+        party.accept_only(AllowList(None))
+        assert not party.has_allow_list
+        assert party.handle(b"x") == b"x"
+        party.accept_only(AllowList([bank]))
+        assert party.has_allow_list
+        assert party.handle(b"x") == b"x"
+        party.accept_only(AllowList([other]))
+        with pytest.raises(AuthenticationError, match="was not asked"):
+            party.handle(b"secret")
+    assert len(service.exchanges) == 2
+
+
+@contextmanager
+def switching(*ports):
+    """A listener that joins connections to one server after the other, the last one for good."""
+    left, sockets = list(ports), []
+
+    def pump(source, target):
+        with suppress(OSError):
+            while data := source.recv(1 << 16):
+                target.sendall(data)
+            target.shutdown(socket.SHUT_WR)
+
+    def serve(listener):
+        with suppress(OSError):
+            while True:
+                caller, _ = listener.accept()
+                server = socket.create_connection(("127.0.0.1", left.pop(0) if len(left) > 1 else left[0]))
+                sockets.extend([caller, server])
+                for ends in ((caller, server), (server, caller)):
+                    Thread(target=pump, args=ends, daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        Thread(target=serve, args=(listener,), daemon=True).start()
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            for one in sockets:
+                one.close()
+
+
+def test_a_server_that_shows_one_certificate_and_talks_with_another_is_sent_nothing():
+    """A man in the middle who shows the bank's handshake, and goes on himself: he does not have its key."""
+    service, made_up = HandlerService(Echo()), HandlerService(Echo())
+    allowed = [fingerprint(tls("bank"))]
+    with (
+        serving(service) as bank,
+        serving(made_up, days=300) as namesake,
+        switching(bank.port, namesake.port) as port,
+    ):
+        party = RemoteParty(f"127.0.0.1:{port}", tls("acme"), "bank", 5.0, allowed=allowed)
+        with pytest.raises(AuthenticationError, match="certificates do not match"):
+            party.handle(b"secret")
+        party.close()
+    assert not made_up.exchanges
+    assert not service.exchanges
+
+
+def test_a_connection_that_is_made_again_is_to_one_that_is_allowed(monkeypatch):
+    service, made_up = HandlerService(Echo()), HandlerService(Echo())
+    allowed = [fingerprint(tls("bank"))]
+    with (
+        serving(service) as bank,
+        serving(made_up, days=300) as namesake,
+        switching(bank.port, bank.port, namesake.port) as port,
+    ):
+        party = RemoteParty(f"127.0.0.1:{port}", tls("acme"), "bank", 5.0, allowed=allowed)
+        assert party.handle(b"x") == b"x"
+        monkeypatch.setattr(remote_module, "MAX_CONNECTION_AGE", 0.0)
+        with pytest.raises(AuthenticationError, match="was not asked"):
+            party.handle(b"secret")
+        party.close()
+    assert not made_up.exchanges
+
+
+def test_a_server_that_is_down_is_an_outage_also_where_certificates_are_listed():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    party = RemoteParty(f"127.0.0.1:{port}", tls("acme"), "bank", 3.0, allowed=[fingerprint(tls("bank"))])
+    with pytest.raises(PartyUnavailableError, match="'bank'"):
+        party.handle(b"x")
+    with serving(HandlerService(Echo()), which="other") as server:
+        party = RemoteParty(
+            f"127.0.0.1:{server.port}", tls("acme"), "bank", 3.0, allowed=[fingerprint(tls("bank"))]
+        )
+        with pytest.raises(AuthenticationError, match="certificates do not match"):
+            party.handle(b"x")

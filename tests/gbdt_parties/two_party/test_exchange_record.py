@@ -16,8 +16,9 @@ from gbdt_parties.two_party.exchange.kept import (
     OPENINGS,
     SIGNATURES,
     VALUES,
+    remove_lists,
 )
-from gbdt_parties.two_party.exchange.record import HEARD, SAID, delete_messages
+from gbdt_parties.two_party.exchange.record import HEARD, SAID
 from gbdt_parties.two_party.exchange.replay import compared
 from two_party_exchange import RUN, Party, layout_of, meet, terms_of
 
@@ -44,7 +45,7 @@ class Recorded(Party):
         for number, layout in enumerate(self.layouts):
             if number == self.stops_before:
                 self.stops_before = None
-                exchange.stop()
+                exchange.stop(ValueError("of the trainer"))
                 raise PartyUnavailableError("interrupted")
             exchange.round(number, layout, self.inputs_of(number), self.pay)
         exchange.end(b"model")
@@ -233,11 +234,12 @@ def test_nothing_is_kept_unless_it_is_asked_for():
     assert all(party.process().kept.record(0).is_empty for party in parties)
 
 
-def test_messages_of_one_run_are_removed_without_those_of_another(whole):
+def test_lists_and_messages_of_one_run_are_removed_without_those_of_another(whole):
     store = copy_of(whole[0].store, *RECORDS)
     other = bytes(32).hex() + "/0"
     store.append(HEARD, other, b"of another run")
-    delete_messages(store, RUN)
-    assert store.keys(SAID) == []
-    assert store.keys(HEARD) == [other]
     assert store.size(OPENINGS, KEY) == 2
+    remove_lists(store, RUN)
+    assert store.keys(HEARD) == [other]
+    for kind in (CONNECTIONS, ATTEMPTS, CHARGES, OPENINGS, SIGNATURES, VALUES, SAID):
+        assert store.keys(kind) == []

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +10,9 @@ import numpy as np
 import pytest
 
 import lgb_dp
-from federated_training import BINARY, DELTA, Between, journal, lost, parties, party, train
+from drawn_secrets import DrawnSecrets, found_in
+from federated_training import BINARY, DELTA, NAMES, Between, journal, lost, parties, party, train
+from full_disks import AsServed, FullDisk, full_now_and_then
 from gbdt_commons.errors import StoreError
 from gbdt_parties.errors import PartyArgumentError, PartyRefusedError, PartyUnavailableError, ProtocolError
 from gbdt_parties.identity.certificates import TLS, Identity, make_authority, make_certificate
@@ -31,6 +34,7 @@ from gbdt_parties.secure_sum.run import PartyRun
 from gbdt_parties.secure_sum.runs import RUNS
 from gbdt_parties.secure_sum.trust import Credentials
 from lgb_dp.accounting.unit import ONE_ROW, Unit
+from lgb_dp.federated import run as run_module
 from lgb_dp.federated.ledger import PartyLedger, read_ledger
 from lgb_dp.federated.run import PrivateSubject
 from lgb_dp.federated.task import FederatedTask, OpenPrivateRun, settings_of
@@ -444,3 +448,77 @@ def test_a_folder_of_an_earlier_release_is_refused_by_name(tmp_path, former):
     with pytest.raises(StoreError, match=f"'{name}' cannot be used: an earlier release kept state in it"):
         party(0, folder=tmp_path)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [tmp_path / former]
+
+
+def test_an_ended_run_keeps_no_seed_and_no_answer(tmp_path, monkeypatch):
+    """Before, masked answers stayed, with noise that is less than all parties' together, for good."""
+    secrets, answers = DrawnSecrets(monkeypatch), []
+    members = [Between(party(place, folder=tmp_path / NAMES[place])) for place in range(3)]
+
+    def look(number, message, send):
+        answer = send()
+        given = read(answer).message
+        if isinstance(given, Contributed) and given.content:
+            answers.append(given.content)
+        if number == 8:
+            before = secrets.found_in(tmp_path / "ada", "ada")
+            assert len(before) == 3
+            assert found_in(tmp_path / "ada", answers[:1])
+        return answer
+
+    members[0].disturb = look
+    train(members, 2, checkpoint=tmp_path / "progress")
+    assert len(answers) > 2
+    for member in members:
+        member.party.close()
+    for name in NAMES[:3]:
+        assert not secrets.found_in(tmp_path / name, *NAMES)
+        assert read_ledger(tmp_path / name).rows
+    assert not found_in(tmp_path / "ada", answers)
+    assert not [s for s in secrets.found_in(tmp_path / "progress", *NAMES) if s not in seeds_of(secrets)]
+
+
+def seeds_of(secrets):
+    """Those that all parties reveal to each other, for draws that are public."""
+    return [secret for drawn in secrets.of.values() for secret in drawn[2::3]]
+
+
+def test_a_party_that_is_restored_from_a_backup_is_found_out_by_its_own_answers(tmp_path):
+    """Its ledger has forgotten charges: the others' copies of what it signed say so."""
+    folder, member = tmp_path / "ada", Between(party(0, folder=tmp_path / "ada"))
+    rounds = []
+
+    def restored(number, message, send):
+        if isinstance(message, AskSum) and message.round in (1, 3) and message.round not in rounds:
+            rounds.append(message.round)
+            member.party.close()
+            if message.round == 1:
+                shutil.copytree(folder, tmp_path / "backup")
+            else:
+                shutil.rmtree(folder)
+                shutil.copytree(tmp_path / "backup", folder)
+            member.party = party(0, folder=folder)
+            return lost()
+        return send()
+
+    member.disturb = restored
+    with pytest.raises(PartyRefusedError, match=r"'ada'.*folder is an older copy: attempt"):
+        train([member, party(1), party(2)], 6, min_parties=3, patience=20.0)
+    assert rounds == [1, 3]
+    member.party.close()
+
+
+def test_a_full_disk_at_a_served_party_is_waited_for(tmp_path, monkeypatch):
+    monkeypatch.setattr("gbdt_parties.patience.SECONDS_BETWEEN_TRIES", 0.0)
+    disk = FullDisk(tmp_path, monkeypatch, run_module)
+
+    def run(k):
+        one = party(0, folder=tmp_path / str(k), budget=(60.0, DELTA))
+        disk.begin()
+        booster = train([AsServed(one), party(1), party(2)], 2, min_parties=3, patience=30.0)
+        disk.end()
+        one.close()
+        assert len(list((tmp_path / str(k) / "models").iterdir())) == 1
+        return booster.num_trees()
+
+    assert full_now_and_then(disk, run) == [2] * 6

@@ -12,7 +12,7 @@ from columns_apart import BUDGET, CLASSES, OF_CLASSES, N, bank, inputs_drawn, te
 from gbdt_commons.store_file import StoreFile
 from gbdt_parties.errors import PartyError
 from gbdt_parties.secure_sum.answers import ROLE
-from gbdt_parties.two_party.exchange.kept import CHARGES, OPENINGS, VALUES
+from gbdt_parties.two_party.exchange.kept import CHARGES, CONNECTIONS, LISTS, OPENINGS, VALUES
 from gbdt_parties.two_party.exchange.pipe import Pipe
 from lgb_dp.federated.ledger import LEDGER_FILE, read_ledger
 from lgb_dp.vertical.replica import NUMBERS, ReplicaSums
@@ -89,15 +89,16 @@ def inputs(monkeypatch):
     return inputs_drawn(monkeypatch)
 
 
-def process(folder, n_classes, is_apart):
+def process(folder, n_classes, is_apart, auditable):
     """One process of each side, from its beginning on; the ledger may be apart from the checkpoint."""
-    party = bank(folder=folder / "bank", budget=BUDGET)
+    party = bank(folder=folder / "bank", budget=BUDGET, auditable=auditable)
     how = {"folder": folder / "labels", "budget": BUDGET, "checkpoint": folder / "progress"}
     try:
         return trained(
             party,
             n_trees=N_ROUNDS,
             per_round=1,
+            auditable=auditable,
             **(how if is_apart else {"checkpoint": folder / "labels"}),
             **KINDS[n_classes],
         )
@@ -105,8 +106,11 @@ def process(folder, n_classes, is_apart):
         party.close()
 
 
-def check(folder, booster, inputs, n_classes):
-    """Both sides have one model, of the sums of the attempts that counted, and every charge."""
+def check(folder, booster, inputs, n_classes, auditable):
+    """Both sides have one model, of the sums of the attempts that counted, and every charge.
+
+    Unless they are kept for an auditor, the lists of the run have ended with it.
+    """
     (kept,) = (folder / "bank" / "models").glob("*.txt")
     assert kept.read_text() == text_of(booster)
     opened, n_rounds = [], n_classes * N_ROUNDS
@@ -114,34 +118,43 @@ def check(folder, booster, inputs, n_classes):
         charges = {row["release"]: row["answers"] for row in read_ledger(folder / name).rows}
         whole = StoreFile(folder / name / LEDGER_FILE, ROLE, read_only=True)
         store = whole.part("columns apart")
-        (run,) = store.keys(OPENINGS)
-        assert charges["leaf sums"] == store.size(CHARGES, run) >= n_rounds
+        assert charges["leaf sums"] >= n_rounds
         assert charges.get("label counts", 0) == n_classes * (name == "labels")
+        if not auditable:
+            assert not any(store.keys(kind) for kind in (CONNECTIONS, *LISTS, NUMBERS))
+            whole.close()
+            continue
+        (run,) = store.keys(OPENINGS)
+        assert charges["leaf sums"] == store.size(CHARGES, run)
         assert store.size(VALUES, run) == store.size(NUMBERS, run) == n_classes
         opened.append([store.get(OPENINGS, run, k).sums for k in range(n_rounds)])
         whole.close()
-    assert opened[0] == opened[1]
-    for number, words in enumerate(opened[0]):
+    assert not opened or opened[0] == opened[1]
+    for number, words in enumerate(opened[0] if opened else ()):
         (refresh, a), (_, b) = (inputs[place][number] for place in (0, 1))
         expected = np.concatenate(list(central_sums(refresh.layout(SEATS, N), a, b)))
         assert words == expected.astype("<u8").tobytes()
 
 
-def killed_and_resumed(folder, events, inputs, place, kill_at, n_classes, is_apart):
+def killed_and_resumed(folder, events, inputs, place, kill_at, *how):
     """Whether the side had so many events."""
+    n_classes, _, auditable = how
     events.begin(place, kill_at)
     try:
-        booster = process(folder, n_classes, is_apart)
+        booster = process(folder, *how)
     except Killed:
         events.begin(place)
-        check(folder, process(folder, n_classes, is_apart), inputs, n_classes)
+        check(folder, process(folder, *how), inputs, n_classes, auditable)
         return True
-    check(folder, booster, inputs, n_classes)
+    check(folder, booster, inputs, n_classes, auditable)
     return False
 
 
-def every(folder, events, inputs, place, step, n_classes, is_apart=None):
-    """Kill the side at events of a distance, with the ledger apart every other time unless it is said."""
+def every(folder, events, inputs, place, step, n_classes, is_apart=None, auditable=None):
+    """Kill the side at events of a distance, with the ledger apart every other time unless it is said.
+
+    Likewise with lists and messages that outlive the run.
+    """
     kill_at = 1 + (step > 1) * (5 * place + 2)
     while killed_and_resumed(
         folder / f"{place}-{kill_at}",
@@ -151,6 +164,7 @@ def every(folder, events, inputs, place, step, n_classes, is_apart=None):
         kill_at,
         n_classes,
         kill_at % 2 == 1 if is_apart is None else is_apart,
+        kill_at // (2 * step) % 2 == 1 if auditable is None else auditable,
     ):
         kill_at += step
     return kill_at
@@ -163,10 +177,15 @@ def test_a_side_that_is_killed_at_some_events_goes_on(tmp_path, events, inputs, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("n_classes", "is_apart"), [(1, False), (1, True), (3, True)])
+@pytest.mark.parametrize(
+    ("n_classes", "is_apart", "auditable"),
+    [(1, False, False), (1, True, False), (3, True, False), (1, True, True)],
+)
 @pytest.mark.parametrize("place", [0, 1])
-def test_a_side_that_is_killed_at_any_event_goes_on(tmp_path, events, inputs, place, n_classes, is_apart):
-    assert every(tmp_path, events, inputs, place, 1, n_classes, is_apart) > 60
+def test_a_side_that_is_killed_at_any_event_goes_on(
+    tmp_path, events, inputs, place, n_classes, is_apart, auditable
+):
+    assert every(tmp_path, events, inputs, place, 1, n_classes, is_apart, auditable) > 60
 
 
 def test_an_older_store_that_is_put_back_is_refused(tmp_path, monkeypatch):

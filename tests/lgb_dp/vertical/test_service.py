@@ -22,10 +22,12 @@ from columns_apart import (
     text_of,
     trained,
 )
+from deployment import HandlerService
 from free_ports import free_port
+from full_disks import FullDisk
 from gbdt_parties import curve_group
 from gbdt_parties.channel import Channel as Session
-from gbdt_parties.errors import PartyError, PartyRefusedError, PartyUnavailableError
+from gbdt_parties.errors import AuthenticationError, PartyError, PartyRefusedError, PartyUnavailableError
 from gbdt_parties.identity.alignment import align
 from gbdt_parties.identity.certificates import TLS, make_authority, make_certificate
 from gbdt_parties.messages import Done, Finish
@@ -46,6 +48,7 @@ from gbdt_parties.two_party.exchange.agreement import Agreement
 from lgb_dp.errors import FederatedCheckpointError
 from lgb_dp.federated.ledger import read_ledger
 from lgb_dp.vertical import ColumnLimits, ColumnParty, ColumnService, Consent, MaskedTraffic, predict
+from lgb_dp.vertical import party as party_module
 from lgb_dp.vertical.prediction import models, questions
 from lgb_dp.vertical.prediction.answering import THIS_PROCESS
 from lgb_dp.vertical.prediction.answers import Answer
@@ -55,6 +58,7 @@ from lgb_dp.vertical.sums import TableHolder
 from lgb_dp.vertical.task import Flights, OpenColumns, statement
 from lgb_dp.vertical.train import check, task_of
 from quick_group import CURVE
+from served_parties import Echo
 
 pytestmark = pytest.mark.filterwarnings("ignore::lgb_dp.errors.NotPrivateWarning")
 
@@ -97,8 +101,10 @@ class Served:
         self.server.stop(grace=0)
         self.service.close()
 
-    def remote(self, name="hospital"):
-        return RemoteParty(self.address, TLS.from_directory(self.certified[name][0]), "bank", timeout=60)
+    def remote(self, name="hospital", allowed=("bank",)):
+        known = None if allowed is None else [self.certified[one][1] for one in allowed]
+        tls = TLS.from_directory(self.certified[name][0])
+        return RemoteParty(self.address, tls, "bank", timeout=60, allowed=known)
 
 
 @pytest.fixture
@@ -245,7 +251,7 @@ def test_a_caller_that_is_killed_and_started_again_goes_on(serve, tmp_path, monk
 
 def test_messages_out_of_order_and_of_other_runs_are_refused_by_name(tmp_path):
     """Of a caller that writes its own: nothing of the rows leaves, and nothing is charged."""
-    party = bank(folder=tmp_path, budget=BUDGET)
+    party = bank(folder=tmp_path, budget=BUDGET, auditable=True)
     trainer = lgb_dp.NewtonBoost(30.0, 1e-5)
     request = task_of(PARAMS, own_rows().construct(), trainer, 4, 2, "hospital", N).to_json()
 
@@ -286,6 +292,7 @@ def test_messages_out_of_order_and_of_other_runs_are_refused_by_name(tmp_path):
     (known,) = runs_of(party._ledger, "this process").keys(RUNS)
     with pytest.raises(PartyRefusedError, match="has begun already"):
         opened(bytes.fromhex(known))
+    # What is kept of it, for an auditor, is that of its own settings.
     other = request.replace('"per_round": 2', '"per_round": 1')
     with pytest.raises(PartyRefusedError, match="other settings or columns than when it began"):
         opened(bytes.fromhex(known), 0, other)
@@ -394,13 +401,54 @@ def test_a_namesake_by_the_authority_is_refused_whatever_it_asks(serve, certifie
     tls, (_, fingerprint) = certified["hospital"][0], certified["bank"]
     booster = trained(served.remote(), tls=tls, allowed=[fingerprint], ids=IDS)
     make_certificate(tmp_path / "namesake", certified["bank"][0].parent / "ca", "hospital")
-    twin = RemoteParty(served.address, TLS.from_directory(tmp_path / "namesake"), "bank", timeout=30)
+    own = TLS.from_directory(tmp_path / "namesake")
+    twin = RemoteParty(served.address, own, "bank", timeout=30, allowed=[fingerprint])
     common = align([served.remote()], IDS)
     with pytest.raises(PartyRefusedError, match="not on this party's allow-list"):
         align([twin], IDS[:9])
     with pytest.raises(PartyRefusedError, match="not on this party's allow-list"):
         predict(booster, X[:, :2], parties=[twin.with_rows(common.digest)], ids=list(common.ids))
     twin.close()
+
+
+@pytest.mark.parametrize("ids", [None, IDS], ids=["in their order", "with ids"])
+def test_a_server_by_name_alone_is_sent_nothing(serve, certified, tmp_path, ids):
+    """Before, a namesake of the bank by the same authority was refused after ids were aligned with it."""
+    served = serve(ids=ids)
+    tls, (folder, fingerprint) = certified["hospital"][0], certified["bank"]
+    booster = trained(served.remote(), tls=tls, allowed=[fingerprint], ids=ids)
+    common = None if ids is None else align([served.remote()], ids)
+    make_certificate(tmp_path / "bank2", folder.parent / "ca", "bank")
+    heard = HandlerService(Echo())
+    namesake = Server(heard, "127.0.0.1:0", TLS.from_directory(tmp_path / "bank2"), ["hospital"])
+    address, own = f"127.0.0.1:{namesake.port}", TLS.from_directory(tls)
+    known = RemoteParty(address, own, "bank", timeout=60, allowed=[fingerprint])
+    by_name = RemoteParty(address, own, "bank", timeout=60)
+    rows = (lambda party: party) if common is None else (lambda party: party.with_rows(common.digest))
+    how = {"ids": None if common is None else list(common.ids)}
+    try:
+        for party in (known, by_name):
+            with pytest.raises(AuthenticationError, match="not on this party's allow-list; its"):
+                trained(party, tls=tls, allowed=[fingerprint], ids=ids, patience=30.0)
+        with pytest.raises(AuthenticationError, match="not on this party's allow-list"):
+            align([known], IDS)
+        with pytest.raises(AuthenticationError, match="not on this party's allow-list"):
+            predict(booster, X[:, :2], parties=[rows(known)], **how)
+        with pytest.raises(lgb_dp.InvalidArgumentError, match="known by its name alone"):
+            predict(booster, X[:, :2], parties=[RemoteParty(address, own, "bank")])
+        assert not heard.exchanges
+    finally:
+        namesake.stop()
+
+
+def test_ids_are_not_aligned_with_a_relay_that_shows_no_certificate(serve, certified):
+    served = serve(ids=IDS)
+
+    class Relay:
+        name, handle = "bank", served.remote().handle
+
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="shows no certificate"):
+        trained(Relay(), tls=certified["hospital"][0], allowed=[certified["bank"][1]], ids=IDS)
 
 
 @pytest.mark.parametrize("is_refused", [False, True])
@@ -489,3 +537,41 @@ def test_an_operator_resets_the_hour_of_questions_about_rows_too(serve):
     service.reset_questions()
     answered.begin("hospital")
     assert answered.count("a model") == 1
+
+
+def test_a_full_disk_at_the_bank_is_no_refusal_but_waited_for(certified, tmp_path, monkeypatch):
+    """Before, the bank said that it had to stop, and the run was over; `patience` was for nothing."""
+    disk = FullDisk(tmp_path / "bank", monkeypatch, party_module)
+    served = Served(certified, tmp_path / "bank")
+    try:
+        n_before = disk.n
+        remotely(served, checkpoint=tmp_path / "own")
+        n_writes = disk.n - n_before
+        assert n_writes > 20
+        for k in range(0, n_writes, n_writes // 4):
+            disk.n, disk.full_at, disk.for_good = 0, k + 1, False
+            booster = remotely(served, epsilon=1.0, checkpoint=tmp_path / f"own-{k}", patience=60.0)
+            assert disk.n > k
+            assert text_of(booster) in {path.read_text() for path in served.folder.glob("models/*.txt")}
+        disk.n, disk.full_at, disk.for_good = 0, n_writes // 2, True
+        with pytest.raises(PartyUnavailableError, match="out of resources"):
+            remotely(served, epsilon=1.0, checkpoint=tmp_path / "own-full")
+        disk.full_at = None
+        remotely(served, epsilon=1.0, checkpoint=tmp_path / "own-full")
+    finally:
+        served.stop()
+
+
+def test_a_full_disk_at_a_party_of_this_process_is_raised_as_it_is(tmp_path, monkeypatch):
+    disk = FullDisk(tmp_path / "bank", monkeypatch, party_module)
+    party = bank(folder=tmp_path / "bank", budget=BUDGET)
+    trained(party, checkpoint=tmp_path / "own")
+    for place in (0.2, 0.5, 0.9):
+        n_writes, disk.n, disk.full_at = disk.n, 0, int(place * disk.n)
+        where = tmp_path / f"own-{place}"
+        with pytest.raises(OSError, match="No space left"):
+            trained(party, epsilon=1.0, checkpoint=where)
+        disk.full_at = None
+        trained(party, epsilon=1.0, checkpoint=where)
+        disk.n = n_writes
+    party.close()

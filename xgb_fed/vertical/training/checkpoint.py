@@ -7,7 +7,8 @@ been kept, and whatever else a crash takes is grown again from the same draws.  
 they follow from the rows' leaves.
 
 The journal holds the active party's own data only: its trees, its splits, the leaves of its rows.  Keys are
-never written: a resumed run makes a new one, on which no model depends.
+never written: a resumed run makes a new one, on which no model depends.  The seed of the draws ends with the
+run; rounds that are added to one that has ended have another.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_commons.store import Kind, Store
+from gbdt_commons.store import Kind, Store, json_kind
 from gbdt_parties.progress_folder import ProgressFolder
 from gbdt_parties.traffic import Traffic
 from xgb_fed.errors import CheckpointError
@@ -205,7 +206,13 @@ class Journal:
     ) -> None:
         if content["training"] != self._training:
             raise self._folder.of_another_run()
-        progress.model_id, progress.seed = bytes.fromhex(content["model_id"]), content["seed"]
+        progress.model_id = bytes.fromhex(content["model_id"])
+        kept = self._store.get(SEED, "")
+        if kept is None:
+            # The run has ended; the present seed is that of rounds which may follow.
+            self._store.put(SEED, "", progress.seed)
+        else:
+            progress.seed = kept
         progress.agreed = content["agreed"]
         if margins:
             shapes = [margin.shape for margin in (progress.margin, *progress.eval_margins)]
@@ -267,12 +274,13 @@ class Journal:
         content = {
             "training": self._training,
             "model_id": progress.model_id.hex(),
-            "seed": progress.seed,
             "agreed": progress.agreed,
         }
         self._note_kept(progress)
         margins = [progress.margin, *progress.eval_margins] if progress.continues else []
-        self._append(content, margins)
+        with self._store.transaction():
+            self._store.put(SEED, "", progress.seed)
+            self._append(content, margins)
 
     def add_tree(self, progress: Progress) -> None:
         """Keep the last tree, with its rows' leaves and all that changed since the one before.
@@ -321,7 +329,9 @@ class Journal:
 
     def add_end(self, progress: Progress) -> None:
         """Keep, on the disk, all rounds: parties that know of the end do not go back to an earlier tree."""
-        self._append({"kind": "end", "number": len(progress.rounds) - 1}, [])
+        with self._store.transaction():
+            self._store.delete(SEED, "")
+            self._append({"kind": "end", "number": len(progress.rounds) - 1}, [])
 
     def _append(self, content: dict[str, Any], arrays: list[NDArray[Any]], sync: bool = True) -> None:
         with self._store.transaction(sync=sync):
@@ -358,3 +368,4 @@ def _unpacked(entry: bytes) -> Entry:
 
 
 ENTRY = Kind("entry of a training run", _packed, _unpacked)
+SEED = json_kind("seed of a training run")

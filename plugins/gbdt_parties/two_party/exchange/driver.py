@@ -27,6 +27,7 @@ from dataclasses import dataclass, field, fields, replace
 from threading import RLock
 from typing import Generic, TypeVar
 
+from gbdt_commons.files import is_out_of_room
 from gbdt_commons.key_stream import KeyStream, this_process
 from gbdt_commons.locks import block
 from gbdt_commons.store import Store
@@ -67,6 +68,12 @@ Check = Callable[[int, Sequence[Words]], None]
 
 Pay = Callable[[], None]
 """Charges for one attempt; what it writes to the store is part of the attempt's transaction."""
+
+
+def _passes(error: BaseException) -> bool:
+    """Whether an error ends by itself: to the other side, this one is lost meanwhile, and does not refuse."""
+    is_full = isinstance(error, OSError) and is_out_of_room(error)
+    return is_full or isinstance(error, PartyUnavailableError)
 
 
 def fresh_nonce() -> bytes:
@@ -377,13 +384,14 @@ class Exchange(ABC, Unrepeatable, Generic[Inputs]):
                 connected.link.finish()
             self.disconnect()
 
-    def stop(self) -> None:
-        """End the session because of an error outside of it, and tell the other side that there is one."""
+    def stop(self, error: BaseException) -> None:
+        """End the session because of an error outside of it, and tell the other side of one that stays."""
         with self._lock:
             if self._connected is not None:
                 link = self._connected.link
                 self.disconnect()
-                link.refuse()
+                if not _passes(error):
+                    link.refuse()
 
     @block
     def _held(self) -> Generator[None, None, None]:
@@ -405,9 +413,8 @@ class Exchange(ABC, Unrepeatable, Generic[Inputs]):
             yield
         except BaseException as error:
             self.disconnect()
-            if isinstance(error, Exception) and not isinstance(
-                error, (PartyRefusedError, PartyUnavailableError)
-            ):
+            is_known = isinstance(error, PartyRefusedError) or _passes(error)
+            if isinstance(error, Exception) and not is_known:
                 # Other texts may quote data, or sums that the other side has not opened.
                 is_of_protocol = isinstance(error, ProtocolError) and not isinstance(error, SumRangeError)
                 link.refuse(str(error) if is_of_protocol else STOPPED)

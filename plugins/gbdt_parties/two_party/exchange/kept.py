@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 from gbdt_commons.store import Kind, Store, bytes_kind
 from gbdt_parties.curve_group import length_prefixed
 from gbdt_parties.errors import ProtocolError
-from gbdt_parties.two_party.exchange.record import Record
+from gbdt_parties.two_party.exchange.record import HEARD, SAID, Record
 from gbdt_parties.two_party.exchange.terms import Terms
 from gbdt_parties.two_party.life import Failures
 
@@ -158,6 +158,22 @@ LISTS: tuple[Kind[Any], ...] = (ATTEMPTS, CHARGES, OPENINGS, SIGNATURES, VALUES)
 """All that a connection adds to, in the order of `Connection`'s numbers."""
 
 _FAILURES = bytes_kind("two-party failure")
+
+
+def remove_lists(store: Store, run: bytes) -> None:
+    """Remove the lists of a run that is over, with its nonces, and the messages of all its connections.
+
+    Parameters
+    ----------
+    store : Store
+    run : bytes
+        Digest of the roster.
+    """
+    with store.transaction():
+        for kind in (CONNECTIONS, *LISTS, SAID, HEARD):
+            for key in store.keys(kind):
+                if key.startswith(run.hex()):
+                    store.delete(kind, key)
 
 
 class KeptFailures(Failures):

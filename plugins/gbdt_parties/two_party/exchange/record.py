@@ -60,22 +60,6 @@ class Record:
         return not self._store.size(SAID, self._key) and not self._store.size(HEARD, self._key)
 
 
-def delete_messages(store: Store, run: bytes) -> None:
-    """Remove the messages of a run, of all connections.
-
-    Parameters
-    ----------
-    store : Store
-    run : bytes
-        Digest of the roster.
-    """
-    with store.transaction():
-        for kind in (SAID, HEARD):
-            for key in store.keys(kind):
-                if key.startswith(run.hex()):
-                    store.delete(kind, key)
-
-
 class Recorded:
     """A channel whose messages are kept; it implements `frames.Channel`.
 

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from drawn_secrets import DrawnSecrets
 from exact_training import (
     N_SUMS,
     NAMES,
@@ -20,6 +21,7 @@ from exact_training import (
     text_of,
     train,
 )
+from full_disks import AsServed, FullDisk, full_now_and_then
 from gbdt_commons.errors import StoreError
 from gbdt_parties import patience as lost_parties
 from gbdt_parties.errors import PartyError, PartyRefusedError, PartyUnavailableError, ProtocolError
@@ -558,3 +560,36 @@ def test_journals_are_held_by_one_party_at_a_time(tmp_path):
     with pytest.raises(StoreError, match=r"'horizontal.store' .* in use by another process"):
         party(1, tmp_path)
     train(members, checkpoint=tmp_path / "progress")
+
+
+def test_an_ended_run_keeps_no_seed(tmp_path, monkeypatch):
+    secrets = DrawnSecrets(monkeypatch)
+    members = [Between(one) for one in parties(tmp_path)]
+
+    def look(number, message, send):
+        if isinstance(message, Finish):
+            assert len(secrets.found_in(tmp_path / "ada", "ada")) == 3
+        return send()
+
+    members[0].disturb = look
+    train(members, checkpoint=tmp_path / "progress")
+    for member in members:
+        member.party.close()
+    assert set(secrets.of) == set(NAMES)
+    for name in (*NAMES, "progress"):
+        assert not secrets.found_in(tmp_path / name)
+
+
+def test_a_full_disk_at_a_served_party_is_waited_for(tmp_path, undisturbed, monkeypatch):
+    monkeypatch.setattr("gbdt_parties.patience.SECONDS_BETWEEN_TRIES", 0.0)
+    disk = FullDisk(tmp_path, monkeypatch)
+
+    def run(k):
+        one = party(0, tmp_path / str(k))
+        disk.begin()
+        model = train([AsServed(one), party(1), party(2)], patience=30.0)
+        disk.end()
+        one.close()
+        return text_of(model)
+
+    assert full_now_and_then(disk, run) == [undisturbed] * 6

@@ -7,6 +7,8 @@ import shutil
 import numpy as np
 import pytest
 
+from drawn_secrets import found_in
+from full_disks import AsServed, FullDisk, full_now_and_then
 from gbdt_commons.errors import StoreError
 from gbdt_commons.store_file import StoreFile
 from gbdt_parties import messages
@@ -16,6 +18,7 @@ from gbdt_parties.traffic import Traffic
 from kept_stores import copied, damage, end_process
 from made_up_coordinator import Coordinator, made_up_tree, victim
 from xgb_fed import CheckpointError, HorizontalParty, InvalidArgumentError, train_simfl
+from xgb_fed.horizontal.common.kept_state import KEY_BYTES, KeptState
 from xgb_fed.horizontal.common.messages import Introduce, RowShape, Trees
 from xgb_fed.horizontal.simfl.checkpoint import KNOWN, Checkpoint
 from xgb_fed.horizontal.simfl.journal import ENTRIES
@@ -511,3 +514,48 @@ def test_one_folder_for_the_checkpoint_and_a_party_ends_in_an_error(tmp_path):
     with pytest.raises(CheckpointError, match="it keeps the state of the rows of a party"):
         trained([*members[1:], made(2, "binary:logistic", None)], "binary:logistic", checkpoint=tmp_path)
     assert made(0, "binary:logistic", tmp_path).name == "party0"
+
+
+def test_an_ended_run_keeps_no_seed_but_the_partys_own(tmp_path, monkeypatch):
+    """The draws of a party are those of one key, which decides them in all runs alike and stays with it.
+
+    It is no run's: other groups, or another order, of the same rows would tell them apart.
+    """
+    keys, begin = [], KeptState.__init__
+
+    def begun(self, rows, key=None, store=None):
+        begin(self, rows, os.urandom(KEY_BYTES), store)
+
+    urandom = os.urandom
+
+    def noted(size):
+        keys.append(urandom(size))
+        return keys[-1]
+
+    monkeypatch.setattr(KeptState, "__init__", begun)
+    monkeypatch.setattr(os, "urandom", noted)
+    objective = "binary:logistic"
+    members = [made(k, objective, tmp_path / f"party{k}", seed=False) for k in range(N_PARTIES)]
+    trained(members, objective, checkpoint=tmp_path / "progress")
+    for member in members:
+        member.close()
+    own = [found_in(tmp_path / f"party{k}", {key for key in keys if len(key) == KEY_BYTES}) for k in range(3)]
+    assert all(len(found) == 1 for found in own)
+    assert len({found[0] for found in own}) == N_PARTIES
+    assert not found_in(tmp_path / "progress", [found[0] for found in own])
+
+
+def test_a_full_disk_at_a_served_party_is_waited_for(tmp_path, monkeypatch):
+    objective, disk = "binary:logistic", FullDisk(tmp_path / "full", monkeypatch)
+
+    def run(k):
+        folders = [tmp_path / where / f"{k}-{where}" for where in ("full", "one", "two")]
+        members = [made(place, objective, folder) for place, folder in enumerate(folders)]
+        disk.begin()
+        model = trained([AsServed(members[0]), *members[1:]], objective)
+        disk.end()
+        for member in members:
+            member.close()
+        return raw(model)
+
+    assert len(set(full_now_and_then(disk, run))) == 1

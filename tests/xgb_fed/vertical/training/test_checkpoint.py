@@ -266,7 +266,30 @@ def test_only_what_is_about_to_be_told_waits_for_the_disk(tmp_path, monkeypatch)
     assert begun == [(None, True), *level, *level]
     journal.add_end(progress)
     assert begun[7:] == [("end", True)]
-    assert_same(loaded(tmp_path)[1], progress)
+
+
+def test_an_ended_run_keeps_no_seed(tmp_path):
+    """Rounds that are added to it have a seed of their own, which a crash does not change."""
+
+    def is_there(progress):
+        return any(str(progress.seed).encode() in path.read_bytes() for path in tmp_path.iterdir())
+
+    journal, progress = kept(tmp_path)
+    first = progress.seed
+    assert is_there(progress)
+    journal.add_end(progress)
+    assert not is_there(progress)
+    again, later = opened(tmp_path), beginning()
+    later.seed = 2**61 + 3
+    assert again.load(later)
+    assert later.seed == 2**61 + 3
+    grow(later, again)
+    assert_same(loaded(tmp_path)[1], later)
+    again, later = loaded(tmp_path)
+    again.add_end(later)
+    assert not is_there(later)
+    later.seed = first
+    assert not is_there(later)
 
 
 def test_another_trainings_progress_is_refused_and_stays(tmp_path):

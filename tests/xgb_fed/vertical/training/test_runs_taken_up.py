@@ -5,6 +5,8 @@ import pytest
 
 import xgb_fed
 from counted_answers import layout
+from drawn_secrets import spellings
+from full_disks import AsServed, FullDisk, full_now_and_then
 from gbdt_parties import messages
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.identity.aligned_rows import Alignment
@@ -27,6 +29,7 @@ from xgb_fed.vertical.protocol.messages import (
     TrainingOpened,
 )
 from xgb_fed.vertical.protocol.splits import Splits
+from xgb_fed.vertical.training import rounds as rounds_module
 
 N_ROWS = 60
 KEY = key_of(xgb_fed.OkamotoUchiyama, 1024)
@@ -218,3 +221,74 @@ def test_a_resumption_finds_that_values_of_the_same_rows_have_changed(tmp_path, 
     changed = Served(X, tmp_path, names).session(b"3" * 16, *sets)
     answer = changed.ask(ResumeTraining(RUN, 0))
     assert answer.reason == "this party's data is not what the training run began with"
+
+
+def test_a_full_disk_at_a_served_party_is_waited_for(tmp_path, monkeypatch):
+    monkeypatch.setattr("gbdt_parties.patience.SECONDS_BETWEEN_TRIES", 0.0)
+    X = np.random.default_rng(0).normal(size=(N_ROWS, 4)).astype(np.float32)
+    data = xgb_fed.ActiveData(X[:, :2], (X.sum(axis=1) > 0).astype(np.float32))
+    disk = FullDisk(tmp_path, monkeypatch)
+
+    def run(k):
+        served = Served(X[:, 2:], tmp_path / str(k), [f"p{row:03d}" for row in range(N_ROWS)])
+        digest = served.aligned(range(N_ROWS))
+
+        class Party:
+            name = "bank"
+
+            def handle(self, request):
+                return served.service.handle(served.caller, (digest,), request)
+
+        cipher = xgb_fed.OkamotoUchiyama(1024, allow_weak_key=True)
+        how = {"verbose_eval": False, "patience": 30.0}
+        monkeypatch.setattr(type(cipher), "generate", lambda self: KEY)
+        params = {"objective": "binary:logistic", "max_depth": 2, "max_bin": 8}
+        disk.begin()
+        model = xgb_fed.train(params, data, [AsServed(Party())], 2, cipher=cipher, **how)
+        disk.end()
+        served.service.close()
+        return [tree.to_dict() for tree in model.trees]
+
+    results = full_now_and_then(disk, run)
+    assert results == [results[0]] * 6
+
+
+def test_an_ended_run_keeps_no_seed_and_no_key(tmp_path, monkeypatch):
+    """Neither side: nothing that a run has drawn, but the number of its model."""
+    X = np.random.default_rng(0).normal(size=(N_ROWS, 4)).astype(np.float32)
+    y, seeds = (X.sum(axis=1) > 0).astype(np.float32), []
+    served = Served(X[:, 2:], tmp_path / "bank", [f"p{k:03d}" for k in range(N_ROWS)])
+    digest = served.aligned(range(N_ROWS))
+
+    class Party:
+        name = "bank"
+
+        def handle(self, request):
+            return served.service.handle(served.caller, (digest,), request)
+
+    def noted(seed, tree, do=rounds_module.stream_of_tree):
+        seeds.append(seed)
+        if tree == 1:
+            assert in_files(seeds[:1])
+        return do(seed, tree)
+
+    def in_files(numbers):
+        size = -(-max(numbers).bit_length() // 8)
+        spelt = [n.to_bytes(size, order) for n in numbers for order in ("big", "little")]
+        spelt = [text for one in spelt for text in spellings(one)] + [str(n).encode() for n in numbers]
+        files = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+        return [text for text in spelt if any(text in file for file in files)]
+
+    class Cipher(xgb_fed.OkamotoUchiyama):
+        def generate(self):
+            return KEY
+
+    monkeypatch.setattr(rounds_module, "stream_of_tree", noted)
+    params = {"objective": "binary:logistic", "max_depth": 2, "max_bin": 8, "subsample": 0.8}
+    cipher, how = Cipher(1024, allow_weak_key=True), {"checkpoint": tmp_path / "own", "verbose_eval": False}
+    xgb_fed.train(params, xgb_fed.ActiveData(X[:, :2], y), [Party()], 2, cipher=cipher, **how)
+    assert len(set(seeds)) == 1
+    secret = [n for n in vars(KEY).values() if isinstance(n, int) and n.bit_length() > 128]
+    assert secret
+    assert not in_files([*seeds, *secret])
+    served.service.close()
