@@ -19,6 +19,7 @@ import logging
 import os
 import sqlite3
 import stat
+import struct
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -38,7 +39,7 @@ APPLICATION = int.from_bytes(b"vbst", "big")
 BESIDE = LOG, INDEX, LOCK = "-wal", "-shm", "-lock"
 """Ends of the names of files beside a store: its log, the index of that, and what its user locks."""
 
-_NUMBER_BYTES = 8
+_NOTE = struct.Struct(">Q")
 _SECONDS_TO_WAIT = 10
 """For another connection, such as that of the command ``sqlite3``."""
 
@@ -143,7 +144,7 @@ class HeldFile:
         """Note that all records are on the disk."""
         if self._holder is not None:
             with suppress(OSError):
-                os.pwrite(self._holder.fileno(), self.rows(_LAST)[0][0].to_bytes(_NUMBER_BYTES, "big"), 0)
+                os.pwrite(self._holder.fileno(), _NOTE.pack(self.rows(_LAST)[0][0]), 0)
 
     def close(self) -> None:
         """Close the file, with a seal if it is in order and was not only read."""
@@ -163,7 +164,7 @@ class HeldFile:
             self._connection.close()
             if self._holder is not None:
                 with self._holder, suppress(OSError):
-                    os.ftruncate(self._holder.fileno(), 0 if is_sealed else _NUMBER_BYTES)
+                    os.ftruncate(self._holder.fileno(), 0 if is_sealed else _NOTE.size)
         self._is_closed = True
 
     def leak(self) -> None:
@@ -248,9 +249,9 @@ def locked(path: Path) -> BinaryIO:
 def checked(path: Path, role: str | None) -> sqlite3.Connection:
     """A connection that only reads a store, which was found to be whole."""
     # First: its user notes a record behind the transaction that wrote it.
-    noted = 0
-    with suppress(FileNotFoundError):
-        noted = int.from_bytes(beside(path, LOCK).read_bytes()[:_NUMBER_BYTES], "big")
+    noted = None
+    with suppress(FileNotFoundError, struct.error):
+        noted = _NOTE.unpack(beside(path, LOCK).read_bytes())[0]
     log = beside(path, LOG)
     has_log = log.exists()
     with ExitStack() as stack:
@@ -266,7 +267,7 @@ def checked(path: Path, role: str | None) -> sqlite3.Connection:
             raise _translated(path, error, is_read=True) from None
         if sealed is None and not has_log and last != noted:
             raise refusal(path, f"it was in use when it was copied or killed, and {log.name!r} is missing")
-        if last < noted:
+        if noted is not None and last < noted:
             reason = (
                 f"{beside(path, LOCK).name!r} says that {noted} were kept; an older copy needs it removed"
             )

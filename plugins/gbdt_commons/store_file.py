@@ -31,8 +31,8 @@ _LOG_BYTES = 4 << 20
 _DEAD_BYTES = 64 << 10
 """Removed records that take more than this, and more than half of the file, are cut out of it."""
 
-_ROW_BYTES = 100
-"""Of a record, about, besides its content."""
+_BYTES = "COALESCE(SUM(length(content) + length(CAST(kind || key AS BLOB)) + 100), 0)"
+"""Of records, about."""
 
 _OF_TAIL = "WHERE is_live AND kind = ? AND key = ? AND place >= ?"
 
@@ -79,8 +79,7 @@ class StoreFile(OwnStore):
         _open.add(self)
         self._role: str = self._rows("SELECT role FROM about")[0][0]
         self._synchronous, self._must_empty, self._is_behind, self._n_changes = "", False, False, 0
-        dead = f"SELECT COALESCE(SUM(length(content) + {_ROW_BYTES}), 0) FROM record WHERE NOT is_live"
-        self._n_dead: int = self._rows(dead)[0][0]
+        self._n_dead: int = self._rows(f"SELECT {_BYTES} FROM record WHERE NOT is_live")[0][0]
 
     def __reduce__(self) -> Any:
         """Refuse to be copied: one object uses the file."""
@@ -209,14 +208,13 @@ class StoreFile(OwnStore):
     def _erase(self, kind: str, key: str, start: int) -> bool:
         """Overwrite entries with as many zeros; whether there were any."""
         names = _stored(kind), _stored(key), start
-        counts = f"SELECT COUNT(*), COALESCE(SUM(length(content)), 0) FROM record {_OF_TAIL}"
-        n_records, n_bytes = self._rows(counts, *names)[0]
-        if n_records:
+        n_bytes = self._rows(f"SELECT {_BYTES} FROM record {_OF_TAIL}", *names)[0][0]
+        if n_bytes:
             # Those of a transaction that is undone are counted again: the file is written anew a bit early.
-            self._n_dead += n_bytes + _ROW_BYTES * n_records
+            self._n_dead += n_bytes
             zeros = "is_live = 0, salt = zeroblob(length(salt)), content = zeroblob(length(content))"
             self._rows(f"UPDATE record SET {zeros} {_OF_TAIL}", *names)
-        return bool(n_records)
+        return bool(n_bytes)
 
 
 def remove_store(path: str | Path) -> None:

@@ -12,12 +12,12 @@ import time
 from threading import Event, Thread
 
 import pytest
+from gbdt_commons.store_journal import VERSION
 
 from gbdt_commons.errors import StoreError
 from gbdt_commons.files import is_out_of_room
 from gbdt_commons.store import bytes_kind, json_kind
 from gbdt_commons.store_file import StoreFile
-from gbdt_commons.store_journal import VERSION
 
 NUMBERS, BLOBS = json_kind("numbers"), bytes_kind("blobs")
 

@@ -5,11 +5,11 @@ import os
 import random
 
 import pytest
+from gbdt_commons.store_journal import Journal
 
 from gbdt_commons.errors import StoreError
 from gbdt_commons.store import bytes_kind, json_kind
 from gbdt_commons.store_file import StoreFile
-from gbdt_commons.store_journal import Journal
 
 NUMBERS, BLOBS = json_kind("numbers"), bytes_kind("blobs")
 SECTOR = 512
