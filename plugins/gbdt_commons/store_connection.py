@@ -198,11 +198,11 @@ class HeldFile:
 def digest_of(before: bytes | None, named: tuple[Any, ...], salt: bytes, content: bytes, role: str) -> bytes:
     """Digest of a record: of its number, kind, key and place, its salt and content, and the digest before it.
 
-    That before the first one, None, is one of the role.
+    The role takes the place of the digest before the first one.
     """
-    start = hashlib.blake2b(repr(role).encode(), digest_size=16).digest() if before is None else before
-    digest = hashlib.blake2b(start + salt + repr(named).encode(), digest_size=16)
-    digest.update(content)
+    digest = hashlib.blake2b(repr((before or role, salt, named)).encode(), digest_size=16)
+    # SQLite keeps values of any type in any column.
+    digest.update(content if isinstance(content, bytes) else b"no bytes")
     return digest.digest()
 
 
@@ -262,8 +262,7 @@ def checked(path: Path, role: str | None) -> sqlite3.Connection:
             if has_log and connection.execute("PRAGMA journal_mode").fetchall() != [("wal",)]:
                 raise refusal(path, "it is damaged")
         except (sqlite3.Error, UnicodeDecodeError, TypeError) as error:
-            # SQLite quotes a damaged description of a table as it is, in bytes that are no text, and keeps
-            # values of any type in any column.
+            # SQLite quotes a damaged description of a table as it is, in bytes that are no text.
             raise _translated(path, error, is_read=True) from None
         if sealed is None and not has_log and last != noted:
             raise refusal(path, f"it was in use when it was copied or killed, and {log.name!r} is missing")
