@@ -71,11 +71,18 @@ class HeldFile:
         Absolute.
     role : str or None
     read_only : bool
+
+    Attributes
+    ----------
+    log_bytes : int
+        Size of the log when the file was looked at last.
     """
 
     def __init__(self, path: Path, role: str | None, *, read_only: bool) -> None:
         self.path, self.is_read_only, self._role, self._process = path, read_only, role, this_process()
         self._is_closed, self._is_noted = False, True
+        self._ends = [(end, f"{path}{end}") for end in ("", LOG, LOCK)]
+        self.log_bytes = 0
         with ExitStack() as stack:
             self._holder: BinaryIO | None = None
             if not read_only:
@@ -90,11 +97,6 @@ class HeldFile:
     def n_changes(self) -> int:
         """Number of records that were changed since the file was opened."""
         return self._connection.total_changes
-
-    @property
-    def log_bytes(self) -> int:
-        """Size of the log."""
-        return beside(self.path, LOG).stat().st_size
 
     def rows(self, sql: str, *values: Any) -> list[Any]:
         """Do a statement; what it gives.
@@ -178,14 +180,19 @@ class HeldFile:
 
     def _signature(self) -> tuple[Any, ...]:
         """Tells the file, with its log and lock, from others, and from itself after it was changed."""
-        found: list[Any] = []
-        for end in ("", LOG, LOCK):
-            with suppress(FileNotFoundError):
-                one = os.lstat(f"{self.path}{end}")
-                found += (end, one.st_dev, one.st_ino)
-                if not end:
-                    changed = one.st_size, one.st_mtime_ns
-        return tuple(found), changed if found[:1] == [""] else ()
+        which: list[Any] = []
+        changed: tuple[int, ...] = ()
+        for end, path in self._ends:
+            try:
+                found = os.lstat(path)
+            except FileNotFoundError:
+                continue
+            which += end, found.st_dev, found.st_ino
+            if not end:
+                changed = found.st_size, found.st_mtime_ns
+            elif end == LOG:
+                self.log_bytes = found.st_size
+        return which, changed
 
     def _note(self) -> None:
         """Know the file as it was changed here; another one in its place stays unknown."""

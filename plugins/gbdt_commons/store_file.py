@@ -136,7 +136,7 @@ class StoreFile(OwnStore):
     def _clean(self) -> None:
         """Leave nothing of what was removed or undone; if that fails, it is tried again."""
         try:
-            if self._n_dead > max(_DEAD_BYTES, self._path.stat().st_size // 2):
+            if self._n_dead > _DEAD_BYTES and 2 * self._n_dead > self._path.stat().st_size:
                 self._compact()
             if self._must_empty or self._file.log_bytes > _LOG_BYTES:
                 self._must_empty = not self._file.empty_log()
