@@ -88,10 +88,11 @@ class HeldFile:
             if not read_only:
                 make_folder(path.parent)
                 self._holder = stack.enter_context(locked(path))
-            self._connection = checked(path, role) if read_only else _opened(path, role)
+            self._connection = self._connected_to_read() if read_only else _opened(path, role)
             stack.pop_all()
-        self._known = self._signature()
-        self.confirm()
+        if not read_only:
+            self._known = self._signature()
+            self.confirm()
 
     @property
     def n_changes(self) -> int:
@@ -122,18 +123,29 @@ class HeldFile:
         """Refuse a file that is closed, or was removed or replaced while it was in use, with its log or lock.
 
         Another process may have a lock, and a store, of its own by now.  A file that is only read is checked
-        anew after it was changed.
+        anew after it was changed, and a transaction that an interrupt has left is undone.
         """
         if self._is_closed:
             raise StoreError(f"{self.path.name!r} is closed")
         if not self._is_noted:
             self._note()
-        now = self._signature()
-        if now != self._known:
+        if self._signature() != self._known:
             if not self.is_read_only:
                 raise StoreError(f"{self.path.name!r} was removed or replaced while it was in use")
             self._connection.close()
-            self._connection, self._known = checked(self.path, self._role), now
+            self._connection = self._connected_to_read()
+        self.roll_back()
+
+    def _connected_to_read(self) -> sqlite3.Connection:
+        """A connection to a file that its user may be opening or closing at this moment."""
+        while True:
+            self._known = self._signature()
+            try:
+                return checked(self.path, self._role)
+            except StoreError:
+                known, self._known = self._known, ()
+                if self._signature() == known:
+                    raise
 
     def empty_log(self) -> bool:
         """Write the log into the file, and cut it off; False if a reader needs it."""
@@ -144,9 +156,9 @@ class HeldFile:
 
     def confirm(self) -> None:
         """Note that all records are on the disk."""
-        if self._holder is not None:
-            with suppress(OSError):
-                os.pwrite(self._holder.fileno(), _NOTE.pack(self.rows(_LAST)[0][0]), 0)
+        assert self._holder is not None
+        with suppress(OSError):
+            os.pwrite(self._holder.fileno(), _NOTE.pack(self.rows(_LAST)[0][0]), 0)
 
     def close(self) -> None:
         """Close the file, with a seal if it is in order and was not only read."""
@@ -154,20 +166,23 @@ class HeldFile:
             return
         is_sealed = False
         try:
-            self.check()
-            if not self.is_read_only and not self._connection.in_transaction:
+            if not self.is_read_only:
+                self.check()
+        except StoreError:
+            # To close the connection would write its log into a file that is another one's by now.
+            self.leak()
+            return
+        finally:
+            self._is_closed = True
+        with suppress(OSError, StoreError):
+            if not self.is_read_only:
                 self.rows("PRAGMA synchronous = FULL")
                 self.rows(f"UPDATE about SET sealed = ({_LAST})")
                 is_sealed = self.empty_log()
-        except (OSError, StoreError):
-            # To close the connection would write its log into a file that may be another one's by now.
-            self.leak()
-        else:
-            self._connection.close()
-            if self._holder is not None:
-                with self._holder, suppress(OSError):
-                    os.ftruncate(self._holder.fileno(), 0 if is_sealed else _NOTE.size)
-        self._is_closed = True
+        self._connection.close()
+        if self._holder is not None:
+            with self._holder, suppress(OSError):
+                os.ftruncate(self._holder.fileno(), 0 if is_sealed else _NOTE.size)
 
     def leak(self) -> None:
         """Let go of the lock, and keep the connection from ever being closed, also in a forked child.

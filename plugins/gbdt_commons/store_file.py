@@ -106,7 +106,6 @@ class StoreFile(OwnStore):
         self._file.check()
         if self._file.is_read_only:
             raise StoreError(f"{self._path.name!r} cannot be changed: it was opened readonly")
-        self._file.roll_back()
         level = "FULL" if sync else "NORMAL"
         if level != self._synchronous:
             self._file.rows(f"PRAGMA synchronous = {level}")
