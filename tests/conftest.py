@@ -97,10 +97,3 @@ def pytest_fixture_setup(fixturedef, request):
     name = f"{fixturedef.baseid}::{fixturedef.argname}"
     with pinned_draws(f"{request.config.getoption('draws')} {name}"):
         return (yield)
-
-
-@pytest.fixture
-def without_waits(monkeypatch):
-    """Nothing waits for the disk: for tests that open a store hundreds of times."""
-    for name in ("fsync", "fdatasync"):
-        monkeypatch.setattr(os, name, lambda descriptor: None)

@@ -30,8 +30,6 @@ from lgb_dp.checks import NOT_NEGATIVE, POSITIVE, PROPER_SHARE, Interval
 from lgb_dp.errors import BudgetExceededError, InvalidArgumentError
 
 LEDGER_FILE = "ledger.store"
-FORMER_FILES = ("ledger", "runs/*.json")
-"""Files in which earlier releases kept the same state."""
 
 _ROUNDING = 5e-10
 """Relative room above `gaussian_mu`, as a `Budget` has it."""
@@ -71,7 +69,7 @@ class PartyLedger:
         if folder is None or (read_only and not (folder / LEDGER_FILE).exists()):
             self.store: Store = MemoryStore()
         else:
-            self.store = StoreFile(folder / LEDGER_FILE, ROLE, former=FORMER_FILES, read_only=read_only)
+            self.store = StoreFile(folder / LEDGER_FILE, ROLE, read_only=read_only)
         self.journal = AnswerJournal(self.store, about)
         self._lock = Lock()
         self._forget()

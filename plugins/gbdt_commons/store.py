@@ -15,9 +15,11 @@ from typing import Any, Generic, TypeVar
 
 from gbdt_commons.errors import StoreError
 from gbdt_commons.locks import OwnLock, block
-from gbdt_commons.store_index import Index
 
 T = TypeVar("T")
+
+_Entries = tuple[tuple[int, bytes], ...]
+"""Contents of a sequence in memory, each with the number of the change that wrote it."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,11 @@ class Store(ABC):
         """
 
     def put(self, kind: Kind[T], key: str, value: T) -> None:
-        """Keep a value as the only entry."""
+        """Keep a value as the only entry.
+
+        What it replaces is gone from the file at the next deletion, when the store is closed, and at the
+        latest some mebibytes of changes later.
+        """
         content = kind.write(value)
         with self.transaction():
             self._write(kind.name, key, 0, content)
@@ -111,7 +117,11 @@ class Store(ABC):
         return self._keys(kind.name)
 
     def delete(self, kind: Kind[T], key: str, start: int = 0) -> None:
-        """Remove all entries, or those from a place on; no trace of their content remains in the file."""
+        """Remove all entries, or those from a place on.
+
+        At the end of the transaction, no trace of their content is left in the folder, nor of any that was
+        replaced before; a reader who keeps an older state meanwhile puts that off to the next transaction.
+        """
         with self.transaction():
             self._remove(kind.name, key, start)
 
@@ -138,12 +148,6 @@ class Store(ABC):
 
     @abstractmethod
     def _remove(self, kind: str, key: str, start: int) -> None: ...
-
-
-def check_whole(is_spoilt: bool) -> None:
-    """Raise `StoreError` if a transaction within another one has failed."""
-    if is_spoilt:
-        raise StoreError("a part of the transaction has failed: nothing of it is kept")
 
 
 def _value(kind: Kind[T], content: bytes) -> T:
@@ -183,17 +187,17 @@ class _Part(Store):
         self._whole._remove(self._prefix + kind, key, start)
 
 
-class MemoryStore(Store):
-    """A store that ends with the process; copies and pickles of it have the same records."""
+class OwnStore(Store):
+    """A store that has its records itself: a transaction of one thread at a time."""
 
     def __init__(self) -> None:
-        self._lock, self._index = OwnLock(), Index[bytes]()
+        self._lock = OwnLock()
         self._is_changing = self._is_spoilt = False
 
     @block
     def transaction(self, *, sync: bool = True) -> Generator[None, None, None]:
         """See `Store`."""
-        with self._lock.held():
+        with self._held():
             if self._is_changing:
                 try:
                     yield
@@ -201,34 +205,92 @@ class MemoryStore(Store):
                     self._is_spoilt = True
                     raise
                 return
-            self._is_changing, self._is_spoilt = True, False
             try:
+                self._begin(sync)
+                self._is_changing, self._is_spoilt = True, False
                 yield
-                check_whole(self._is_spoilt)
-                self._index.keep()
+                if self._is_spoilt:
+                    raise StoreError("a part of the transaction has failed: nothing of it is kept")
+                self._commit()
             except BaseException:
-                self._index.undo()
+                self._undo()
                 raise
             finally:
                 self._is_changing = False
+            self._tidy(sync)
+
+    def _held(self) -> AbstractContextManager[Any]:
+        return self._lock.held()
+
+    @abstractmethod
+    def _begin(self, sync: bool) -> None:
+        """Begin changes, after those that an interrupt has left undone are."""
+
+    @abstractmethod
+    def _commit(self) -> None: ...
+
+    @abstractmethod
+    def _undo(self) -> None:
+        """Take back the changes unless they were committed; called again after an interrupt, it goes on."""
+
+    @abstractmethod
+    def _tidy(self, sync: bool) -> None:
+        """Do what a kept transaction leaves to do, without an error: it is kept."""
+
+
+class MemoryStore(OwnStore):
+    """A store that ends with the process; copies and pickles of it have the same records."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._sequences: dict[str, dict[str, _Entries]] = {}
+        self._n_written = 0
+        self._before: list[tuple[str, str, _Entries]] = []
 
     def close(self) -> None:
         """Keep everything: nothing is open."""
 
+    def _begin(self, sync: bool) -> None:
+        self._undo()
+
+    def _commit(self) -> None:
+        self._before = []
+
+    def _undo(self) -> None:
+        for kind, key, entries in reversed(self._before):
+            self._set(kind, key, entries)
+        self._before = []
+
+    def _tidy(self, sync: bool) -> None:
+        pass
+
+    def _entries(self, kind: str, key: str) -> _Entries:
+        with self._held():
+            return self._sequences.get(kind, {}).get(key, ())
+
+    def _set(self, kind: str, key: str, entries: _Entries) -> None:
+        if entries:
+            self._sequences.setdefault(kind, {})[key] = entries
+        else:
+            self._sequences.get(kind, {}).pop(key, None)
+
     def _read(self, kind: str, key: str, place: int) -> bytes | None:
-        with self._lock.held():
-            return self._index.get(kind, key, place)
+        found = self._entries(kind, key)[place : place + 1]
+        return found[0][1] if found else None
 
     def _size(self, kind: str, key: str) -> int:
-        with self._lock.held():
-            return self._index.size(kind, key)
+        return len(self._entries(kind, key))
 
     def _keys(self, kind: str) -> list[str]:
-        with self._lock.held():
-            return self._index.keys(kind)
+        with self._held():
+            last = {key: entries[-1][0] for key, entries in self._sequences.get(kind, {}).items()}
+        return sorted(last, key=last.__getitem__)
 
     def _write(self, kind: str, key: str, place: int, content: bytes) -> None:
-        self._index.replace(kind, key, place, content)
+        self._n_written += 1
+        self._remove(kind, key, place, (self._n_written, content))
 
-    def _remove(self, kind: str, key: str, start: int) -> None:
-        self._index.replace(kind, key, start)
+    def _remove(self, kind: str, key: str, start: int, *instead: tuple[int, bytes]) -> None:
+        before = self._entries(kind, key)
+        self._before.append((kind, key, before))
+        self._set(kind, key, (*before[:start], *instead))

@@ -1,35 +1,52 @@
-"""A store in one file, a journal of its transactions, which one process uses at a time."""
+"""A store in one SQLite file, which one process uses at a time."""
 
 from __future__ import annotations
 
 import logging
 import os
-import stat
-import time
 import weakref
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager
 from pathlib import Path
-from threading import RLock
-from typing import Any, BinaryIO
+from typing import Any
 
 from gbdt_commons.errors import StoreError
-from gbdt_commons.files import make_folder
 from gbdt_commons.key_stream import this_process
-from gbdt_commons.locks import block
-from gbdt_commons.store import Store, check_whole
-from gbdt_commons.store_journal import Journal, MisfitError, lock, part_of, signature
+from gbdt_commons.store import OwnStore
+from gbdt_commons.store_connection import (
+    BESIDE,
+    LOCK,
+    HeldFile,
+    beside,
+    check_regular,
+    digest_of,
+    locked,
+    refusal,
+)
 
 logger = logging.getLogger(__name__)
 
-_TRIES = 5
-"""How often a file is read that its user may be changing at that moment."""
+_LOG_BYTES = 4 << 20
+"""A log that is longer is written into the file."""
 
-_SECONDS_BETWEEN_TRIES = 0.02
+_DEAD_BYTES = 64 << 10
+"""Removed records that take more than this, and more than half of the file, are cut out of it."""
+
+_BYTES = "COALESCE(SUM(length(content) + length(CAST(kind || key AS BLOB)) + 100), 0)"
+"""Of records, about."""
+
+_OF_TAIL = "WHERE is_live AND kind = ? AND key = ? AND place >= ?"
+
+_NEXT_IS_LIVE = (
+    "COALESCE((SELECT n.is_live FROM record n WHERE n.number > record.number ORDER BY n.number LIMIT 1), 1)"
+)
+_LAST_LIVE = (
+    "COALESCE((SELECT l.number FROM record l WHERE l.number < record.number AND l.is_live "
+    "ORDER BY l.number DESC LIMIT 1), 0)"
+)
 
 
-class StoreFile(Store):
-    """A store in a file of its owner (mode 0600), with a file beside it that its user locks.
+class StoreFile(OwnStore):
+    """A store in a file of its owner (mode 0600), with its log beside it and a file that its user locks.
 
     Parameters
     ----------
@@ -37,8 +54,6 @@ class StoreFile(Store):
         Made if it is missing, with its folder.
     role : str or None
         Whose state it is; a store of another role is refused.  None reads that of any.
-    former : sequence of str
-        Patterns of files in the folder that earlier releases kept such state in: they are refused.
     read_only : bool
         Read records only, of a store that another process may be using.
 
@@ -52,38 +67,19 @@ class StoreFile(Store):
         If it cannot be opened or made.
     """
 
-    def __init__(
-        self,
-        path: str | Path,
-        role: str | None,
-        *,
-        former: Sequence[str] = (),
-        read_only: bool = False,
-    ) -> None:
+    def __init__(self, path: str | Path, role: str | None, *, read_only: bool = False) -> None:
+        super().__init__()
         # The process may go to another working folder.
-        self._path, self._role = Path(path).absolute(), role
-        self._is_changing = self._is_spoilt = False
-        self._process, self._lock = this_process(), RLock()
-        self._name = str(self._path)
-        refuse_former(self._path.parent, former)
-        _check_regular(self._path)
+        self._path, self._process = Path(path).absolute(), this_process()
+        check_regular(self._path)
         if read_only or role is None:
             self._path.stat()
-        self._holder: BinaryIO | None = None
-        if read_only:
-            self._journal = _read(self._path, role)
-        else:
-            make_folder(self._path.parent)
-            self._holder = _locked(self._path)
-            try:
-                self._journal = _opened(self._path, role)
-            except BaseException:
-                self._holder.close()
-                raise
-        self._close = weakref.finalize(self, _close, self._journal, self._holder, self._process)
+        self._file = HeldFile(self._path, role, read_only=read_only)
+        self._close = weakref.finalize(self, self._file.close)
         _open.add(self)
-        if not read_only:
-            self._rewrite_if_due()
+        self._role: str = self._rows("SELECT role FROM about")[0][0]
+        self._synchronous, self._must_empty, self._is_behind, self._n_changes = "", False, False, 0
+        self._n_dead: int = self._rows(f"SELECT {_BYTES} FROM record WHERE NOT is_live")[0][0]
 
     def __reduce__(self) -> Any:
         """Refuse to be copied: one object uses the file."""
@@ -91,117 +87,137 @@ class StoreFile(Store):
 
     def close(self) -> None:
         """Let go of the file; another process, or object, can use it then."""
-        # A thread that the fork has not copied may have held the lock.
         if self._process == this_process():
-            with self._lock:
-                if self._close.alive and self._holder is not None and not self._is_changing:
-                    with suppress(StoreError):
-                        self._check_usable()
-                        self._rewrite_if_due()
+            with self._lock.held():
                 self._close()
 
-    def _check_process(self) -> None:
+    def _held(self) -> AbstractContextManager[Any]:
         if self._process != this_process():
             raise StoreError(f"{self._path.name!r} is its parent process's: a forked one cannot use it")
+        return super()._held()
 
-    def _check_usable(self) -> None:
-        """Refuse a store that is closed or exchanged; one that is only read is read as far as it is now."""
-        if not self._close.alive:
-            raise StoreError(f"{self._path.name!r} is closed")
+    def _rows(self, sql: str, *values: Any) -> list[Any]:
+        with self._held():
+            if not self._is_changing:
+                self._file.check()
+            return self._file.rows(sql, *values)
+
+    def _begin(self, sync: bool) -> None:
+        self._file.check()
+        if self._file.is_read_only:
+            raise StoreError(f"{self._path.name!r} cannot be changed: it was opened readonly")
+        level = "FULL" if sync else "NORMAL"
+        if level != self._synchronous:
+            self._file.rows(f"PRAGMA synchronous = {level}")
+            self._synchronous = level
+        self._file.rows("BEGIN IMMEDIATE")
+        self._n_changes = self._file.n_changes
+
+    def _commit(self) -> None:
+        self._file.rows("COMMIT")
+
+    def _undo(self) -> None:
         if self._is_changing:
-            return
-        if self._holder is None:
-            self._follow()
-            return
-        if not self._journal.is_settled:
-            self._journal.settle(failed=True)
-        # Another process may have a lock, and a store, of its own by now.
-        if _signature(self._name) != self._journal.seen:
-            raise StoreError(f"{self._path.name!r} was removed or replaced while it was in use")
+            self._file.roll_back()
+            # The log may hold the transaction, whole if only its sync has failed.
+            self._must_empty = True
+            self._clean()
 
-    def _follow(self) -> None:
-        now, journal = _signature(self._name), self._journal
-        # Two changes in one tick of the file system's clock leave the same signature.
-        if now[:2] == journal.seen[:2]:
-            with suppress(MisfitError):
-                if now != journal.seen or not journal.has_last:
-                    journal.follow()
-                return
-        journal.become(_read(self._path, self._role))
+    def _tidy(self, sync: bool) -> None:
+        has_changed = self._file.n_changes != self._n_changes
+        # The sync of a change is one of the whole log.
+        self._must_empty |= sync and self._is_behind and not has_changed
+        self._is_behind = has_changed and not sync
+        self._clean()
+        if sync:
+            self._file.confirm()
 
-    @block
-    def transaction(self, *, sync: bool = True) -> Generator[None, None, None]:
-        """See `Store`."""
-        self._check_process()
-        with self._lock:
-            if self._is_changing:
-                try:
-                    yield
-                except BaseException:
-                    self._is_spoilt = True
-                    raise
-                return
-            self._check_usable()
-            if self._holder is None:
-                raise StoreError(f"{self._path.name!r} cannot be changed: it was opened readonly")
-            self._rewrite_if_due(before_change=True)
-            self._is_changing, self._is_spoilt = True, False
-            try:
-                yield
-                check_whole(self._is_spoilt)
-                self._journal.commit(sync=sync)
-            except BaseException as error:
-                self._journal.settle(failed=isinstance(error, Exception))
-                raise
-            finally:
-                self._is_changing = False
-            self._rewrite_if_due()
-
-    def _rewrite_if_due(self, *, before_change: bool = False) -> None:
-        """Write the file anew without what counts no more; if that fails, it is tried again.
-
-        Before a change, an error is raised if it is not known to be on the disk.  After one, no error is, for
-        the change is kept.
-        """
-        if not self._journal.is_due:
-            return
+    def _clean(self) -> None:
+        """Leave nothing of what was removed or undone; if that fails, it is tried again."""
         try:
-            self._journal.rewrite(self._path)
+            if self._n_dead > _DEAD_BYTES and 2 * self._n_dead > self._path.stat().st_size:
+                self._compact()
+            if self._must_empty or self._file.log_bytes > _LOG_BYTES:
+                self._must_empty = not self._file.empty_log()
         except Exception as error:
-            logger.warning("%s is not written anew: %s", self._path, str(error) or type(error).__name__)
-            if before_change and self._journal.must_rewrite:
-                raise _refusal(self._path, str(error)) if isinstance(error, MisfitError) else error from None
+            logger.warning("%s is not cleaned: %s", self._path, str(error) or type(error).__name__)
+
+    def _compact(self) -> None:
+        """Join records that were removed, and write the file anew without their content.
+
+        This takes about 3 s of processor time, the memory of all records, and the writing, for each GiB.
+        """
+        # Tried again, if it fails, when as much has been removed again.
+        self._n_dead, self._must_empty = 0, True
+        self._file.rows("BEGIN IMMEDIATE")
+        try:
+            joined = f"kind = '', key = '', salt = x'', content = x'', covers = number - {_LAST_LIVE}"
+            self._file.rows(f"UPDATE record SET {joined} WHERE NOT is_live AND {_NEXT_IS_LIVE}")
+            self._file.rows(f"DELETE FROM record WHERE NOT is_live AND NOT {_NEXT_IS_LIVE}")
+            self._file.rows("COMMIT")
+        finally:
+            self._file.roll_back()
+        self._file.rows("VACUUM")
 
     def _read(self, kind: str, key: str, place: int) -> bytes | None:
-        self._check_process()
-        with self._lock:
-            self._check_usable()
-            record = self._journal.index.get(kind, key, place)
-            with _refusing(self._path):
-                return None if record is None else self._journal.content(record)
+        names = _stored(kind), _stored(key), place
+        rows = self._rows(
+            "SELECT number, salt, digest, content, (SELECT digest FROM record WHERE number = r.number - 1) "
+            "FROM record r WHERE is_live AND kind = ? AND key = ? AND place = ?",
+            *names,
+        )
+        if not rows:
+            return None
+        number, salt, digest, content, before = rows[0]
+        if digest != digest_of(before, (number, *names), salt, content, self._role):
+            raise refusal(self._path, f"it is damaged at record {number}")
+        return bytes(content)
 
     def _size(self, kind: str, key: str) -> int:
-        self._check_process()
-        with self._lock:
-            self._check_usable()
-            return self._journal.index.size(kind, key)
+        sql = "SELECT COALESCE(MAX(place) + 1, 0) FROM record WHERE is_live AND kind = ? AND key = ?"
+        size: int = self._rows(sql, _stored(kind), _stored(key))[0][0]
+        return size
 
     def _keys(self, kind: str) -> list[str]:
-        self._check_process()
-        with self._lock:
-            self._check_usable()
-            return self._journal.index.keys(kind)
+        sql = "SELECT key FROM record WHERE is_live AND kind = ? GROUP BY key ORDER BY MAX(number)"
+        keys = (key for (key,) in self._rows(sql, _stored(kind)))
+        return [key if isinstance(key, str) else key.decode("utf-8", "surrogatepass") for key in keys]
 
     def _write(self, kind: str, key: str, place: int, content: bytes) -> None:
-        self._journal.change(kind, key, place, content)
+        self._erase(kind, key, place)
+        last, before, salt = self._rows(
+            # Of SQLite's own: no draw of a run depends on what is kept.
+            "SELECT last, (SELECT digest FROM record WHERE number = last), randomblob(16) "
+            "FROM (SELECT COALESCE(MAX(number), 0) AS last FROM record)"
+        )[0]
+        named = last + 1, _stored(kind), _stored(key), place
+        digest = digest_of(before, named, salt, content, self._role)
+        self._rows(
+            "INSERT INTO record (number, kind, key, place, salt, digest, content, covers, is_live) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, 1, 1)",
+            *named,
+            salt,
+            digest,
+            content,
+        )
 
     def _remove(self, kind: str, key: str, start: int) -> None:
-        if start < self._journal.index.size(kind, key):
-            self._journal.change(kind, key, start)
+        self._must_empty |= self._erase(kind, key, start)
+
+    def _erase(self, kind: str, key: str, start: int) -> bool:
+        """Overwrite entries with as many zeros; whether there were any."""
+        names = _stored(kind), _stored(key), start
+        n_bytes = self._rows(f"SELECT {_BYTES} FROM record {_OF_TAIL}", *names)[0][0]
+        if n_bytes:
+            # Those of a transaction that is undone are counted again: the file is written anew a bit early.
+            self._n_dead += n_bytes
+            zeros = "is_live = 0, salt = zeroblob(length(salt)), content = zeroblob(length(content))"
+            self._rows(f"UPDATE record SET {zeros} {_OF_TAIL}", *names)
+        return bool(n_bytes)
 
 
 def remove_store(path: str | Path) -> None:
-    """Remove a store, whatever is in it, with its lock; nothing if there is none.
+    """Remove a store, whatever is in it, with what is beside it; nothing if there is none.
 
     Raises
     ------
@@ -209,142 +225,30 @@ def remove_store(path: str | Path) -> None:
         If it is in use, or a link; it stays as it is.
     """
     path = Path(path).absolute()
-    _check_regular(path)
-    lock_file = _lock_of(path)
-    if not path.exists() and not lock_file.exists():
+    check_regular(path)
+    if not path.exists() and not beside(path, LOCK).exists():
         return
-    holder = _locked(path)
+    with locked(path):
+        for end in ("", *BESIDE):
+            beside(path, end).unlink(missing_ok=True)
+
+
+def _stored(name: str) -> str | bytes:
+    """A name as SQLite takes it: bytes where it is no text, as with half of a surrogate pair."""
     try:
-        # Its user holds this lock, too, if somebody has removed the file of the other one.
-        with suppress(FileNotFoundError), open(path, "rb") as store, _refusing(path):
-            lock(store.fileno())
-            path.unlink()
-        part_of(path).unlink(missing_ok=True)
-        lock_file.unlink()
-    finally:
-        holder.close()
-
-
-def refuse_former(folder: Path, patterns: Sequence[str]) -> None:
-    """Refuse a folder with files of certain names."""
-    for pattern in patterns:
-        for path in sorted(folder.glob(pattern)):
-            raise _refusal(
-                path, "an earlier release kept state in it, which is not read; begin with another folder"
-            )
-
-
-def _refusal(path: Path, reason: str) -> StoreError:
-    logger.error("%s: %s", path, reason)
-    return StoreError(f"{path.name!r} cannot be used: {reason}")
-
-
-def _check_regular(path: Path) -> None:
-    """Refuse a link, a folder or a device in the place of a store.
-
-    Behind a link, the lock would have another name; and one whose target is not there now, such as on a disk
-    that is not mounted, is no reason to begin with nothing.
-    """
-    with suppress(FileNotFoundError):
-        if not stat.S_ISREG(os.lstat(path).st_mode):
-            raise _refusal(path, "it is a link, or no regular file")
-
-
-def _locked(path: Path) -> BinaryIO:
-    """An open file beside the store, with a lock that ends with this object or process.
-
-    It makes one of two processes begin a new store, and lasts while the store is written anew.  The store
-    itself is locked, too, so that the removal of this file lets in no second user.
-    """
-    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-    while True:
-        holder = os.fdopen(os.open(_lock_of(path), flags, 0o600), "wb", buffering=0)
-        try:
-            with _refusing(path):
-                lock(holder.fileno())
-            # Whoever removes a store may have removed the file after it was opened here.
-            with suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(holder.fileno()), os.lstat(_lock_of(path))):
-                    return holder
-        except BaseException:
-            holder.close()
-            raise
-        holder.close()
-
-
-def _lock_of(path: Path) -> Path:
-    return path.with_name(f"{path.name}-lock")
-
-
-def _opened(path: Path, role: str | None) -> Journal:
-    """The journal of a store, for the process that has locked it."""
-    # A process that was killed as it wrote the file anew has left it.
-    part_of(path).unlink(missing_ok=True)
-    journal = Journal()
-    try:
-        if role is not None and not path.exists():
-            journal.make(path, role)
-            return journal
-        with _refusing(path):
-            journal.load(path, role, read_only=False)
-        if journal.is_torn:
-            logger.warning("%s: a crash has cut off its last transaction, which counts as absent", path)
-        journal.recover()
-        # A copy brought back from a backup may be readable by others.
-        path.chmod(0o600)
-    except BaseException:
-        # Its lock would keep this process out until it ends.
-        journal.close(seal=False)
-        raise
-    return journal
-
-
-def _read(path: Path, role: str | None) -> Journal:
-    """The journal of a store that its user may be changing, or writing anew, at this moment."""
-    for n_left in reversed(range(_TRIES)):
-        journal = Journal()
-        try:
-            journal.load(path, role, read_only=True)
-            break
-        except MisfitError as error:
-            if not n_left:
-                raise _refusal(path, str(error)) from None
-            time.sleep(_SECONDS_BETWEEN_TRIES)
-    return journal
-
-
-@contextmanager
-def _refusing(path: Path) -> Iterator[None]:
-    """Turn a misfit into a refusal that names the file."""
-    try:
-        yield
-    except MisfitError as error:
-        raise _refusal(path, str(error)) from None
-
-
-def _signature(path: str) -> tuple[int, ...]:
-    """See `signature`; empty if there is no file."""
-    try:
-        return signature(os.lstat(path))
-    except FileNotFoundError:
-        return ()
-
-
-def _close(journal: Journal, holder: BinaryIO | None, process: object) -> None:
-    if process == this_process():
-        journal.close(seal=holder is not None)
-        if holder is not None:
-            holder.close()
+        name.encode()
+    except UnicodeEncodeError:
+        return name.encode("utf-8", "surrogatepass")
+    return name
 
 
 _open: weakref.WeakSet[StoreFile] = weakref.WeakSet()
 
 
 def _leave_to_parent() -> None:
-    """Keep a forked child from holding its parent's locks."""
+    """Keep a forked child from closing its parent's connections, and from holding its parent's locks."""
     for store in list(_open):
-        if store._holder is not None:
-            store._holder.close()
+        store._file.leak()
 
 
 os.register_at_fork(after_in_child=_leave_to_parent)

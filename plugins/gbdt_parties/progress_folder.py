@@ -28,8 +28,6 @@ class ProgressFolder:
 
     store_file: ClassVar[str]
     role: ClassVar[str]
-    former_files: ClassVar[tuple[str, ...]]
-    """Files in which earlier releases kept the same state: a folder with one is refused."""
 
     def __init__(self, folder: str | Path, error: type[VeilboostError]) -> None:
         self.folder, self.error = Path(folder), error
@@ -44,7 +42,7 @@ class ProgressFolder:
             Of the kind `error`, if another one is in there, or it is damaged, foreign or of another release.
         """
         try:
-            store = StoreFile(self.folder / self.store_file, self.role, former=self.former_files)
+            store = StoreFile(self.folder / self.store_file, self.role)
         except StoreError as error:
             raise self.unreadable(error) from None
         try:

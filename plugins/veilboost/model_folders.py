@@ -50,17 +50,16 @@ def kept_models(folder: str | Path) -> list[KeptModel]:
     InvalidDataError
         If there is no such folder.
     StoreError
-        If the party's store is damaged, or the folder is of an earlier release.
+        If the party's store is damaged, or of another release.
     """
     # Loaded when they are needed, with XGBoost.
-    from gbdt_commons.store_file import StoreFile, refuse_former
-    from gbdt_parties.transport.service import CALLER, FORMER_FILES, STORE_FILE, part_of
+    from gbdt_commons.store_file import StoreFile
+    from gbdt_parties.transport.service import CALLER, STORE_FILE, part_of
     from xgb_fed.vertical.passive.service import KeptSplits
 
     folder = Path(folder)
     if not folder.is_dir():
         raise InvalidDataError(f"{folder} is not a folder")
-    refuse_former(folder, FORMER_FILES)
     models = [_whole_model(path) for end in ("json", "txt") for path in folder.glob(f"for-*/models/*.{end}")]
     callers = list[str]()
     if (path := folder / STORE_FILE).exists():
@@ -73,15 +72,12 @@ def kept_models(folder: str | Path) -> list[KeptModel]:
 
 
 def _whole_model(path: Path) -> KeptModel:
-    number = path.name.split(".")[0]
-
     def remove() -> None:
         path.unlink()
         path.with_suffix(SIGNATURES).unlink(missing_ok=True)
-        (path.parents[1] / "runs" / f"{number}.journal").unlink(missing_ok=True)
 
     caller = unquote(path.parts[-3][len("for-") :])
-    return KeptModel(caller, number, "whole", path.stat().st_mtime, remove)
+    return KeptModel(caller, path.name.split(".")[0], "whole", path.stat().st_mtime, remove)
 
 
 def _models_of_columns_apart(folder: Path, callers: Sequence[str]) -> Iterator[KeptModel]:

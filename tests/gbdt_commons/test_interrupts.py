@@ -9,13 +9,13 @@ from threading import Thread
 
 import pytest
 
-from gbdt_commons import locks, store, store_file
+from gbdt_commons import locks, store, store_connection, store_file
 from gbdt_commons.locks import OwnLock
 from gbdt_commons.store import MemoryStore, json_kind
 from gbdt_commons.store_file import StoreFile
 
 NUMBERS = json_kind("numbers")
-FILES = {contextlib.__file__, locks.__file__, store.__file__, store_file.__file__}
+FILES = {contextlib.__file__, locks.__file__, store.__file__, store_connection.__file__, store_file.__file__}
 
 
 def handler(code, place):
@@ -103,7 +103,7 @@ def test_a_lock_is_free_again_whenever_an_interrupt_came():
 
 
 @pytest.mark.parametrize("where", ["memory", "file"])
-def test_a_handler_of_an_interrupt_can_use_the_store(tmp_path, without_waits, where):
+def test_a_handler_of_an_interrupt_can_use_the_store(tmp_path, where):
     """Its own transactions are no part of one that nothing ends, also those of another thread."""
     path = tmp_path / "a.store"
     kept, numbers = MemoryStore() if where == "memory" else StoreFile(path, "a tester"), []
@@ -121,11 +121,12 @@ def test_a_handler_of_an_interrupt_can_use_the_store(tmp_path, without_waits, wh
         assert done_by_another_thread(lambda: append(len(numbers)))
         assert list(kept.entries(NUMBERS, "own")) == numbers
         if where == "file":
-            shutil.copy(path, tmp_path / "copy")
-            copy = StoreFile(tmp_path / "copy", "a tester")
+            folder = shutil.copytree(tmp_path, tmp_path / "copy", ignore=shutil.ignore_patterns("copy"))
+            copy = StoreFile(folder / path.name, "a tester")
             assert list(copy.entries(NUMBERS, "own")) == numbers
             assert list(copy.entries(NUMBERS, "run")) == list(kept.entries(NUMBERS, "run"))
             copy.close()
+            shutil.rmtree(folder)
 
     places = check_interrupted_anywhere(change, check)
     assert {name for name, _ in places} >= {"__enter__", "transaction"}

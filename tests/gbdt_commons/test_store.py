@@ -122,6 +122,36 @@ class TestStore:
             thread.join()
         assert (store.get(NUMBERS, "count"), store.size(NUMBERS, "log")) == (100, 100)
 
+    def test_parts_whose_names_run_into_each_other_are_apart(self, store):
+        parts = [
+            store.part("a").part("b"),
+            store.part("a/b"),
+            store.part("a%2Fb"),
+            store.part("a"),
+            store.part("a/").part("b"),
+            store.part("").part("a"),
+        ]
+        for number, part in enumerate(parts):
+            part.put(NUMBERS, "run", number)
+        assert [part.get(NUMBERS, "run") for part in parts] == list(range(len(parts)))
+
+    def test_a_transaction_is_undone_if_a_part_of_it_was_and_the_error_was_lost(self, store):
+        store.put(NUMBERS, "before", 1)
+
+        def change():
+            with store.transaction():
+                store.put(NUMBERS, "outer", 1)
+                with suppress(ValueError), store.transaction():
+                    store.put(NUMBERS, "inner", 1)
+                    raise ValueError
+                store.put(NUMBERS, "outer", 2)
+
+        with pytest.raises(StoreError, match="a part of the transaction has failed"):
+            change()
+        assert store.keys(NUMBERS) == ["before"]
+        store.put(NUMBERS, "after", 1)
+        assert store.keys(NUMBERS) == ["before", "after"]
+
 
 class StoresBehaveAlike(RuleBasedStateMachine):
     """A store in a file that is opened again and again, one in memory, and a dictionary of lists."""

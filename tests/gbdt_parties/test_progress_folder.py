@@ -1,8 +1,9 @@
 """A folder of progress: one training run's at a time, and refused by name if it is anything else."""
 
+import fcntl
+
 import pytest
 
-from gbdt_commons import store_file
 from gbdt_commons.store import bytes_kind
 from gbdt_commons.store_file import StoreFile
 from gbdt_parties.errors import PartyArgumentError
@@ -13,7 +14,7 @@ NOTES = bytes_kind("notes")
 
 
 class Folder(ProgressFolder):
-    store_file, role, former_files = "a.store", "a coordinator of tests", ("a.journal",)
+    store_file, role = "a.store", "a coordinator of tests"
 
 
 @pytest.fixture
@@ -45,28 +46,19 @@ def test_the_progress_of_another_run_by_now_is_not_cleared(folder, caplog):
         assert store.get(NOTES, "") == b"kept on"
 
 
-def test_a_store_whose_lock_file_was_removed_is_not_cleared_while_it_is_in_use(folder):
-    with folder.opened() as store:
-        (folder.folder / "a.store-lock").unlink()
-        folder.clear()
-        store.put(NOTES, "", b"kept")
-    with folder.opened() as store:
-        assert store.get(NOTES, "") == b"kept"
-
-
 def test_a_folder_that_is_cleared_as_another_run_opens_it_has_one_lock(folder, monkeypatch):
     """The lock file that was opened before it was removed locks nothing out."""
     with folder.opened():
         pass
-    real, cleared = store_file.lock, []
+    real, cleared = fcntl.flock, []
 
-    def lock(descriptor):
+    def lock(*args):
         if not cleared:
             cleared.append(True)
             folder.clear()
-        real(descriptor)
+        real(*args)
 
-    monkeypatch.setattr(store_file, "lock", lock)
+    monkeypatch.setattr(fcntl, "flock", lock)
     with (
         folder.opened(),
         pytest.raises(PartyArgumentError, match="is in use by another process, or another object"),
@@ -104,18 +96,13 @@ def of_a_party(path):
     StoreFile(path, "a party of tests").close()
 
 
-def former(path):
-    path.with_suffix(".journal").write_bytes(b"entries")
-
-
-@pytest.mark.parametrize("spoil", [damaged, cut, foreign, of_a_party, former])
+@pytest.mark.parametrize("spoil", [damaged, cut, foreign, of_a_party])
 def test_another_store_is_refused_by_name_and_stays_as_it_is(folder, spoil):
     with folder.opened() as store:
         store.put(NOTES, "", b"kept")
     path = folder.folder / Folder.store_file
     spoil(path)
     before = path.read_bytes()
-    name = "a.journal" if spoil is former else "a.store"
-    with pytest.raises(PartyArgumentError, match=f"cannot be read: '{name}' cannot be used: .*; remove it"):
+    with pytest.raises(PartyArgumentError, match=r"cannot be read: 'a.store' cannot be used: .*; remove it"):
         folder.opened().__enter__()
     assert path.read_bytes() == before

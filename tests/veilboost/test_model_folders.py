@@ -3,20 +3,10 @@
 import pytest
 
 from columns_apart import X, bank, trained
-from gbdt_commons.errors import StoreError
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.vertical import predict
 from veilboost.command_line import main
 from veilboost.model_folders import kept_models
-
-
-@pytest.mark.parametrize("name", ["models/00ff.splits.json", "models/00ff.journal", "questions.json"])
-def test_a_folder_of_an_earlier_release_is_refused_and_not_listed_as_something_else(tmp_path, name):
-    path = tmp_path / "for-bank" / name
-    path.parent.mkdir(parents=True)
-    path.write_text("{}")
-    with pytest.raises(StoreError, match=f"'{path.name}' cannot be used: an earlier release"):
-        kept_models(tmp_path)
 
 
 def test_models_of_a_horizontal_party_are_listed(tmp_path):

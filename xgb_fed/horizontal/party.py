@@ -28,8 +28,6 @@ from xgb_fed.horizontal.simfl.messages import FinishBoosting
 from xgb_fed.horizontal.simfl.party import SimFLSession, SimFLSide
 
 STORE_FILE, ROLE = "horizontal.store", "the rows of a party of horizontal training"
-FORMER_FILES = ("horizontal.json", "runs/*.journal", "exact/*.json")
-"""Files in which earlier releases kept the same state."""
 
 
 class HorizontalSessions(SessionHandler[RunSession | SimFLSession]):
@@ -151,7 +149,7 @@ class HorizontalParty(HorizontalSessions):
         self._side = ExactSide.of(ExactTerms() if exact is None else exact, rows)
         store: Store = MemoryStore()
         if directory is not None:
-            store = StoreFile(Path(directory) / STORE_FILE, ROLE, former=FORMER_FILES)
+            store = StoreFile(Path(directory) / STORE_FILE, ROLE)
         self._kept = KeptState("" if directory is None else rows.digest(), key, store)
         super().__init__(*self._sides(store, None, RunLimits(), MemoryAllowance(sys.maxsize)))
 

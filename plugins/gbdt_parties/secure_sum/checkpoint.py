@@ -126,7 +126,6 @@ class Checkpoint(ProgressFolder):
     """A folder with the progress of one run."""
 
     store_file, role = STORE_FILE, "a coordinator of secure sums"
-    former_files = ("sums.journal",)
 
     @contextmanager
     def taken_up(self, about: Any, names: Sequence[str]) -> Iterator[Progress]:

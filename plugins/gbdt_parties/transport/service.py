@@ -46,15 +46,6 @@ logger = logging.getLogger(__name__)
 STORE_FILE = "party.store"
 """In a party's folder: its state about all callers."""
 
-FORMER_FILES = tuple(
-    f"for-*/{name}"
-    for name in (
-        *("*.json", "thresholds.entries", "models/*.splits.json", "models/*.journal"),
-        *("runs/*.json", "runs/*.journal", "exact/*"),
-    )
-)
-"""Files in which earlier releases kept the same state."""
-
 CALLER = bytes_kind("caller")
 """Records of the names of callers."""
 
@@ -182,7 +173,7 @@ class RowService(ABC):
         self._max_rows, self._questions_per_hour = max_rows, questions_per_hour
         self._openings_per_hour, self._max_memory = openings_per_hour, max_memory
         self._directory = make_folder(directory)
-        self._store = StoreFile(self._directory / STORE_FILE, self.role, former=FORMER_FILES)
+        self._store = StoreFile(self._directory / STORE_FILE, self.role)
         self._record = Record(self._directory / "record.jsonl")
         self._refusals = RefusalLog(logger)
         self._callers: dict[str, Caller] = {}

@@ -17,7 +17,7 @@ from gbdt_parties.traffic import Flow, Traffic
 from lgb_dp import Dataset, DPBooster, NewtonBoost, vertical
 from lgb_dp.data.model_columns import columns_of_model
 from lgb_dp.errors import FederatedCheckpointError
-from lgb_dp.federated.ledger import FORMER_FILES, LEDGER_FILE
+from lgb_dp.federated.ledger import LEDGER_FILE
 from lgb_dp.vertical.predicting import check_outputs
 from lgb_dp.vertical.task import Flights
 from veilboost.plans.declared import DeclaredColumns, read_declared, rows_to_align
@@ -31,7 +31,7 @@ from veilboost.running.run import connect, own_credentials, rows_to_predict
 class Progress(ProgressFolder):
     """The folder of a run's progress, with this side's ledger of it."""
 
-    store_file, role, former_files = LEDGER_FILE, ROLE, FORMER_FILES
+    store_file, role = LEDGER_FILE, ROLE
 
 
 class TrainingRun(PrivateRun[PrivateColumnsPlan]):

@@ -1,7 +1,6 @@
 """An attempt is answered once, and what was answered can be sent again."""
 
 import multiprocessing
-import os
 
 import pytest
 
@@ -17,7 +16,7 @@ from gbdt_parties.secure_sum.answers import (
     AnswerJournal,
     read_answered,
 )
-from kept_stores import end_process
+from kept_stores import cut_off, end_process, interrupting
 
 SESSION = bytes(16)
 
@@ -65,24 +64,14 @@ def test_an_error_before_the_answer_leaves_nothing_behind(path):
     assert answer(journal, asked=b"now this") == b"the answer"
 
 
-@pytest.mark.parametrize("when", ["before it is written", "before its sync", "after its sync"])
+@pytest.mark.parametrize("when", ["before", "after"])
 def test_an_attempt_that_is_interrupted_as_it_is_kept_has_one_answer(tmp_path, monkeypatch, when):
     journal = AnswerJournal(opened(tmp_path / "ledger"), {})
-    name = "pwrite" if when == "before it is written" else "fdatasync"
-    real, is_kept = getattr(os, name), name == "fdatasync"
-
-    def interrupted(*args):
-        patch.undo()
-        if when == "after its sync":
-            real(*args)
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, name, interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            answer(journal, content=b"first")
-    expected = b"first" if is_kept else b"second"
-    assert len(journal.answered) == is_kept
+    interrupting(monkeypatch, when)
+    with pytest.raises(KeyboardInterrupt):
+        answer(journal, content=b"first")
+    expected = b"first" if when == "after" else b"second"
+    assert len(journal.answered) == (when == "after")
     assert answer(journal, content=b"second") == expected
     journal.close()
     again = AnswerJournal(opened(tmp_path / "ledger"), {})
@@ -113,10 +102,7 @@ def test_an_answer_cut_off_by_a_crash_was_never_sent(tmp_path):
     journal = AnswerJournal(opened(path), {})
     answer(journal)
     answer(journal, 2)
-    left = path.read_bytes()
-    journal.close()
-    path.write_bytes(left[:-3])
-    again = AnswerJournal(opened(path), {})
+    again = AnswerJournal(opened(cut_off(path, tmp_path / "copy", -3)), {})
     assert [one.number for one in again.answered] == [1]
     assert answer(again, 2, content=b"another") == b"another"
 

@@ -4,7 +4,6 @@ import json
 import re
 import shutil
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -438,16 +437,6 @@ def test_keys_of_a_run_that_has_ended_are_removed(tmp_path):
     assert runs.keys(RUNS) == []
     one.party.close()
     assert all(keys.encode() not in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
-
-
-@pytest.mark.parametrize("former", ["ledger", "runs/00.json"])
-def test_a_folder_of_an_earlier_release_is_refused_by_name(tmp_path, former):
-    (tmp_path / former).parent.mkdir(exist_ok=True)
-    (tmp_path / former).write_bytes(b"entries")
-    name = Path(former).name
-    with pytest.raises(StoreError, match=f"'{name}' cannot be used: an earlier release kept state in it"):
-        party(0, folder=tmp_path)
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [tmp_path / former]
 
 
 def test_an_ended_run_keeps_no_seed_and_no_answer(tmp_path, monkeypatch):

@@ -1,7 +1,6 @@
 """Losing a party, or the active one, at every message of a training: the model is the uninterrupted one."""
 
 import json
-import os
 import stat
 import threading
 import time
@@ -16,7 +15,7 @@ from gbdt_commons.store import bytes_kind
 from gbdt_parties import messages
 from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError, ProtocolError
 from gbdt_parties.traffic import Traffic
-from kept_stores import restarted
+from kept_stores import full_disk, restarted
 from xgb_fed.boosting.features import read_columns
 from xgb_fed.errors import CheckpointError
 from xgb_fed.vertical.passive.journal import FOUND, RUN, Journals
@@ -324,17 +323,8 @@ def test_garbage_ends_the_training_with_the_partys_name(reference, tmp_path):
 def test_a_full_disk_at_the_passive_party(tmp_path, monkeypatch):
     problem = Problem()
     reference = problem.train(Bank(problem, tmp_path / "reference"), BINARY)
-    bank, commits = Bank(problem, tmp_path / "bank"), []
-    write, passive = os.pwrite, (tmp_path / "bank" / "party.store").stat()
-
-    def full(descriptor, content, start):
-        if os.fstat(descriptor).st_ino == passive.st_ino:
-            commits.append(start)
-            if len(commits) > 2:
-                raise OSError(28, "No space left on device")
-        return write(descriptor, content, start)
-
-    monkeypatch.setattr(os, "pwrite", full)
+    bank = Bank(problem, tmp_path / "bank")
+    commits = full_disk(monkeypatch, tmp_path / "bank" / "party.store", 2)
     with pytest.raises(OSError, match="No space left"):
         problem.train(bank, BINARY, checkpoint=tmp_path / "active")
     assert len(commits) == 3

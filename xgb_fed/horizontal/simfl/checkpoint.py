@@ -57,7 +57,6 @@ class Checkpoint(ProgressFolder):
 
     # A party has a store of the same name in its directory, which then cannot be a coordinator's, too.
     store_file, role = "horizontal.store", "a coordinator of SimFL"
-    former_files = ("horizontal.journal",)
 
     def __init__(self, directory: str | Path) -> None:
         super().__init__(directory, CheckpointError)

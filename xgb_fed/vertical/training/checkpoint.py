@@ -34,8 +34,6 @@ from xgb_fed.vertical.trees.tree import FederatedTree, add_leaves
 from xgb_fed.vertical.trees.tree_record import Restart
 
 STORE_FILE, ROLE = "training.store", "an active party"
-FORMER_FILES = ("training.journal",)
-"""Files in which earlier releases kept the same state."""
 
 Entry = tuple[dict[str, Any], list[NDArray[Any]]]
 """Values of the types of JSON, and arrays."""
@@ -137,7 +135,6 @@ class Checkpoint(ProgressFolder):
     """
 
     store_file, role = STORE_FILE, ROLE
-    former_files = FORMER_FILES
 
     def __init__(self, directory: str | Path, training: str) -> None:
         super().__init__(directory, CheckpointError)

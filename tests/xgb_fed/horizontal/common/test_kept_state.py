@@ -16,7 +16,6 @@ from kept_stores import end_process
 from xgb_fed import HorizontalParty
 from xgb_fed.horizontal.common.kept_state import KeptState, arrays_of
 from xgb_fed.horizontal.common.row_groups import RowGroups
-from xgb_fed.horizontal.party import FORMER_FILES
 
 RUN = b"r" * 16
 GROUPS = RowGroups(np.array([2, 0, 1], dtype=np.int64), np.array([0, 2], dtype=np.int64))
@@ -92,18 +91,6 @@ def test_a_party_s_folder_is_one_object_s_until_it_is_closed(tmp_path):
     second = party(tmp_path)
     end_process(tmp_path)
     assert party(tmp_path).name == second.name
-
-
-@pytest.mark.parametrize("name", [pattern.replace("*", "00") for pattern in FORMER_FILES])
-def test_a_folder_of_an_earlier_release_is_refused_by_name_and_stays(tmp_path, name):
-    path = tmp_path / name
-    path.parent.mkdir(exist_ok=True)
-    path.write_bytes(b"kept")
-    with pytest.raises(
-        StoreError, match=f"'{path.name}' cannot be used: an earlier release kept state in it"
-    ):
-        party(tmp_path)
-    assert [left for left in tmp_path.rglob("*") if left.is_file()] == [path]
 
 
 def test_threads_read_arrays_while_garbage_is_collected():

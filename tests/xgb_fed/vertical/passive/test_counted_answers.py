@@ -314,7 +314,7 @@ def test_thresholds_are_kept_over_restarts_and_damage_is_found(tmp_path):
     end_process(tmp_path)
     path = tmp_path / "party.store"
     path.write_bytes(path.read_bytes().replace(b"age", b"agf"))
-    with pytest.raises(StoreError, match="a record is damaged"):
+    with pytest.raises(StoreError, match="damaged at record"):
         restarted(tmp_path)
     with pytest.raises(ProtocolError, match="nan at most"):
         ToldThresholds(float("nan")).add(names, [SplitRule(0, 1.5, True)])

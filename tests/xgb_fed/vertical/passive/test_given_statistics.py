@@ -79,7 +79,7 @@ def test_what_is_written_is_never_behind(tmp_path):
     end_process(tmp_path)
     path = tmp_path / "party.store"
     path.write_bytes(path.read_bytes().replace(b"0.501", b"0.101"))
-    with pytest.raises(StoreError, match="a record is damaged"):
+    with pytest.raises(StoreError, match="damaged at record"):
         restarted(tmp_path)
 
 

@@ -1,4 +1,5 @@
 import os
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -6,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gbdt_commons.errors import StoreError
+from gbdt_commons.store_file import StoreFile
 from gbdt_parties.errors import ProtocolError
-from kept_stores import end_process, restarted
+from kept_stores import copied, cut_off, end_process, restarted
 from limits import no_more_descriptors
 from xgb_fed.vertical.passive.journal import FOUND, MAX_JOURNALS, RUN, Journals, Terms
 from xgb_fed.vertical.protocol.splits import Splits
@@ -64,34 +66,33 @@ def test_what_was_kept_is_found(folder, requests, before, on_disk):
 def test_a_log_cut_off_holds_whole_requests(folder, requests, data):
     """What a crash at any byte leaves: the requests that were answered, never half of one."""
     store = restarted(folder)
-    begun = (folder / "party.store").stat().st_size
     written(Journals(store), requests)
     path = folder / "party.store"
-    content = path.read_bytes()
-    end_process(folder)
-    cut = data.draw(st.integers(begun, len(content)))
-    path.write_bytes(content[:cut])
-    kept = Journals(restarted(folder)).find(MODEL)
+    size = (folder / "party.store-wal").stat().st_size
+    cut = data.draw(st.integers(0, size))
+    kept = Journals(StoreFile(cut_off(path, folder / "copy", cut), "a tester")).find(MODEL)
     answered = [splits for splits in requests if splits]
     states = [None, *((TERMS, splits_of(answered[:n])) for n in range(len(answered) + 1))]
     assert kept in states
-    if cut == len(content):
+    if cut == size:
         assert kept == states[-1]
     end_process(folder)
-    (folder / "party.store").unlink()
+    path.unlink()
+    shutil.rmtree(folder / "copy")
 
 
-def test_splits_are_on_the_disk_before_keep_returns(tmp_path, monkeypatch):
-    store, synced = restarted(tmp_path), []
-    path, kept = tmp_path / "party.store", Splits(list(NAMES))
-    journal = Journals(store).start(MODEL, TERMS, kept)
-    monkeypatch.setattr(os, "fdatasync", lambda file: synced.append(path.read_bytes()))
-    before = path.read_bytes()
+def test_splits_are_on_the_disk_before_keep_returns(tmp_path):
+    """A store says which of its records are, so that their loss is damage."""
+    journals, kept = Journals(restarted(tmp_path / "bank")), Splits(list(NAMES))
+    journal = journals.start(MODEL, TERMS, kept)
     kept.add(0, 0.5, True)
     journal.keep()
-    assert len(synced) == 1
-    assert before.count(b"0.5") < synced[0].count(b"0.5")
-    assert synced[0] == path.read_bytes()
+    copy = copied(tmp_path / "bank", tmp_path / "copy")
+    assert Journals(restarted(copy)).find(MODEL) == journals.find(MODEL)
+    copy = copied(tmp_path / "bank", tmp_path / "cut")
+    os.truncate(copy / "party.store-wal", (copy / "party.store-wal").stat().st_size - 1)
+    with pytest.raises(StoreError, match="damaged at record"):
+        restarted(copy)
 
 
 def test_a_start_that_fails_leaves_the_old_journal(tmp_path, monkeypatch):

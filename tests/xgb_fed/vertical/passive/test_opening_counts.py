@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from counted_answers import Talk, opening
-from gbdt_commons.errors import StoreError
 from gbdt_commons.store_file import StoreFile
 from gbdt_parties import messages
 from gbdt_parties.identity.alignment import Alignment
@@ -223,12 +222,3 @@ def test_opening_counts_that_were_forgotten_are_counted_again(tmp_path, monkeypa
     assert again.per_row == before
     again.add_opening("b", 100)
     assert again.per_row > before
-
-
-def test_opening_counts_of_an_earlier_release_are_refused(tmp_path):
-    Bank(tmp_path)
-    end_process(tmp_path)
-    (tmp_path / "for-acme").mkdir(exist_ok=True)
-    (tmp_path / "for-acme" / "statistics.json").write_text("{}")
-    with pytest.raises(StoreError, match=r"'statistics.json' cannot be used: an earlier release"):
-        Bank(tmp_path)

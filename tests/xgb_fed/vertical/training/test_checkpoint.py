@@ -17,7 +17,6 @@ from xgb_fed.errors import CheckpointError
 from xgb_fed.vertical.protocol.splits import Splits
 from xgb_fed.vertical.training.checkpoint import (
     ENTRY,
-    FORMER_FILES,
     ROLE,
     STORE_FILE,
     Checkpoint,
@@ -212,17 +211,6 @@ def test_entries_of_another_kind_are_refused(tmp_path):
         entries.append(({"kind": "another", "number": 2}, []))
     with pytest.raises(CheckpointError, match="cannot be read"):
         loaded(tmp_path)
-
-
-@pytest.mark.parametrize("name", FORMER_FILES)
-def test_folders_of_earlier_releases_are_refused_by_name_and_stay(tmp_path, name):
-    (tmp_path / name).write_bytes(b"kept")
-    with (
-        pytest.raises(CheckpointError, match=f"{name}.*an earlier release"),
-        Checkpoint(tmp_path, "digest").taken_up(),
-    ):
-        pass
-    assert (tmp_path / name).read_bytes() == b"kept"
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()], ids=repr)
