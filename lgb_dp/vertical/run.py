@@ -24,6 +24,7 @@ from gbdt_commons.errors import VeilboostError
 from gbdt_commons.quoting import quoted
 from gbdt_commons.store import Store, bytes_kind, json_kind
 from gbdt_kernels.trees import DenseCodes, SparseCodes
+from gbdt_parties.agreed import read_json
 from gbdt_parties.channel import Channel as Session
 from gbdt_parties.channel import Party
 from gbdt_parties.errors import (
@@ -120,8 +121,8 @@ def agreed_bins(task: ColumnTask, description: str, other: str) -> tuple[PublicB
     Both grow trees: a run with one that cannot would fail after label counts were released.
     """
     try:
-        declared = json.loads(description)
-    except (ValueError, RecursionError):
+        declared = read_json(description)
+    except ValueError:
         raise InvalidArgumentError(f"the declarations of party {other!r} are malformed") from None
     bins = declared_bins(task.columns), declared_bins(declared)
     for name, of_party in zip((task.name, other), bins, strict=True):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from gbdt_commons.quoting import quoted
 from gbdt_hosts.lightgbm import resolve_aliases
+from gbdt_parties.agreed import Whole
 from gbdt_parties.curve_group import length_prefixed
-from gbdt_parties.messages import MAX_REASON, Integer, Message, View
+from gbdt_parties.messages import MAX_REASON, Flag, Message, View
 from gbdt_parties.secure_sum.messages import OpenRun
 from gbdt_parties.two_party.exchange.terms import MAX_ROUNDS, attempts_at
 from gbdt_parties.two_party.layout import MAX_ROWS, MAX_TREES
@@ -51,7 +52,7 @@ class Flights(Message):
     kind: ClassVar[int] = 215
     content: View
     """Of one or several messages."""
-    more: Integer
+    more: Flag
     """1 if the next request belongs to this one, which has no answer of its own then; 0 otherwise."""
 
 
@@ -88,9 +89,9 @@ class ColumnTask(AgreedSettings):
     name: str
     params: Mapping[str, Any]
     settings: Mapping[str, Any]
-    n_trees: int
-    per_round: int
-    n_rows: int
+    n_trees: Annotated[int, Whole(1, MAX_PLANNED)]
+    per_round: Annotated[int, Whole(1, MAX_TREES)]
+    n_rows: Annotated[int, Whole(1, MAX_ROWS)]
     label_bounds: tuple[float, float] | None
     columns: Mapping[str, Any] = field(repr=False)
     notes: tuple[str, ...] = ()
@@ -98,13 +99,14 @@ class ColumnTask(AgreedSettings):
     arithmetic: Mapping[str, str] = field(default_factory=digests, repr=False)
     versions: Mapping[str, str] = field(default_factory=versions, repr=False)
 
+    argument_names = {"n_trees": "num_boost_round", "per_round": "trees_per_round"}  # noqa: RUF012
+
     def __post_init__(self) -> None:
+        super().__post_init__()
         # Before LightGBM sees them: some of its parameters open files or connections.
         known = training_parameters(self.params, None)
         checked_integer("num_class", self.n_classes, 1, MAX_CLASSES)
-        checked_integer("num_boost_round", self.n_trees, 1)
-        checked_integer("trees_per_round", self.per_round, 1, min(self.n_trees, MAX_TREES))
-        checked_integer("rows", self.n_rows, 1, MAX_ROWS)
+        checked_integer("trees_per_round", self.per_round, 1, self.n_trees)
         if self.n_rounds > MAX_ROUNDS:
             raise InvalidArgumentError(
                 f"num_boost_round={self.n_trees} makes {self.n_rounds} rounds of {self.per_round} trees; "

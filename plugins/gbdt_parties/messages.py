@@ -24,7 +24,14 @@ _HEADER = struct.Struct("<4sHH16sQ")
 _I64 = struct.Struct("<q")
 _U64 = struct.Struct("<Q")
 _DTYPES = {"B": "<u1", "I": "<i4", "L": "<i8", "F": "<f4", "D": "<f8"}
-Integer = Annotated[int, "i"]
+MAX_INTEGER = (1 << 31) - 1
+Integer = Annotated[int, "i", 0, MAX_INTEGER]
+"""From 0 to `MAX_INTEGER`, as `read` checks, with whose values handlers compute; further kinds are narrower."""
+
+Flag = Annotated[int, "i", 0, 1]
+NumberOrNone = Annotated[int, "i", -1, MAX_INTEGER]
+"""-1 stands for none."""
+
 Text = Annotated[str, "s"]
 Octets = Annotated[bytes, "b"]
 View = Annotated[bytes | memoryview, "v"]
@@ -61,15 +68,18 @@ class Message:
 
 def tags(cls: type[Message]) -> dict[str, str]:
     """Fields of a kind of message, in order, and the tag of each."""
-    return _tags_of(cls.kind)
+    return {name: tag for name, (tag, *_) in declared(cls.kind).items()}
 
 
 @cache
-def _tags_of(kind: int) -> dict[str, str]:
-    """Once for each kind: reading annotations takes longer than reading a message."""
+def declared(kind: int) -> dict[str, tuple[Any, ...]]:
+    """Fields of a kind of message: the tag of each, and the least and largest value of an integer.
+
+    Once for each kind: reading annotations takes longer than reading a message.
+    """
     cls = KINDS[kind]
     hints = get_type_hints(cls, include_extras=True)
-    return {f.name: hints[f.name].__metadata__[0] for f in fields(cls)}
+    return {f.name: hints[f.name].__metadata__ for f in fields(cls)}
 
 
 @dataclass(frozen=True)
@@ -184,8 +194,10 @@ def read(data: bytes) -> Envelope:
         raise ProtocolError(f"unknown kind of message {kind}, which is not of this kind of training")
     cls, at, values = KINDS[kind], _HEADER.size, {}
     try:
-        for name, tag in tags(cls).items():
+        for name, (tag, *ends) in declared(kind).items():
             values[name], at = _read_field(view, at, tag)
+            if ends and not ends[0] <= values[name] <= ends[1]:
+                raise ProtocolError(f"{name} of a {cls.__name__} message must be {ends[0]} to {ends[1]}")
     except (struct.error, ValueError):
         raise ProtocolError(f"a {cls.__name__} message is malformed") from None
     if at != len(view):

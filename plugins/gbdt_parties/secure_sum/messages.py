@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from gbdt_parties.errors import ProtocolError
-from gbdt_parties.messages import Int32s, Integer, Message, Octets, Text
+from gbdt_parties.messages import Flag, Int32s, Integer, Message, Octets, NumberOrNone, Text
 
 _PRESENCE = b"veilboost secure sum presence 1\0"
 _OPENED = struct.Struct("<QQH")
@@ -29,7 +29,7 @@ class OpenRun(Message):
     """16 bytes, drawn by the coordinator; a secure sum calls it the session."""
     request: Text
     """JSON: the settings that are known before the parties describe themselves."""
-    n_known: Integer
+    n_known: NumberOrNone
     """Sums of the run that the coordinator has; -1 if it has not begun."""
 
 
@@ -142,7 +142,7 @@ class AskModel(Message):
     """Coordinator to party: asks for the model when training has ended."""
 
     kind: ClassVar[int] = 211
-    whole: Integer
+    whole: Flag
     """1 for the whole model, 0 for its digest alone."""
 
 
