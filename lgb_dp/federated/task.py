@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from gbdt_parties.agreed import Whole
-from gbdt_parties.secure_sum.messages import OpenRun
-from gbdt_parties.secure_sum.roster import MAX_PARTIES
+from gbdt_parties.secure_sum.messages import MAX_PARTIES, OpenRun
 from lgb_dp.accounting.shares import CLOSENESS_SHARE
 from lgb_dp.checks import checked_integer
 from lgb_dp.data.dataset import Dataset

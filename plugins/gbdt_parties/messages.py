@@ -73,7 +73,7 @@ def tags(cls: type[Message]) -> dict[str, str]:
 
 @cache
 def declared(kind: int) -> dict[str, tuple[Any, ...]]:
-    """Fields of a kind of message: the tag of each, and the least and largest value of an integer.
+    """Fields of a kind of message: the tag of each, and the least and largest integer, or number of items.
 
     Once for each kind: reading annotations takes longer than reading a message.
     """
@@ -195,9 +195,9 @@ def read(data: bytes) -> Envelope:
     cls, at, values = KINDS[kind], _HEADER.size, {}
     try:
         for name, (tag, *ends) in declared(kind).items():
-            values[name], at = _read_field(view, at, tag)
-            if ends and not ends[0] <= values[name] <= ends[1]:
-                raise ProtocolError(f"{name} of a {cls.__name__} message must be {ends[0]} to {ends[1]}")
+            values[name], at = _read_field(view, at, tag, *ends)
+    except _OutOfRangeError as error:
+        raise ProtocolError(f"{name} of a {cls.__name__} message must be {error}") from None
     except (struct.error, ValueError):
         raise ProtocolError(f"a {cls.__name__} message is malformed") from None
     if at != len(view):
@@ -205,15 +205,24 @@ def read(data: bytes) -> Envelope:
     return Envelope(session, sequence, cls(**values))
 
 
-def _read_field(view: memoryview, at: int, tag: str) -> tuple[Any, int]:
+class _OutOfRangeError(Exception):
+    """A number, or a number of items, is not in the range of its field."""
+
+
+def _read_field(
+    view: memoryview, at: int, tag: str, low: int = 0, high: int = 1 << 63
+) -> tuple[Any, int]:
+    """The field of this tag at a place, checked before anything is made of it, and the place after it."""
     if view[at : at + 1] != tag.encode():
         raise ValueError("another field")
     at += 1
+    value = (_I64 if tag == "i" else _U64).unpack_from(view, at)[0]
+    if not low <= value <= high:
+        raise _OutOfRangeError(f"{low} to {high}" + ("" if tag == "i" else " items"))
     if tag == "i":
-        return _I64.unpack_from(view, at)[0], at + 8
+        return value, at + 8
     dtype = np.dtype(_DTYPES.get(tag, "<u1"))
-    (count,) = _U64.unpack_from(view, at)
-    at += 8
+    count, at = value, at + 8
     if tag == "s" and count > MAX_TEXT_BYTES:
         raise ValueError("a text that is too long")
     if count > (len(view) - at) // dtype.itemsize:

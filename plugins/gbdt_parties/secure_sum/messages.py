@@ -6,16 +6,20 @@ import hashlib
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from gbdt_parties.errors import ProtocolError
-from gbdt_parties.messages import Flag, Int32s, Integer, Message, Octets, NumberOrNone, Text
+from gbdt_parties.messages import Flag, Integer, Message, Octets, NumberOrNone, Text
 
 _PRESENCE = b"veilboost secure sum presence 1\0"
 _OPENED = struct.Struct("<QQH")
 _LENGTH = struct.Struct("<Q")
 
 
+MAX_PARTIES = 1000
 NEW_RUN = -1
 """In `OpenRun`: the run has not begun."""
 
@@ -113,7 +117,7 @@ class AskSum(Message):
     """The number of sums opened so far."""
     number: Integer
     """Of the attempt, throughout the run."""
-    members: Int32s
+    members: Annotated[NDArray[np.int32], "I", 0, MAX_PARTIES]
     """Places in the roster, ascending."""
     opened: Octets
     """All members' signed contributions to the round before (`Opened`), or nothing."""
@@ -198,9 +202,11 @@ def pack(parts: Sequence[bytes]) -> bytes:
 
 
 def unpack(data: bytes) -> list[bytes]:
-    """Values that `pack` packed; raises a ProtocolError if the bytes are anything else."""
+    """Values that `pack` packed, of every party at most; a ProtocolError if the bytes are anything else."""
     parts, at = [], 0
     while at < len(data):
+        if len(parts) == MAX_PARTIES + 2:  # a roster has two beside its parties
+            raise ProtocolError(f"a list of more than {len(parts)} byte strings")
         if at + _LENGTH.size > len(data):
             raise ProtocolError("a list of byte strings is cut off")
         (length,) = _LENGTH.unpack_from(data, at)

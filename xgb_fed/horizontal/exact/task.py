@@ -14,7 +14,7 @@ from gbdt_commons.errors import VeilboostError
 from gbdt_hosts.xgboost.versions import arithmetic, installed, warn_of_unknown_version
 from gbdt_parties.agreed import AgreedSettings, Whole
 from gbdt_parties.messages import MAX_INTEGER
-from gbdt_parties.secure_sum.roster import MAX_PARTIES
+from gbdt_parties.secure_sum.messages import MAX_PARTIES
 from xgb_fed.boosting.features import MAX_BINS, MAX_VALUE
 from xgb_fed.boosting.params import Settings, without_vertical_only
 from xgb_fed.errors import InvalidArgumentError, UnsupportedParameterError
