@@ -357,5 +357,5 @@ def _as_text(value: Any) -> str:
         value = value.lower() == "true"
     try:
         return repr(float(value))
-    except ValueError:
+    except (TypeError, ValueError):
         return str(value)

@@ -291,7 +291,8 @@ class ColumnRun:
         self._thread.start()
 
     def _finish(self) -> None:
-        self.join()
+        # A computation that has ended needs no connection; one that has not would wait for a message.
+        self.stop()
         if not self._has_model:
             raise ProtocolError("the run has not ended yet")
         self.is_over = True

@@ -13,6 +13,9 @@ from gbdt_commons.errors import VeilboostError
 from gbdt_parties.errors import PartyArgumentError
 from gbdt_parties.messages import MAX_TEXT_BYTES
 
+TEXT_BYTES = 128
+"""Of what is read from a character of a JSON text, and copied once: a mapping takes 240 bytes in seven."""
+
 SettingsT = TypeVar("SettingsT", bound="AgreedSettings")
 
 
@@ -38,7 +41,8 @@ class AgreedSettings:
 
     def __post_init__(self) -> None:
         """Check the fields that are `Whole`."""
-        for name, (low, high, is_optional) in _ranges(type(self)).items():
+        cls: Any = type(self)
+        for name, (low, high, is_optional) in _ranges(cls).items():
             value = getattr(self, name)
             if value is None and is_optional:
                 continue
@@ -67,7 +71,7 @@ class AgreedSettings:
 
 
 @cache
-def _ranges(cls: type[AgreedSettings]) -> dict[str, tuple[int, int, bool]]:
+def _ranges(cls: Any) -> dict[str, tuple[int, int, bool]]:
     """Ends of every field that is `Whole`, and whether it may be None."""
     return {
         name: (*end, type(None) in get_args(hint.__origin__))

@@ -26,7 +26,7 @@ _U64 = struct.Struct("<Q")
 _DTYPES = {"B": "<u1", "I": "<i4", "L": "<i8", "F": "<f4", "D": "<f8"}
 MAX_INTEGER = (1 << 31) - 1
 Integer = Annotated[int, "i", 0, MAX_INTEGER]
-"""From 0 to `MAX_INTEGER`, as `read` checks, with whose values handlers compute; further kinds are narrower."""
+"""An integer with the ends of its range, which `read` checks: handlers compute with what it gives."""
 
 Flag = Annotated[int, "i", 0, 1]
 NumberOrNone = Annotated[int, "i", -1, MAX_INTEGER]
@@ -209,9 +209,7 @@ class _OutOfRangeError(Exception):
     """A number, or a number of items, is not in the range of its field."""
 
 
-def _read_field(
-    view: memoryview, at: int, tag: str, low: int = 0, high: int = 1 << 63
-) -> tuple[Any, int]:
+def _read_field(view: memoryview, at: int, tag: str, low: int = 0, high: int = 1 << 63) -> tuple[Any, int]:
     """The field of this tag at a place, checked before anything is made of it, and the place after it."""
     if view[at : at + 1] != tag.encode():
         raise ValueError("another field")

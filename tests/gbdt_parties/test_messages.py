@@ -22,6 +22,8 @@ for package, above in PACKAGES.items():
             import_module(".".join(path.relative_to(above).with_suffix("").parts))
 
 DTYPES = {"B": np.uint8, "I": np.int32, "L": np.int64, "F": np.float32, "D": np.float64}
+
+
 def values(tag, *ends):
     if tag == "i":
         return st.integers(*ends)

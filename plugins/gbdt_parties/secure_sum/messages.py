@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_parties.errors import ProtocolError
-from gbdt_parties.messages import Flag, Integer, Message, Octets, NumberOrNone, Text
+from gbdt_parties.messages import Flag, Integer, Message, NumberOrNone, Octets, Text
 
 _PRESENCE = b"veilboost secure sum presence 1\0"
 _OPENED = struct.Struct("<QQH")
@@ -115,8 +115,8 @@ class AskSum(Message):
     kind: ClassVar[int] = 208
     round: Integer
     """The number of sums opened so far."""
-    number: Integer
-    """Of the attempt, throughout the run."""
+    number: Annotated[int, "i", 0, (1 << 63) - 1]
+    """Of the attempt, throughout the run, also where a coordinator has lost count."""
     members: Annotated[NDArray[np.int32], "I", 0, MAX_PARTIES]
     """Places in the roster, ascending."""
     opened: Octets
@@ -203,7 +203,7 @@ def pack(parts: Sequence[bytes]) -> bytes:
 
 def unpack(data: bytes) -> list[bytes]:
     """Values that `pack` packed, of every party at most; a ProtocolError if the bytes are anything else."""
-    parts, at = [], 0
+    parts, at = list[bytes](), 0
     while at < len(data):
         if len(parts) == MAX_PARTIES + 2:  # a roster has two beside its parties
             raise ProtocolError(f"a list of more than {len(parts)} byte strings")

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from types import NoneType
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -104,6 +105,9 @@ class ExactTask(AgreedSettings):
         if self.early_stopping_rounds is not None and not self.n_sets:
             raise InvalidArgumentError("early_stopping_rounds needs held-out rows at a party")
         exact_settings(self.params)
+        is_list = isinstance(self.names, (list, tuple)) and isinstance(self.classes, (list, tuple, NoneType))
+        if not is_list or not all(isinstance(name, str) for name in self.names):
+            raise InvalidArgumentError("names and classes of a run must be lists, and names texts")
         if isinstance(self.cuts, str):
             if self.cuts not in DIGITS:
                 raise InvalidArgumentError(

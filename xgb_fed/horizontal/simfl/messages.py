@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from gbdt_parties.messages import Float32s, Float64s, Int32s, Integer, Message, Octets, NumberOrNone
+from gbdt_parties.messages import Float32s, Float64s, Int32s, Integer, Message, NumberOrNone, Octets
 
 
 @dataclass(frozen=True, eq=False)

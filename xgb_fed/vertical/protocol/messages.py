@@ -18,7 +18,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from gbdt_parties.messages import Bits, Encrypted, Flag, Float32s, Int32s, Int64s, Integer, Message, Octets, Text
+from gbdt_parties.messages import (
+    Bits,
+    Encrypted,
+    Flag,
+    Float32s,
+    Int32s,
+    Int64s,
+    Integer,
+    Message,
+    Octets,
+    Text,
+)
 
 MIN_ROWS = 2
 """Sampled rows of a node that can be split, at least."""
