@@ -13,6 +13,7 @@ from gbdt_parties.agreed import Whole
 from gbdt_parties.curve_group import length_prefixed
 from gbdt_parties.messages import MAX_REASON, Flag, Message, View
 from gbdt_parties.secure_sum.messages import OpenRun
+from gbdt_parties.transport.remote import MAX_ANSWER_BYTES
 from gbdt_parties.two_party.exchange.terms import MAX_ROUNDS, attempts_at
 from gbdt_parties.two_party.layout import MAX_ROWS, MAX_TREES
 from lgb_dp.accounting.gaussian import gaussian_mu
@@ -24,7 +25,11 @@ from lgb_dp.data.provenance import Provenance
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.federated.agreed import AgreedSettings, refuse_early_stopping
 from lgb_dp.newton.arithmetic import check_digests, check_versions, digests, versions
+from lgb_dp.newton.model_memory import model_bytes
 from lgb_dp.newton.trainer import NewtonBoost
+
+AUTOMATIC_LEVELS, MAX_LEVELS = 4, 6
+"""Levels of automatic trees, at most, which decide what a row costs on the wire; and levels of any tree."""
 
 SETTINGS = ("epsilon", "delta", "depth", "gradient_clip")
 """Settings of `NewtonBoost` that a run has."""
@@ -171,12 +176,62 @@ class ColumnTask(AgreedSettings):
         return self.n_classes * self.planned_of_class
 
     @property
+    def levels(self) -> int:
+        """Levels of a tree, at most."""
+        known, depth = training_parameters(self.params, None), self.settings["depth"]
+        asked = known.depth if "max_depth" in known.given else AUTOMATIC_LEVELS
+        return asked if depth == "auto" else int(depth)
+
+    @property
     def most_bytes(self) -> int:
         """Bytes of all messages that either party sends without waiting for one, at most.
 
-        Per row, a table of 16 entries and its transfers take below 512, and a tree of 64 leaves below 640.
+        Per row, a table of 16 entries and its transfers take below 512; for each tree of a round, whose
+        owners take turns, 16 for each level, and 8 for each inner node.
         """
-        return (512 + 640 * self.per_round) * self.n_rows + (4 << 20)
+        own = -(-self.per_round // 2) * (16 * self.levels + 8 * ((1 << self.levels) - 1))
+        return (512 + own) * self.n_rows + (4 << 20)
+
+    def needed_bytes(self, n_features: int) -> int:
+        """Memory that a run takes at either party, at most, beside its rows: a round's, and the model's.
+
+        Parameters
+        ----------
+        n_features : int
+            Of the party.
+        """
+        of_tree = 40 * self.levels + 12 * ((1 << self.levels) - 1)
+        of_row = 640 + n_features + 128 * self.n_classes + self.per_round * of_tree
+        return of_row * self.n_rows + model_bytes(self.levels, self.n_classes * self.n_trees, 1)
+
+    def check_size(self, n_features: int, max_bytes: float, is_remote: bool) -> None:
+        """Refuse a run that would end when a round is too large, after other things were charged.
+
+        Parameters
+        ----------
+        n_features : int
+            Of this party.
+        max_bytes : float
+            Memory that it may take.
+        is_remote : bool
+            Whether the other party is in another process.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If a round takes more memory, or the longest answer more than one message can hold.
+        """
+        answer = -(-self.per_round // 2) * 8 * ((1 << self.levels) - 1) * self.n_rows * is_remote
+        for what, n_bytes, limit in (
+            ("of memory", self.needed_bytes(n_features), max_bytes),
+            ("in one answer", answer, MAX_ANSWER_BYTES),
+        ):
+            if n_bytes > limit:
+                raise InvalidArgumentError(
+                    f"trees_per_round={self.per_round}: {2**self.levels} leaves each on {self.n_rows} rows "
+                    f"take up to {n_bytes / 2**30:.2f} GiB {what}, and at most {limit / 2**30:.2f} GiB are "
+                    "accepted: give a smaller trees_per_round or max_depth"
+                )
 
     @property
     def n_threads(self) -> int:
