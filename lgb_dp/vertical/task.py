@@ -34,6 +34,7 @@ AUTOMATIC_LEVELS, MAX_LEVELS = 4, 6
 SETTINGS = ("epsilon", "delta", "depth", "gradient_clip")
 """Settings of `NewtonBoost` that a run has."""
 
+MAX_NAME = 256
 MAX_THREADS = 256
 MAX_CLASSES = 64
 """Each has scores of its own at both parties, and its own part of the budget."""
@@ -108,6 +109,8 @@ class ColumnTask(AgreedSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not isinstance(self.name, str) or not 1 <= len(self.name) <= MAX_NAME:
+            raise InvalidArgumentError(f"name of a party must be a text of 1 to {MAX_NAME} characters")
         # Before LightGBM sees them: some of its parameters open files or connections.
         known = training_parameters(self.params, None)
         checked_integer("num_class", self.n_classes, 1, MAX_CLASSES)
