@@ -128,14 +128,15 @@ def message_tables(modules: list[str]) -> str:
             if cls.__module__ != module or cls is messages.Message:
                 continue
             lines += [f"**{cls.__name__}** (kind {kind})", "", summary_of_class(cls), ""]
-            fields = messages.tags(cls)
+            fields = messages.declared(kind)
             if not fields:
                 continue
             lines += [".. list-table::", "   :widths: 25 20 55", "   :header-rows: 1", ""]
             lines += ["   * - Field", "     - Type", "     - Meaning"]
-            for field, tag in fields.items():
+            for field, (tag, *ends) in fields.items():
                 meaning = " ".join(comments.get((cls.__name__, field), [""])).strip()
-                lines += [f"   * - ``{field}``", f"     - ``{tag}``, {TAGS[tag]}", f"     - {meaning}"]
+                kind_of_value = ", ".join([TAGS[tag], *(["{} to {}".format(*ends)] if ends else [])])
+                lines += [f"   * - ``{field}``", f"     - ``{tag}``, {kind_of_value}", f"     - {meaning}"]
             lines.append("")
     return "\n".join(lines)
 

@@ -41,6 +41,15 @@ _HONOURED = {
     "early_stopping_min_delta",
     "first_metric_only",
 }
+_WHOLE = {
+    "num_class": (1, 1, 2**16),
+    "max_depth": (-1, -1, MAX_DEPTH),
+    "num_leaves": (31, 2, 2**MAX_DEPTH),
+    "num_threads": (0, -(2**16), 2**16),
+    "verbosity": (1, -(2**31), 2**31 - 1),
+}
+"""Parameters that are integers: LightGBM's default, and the least and largest value that is computed with."""
+
 _WITHOUT_EFFECT_ON_THE_MODEL = {
     "force_col_wise",
     "force_row_wise",
@@ -181,7 +190,7 @@ def training_parameters(params: Mapping[str, Any], max_bin: Any) -> TrainingPara
     own, accepted = _OF_OBJECTIVE.get(objective, ("", POSITIVE))
     for name, value in given.items():
         if name in _HONOURED | _WITHOUT_EFFECT_ON_THE_MODEL | {own} or value is None:
-            _check_text(name, value)
+            _check_value(name, value)
             continue
         if name == "max_bin" and value == max_bin:
             continue
@@ -194,7 +203,7 @@ def training_parameters(params: Mapping[str, Any], max_bin: Any) -> TrainingPara
                 f"accepted is LightGBM's default, {defaults.get(name, 'none')!r}"
             )
 
-    num_class = _whole("num_class", given.get("num_class") or 1)
+    num_class = _whole(given, "num_class")
     if objective.startswith("multiclass") != (num_class > 1):
         raise InvalidArgumentError(
             f"num_class={num_class} does not fit objective={objective!r}; "
@@ -207,8 +216,8 @@ def training_parameters(params: Mapping[str, Any], max_bin: Any) -> TrainingPara
         learning_rate=checked_learning_rate(given.get("learning_rate", 0.1)),
         depth=_depth(given),
         lambda_l2=checked_lambda(given.get("lambda_l2", 0.0)),
-        n_threads=max(0, _whole("num_threads", given.get("num_threads") or 0)),
-        verbosity=_whole("verbosity", given.get("verbosity", 1)),
+        n_threads=max(0, _whole(given, "num_threads")),
+        verbosity=_whole(given, "verbosity"),
         metric={name: given[name] for name in metric_names if given.get(name) is not None},
         given=_given(given),
         monotone=_monotone(given.get("monotone_constraints")),
@@ -223,7 +232,7 @@ def ignored_defaults(params: Mapping[str, Any]) -> list[str]:
     """
     given = resolve_aliases(params)
     texts = []
-    if given.get("num_leaves") is not None and _whole("num_leaves", given["num_leaves"]) == 31:
+    if given.get("num_leaves") is not None and _whole(given, "num_leaves") == 31:
         texts.append(
             f"{_alias_in(params, 'num_leaves')}=31, LightGBM's default, has no effect: private trees are "
             "complete, and have 2**max_depth leaves; give max_depth or a power of two"
@@ -236,17 +245,19 @@ def ignored_defaults(params: Mapping[str, Any]) -> list[str]:
     return texts
 
 
-def _check_text(name: str, value: Any) -> None:
+def _check_value(name: str, value: Any) -> None:
     """Check that a value is one value to LightGBM, which is given all parameters as one line of text.
 
     Behind a space a text could set parameters that are refused, at every party of a run.
 
     Raises
     ------
-    InvalidArgumentError
-        If it is not.
+    InvalidArgumentError, UnsupportedParameterError
+        If it is not, or is of another type.
     """
-    for one in value if isinstance(value, (list, tuple, set)) else [value]:
+    for one in value if isinstance(value, (list, tuple, set, np.ndarray)) else [value]:
+        if not isinstance(one, (str, int, float, np.number, np.bool_)):
+            raise UnsupportedParameterError(f"{name}={value!r} must hold numbers and texts alone")
         text = one if isinstance(one, str) else ""
         if not text.isprintable() or any(character.isspace() or character in "=#" for character in text):
             raise InvalidArgumentError(
@@ -255,12 +266,15 @@ def _check_text(name: str, value: Any) -> None:
             )
 
 
-def _whole(name: str, value: Any) -> int:
-    """An integer, also as a text."""
+def _whole(given: Mapping[str, Any], name: str) -> int:
+    """A parameter of `_WHOLE`, also as a text, checked before anything is computed with it."""
+    default, low, high = _WHOLE[name]
+    value = given.get(name)
     try:
-        return int(value)
+        number = default if value is None else int(value)
     except (TypeError, ValueError, OverflowError):
         raise InvalidArgumentError(f"{name}={value!r} must be an integer") from None
+    return checked_integer(name, number, low, high)
 
 
 def _of_objective(name: str, value: Any, accepted: Interval) -> dict[str, float]:
@@ -310,9 +324,9 @@ def _monotone(constraints: Any) -> tuple[int, ...]:
 def _given(parameters: Mapping[str, Any]) -> frozenset[str]:
     """Parameters that say something; depth is also given by num_leaves other than the default."""
     names = {name for name, value in parameters.items() if value is not None}
-    if parameters.get("max_depth") is not None and _whole("max_depth", parameters["max_depth"]) <= 0:
+    if _whole(parameters, "max_depth") <= 0:
         names.discard("max_depth")
-    if _whole("num_leaves", parameters.get("num_leaves") or 31) != 31:
+    if _whole(parameters, "num_leaves") != 31:
         names.add("max_depth")
     return frozenset(names)
 
@@ -324,8 +338,7 @@ def _alias_in(params: Mapping[str, Any], name: str) -> str:
 
 def _depth(given: Mapping[str, Any]) -> int:
     """Depth of the complete trees that max_depth and num_leaves describe."""
-    depth = _whole("max_depth", given.get("max_depth", -1))
-    num_leaves = _whole("num_leaves", given.get("num_leaves", 31))
+    depth, num_leaves = _whole(given, "max_depth"), _whole(given, "num_leaves")
     if depth <= 0:
         depth = DEFAULT_DEPTH if num_leaves == 31 else num_leaves.bit_length() - 1
     if num_leaves not in (31, 2**depth):
@@ -333,7 +346,7 @@ def _depth(given: Mapping[str, Any]) -> int:
             f"num_leaves={num_leaves} is not supported by private training with max_depth={depth}: trees are "
             f"complete and have {2**depth} leaves; accepted are {2**depth} and LightGBM's default, 31"
         )
-    return checked_integer("max_depth", depth, 1, MAX_DEPTH)
+    return depth
 
 
 def _as_text(value: Any) -> str:
@@ -344,5 +357,5 @@ def _as_text(value: Any) -> str:
         value = value.lower() == "true"
     try:
         return repr(float(value))
-    except ValueError:
+    except (TypeError, ValueError):
         return str(value)

@@ -1,21 +1,22 @@
-"""Settings that the parties of a run agree on, as one text that all of them read alike."""
+"""Settings that the parties of a private run agree on."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
+from gbdt_commons.errors import VeilboostError
 from gbdt_hosts.lightgbm import resolve_aliases
-from lgb_dp.errors import InvalidArgumentError, PrivateTrainingError, UnsupportedParameterError
-
-SettingsT = TypeVar("SettingsT", bound="AgreedSettings")
+from gbdt_parties import agreed
+from lgb_dp.errors import InvalidArgumentError, UnsupportedParameterError
 
 
 @dataclass(frozen=True)
-class AgreedSettings:
-    """Base of the tasks of runs: settings that are checked by their constructor, and their text."""
+class AgreedSettings(agreed.AgreedSettings):
+    """Base of the tasks of private runs."""
+
+    error: ClassVar[type[VeilboostError]] = InvalidArgumentError
 
     def to_json(self) -> str:
         """The settings as text, the same whatever their order.
@@ -26,33 +27,12 @@ class AgreedSettings:
             If one cannot be written so, such as a function.
         """
         try:
-            return json.dumps(asdict(self), sort_keys=True, allow_nan=False)
+            return super().to_json()
         except (TypeError, ValueError):
             raise UnsupportedParameterError(
                 "params and declarations must hold numbers and texts that other parties can be sent, no "
                 "functions or objects"
             ) from None
-
-    @classmethod
-    def from_json(cls: type[SettingsT], text: str) -> SettingsT:
-        """Read what `to_json` wrote, checked again.
-
-        Raises
-        ------
-        InvalidArgumentError, UnsupportedParameterError
-            If it is anything else.
-        """
-        try:
-            return cls(**cls._arguments(json.loads(text)))
-        except PrivateTrainingError:
-            raise
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
-            raise InvalidArgumentError("the settings of a run are not those of this version") from None
-
-    @classmethod
-    def _arguments(cls, values: dict[str, Any]) -> dict[str, Any]:
-        """Arguments of the constructor; JSON has lists alone in the place of tuples."""
-        return values
 
 
 def refuse_early_stopping(params: Mapping[str, Any], where: str) -> None:

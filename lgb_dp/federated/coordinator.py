@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -11,6 +10,7 @@ from numbers import Real
 from pathlib import Path
 from typing import Any
 
+from gbdt_parties.agreed import read_json
 from gbdt_parties.channel import Party, check_parties
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.secure_sum.checkpoint import Checkpoint, Memory
@@ -198,8 +198,8 @@ def _declared(name: str, text: str) -> dict[str, str]:
         If it cannot be read.
     """
     try:
-        return {str(part): str(digest) for part, digest in json.loads(text).items()}
-    except (ValueError, AttributeError, RecursionError):
+        return {str(part): str(digest) for part, digest in read_json(text).items()}
+    except (ValueError, AttributeError):
         raise ProtocolError(f"party {name!r} sent a declaration that cannot be read") from None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 from gbdt_commons.store import MemoryStore, Store
 from gbdt_parties.identity.certificates import TLS, Identity
+from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.secure_sum.runs import KeptRuns, Runs, RunSessions
 from gbdt_parties.secure_sum.trust import AllowList, Credentials
 from lgb_dp.checks import checked_budget, checked_integer
@@ -132,12 +134,13 @@ class Party(RunSessions):
             checked_integer("parties_per_person", parties_per_person, 1),
             self._ledger,
         )
-        super().__init__(name, self._runs_in(self._folder, self._ledger.store.part("runs")))
+        memory = MemoryAllowance(sys.maxsize)
+        super().__init__(name, self._runs_in(self._folder, self._ledger.store.part("runs"), memory))
 
-    def _runs_in(self, folder: Path | None, store: Store) -> Runs:
+    def _runs_in(self, folder: Path | None, store: Store, memory: MemoryAllowance) -> Runs:
         """Runs of one coordinator; keys are kept in a store, models in a folder, if there is one."""
         models = None if folder is None else folder / MODELS_FOLDER
-        return Runs(partial(PrivateSubject, self._side, models), KeptRuns(store))
+        return Runs(partial(PrivateSubject, self._side, models, memory), KeptRuns(store))
 
     @property
     def has_folder(self) -> bool:
@@ -154,7 +157,9 @@ class Party(RunSessions):
         """Whether its ledger has a budget, which otherwise the first run that it answers decides."""
         return self._ledger.budget is not None
 
-    def for_caller(self, directory: Path, store: Store, used: set[bytes]) -> RunSessions:
+    def for_caller(
+        self, directory: Path, store: Store, used: set[bytes], memory: MemoryAllowance
+    ) -> RunSessions:
         """The same party, with the same ledger, for the sessions of one coordinator among several.
 
         Keys of its runs are kept only if its ledger is: else a restarted party would answer an attempt again.
@@ -167,8 +172,11 @@ class Party(RunSessions):
             Where keys of runs that have not ended are kept.
         used : set of bytes
             Sessions that were opened before.
+        memory : MemoryAllowance
+            Of the coordinator.
         """
-        runs = self._runs_in(directory, store) if self.has_folder else self._runs_in(None, MemoryStore())
+        folder = directory if self.has_folder else None
+        runs = self._runs_in(folder, store if self.has_folder else MemoryStore(), memory)
         return RunSessions(self.name, runs, used)
 
     def close(self) -> None:

@@ -13,7 +13,9 @@ import lightgbm
 import numpy as np
 
 from gbdt_commons.files import make_folder, write_signed
+from gbdt_parties.agreed import TEXT_BYTES
 from gbdt_parties.errors import ProtocolError
+from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.secure_sum.contributions import Attempt
 from gbdt_parties.secure_sum.membership import PresentParties
 from gbdt_parties.secure_sum.questions import Computation
@@ -27,6 +29,7 @@ from lgb_dp.boosting.params import training_parameters
 from lgb_dp.data.dataset import Dataset
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.federated.ledger import PartyLedger
+from lgb_dp.federated.memory import check_opened, needed_bytes
 from lgb_dp.federated.replica import STDS_IN_RANGE, Question, Released, train_replica
 from lgb_dp.federated.task import FederatedTask, declaration_of, statement
 from lgb_dp.mechanisms.noise import release_share
@@ -70,6 +73,8 @@ class PrivateSubject(Subject):
     side : Side
     models : Path or None
         Folder for the models of runs that have ended.
+    memory : MemoryAllowance
+        Of the coordinator.
     run : bytes
         16 bytes.
     request : str
@@ -81,7 +86,10 @@ class PrivateSubject(Subject):
         If the settings are not ones that this party accepts.
     """
 
-    def __init__(self, side: Side, models: Path | None, run: bytes, request: str) -> None:
+    def __init__(
+        self, side: Side, models: Path | None, memory: MemoryAllowance, run: bytes, request: str
+    ) -> None:
+        self._rooms = [memory.reserve(len(request) * TEXT_BYTES, "the settings of a run")]
         self._task = FederatedTask.from_json(request)
         self._min_parties = max(side.min_parties, self._task.min_parties)
         super().__init__(side.name, side.credentials, side.allowed, PresentParties(self._min_parties))
@@ -104,6 +112,9 @@ class PrivateSubject(Subject):
         ):
             if value > limit:
                 raise InvalidArgumentError(f"{name}={value}; this party accepts at most {limit}")
+        self._known = known
+        needed = needed_bytes(self._task, known, side.data.num_data())
+        self._rooms.append(memory.reserve(needed, "leaf sums, scores and the model of a run"))
         self._declaration = declaration_of(side.data)
         self._ledger = side.ledger
         self._budget = (self._task.epsilon, self._task.delta)
@@ -124,6 +135,7 @@ class PrivateSubject(Subject):
 
     def _begin(self, roster: Roster, public_seed: bytes) -> Computation[Question, lightgbm.Booster]:
         n_parties, self._roster = len(roster.introductions), roster.digest
+        check_opened(self._task, self._known, n_parties)
         replica = train_replica(self._side.data, self._task, n_parties, public_seed, self._note_granted)
         replica.question()  # raises what the settings and the data do not allow
         self._ledger.check_run(roster.digest, self._granted, self._unit, self._budget)
@@ -193,6 +205,10 @@ class PrivateSubject(Subject):
     def content(self, result: lightgbm.Booster) -> Sequence[bytes]:
         """The text of the model, which all parties have alike."""
         return (str(result.model_to_string(num_iteration=-1)).encode(),)
+
+    def close(self) -> None:
+        """Let go of reserved memory."""
+        self._rooms = []
 
     def finished(self, result: lightgbm.Booster, signatures: str) -> None:
         """Write the model of a run that has ended, then forget its answers, which are not given again."""

@@ -32,12 +32,15 @@ class FederatedLimits:
         Of one coordinator; a lost connection takes another one.
     max_request_bytes : int
         Length of a roster, or of the contributions to one sum.
+    max_memory : int
+        Bytes that one coordinator's runs may hold.
     max_models : int
         Models that are kept for one coordinator; an operator removes those that are not needed.
     """
 
     sessions_per_hour: int = 2400
     max_request_bytes: int = 64 << 20
+    max_memory: int = 8 << 30
     max_models: int = 1000
 
 
@@ -81,7 +84,7 @@ class FederatedService(RowService):
                 "cost; pass budget=(epsilon, delta) to Party"
             )
         limits = FederatedLimits() if limits is None else limits
-        super().__init__((), False, directory, party.name, 0, 0, limits.sessions_per_hour, 0)
+        super().__init__((), False, directory, party.name, 0, 0, limits.sessions_per_hour, limits.max_memory)
         self._party, self._limits = party, limits
 
     def close(self) -> None:
@@ -114,4 +117,4 @@ class FederatedService(RowService):
 
     def new_handler(self, caller: Caller, positions: list[NDArray[np.int64]]) -> RunSessions:
         """Make the party as this coordinator sees it."""
-        return self._party.for_caller(caller.directory, caller.store, caller.used)
+        return self._party.for_caller(caller.directory, caller.store, caller.used, caller.memory)

@@ -7,9 +7,10 @@ import inspect
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from gbdt_parties.secure_sum.messages import OpenRun
+from gbdt_parties.agreed import Whole
+from gbdt_parties.secure_sum.messages import MAX_PARTIES, OpenRun
 from lgb_dp.accounting.shares import CLOSENESS_SHARE
 from lgb_dp.checks import checked_integer
 from lgb_dp.data.dataset import Dataset
@@ -65,20 +66,19 @@ class FederatedTask(AgreedSettings):
 
     params: Mapping[str, Any]
     settings: Mapping[str, Any]
-    n_rounds: int
-    max_attempts: int
-    colluding: int
-    min_parties: int
-    parties_per_person: int
-    trees_per_round: int = 1
+    n_rounds: Annotated[int, Whole(1, MAX_ATTEMPTS)]
+    max_attempts: Annotated[int, Whole(1, MAX_ATTEMPTS)]
+    colluding: Annotated[int, Whole(1, MAX_PARTIES)]
+    min_parties: Annotated[int, Whole(2, MAX_PARTIES)]
+    parties_per_person: Annotated[int, Whole(1, MAX_PARTIES)]
+    trees_per_round: Annotated[int, Whole(1, MAX_TREES_PER_ROUND)] = 1
+
+    argument_names = {"n_rounds": "num_boost_round"}  # noqa: RUF012
 
     def __post_init__(self) -> None:
-        checked_integer("num_boost_round", self.n_rounds, 1, MAX_ATTEMPTS)
+        super().__post_init__()
         checked_integer("max_attempts", self.max_attempts, self.n_rounds, MAX_ATTEMPTS)
-        checked_integer("colluding", self.colluding, 1)
         checked_integer("min_parties", self.min_parties, self.colluding + 1)
-        checked_integer("parties_per_person", self.parties_per_person, 1)
-        checked_integer("trees_per_round", self.trees_per_round, 1, MAX_TREES_PER_ROUND)
         refuse_early_stopping(self.params, "across parties")
         unknown = set(self.settings) ^ set(_SETTINGS)
         if unknown:

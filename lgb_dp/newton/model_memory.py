@@ -31,6 +31,11 @@ def memory_limit() -> int | None:
     return min(limits, default=None)
 
 
+def model_bytes(depth: int, n_rounds: int, n_outputs: int) -> int:
+    """Bytes of complete trees while they are trained and written; parameters as of `check_model_fits`."""
+    return int(n_rounds * 2**depth * (_BYTES_PER_SPLIT + n_outputs * _BYTES_PER_LEAF))
+
+
 def check_model_fits(depth: int, n_rounds: int, n_outputs: int) -> None:
     """Check the memory that complete trees take while they are trained and written.
 
@@ -46,12 +51,10 @@ def check_model_fits(depth: int, n_rounds: int, n_outputs: int) -> None:
     InvalidArgumentError
         If it is more than the machine has.
     """
-    limit = memory_limit()
-    per_leaf = _BYTES_PER_SPLIT + n_outputs * _BYTES_PER_LEAF
-    needed = n_rounds * 2**depth * per_leaf
+    limit, needed = memory_limit(), model_bytes(depth, n_rounds, n_outputs)
     if limit is not None and needed > limit:
         raise InvalidArgumentError(
-            f"max_depth={depth} does not fit memory: {n_rounds} rounds × {2**depth} leaves × {per_leaf} "
-            f"bytes = {needed / 1e9:.1f} GB, and there are {limit / 1e9:.1f} GB; choose a smaller max_depth "
-            "or fewer rounds"
+            f"max_depth={depth} does not fit memory: {n_rounds} rounds × {2**depth} leaves × "
+            f"{model_bytes(0, 1, n_outputs)} bytes = {needed / 1e9:.1f} GB, and there are "
+            f"{limit / 1e9:.1f} GB; choose a smaller max_depth or fewer rounds"
         )

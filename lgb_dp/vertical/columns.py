@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from gbdt_commons.quoting import quoted
 from gbdt_kernels.trees import DenseCodes
 from gbdt_kernels.trees.layout import MAX_BINS
+from gbdt_parties.agreed import read_json
 from lgb_dp.boosting.labels import LabelScale
 from lgb_dp.data.bins import PublicBins
 from lgb_dp.data.dataset import Dataset
@@ -17,6 +19,7 @@ from lgb_dp.data.tables import TIMES, Columns
 from lgb_dp.errors import InvalidArgumentError, UnsupportedParameterError
 from lgb_dp.newton.losses.loss import Loss
 from lgb_dp.vertical.sums import MakeSums, OneAgainstRest, VerticalSums
+from lgb_dp.vertical.task import ColumnTask
 
 MAX_FEATURES = 1 << 16
 """Of one party."""
@@ -103,6 +106,24 @@ def declared_bins(declared: Any) -> PublicBins:
     if not is_whole:
         raise InvalidArgumentError("the declarations of the other party's columns are malformed")
     return found
+
+
+def agreed_bins(task: ColumnTask, description: str, other: str) -> tuple[PublicBins, PublicBins]:
+    """Bins of both parties; raises an InvalidArgumentError for malformed ones, and if a party cannot split.
+
+    Both grow trees: a run with one that cannot would fail after label counts were released.
+    """
+    try:
+        declared = read_json(description)
+    except ValueError:
+        raise InvalidArgumentError(f"the declarations of party {other!r} are malformed") from None
+    bins = declared_bins(task.columns), declared_bins(declared)
+    for name, of_party in zip((task.name, other), bins, strict=True):
+        if not (of_party.n_bins > 1).any():
+            raise InvalidArgumentError(
+                f"party {quoted(name)!r} has no feature with two bins, so that there is nothing to split"
+            )
+    return bins
 
 
 def _is_consistent(bins: PublicBins) -> bool:

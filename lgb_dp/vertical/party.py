@@ -18,6 +18,7 @@ from gbdt_kernels.trees import DenseCodes, SparseCodes
 from gbdt_parties.identity.aligned_rows import Alignment
 from gbdt_parties.identity.certificates import TLS, Identity
 from gbdt_parties.identity.row_ids import check_ids
+from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.secure_sum.answers import ROLE
 from gbdt_parties.secure_sum.roster import Roster
 from gbdt_parties.secure_sum.trust import AllowList, Credentials
@@ -272,7 +273,11 @@ class ColumnParty(ColumnSessions, Unrepeatable):
             self._allowed.check_holder(caller)
 
     def for_caller(
-        self, caller: str, positions: NDArray[np.int64] | None = None, used: set[bytes] | None = None
+        self,
+        caller: str,
+        positions: NDArray[np.int64] | None = None,
+        used: set[bytes] | None = None,
+        memory: MemoryAllowance | None = None,
     ) -> ColumnSessions:
         """The sessions of one caller, with the party's ledger.
 
@@ -283,6 +288,8 @@ class ColumnParty(ColumnSessions, Unrepeatable):
             Of the aligned rows; by default all rows in their order.
         used : set of bytes, optional
             Sessions that were opened before.
+        memory : MemoryAllowance, optional
+            Of the caller; without limit by default.
         """
         codes = self.codes if positions is None else self.codes.take(positions)
 
@@ -291,9 +298,8 @@ class ColumnParty(ColumnSessions, Unrepeatable):
                 return self._own(codes, self.ids, caller)
             return self._own(codes, [self.ids[k] for k in positions.tolist()], caller)
 
-        return ColumnSessions(
-            self.name, self._side, codes, self.bins, caller, self._keep_model, asked, self._is_over, used
-        )
+        own = self.name, self._side, codes, self.bins
+        return ColumnSessions(*own, caller, self._keep_model, asked, self._is_over, used, memory)
 
     def n_runs_of(self, caller: str) -> int:
         """Runs of a caller that are kept, whether they have ended or not."""

@@ -10,6 +10,7 @@ import hashlib
 import json
 import logging
 import os
+import sys
 from collections.abc import Callable
 from contextvars import copy_context
 from dataclasses import dataclass, fields
@@ -25,12 +26,14 @@ from gbdt_commons.files import is_out_of_room
 from gbdt_commons.quoting import quoted
 from gbdt_commons.store import Store, bytes_kind, json_kind
 from gbdt_kernels.trees import DenseCodes, SparseCodes
+from gbdt_parties.agreed import TEXT_BYTES
 from gbdt_parties.channel import Channel as Session
 from gbdt_parties.errors import (
     ProtocolError,
     RunLostError,
     places_of,
 )
+from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.messages import Abort, Done, Finish, Message
 from gbdt_parties.secure_sum.messages import (
     NEW_RUN,
@@ -51,7 +54,7 @@ from lgb_dp.boosting.booster import DPBooster
 from lgb_dp.data.bins import PublicBins
 from lgb_dp.errors import FederatedCheckpointError, InvalidArgumentError
 from lgb_dp.federated.ledger import PartyLedger
-from lgb_dp.vertical.columns import declaration, declared_bins
+from lgb_dp.vertical.columns import agreed_bins, declaration
 from lgb_dp.vertical.prediction.answering import AskedRows
 from lgb_dp.vertical.prediction.questions import OpenQuestions, QuestionSession, check_selection
 from lgb_dp.vertical.replica import (
@@ -118,24 +121,6 @@ def digest_of_rows(codes: DenseCodes | SparseCodes, label: NDArray[np.float64] |
     return digest.hexdigest()
 
 
-def agreed_bins(task: ColumnTask, description: str, other: str) -> tuple[PublicBins, PublicBins]:
-    """Bins of both parties; raises an InvalidArgumentError for malformed ones, and if a party cannot split.
-
-    Both grow trees: a run with one that cannot would fail after label counts were released.
-    """
-    try:
-        declared = json.loads(description)
-    except (ValueError, RecursionError):
-        raise InvalidArgumentError(f"the declarations of party {other!r} are malformed") from None
-    bins = declared_bins(task.columns), declared_bins(declared)
-    for name, of_party in zip((task.name, other), bins, strict=True):
-        if not (of_party.n_bins > 1).any():
-            raise InvalidArgumentError(
-                f"party {quoted(name)!r} has no feature with two bins, so that there is nothing to split"
-            )
-    return bins
-
-
 # The party with columns alone.
 
 
@@ -162,6 +147,8 @@ class ColumnRun:
     keep : callable
         ``keep(run, booster, task)`` keeps the model of a run that has ended.
     message : OpenColumns
+    memory : MemoryAllowance
+        Of the caller.
 
     Raises
     ------
@@ -179,11 +166,13 @@ class ColumnRun:
         store: Store,
         keep: KeepModel,
         message: OpenColumns,
+        memory: MemoryAllowance,
     ) -> None:
         if len(message.run) != SESSION_BYTES:
             raise ProtocolError(f"run must have {SESSION_BYTES} bytes")
         self._side, self._codes, self._bins = side, codes, bins
         self._store, self._keep, self.run, self._request = store, keep, message.run, message.request
+        self._rooms = [memory.reserve(len(message.request) * TEXT_BYTES, "the settings of a run")]
         self._task = ColumnTask.from_json(message.request)
         self._description = json.dumps(declaration(bins), sort_keys=True)
         if self._task.name == side.name:
@@ -197,6 +186,9 @@ class ColumnRun:
         self._rows = PartyRows(codes, None, agreed_bins(self._task, self._description, side.name), side.name)
         # Columns whose names are the same are refused, too.
         check_settings(self._task, self._rows)
+        needed = self._task.needed_bytes(len(bins.names))
+        self._rooms.append(memory.reserve(needed, f"trees_per_round={self._task.per_round} of a run"))
+        self._most_waiting = self._task.most_bytes
         self._agreement, self._is_signed = self._taken_up(message.n_known == NEW_RUN)
         self._channel: Answering | None = None
         self._thread: Thread | None = None
@@ -254,8 +246,8 @@ class ColumnRun:
 
     def _flights(self, message: Flights) -> bytes:
         self._n_waiting += len(message.content)
-        if self._n_waiting > self._task.most_bytes:
-            raise ProtocolError(f"messages of more than {self._task.most_bytes} bytes wait for an answer")
+        if self._n_waiting > self._most_waiting:
+            raise ProtocolError(f"messages of more than {self._most_waiting} bytes wait for an answer")
         if self._channel is None:
             self._channel = Answering(SECONDS)
             self.begin(self._channel, self._channel.close)
@@ -304,7 +296,8 @@ class ColumnRun:
             raise self.error
 
     def _finish(self) -> None:
-        self.join()
+        # A computation that has ended needs no connection; one that has not would wait for a message.
+        self.stop()
         self._check_room()
         if not self._has_model:
             raise ProtocolError("the run has not ended yet")
@@ -349,6 +342,8 @@ class ColumnSessions(SessionHandler[ColumnRun | QuestionSession]):
         ``over(caller, run)`` is called when the other party cannot go on with a run.
     used : set of bytes, optional
         Sessions that were opened before.
+    memory : MemoryAllowance, optional
+        Of the caller; without limit by default.
     """
 
     opening = (OpenColumns, OpenQuestions)
@@ -367,9 +362,11 @@ class ColumnSessions(SessionHandler[ColumnRun | QuestionSession]):
         asked: Callable[[], AskedRows],
         over: Callable[[str, bytes], None],
         used: set[bytes] | None = None,
+        memory: MemoryAllowance | None = None,
     ) -> None:
         super().__init__(used)
         self.name, self._asked = name, asked
+        self._memory = MemoryAllowance(sys.maxsize) if memory is None else memory
         self._side_of, self.codes, self.bins, self._caller = side, codes, bins, caller
         self._keep, self._over = partial(keep, caller), partial(over, caller)
 
@@ -386,7 +383,7 @@ class ColumnSessions(SessionHandler[ColumnRun | QuestionSession]):
         side = self._side_of(self._caller, message.run, message.n_known == NEW_RUN)
         store = runs_of(side.ledger, self._caller)
         try:
-            run = ColumnRun(side, self.codes, self.bins, store, self._keep, message)
+            run = ColumnRun(side, self.codes, self.bins, store, self._keep, message, self._memory)
         except Exception:
             if store.get(RUNS, message.run.hex()) is None:
                 self._over(message.run)

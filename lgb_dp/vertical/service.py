@@ -22,10 +22,7 @@ from lgb_dp.vertical.party import ColumnParty
 from lgb_dp.vertical.prediction.questions import REQUESTS as QUESTIONS
 from lgb_dp.vertical.prediction.questions import OpenQuestions
 from lgb_dp.vertical.run import REQUESTS, ColumnSessions
-from lgb_dp.vertical.task import MAX_CLASSES, OpenColumns
-
-_BYTES_PER_ROW = 600 + 8 * MAX_CLASSES
-"""Of a row's transfers, sums and scores during a round, beside its codes."""
+from lgb_dp.vertical.task import OpenColumns
 
 
 @dataclass(frozen=True)
@@ -43,7 +40,7 @@ class ColumnLimits:
     max_request_bytes : int
         Length of a roster, or of the messages of one request.
     max_memory : int
-        Bytes that one caller's rows may hold.
+        Bytes that one caller's rows and runs may hold.
     max_runs : int
         Runs that are kept for one caller.
     """
@@ -150,12 +147,12 @@ class ColumnService(RowService):
 
     @property
     def row_bytes(self) -> int:
-        """Codes of a row, in two orders, and what a round takes beside them."""
-        return 2 * len(self._party.bins.names) + _BYTES_PER_ROW
+        """Codes of a row; runs reserve what they take beside them."""
+        return len(self._party.bins.names)
 
     def new_handler(self, caller: Caller, positions: list[NDArray[np.int64]]) -> ColumnSessions:
         """Make the party as this caller sees it."""
         if len(positions) > 1:
             raise ProtocolError("a run with columns apart is about one set of rows")
         rows = positions[0] if positions else None
-        return self._party.for_caller(caller.directory.name, rows, caller.used)
+        return self._party.for_caller(caller.directory.name, rows, caller.used, caller.memory)

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from gbdt_kernels.trees import BinLayout, DenseColumns, SparseColumns, feature_counts
 from gbdt_parties.two_party.exchange.driver import AttemptDraws, PointInputs, TableInputs
-from gbdt_parties.two_party.layout import RoundLayout, TreeLayout
+from gbdt_parties.two_party.layout import RoundLayout, TreeLayout, rows_per_message
+from gbdt_parties.two_party.leaf_sums import message_bytes
 from gbdt_parties.two_party.names import Seat
 from lgb_dp.accounting.ledger import Release
 from lgb_dp.boosting.labels import LabelScale
@@ -109,9 +110,19 @@ class Refresh:
             TreeLayout((owner,), 0, n_leaves(tree).bit_length() - 1)
             for tree, owner in zip(self.trees, self.owners, strict=True)
         )
-        numbers = self.numbers
+        numbers, corrections = self.numbers, [0, 0]
+        for tree, owner in zip(trees, self.owners, strict=True):
+            corrections[owner] += message_bytes(1, tree.levels, numbers.ring_bits)
         return RoundLayout(
-            seats, n_rows, self.points, 1, numbers.ring_bits, trees, numbers.bounds, about=self.digest
+            seats,
+            n_rows,
+            self.points,
+            1,
+            numbers.ring_bits,
+            trees,
+            numbers.bounds,
+            rows_per_message=rows_per_message(max(corrections)),
+            about=self.digest,
         )
 
 

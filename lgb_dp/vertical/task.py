@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from gbdt_commons.quoting import quoted
 from gbdt_hosts.lightgbm import resolve_aliases
+from gbdt_parties.agreed import Whole
 from gbdt_parties.curve_group import length_prefixed
-from gbdt_parties.messages import MAX_REASON, Integer, Message, View
+from gbdt_parties.messages import MAX_REASON, Flag, Message, View
 from gbdt_parties.secure_sum.messages import OpenRun
+from gbdt_parties.transport.remote import MAX_ANSWER_BYTES
 from gbdt_parties.two_party.exchange.terms import MAX_ROUNDS, attempts_at
 from gbdt_parties.two_party.layout import MAX_ROWS, MAX_TREES
 from lgb_dp.accounting.gaussian import gaussian_mu
@@ -23,11 +25,16 @@ from lgb_dp.data.provenance import Provenance
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.federated.agreed import AgreedSettings, refuse_early_stopping
 from lgb_dp.newton.arithmetic import check_digests, check_versions, digests, versions
+from lgb_dp.newton.model_memory import model_bytes
 from lgb_dp.newton.trainer import NewtonBoost
+
+AUTOMATIC_LEVELS, MAX_LEVELS = 4, 6
+"""Levels of automatic trees, at most, which decide what a row costs on the wire; and levels of any tree."""
 
 SETTINGS = ("epsilon", "delta", "depth", "gradient_clip")
 """Settings of `NewtonBoost` that a run has."""
 
+MAX_NAME = 256
 MAX_THREADS = 256
 MAX_CLASSES = 64
 """Each has scores of its own at both parties, and its own part of the budget."""
@@ -51,7 +58,7 @@ class Flights(Message):
     kind: ClassVar[int] = 215
     content: View
     """Of one or several messages."""
-    more: Integer
+    more: Flag
     """1 if the next request belongs to this one, which has no answer of its own then; 0 otherwise."""
 
 
@@ -88,9 +95,9 @@ class ColumnTask(AgreedSettings):
     name: str
     params: Mapping[str, Any]
     settings: Mapping[str, Any]
-    n_trees: int
-    per_round: int
-    n_rows: int
+    n_trees: Annotated[int, Whole(1, MAX_PLANNED)]
+    per_round: Annotated[int, Whole(1, MAX_TREES)]
+    n_rows: Annotated[int, Whole(1, MAX_ROWS)]
     label_bounds: tuple[float, float] | None
     columns: Mapping[str, Any] = field(repr=False)
     notes: tuple[str, ...] = ()
@@ -98,13 +105,16 @@ class ColumnTask(AgreedSettings):
     arithmetic: Mapping[str, str] = field(default_factory=digests, repr=False)
     versions: Mapping[str, str] = field(default_factory=versions, repr=False)
 
+    argument_names = {"n_trees": "num_boost_round", "per_round": "trees_per_round"}  # noqa: RUF012
+
     def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.name, str) or not 1 <= len(self.name) <= MAX_NAME:
+            raise InvalidArgumentError(f"name of a party must be a text of 1 to {MAX_NAME} characters")
         # Before LightGBM sees them: some of its parameters open files or connections.
         known = training_parameters(self.params, None)
         checked_integer("num_class", self.n_classes, 1, MAX_CLASSES)
-        checked_integer("num_boost_round", self.n_trees, 1)
-        checked_integer("trees_per_round", self.per_round, 1, min(self.n_trees, MAX_TREES))
-        checked_integer("rows", self.n_rows, 1, MAX_ROWS)
+        checked_integer("trees_per_round", self.per_round, 1, self.n_trees)
         if self.n_rounds > MAX_ROUNDS:
             raise InvalidArgumentError(
                 f"num_boost_round={self.n_trees} makes {self.n_rounds} rounds of {self.per_round} trees; "
@@ -169,12 +179,62 @@ class ColumnTask(AgreedSettings):
         return self.n_classes * self.planned_of_class
 
     @property
+    def levels(self) -> int:
+        """Levels of a tree, at most."""
+        known, depth = training_parameters(self.params, None), self.settings["depth"]
+        asked = known.depth if "max_depth" in known.given else AUTOMATIC_LEVELS
+        return asked if depth == "auto" else int(depth)
+
+    @property
     def most_bytes(self) -> int:
         """Bytes of all messages that either party sends without waiting for one, at most.
 
-        Per row, a table of 16 entries and its transfers take below 512, and a tree of 64 leaves below 640.
+        Per row, a table of 16 entries and its transfers take below 512; for each tree of a round, whose
+        owners take turns, 16 for each level, and 8 for each inner node.
         """
-        return (512 + 640 * self.per_round) * self.n_rows + (4 << 20)
+        own = -(-self.per_round // 2) * (16 * self.levels + 8 * ((1 << self.levels) - 1))
+        return (512 + own) * self.n_rows + (4 << 20)
+
+    def needed_bytes(self, n_features: int) -> int:
+        """Memory that a run takes at either party, at most, beside its rows: a round's, and the model's.
+
+        Parameters
+        ----------
+        n_features : int
+            Of the party.
+        """
+        of_tree = 40 * self.levels + 12 * ((1 << self.levels) - 1)
+        of_row = 640 + n_features + 128 * self.n_classes + self.per_round * of_tree
+        return of_row * self.n_rows + model_bytes(self.levels, self.n_classes * self.n_trees, 1)
+
+    def check_size(self, n_features: int, max_bytes: float, is_remote: bool) -> None:
+        """Refuse a run that would end when a round is too large, after other things were charged.
+
+        Parameters
+        ----------
+        n_features : int
+            Of this party.
+        max_bytes : float
+            Memory that it may take.
+        is_remote : bool
+            Whether the other party is in another process.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If a round takes more memory, or the longest answer more than one message can hold.
+        """
+        answer = -(-self.per_round // 2) * 8 * ((1 << self.levels) - 1) * self.n_rows * is_remote
+        for what, n_bytes, limit in (
+            ("of memory", self.needed_bytes(n_features), max_bytes),
+            ("in one answer", answer, MAX_ANSWER_BYTES),
+        ):
+            if n_bytes > limit:
+                raise InvalidArgumentError(
+                    f"trees_per_round={self.per_round}: {2**self.levels} leaves each on {self.n_rows} rows "
+                    f"take up to {n_bytes / 2**30:.2f} GiB {what}, and at most {limit / 2**30:.2f} GiB are "
+                    "accepted: give a smaller trees_per_round or max_depth"
+                )
 
     @property
     def n_threads(self) -> int:

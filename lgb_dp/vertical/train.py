@@ -30,7 +30,7 @@ from gbdt_parties.identity.alignment import align
 from gbdt_parties.identity.certificates import TLS, Identity
 from gbdt_parties.identity.row_ids import check_ids
 from gbdt_parties.messages import Abort, Done
-from gbdt_parties.patience import Wait
+from gbdt_parties.patience import Reconnector, Wait
 from gbdt_parties.secure_sum.roster import SESSION_BYTES
 from gbdt_parties.secure_sum.trust import AllowList
 from gbdt_parties.traffic import Traffic
@@ -50,6 +50,7 @@ from lgb_dp.errors import (
     UnsupportedParameterError,
 )
 from lgb_dp.federated.ledger import PartyLedger
+from lgb_dp.newton.model_memory import memory_limit
 from lgb_dp.newton.trainer import NewtonBoost
 from lgb_dp.vertical.columns import declaration
 from lgb_dp.vertical.party import ColumnParty, credentials_of
@@ -210,7 +211,7 @@ def train(
         codes, label, sessions = rows.codes, rows.label, party
         if ids is not None:
             ids = _checked_ids(ids, rows)
-            alignment, sessions = _aligned(party, ids, store)
+            alignment, sessions = _aligned(party, ids, store, float(patience))
             codes, label = _rows_of(alignment, ids, rows)
         elif is_here and party.ids is not None:
             raise InvalidArgumentError(f"party {party.name!r} has ids; pass those of train_set as ids=")
@@ -223,6 +224,7 @@ def train(
                 "must have the same rows, in the same order"
             )
         task = task_of(params, rows, trainer, n_trees, per_round, name, codes.n_rows)
+        task.check_size(len(rows.bins.names), memory_limit() or math.inf, not is_here)
         run = ActiveRun(Side(name, credentials, known, ledger, auditable), task, codes, label, store)
         store.put(ABOUT, "", _checked_about(store, task, codes, label))
         if run.model is not None and run.has_ended:
@@ -306,7 +308,10 @@ def check(
             ids = _checked_ids(ids, rows)
             if kept is not None:
                 codes, label = _rows_of(Alignment(tuple(kept)), ids, rows)
-        _checked_about(store, replace(asked, n_rows=codes.n_rows), codes, label)
+        task = replace(asked, n_rows=codes.n_rows)
+        _checked_about(store, task, codes, label)
+        if ids is None or kept is not None:
+            task.check_size(len(rows.bins.names), memory_limit() or math.inf, True)
         if store.get(MODELS, "") is None:
             kept_run(store, ledger.store.part(OWN_RUNS))
             _check_cost(store, ledger, asked, budget)
@@ -467,12 +472,13 @@ def _checked_ids(ids: Sequence[str], rows: RunRows) -> list[str]:
     return checked
 
 
-def _aligned(party: Any, ids: list[str], store: Store) -> tuple[Alignment, Any]:
-    """The rows in common, and the other party's sessions about these."""
+def _aligned(party: Any, ids: list[str], store: Store, patience: float) -> tuple[Alignment, Any]:
+    """The rows in common, and the other party's sessions about these; a party that is lost is waited for."""
     if isinstance(party, ColumnParty):
         return party.aligned(ids)
-    kept = store.get(ALIGNED, "")
-    alignment = align([party], ids) if kept is None else Alignment(tuple(kept))
+    kept, traffic = store.get(ALIGNED, ""), Traffic()
+    again = Reconnector(patience, lambda: None, traffic)
+    alignment = again(lambda: align([party], ids, traffic)) if kept is None else Alignment(tuple(kept))
     store.put(ALIGNED, "", list(alignment.ids))
     return alignment, party.with_rows(alignment.digest)
 

@@ -50,12 +50,10 @@ from lgb_dp.vertical.numbers import PublicNumbers
 from lgb_dp.vertical.report import Guarantees
 from lgb_dp.vertical.sums import POINTS_PLACE, TABLES_PLACE, OneAgainstRest, Refresh
 from lgb_dp.vertical.tables import loss_bounds, round_points
+from lgb_dp.vertical.task import AUTOMATIC_LEVELS, MAX_LEVELS
 
 OBJECTIVES = (*(name for name in NewtonTraining.objectives if name != "multiclass"), "multiclassova")
 """Of several classes, each has a run against all others: the score of a row is that of one class."""
-
-_AUTOMATIC_DEPTH, _MAX_DEPTH = 4, 6
-"""Levels of automatic trees, at most, which decide what a row costs on the wire; and levels of any tree."""
 
 _ROWS_OVER_NOISE = 1.5
 """Rows of an average leaf, over the noise in units of the clip, from which trees of the square loss are deep.
@@ -82,9 +80,9 @@ def automatic_levels(objective: str, n_rows: float, mu: float, tree_mu: float) -
     mu, tree_mu : float
         Of the whole run and of one tree, by the noise that its sums have.
     """
-    if objective == "regression" and n_rows * tree_mu >= _ROWS_OVER_NOISE * 2**_AUTOMATIC_DEPTH:
-        return _AUTOMATIC_DEPTH
-    return min(automatic_depth(nu_of_depth(n_rows, mu)), _AUTOMATIC_DEPTH)
+    if objective == "regression" and n_rows * tree_mu >= _ROWS_OVER_NOISE * 2**AUTOMATIC_LEVELS:
+        return AUTOMATIC_LEVELS
+    return min(automatic_depth(nu_of_depth(n_rows, mu)), AUTOMATIC_LEVELS)
 
 
 class OwnedSplits:
@@ -192,9 +190,9 @@ class VerticalTraining(NewtonTraining):
         self.random = SecureRandom.public(run.public_seed)
         if self.reasons:
             raise InvalidArgumentError(f"training with columns apart must be private: {self.reasons[0]}")
-        if self._depth is not None and self._depth > _MAX_DEPTH:
+        if self._depth is not None and self._depth > MAX_LEVELS:
             raise InvalidArgumentError(
-                f"max_depth={self._depth} must be at most {_MAX_DEPTH} with columns apart"
+                f"max_depth={self._depth} must be at most {MAX_LEVELS} with columns apart"
             )
         self._check_numbers()
 

@@ -24,7 +24,14 @@ _HEADER = struct.Struct("<4sHH16sQ")
 _I64 = struct.Struct("<q")
 _U64 = struct.Struct("<Q")
 _DTYPES = {"B": "<u1", "I": "<i4", "L": "<i8", "F": "<f4", "D": "<f8"}
-Integer = Annotated[int, "i"]
+MAX_INTEGER = (1 << 31) - 1
+Integer = Annotated[int, "i", 0, MAX_INTEGER]
+"""An integer with the ends of its range, which `read` checks: handlers compute with what it gives."""
+
+Flag = Annotated[int, "i", 0, 1]
+NumberOrNone = Annotated[int, "i", -1, MAX_INTEGER]
+"""-1 stands for none."""
+
 Text = Annotated[str, "s"]
 Octets = Annotated[bytes, "b"]
 View = Annotated[bytes | memoryview, "v"]
@@ -61,15 +68,18 @@ class Message:
 
 def tags(cls: type[Message]) -> dict[str, str]:
     """Fields of a kind of message, in order, and the tag of each."""
-    return _tags_of(cls.kind)
+    return {name: tag for name, (tag, *_) in declared(cls.kind).items()}
 
 
 @cache
-def _tags_of(kind: int) -> dict[str, str]:
-    """Once for each kind: reading annotations takes longer than reading a message."""
+def declared(kind: int) -> dict[str, tuple[Any, ...]]:
+    """Fields of a kind of message: the tag of each, and the least and largest integer, or number of items.
+
+    Once for each kind: reading annotations takes longer than reading a message.
+    """
     cls = KINDS[kind]
     hints = get_type_hints(cls, include_extras=True)
-    return {f.name: hints[f.name].__metadata__[0] for f in fields(cls)}
+    return {f.name: hints[f.name].__metadata__ for f in fields(cls)}
 
 
 @dataclass(frozen=True)
@@ -184,8 +194,10 @@ def read(data: bytes) -> Envelope:
         raise ProtocolError(f"unknown kind of message {kind}, which is not of this kind of training")
     cls, at, values = KINDS[kind], _HEADER.size, {}
     try:
-        for name, tag in tags(cls).items():
-            values[name], at = _read_field(view, at, tag)
+        for name, (tag, *ends) in declared(kind).items():
+            values[name], at = _read_field(view, at, tag, *ends)
+    except _OutOfRangeError as error:
+        raise ProtocolError(f"{name} of a {cls.__name__} message must be {error}") from None
     except (struct.error, ValueError):
         raise ProtocolError(f"a {cls.__name__} message is malformed") from None
     if at != len(view):
@@ -193,15 +205,22 @@ def read(data: bytes) -> Envelope:
     return Envelope(session, sequence, cls(**values))
 
 
-def _read_field(view: memoryview, at: int, tag: str) -> tuple[Any, int]:
+class _OutOfRangeError(Exception):
+    """A number, or a number of items, is not in the range of its field."""
+
+
+def _read_field(view: memoryview, at: int, tag: str, low: int = 0, high: int = 1 << 63) -> tuple[Any, int]:
+    """The field of this tag at a place, checked before anything is made of it, and the place after it."""
     if view[at : at + 1] != tag.encode():
         raise ValueError("another field")
     at += 1
+    value = (_I64 if tag == "i" else _U64).unpack_from(view, at)[0]
+    if not low <= value <= high:
+        raise _OutOfRangeError(f"{low} to {high}" + ("" if tag == "i" else " items"))
     if tag == "i":
-        return _I64.unpack_from(view, at)[0], at + 8
+        return value, at + 8
     dtype = np.dtype(_DTYPES.get(tag, "<u1"))
-    (count,) = _U64.unpack_from(view, at)
-    at += 8
+    count, at = value, at + 8
     if tag == "s" and count > MAX_TEXT_BYTES:
         raise ValueError("a text that is too long")
     if count > (len(view) - at) // dtype.itemsize:

@@ -22,12 +22,11 @@ for package, above in PACKAGES.items():
             import_module(".".join(path.relative_to(above).with_suffix("").parts))
 
 DTYPES = {"B": np.uint8, "I": np.int32, "L": np.int64, "F": np.float32, "D": np.float64}
-INTEGERS = st.integers(-(1 << 63), (1 << 63) - 1)
 
 
-def values(tag):
+def values(tag, *ends):
     if tag == "i":
-        return INTEGERS
+        return st.integers(*ends)
     if tag == "s":
         return st.text(max_size=20)
     if tag in "bcv":
@@ -41,7 +40,7 @@ def values(tag):
 @st.composite
 def any_message(draw):
     cls = draw(st.sampled_from(sorted(messages.KINDS.values(), key=lambda kind: kind.kind)))
-    return cls(**{name: draw(values(tag)) for name, tag in messages.tags(cls).items()})
+    return cls(**{name: draw(values(*how)) for name, how in messages.declared(cls.kind).items()})
 
 
 SESSIONS = st.binary(min_size=16, max_size=16)

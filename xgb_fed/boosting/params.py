@@ -388,13 +388,17 @@ def _is_neutral(name: str, value: Any) -> bool:
     return is_nan if name == "missing" else any(value == neutral for neutral in NEUTRAL[name])
 
 
+_MAX_NUMBER = float(np.finfo(np.float32).max)
+"""XGBoost computes with float32."""
+
+
 def _whole(name: str, value: Any, low: int, high: int) -> None:
-    if not (isinstance(value, (int, np.integer)) and low <= value <= high):
+    if isinstance(value, bool) or not (isinstance(value, (int, np.integer)) and low <= value <= high):
         raise InvalidArgumentError(f"{name}={value!r} must be an integer from {low} to {high}")
 
 
 def _number(name: str, value: Any, low: float = 0.0, above: float | None = None) -> None:
-    fine = isinstance(value, (int, float, np.number)) and np.isfinite(value)
-    if not (fine and (value > above if above is not None else value >= low)):
+    fine = isinstance(value, (int, float, np.number)) and not isinstance(value, bool) and np.isfinite(value)
+    if not (fine and abs(value) <= _MAX_NUMBER and (value > above if above is not None else value >= low)):
         bound = f"above {above}" if above is not None else f"of at least {low}"
-        raise InvalidArgumentError(f"{name}={value!r} must be a finite number {bound}")
+        raise InvalidArgumentError(f"{name}={value!r} must be a finite number {bound}, as float32")

@@ -25,10 +25,10 @@ from lgb_dp.data.arguments import checked_data
 from lgb_dp.data.dataset import Dataset
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.federated.ledger import LEDGER_FILE
-from lgb_dp.vertical.columns import declaration
+from lgb_dp.vertical.columns import agreed_bins, declaration
 from lgb_dp.vertical.prediction.answering import THIS_PROCESS
 from lgb_dp.vertical.replica import EXCHANGES, NUMBERS, PartyRows, exchange_of, trained_over
-from lgb_dp.vertical.run import OWN_RUNS, RUNS, agreed_bins, digest_of_rows, part_of_runs
+from lgb_dp.vertical.run import OWN_RUNS, RUNS, digest_of_rows, part_of_runs
 from lgb_dp.vertical.task import ColumnTask, statement
 from lgb_dp.vertical.train import checked_rows
 

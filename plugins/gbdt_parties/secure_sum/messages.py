@@ -6,16 +6,20 @@ import hashlib
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from gbdt_parties.errors import ProtocolError
-from gbdt_parties.messages import Int32s, Integer, Message, Octets, Text
+from gbdt_parties.messages import Flag, Integer, Message, NumberOrNone, Octets, Text
 
 _PRESENCE = b"veilboost secure sum presence 1\0"
 _OPENED = struct.Struct("<QQH")
 _LENGTH = struct.Struct("<Q")
 
 
+MAX_PARTIES = 1000
 NEW_RUN = -1
 """In `OpenRun`: the run has not begun."""
 
@@ -29,7 +33,7 @@ class OpenRun(Message):
     """16 bytes, drawn by the coordinator; a secure sum calls it the session."""
     request: Text
     """JSON: the settings that are known before the parties describe themselves."""
-    n_known: Integer
+    n_known: NumberOrNone
     """Sums of the run that the coordinator has; -1 if it has not begun."""
 
 
@@ -111,9 +115,9 @@ class AskSum(Message):
     kind: ClassVar[int] = 208
     round: Integer
     """The number of sums opened so far."""
-    number: Integer
-    """Of the attempt, throughout the run."""
-    members: Int32s
+    number: Annotated[int, "i", 0, (1 << 63) - 1]
+    """Of the attempt, throughout the run, also where a coordinator has lost count."""
+    members: Annotated[NDArray[np.int32], "I", 0, MAX_PARTIES]
     """Places in the roster, ascending."""
     opened: Octets
     """All members' signed contributions to the round before (`Opened`), or nothing."""
@@ -142,7 +146,7 @@ class AskModel(Message):
     """Coordinator to party: asks for the model when training has ended."""
 
     kind: ClassVar[int] = 211
-    whole: Integer
+    whole: Flag
     """1 for the whole model, 0 for its digest alone."""
 
 
@@ -211,9 +215,11 @@ def pack(parts: Sequence[bytes]) -> bytes:
 
 
 def unpack(data: bytes) -> list[bytes]:
-    """Values that `pack` packed; raises a ProtocolError if the bytes are anything else."""
-    parts, at = [], 0
+    """Values that `pack` packed, of every party at most; a ProtocolError if the bytes are anything else."""
+    parts, at = list[bytes](), 0
     while at < len(data):
+        if len(parts) == MAX_PARTIES + 2:  # a roster has two beside its parties
+            raise ProtocolError(f"a list of more than {len(parts)} byte strings")
         if at + _LENGTH.size > len(data):
             raise ProtocolError("a list of byte strings is cut off")
         (length,) = _LENGTH.unpack_from(data, at)

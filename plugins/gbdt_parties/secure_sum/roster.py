@@ -18,6 +18,7 @@ from gbdt_parties.secure_sum.keys import (
     commitment_to,
     is_signed,
 )
+from gbdt_parties.secure_sum.messages import MAX_PARTIES, pack, unpack
 from gbdt_parties.secure_sum.trust import AllowList, Credentials, check_signature, fingerprint
 
 FORMAT = 2
@@ -27,7 +28,6 @@ _DOMAIN, _STREAM = b"veilboost secure sum session 2\0", b"veilboost secure sum s
 _END = b"veilboost secure sum end 1\0"
 _FORMAT = b"veilboost introduction %d"
 SESSION_BYTES = 16
-MAX_PARTIES = 1000
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ class Introduction:
 
     def to_bytes(self) -> bytes:
         """Format and all fields, each after its length: no two introductions have the same bytes."""
-        return _joined(
-            _FORMAT % FORMAT, self.name.encode(), *(getattr(self, f.name) for f in fields(self)[1:])
+        return pack(
+            [_FORMAT % FORMAT, self.name.encode(), *(getattr(self, f.name) for f in fields(self)[1:])]
         )
 
     @classmethod
@@ -82,12 +82,12 @@ class Introduction:
         ProtocolError
             If the bytes are anything else, also those of another release's format.
         """
-        n_fields, parts = len(fields(cls)), _split(data)
+        n_fields, parts = len(fields(cls)), unpack(data)
         if len(parts) == n_fields:
             raise ProtocolError(
                 f"an introduction of format 1, not {FORMAT}: it was made by another release of veilboost"
             )
-        if parts[0] != _FORMAT % FORMAT or len(parts) != 1 + n_fields:
+        if len(parts) != 1 + n_fields or parts[0] != _FORMAT % FORMAT:
             raise ProtocolError(f"an introduction that is not of format {FORMAT}")
         name, certificates, *numbers = parts[1:]
         if any(len(number) != SIZE for number in numbers):
@@ -137,7 +137,7 @@ class Roster:
     def digest(self) -> bytes:
         """32 bytes that stand for all of it."""
         parts = (one.to_bytes() for one in self.introductions)
-        return hashlib.sha256(_DOMAIN + _joined(self.session, self.statement, *parts)).digest()
+        return hashlib.sha256(_DOMAIN + pack([self.session, self.statement, *parts])).digest()
 
     @property
     def names(self) -> list[str]:
@@ -229,16 +229,19 @@ class Roster:
                     f"the seed of party {quoted(one.name)!r} is not the one that it is committed to"
                 )
         parts = (seeds[place] for place in range(len(self.introductions)))
-        return hashlib.sha256(_STREAM + _joined(self.digest, *parts)).digest()
+        return hashlib.sha256(_STREAM + pack([self.digest, *parts])).digest()
 
     def to_bytes(self) -> bytes:
         """The whole roster."""
-        return _joined(self.session, self.statement, *(one.to_bytes() for one in self.introductions))
+        return pack([self.session, self.statement, *(one.to_bytes() for one in self.introductions)])
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Roster:
         """Read what `to_bytes` wrote; raises a ProtocolError if the bytes are anything else."""
-        session, statement, *parts = _split(data)
+        parts = unpack(data)
+        if len(parts) < 2:
+            raise ProtocolError(f"{len(parts)} parts where a roster was expected")
+        session, statement, *parts = parts
         return cls(session, statement, tuple(Introduction.from_bytes(part) for part in parts))
 
 
@@ -277,7 +280,7 @@ class SignedEnd:
     @property
     def message(self) -> bytes:
         """Everything that is signed; no two ends have the same."""
-        return _END + _joined(self.roster.digest, self.transcript, *self.digests)
+        return _END + pack([self.roster.digest, self.transcript, *self.digests])
 
     @property
     def signers(self) -> list[Introduction]:
@@ -326,21 +329,3 @@ class SignedEnd:
 
 _LISTS = ("endorsements", "digests", "signatures")
 _UNIQUE = ("name", "nonce", "exchange_key", "signing_key", "commitment")
-
-
-def _joined(*parts: bytes) -> bytes:
-    return b"".join(len(part).to_bytes(8, "little") + part for part in parts)
-
-
-def _split(data: bytes) -> list[bytes]:
-    """Parts that `_joined` joined."""
-    parts, at = [], 0
-    while at < len(data):
-        length = int.from_bytes(data[at : at + 8], "little")
-        at += 8 + length
-        if at > len(data):
-            raise ProtocolError("a part of a roster is cut off")
-        parts.append(data[at - length : at])
-    if len(parts) < 2:
-        raise ProtocolError(f"{len(parts)} parts where a roster or an introduction was expected")
-    return parts

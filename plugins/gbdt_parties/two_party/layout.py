@@ -14,11 +14,19 @@ from gbdt_parties.two_party.lookups import bits_of
 from gbdt_parties.two_party.names import DIGEST_BYTES, Seat
 
 ROWS_PER_MESSAGE = 1 << 14
+MAX_MESSAGE_BYTES = 32 << 20
+"""Of the corrections of some rows, of which more trees have fewer rows in a message."""
+
 MAX_ROWS, MAX_OUTPUTS, MAX_TREES = 1 << 31, 256, 1 << 10
 RINGS = (48, 64, 96)
 _DOMAIN = b"VB2R\1"
 _HEAD = struct.Struct("<5sQIHHHHHBdd")
 _TREE = struct.Struct("<HBB")
+
+
+def rows_per_message(row_bytes: int) -> int:
+    """Rows of a message with so many bytes of each, at most: a multiple of 64."""
+    return max(64, min(ROWS_PER_MESSAGE, MAX_MESSAGE_BYTES // max(1, row_bytes) // 64 * 64))
 
 
 class NoiseMode(IntEnum):

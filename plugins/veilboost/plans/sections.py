@@ -145,6 +145,12 @@ class Served:
         least=1,
     )
     max_models: int = entry("models kept for one caller", 1000, least=0)
+    max_memory: float = entry(
+        "GiB of rows, blinded ids (512 bytes each), gradients, statistics and trees held for one caller",
+        8.0,
+        least=0.001,
+        metavar="GIB",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,12 +162,6 @@ class AlignedRows:
         "too",
         120,
         least=0,
-    )
-    max_memory: float = entry(
-        "GiB of rows, blinded ids (512 bytes each), gradients, statistics and trees held for one caller",
-        8.0,
-        least=0.001,
-        metavar="GIB",
     )
 
 

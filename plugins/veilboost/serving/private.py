@@ -32,6 +32,10 @@ def make_service(served: PrivateServed, tls: TLS) -> Answering:
     if not party.has_budget:
         party.close()
         raise InvalidArgumentError(f"--budget is missing: no ledger in {served.models} has one")
-    limits = FederatedLimits(sessions_per_hour=served.sessions_per_hour, max_models=served.max_models)
+    limits = FederatedLimits(
+        sessions_per_hour=served.sessions_per_hour,
+        max_memory=int(served.max_memory * 2**30),
+        max_models=served.max_models,
+    )
     service = FederatedService(party, served.models, limits)
     return Answering(service, rows.features.num_rows, len(declared.columns))

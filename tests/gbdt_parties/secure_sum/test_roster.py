@@ -18,7 +18,8 @@ from gbdt_parties.errors import (
 )
 from gbdt_parties.identity.certificates import TLS, Identity, make_authority, make_certificate
 from gbdt_parties.secure_sum.keys import SessionKeys
-from gbdt_parties.secure_sum.roster import Introduction, Roster, SignedEnd, _joined, _split
+from gbdt_parties.secure_sum.messages import pack, unpack
+from gbdt_parties.secure_sum.roster import Introduction, Roster, SignedEnd
 from gbdt_parties.secure_sum.trust import AllowList, Credentials
 from secure_sessions import CREDENTIALS, NAMES, STATEMENT, introductions
 
@@ -134,14 +135,14 @@ def test_damaged_rosters_and_introductions_are_refused(cut):
 )
 def test_introductions_of_other_parts_are_refused(change, text):
     _, own, _ = a_roster()
-    parts = _split(own[0].to_bytes())
-    assert Introduction.from_bytes(_joined(*parts)) == own[0]
+    parts = unpack(own[0].to_bytes())
+    assert Introduction.from_bytes(pack(parts)) == own[0]
     with pytest.raises(ProtocolError, match=text):
-        Introduction.from_bytes(_joined(*change(parts)))
+        Introduction.from_bytes(pack(change(parts)))
 
 
 def test_the_last_part_of_a_roster_may_not_be_shorter_than_it_says():
-    with pytest.raises(ProtocolError, match="a part of a roster is cut off"):
+    with pytest.raises(ProtocolError, match="a list of byte strings is cut off"):
         Roster.from_bytes((17).to_bytes(8, "little") + bytes(16))
 
 

@@ -15,6 +15,7 @@ from full_disks import AsServed, FullDisk, full_now_and_then
 from gbdt_commons.errors import StoreError
 from gbdt_parties.errors import PartyArgumentError, PartyRefusedError, PartyUnavailableError, ProtocolError
 from gbdt_parties.identity.certificates import TLS, Identity, make_authority, make_certificate
+from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.messages import Refusal, read, write
 from gbdt_parties.secure_sum.messages import (
     NEW_RUN,
@@ -143,10 +144,10 @@ def of_coordinator(**changes):
     ("changes", "refusal"),
     [
         ({}, "at most 1 parties have rows of one person; this party demands 2"),
-        ({"max_attempts": 10**15}, "max_attempts must be between 4 and 100000"),
-        ({"max_attempts": 10**400}, "max_attempts must be between 4 and 100000"),
-        ({"n_rounds": 10**9}, "num_boost_round must be between 1 and 100000"),
-        ({"parties_per_person": 2, "params": {"num_threads": 10**6}}, "num_threads=1000000; this party acc"),
+        ({"max_attempts": 10**15}, "max_attempts must be an integer between 1 and 100000"),
+        ({"max_attempts": 10**400}, "settings of a run are not those of this version"),
+        ({"n_rounds": 10**9}, "num_boost_round must be an integer between 1 and 100000"),
+        ({"parties_per_person": 2, "params": {"num_threads": 1000}}, "num_threads=1000; this party acc"),
         ({"parties_per_person": 2, "params": {"num_threads": "x"}}, "num_threads='x' must be an integer"),
         ({"parties_per_person": 2, "params": {"metric": "auc max_bin=3"}}, "LightGBM would read other par"),
         ({"params": {"n_iter_no_change": 3}}, "early_stopping_round is not supported across parties"),
@@ -194,7 +195,7 @@ def test_an_attempt_is_answered_once_and_a_lost_answer_sent_again(tmp_path):
     runs = restarted._ledger.store.part("runs")
     (name,) = runs.keys(RUNS)
     number_of_run, kept = bytes.fromhex(name), runs.get(RUNS, name)
-    subject = PrivateSubject(restarted._side, None, number_of_run, kept["request"])
+    subject = PrivateSubject(restarted._side, None, MemoryAllowance(2**30), number_of_run, kept["request"])
     run = PartyRun(subject, number_of_run, kept["request"], kept)
     with pytest.raises(ProtocolError, match="round 1 was asked for; 0 is next"):
         run.contribution(1, number, (0, 1))

@@ -14,6 +14,7 @@ from gbdt_commons.store import MemoryStore
 from gbdt_hosts.lightgbm import tree_blocks
 from gbdt_parties.errors import PartyRefusedError
 from gbdt_parties.identity.certificates import TLS, Identity, make_authority, make_certificate
+from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.transport.remote import RemoteParty
 from gbdt_parties.transport.server import Server
 from lgb_dp.federated.service import FederatedLimits, FederatedService
@@ -84,7 +85,7 @@ def test_side_door_a_party_without_a_folder_is_not_served(tmp_path):
     """Before, keys outlived the ledger: after a restart an attempt was answered again, with new noise."""
     with pytest.raises(lgb_dp.InvalidArgumentError, match=r"party 'ada' has no folder.*pass folder="):
         FederatedService(party(0), tmp_path)
-    member = party(0).for_caller(tmp_path, MemoryStore(), set())
+    member = party(0).for_caller(tmp_path, MemoryStore(), set(), MemoryAllowance(2**30))
     train([member, *parties()[1:]], 1)
     assert list(tmp_path.iterdir()) == []
 
@@ -118,7 +119,7 @@ def test_first_runs_of_coordinators_at_the_same_time_open_the_ledger_once(tmp_pa
 
     def ledger_of(caller):
         together.wait(timeout=60)
-        runs = member.for_caller(tmp_path / str(caller), MemoryStore(), set())._runs
+        runs = member.for_caller(tmp_path / str(caller), MemoryStore(), set(), MemoryAllowance(2**30))._runs
         return runs._subject_of.args[0].ledger
 
     with ThreadPoolExecutor(8) as pool:

@@ -203,7 +203,7 @@ def test_requests_that_are_not_due_or_malformed_are_refused_and_count_nothing():
         (Tables(b"x"), "no question is open"),
         (SetUp(0, b"short"), "another version"),
         (SetUp(1, b""), "before its session was set up"),
-        (SetUp(-1, b""), "before its session was set up"),
+        (SetUp(7, b""), "before its session was set up"),
         (Repeat(b"short"), "cut off"),
         (OpenReply(np.zeros(1)), "is no request about rows"),
     ):
@@ -241,8 +241,14 @@ def predicted_side(remote):
         (QuestionsOpened(2, np.array([1.0, 1.0]), 1, bytes(16), bytes(32)), "bounds of the label"),
         (QuestionsOpened(2, np.array([0.0, np.nan]), 1, bytes(16), bytes(32)), "bounds of the label"),
         (QuestionsOpened(2, np.zeros(0), 1, bytes(16), bytes(32)), "bounds of the label"),
-        (QuestionsOpened(2, np.array([0.0, 1.0]), -1, bytes(16), bytes(32)), "about -1 rows"),
-        (QuestionsOpened(2, np.array([0.0, 1.0]), 1 << 40, bytes(16), bytes(32)), "about 1099511627776 rows"),
+        (
+            QuestionsOpened(2, np.array([0.0, 1.0]), -1, bytes(16), bytes(32)),
+            "n_rows of a QuestionsOpened",
+        ),
+        (
+            QuestionsOpened(2, np.array([0.0, 1.0]), 1 << 40, bytes(16), bytes(32)),
+            "n_rows of a QuestionsOpened",
+        ),
     ],
 )
 def test_an_opening_that_is_malformed_is_refused(reply, reason):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, Protocol
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from gbdt_commons.quoting import quoted
 from gbdt_commons.tables.frames import check_names
+from gbdt_parties.agreed import read_json
 from gbdt_parties.errors import InvalidDataError, ProtocolError
 from xgb_fed.horizontal.common.messages import HorizontalOpened, RowShape
 
@@ -26,22 +26,6 @@ MAX_TEXT = 1 << 20
 """Maximum number of characters of a text that holds JSON."""
 
 
-def read_json_text(text: str) -> Any:
-    """Read JSON that another party has sent.
-
-    Raises
-    ------
-    ValueError
-        If it is not JSON, or too long to be read.
-    """
-    if len(text) > MAX_TEXT:
-        raise ValueError(f"a text of {len(text)} characters, where {MAX_TEXT} are accepted")
-    try:
-        return json.loads(text)
-    except RecursionError:
-        raise ValueError("a text with too many brackets") from None
-
-
 def read_classes(text: str) -> list[Any]:
     """Read a JSON list of classes: different texts, or different finite numbers, in ascending order.
 
@@ -51,7 +35,7 @@ def read_classes(text: str) -> list[Any]:
         If it is anything else, has more than `MAX_CLASSES` items or one of more than `MAX_CLASS_CHARACTERS`.
     """
     try:
-        classes = read_json_text(text)
+        classes = read_json(text, MAX_TEXT)
     except ValueError:
         classes = None
     if not (isinstance(classes, list) and 1 <= len(classes) <= MAX_CLASSES):
@@ -67,7 +51,7 @@ def read_classes(text: str) -> list[Any]:
 
 
 def _is_number(label: Any) -> bool:
-    return isinstance(label, (int, float)) and -(2**63) <= label < 2**63 and math.isfinite(label)
+    return isinstance(label, (int, float)) and -(2**63) <= label < 2**63
 
 
 def names_to_json(names: Sequence[str]) -> str:
@@ -104,7 +88,7 @@ def check_columns(own: DescribedColumns, wants_classes: bool) -> None:
         raise ProtocolError(f"{own.n_features} columns")
     if own.names:
         try:
-            names = read_json_text(own.names)
+            names = read_json(own.names, MAX_TEXT)
         except ValueError:
             names = None
         if not isinstance(names, list):

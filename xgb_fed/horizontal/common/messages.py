@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from gbdt_parties.messages import Float64s, Int64s, Integer, Message, Octets, Text
+from gbdt_parties.messages import Flag, Float64s, Int64s, Integer, Message, Octets, Text
 
 
 @dataclass(frozen=True, eq=False)
@@ -15,7 +15,7 @@ class Introduce(Message):
     """Coordinator to party: start a session, and describe your rows."""
 
     kind: ClassVar[int] = 101
-    wants_classes: Integer
+    wants_classes: Flag
     """1 for classification."""
 
 

@@ -14,12 +14,13 @@ from gbdt_commons.tables.frames import is_table
 from gbdt_hosts.xgboost.boosting import max_tree_bytes, read_tree, write_tree
 from gbdt_hosts.xgboost.model import ScalarTree, as_json, booster_from_trees
 from gbdt_kernels.trees.raw_trees import RawTree, leaf_values
+from gbdt_parties.agreed import read_json
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.traffic import Traffic
 from xgb_fed.boosting.features import Columns, read_columns
 from xgb_fed.boosting.objectives import HORIZONTAL, Objective
 from xgb_fed.boosting.params import Settings
-from xgb_fed.horizontal.common.introductions import read_json_text
+from xgb_fed.horizontal.common.introductions import MAX_TEXT
 from xgb_fed.horizontal.common.messages import Trees
 
 TREE_PARAMETERS = (
@@ -66,7 +67,7 @@ def settings_of(params: str) -> Settings:
         If it is none.
     """
     try:
-        settings = Settings.from_params(read_json_text(params))
+        settings = Settings.from_params(read_json(params, MAX_TEXT))
         settings.require_objective(HORIZONTAL)
         return settings
     except (TypeError, AttributeError, ValueError) as error:

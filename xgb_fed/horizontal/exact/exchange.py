@@ -11,6 +11,7 @@ import numpy as np
 
 from gbdt_commons.quoting import quoted
 from gbdt_hosts.xgboost.model import as_json, booster_from_json
+from gbdt_parties.agreed import read_json
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.secure_sum.messages import OpenRun
 from gbdt_parties.traffic import Traffic
@@ -69,13 +70,13 @@ class ExactDescription:
             Naming the party.
         """
         try:
-            own = cls(**json.loads(text[: 4 * MAX_TEXT]))
+            own = cls(**read_json(text, 4 * MAX_TEXT))
             if tuple(map(type, asdict(own).values())) != (int, str, str, int):
                 raise ProtocolError("values of other types")
             check_columns(own, wants_classes)
             if not 0 <= own.n_sets <= MAX_SETS:
                 raise ProtocolError(f"{own.n_sets} sets of held-out rows")
-        except (ValueError, TypeError, RecursionError):
+        except (ValueError, TypeError):
             raise ProtocolError(f"party {party!r} sent a description that cannot be read") from None
         except ProtocolError as error:
             raise ProtocolError(f"party {party!r} introduces itself with {quoted(str(error))}") from None

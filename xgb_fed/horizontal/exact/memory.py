@@ -10,9 +10,6 @@ from collections.abc import Sequence
 from xgb_fed.horizontal.exact.metrics import metric_names
 from xgb_fed.horizontal.exact.task import ExactTask
 
-TEXT_BYTES = 128
-"""Of what is read from a character of the settings, and copied once: a mapping takes 240 bytes in seven."""
-
 _ROW_BYTES = 192
 """Of a row's gradient and hessian of one class: fixed-point numbers, and those they are made of."""
 

@@ -13,6 +13,7 @@ import scipy.sparse
 import xgboost
 
 from gbdt_commons.store import Store
+from gbdt_parties.agreed import TEXT_BYTES
 from gbdt_parties.errors import InvalidDataError, ProtocolError
 from gbdt_parties.memory import MemoryAllowance, Room
 from gbdt_parties.secure_sum.answers import AnswerJournal
@@ -29,7 +30,7 @@ from xgb_fed.horizontal.common.kept_models import KeptModels
 from xgb_fed.horizontal.common.kept_state import KeptState
 from xgb_fed.horizontal.common.rows import PartyRows, RunLimits
 from xgb_fed.horizontal.exact.exchange import REQUESTS, ExactDescription, content_of
-from xgb_fed.horizontal.exact.memory import TEXT_BYTES, needed_bytes
+from xgb_fed.horizontal.exact.memory import needed_bytes
 from xgb_fed.horizontal.exact.questions import Flight, in_flights
 from xgb_fed.horizontal.exact.rows.samples import RowDraws
 from xgb_fed.horizontal.exact.sizes import LabelledRows

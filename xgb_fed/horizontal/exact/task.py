@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any
+from types import NoneType
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
+from gbdt_commons.errors import VeilboostError
 from gbdt_commons.tables.frames import check_names
 from gbdt_hosts.xgboost.versions import arithmetic, installed, warn_of_unknown_version
-from gbdt_parties.errors import ProtocolError
+from gbdt_parties.agreed import AgreedSettings, Whole
+from gbdt_parties.messages import MAX_INTEGER
+from gbdt_parties.secure_sum.messages import MAX_PARTIES
 from xgb_fed.boosting.features import MAX_BINS, MAX_VALUE
 from xgb_fed.boosting.params import Settings, without_vertical_only
 from xgb_fed.errors import InvalidArgumentError, UnsupportedParameterError
@@ -25,9 +28,6 @@ MIN_ROWS_PER_NODE = 10
 
 MAX_SETS = 32
 """Maximum number of sets of held-out rows: each is compared with all others."""
-
-MAX_NUMBER = 2**31 - 1
-"""Maximum of every number that a coordinator chooses."""
 
 GIVEN = "given"
 """How columns are cut that come with cuts of their own."""
@@ -49,7 +49,7 @@ def exact_settings(params: Mapping[str, Any]) -> Settings:
 
 
 @dataclass(frozen=True)
-class ExactTask:
+class ExactTask(AgreedSettings):
     """Task of an exact training run.
 
     Parameters
@@ -80,16 +80,19 @@ class ExactTask:
     """
 
     params: Mapping[str, Any]
-    n_rounds: int
-    n_columns: int
+    n_rounds: Annotated[int, Whole(1, MAX_INTEGER)]
+    n_columns: Annotated[int, Whole(1, MAX_INTEGER)]
     names: Sequence[str]
     classes: Sequence[Any] | None
     cuts: Any
-    min_rows_per_node: int
-    min_parties: int
-    early_stopping_rounds: int | None
-    n_sets: int
+    min_rows_per_node: Annotated[int, Whole(1, MAX_INTEGER)]
+    min_parties: Annotated[int, Whole(2, MAX_PARTIES)]
+    early_stopping_rounds: Annotated[int | None, Whole(1, MAX_INTEGER)]
+    n_sets: Annotated[int, Whole(0, MAX_SETS)]
     arithmetic: str = field(default_factory=arithmetic)
+
+    error: ClassVar[type[VeilboostError]] = InvalidArgumentError
+    argument_names = {"n_rounds": "num_boost_round"}  # noqa: RUF012
 
     def __post_init__(self) -> None:
         if self.arithmetic != arithmetic():
@@ -99,18 +102,14 @@ class ExactTask:
                 "must have the same minor version"
             )
         warn_of_unknown_version(installed())
-        check_whole("num_boost_round", self.n_rounds, 1, MAX_NUMBER)
-        for name, least in (("n_columns", 1), ("min_rows_per_node", 1), ("min_parties", 2)):
-            check_whole(name, getattr(self, name), least, MAX_NUMBER)
-        check_whole("n_sets", self.n_sets, 0)
-        if self.n_sets > MAX_SETS:
-            raise InvalidArgumentError(f"n_sets={self.n_sets} sets of held-out rows; at most {MAX_SETS}")
+        super().__post_init__()
         check_names(self.names, InvalidArgumentError, "names")
-        if self.early_stopping_rounds is not None:
-            check_whole("early_stopping_rounds", self.early_stopping_rounds, 1, MAX_NUMBER)
-            if not self.n_sets:
-                raise InvalidArgumentError("early_stopping_rounds needs held-out rows at a party")
+        if self.early_stopping_rounds is not None and not self.n_sets:
+            raise InvalidArgumentError("early_stopping_rounds needs held-out rows at a party")
         exact_settings(self.params)
+        is_list = isinstance(self.names, (list, tuple)) and isinstance(self.classes, (list, tuple, NoneType))
+        if not is_list or not all(isinstance(name, str) for name in self.names):
+            raise InvalidArgumentError("names and classes of a run must be lists, and names texts")
         if isinstance(self.cuts, str):
             if self.cuts not in DIGITS:
                 raise InvalidArgumentError(
@@ -141,40 +140,17 @@ class ExactTask:
             return None
         return [np.array(own, dtype=np.float32) for own in self.cuts]
 
-    def to_json(self) -> str:
-        """All settings as text."""
-        return json.dumps(asdict(self), sort_keys=True, allow_nan=False)
-
     @property
     def statement(self) -> bytes:
         """32 bytes that stand for all settings, which every party signs."""
         return hashlib.sha256(_DOMAIN + self.to_json().encode()).digest()
 
-    @classmethod
-    def from_json(cls, text: str) -> ExactTask:
-        """Read what `to_json` wrote, checked again.
 
-        Raises
-        ------
-        ProtocolError
-            If it is anything else.
-        """
-        try:
-            values = json.loads(text)
-            task = cls(**{f.name: values[f.name] for f in fields(cls)})
-            task.to_json()  # what it is signed as
-            return task
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise ProtocolError(f"the settings of an exact training run: {error}") from None
-
-
-def check_whole(name: str, value: Any, least: int, most: int | None = None) -> None:
-    """Raise an InvalidArgumentError unless a value is an integer in a range."""
+def check_whole(name: str, value: Any, least: int) -> None:
+    """Raise an InvalidArgumentError unless a value is an integer of at least another one."""
     is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
     if not is_whole or value < least:
         raise InvalidArgumentError(f"{name}={value!r} must be an integer of at least {least}")
-    if most is not None and value > most:
-        raise InvalidArgumentError(f"{name} must be an integer of at most {most}")
 
 
 def checked_cuts(cuts: Any, n_columns: int) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from gbdt_parties.messages import Float32s, Float64s, Int32s, Integer, Message, Octets
+from gbdt_parties.messages import Float32s, Float64s, Int32s, Integer, Message, NumberOrNone, Octets
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,5 +141,5 @@ class FinishBoosting(Message):
     """Coordinator to party: the session ends; the model, up to this round of early stopping, is yours."""
 
     kind: ClassVar[int] = 114
-    best_iteration: Integer
+    best_iteration: NumberOrNone
     """−1 without early stopping."""

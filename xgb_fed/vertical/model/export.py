@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from gbdt_commons.tables.frames import check_names
 from gbdt_hosts.xgboost.model import ScalarTree, booster_from_trees
+from gbdt_parties.agreed import read_json
 from gbdt_parties.errors import ProtocolError
 from xgb_fed.boosting.features import MAX_BINS
 from xgb_fed.vertical.protocol.messages import RevealedCategories, RevealedSplits
@@ -45,10 +45,10 @@ def revealed_splits(answer: RevealedSplits, name: str, n_features: int) -> Split
         If they are not splits of a party with so many columns.
     """
     try:
-        names = json.loads(answer.names)
+        names = read_json(answer.names)
         fine = isinstance(names, list) and len(names) == n_features
         check_names(names if fine else [], ValueError, "names")
-    except (ValueError, RecursionError):
+    except ValueError:
         fine = False
     splits = (answer.features, answer.thresholds, answer.default_left)
     fine = fine and len({len(part) for part in splits}) == 1

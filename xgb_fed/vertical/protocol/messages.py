@@ -18,7 +18,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from gbdt_parties.messages import Bits, Encrypted, Float32s, Int32s, Int64s, Integer, Message, Octets, Text
+from gbdt_parties.messages import (
+    Bits,
+    Encrypted,
+    Flag,
+    Float32s,
+    Int32s,
+    Int64s,
+    Integer,
+    Message,
+    Octets,
+    Text,
+)
 
 MIN_ROWS = 2
 """Sampled rows of a node that can be split, at least."""
@@ -291,7 +302,7 @@ class ColumnsTold(Message):
     kind: ClassVar[int] = 34
     columns: Int32s
     """Positions in the party's data; or numbers that begin from 0 in every tree."""
-    per_feature: Integer
+    per_feature: Flag
     """1 for positions."""
 
 

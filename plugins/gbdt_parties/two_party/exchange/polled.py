@@ -21,6 +21,9 @@ _LENGTH = 8
 MAX_REQUEST_BYTES = 32 << 20
 """Of the messages of one request, unless there is one alone that is longer."""
 
+MAX_MESSAGES = 1 << 16
+"""Of one request: each takes some two hundred bytes beside its own."""
+
 
 def unpacked(data: bytes | memoryview) -> list[memoryview]:
     """Messages that `length_prefixed` joined, as views of the text.
@@ -28,7 +31,7 @@ def unpacked(data: bytes | memoryview) -> list[memoryview]:
     Raises
     ------
     ProtocolError
-        If the last one is cut off.
+        If the last one is cut off, or there are too many.
     """
     view, at, messages = memoryview(data), 0, list[memoryview]()
     while at < len(view):
@@ -36,6 +39,8 @@ def unpacked(data: bytes | memoryview) -> list[memoryview]:
         at = start + int.from_bytes(view[at:start], "little")
         if start > len(view) or at > len(view):
             raise ProtocolError("a message of a run of two parties is cut off")
+        if len(messages) == MAX_MESSAGES:
+            raise ProtocolError(f"more than {MAX_MESSAGES} messages of a run of two parties at once")
         messages.append(view[start:at])
     return messages
 
@@ -60,7 +65,8 @@ class Asking:
 
     def send(self, message: bytes) -> None:
         """See `frames.Channel`."""
-        if self._outbox and self._n_bytes + len(message) > MAX_REQUEST_BYTES:
+        is_long = self._n_bytes + len(message) > MAX_REQUEST_BYTES
+        if self._outbox and (is_long or len(self._outbox) == MAX_MESSAGES):
             self._leave(False)
         self._outbox.append(message)
         self._n_bytes += len(message)

@@ -567,7 +567,7 @@ def test_an_ended_run_keeps_no_seed(tmp_path, monkeypatch):
     members = [Between(one) for one in parties(tmp_path)]
 
     def look(number, message, send):
-        if isinstance(message, Finish):
+        if isinstance(message, EndRun):
             assert len(secrets.found_in(tmp_path / "ada", "ada")) == 3
         return send()
 
