@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import tracemalloc
 from datetime import datetime, timedelta
 from threading import Thread
 
@@ -42,7 +43,7 @@ from lgb_dp.vertical.run import ColumnRun
 from lgb_dp.vertical.sums import TableHolder
 from lgb_dp.vertical.tables import PointTables, loss_bounds
 from lgb_dp.vertical.task import ColumnTask, OpenColumns
-from lgb_dp.vertical.train import task_of, train
+from lgb_dp.vertical.train import checked_rows, task_of, train
 
 pytestmark = pytest.mark.filterwarnings("ignore::lgb_dp.errors.NotPrivateWarning")
 
@@ -570,3 +571,25 @@ def test_a_run_that_released_nothing_leaves_the_budget_open(tmp_path, monkeypatc
     assert trained(party).num_trees() == 4
     party.close()
     assert read_ledger(tmp_path / "bank").epsilon == 30.0
+
+
+@pytest.mark.parametrize(("levels", "per_round"), [(6, 16), (2, 4)])
+def test_a_run_takes_less_memory_than_is_reckoned(levels, per_round):
+    """Before, `trees_per_round` was not in the reckoning: 3.9 GB at a party that allowed 1 GB."""
+    n_rows = 4000
+    X = np.random.default_rng(0).uniform(-1, 1, (n_rows, 4))
+    rows = lgb_dp.Dataset(X[:, :2], (X[:, 0] > 0).astype(float), bounds=(-1, 1), max_bin=64)
+    params = {**PARAMS, "max_depth": levels, "learning_rate": 0.09}
+    trainer = lgb_dp.NewtonBoost(30.0, 1e-5)
+    task = task_of(params, checked_rows(rows), trainer, per_round, per_round, "labels", n_rows)
+    needed = task.needed_bytes(2)
+    trained(bank(), params={**PARAMS, "max_depth": levels})  # kernels are loaded
+    other = ColumnParty(X[:, 2:], name="bank", bounds=(-1, 1), max_bin=64)
+    tracemalloc.start()
+    try:
+        train(params, rows, per_round, parties=[other], callbacks=[trainer], trees_per_round=per_round)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # Both parties are here.
+    assert needed / 20 < peak < 2 * needed + (8 << 20)

@@ -3,7 +3,9 @@
 import os
 import subprocess
 import sys
+import time
 from contextlib import ExitStack
+from threading import Timer
 
 import numpy as np
 import pytest
@@ -30,7 +32,7 @@ from gbdt_parties.channel import Channel as Session
 from gbdt_parties.errors import AuthenticationError, PartyError, PartyRefusedError, PartyUnavailableError
 from gbdt_parties.identity.alignment import align
 from gbdt_parties.identity.certificates import TLS, make_authority, make_certificate
-from gbdt_parties.messages import Done, Finish
+from gbdt_parties.messages import Done, Finish, read, write
 from gbdt_parties.secure_sum.messages import (
     NEW_RUN,
     ConfirmRoster,
@@ -298,6 +300,65 @@ def test_messages_out_of_order_and_of_other_runs_are_refused_by_name(tmp_path):
         opened(bytes.fromhex(known), 0, other)
     party.close()
     assert charged(tmp_path) == {"leaf sums": 2}
+
+
+class MadeUpFinish:
+    """Ends a session after its first messages: the other side waits for more of them then."""
+
+    def __init__(self, party):
+        self.party, self.name, self.answers, self.seconds = party, party.name, [], None
+
+    def handle(self, request):
+        envelope = read(request)
+        if isinstance(envelope.message, Flights):
+            self.party.handle(write(envelope.session, envelope.sequence, Flights(b"", 1)))
+            begun = time.monotonic()
+            answer = self.party.handle(write(envelope.session, envelope.sequence + 1, Finish()))
+            self.answers.append(read(answer).message)
+            self.seconds = time.monotonic() - begun
+            raise PartyUnavailableError("enough")
+        return self.party.handle(request)
+
+
+def test_a_made_up_end_does_not_wait_for_messages(certified, tmp_path):
+    """Before, it waited for ten minutes, as long as the computation waits for a message."""
+    own, theirs = certified["hospital"], certified["bank"]
+    party = bank(folder=tmp_path, budget=BUDGET, tls=theirs[0], allowed=[own[1]])
+    liar = MadeUpFinish(party)
+    with pytest.raises(PartyUnavailableError, match="enough"):
+        trained(liar, tls=own[0], allowed=[theirs[1]])
+    assert "has not ended yet" in liar.answers[0].reason
+    assert liar.seconds < 60
+    party.close()
+
+
+LONG_ROUNDS = {**PARAMS, "max_depth": 6, "learning_rate": 0.02}
+
+
+def test_a_plan_whose_rounds_take_too_much_memory_is_refused_before_a_charge(serve, tmp_path, monkeypatch):
+    served = serve(limits=ColumnLimits(max_memory=16 << 20))
+    how = {"n_trees": 64, "per_round": 64, "params": LONG_ROUNDS, "checkpoint": tmp_path / "own"}
+    with pytest.raises(PartyRefusedError, match=r"trees_per_round=64 .* would take .* holds at most 16 MiB"):
+        remotely(served, **how)
+    with pytest.raises(PartyError, match="nothing is in it"):
+        charged(tmp_path / "own")
+    assert charged(served.folder) == {}
+    for limit, match in ((1 << 24, r"0\.02 GiB of memory"), (1 << 40, r"GiB in one answer")):
+        monkeypatch.setattr(sys.modules[task_of.__module__], "memory_limit", lambda limit=limit: limit)
+        monkeypatch.setattr("lgb_dp.vertical.task.MAX_ANSWER_BYTES", 1 << 20)
+        with pytest.raises(lgb_dp.InvalidArgumentError, match=f"trees_per_round=64: 64 leaves .* {match}"):
+            remotely(served, **{**how, "checkpoint": tmp_path / str(limit)})
+
+
+def test_a_party_that_starts_late_is_waited_for_from_the_alignment_on(serve):
+    served = serve(ids=IDS)
+    served.stop()
+    start = Timer(1.0, served.start)
+    start.start()
+    try:
+        assert remotely(served, ids=IDS, patience=60.0).num_trees() == 4
+    finally:
+        start.join()
 
 
 SERVE = """

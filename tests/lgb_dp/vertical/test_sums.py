@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gbdt_parties.two_party.names import Seat
 from lgb_dp.newton.releases.trees import PublicTree, ReleasedTree
 from lgb_dp.vertical.numbers import PublicNumbers
 from lgb_dp.vertical.sums import ColumnRows, Refresh
@@ -72,3 +73,14 @@ def test_a_tree_of_one_split_is_of_the_party_that_has_its_column():
     ]
     assert rows.score(released).tolist() == [0.5, -1.0, 0.5]
     assert rows.score([*released, replace(released[0], number=3)]).tolist() == [1.0, -2.0, 1.0]
+
+
+@pytest.mark.parametrize(("n_trees", "rows"), [(2, 1 << 14), (10, 1 << 14), (64, 2752), (1024, 128)])
+def test_a_message_of_many_deep_trees_has_fewer_rows(n_trees, rows):
+    """Before, 64 trees of 64 leaves made a message of 190 MB, of which servers accept 64."""
+    deep = (tree([k % 2] * 63) for k in range(n_trees))
+    owners = tuple(k % 2 for k in range(n_trees))
+    seats = Seat(0, bytes(32)), Seat(1, b"1" * 32)
+    layout = replace(ROUND, trees=tuple(deep), owners=owners).layout(seats, 30_000)
+    assert layout.rows_per_message == rows
+    assert layout.rows_per_message * n_trees // 2 * 63 * layout.ring_bits // 8 <= 32 << 20
