@@ -215,7 +215,7 @@ def checked_numbers(name: str, values: Any, remedy: str = "") -> NDArray[np.floa
     values : array-like, Series or DataFrame
         Missing values of pandas become NaN.
     remedy : str
-        What the message of an `InvalidArgumentError` ends in.
+        End of the message of an `InvalidArgumentError`.
 
     Raises
     ------

@@ -124,7 +124,7 @@ def share(epsilon: float, parts: int) -> float:
 
 
 def granted(asked: float) -> float:
-    """What may be spent of an ε or δ that is asked for as a part of a budget."""
+    """The part of a budget that an ε or δ asks for, as it may be spent."""
     return lower_float(Fraction(asked) * _ROOM)
 
 

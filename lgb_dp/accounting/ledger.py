@@ -100,7 +100,7 @@ class Ledger:
 
     @classmethod
     def joined(cls, ledgers: Sequence[Ledger]) -> Ledger:
-        """What several runs on the same rows have cost, whose number and plans were fixed beforehand.
+        """Cost of several runs on the same rows, whose number and plans were fixed beforehand.
 
         Each run may depend on what the others have released: their Gaussian releases compose as those of one
         run do, √(μ₁² + μ₂² + …).

@@ -64,7 +64,7 @@ def plot_utility(
 
 
 def budget_shares(report: PrivacyReport) -> list[tuple[str, str, float]]:
-    """What the budget was spent on: name of a release, ``"ε"`` or ``"μ²"``, and its share of that.
+    """Expenses of the budget: name of a release, ``"ε"`` or ``"μ²"``, and its share of that.
 
     Releases that are Gaussian compose by squares, so their shares are shares of μ²; others are shares of ε.
     Of releases on disjoint rows, the most expensive counts.  Costs that are not finite have no share.

@@ -17,7 +17,7 @@ from gbdt_commons.tables.frames import Refusal, as_frame, as_series, column_name
 
 _TIMES = (np.datetime64, np.timedelta64)
 _OF_OTHER_TABLES = ("columns", "collect_schema", "__dataframe__", "__dask_graph__")
-"""What tables and collections have that are not read here, or not without computing them."""
+"""Attributes of tables and collections that are not read here, or not without computing them."""
 
 
 def check_type(name: str, values: Any, error: Refusal) -> None:
@@ -67,7 +67,7 @@ def read_numbers(
         Make the errors: of complex numbers, NumPy's times, and text that does not read as a number; and of
         values that are neither numbers nor text, and types that are not known.
     remedy : str
-        What the message of an `error` ends in.
+        End of the message of an `error`.
     """
     check_type(name, values, type_error)
     own = getattr(values, "dtype", None)

@@ -33,7 +33,7 @@ class Entry(NamedTuple):
     is_path : bool
         Whether it is a file or folder, relative to the plan's.
     writes : str
-        What is written to the entry's path, if anything is: a kind of `plans.paths`.
+        Kind of the file that is written to the entry's path, of `plans.paths`; none if none is.
     option : str
         Help of the option of ``serve``, if the meaning is too long for a line.
     metavar : str

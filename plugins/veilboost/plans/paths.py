@@ -68,7 +68,7 @@ def faults_of_paths(used: Iterable[UsedPath]) -> Iterator[str]:
 
 
 def _place_of(path: Path) -> Any:
-    """What two names of the same file or folder have in common."""
+    """Identity of a file or folder, the same for all of its names."""
     return (found.st_dev, found.st_ino) if path.exists() and (found := path.stat()) else path.resolve()
 
 

@@ -424,7 +424,7 @@ def checked_ids(values: Sequence[Any], path: Path) -> Sequence[str]:
 
 
 LABELS = "write numbers into the file: classes as 0, 1, …"
-"""What to do about labels that are no numbers."""
+"""The remedy for labels that are not numbers."""
 
 _REMEDIES = (
     "leave it out (drop), or encode it: by one_hot or categorical with columns apart, as numbers in the file "
