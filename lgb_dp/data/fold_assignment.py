@@ -163,7 +163,7 @@ class FoldPart:
 
     @property
     def payment(self) -> tuple[Hashable, ...]:
-        """Runs that one of them pays for: all of the cross-validation, and of this repetition of inner ones."""
+        """Runs that one pays for: all of the cross-validation, and of this repetition of inner ones."""
         return self._outermost, self._rounds
 
     @property
