@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from gbdt_commons.tables.frames import is_table
 from lgb_dp.data.arguments import checked_data
 from lgb_dp.data.bins import Bounds, Categories, PublicBins, Spacing, feature_names, public_bins
-from lgb_dp.data.tables import as_frame
 
 NO_RELEASE = (
     "These figures were read from the rows. They are not a private release: keep them where the rows are.\n"
@@ -68,8 +67,8 @@ def check_bounds(
 def _column(bins: PublicBins, data: Any, feature: int) -> NDArray[np.float64]:
     """One column as numbers, NaN for what is missing or not declared."""
     if is_table(data):
-        frame = bins.columns.in_order(data, len(bins.names))
-        return bins.columns.numbers(as_frame(frame)[:, feature], feature)
+        frame, _ = bins.columns.in_order(data, len(bins.names))
+        return bins.columns.numbers(frame[:, feature], feature)
     column = data[:, [feature]].toarray()[:, 0] if scipy.sparse.issparse(data) else data[:, feature]
     return np.asarray(column, dtype=np.float64)
 
