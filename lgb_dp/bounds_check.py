@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from gbdt_commons.tables.frames import is_table
 from lgb_dp.data.arguments import checked_data
 from lgb_dp.data.bins import Bounds, Categories, PublicBins, Spacing, feature_names, public_bins
-from lgb_dp.data.tables import as_frame
 
 NO_RELEASE = (
     "These figures were read from the rows. They are not a private release: keep them where the rows are.\n"
@@ -87,7 +86,8 @@ def undeclared_shares(X: Any, categories: Categories) -> dict[str, float]:
 def _column(bins: PublicBins, data: Any, feature: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """One column as numbers, NaN for what is missing or not declared; and where it is missing."""
     if is_table(data):
-        series = as_frame(bins.columns.in_order(data, len(bins.names)))[:, feature]
+        frame, _ = bins.columns.in_order(data, len(bins.names))
+        series = frame[:, feature]
         is_missing = series.is_null() | series.is_nan() if series.dtype.is_float() else series.is_null()
         return bins.columns.numbers(series, feature), is_missing.to_numpy()
     column = data[:, [feature]].toarray()[:, 0] if scipy.sparse.issparse(data) else data[:, feature]

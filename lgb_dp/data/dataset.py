@@ -218,7 +218,7 @@ class Dataset(StandInDataset):
             assert isinstance(self.reference, Dataset)
             bins = self.reference.bins
             if is_table(data):
-                data = bins.columns.in_order(data, len(bins.names))
+                data, _ = bins.columns.in_order(data, len(bins.names))
             if self.bounds is not None and not bins.same_as(
                 public_bins(data, bins.names, *declared, inherited=bins.columns)
             ):

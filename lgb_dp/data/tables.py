@@ -113,8 +113,8 @@ class Columns:
             {int(f): str(kind) for f, kind in values.get("times", {}).items()},
         )
 
-    def in_order(self, data: Any, n_features: int) -> nw.DataFrame[Any]:
-        """A table with the column of each feature in its place.
+    def in_order(self, data: Any, n_features: int) -> tuple[nw.DataFrame[Any], list[Kind]]:
+        """A table with the column of each feature in its place, and the kind of each.
 
         Raises
         ------
@@ -135,9 +135,10 @@ class Columns:
                 )
             place = {name: f for f, name in enumerate(given)}
             frame = frame[:, [place[name] for name in self.names]]
-        for f, (name, kind) in enumerate(zip(column_names(frame), kinds_of(frame), strict=True)):
+        kinds = kinds_of(frame)
+        for f, (name, kind) in enumerate(zip(column_names(frame), kinds, strict=True)):
             self._check_kind(f, name, kind)
-        return frame
+        return frame, kinds
 
     def _check_kind(self, feature: int, name: str, kind: Kind) -> None:
         if feature in self.times:
@@ -156,12 +157,9 @@ class Columns:
 
     def reader(self, data: Any, n_features: int) -> Callable[[int, int], NDArray[np.float64]]:
         """A function that gives the rows ``start:stop`` of a table as numbers, NaN for what is missing."""
-        frame = self.in_order(data, n_features)
-        others = [
-            f
-            for f, kind in enumerate(kinds_of(frame))
-            if kind not in ("number", "boolean") or f in self.categories
-        ]
+        frame, kinds = self.in_order(data, n_features)
+        numeric = ("number", "boolean")
+        others = [f for f, kind in enumerate(kinds) if kind not in numeric or f in self.categories]
         encoded = {f: self.numbers(frame[:, f], f) for f in others}
         plain = [f for f in range(n_features) if f not in encoded]
 

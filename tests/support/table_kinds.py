@@ -100,6 +100,7 @@ def pandas(X, names):
 ACCEPTED = {
     "pandas": pandas,
     "pandas nullable": lambda X, names: pandas(X, names).convert_dtypes(),
+    "pandas sparse": lambda X, names: pandas(X, names).astype(pd.SparseDtype("float64")),
     "pandas of Arrow": lambda X, names: pandas(X, names).convert_dtypes(dtype_backend="pyarrow"),
     "polars": polars,
     "Arrow table": arrow,

@@ -20,6 +20,7 @@ from gbdt_commons.tables.frames import (
     categories_of_dtype,
     codes_of_dtype,
     column_names,
+    index_of,
     kinds_of,
 )
 from gbdt_commons.tables.numbers import read_numbers
@@ -75,6 +76,9 @@ def read_frame(
         if enable_categorical is not None:
             how = "encode them, or make them of dtype category and set enable_categorical=True"
         raise InvalidDataError(f"{argument} has columns that are not numbers: {wrong}; {how}")
+    errors = (np.float32, InvalidDataError, InvalidDataError)
+    if "category" not in kinds and index_of(X) is not None:  # pandas holds many columns in one block
+        return read_numbers(argument, X, *errors), names, {}
     data, categories = np.empty(frame.shape, dtype=np.float32), {}
     for k, (name, kind) in enumerate(zip(names, kinds, strict=True)):
         column = frame[:, k]
@@ -84,10 +88,7 @@ def read_frame(
             categories[k] = labels_of(values, name, argument)
             data[:, k] = _codes(column, categories[k])
         else:
-            given = f"column {name!r} of {argument}"
-            data[:, k] = read_numbers(
-                given, column.to_native(), np.float32, InvalidDataError, InvalidDataError
-            )
+            data[:, k] = read_numbers(f"column {name!r} of {argument}", column.to_native(), *errors)
     return data, names, categories
 
 

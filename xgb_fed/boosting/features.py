@@ -215,7 +215,8 @@ def read_columns(
         canon = canonical(X, scipy.sparse.csc_matrix, argument, InvalidDataError)
         data = canon.astype(np.float32, copy=False)
     else:
-        data = np.ascontiguousarray(_as_numbers(X, argument))
+        data = _as_numbers(X, argument)
+    data = data if scipy.sparse.issparse(data) else np.ascontiguousarray(data)
     if data.ndim != 2:
         raise InvalidDataError(f"{argument} has {data.ndim} dimensions; a matrix has 2")
     if data.shape[0] == 0:

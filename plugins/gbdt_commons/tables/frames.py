@@ -116,29 +116,22 @@ def rows_of_table(data: Any, rows: NDArray[np.int64], error: Refusal) -> Any:
 
 def kind_of(series: nw.Series[Any]) -> Kind:
     """Kind of a column, by its data type alone."""
-    return (
-        "object"
-        if _is_of_objects(getattr(series.to_native(), "dtype", None))
-        else _kind_of_type(series.dtype)
-    )
+    return _kind(getattr(series.to_native(), "dtype", None), series.dtype)
 
 
 def kinds_of(frame: nw.DataFrame[Any]) -> list[Kind]:
     """Kind of each column, by its data type alone."""
     native, types = frame.to_native(), list(frame.schema.values())
     own = native.dtypes if nw.dependencies.is_pandas_like_dataframe(native) else types
-    return [
-        "object" if _is_of_objects(dtype) else _kind_of_type(known)
-        for dtype, known in zip(own, types, strict=True)
-    ]
+    return list(map(_kind, own, types))
 
 
-def _is_of_objects(dtype: Any) -> bool:
-    """Whether a column holds objects of any type, which narwhals tells from texts by its first cells."""
-    return isinstance(dtype, np.dtype) and dtype.kind == "O"
-
-
-def _kind_of_type(dtype: Any) -> Kind:
+def _kind(own: Any, dtype: Any) -> Kind:
+    """Kind of a column by its library's data type, and the one that narwhals makes of it."""
+    if isinstance(own, np.dtype) and own.kind == "O":  # narwhals tells objects from texts by the first cells
+        return "object"
+    if dtype == nw.Unknown and getattr(own, "kind", None) in ("b", "i", "u", "f"):  # pandas' sparse columns
+        return "number"
     if dtype == nw.Boolean:
         return "boolean"
     if dtype.is_numeric():

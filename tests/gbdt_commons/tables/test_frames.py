@@ -41,6 +41,11 @@ def test_names_and_kinds_are_those_of_the_schema(convert):
     assert (index_of(table) is None) == (not isinstance(table, pd.DataFrame))
 
 
+def test_sparse_columns_of_pandas_are_numbers():
+    frame = pd.DataFrame({"a": pd.arrays.SparseArray([1.5, np.nan]), "b": pd.arrays.SparseArray([1, 0])})
+    assert kinds_of(as_frame(frame, ValueError)) == ["number", "number"]
+
+
 def test_numbers_as_pandas_gives_them_are_names():
     assert names_of(pd.DataFrame(np.zeros((1, 2)))) == ("0", "1")
 
