@@ -245,6 +245,15 @@ def ignored_defaults(params: Mapping[str, Any]) -> list[str]:
     return texts
 
 
+def refuse_early_stopping(params: Mapping[str, Any], where: str) -> None:
+    """Raise an error if LightGBM's parameters ask for early stopping, by whatever name."""
+    if resolve_aliases(params).get("early_stopping_round"):
+        raise UnsupportedParameterError(
+            f"early_stopping_round is not supported {where}: metrics of held-out rows would be releases of "
+            "their own; leave it out"
+        )
+
+
 def _check_value(name: str, value: Any) -> None:
     """Check that a value is one value to LightGBM, which is given all parameters as one line of text.
 

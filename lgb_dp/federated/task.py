@@ -9,13 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
-from gbdt_parties.agreed import Whole
+from gbdt_commons.errors import VeilboostError
+from gbdt_parties.agreed import AgreedSettings, Whole
 from gbdt_parties.secure_sum.messages import MAX_PARTIES, OpenRun
 from lgb_dp.accounting.shares import CLOSENESS_SHARE
+from lgb_dp.boosting.params import refuse_early_stopping
 from lgb_dp.checks import checked_integer
 from lgb_dp.data.dataset import Dataset
 from lgb_dp.errors import InvalidArgumentError, PartiesDifferError, UnsupportedParameterError
-from lgb_dp.federated.agreed import AgreedSettings, refuse_early_stopping
 from lgb_dp.newton.trainer import NewtonBoost
 
 _OF_ONE_PROCESS = ("subsample", "random_state", "public_init_model", "budget")
@@ -73,6 +74,7 @@ class FederatedTask(AgreedSettings):
     parties_per_person: Annotated[int, Whole(1, MAX_PARTIES)]
     trees_per_round: Annotated[int, Whole(1, MAX_TREES_PER_ROUND)] = 1
 
+    error: ClassVar[type[VeilboostError]] = InvalidArgumentError
     argument_names = {"n_rounds": "num_boost_round"}  # noqa: RUF012
 
     def __post_init__(self) -> None:

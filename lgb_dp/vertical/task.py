@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 
+from gbdt_commons.errors import VeilboostError
 from gbdt_commons.quoting import quoted
 from gbdt_hosts.lightgbm import resolve_aliases
-from gbdt_parties.agreed import Whole
+from gbdt_parties.agreed import AgreedSettings, Whole
 from gbdt_parties.curve_group import length_prefixed
 from gbdt_parties.messages import MAX_REASON, Flag, Message, View
 from gbdt_parties.secure_sum.messages import OpenRun
@@ -19,11 +20,10 @@ from gbdt_parties.two_party.layout import MAX_ROWS, MAX_TREES
 from lgb_dp.accounting.gaussian import gaussian_mu
 from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.accounting.shares import CLOSENESS_SHARE
-from lgb_dp.boosting.params import training_parameters
+from lgb_dp.boosting.params import refuse_early_stopping, training_parameters
 from lgb_dp.checks import checked_integer
 from lgb_dp.data.provenance import Provenance
 from lgb_dp.errors import InvalidArgumentError
-from lgb_dp.federated.agreed import AgreedSettings, refuse_early_stopping
 from lgb_dp.newton.arithmetic import check_digests, check_versions, digests, versions
 from lgb_dp.newton.model_memory import model_bytes
 from lgb_dp.newton.trainer import NewtonBoost
@@ -105,6 +105,7 @@ class ColumnTask(AgreedSettings):
     arithmetic: Mapping[str, str] = field(default_factory=digests, repr=False)
     versions: Mapping[str, str] = field(default_factory=versions, repr=False)
 
+    error: ClassVar[type[VeilboostError]] = InvalidArgumentError
     argument_names = {"n_trees": "num_boost_round", "per_round": "trees_per_round"}  # noqa: RUF012
 
     def __post_init__(self) -> None:
@@ -196,33 +197,15 @@ class ColumnTask(AgreedSettings):
         return (512 + own) * self.n_rows + (4 << 20)
 
     def needed_bytes(self, n_features: int) -> int:
-        """Memory that a run takes at either party, at most, beside its rows: a round's, and the model's.
-
-        Parameters
-        ----------
-        n_features : int
-            Of the party.
-        """
+        """Memory that a run takes at a party of so many columns, at most, for a round and for the model."""
         of_tree = 40 * self.levels + 12 * ((1 << self.levels) - 1)
         of_row = 640 + n_features + 128 * self.n_classes + self.per_round * of_tree
         return of_row * self.n_rows + model_bytes(self.levels, self.n_classes * self.n_trees, 1)
 
     def check_size(self, n_features: int, max_bytes: float, is_remote: bool) -> None:
-        """Refuse a run that would end when a round is too large, after other things were charged.
+        """Refuse a run, before anything is charged, that takes more memory at this party than there is.
 
-        Parameters
-        ----------
-        n_features : int
-            Of this party.
-        max_bytes : float
-            Memory that it may take.
-        is_remote : bool
-            Whether the other party is in another process.
-
-        Raises
-        ------
-        InvalidArgumentError
-            If a round takes more memory, or the longest answer more than one message can hold.
+        Likewise one whose longest answer, from a party in another process, is too long for a message.
         """
         answer = -(-self.per_round // 2) * 8 * ((1 << self.levels) - 1) * self.n_rows * is_remote
         for what, n_bytes, limit in (

@@ -30,7 +30,7 @@ class Whole(NamedTuple):
 class AgreedSettings:
     """Base of the tasks of runs: settings that are checked by their constructor, and their text.
 
-    Constructors of classes that derive from it call this one's before they compute with any value.
+    A class that derives from it calls `__post_init__` before it computes with any value.
     """
 
     error: ClassVar[type[VeilboostError]] = PartyArgumentError
@@ -51,8 +51,14 @@ class AgreedSettings:
                 raise self.error(f"{said} must be an integer between {low} and {high}, got {value!r}")
 
     def to_json(self) -> str:
-        """The settings as text, the same whatever their order; ValueError or TypeError if there is none."""
-        return json.dumps(asdict(self), sort_keys=True, allow_nan=False)
+        """The settings as text, the same whatever their order; raises `error` if one cannot be written so."""
+        try:
+            return json.dumps(asdict(self), sort_keys=True, allow_nan=False)
+        except (TypeError, ValueError):
+            raise self.error(
+                "params and declarations must hold numbers and texts that other parties can be sent, no "
+                "functions or objects"
+            ) from None
 
     @classmethod
     def from_json(cls: type[SettingsT], text: str) -> SettingsT:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +44,7 @@ class QuestionsOpened(Message):
     kind: ClassVar[int] = 217
     n_first: Integer
     label_bounds: Float64s
-    n_rows: Integer
+    n_rows: Annotated[int, "i", 1, MAX_ROWS]
     selection: Octets
     """Empty where both know the rows' ids: digests of ids would tell those that are not in common."""
     order: Octets
@@ -274,8 +274,6 @@ class RemoteAnswerer:
         bounds = opened.label_bounds
         if len(bounds) != 2 or not np.isfinite(bounds).all() or not bounds[0] < bounds[1]:
             raise ProtocolError(f"party {channel.name!r} gave bounds of the label that are none")
-        if not 1 <= opened.n_rows <= MAX_ROWS:
-            raise ProtocolError(f"party {channel.name!r} opened questions about {opened.n_rows} rows")
         if names is None or ids is not None:
             names = names_of_rows(ids, opened.n_rows, opened.selection, channel.name)
         if digest_of_names(names) != opened.order:

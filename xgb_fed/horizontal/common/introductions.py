@@ -111,8 +111,6 @@ def check_introduction(party: str, answer: RowShape, wants_classes: bool) -> Non
         Naming the party.
     """
     try:
-        if not 1 <= answer.n_rows < 2**31:
-            raise ProtocolError(f"{answer.n_rows} rows of {answer.n_features} columns")
         check_columns(answer, wants_classes)
     except ProtocolError as error:
         raise ProtocolError(f"party {party!r} introduces itself with {quoted(str(error))}") from None

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
-from gbdt_parties.messages import Flag, Float64s, Int64s, Integer, Message, Octets, Text
+from gbdt_parties.messages import MAX_INTEGER, Flag, Float64s, Int64s, Integer, Message, Octets, Text
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,8 +24,8 @@ class RowShape(Message):
     """Party to coordinator: the shape of its rows."""
 
     kind: ClassVar[int] = 102
-    n_rows: Integer
-    n_features: Integer
+    n_rows: Annotated[int, "i", 1, MAX_INTEGER]
+    n_features: Annotated[int, "i", 1, MAX_INTEGER]
     names: Text
     """Column names, a JSON list; empty if the columns have none."""
     classes: Text

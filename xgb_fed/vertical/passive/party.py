@@ -220,8 +220,6 @@ class PassiveParty(SessionHandler[PredictionSession]):
         ):
             if value > limit:
                 raise ProtocolError(f"this party trains with {name} up to {limit}, not {value}")
-        if message.max_bin < 2 or message.max_depth < 1 or not 1 <= message.n_groups <= 1 << 16:
-            raise ProtocolError("max_bin, max_depth or n_groups is out of range")
         # Refused now if it could never be held, and not when the first tree has half arrived.
         self._memory.reserve(columns.n_rows * message.n_groups * key.ciphertext_bytes, "encrypted gradients")
         space = key.plaintext_limit.bit_length() - 1

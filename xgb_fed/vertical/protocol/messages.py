@@ -16,9 +16,10 @@ number.  A message that is cut off, extended, of another session or out of turn 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from gbdt_parties.messages import (
+    MAX_INTEGER,
     Bits,
     Encrypted,
     Flag,
@@ -48,12 +49,12 @@ class OpenTraining(Message):
     kind: ClassVar[int] = 1
     public_key: Octets
     n_rows: Integer
-    max_bin: Integer
+    max_bin: Annotated[int, "i", 2, MAX_INTEGER]
     field_bits: Integer
     """Bits of one packed sum (of all classes in a ciphertext)."""
-    n_groups: Integer
+    n_groups: Annotated[int, "i", 1, 1 << 16]
     """Ciphertexts of a row."""
-    max_depth: Integer
+    max_depth: Annotated[int, "i", 1, MAX_INTEGER]
     """Levels of a tree whose statistics will be asked for, at most."""
     rows: Int32s
     """Positions of the rows in the party's data; empty means all."""

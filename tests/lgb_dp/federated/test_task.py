@@ -7,7 +7,7 @@ import pytest
 
 import lgb_dp
 from columns_apart import PARAMS, own_rows
-from lgb_dp.federated.agreed import refuse_early_stopping
+from lgb_dp.boosting.params import refuse_early_stopping
 from lgb_dp.federated.task import FederatedTask, settings_of
 from lgb_dp.vertical.task import ColumnTask
 from lgb_dp.vertical.train import task_of
@@ -55,7 +55,7 @@ def test_a_setting_that_is_missing_or_unknown_is_not_of_this_version(made, kind)
 @pytest.mark.parametrize(("made", "kind"), TASKS)
 @pytest.mark.parametrize("value", [len, float("inf"), np.arange(3)], ids=str)
 def test_values_that_no_party_can_be_sent_are_refused_by_name(made, kind, value):
-    with pytest.raises(lgb_dp.UnsupportedParameterError, match="must hold numbers and texts"):
+    with pytest.raises(lgb_dp.PrivateTrainingError, match="must hold numbers and texts"):
         made(metric=value).to_json()
 
 
