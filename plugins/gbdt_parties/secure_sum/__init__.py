@@ -69,9 +69,9 @@ coordinator that sends other sums back, leaves a vector out, repeats one, or tak
 noticed by every party.  It can leave the whole answer out: that is a party lost, not a lie.
 
 *Ends are the same.*  Two attempts at the last sum, or two vectors of a party for it, give two results, which
-no later question tells apart.  Sums over all parties end on signatures of all, so that two parties that follow
-the protocol have the same result, or none.  Other sums end on those of more than half: any two ends have a
-signer in common, which has signed both, as both files show.
+no later question tells apart.  Sums over all parties end on signatures of all, so that two parties that
+follow the protocol have the same result, or none.  Other sums end on those of more than half: any two ends
+have a signer in common, which has signed both, as both files show.
 
 *Not* hidden are the sum, who takes part, when, and the length of vectors. The following cannot be noticed: a
 party that adds wrong numbers within the range that is checked. A coordinator that asks for the same round
