@@ -7,7 +7,7 @@ from typing import Any
 
 from xgb_fed.boosting.loop import LoopOptions
 from xgb_fed.horizontal.common.model import HorizontalModel
-from xgb_fed.horizontal.common.settings import horizontal_settings
+from xgb_fed.horizontal.common.settings import horizontal_settings, of_classes
 from xgb_fed.horizontal.parties import as_parties
 from xgb_fed.horizontal.simfl.turn_taking import TurnTaking
 
@@ -36,7 +36,8 @@ def train_tfl(
     -------
     HorizontalModel
     """
-    settings, is_auto = horizontal_settings(params)
+    params, is_auto = of_classes(params)
+    settings = horizontal_settings(params)
     options = LoopOptions(num_boost_round, early_stopping_rounds, verbose_eval, callbacks, bool(evals))
     members = as_parties(parties, categorical_labels=settings.objective != "reg:squarederror")
     training = TurnTaking(
@@ -66,7 +67,8 @@ def train_alone(
     -------
     HorizontalModel
     """
-    settings, is_auto = horizontal_settings(params)
+    params, is_auto = of_classes(params)
+    settings = horizontal_settings(params)
     members = as_parties([(X, y)], categorical_labels=settings.objective != "reg:squarederror", at_least=1)
     training = TurnTaking(settings, members, evals, max_rounds=options.num_boost_round, is_auto=is_auto)
     return training.run(options)

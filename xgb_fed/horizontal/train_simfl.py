@@ -21,7 +21,7 @@ from xgb_fed.boosting.loop import LoopOptions
 from xgb_fed.errors import HeuristicProtectionWarning, InvalidArgumentError
 from xgb_fed.horizontal.common.model import HorizontalModel
 from xgb_fed.horizontal.common.rows import MIN_SIMILAR
-from xgb_fed.horizontal.common.settings import horizontal_settings
+from xgb_fed.horizontal.common.settings import horizontal_settings, of_classes
 from xgb_fed.horizontal.parties import as_parties
 from xgb_fed.horizontal.simfl.checkpoint import Checkpoint, Progress
 from xgb_fed.horizontal.simfl.coordinator import SimFL
@@ -113,7 +113,8 @@ def train_simfl(
         Once per call: what SimFL does not protect.
     """
     warnings.warn(WARNING, HeuristicProtectionWarning, stacklevel=2)
-    settings, is_auto = horizontal_settings(params)
+    params, is_auto = of_classes(params)
+    settings = horizontal_settings(params)
     options = LoopOptions(num_boost_round, early_stopping_rounds, verbose_eval, callbacks, bool(evals))
     members = as_parties(
         parties,

@@ -153,7 +153,7 @@ class PartyRun:
         self._member = Membership(subject.name, subject.credentials, subject.allowed, run, member)
         self._proposal: Proposal | None = None
         self._computation: Computation[Any, Any] | None = None
-        self._end: tuple[Sequence[bytes], SignedEnd] | None = None
+        self._end: SignedEnd | None = None
         if kept is not None:
             self._take_up(kept)
 
@@ -212,9 +212,8 @@ class PartyRun:
         elif isinstance(message, BeginRounds):
             self._begin(unpack(message.seeds))
         elif isinstance(message, AskModel):
-            parts, end = self._ended()
-            content, signature = pack(parts) if message.whole else b"", b"".join(end.signatures)
-            return FinishedModel(b"".join(end.digests), end.transcript, signature, content)
+            end, content = self.end, pack(self._content()) if message.whole else b""
+            return FinishedModel(b"".join(end.digests), end.transcript, b"".join(end.signatures), content)
         elif isinstance(message, EndRun):
             self._finish(unpack(message.signatures))
         elif not isinstance(message, Abort):
@@ -323,16 +322,15 @@ class PartyRun:
 
     # The end.
 
-    def _ended(self) -> tuple[Sequence[bytes], SignedEnd]:
-        if self._end is None:
-            parts = self.subject.content(self._begun().result())
-            self._end = parts, self._member.signed_end(parts)
-        return self._end
+    def _content(self) -> Sequence[bytes]:
+        return self.subject.content(self._begun().result())
 
     @property
     def end(self) -> SignedEnd:
         """The end of the run, signed by this party; a ProtocolError before the end."""
-        return self._ended()[1]
+        if self._end is None:
+            self._end = self._member.signed_end(self._content())
+        return self._end
 
     def _finish(self, signatures: Sequence[bytes]) -> None:
         """Keep the result, if enough parties have signed the same end as this one."""

@@ -61,6 +61,40 @@ def test_more_trees_are_those_of_xgboost(seed):
     check(seed)
 
 
+def may_be_weighted(seed):
+    """Whether a run is compared under other weights: some are those of queries, or of a model before."""
+    c = draw(seed)
+    return refusal(c) is None and c.earlier is None and c.info.get("qid") is None
+
+
+def check_weighted(seed, of_two_sizes):
+    configuration, rng = draw(seed), np.random.default_rng([7, seed])
+    n_rows = len(configuration.X)
+    powers = np.where(rng.random(n_rows) < 0.3, -3, 3) if of_two_sizes else rng.uniform(-3, 3, n_rows)
+    configuration.info["weight"] = (10.0**powers).astype(np.float32)
+    try:
+        ours = federated(configuration)
+    except InvalidDataError:
+        if configuration.params["objective"] not in DURING_TRAINING:
+            raise
+        return
+    assert_same(ours, pooled(configuration))
+
+
+@pytest.mark.parametrize("of_two_sizes", [False, True])
+@pytest.mark.parametrize("seed", filter(may_be_weighted, range(200, 210)))
+def test_trees_are_those_of_xgboost_for_weights_that_differ_by_a_million(seed, of_two_sizes):
+    """Beyond, XGBoost's own sums in another order of the rows can give other trees, too."""
+    check_weighted(seed, of_two_sizes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("of_two_sizes", [False, True])
+def test_more_trees_are_those_of_xgboost_for_weights_that_differ_by_a_million(of_two_sizes):
+    for seed in filter(may_be_weighted, range(210, 400)):
+        check_weighted(seed, of_two_sizes)
+
+
 @pytest.mark.parametrize("n", [N_DEFAULT, N_ALL])
 def test_few_are_refused_or_not_comparable(n):
     counted = Counter(refusal(draw(seed)) for seed in range(n))

@@ -17,13 +17,12 @@ def of_classes(params: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
     return {**params, "objective": "binary:logistic"} if is_auto else dict(params), is_auto
 
 
-def horizontal_settings(params: Mapping[str, Any]) -> tuple[Settings, bool]:
-    """Read settings from XGBoost's parameters, and whether classes may change the objective.
+def horizontal_settings(params: Mapping[str, Any]) -> Settings:
+    """Read settings from XGBoost's parameters.
 
     Raises
     ------
     UnsupportedParameterError
         For parameters, or values of them, that horizontal training does not support.
     """
-    params, is_auto = of_classes(params)
-    return without_vertical_only(Settings.from_params(params)), is_auto
+    return without_vertical_only(Settings.from_params(params))
