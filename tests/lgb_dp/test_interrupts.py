@@ -2,7 +2,8 @@
 
 import sys
 import threading
-import warnings
+from functools import cache
+from pathlib import Path
 
 import lightgbm as lgb
 import numpy as np
@@ -27,6 +28,20 @@ MODULES |= {lgb.engine.__file__, lgb.basic.__file__}
 pytestmark = pytest.mark.filterwarnings("ignore::lgb_dp.NotPrivateWarning")
 
 
+@cache
+def _blocks(path):
+    """Lines of `with`, which come again between a block and its `__exit__`, where no signal is handled."""
+    lines = enumerate(Path(path).read_text(encoding="utf-8").splitlines(), 1)
+    return {number for number, line in lines if line.lstrip().startswith("with ")}
+
+
+def _in_finalizer(frame):
+    """Whether an exception would not get out."""
+    while frame is not None and frame.f_code.co_name != "__del__":
+        frame = frame.f_back
+    return frame is not None
+
+
 class InterruptedAt:
     """Raises a KeyboardInterrupt at one line event of some modules, counted from the first."""
 
@@ -38,16 +53,16 @@ class InterruptedAt:
         sys.settrace(self._call)
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, kind, *_):
         sys.settrace(self.before)
+        return kind is KeyboardInterrupt
 
     def _call(self, frame, event, _):
-        # An exception in a finalizer does not get out of it, and leaves the rest as it is.
-        is_traced = frame.f_code.co_filename in self.modules and frame.f_code.co_name != "__del__"
-        return self._event if is_traced else None
+        path = frame.f_code.co_filename
+        return self._event if path in self.modules and not _in_finalizer(frame) else None
 
     def _event(self, frame, event, _):
-        if event == "line":
+        if event == "line" and frame.f_lineno not in _blocks(frame.f_code.co_filename):
             self.count += 1
             if self.count == self.line:
                 raise KeyboardInterrupt
@@ -74,7 +89,7 @@ def made(kind, budget):
     return lgb_dp.DPBoost(0.4, trees_per_ensemble=2, budget=budget)
 
 
-@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.slow), 30])
+@pytest.mark.parametrize("every", [pytest.param(3, marks=pytest.mark.slow), 100])
 @pytest.mark.parametrize("kind", ["newton", "dpboost"])
 def test_an_interrupt_at_any_line_leaves_a_usable_booster_or_a_named_error(kind, every):
     run = run_with(kind)
@@ -83,10 +98,10 @@ def test_an_interrupt_at_any_line_leaves_a_usable_booster_or_a_named_error(kind,
     assert n_all > 1000
     n_kept = 0
     # All of the last lines, where the finished model takes the place of the one in training.
-    for line in sorted({*range(1, n_all, every), *range(n_all - 90, n_all)}):
+    for line in sorted({*range(1, n_all, every), *range(n_all - 50, n_all)}):
         budget = whole()
         trainer = made(kind, budget)
-        with pytest.raises(KeyboardInterrupt), InterruptedAt(line):
+        with InterruptedAt(line):
             run(budget, trainer)
         n_charges = len(budget.report().ledger)
         assert n_charges <= 1
@@ -96,7 +111,7 @@ def test_an_interrupt_at_any_line_leaves_a_usable_booster_or_a_named_error(kind,
             n_kept += usable(booster)
         run(budget)
         assert len(budget.report().ledger) == n_charges + 1
-    assert n_kept > 90
+    assert n_kept > 50
 
 
 def whole():
@@ -138,7 +153,7 @@ def test_a_run_goes_on_after_an_interrupt_at_any_line_or_says_why_not(kind):
         run_with(kind)(whole())
     for line in range(1, traced.count, 45):
         trainer = made(kind, whole())
-        with pytest.raises(KeyboardInterrupt), InterruptedAt(line, modules):
+        with InterruptedAt(line, modules):
             run_with(kind)(whole(), trainer)
         if getattr(trainer, "booster_", None) is not None:
             assert continued(trainer.booster_)
@@ -189,26 +204,26 @@ def test_an_interrupt_while_the_finished_model_is_read_keeps_the_one_in_training
     assert trainer.booster_.num_trees() == ROUNDS
 
 
-def test_folds_in_threads_are_charged_once():
-    for _ in range(5):
-        data, budget = dataset(X, Y, free_raw_data=False), lgb_dp.Budget(4.0, 1e-4)
-        folds = lgb_dp.folds(3, data)
-        parts = [data.subset(rows) for rows, _ in folds.split()]
-        start, failed = threading.Barrier(len(parts)), []
+def test_folds_in_threads_are_charged_once(monkeypatch):
+    data, budget = dataset(X, Y, free_raw_data=False), lgb_dp.Budget(4.0, 1e-4)
+    parts = [data.subset(rows) for rows, _ in lgb_dp.folds(3, data).split()]
+    at_the_till, failed, charge = threading.Barrier(len(parts)), [], lgb_dp.Budget.charge
 
-        def fit(part, start=start, failed=failed, budget=budget):
-            start.wait()
-            try:
-                train(part, lgb_dp.NewtonBoost(0.5, 1e-6, budget=budget), num_threads=1)
-            except BaseException as error:
-                failed.append(error)
+    def charge_together(*args, **kwargs):
+        at_the_till.wait(30)
+        charge(*args, **kwargs)
 
-        threads = [threading.Thread(target=fit, args=(part,)) for part in parts]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-        assert failed == []
-        assert len(budget.report().ledger) == 1
+    def fit(part):
+        try:
+            train(part, lgb_dp.NewtonBoost(0.5, 1e-6, budget=budget), num_threads=1)
+        except BaseException as error:
+            failed.append(error)
+
+    monkeypatch.setattr(lgb_dp.Budget, "charge", charge_together)
+    threads = [threading.Thread(target=fit, args=(part,)) for part in parts]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    assert len(budget.report().ledger) == 1

@@ -66,6 +66,13 @@ def test_rows_are_held_out_where_equal_ones_are_few_and_noise_is_small():
     assert not can_hold_out(histograms([100.0]), balanced=4 * 2000.0, depth=2, std=0.1)
 
 
+def test_numbers_of_cells_fit_16_bits():
+    """At depth 16 a run of 105 million rows ended in an OverflowError."""
+    many, plenty = histograms([10.0] * 40), 2000.0 * 2**16
+    assert can_hold_out(many, balanced=plenty, depth=15, std=0.1)
+    assert not can_hold_out(many, balanced=plenty, depth=16, std=0.1)
+
+
 @pytest.mark.parametrize(
     "kind",
     ["dense", "sparse", "several classes", "groups", pytest.param("subsample", marks=pytest.mark.slow)],
