@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from gbdt_commons.tables.frames import is_table
 from lgb_dp.data.arguments import checked_data
 from lgb_dp.data.bins import Bounds, Categories, PublicBins, Spacing, feature_names, public_bins
+from lgb_dp.data.tables import as_frame
 
 NO_RELEASE = (
     "These figures were read from the rows. They are not a private release: keep them where the rows are.\n"
