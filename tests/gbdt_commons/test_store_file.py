@@ -412,6 +412,9 @@ def test_removed_bytes_are_nowhere_in_the_files(tmp_path):
     assert [mark for key in sorted(store.keys(BLOBS)) for mark in live[key]] == [
         content[: content.index(b"many") + 4] for key in sorted(live) for content in store.entries(BLOBS, key)
     ]
+    store.put(BLOBS, SECRET.decode(), b"")
+    store.delete(BLOBS, SECRET.decode())
+    assert not has_secret(tmp_path)
     store.close()
     zeros = "SELECT COUNT(*) FROM record WHERE NOT is_live AND trim(hex(salt) || hex(content), '0') != ''"
     assert sql(tmp_path / "a.store", zeros) == [[(0,)]]
