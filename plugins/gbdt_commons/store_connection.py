@@ -410,7 +410,8 @@ def _translated(path: Path, error: Exception, *, is_read: bool = False) -> Excep
                 with open(probe, "wb") as file:
                     file.seek(max(one.stat().st_size for one in (path, beside(path, LOG)) if one.exists()))
                     file.write(bytes(4096))
-                found = OSError(errno.EIO, os.strerror(errno.EIO))
+                number = errno.ENOSPC if "full" in text else errno.EIO
+                found = OSError(number, os.strerror(number))
         except OSError as of_system:
             found = of_system
     if found is not None:

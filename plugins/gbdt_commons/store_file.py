@@ -132,7 +132,8 @@ class StoreFile(OwnStore):
         self._must_empty |= sync and self._is_behind and not has_changed
         self._is_behind = has_changed and not sync
         self._clean()
-        if sync:
+        # A log that could not be emptied may not be on the disk.
+        if sync and not self._must_empty:
             self._file.confirm()
 
     def _clean(self) -> None:
