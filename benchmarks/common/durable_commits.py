@@ -56,7 +56,7 @@ def sqlite_table(folder: Path, mode: str) -> Commit:
 
 
 def store(folder: Path) -> Commit:
-    """A record of the store that the packages use, a journal of transactions."""
+    """A record of the store that the packages use: SQLite's log, with a digest."""
     file, kind = StoreFile(folder / "records.store", "a benchmark"), bytes_kind("record")
     return lambda content: file.append(kind, "run", content)
 

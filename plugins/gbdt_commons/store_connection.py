@@ -1,9 +1,9 @@
 """The SQLite file of a store: whole, of this release, and one process's.
 
 Each record has a digest of itself, with a salt, and of the digest before it.  What is removed is overwritten
-in its place with zeros, salt and content; its digest stays, which without the salt tells nothing.  It is not
-deleted: SQLite would move its neighbours to other pages, and leave copies of them there, whatever
-`secure_delete` says.  When removed records are many, they are joined, and `VACUUM` writes the file anew.
+in its place with zeros, but for its digest, which tells nothing without the salt.  It is not deleted: SQLite
+would move its neighbours to other pages, and leave copies of them there, whatever `secure_delete` says.  When
+removed records are many, they are joined, and `VACUUM` writes the file anew.
 
 SQLite forgets its log from the first damaged frame on, without a word.  So the user of a store notes, in the
 file that it locks, up to which record all is on the disk; and a closed store says which record is its last.
@@ -323,7 +323,7 @@ def _check(connection: sqlite3.Connection, path: Path, role: str | None) -> tupl
         if is_live:
             is_whole = digest == digest_of(before, (number, kind, key, place), salt, content, of)
         else:
-            is_whole = not any(salt) and not any(content)
+            is_whole = not any(map(any, (kind, key, salt, content)))
         if not is_whole or number != last + covers or (is_live and covers != 1):
             raise refusal(path, f"it is damaged at record {number}")
         last, before = number, digest
@@ -410,7 +410,8 @@ def _translated(path: Path, error: Exception, *, is_read: bool = False) -> Excep
                 with open(probe, "wb") as file:
                     file.seek(max(one.stat().st_size for one in (path, beside(path, LOG)) if one.exists()))
                     file.write(bytes(4096))
-                found = OSError(errno.EIO, os.strerror(errno.EIO))
+                number = errno.ENOSPC if "full" in text else errno.EIO
+                found = OSError(number, os.strerror(number))
         except OSError as of_system:
             found = of_system
     if found is not None:

@@ -31,9 +31,12 @@ _LOG_BYTES = 4 << 20
 _DEAD_BYTES = 64 << 10
 """Removed records that take more than this, and more than half of the file, are cut out of it."""
 
+_ERASED = "kind", "key", "salt", "content"
 _BYTES = "COALESCE(SUM(length(content) + length(CAST(kind || key AS BLOB)) + 100), 0)"
 """Of records, about."""
 
+_ZEROS = ", ".join(f"{name} = zeroblob(length(CAST({name} AS BLOB)))" for name in _ERASED)
+_EMPTY = ", ".join(f"{name} = x''" for name in _ERASED)
 _OF_TAIL = "WHERE is_live AND kind = ? AND key = ? AND place >= ?"
 
 _NEXT_IS_LIVE = (
@@ -129,7 +132,8 @@ class StoreFile(OwnStore):
         self._must_empty |= sync and self._is_behind and not has_changed
         self._is_behind = has_changed and not sync
         self._clean()
-        if sync:
+        # A log that could not be emptied may not be on the disk.
+        if sync and not self._must_empty:
             self._file.confirm()
 
     def _clean(self) -> None:
@@ -151,7 +155,7 @@ class StoreFile(OwnStore):
         self._n_dead, self._must_empty = 0, True
         self._file.rows("BEGIN IMMEDIATE")
         try:
-            joined = f"kind = '', key = '', salt = x'', content = x'', covers = number - {_LAST_LIVE}"
+            joined = f"{_EMPTY}, covers = number - {_LAST_LIVE}"
             self._file.rows(f"UPDATE record SET {joined} WHERE NOT is_live AND {_NEXT_IS_LIVE}")
             self._file.rows(f"DELETE FROM record WHERE NOT is_live AND NOT {_NEXT_IS_LIVE}")
             self._file.rows("COMMIT")
@@ -211,8 +215,7 @@ class StoreFile(OwnStore):
         if n_bytes:
             # Those of a transaction that is undone are counted again: the file is written anew a bit early.
             self._n_dead += n_bytes
-            zeros = "is_live = 0, salt = zeroblob(length(salt)), content = zeroblob(length(content))"
-            self._rows(f"UPDATE record SET {zeros} {_OF_TAIL}", *names)
+            self._rows(f"UPDATE record SET is_live = 0, {_ZEROS} {_OF_TAIL}", *names)
         return bool(n_bytes)
 
 
