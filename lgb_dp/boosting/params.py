@@ -264,6 +264,8 @@ def _check_value(name: str, value: Any) -> None:
     InvalidArgumentError, UnsupportedParameterError
         If it is not, or is of another type.
     """
+    if value is None:  # LightGBM leaves the parameter out
+        return
     for one in value if isinstance(value, (list, tuple, set, np.ndarray)) else [value]:
         if not isinstance(one, (str, int, float, np.number, np.bool_)):
             raise UnsupportedParameterError(f"{name}={value!r} must hold numbers and texts alone")

@@ -197,7 +197,7 @@ def read(data: bytes) -> Envelope:
         for name, (tag, *ends) in declared(kind).items():
             values[name], at = _read_field(view, at, tag, *ends)
     except _OutOfRangeError as error:
-        raise ProtocolError(f"{name} of a {cls.__name__} message must be {error}") from None
+        raise ProtocolError(f"{name} of {cls.__name__} must be {error}") from None
     except (struct.error, ValueError):
         raise ProtocolError(f"a {cls.__name__} message is malformed") from None
     if at != len(view):

@@ -151,7 +151,7 @@ def private(run: Run) -> Load:
 def _forwarded(run: Run, once: float, each: float, trips: float, work: float) -> Load:
     """The load of a coordinator that is a party: an answer of each other one, and all answers to each."""
     copies = (run.parties - 1) * (1 + run.parties)
-    set_up = (run.parties - 1) * 4000.0
+    set_up = (run.parties - 1) * (4300.0 + 72 * run.parties)  # with the signatures of the end
     return Load(set_up + copies * once, copies * each, SET_UP_TRIPS, trips, work)
 
 

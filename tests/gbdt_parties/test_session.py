@@ -6,7 +6,7 @@ import logging
 import struct
 from dataclasses import dataclass
 from threading import Event, Thread
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import pytest
 from hypothesis import given, settings
@@ -15,20 +15,20 @@ from hypothesis import strategies as st
 from gbdt_commons.errors import VeilboostError
 from gbdt_parties import messages
 from gbdt_parties.errors import InvalidDataError
-from gbdt_parties.messages import Done, Finish, Integer, Message, Refusal
+from gbdt_parties.messages import Done, Finish, Message, Refusal
 from gbdt_parties.session import SessionHandler
 
 
 @dataclass(frozen=True, eq=False)
 class Hello(Message):
     kind: ClassVar[int] = 9001
-    number: Integer
+    number: Annotated[int, "i", -9, 1 << 31]
 
 
 @dataclass(frozen=True, eq=False)
 class Ask(Message):
     kind: ClassVar[int] = 9002
-    number: Integer
+    number: Annotated[int, "i", -9, 1 << 31]
 
 
 class Counting(SessionHandler):

@@ -17,7 +17,7 @@ class FullDisk:
     folder : Path
     monkeypatch : MonkeyPatch
     modules : modules
-        That write models by `write_atomically`.
+        That write models by `write_atomically` or `write_signed`.
     """
 
     def __init__(self, folder, monkeypatch, *modules):
@@ -33,12 +33,13 @@ class FullDisk:
 
         monkeypatch.setattr(StoreFile, "transaction", transaction)
         for module in modules:
+            name = "write_signed" if hasattr(module, "write_signed") else "write_atomically"
 
-            def atomically(path, content, write=module.write_atomically):
+            def atomically(*content, write=getattr(module, name)):
                 self.written()
-                write(path, content)
+                write(*content)
 
-            monkeypatch.setattr(module, "write_atomically", atomically)
+            monkeypatch.setattr(module, name, atomically)
 
     def begin(self):
         """Count writes from now on; the disk is full at the one that is due, if any."""

@@ -146,7 +146,7 @@ def test_opening_counts_of_other_rows_with_the_same_values_are_new(tmp_path):
         (opening(N, max_bin=9), "max_bin up to 8"),
         (opening(N, max_depth=4), "max_depth up to 3"),
         (opening(N, eval_rows=[5]), "evaluation sets"),
-        (opening(N, n_classes=1 << 21), "n_groups of a OpenTraining message must be"),
+        (opening(N, n_classes=1 << 21), "n_groups of OpenTraining must be"),
         (opening(99, np.arange(99)), "rows, not 99"),
         (opening(N, np.zeros(N)), "different rows"),
     ],
