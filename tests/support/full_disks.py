@@ -3,6 +3,7 @@
 import errno
 import os
 from contextlib import contextmanager
+from functools import partial
 
 from gbdt_commons.files import is_out_of_room
 from gbdt_commons.store_file import StoreFile
@@ -34,12 +35,12 @@ class FullDisk:
         monkeypatch.setattr(StoreFile, "transaction", transaction)
         for module in modules:
             name = "write_signed" if hasattr(module, "write_signed") else "write_atomically"
+            monkeypatch.setattr(module, name, partial(self.write, getattr(module, name)))
 
-            def atomically(*content, write=getattr(module, name)):
-                self.written()
-                write(*content)
-
-            monkeypatch.setattr(module, name, atomically)
+    def write(self, write, *content):
+        """Write a model, if there is room."""
+        self.written()
+        write(*content)
 
     def begin(self):
         """Count writes from now on; the disk is full at the one that is due, if any."""

@@ -307,7 +307,7 @@ def columns_apart(training=(), parameters=()):
         (
             {"rounds": 5000, "trees_per_round": 2000},
             {},
-            "trees_per_round must be an integer between 1 and 1024",
+            "trees_per_round must be an integer between 1",
         ),
         ({}, {"max_depth": 9}, "max_depth=9 must be at most 6 with columns apart"),
         ({}, {"learning_rate": 0.9}, "learning_rate=0.9 must be at most 0.375"),

@@ -139,7 +139,7 @@ def test_classes_of_all_parties_are_at_most_as_many_as_are_told():
         (HorizontalOpened, {"label_sums": np.array([np.nan, 1.0])}, "sums of weights and labels"),
         (HorizontalOpened, {"label_sums": np.array([-60.0, 5.0])}, "sums of weights and labels"),
         (HorizontalOpened, {"label_sums": np.array([60.0, 61.0])}, "sums of weights and labels"),
-        (ColumnMoments, {"known_features": -3}, "known_features of a ColumnMoments"),
+        (ColumnMoments, {"known_features": -3}, "known_features of ColumnMoments"),
         (SeedContribution, {"contribution": b"short"}, "contribution to a hash seed"),
         (Trees, {"models": b"{}" + b" " * 1000}, "cut off"),
     ],

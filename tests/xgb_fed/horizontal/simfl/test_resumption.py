@@ -322,7 +322,7 @@ def test_a_resumption_that_does_not_fit_is_refused(interrupted, tmp_path):
     for name, number, reason in [
         (bytes(16), 1, "no such training run"),
         (run, 4, "has 3 rounds"),
-        (run, -1, "n_rounds of a ResumeBoosting"),
+        (run, -1, "n_rounds of ResumeBoosting"),
     ]:
         with pytest.raises(PartyRefusedError, match=reason):
             session_with(party).ask(ResumeBoosting(name, number, ROUNDS), messages.Done)

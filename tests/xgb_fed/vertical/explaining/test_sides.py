@@ -55,7 +55,7 @@ def test_a_session_tells_each_side_once_and_within_limits(monkeypatch):
         (lambda m: SidesTold(m.left_rows[:-1]), "other rows or splits"),
         (lambda m: SidesTold(m.left_rows | 1), "flags beyond the last row"),
         (lambda m: ColumnsTold(m.columns[:-1], 1), "other splits"),
-        (lambda m: ColumnsTold(m.columns, 2), "other splits"),
+        (lambda m: ColumnsTold(m.columns, 2), "per_feature"),
         (lambda m: ColumnsTold(m.columns - 1, 1), "columns that it does not have"),
         (lambda m: ColumnsTold(m.columns + 9, 0), "columns that it does not have"),
     ],

@@ -203,9 +203,9 @@ def test_what_a_party_refuses():
         return channel
 
     for number, (model_id, count) in enumerate(
-        ((model.model_id, n_splits + 1), (model.model_id, 0), (model.model_id, -1), (b"x" * 16, 1), (b"", 1))
+        ((model.model_id, n_splits + 1), (model.model_id, 0), (b"x" * 16, 1), (b"", 1))
     ):
-        with pytest.raises(ProtocolError, match=r"has not -?[0-9]+ splits of that model"):
+        with pytest.raises(ProtocolError, match=r"has not [0-9]+ splits of that model"):
             session(number).ask(ContinueTraining(model_id, count), messages.Done)
     twice = session(10)
     twice.ask(ContinueTraining(model.model_id, 1), messages.Done)
