@@ -90,6 +90,8 @@ def declared_bins(declared: Any) -> PublicBins:
     """
     try:
         names, values, flags, ranges = (declared[k] for k in ("names", "values", "is_categorical", "ranges"))
+        if len(values) > MAX_FEATURES:  # before an array is made of each
+            raise ValueError
         columns = Columns.from_dict(declared["columns"])
         arrays = tuple(np.asarray(one, dtype=np.float64) for one in values)
         found = PublicBins(

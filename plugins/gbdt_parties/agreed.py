@@ -16,6 +16,9 @@ from gbdt_parties.messages import MAX_TEXT_BYTES
 TEXT_BYTES = 128
 """Of what is read from a character of a JSON text, and copied once: a mapping takes 240 bytes in seven."""
 
+MAX_PARAMS = 1 << 18
+"""Characters of a run's `params`: a number for each of 65,536 columns fits, and all are read several times."""
+
 SettingsT = TypeVar("SettingsT", bound="AgreedSettings")
 
 
@@ -64,7 +67,11 @@ class AgreedSettings:
     def from_json(cls: type[SettingsT], text: str) -> SettingsT:
         """Read what `to_json` wrote, checked again; raises a `VeilboostError` if it is anything else."""
         try:
-            return cls(**cls._arguments(read_json(text)))
+            values = read_json(text)
+            length = len(json.dumps(values.get("params")))
+            if length > MAX_PARAMS:
+                raise cls.error(f"params of {length} characters; at most {MAX_PARAMS} are accepted")
+            return cls(**cls._arguments(values))
         except VeilboostError:
             raise
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):

@@ -7,7 +7,7 @@ from typing import Annotated
 import numpy as np
 import pytest
 
-from gbdt_parties.agreed import AgreedSettings, Whole, read_json
+from gbdt_parties.agreed import MAX_PARAMS, AgreedSettings, Whole, read_json
 from gbdt_parties.errors import PartyArgumentError
 
 
@@ -53,3 +53,9 @@ def test_all_other_values_are_read(value):
 def test_long_texts_are_not_parsed():
     with pytest.raises(ValueError, match="a text of 11 characters, where 10 are accepted"):
         read_json("[1,2,3,4,5]", 10)
+
+
+def test_parameters_of_a_run_that_are_too_long_are_not_read():
+    text = json.dumps({"n_trees": 2, "params": {"monotone_constraints": [0] * MAX_PARAMS}})
+    with pytest.raises(PartyArgumentError, match=f"params of .* at most {MAX_PARAMS}"):
+        Task.from_json(text)

@@ -5,6 +5,7 @@ import pickle
 import tracemalloc
 from datetime import datetime, timedelta
 from threading import Thread
+from time import process_time
 
 import numpy as np
 import pytest
@@ -380,6 +381,10 @@ def test_declarations_of_the_other_party_are_read_strictly():
     for change in changes:
         with pytest.raises(lgb_dp.InvalidArgumentError, match="malformed"):
             declared_bins({**declared, **change})
+    began = process_time()
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="malformed"):
+        declared_bins({**declared, "values": [[0]] * 1_000_000})
+    assert process_time() - began < 1
     for malformed in (None, [], {}):
         with pytest.raises(lgb_dp.InvalidArgumentError, match="malformed"):
             declared_bins(malformed)

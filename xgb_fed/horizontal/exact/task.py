@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from itertools import chain
 from types import NoneType
 from typing import Annotated, Any, ClassVar
 
@@ -176,13 +177,21 @@ def checked_cuts(cuts: Any, n_columns: int) -> Any:
 def _check_cuts(cuts: Any, n_columns: int) -> None:
     if not isinstance(cuts, list) or len(cuts) != n_columns:
         raise InvalidArgumentError(f"cuts must have one list for each of {n_columns} columns")
-    for k, own in enumerate(cuts):
-        values = np.asarray(own, dtype=np.float32)
-        fine = values.ndim == 1 and 1 <= len(values) < MAX_BINS and np.abs(values).max() <= MAX_VALUE
-        if not fine or not (np.diff(values) > 0).all():
-            raise InvalidArgumentError(
-                f"cuts[{k}] must be 1 to {MAX_BINS - 1} different finite numbers (as float32), ascending"
-            )
+    # All at once: a loop over a million columns takes seconds.
+    lengths = np.array([len(own) if isinstance(own, list) else 0 for own in cuts])
+    cells = chain.from_iterable(own for own in cuts if isinstance(own, list))
+    numbers = [one if isinstance(one, (int, float)) else np.nan for one in cells]
+    values, ends = np.array(numbers, dtype=np.float32), np.cumsum(lengths)
+    rises = np.append(np.diff(values) > 0, True)
+    rises[ends[lengths > 0] - 1] = True
+    wrong = (lengths < 1) | (lengths >= MAX_BINS)
+    wrong_values = np.flatnonzero(~(rises[: len(values)] & (np.abs(values) <= MAX_VALUE)))
+    wrong[np.searchsorted(ends, wrong_values, side="right")] = True
+    if wrong.any():
+        raise InvalidArgumentError(
+            f"cuts[{wrong.argmax()}] must be 1 to {MAX_BINS - 1} different finite numbers (as float32), "
+            "ascending"
+        )
 
 
 def given_parameters(settings: Settings) -> dict[str, Any]:
