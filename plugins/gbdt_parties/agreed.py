@@ -17,7 +17,7 @@ TEXT_BYTES = 128
 """Of what is read from a character of a JSON text, and copied once: a mapping takes 240 bytes in seven."""
 
 MAX_PARAMS = 1 << 18
-"""Characters of a run's `params`: a number for each of 65,536 columns fits, and all are read several times."""
+"""Characters of a run's `params`: a number for each of 65,536 columns fits; all are read several times."""
 
 SettingsT = TypeVar("SettingsT", bound="AgreedSettings")
 

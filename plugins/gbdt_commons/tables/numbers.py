@@ -170,9 +170,13 @@ def canonical(data: Any, kind: type, name: str, error: Refusal) -> Any:
     """
     try:
         # Before the conversion, which would write where wrong numbers of rows or columns point.
+        if data.format == "lil":
+            data = data.tocsr()
+        elif data.format in ("dia", "dok"):
+            data = data.tocoo()
         if data.format == "coo":
             data = type(data)((data.data, (data.row, data.col)), shape=data.shape)
-        elif data.format in ("csr", "csc", "bsr"):
+        else:
             data = type(data)(data)
             data.check_format(full_check=True)
         found = kind(data)

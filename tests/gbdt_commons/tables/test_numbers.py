@@ -114,12 +114,24 @@ def test_sparse_matrices_are_ascending_without_a_change_of_the_given_one(entries
 
 
 @pytest.mark.parametrize("kind", [scipy.sparse.csr_matrix, scipy.sparse.csc_matrix])
-@pytest.mark.parametrize("name", ["csr", "csc", "coo", "bsr"])
+@pytest.mark.parametrize("name", ["csr", "csc", "coo", "bsr", "lil"])
 def test_arrays_that_are_no_matrix_are_refused_before_they_are_converted(name, kind):
     matrix = getattr(scipy.sparse.csr_matrix(np.eye(3)), f"to{name}")()
-    (matrix.row if name == "coo" else matrix.indices)[0] = 1 << 20
+    if name == "lil":
+        matrix.rows[0] = [1 << 20]
+    else:
+        (matrix.row if name == "coo" else matrix.indices)[0] = 1 << 20
     with pytest.raises(KeyError, match="X must be a valid sparse matrix"):
         canonical(matrix, kind, "X", KeyError)
+
+
+@pytest.mark.parametrize("kind", [scipy.sparse.csr_matrix, scipy.sparse.csc_matrix])
+@pytest.mark.parametrize("name", ["lil", "dia", "dok"])
+def test_matrices_of_every_format_are_read(name, kind):
+    matrix = getattr(scipy.sparse.csr_matrix(np.diag([1.0, 2.0, 3.0])), f"to{name}")()
+    found = canonical(matrix, kind, "X", KeyError)
+    assert isinstance(found, kind)
+    np.testing.assert_array_equal(found.toarray(), np.diag([1.0, 2.0, 3.0]))
 
 
 def test_a_sparse_vector_is_no_matrix():
