@@ -73,10 +73,11 @@ class PublicBins:
 
     def __post_init__(self) -> None:
         check_names(self.names, InvalidArgumentError, "feature_name")
-        wrong = [name for name in self.names if not set(name).isdisjoint(_NOT_IN_NAMES)]
+        wrong = [name for name in self.names if name[0] == "=" or not set(name).isdisjoint(_NOT_IN_NAMES)]
         if wrong:  # by LightGBM, and when all has been released
             raise InvalidArgumentError(
-                f"feature_name holds {wrong}: LightGBM accepts no name with one of {' '.join(_NOT_IN_NAMES)}"
+                f"feature_name holds {wrong}: LightGBM accepts no name with one of {' '.join(_NOT_IN_NAMES)}, "
+                "and reads others than those that begin with ="
             )
         object.__setattr__(self, "values", tuple(map(read_only, self.values)))
         object.__setattr__(self, "is_categorical", read_only(self.is_categorical))
