@@ -76,8 +76,8 @@ class PublicBins:
         wrong = [name for name in self.names if name[0] == "=" or not set(name).isdisjoint(_NOT_IN_NAMES)]
         if wrong:  # by LightGBM, and when all has been released
             raise InvalidArgumentError(
-                f"feature_name holds {wrong}: LightGBM accepts no name with one of {' '.join(_NOT_IN_NAMES)}, "
-                "and reads others than those that begin with ="
+                f"feature_name holds {wrong}: LightGBM accepts no name with one of {' '.join(_NOT_IN_NAMES)} "
+                "in it, and reads others than those that begin with ="
             )
         object.__setattr__(self, "values", tuple(map(read_only, self.values)))
         object.__setattr__(self, "is_categorical", read_only(self.is_categorical))

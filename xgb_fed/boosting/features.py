@@ -86,11 +86,6 @@ class Columns:
 
     def __post_init__(self) -> None:
         check_column_names(self.names, InvalidDataError, "the data")
-        wrong = [name for name in self.names if not set(name).isdisjoint("[]<")]
-        if wrong:  # of a table with them, XGBoost would not take a model's own columns
-            raise InvalidDataError(
-                f"XGBoost accepts no name with one of [ ] <: rename the columns {wrong[:10]}"
-            )
 
     @property
     def n_rows(self) -> int:

@@ -289,10 +289,3 @@ def test_names_are_checked_wherever_columns_come_from():
     data = np.zeros((1, 2), dtype=np.float32)
     with pytest.raises(InvalidDataError, match="name of column 1 is not a text but of type ChunkedArray"):
         Columns(data, ["a", pa.chunked_array([[7301.5]])])
-
-
-@pytest.mark.parametrize("name", ["a[0]", "a]", "income<10k"])
-def test_names_that_xgboost_refuses_are_refused_before_training(name):
-    """Before, models had been trained that could not predict their own table."""
-    with pytest.raises(InvalidDataError, match="XGBoost accepts no name with one of"):
-        read_columns(pd.DataFrame({"b": [1.0], name: [2.0]}))

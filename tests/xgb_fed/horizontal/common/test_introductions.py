@@ -11,7 +11,7 @@ from gbdt_parties.channel import Channel
 from gbdt_parties.errors import InvalidDataError, PartyRefusedError, ProtocolError
 from gbdt_parties.traffic import Traffic
 from xgb_fed import HorizontalParty, train_simfl
-from xgb_fed.horizontal.common.introductions import common_classes, common_mean_label
+from xgb_fed.horizontal.common.introductions import common_classes, common_mean_label, names_to_json
 from xgb_fed.horizontal.common.messages import (
     HorizontalOpened,
     Introduce,
@@ -198,3 +198,10 @@ def test_classes_of_another_number_than_was_given_are_refused_with_what_each_par
         classes_of("multi:softprob", 3, False, ada=[0, 1, 2], bob=[1, 2, 3])
     with pytest.raises(InvalidDataError, match=r"'ada' has \[0, 1\], 'bob' has \['0', '1'\]"):
         classes_of("binary:logistic", None, True, ada=[0, 1], bob=["0", "1"])
+
+
+@pytest.mark.parametrize("name", ["a[0]", "a]", "income<10k"])
+def test_names_that_xgboost_refuses_are_refused_before_training(name):
+    """Before, models had been trained that could not predict their own table."""
+    with pytest.raises(InvalidDataError, match="XGBoost accepts no name with one of"):
+        names_to_json(["b", name])
