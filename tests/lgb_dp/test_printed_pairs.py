@@ -251,7 +251,7 @@ def test_printed_pairs_of_logs_and_warnings(capfd, recwarn):
         pairs_in(text)
 
 
-@pytest.mark.parametrize("folder", ["lgb_dp", "plugins", "patches"])
+@pytest.mark.parametrize("folder", ["lgb_dp", "plugins", "patches", "examples"])
 def test_printed_pairs_are_written_in_one_place(folder):
     """No module formats an ε for readers but `pair_text`; an argument is echoed as `epsilon=…`."""
     alone = re.compile(r"(?<!\^)(epsilon|ε) (=|>=) \{(?!.*(delta|δ|at (this|it)))")
