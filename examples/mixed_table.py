@@ -91,7 +91,7 @@ with tempfile.TemporaryDirectory() as folder:
 import numpy, polars, lgb_dp
 model = lgb_dp.DPBooster(model_file="model.txt")
 numpy.save("found.npy", model.predict(polars.read_parquet("new.parquet")))
-print(f"private: {model.privacy.private}, epsilon = {model.privacy.epsilon:.3f}")
+print(model.privacy)
 """
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=folder, check=True, stdout=subprocess.PIPE, text=True

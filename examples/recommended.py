@@ -39,7 +39,7 @@ for epsilon in (0.1, 1.0, 4.0):
     model = lgb_dp.DPLGBMClassifier(epsilon, delta=DELTA).fit(X_train, y_train, bounds=BOUNDS)
     auc = float(roc_auc_score(y_test, model.predict_proba(X_test)[:, 1]))
     results[epsilon] = [auc]
-    print(f"epsilon = {epsilon:<4g} test AUC = {auc:.4f}")
+    print(f"epsilon = {epsilon:<4g} delta = {DELTA:g} test AUC = {auc:.4f}")
 
 lgb_dp.plot_utility({"NewtonBoost": results})
 plt.show()
@@ -71,7 +71,8 @@ train = lgb_dp.Dataset(X_train, y_train, bounds=found, max_bin=255, spacing="mix
 params = {"objective": "binary", "verbosity": -1}
 booster = lgb.train(params, train, 500, callbacks=[lgb_dp.NewtonBoost(0.8, DELTA)])
 auc = roc_auc_score(y_test, booster.predict(X_test))
-print(f"bounds for 0.2, model for 0.8: test AUC = {auc:.4f}, epsilon = {booster.privacy.epsilon:.3f}")
+print(f"bounds for 0.2, model for 0.8: test AUC = {auc:.4f}; together:")
+print(booster.privacy)
 
 lgb_dp.plot_budget(booster.privacy)
 plt.show()
@@ -99,4 +100,4 @@ print(f"search for 2.0: test AUC = {auc:.4f} with {search.best_params_}")
 # Three models of the same people cost more than one.  :func:`lgb_dp.compose` adds the costs up.
 
 everything = lgb_dp.compose(model.privacy_, booster.privacy, search.privacy_)
-print(f"all three together: epsilon = {everything.epsilon:.3f}, delta = {everything.delta:.1e}")
+print(f"all three together: {everything}")

@@ -131,7 +131,7 @@ def compare(here, text, seconds):
     one, other = here.private.booster_.num_trees(), booster.num_trees()
     if one != other or str(report) != str(here.private.privacy_):
         raise SystemExit("NOT the trees and the guarantee of one process")
-    print(f"{other} trees, epsilon = {report.epsilon:g}, delta = {report.delta:g}: those of one process")
+    print(f"{other} trees and a guarantee that are those of one process: {report}")
 
 
 if __name__ == "__main__":

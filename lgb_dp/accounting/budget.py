@@ -124,14 +124,14 @@ class Budget:
         unit : Unit
             The unit of the cost; all costs of a budget have the same.
         once : hashable, optional
-            Stands for what is paid: nothing is charged for it a second time.
+            Stands for what is paid: nothing is charged a second time for it, at the same cost.
 
         Raises
         ------
         BudgetExceededError
             If the budget would be exceeded; nothing is charged then.
         InvalidArgumentError
-            If the unit is another than that of earlier charges.
+            If the unit is another than that of earlier charges, or the cost than that of the same `once`.
         ForkedProcessError
             In a forked process, which would spend the same budget a second time.
         """
@@ -142,12 +142,15 @@ class Budget:
         if cost.sampled:
             raise InvalidArgumentError(f"cost must be without samples, got {cost}")
         with self._lock:
-            if once is not None and any(paid == once for _, _, paid in self._charged):
-                return
             if self._unit not in (None, unit):
                 raise InvalidArgumentError(
                     f"the budget covers {self._covered.neighbouring!r}; {what} is under {unit.neighbouring!r}"
                 )
+            paid = [before for _, before, key in self._charged if once is not None and key == once]
+            if paid and paid != [cost]:
+                raise InvalidArgumentError(f"once={once!r} has paid for {paid[0]}; {what} costs {cost}")
+            if paid:
+                return
             if math.isinf(cost.epsilon) or not self._fits(cost):
                 raise BudgetExceededError(f"{what} costs {self._shortfall(cost)}")
             self._unit = unit
@@ -212,6 +215,7 @@ class Budget:
                 "release": what,
                 "mechanism": "from the budget",
                 "epsilon": cost.epsilon,
+                "delta": cost.delta,
                 "mu": cost.mu,
                 "probability": 1.0,
                 "count": 1,

@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import Any
 
 from gbdt_commons.html_tables import html_table
-from lgb_dp.accounting.cost import Cost, total_cost, upper_float
+from lgb_dp.accounting.cost import Cost, printed, total_cost, upper_float
 from lgb_dp.accounting.gaussian import SampledGaussian, composed_mu
 from lgb_dp.accounting.unit import ONE_ROW, Unit
 from lgb_dp.host_errors import BudgetSpentError
@@ -274,19 +274,20 @@ class Ledger:
         """Equal releases of a group counted in one row, in the order they were made."""
         parts: dict[tuple[Any, ...], list[int]] = defaultdict(list)
         for r in self.releases:
-            parts[r.group, r.what, r.mechanism, r.epsilon, r.mu, r.probability].append(r.part)
+            parts[r.group, r.what, r.mechanism, r.epsilon, r.delta, r.mu, r.probability].append(r.part)
         return [
             {
                 "group": group,
                 "release": what,
                 "mechanism": mechanism,
                 "epsilon": epsilon,
+                "delta": delta,
                 "mu": mu,
                 "probability": probability,
                 "count": len(of_rows),
                 "disjoint_sets_of_rows": len(set(of_rows)),
             }
-            for (group, what, mechanism, epsilon, mu, probability), of_rows in parts.items()
+            for (group, what, mechanism, epsilon, delta, mu, probability), of_rows in parts.items()
         ]
 
     def _repr_html_(self) -> str:
@@ -321,5 +322,6 @@ def ledger_html(rows: Iterable[Mapping[str, Any]]) -> str:
 
 def _cost_each(row: Mapping[str, Any]) -> str:
     """Cost of one release of a ledger's row, for the reader."""
-    terms = [f"{name} {row[name]:.6g}" for name in ("epsilon", "mu") if row.get(name)]
+    digits = {"epsilon": 6, "delta": 3, "mu": 6}
+    terms = [f"{name} {printed(row[name], n)}" for name, n in digits.items() if row.get(name)]
     return " ".join(terms) + (f" of {row['probability']:.3g} n" if row.get("probability", 1.0) < 1 else "")

@@ -118,8 +118,8 @@ _DELTA_OF_ONE = "delta is not below 1, which bounds nothing"
 def _ledger_row(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row of a ledger as a file has it."""
     read: dict[str, Any] = {name: quoted(str(row[name])) for name in ("release", "mechanism")}
-    for name in ("group", "count", "disjoint_sets_of_rows", "epsilon", "mu", "probability"):
-        if name in ("mu", "probability") and name not in row:
+    for name in ("group", "count", "disjoint_sets_of_rows", "epsilon", "delta", "mu", "probability"):
+        if name in ("delta", "mu", "probability") and name not in row:
             continue
         if isinstance(row[name], bool) or not isinstance(row[name], (int, float)):
             raise ArgumentTypeError(f"{name} of a ledger's row must be a number")

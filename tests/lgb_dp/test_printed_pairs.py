@@ -59,6 +59,7 @@ def check_report(report):
     assert (of_dict["epsilon"], of_dict["delta"]) == known["granted"]
     assert (tuple(of_dict["replace_one"]), tuple(of_dict["spent"])) == (known["replaced"], known["spent"])
     for text in (str(report), report._repr_html_()):
+        check_costs_each(text, report.ledger)
         own = re.sub(r"(note: )?(views of|this run's releases|towards the other).*", "", text)
         shown = pairs_in(own)
         kinds = ["replaced" if "replace" in words else "spent" if "spent" in words else "granted"
@@ -69,6 +70,15 @@ def check_report(report):
             assert delta >= known[kind][1]
             assert epsilon <= known[kind][0] * (1 + 1e-5)
             assert delta <= known[kind][1] * (1 + 1e-2)
+
+
+def check_costs_each(text, rows):
+    """The table of releases states every ε with its δ, both rounded up."""
+    shown = re.findall(r"\bepsilon ([\d.e+-]+|inf)(?: delta ([\d.e+-]+))?", text)
+    costly = [row for row in rows if row["epsilon"]]
+    for (epsilon, delta), row in zip(shown, costly, strict=True):
+        assert float(epsilon) >= row["epsilon"]
+        assert float(delta or 0) >= row["delta"]
 
 
 MADE = [
@@ -241,7 +251,7 @@ def test_printed_pairs_of_logs_and_warnings(capfd, recwarn):
         pairs_in(text)
 
 
-@pytest.mark.parametrize("folder", ["lgb_dp", "plugins", "patches"])
+@pytest.mark.parametrize("folder", ["lgb_dp", "plugins", "patches", "examples"])
 def test_printed_pairs_are_written_in_one_place(folder):
     """No module formats an ε for readers but `pair_text`; an argument is echoed as `epsilon=…`."""
     alone = re.compile(r"(?<!\^)(epsilon|ε) (=|>=) \{(?!.*(delta|δ|at (this|it)))")

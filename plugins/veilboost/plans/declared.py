@@ -227,6 +227,9 @@ def _read(kind: type[DeclaredT], path: Path) -> DeclaredT:
     twice = [name for name in declared.bounds if name in declared.categories]
     if twice:
         raise PlanError(f"{path}: column {shown(twice[0])} has both bounds and categories")
+    for name in declared.accept_undeclared:
+        if name not in declared.categories:
+            raise PlanError(f"{path}: accept_undeclared names {shown(name)}, which has no categories")
     if not declared.columns:
         raise PlanError(f"{path}: bounds and categories are missing; they say which columns there are")
     special = set(declared.others) & set(declared.columns)

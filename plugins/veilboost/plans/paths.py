@@ -20,10 +20,12 @@ from veilboost.plans.entries import Entry, shown
 _HEAD_BYTES = 1 << 20
 """Of a file, as many as its kind is told by."""
 
-_PREDICTIONS = re.compile(rb'id,("?class_|prediction\r?$|(.*[, ])?bias"?\r?$)', re.MULTILINE)
+_PREDICTIONS = re.compile(
+    rb'id((,("class_.*"|class_[^,\r\n]*))+|,prediction|,(.*[, ])?bias"?)\r?$', re.MULTILINE
+)
 _SHARED = {("folder", ""), ("folder", "folder")}
 _RECORD = b'{"time": "'
-_OTHERS = frozenset({".json", ".jsonl", ".key", ".pem", ".svm", ".toml", ".yaml", ".yml"})
+_OTHERS = frozenset({".json", ".jsonl", ".key", ".libsvm", ".pem", ".svm", ".toml", ".yaml", ".yml"})
 """Endings of files that hold no list of ids, though their lines may look like one."""
 
 
@@ -52,24 +54,35 @@ def faults_of_paths(used: Iterable[UsedPath]) -> Iterator[str]:
         All that a plan or a command reads and writes.
     """
     names: dict[Any, UsedPath] = {}
-    for one in sorted(used, key=lambda one: bool(one.writes)):
+    files: dict[str, UsedPath] = {}
+    # Files before the folders that could lie under one.
+    for one in sorted(used, key=lambda one: (bool(one.writes), one.writes == "folder")):
         try:
             place = _place_of(one.path)
             other = names.setdefault(place, one)
             fault = _KINDS[one.writes](one.path) if one.writes else None
+            name = os.path.realpath(one.path)
         except (OSError, ValueError) as error:
             yield f"{one.name}={shown(str(one.path))} cannot be used: {type(error).__name__}"
             continue
+        above = next((files[str(each)] for each in Path(name).parents if str(each) in files), None)
+        if one.writes not in ("", "folder"):
+            files[name] = one
         # Folders may be shared: what is in them has names of its own.
         if other is not one and one.writes and (one.writes, other.writes) not in _SHARED:
             yield f"{one.name}={shown(str(one.path))} is {other.name} as well; name another one"
+        elif above is not None:
+            yield f"{one.name}={shown(str(one.path))} lies under {above.name}, a file; name another one"
         elif fault is not None:
             yield f"{one.name}={shown(str(one.path))} {fault}"
 
 
 def _place_of(path: Path) -> Any:
-    """Identity of a file or folder, the same for all of its names."""
-    return (found.st_dev, found.st_ino) if path.exists() and (found := path.stat()) else path.resolve()
+    """Identity of a file or folder, the same for all of its names; OSError for a link to nothing."""
+    if path.is_symlink() or path.exists():
+        found = path.stat()
+        return found.st_dev, found.st_ino
+    return os.path.realpath(path)
 
 
 def _fault_of_folder(path: Path) -> str | None:
@@ -103,7 +116,7 @@ def _is_list_of_ids(head: bytes, path: Path, is_sorted: bool) -> bool:
         ids = [line.decode() for line in lines]
     except UnicodeDecodeError:
         return False
-    is_other = path.suffix in _OTHERS or (path.suffix == ".csv" and "," in ids[0])
+    is_other = path.suffix in _OTHERS or (path.suffix == ".csv" and {",", ";"} & set(ids[0]))
     return not (is_other or any(map(fault_of, ids)) or (is_sorted and ids != sorted(set(ids))))
 
 

@@ -352,7 +352,10 @@ def _named_faults(path: Path, kind: str) -> Iterator[None]:
 
     try:
         yield
-    except (pyarrow.ArrowException, UnicodeDecodeError) as error:
+    except (pyarrow.ArrowException, UnicodeDecodeError, OSError) as error:
+        # One of the system, such as a disk's, has a number; Arrow's own about what it reads have none.
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
         reason = _fault_of_csv(path) if kind == ".csv" else type(error).__name__
         words = "CSV" if kind == ".csv" else "Parquet"
         raise InvalidDataError(f"{path} cannot be read as {words}: {reason}") from None

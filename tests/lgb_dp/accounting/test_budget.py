@@ -362,3 +362,12 @@ def test_what_stands_for_a_payment_is_charged_once():
     assert budget.spent == Cost(0.6)
     with pytest.raises(lgb_dp.BudgetExceededError):
         budget.charge(Cost(0.6), "a fold", once=("all folds", 2))
+    for cost, unit in (
+        (Cost(0.7), Unit()),
+        (Cost(0.1), Unit()),
+        (Cost(mu=9.0), Unit()),
+        (Cost(0.6), Unit(3)),
+    ):
+        with pytest.raises(lgb_dp.InvalidArgumentError):
+            budget.charge(cost, "another result", unit=unit, once=key)
+    assert budget.spent == Cost(0.6)

@@ -10,7 +10,8 @@ import yaml
 
 from gbdt_parties.errors import InvalidDataError
 from veilboost import command_line as cli
-from veilboost.plans.declared import Declared, DeclaredColumns
+from veilboost.plans.declared import Declared, DeclaredColumns, read_declared_columns
+from veilboost.plans.entries import PlanError
 
 SEX = {"sex": ["f", "m"]}
 CODES = {"sex": [1, 2]}
@@ -93,3 +94,11 @@ def test_columns_are_accepted_by_name_in_the_declaration(tmp_path, monkeypatch, 
         file.write("accept_undeclared: [sex]\n")
     cli.main(doctor)
     assert "ok    values: 40 rows" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["sexx", "age"])
+def test_accepted_columns_have_categories(tmp_path, name):
+    content = {"bounds": {"age": [0, 99]}, "categories": SEX, "accept_undeclared": [name]}
+    (tmp_path / "declared.yaml").write_text(yaml.safe_dump(content))
+    with pytest.raises(PlanError, match=f"accept_undeclared names '{name}'"):
+        read_declared_columns(tmp_path / "declared.yaml")

@@ -115,10 +115,15 @@ def test_records_of_servers_and_empty_files_may_be_gone_on_with(tmp_path):
         ("data", {"aligned": "aligned-valid.ids"}, r"is data\.aligned as well"),
         ("training", {"record": "link.csv"}, r"record=.* is data\.file as well"),
         ("training", {"record": "a\0b"}, "record=.*cannot be used"),
+        ("training", {"record": "new", "model": "new/model"}, r"model=.* lies under training\.record"),
+        ("training", {"model": "nowhere"}, "model=.*cannot be used"),
+        ("training", {"record": "circle"}, "record=.*cannot be used"),
     ],
 )
 def test_a_path_is_used_for_one_thing(place, section, given, text):
     (place / "link.csv").hardlink_to(place / "acme.csv")
+    (place / "circle").symlink_to("circle")
+    (place / "nowhere").symlink_to("not/there")
     (place / "certs").mkdir()
     with pytest.raises(PlanError, match=text):
         read(place, plan_of("vertical", section, **given))
@@ -163,7 +168,23 @@ def test_predictions_spoil_no_file(place, capsys, arguments, text):
     assert before == {path: path.read_bytes() for path in place.iterdir() if path.is_file()}
 
 
-@pytest.mark.parametrize("head", ["id,prediction", "id,class_0,class_1", "id,a,b,bias", "id,class_1: bias"])
+@pytest.mark.parametrize(
+    ("name", "text", "kind"),
+    [
+        ("a.csv", "id,class_of_service,age\n1,gold,3\n", "predictions"),
+        ("a.csv", "id;age\n1;3\n", "ids"),
+        ("a.libsvm", "1 3:0.5\n0 2:1\n", "ids"),
+    ],
+)
+def test_tables_that_resemble_an_output_are_kept(tmp_path, name, text, kind):
+    (tmp_path / name).write_text(text)
+    assert list(faults_of_paths([UsedPath("out", tmp_path / name, kind)]))
+
+
+@pytest.mark.parametrize(
+    "head",
+    ["id,prediction", "id,class_0,class_1", 'id,class_a,"class_b, c"', "id,a,b,bias", "id,class_1: bias"],
+)
 def test_predictions_may_be_replaced(tmp_path, head):
     (tmp_path / "o.csv").write_text(f"{head}\r\nv1,0.5\n")
     (tmp_path / "o.csv.missing").write_text("b\na\n")

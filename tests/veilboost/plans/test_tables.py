@@ -344,3 +344,13 @@ def test_numbers_beyond_the_precision_of_floats_are_rounded(tmp_path):
     table = read_table(tmp_path / "rows.parquet", label="x")
     assert table.label.tolist() == [float(v) for v in big]
     assert table.columns.data[:, 0].tolist() == [2.0**64, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "content", [b"id,a\n1,2\n", gzip.compress(b"id,a\n1,2\n")[:-9]], ids=["plain", "cut off"]
+)
+def test_a_damaged_compressed_file_is_named(tmp_path, content):
+    path = tmp_path / "rows.csv.gz"
+    path.write_bytes(content)
+    with pytest.raises(InvalidDataError, match=r"rows\.csv\.gz cannot be read as CSV"):
+        read_table(path, id_column="id")
