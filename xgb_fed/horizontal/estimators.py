@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from gbdt_commons.public.inherited_parameters import inherits_parameters
 from gbdt_parties.errors import InvalidDataError
 from xgb_fed.boosting.loop import LoopOptions
-from xgb_fed.errors import InvalidArgumentError, NoPartiesWarning
+from xgb_fed.errors import InvalidArgumentError, NoPartiesWarning, UnsupportedParameterError
 from xgb_fed.estimators.base import (
     FederatedXGBModel,
     class_probabilities,
@@ -30,9 +30,37 @@ from xgb_fed.horizontal.common.model import HorizontalModel, read_rows
 from xgb_fed.horizontal.common.rows import MIN_SIMILAR
 from xgb_fed.horizontal.common.settings import AUTO
 from xgb_fed.horizontal.exact.task import MIN_ROWS_PER_NODE
-from xgb_fed.horizontal.methods import check_arguments
 from xgb_fed.horizontal.train_exact import train_exact
 from xgb_fed.horizontal.train_simfl import train_simfl
+
+ARGUMENTS_OF: dict[str, dict[str, Any]] = {
+    "exact": {"cuts": "grid", "min_rows_per_node": MIN_ROWS_PER_NODE, "min_parties": 2},
+    "simfl": {"n_hashes": None, "min_similar": MIN_SIMILAR, "known_features": 0},
+}
+"""Arguments that one method alone has, with their defaults."""
+
+
+def check_arguments(model: Any) -> None:
+    """Check that an estimator has a known method, and only arguments that the method knows.
+
+    Raises
+    ------
+    InvalidArgumentError, UnsupportedParameterError
+        Naming the argument.
+    """
+    if model.method not in ARGUMENTS_OF:
+        raise InvalidArgumentError(f"method={model.method!r} must be one of {sorted(ARGUMENTS_OF)}")
+    for method, arguments in ARGUMENTS_OF.items():
+        for name, default in arguments.items():
+            value = getattr(model, name)
+            if method != model.method and (type(value) is not type(default) or value != default):
+                raise UnsupportedParameterError(f"{name}={value!r} is for method={method!r} only")
+    if model.method == "exact" and model.callbacks:
+        raise UnsupportedParameterError(
+            "callbacks are not supported with method='exact', in which every party works out for itself when "
+            "training ends; use early_stopping_rounds"
+        )
+
 
 Self = TypeVar("Self", bound="_HorizontalXGB")
 

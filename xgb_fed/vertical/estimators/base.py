@@ -16,18 +16,63 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from gbdt_commons.tables.frames import index_of, is_table
+from gbdt_hosts.xgboost.gradients import CustomObjective
+from gbdt_hosts.xgboost.training import CustomMetric
 from gbdt_parties.channel import Party
 from gbdt_parties.errors import InvalidDataError
 from xgb_fed.ciphers.base import Scheme
 from xgb_fed.errors import InvalidArgumentError, NoPartiesWarning
 from xgb_fed.estimators.base import FederatedXGBModel, normalised
-from xgb_fed.estimators.callables import metric_of, objective_of
 from xgb_fed.estimators.conventions import check_matrix
 from xgb_fed.vertical.explaining.contributions import Explanation
 from xgb_fed.vertical.model.model import VerticalModel
 from xgb_fed.vertical.protocol.row_names import RowIdentity
 from xgb_fed.vertical.training.task import ActiveData
 from xgb_fed.vertical.training.train import train
+
+
+def objective_of(function: Callable[..., Any]) -> CustomObjective:
+    """XGBoost's `obj` of a function of labels, margins and, if there are any, `sample_weight`.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(y_true, y_pred)`` returns gradients and hessians.
+
+    Returns
+    -------
+    callable
+    """
+
+    def objective(margin: NDArray[Any], data: xgboost.DMatrix) -> Any:
+        weight = data.get_weight()
+        if weight.size:
+            return function(data.get_label(), margin, sample_weight=weight)
+        return function(data.get_label(), margin)
+
+    return objective
+
+
+def metric_of(function: Callable[..., Any]) -> CustomMetric:
+    """XGBoost's `custom_metric` of a function of labels, predictions and, if there are any, `sample_weight`.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(y_true, y_pred)`` returns a number; its name is the metric's.
+
+    Returns
+    -------
+    callable
+    """
+
+    def metric(prediction: NDArray[Any], data: xgboost.DMatrix) -> tuple[str, float]:
+        weight = data.get_weight()
+        how = {"sample_weight": weight} if weight.size else {}
+        return function.__name__, float(np.asarray(function(data.get_label(), prediction, **how)))
+
+    return metric
+
 
 A = TypeVar("A")
 

@@ -18,7 +18,6 @@ from xgb_fed.vertical.growing.bin_sums import AgreedColumns, BinSums
 from xgb_fed.vertical.growing.finder import Level, Split
 from xgb_fed.vertical.growing.gradients import FixedPointGradients
 from xgb_fed.vertical.growing.row_places import RowPlaces
-from xgb_fed.vertical.protocol.halves import normalised
 from xgb_fed.vertical.protocol.messages import (
     LEAF,
     SPLIT_BY_OTHERS,
@@ -31,6 +30,7 @@ from xgb_fed.vertical.protocol.messages import (
     SplitStatistics,
     StartTree,
 )
+from xgb_fed.vertical.protocol.packing import normalised
 from xgb_fed.vertical.protocol.splits import NamedSplit
 from xgb_fed.vertical.trees.partition import NodesWithStatistics, Partition
 from xgb_fed.vertical.trees.tree_record import TreeRecord
