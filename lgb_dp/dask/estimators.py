@@ -6,8 +6,10 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+import dask.array
 import lightgbm
 import numpy as np
+from dask.delayed import delayed
 from distributed import Client
 from distributed import default_client as _untyped_default_client
 from numpy.typing import NDArray
@@ -17,7 +19,6 @@ from gbdt_hosts import dask as host
 from lgb_dp.accounting.budget import Budget
 from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.dask.dataset import DaskDataset
-from lgb_dp.dask.predicting import predicted
 from lgb_dp.dask.training import TIMEOUT, train
 from lgb_dp.data.bins import Bounds, Categories
 from lgb_dp.data.classes import known_classes
@@ -29,6 +30,51 @@ from lgb_dp.estimators.enclosing_fits import surroundings
 from lgb_dp.estimators.evaluation import Evaluation
 from lgb_dp.estimators.habits import ON_CLUSTERS, refuses_habits
 from lgb_dp.estimators.models import DPLGBMClassifier, DPLGBMRegressor
+
+
+def predicted(model: Any, method: str, X: Any, keywords: dict[str, Any]) -> Any:
+    """Predictions of a local model's method for rows that may lie on a cluster.
+
+    Parameters
+    ----------
+    model : fitted estimator
+    method : str
+    X : dask array, dask data frame, or what the method takes
+        Of anything but a dask collection, the method's own result is returned.
+    keywords : dict
+        The method's other arguments.
+
+    Returns
+    -------
+    dask array, shape (n_rows,) or (n_rows, n_outputs)
+        Computed when it is asked for; n_rows is unknown for a data frame.
+    """
+    if not host.is_collection(X):
+        return getattr(model, method)(X, **keywords)
+    example = getattr(model, method)(_first_row(host.made_up_rows(X)), **keywords)
+    lengths = host.known_lengths(X)
+    parts = host.partitions_of(X)
+    arrays: Any = dask.array
+    predict, sent = delayed(_predict), delayed(model)
+    blocks = [
+        arrays.from_delayed(
+            predict(sent, method, part, keywords, example[:0]),
+            shape=(np.nan if lengths is None else lengths[i], *example.shape[1:]),
+            dtype=example.dtype,
+        )
+        for i, part in enumerate(parts)
+    ]
+    return arrays.concatenate(blocks, allow_unknown_chunksizes=True)
+
+
+def _first_row(rows: Any) -> Any:
+    return rows.iloc[:1] if hasattr(rows, "iloc") else rows[:1]
+
+
+def _predict(model: Any, method: str, part: Any, keywords: dict[str, Any], nothing: Any) -> Any:
+    """Predictions of a partition; LightGBM takes none without rows."""
+    return getattr(model, method)(part, **keywords) if part.shape[0] else nothing
+
 
 _Local = TypeVar("_Local", bound=DPLGBMModel)
 _default_client: Any = _untyped_default_client

@@ -9,14 +9,49 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
+from gbdt_commons.errors import VeilboostError
+from gbdt_hosts.lightgbm import resolve_aliases
+from gbdt_parties import agreed
 from gbdt_parties.agreed import Whole
 from gbdt_parties.secure_sum.messages import MAX_PARTIES, OpenRun
 from lgb_dp.accounting.shares import CLOSENESS_SHARE
 from lgb_dp.checks import checked_integer
 from lgb_dp.data.dataset import Dataset
 from lgb_dp.errors import InvalidArgumentError, PartiesDifferError, UnsupportedParameterError
-from lgb_dp.federated.agreed import AgreedSettings, refuse_early_stopping
 from lgb_dp.newton.trainer import NewtonBoost
+
+
+@dataclass(frozen=True)
+class AgreedSettings(agreed.AgreedSettings):
+    """Base of the tasks of private runs."""
+
+    error: ClassVar[type[VeilboostError]] = InvalidArgumentError
+
+    def to_json(self) -> str:
+        """The settings as text, the same whatever their order.
+
+        Raises
+        ------
+        UnsupportedParameterError
+            If one cannot be written so, such as a function.
+        """
+        try:
+            return super().to_json()
+        except (TypeError, ValueError):
+            raise UnsupportedParameterError(
+                "params and declarations must hold numbers and texts that other parties can be sent, no "
+                "functions or objects"
+            ) from None
+
+
+def refuse_early_stopping(params: Mapping[str, Any], where: str) -> None:
+    """Raise an error if LightGBM's parameters ask for early stopping, by whatever name."""
+    if resolve_aliases(params).get("early_stopping_round"):
+        raise UnsupportedParameterError(
+            f"early_stopping_round is not supported {where}: metrics of held-out rows would be releases of "
+            "their own; leave it out"
+        )
+
 
 _OF_ONE_PROCESS = ("subsample", "random_state", "public_init_model", "budget")
 """Settings of `NewtonBoost` that have no meaning here, or that would have to be secret from the parties."""

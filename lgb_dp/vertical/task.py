@@ -23,7 +23,7 @@ from lgb_dp.boosting.params import training_parameters
 from lgb_dp.checks import checked_integer
 from lgb_dp.data.provenance import Provenance
 from lgb_dp.errors import InvalidArgumentError
-from lgb_dp.federated.agreed import AgreedSettings, refuse_early_stopping
+from lgb_dp.federated.task import AgreedSettings, refuse_early_stopping
 from lgb_dp.newton.arithmetic import check_digests, check_versions, digests, versions
 from lgb_dp.newton.model_memory import model_bytes
 from lgb_dp.newton.trainer import NewtonBoost

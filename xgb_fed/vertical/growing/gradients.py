@@ -20,7 +20,7 @@ from types import TracebackType
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_parties.parts import Parts
+from gbdt_parties.messages import Parts
 from xgb_fed.boosting.objectives import MIN_HESSIAN
 from xgb_fed.ciphers.base import Ciphertexts, PrivateKey
 from xgb_fed.vertical.protocol.messages import Gradients

@@ -7,8 +7,7 @@ import pytest
 
 import lgb_dp
 from columns_apart import PARAMS, own_rows
-from lgb_dp.federated.agreed import refuse_early_stopping
-from lgb_dp.federated.task import FederatedTask, settings_of
+from lgb_dp.federated.task import FederatedTask, refuse_early_stopping, settings_of
 from lgb_dp.vertical.task import ColumnTask
 from lgb_dp.vertical.train import task_of
 
