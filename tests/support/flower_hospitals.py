@@ -19,7 +19,7 @@ from lgb_dp.federated import replica, run
 from lgb_dp.mechanisms.rng import KeyStream, SecureRandom
 from private_hospitals import write_rows
 from veilboost import command_line
-from veilboost.flower.channel import Reply
+from veilboost.flower.carrier import Reply
 from veilboost.flower.node import reply
 from veilboost.plans.declared import read_declared
 from veilboost.plans.plan import module_of, read_served
