@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args
 
@@ -314,22 +314,20 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
         X: Any,
         target: NDArray[np.float64],
         n_classes: int,
-        label_bounds: tuple[float, float] | None,
         eval_target: Callable[[Any], NDArray[np.float64]],
+        of_rows: dict[str, Any],
         *,
-        evaluation: Evaluation,
-        budget: Budget | None,
-        callbacks: Sequence[Callable[..., Any]] | None,
-        init_model: Any,
         provenance: Provenance | None = None,
         fitted: Mapping[str, Any] | None = None,
-        **of_rows: Any,
     ) -> None:
-        """Train on a Dataset; `of_rows` are the arguments that users gave about its rows.
+        """Train on a Dataset; `of_rows` are all arguments that users gave beside its rows and labels.
 
         Fitted attributes, including those in `fitted`, which are known before, are removed first and set at
         the end, all at once: a fit that is aborted leaves none, neither of itself nor of the fit before.
         """
+        evaluation = Evaluation.taken_from(of_rows)
+        budget, callbacks, init_model = (of_rows.pop(name) for name in ("budget", "callbacks", "init_model"))
+        of_rows["weight"], label_bounds = of_rows.pop("sample_weight"), of_rows.pop("label_bounds", None)
         init_model = getattr(init_model, "booster_", init_model)  # perhaps this estimator's own
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
             self.__dict__.pop(name, None)  # another thread may fit it, too

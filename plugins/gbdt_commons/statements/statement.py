@@ -10,6 +10,8 @@ from html import escape
 from pathlib import Path
 from typing import Any, Literal
 
+import yaml
+
 from gbdt_commons.files import write_atomically
 from gbdt_commons.html_tables import html_list, html_paragraph
 from gbdt_commons.statements.page import (
@@ -21,7 +23,6 @@ from gbdt_commons.statements.page import (
     html_wide_table,
     html_words,
 )
-from gbdt_commons.statements.yaml_text import yaml_text
 
 _SIDE, _LEFT, _TOP = 300, 60, 10
 """Side of the plot, and the room for labels left of it and above, in SVG's units."""
@@ -84,6 +85,15 @@ _HEADLINES = {
 _CURVE = (
     "Upper limit of what an attacker achieves who knows the model, every other row and everything about one "
     "{unit}, and must tell whether that {unit} was among the data. The dashed line is guessing."
+)
+
+
+class _Quoting(yaml.SafeDumper):
+    """Every text in double quotes."""
+
+
+_Quoting.add_representer(
+    str, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"')
 )
 
 
@@ -157,7 +167,8 @@ class Statement:
 
     def to_yaml(self) -> str:
         """The record for OpenDP's registry of deployments, which takes YAML."""
-        return yaml_text(self.registry)
+        # Texts in quotes: none is taken for a number, a date or a comment.
+        return yaml.dump(self.to_dict()["registry"], Dumper=_Quoting, sort_keys=False, width=math.inf)
 
     def to_html(self) -> str:
         """A page that needs nothing beside itself, for a browser and for paper."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import xgboost
@@ -96,21 +96,6 @@ class SimFLSide:
         self._boosting: BoostingState | None = None
         self._session = b""
         self._model: tuple[SharedTrees, int | None] | None = None
-        self._answers: dict[type[Message], Callable[[Any], Message]] = {
-            OpenHorizontal: self._open_training,
-            ResumeBoosting: self._resume,
-            TellMoments: self._tell_moments,
-            CommitSeed: self._commit_seed,
-            RevealSeed: self._reveal_seed,
-            HashRows: self._hash_rows,
-            HashTable: self._find_similar,
-            StartBoosting: self._start_boosting,
-            AggregateGradients: self._aggregate,
-            AggregatedGradients: self._receive,
-            GrowTrees: self._grow,
-            Trees: self._add_trees,
-            FinishBoosting: self._finish,
-        }
 
     def get_booster(self) -> xgboost.Booster:
         """Return the party's copy of the model.
@@ -132,7 +117,7 @@ class SimFLSide:
         if self._boosting is None and not isinstance(message, (OpenHorizontal, ResumeBoosting)):
             raise ProtocolError("the training run was not opened")
         self._session = session
-        return self._answers[type(message)](message)
+        return self._answers[type(message)](self, message)
 
     def closed(self) -> None:
         """Drop the training run."""
@@ -356,6 +341,24 @@ class SimFLSide:
             self._models.keep(rounds.journal.run, as_json(self.get_booster()))
         logger.info("end of the training run: %d rounds", len(rounds.shared.rounds))
         return messages.Done()
+
+    _answers: ClassVar[Mapping[type[Message], Callable[[Any, Any], Message]]] = {
+        OpenHorizontal: _open_training,
+        ResumeBoosting: _resume,
+        TellMoments: _tell_moments,
+        CommitSeed: _commit_seed,
+        RevealSeed: _reveal_seed,
+        HashRows: _hash_rows,
+        HashTable: _find_similar,
+        StartBoosting: _start_boosting,
+        AggregateGradients: _aggregate,
+        AggregatedGradients: _receive,
+        GrowTrees: _grow,
+        Trees: _add_trees,
+        FinishBoosting: _finish,
+    }
+    requests = tuple(_answers)
+    """Everything but introductions that sessions answer."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,7 @@ from xgb_fed.errors import InvalidArgumentError
 from xgb_fed.vertical.passive.held_rows import SideQuestion
 from xgb_fed.vertical.passive.session import PredictionSession, TrainingSession
 from xgb_fed.vertical.protocol.messages import (
-    _BYTES_PER_SIDE,
+    BYTES_PER_SIDE,
     ColumnsTold,
     SidesTold,
     TellColumns,
@@ -59,7 +59,7 @@ def tell_sides(
         raise ProtocolError("sides of more splits than one answer has room for were asked for")
     if not session.told.isdisjoint(splits.tolist()):
         raise ProtocolError("the sides of a split are sent once in a session")
-    room = memory.reserve(_BYTES_PER_SIDE * len(splits) * columns.n_rows, "the sides of rows")
+    room = memory.reserve(BYTES_PER_SIDE * len(splits) * columns.n_rows, "the sides of rows")
     everyone = np.arange(columns.n_rows)
     questions = [SideQuestion(session.splits.rule(split), everyone) for split in splits.tolist()]
     sides = [messages.to_bits(flags) for flags in columns.goes_left(questions)]

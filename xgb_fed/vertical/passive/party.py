@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, MutableMapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,7 @@ from xgb_fed.vertical.passive.journal import Journal, Journals, Terms
 from xgb_fed.vertical.passive.session import PredictionSession, TrainingSession, training_session
 from xgb_fed.vertical.passive.told_thresholds import ToldThresholds
 from xgb_fed.vertical.protocol.messages import (
-    _BYTES_PER_SIDE,
+    BYTES_PER_SIDE,
     MIN_ROWS,
     Assignments,
     CategoriesOpened,
@@ -146,21 +146,6 @@ class PassiveParty(SessionHandler[PredictionSession]):
         self._thresholds = ToldThresholds() if thresholds is None else thresholds
         self._rows_digest, self._eval_digest = rows_digest, eval_digest
         self._allow_explanations = allow_explanations
-        self._answers: dict[type[Message], Callable[[Any, Any], Message]] = {
-            ResumeTraining: self._resume_training,
-            ContinueTraining: self._continue_training,
-            StartTree: self._start_tree,
-            Gradients: self._receive_gradients,
-            FindSplits: self._find_splits,
-            SplitNodes: self._split_nodes,
-            SplitCategories: self._split_nodes,
-            RouteRows: self._route_rows,
-            RevealSplits: self._reveal_splits,
-            TellSides: self._tell_sides,
-            TellColumns: self._tell_columns,
-            messages.Finish: self._finish,
-            messages.Abort: self._abort,
-        }
 
     def open(self, message: Message, session: bytes) -> tuple[PredictionSession, Message]:
         """Open a training run, which then has the session's number, or a trained model."""
@@ -187,7 +172,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
         """Answer a further request."""
         if type(message) not in self._answers:
             raise ProtocolError(f"{type(message).__name__} is not a request")
-        return self._answers[type(message)](kept, message)
+        return self._answers[type(message)](self, kept, message)
 
     def closed(self, kept: PredictionSession) -> None:
         """End what a session does ahead."""
@@ -417,7 +402,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
         ):
             raise ProtocolError("rows and splits do not match")
         n_sides = int(message.n_rows.clip(0).sum(dtype=np.int64))
-        room = self._memory.reserve(_BYTES_PER_SIDE * n_sides, "the sides of rows")
+        room = self._memory.reserve(BYTES_PER_SIDE * n_sides, "the sides of rows")
         questions = []
         for k, split in enumerate(message.split_ids.tolist()):
             if not 0 <= split < len(splits):
@@ -454,3 +439,21 @@ class PassiveParty(SessionHandler[PredictionSession]):
 
     def _abort(self, session: PredictionSession, _: messages.Abort) -> Message:
         return messages.Done()
+
+    _answers: ClassVar[Mapping[type[Message], Callable[[Any, Any, Any], Message]]] = {
+        ResumeTraining: _resume_training,
+        ContinueTraining: _continue_training,
+        StartTree: _start_tree,
+        Gradients: _receive_gradients,
+        FindSplits: _find_splits,
+        SplitNodes: _split_nodes,
+        SplitCategories: _split_nodes,
+        RouteRows: _route_rows,
+        RevealSplits: _reveal_splits,
+        TellSides: _tell_sides,
+        TellColumns: _tell_columns,
+        messages.Finish: _finish,
+        messages.Abort: _abort,
+    }
+    requests = tuple(_answers)
+    """Everything but openings that sessions answer."""

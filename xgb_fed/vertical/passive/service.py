@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from gbdt_commons.files import digest_of
 from gbdt_commons.store import Kind, Store, json_kind
 from gbdt_parties.errors import ProtocolError
-from gbdt_parties.messages import Abort, Finish, Message
-from gbdt_parties.transport.service import Caller, RowService
+from gbdt_parties.messages import Message
+from gbdt_parties.transport.service import Caller, CallerLimits, RowService
 from xgb_fed.boosting.features import Columns
 from xgb_fed.vertical.passive.explanations import NONE, check_level
 from xgb_fed.vertical.passive.given_statistics import MAX_STATISTICS, GivenStatistics
@@ -34,18 +34,10 @@ from xgb_fed.vertical.passive.told_thresholds import MAX_THRESHOLDS, ToldThresho
 from xgb_fed.vertical.protocol.messages import (
     MIN_ROWS,
     ContinueTraining,
-    FindSplits,
-    Gradients,
     OpenModel,
     OpenTraining,
     ResumeTraining,
-    RevealSplits,
-    RouteRows,
-    SplitCategories,
-    SplitNodes,
     StartTree,
-    TellColumns,
-    TellSides,
 )
 from xgb_fed.vertical.protocol.splits import Splits
 
@@ -54,23 +46,15 @@ ROLE = "a passive party of vertical training"
 
 
 @dataclass(frozen=True)
-class Limits:
-    """Limits of a served passive party.
+class Limits(CallerLimits):
+    """Limits of a served passive party on each active party.
 
     Attributes
     ----------
     min_rows, max_rows : int
         Rows of a training run, and of the sample of a tree: statistics of few rows say much about each.  An
         alignment is of `max_rows` ids at most.
-    questions_per_hour : int
-        Alignments, predictions and resumptions of one active party: many of them are a way to probe.
-    sessions_per_hour : int
-        Training runs and predictions of one active party.
-    max_memory : int
-        Bytes of rows, gradients and statistics that are held for one active party.
-    max_models : int
-        Models whose splits are kept for one active party; an operator removes those that are not needed.
-    consents_to_export : bool
+    allow_export : bool
         Whether it gives its splits to `export_booster`.
     allow_plain, allow_weak_key : bool
         Whether it trains without encryption, or under a key below 2048 bits.
@@ -93,13 +77,9 @@ class Limits:
 
     min_rows: int = 100
     max_rows: int = 50_000_000
-    questions_per_hour: int = 120
-    consents_to_export: bool = False
+    allow_export: bool = False
     allow_plain: bool = False
     allow_weak_key: bool = False
-    sessions_per_hour: int = 240
-    max_memory: int = 8 << 30
-    max_models: int = 1000
     min_node_rows: int = 10
     max_bin: int = 256
     max_depth: int = 10
@@ -193,7 +173,7 @@ class KeptSplits(MutableMapping[bytes, Splits]):
         return float(self._store.get(KEPT_SINCE, model.hex()) or 0)
 
 
-class PassiveService(RowService):
+class PassiveService(RowService[Limits]):
     """A passive party's answers.
 
     Parameters
@@ -208,35 +188,12 @@ class PassiveService(RowService):
 
     role = ROLE
     opening = (OpenTraining, OpenModel)
-    requests = (
-        ResumeTraining,
-        ContinueTraining,
-        StartTree,
-        Gradients,
-        FindSplits,
-        SplitNodes,
-        SplitCategories,
-        RouteRows,
-        RevealSplits,
-        TellSides,
-        TellColumns,
-        Finish,
-        Abort,
-    )
+    requests = PassiveParty.requests
     questions = (OpenModel, ResumeTraining, ContinueTraining)
 
     def __init__(self, table: NamedRows, directory: str | Path, name: str, limits: Limits) -> None:
-        super().__init__(
-            table.ids,
-            table.has_ids,
-            directory,
-            name,
-            limits.max_rows,
-            limits.questions_per_hour,
-            limits.sessions_per_hour,
-            limits.max_memory,
-        )
-        self._table, self._limits = table, limits
+        super().__init__(table.ids, table.has_ids, directory, name, limits, limits.max_rows)
+        self._table = table
         self._kept: dict[Path, tuple[Journals, GivenStatistics, ToldThresholds]] = {}
 
     def admit(self, caller: str, message: Message) -> None:
@@ -293,7 +250,7 @@ class PassiveService(RowService):
             columns[0],
             columns[1:],
             KeptSplits(caller.store, self._limits.max_models),
-            allow_export=self._limits.consents_to_export,
+            allow_export=self._limits.allow_export,
             allow_plain=self._limits.allow_plain,
             allow_weak_key=self._limits.allow_weak_key,
             journals=journals,
