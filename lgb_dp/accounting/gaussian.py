@@ -98,10 +98,6 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
         Not negative.
     mu : float
         Not negative.
-
-    Returns
-    -------
-    float
     """
     if mu == 0:
         return 0.0

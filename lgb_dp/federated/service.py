@@ -44,14 +44,6 @@ PartyT = TypeVar("PartyT", bound=Any)
 class PrivateService(RowService[L], Generic[L, PartyT]):
     """Base of the services of private parties, whose ledger outlives the process.
 
-    Parameters
-    ----------
-    party : Party or ColumnParty
-    directory : path
-    limits : FederatedLimits
-    ids : list of str, optional
-    max_rows : int
-
     Raises
     ------
     InvalidArgumentError

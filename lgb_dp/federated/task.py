@@ -179,10 +179,6 @@ def declaration_of(data: Dataset) -> dict[str, str]:
 def check_same(declarations: Mapping[str, Mapping[str, str]]) -> None:
     """Check that all parties declare the same.
 
-    Parameters
-    ----------
-    declarations : mapping of the party's name to its declaration
-
     Raises
     ------
     PartiesDifferError

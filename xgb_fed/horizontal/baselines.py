@@ -61,10 +61,6 @@ def train_alone(
     y : array-like of shape (n_rows,)
     options : LoopOptions
     evals : sequence of ((X, y) or (X, y, weight), str)
-
-    Returns
-    -------
-    HorizontalModel
     """
     settings, is_auto = horizontal_settings(params)
     members = as_parties([(X, y)], categorical_labels=settings.objective != "reg:squarederror", at_least=1)

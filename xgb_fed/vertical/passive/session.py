@@ -31,12 +31,7 @@ class Prepares(Protocol):
 
 
 class Meanwhile:
-    """Does what it is given, in order, and prepares a key's randomness in the time that is left.
-
-    Parameters
-    ----------
-    key : Prepares
-    """
+    """Does what it is given, in order, and prepares a key's randomness in the time that is left."""
 
     def __init__(self, key: Prepares) -> None:
         self._key = key
