@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gbdt_commons.public.inherited_parameters import inherits_parameters
 from lgb_dp.accounting.cost import share
 from lgb_dp.boosting.trainer import PrivateTrainer
 from lgb_dp.boosting.training import TrainerInput
@@ -45,51 +46,20 @@ class _ParallelTraining(SquareLossTraining):
         return TreePlan(rows, _NO_CLIP, self.learning_rate, *self.group_and_part(t))
 
 
+@inherits_parameters()
 class SequentialBoost(PrivateTrainer):
-    """SEQ (after Liu et al., 2018): every tree trains on all rows and gets ε / T.
-
-    Parameters
-    ----------
-    epsilon : float
-        Total budget in nats, under adding or removing one row.
-    random_state : int, optional
-        For tests: fixes the noise, which voids the guarantee.
-    public_init_model : bool
-        Whether a model to continue from that carries no guarantee was trained on public data.
-    budget : Budget, optional
-        Pays for every training run when it starts; refused where it does not suffice.
-
-    Raises
-    ------
-    ArgumentTypeError, InvalidArgumentError
-        If `epsilon` is not a positive finite number.
-    """
+    """SEQ (after Liu et al., 2018): every tree trains on all rows and gets ε / T."""
 
     def begin(self, task: TrainerInput) -> _SequentialTraining:
         """Start a training run; called once per booster."""
         return _SequentialTraining(task, epsilon=self.epsilon, variant="paper")
 
 
+@inherits_parameters()
 class ParallelBoost(PrivateTrainer):
     """PARA (after Zhao et al., INFOCOM 2018): every tree takes half of the rows not used yet, with all of ε.
 
     A coin is thrown for every unused row, so that adding a row changes no other row's tree.
-
-    Parameters
-    ----------
-    epsilon : float
-        Total budget in nats, under adding or removing one row.
-    random_state : int, optional
-        For tests: fixes the noise, which voids the guarantee.
-    public_init_model : bool
-        Whether a model to continue from that carries no guarantee was trained on public data.
-    budget : Budget, optional
-        Pays for every training run when it starts; refused where it does not suffice.
-
-    Raises
-    ------
-    ArgumentTypeError, InvalidArgumentError
-        If `epsilon` is not a positive finite number.
     """
 
     def begin(self, task: TrainerInput) -> _ParallelTraining:

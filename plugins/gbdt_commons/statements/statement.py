@@ -168,7 +168,7 @@ class Statement:
     def to_yaml(self) -> str:
         """The record for OpenDP's registry of deployments, which takes YAML."""
         # Texts in quotes: none is taken for a number, a date or a comment.
-        return yaml.dump(self.to_dict()["registry"], Dumper=_Quoting, sort_keys=False, width=math.inf)
+        return str(yaml.dump(self.to_dict()["registry"], Dumper=_Quoting, sort_keys=False, width=math.inf))
 
     def to_html(self) -> str:
         """A page that needs nothing beside itself, for a browser and for paper."""

@@ -31,14 +31,7 @@ from xgb_fed.vertical.passive.held_rows import HeldRows, held
 from xgb_fed.vertical.passive.journal import FOUND, RUN, Journals
 from xgb_fed.vertical.passive.party import PassiveParty
 from xgb_fed.vertical.passive.told_thresholds import MAX_THRESHOLDS, ToldThresholds
-from xgb_fed.vertical.protocol.messages import (
-    MIN_ROWS,
-    ContinueTraining,
-    OpenModel,
-    OpenTraining,
-    ResumeTraining,
-    StartTree,
-)
+from xgb_fed.vertical.protocol import messages as wire
 from xgb_fed.vertical.protocol.splits import Splits
 
 logger = logging.getLogger(__name__)
@@ -187,9 +180,9 @@ class PassiveService(RowService[Limits]):
     """
 
     role = ROLE
-    opening = (OpenTraining, OpenModel)
+    opening = (wire.OpenTraining, wire.OpenModel)
     requests = PassiveParty.requests
-    questions = (OpenModel, ResumeTraining, ContinueTraining)
+    questions = (wire.OpenModel, wire.ResumeTraining, wire.ContinueTraining)
 
     def __init__(self, table: NamedRows, directory: str | Path, name: str, limits: Limits) -> None:
         super().__init__(table.ids, table.has_ids, directory, name, limits, limits.max_rows)
@@ -199,7 +192,7 @@ class PassiveService(RowService[Limits]):
     def admit(self, caller: str, message: Message) -> None:
         """Refuse training runs on too few or too many rows, or whose splits there is no room for."""
         limits = self._limits
-        if isinstance(message, OpenTraining):
+        if isinstance(message, wire.OpenTraining):
             if not limits.min_rows <= message.n_rows <= limits.max_rows:
                 raise ProtocolError(
                     f"this party trains on {limits.min_rows} to {limits.max_rows} rows, not {message.n_rows}"
@@ -209,9 +202,9 @@ class PassiveService(RowService[Limits]):
     def served(self, caller: str, message: Message) -> None:
         """Log what a training run has come to."""
         super().served(caller, message)
-        if isinstance(message, StartTree):
+        if isinstance(message, wire.StartTree):
             logger.info("%s: tree %d", caller, message.tree + 1)
-        if isinstance(message, OpenTraining):
+        if isinstance(message, wire.OpenTraining):
             logger.info("%s starts a training run on %d rows", caller, message.n_rows)
 
     def _kept_for(self, caller: Caller) -> tuple[Journals, GivenStatistics, ToldThresholds]:
@@ -254,7 +247,7 @@ class PassiveService(RowService[Limits]):
             allow_plain=self._limits.allow_plain,
             allow_weak_key=self._limits.allow_weak_key,
             journals=journals,
-            min_rows=max(self._limits.min_rows, MIN_ROWS),
+            min_rows=max(self._limits.min_rows, wire.MIN_ROWS),
             min_node_rows=self._limits.min_node_rows,
             max_bin=self._limits.max_bin,
             max_depth=self._limits.max_depth,
