@@ -160,3 +160,58 @@ class DPBoost(PrivateTrainer):
     def begin(self, task: TrainerInput) -> _DPBoostTraining:
         """Start a training run; called once per booster."""
         return _DPBoostTraining(task, self)
+
+
+# The paper's two baselines: one composes all trees sequentially, one in parallel.  As in the paper both get
+# gradient-based data filtering and its sensitivities, 3g*² for the gain and g*/(1 + λ) for a leaf value.
+_NO_CLIP = 1.0
+"""A leaf value is at most g* anyway: |G| ≤ N g*."""
+
+
+class _SequentialTraining(SquareLossTraining):
+    def _plan_epsilon(self) -> float:
+        return share(self.epsilon, self.n_rounds)
+
+    def group_and_part(self, t: int) -> tuple[int, int]:
+        return t, 0
+
+    def plan(self) -> TreePlan:
+        rows = np.arange(self.data.num_data(), dtype=np.int32)
+        return TreePlan(rows, _NO_CLIP, self.learning_rate, *self.group_and_part(self.iteration - 1))
+
+
+class _ParallelTraining(SquareLossTraining):
+    def _plan_epsilon(self) -> float:
+        return self.epsilon
+
+    def group_and_part(self, t: int) -> tuple[int, int]:
+        return 0, t
+
+    def plan(self) -> TreePlan:
+        t = self.iteration - 1
+        if t == 0:
+            self._unused = np.arange(self.data.num_data(), dtype=np.int32)
+        taken = self.random.coins(len(self._unused))
+        rows, self._unused = self._unused[taken], self._unused[~taken]
+        return TreePlan(rows, _NO_CLIP, self.learning_rate, *self.group_and_part(t))
+
+
+@inherits_parameters()
+class SequentialBoost(PrivateTrainer):
+    """SEQ (after Liu et al., 2018): every tree trains on all rows and gets ε / T."""
+
+    def begin(self, task: TrainerInput) -> _SequentialTraining:
+        """Start a training run; called once per booster."""
+        return _SequentialTraining(task, epsilon=self.epsilon, variant="paper")
+
+
+@inherits_parameters()
+class ParallelBoost(PrivateTrainer):
+    """PARA (after Zhao et al., INFOCOM 2018): every tree takes half of the rows not used yet, with all of ε.
+
+    A coin is thrown for every unused row, so that adding a row changes no other row's tree.
+    """
+
+    def begin(self, task: TrainerInput) -> _ParallelTraining:
+        """Start a training run; called once per booster."""
+        return _ParallelTraining(task, epsilon=self.epsilon, variant="paper")

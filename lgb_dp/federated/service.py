@@ -52,7 +52,7 @@ class PrivateService(RowService[L], Generic[L, PartyT]):
 
     questions = ()
     anybody: ClassVar[str]
-    """What a caller that the party has not allowed could do."""
+    """Powers of a caller that the party has not allowed."""
 
     def __init__(
         self,

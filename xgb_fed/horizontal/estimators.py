@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -25,13 +25,70 @@ from xgb_fed.estimators.base import (
 )
 from xgb_fed.estimators.conventions import check_classes, check_finite, check_matrix, checked_target
 from xgb_fed.estimators.habits import ROWS_APART, refuses_habits
-from xgb_fed.horizontal.baselines import train_alone
-from xgb_fed.horizontal.common.model import HorizontalModel, read_rows
+from xgb_fed.horizontal.common.model import AUTO, HorizontalModel, horizontal_settings, read_rows
 from xgb_fed.horizontal.common.rows import MIN_SIMILAR
-from xgb_fed.horizontal.common.settings import AUTO
 from xgb_fed.horizontal.exact.task import MIN_ROWS_PER_NODE
+from xgb_fed.horizontal.parties import as_parties
+from xgb_fed.horizontal.simfl.turn_taking import TurnTaking
 from xgb_fed.horizontal.train_exact import train_exact
 from xgb_fed.horizontal.train_simfl import train_simfl
+
+
+def train_tfl(
+    params: Mapping[str, Any],
+    parties: Sequence[Any],
+    num_boost_round: int = 10,
+    *,
+    rounds_per_turn: int = 1,
+    evals: Sequence[tuple[tuple[Any, ...], str]] = (),
+    early_stopping_rounds: int | None = None,
+    verbose_eval: bool | int = True,
+    callbacks: Sequence[Any] = (),
+) -> HorizontalModel:
+    """Train by TFL: parties take turns on their own rows and gradients (Zhao et al., 2018, without noise).
+
+    Parameters
+    ----------
+    params, parties, num_boost_round, evals, early_stopping_rounds, verbose_eval, callbacks
+        As for `train_simfl`.
+    rounds_per_turn : int
+        Rounds that a party grows before the next one's turn.
+
+    Returns
+    -------
+    HorizontalModel
+    """
+    settings, is_auto = horizontal_settings(params)
+    options = LoopOptions(num_boost_round, early_stopping_rounds, verbose_eval, callbacks, bool(evals))
+    members = as_parties(parties, categorical_labels=settings.objective != "reg:squarederror")
+    training = TurnTaking(
+        settings, members, evals, rounds_per_turn, max_rounds=num_boost_round, is_auto=is_auto
+    )
+    return training.run(options)
+
+
+def train_alone(
+    params: Mapping[str, Any],
+    X: Any,
+    y: Any,
+    options: LoopOptions,
+    evals: Sequence[tuple[tuple[Any, ...], str]],
+) -> HorizontalModel:
+    """Train on the rows of one party alone, as in SimFL without others.
+
+    Parameters
+    ----------
+    params : mapping
+    X : matrix of shape (n_rows, n_features)
+    y : array-like of shape (n_rows,)
+    options : LoopOptions
+    evals : sequence of ((X, y) or (X, y, weight), str)
+    """
+    settings, is_auto = horizontal_settings(params)
+    members = as_parties([(X, y)], categorical_labels=settings.objective != "reg:squarederror", at_least=1)
+    training = TurnTaking(settings, members, evals, max_rounds=options.num_boost_round, is_auto=is_auto)
+    return training.run(options)
+
 
 ARGUMENTS_OF: dict[str, dict[str, Any]] = {
     "exact": {"cuts": "grid", "min_rows_per_node": MIN_ROWS_PER_NODE, "min_parties": 2},

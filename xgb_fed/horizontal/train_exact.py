@@ -29,8 +29,7 @@ from xgb_fed.boosting.loop import check_patience
 from xgb_fed.boosting.objectives import SOFTMAX
 from xgb_fed.errors import CheckpointError, FewPartiesWarning, InvalidArgumentError
 from xgb_fed.horizontal.common.introductions import common_classes, common_columns
-from xgb_fed.horizontal.common.model import HorizontalModel
-from xgb_fed.horizontal.common.settings import of_classes
+from xgb_fed.horizontal.common.model import HorizontalModel, of_classes
 from xgb_fed.horizontal.exact.cuts import DIGITS
 from xgb_fed.horizontal.exact.exchange import ExactDescription, OpenExactRun, read_content, request_of
 from xgb_fed.horizontal.exact.metrics import OF_NUMBERS

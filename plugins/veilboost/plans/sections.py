@@ -64,7 +64,7 @@ class Plan(Generic[DataT, TrainingT]):
 
     @property
     def paths(self) -> list[UsedPath]:
-        """What a run reads and writes."""
+        """Files and folders that a run reads and writes."""
         data = paths_of(self.data, self.folder, "data.{}".format)
         training = paths_of(self.training, self.folder, "training.{}".format)
         return [UsedPath("tls", self.path(self.tls)), *data, *training]

@@ -38,11 +38,10 @@ from xgb_fed.horizontal.common.model import SharedTrees, check_base_score, setti
 from xgb_fed.horizontal.common.row_groups import RowGroups, group_rows, hashing_bytes
 from xgb_fed.horizontal.common.rows import PartyRows, RunLimits
 from xgb_fed.horizontal.simfl import messages as wire
-from xgb_fed.horizontal.simfl.boosting_state import BoostingRounds, BoostingState, similar_bytes
+from xgb_fed.horizontal.simfl.boosting_state import BoostingRounds, BoostingState, Turns, similar_bytes
 from xgb_fed.horizontal.simfl.journal import RunJournals
 from xgb_fed.horizontal.simfl.lsh import TIE_DRAWS
 from xgb_fed.horizontal.simfl.own_hashes import OwnHashes
-from xgb_fed.horizontal.simfl.turns import Turns
 
 logger = logging.getLogger(__name__)
 

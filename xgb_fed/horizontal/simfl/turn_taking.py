@@ -47,8 +47,8 @@ from xgb_fed.horizontal.common.messages import (
 from xgb_fed.horizontal.common.model import HorizontalModel, SharedTrees, add_round, read_rows
 from xgb_fed.horizontal.common.rows import COORDINATOR
 from xgb_fed.horizontal.simfl import messages as wire
+from xgb_fed.horizontal.simfl.boosting_state import Turns
 from xgb_fed.horizontal.simfl.checkpoint import KeptProgress, Progress
-from xgb_fed.horizontal.simfl.turns import Turns
 
 logger = logging.getLogger(__name__)
 Answer = TypeVar("Answer")

@@ -24,8 +24,7 @@ from xgb_fed.boosting.features import Columns, read_columns_like
 from xgb_fed.boosting.labels import read_base_margin
 from xgb_fed.boosting.objectives import Objective
 from xgb_fed.errors import CorruptDataError, InvalidArgumentError
-from xgb_fed.vertical.explaining.columns import ask_columns
-from xgb_fed.vertical.explaining.contributions import Explanation, contributions_of
+from xgb_fed.vertical.explaining.contributions import Explanation, ask_columns, contributions_of
 from xgb_fed.vertical.explaining.decision_paths import DecisionPaths
 from xgb_fed.vertical.explaining.sides import OWN
 from xgb_fed.vertical.model.asked_rows import AskedRows
