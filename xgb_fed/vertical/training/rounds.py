@@ -229,11 +229,11 @@ class Rounds:
             levels,
             gradients,
             sample.rows,
-            training.max_depth,
-            split_gain,
-            rules,
-            Expansion(settings.grow_policy == "lossguide", settings.max_leaves),
-            self.sessions.for_each,
+            max_depth=training.max_depth,
+            split_gain=split_gain,
+            rules=rules,
+            expansion=Expansion(settings.grow_policy == "lossguide", settings.max_leaves),
+            for_each=self.sessions.for_each,
         )
         if training.objective.alpha is not None:
             # XGBoost leaves out rows without hessian, and all of a sample that was not drawn.
