@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from gbdt_commons.quoting import quoted
-from gbdt_commons.sealed import read_sealed
-from gbdt_parties.errors import InvalidDataError
 from veilboost.plans.entries import PlanError, as_table
 
 MAX_DEPTH = 16
@@ -94,11 +92,3 @@ def _depth(content: Any) -> int:
 
 def _too_deep(path: Path) -> PlanError:
     return PlanError(f"{path}: tables and lists may be nested {MAX_DEPTH} deep, not deeper")
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Read an object that `write_sealed` wrote; `InvalidDataError` if the file holds anything else."""
-    try:
-        return read_sealed(path)
-    except ValueError:
-        raise InvalidDataError(f"{path} is damaged: it does not hold what was written there") from None

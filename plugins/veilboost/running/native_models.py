@@ -12,8 +12,8 @@ import xgboost
 from gbdt_commons.files import write_signed
 from gbdt_commons.sealed import write_sealed
 from gbdt_parties.errors import InvalidDataError
+from veilboost.kept_files import read_json
 from veilboost.plans.exact import ExactPlan
-from veilboost.plans.files import read_json
 from veilboost.plans.simfl import SimFLPlan
 from veilboost.plans.tables import read_table
 from veilboost.running.predictions import Predicted, predictions_of

@@ -19,8 +19,8 @@ from gbdt_parties.identity.alignment import align
 from gbdt_parties.identity.record import write_traffic
 from gbdt_parties.traffic import Traffic
 from gbdt_parties.transport.remote import RemoteParty
+from veilboost.kept_files import read_json
 from veilboost.plans.entries import PlanError
-from veilboost.plans.files import read_json
 from veilboost.plans.tables import Table, log_unseen, read_table
 from veilboost.plans.vertical import VerticalPlan
 from veilboost.running.predictions import Predicted, contributions_of, predictions_of

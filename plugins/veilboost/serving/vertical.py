@@ -9,7 +9,7 @@ from pathlib import Path
 from gbdt_commons.files import make_folder
 from gbdt_commons.sealed import write_sealed
 from gbdt_parties.identity.certificates import TLS, Identity
-from veilboost.plans.files import read_json
+from veilboost.kept_files import read_json
 from veilboost.plans.tables import Table, log_unseen
 from veilboost.plans.vertical import VerticalServed
 from veilboost.serving.rows import read_rows
