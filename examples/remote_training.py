@@ -105,7 +105,7 @@ class Commands:
             "--allow",
             "acme",
         ]
-        arguments += ["--listen", f"127.0.0.1:{port}", "--models", "bank-models", "--consent-to-export"]
+        arguments += ["--listen", f"127.0.0.1:{port}", "--models", "bank-models", "--allow-export"]
         # On 500 rows, sums over nodes soon tell the bins of single rows; the default refuses that.
         arguments += ["--max-statistics", "2"]
         process = self.start(*arguments, stdout=subprocess.PIPE, text=True)

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from lgb_dp.data.dataset import Dataset
     from lgb_dp.data.folds import folds
     from lgb_dp.data.private_metadata import private_bounds, private_quantile_edges
-    from lgb_dp.dpboost.baselines import ParallelBoost, SequentialBoost
-    from lgb_dp.dpboost.trainer import DPBoost
+    from lgb_dp.dpboost.trainer import DPBoost, ParallelBoost, SequentialBoost
     from lgb_dp.errors import (
         AlteredModelError,
         ArgumentTypeError,
@@ -130,11 +129,11 @@ _NAMES_OF = {
         "private_bounds",
         "private_quantile_edges",
     ),
-    "lgb_dp.dpboost.baselines": (
+    "lgb_dp.dpboost.trainer": (
+        "DPBoost",
         "ParallelBoost",
         "SequentialBoost",
     ),
-    "lgb_dp.dpboost.trainer": ("DPBoost",),
     "lgb_dp.errors": (
         "AlteredModelError",
         "ArgumentTypeError",

@@ -22,7 +22,8 @@ from deployment import certificates
 from veilboost import command_line as cli
 from veilboost.model_folders import kept_models
 from veilboost.serving.options import settings_of
-from veilboost.serving.vertical import limits_of
+from veilboost.serving.server import limits_of
+from xgb_fed.vertical.passive.service import Limits
 
 ROOT = Path(__file__).parents[1]
 DEPLOY = ROOT / "deploy"
@@ -62,7 +63,7 @@ def can_become_nobody():
 @pytest.mark.parametrize("which", ["compose", "systemd"])
 def test_commands_are_understood(which):
     args = cli._parser().parse_args(commands()[which])
-    assert limits_of(settings_of(args, "vertical")).max_memory == 4 << 30
+    assert limits_of(Limits, settings_of(args, "vertical")).max_memory == 4 << 30
 
 
 def test_commands_in_texts_exist():

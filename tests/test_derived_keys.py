@@ -9,7 +9,7 @@ ROOMS = ("plugins", "patches", "lgb_dp", "xgb_fed")
 DERIVED = {
     "plugins/gbdt_parties/secure_sum/keys.py": {"exchange"},  # also of public keys with a public number
     "plugins/gbdt_parties/secure_sum/masks.py": {"HKDF", "KeyStream"},
-    "plugins/gbdt_parties/two_party/draws.py": {"HKDF", "KeyStream"},
+    "plugins/gbdt_parties/two_party/session.py": {"HKDF", "KeyStream"},
     "lgb_dp/mechanisms/rng.py": {"KeyStream"},
     "lgb_dp/federated/replica.py": {"public"},
     "lgb_dp/vertical/training.py": {"public"},

@@ -78,7 +78,13 @@ def test_signature(cls):
     assert all(p.annotation is not p.empty for p in inspect.signature(cls).parameters.values())
 
 
-@ESTIMATORS
+TRAINERS = (
+    *(lgb_dp.NewtonBoost, lgb_dp.DPBoost, lgb_dp.MBoost, lgb_dp.SequentialBoost, lgb_dp.ParallelBoost),
+    *(lgb_dp.RandomForestLaplace, lgb_dp.RandomForestExponential),
+)
+
+
+@pytest.mark.parametrize("cls", [*PARAMETERS, *TRAINERS], ids=lambda cls: cls.__name__)
 def test_every_parameter_is_documented(cls):
     text = inspect.getdoc(cls)
     section = re.split(r"\n\w[\w ]*\n-+\n", text.split("Parameters\n----------\n")[1])[0]

@@ -56,9 +56,8 @@ if TYPE_CHECKING:
         WorkersLostError,
         WrongKeyError,
     )
-    from xgb_fed.horizontal.baselines import train_tfl
     from xgb_fed.horizontal.common.model import HorizontalModel
-    from xgb_fed.horizontal.estimators import HorizontalXGBClassifier, HorizontalXGBRegressor
+    from xgb_fed.horizontal.estimators import HorizontalXGBClassifier, HorizontalXGBRegressor, train_tfl
     from xgb_fed.horizontal.exact.terms import ExactTerms
     from xgb_fed.horizontal.party import HorizontalParty
     from xgb_fed.horizontal.train_exact import train_exact
@@ -185,10 +184,10 @@ _NAMES_OF = {
         "WorkersLostError",
         "WrongKeyError",
     ),
-    "xgb_fed.horizontal.baselines": ("train_tfl",),
     "xgb_fed.horizontal.estimators": (
         "HorizontalXGBClassifier",
         "HorizontalXGBRegressor",
+        "train_tfl",
     ),
     "xgb_fed.horizontal.train_exact": ("train_exact",),
     "xgb_fed.horizontal.exact.terms": ("ExactTerms",),

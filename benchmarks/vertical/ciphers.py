@@ -32,8 +32,7 @@ from gbdt_kernels.residues.paths import PORTABLE_VARIABLE
 from xgb_fed.ciphers.okamoto_uchiyama import OkamotoUchiyama
 from xgb_fed.ciphers.paillier import Paillier
 from xgb_fed.vertical.passive.histogram import build_histograms
-from xgb_fed.vertical.protocol.halves import joined
-from xgb_fed.vertical.protocol.packing import GHPacking, MultiClassPacking, sums_from_plaintexts
+from xgb_fed.vertical.protocol.packing import GHPacking, MultiClassPacking, joined, sums_from_plaintexts
 
 PATHS = ("portable", "ifma") if has_ifma() else ("portable",)
 OURS = [(path, n_threads) for path in PATHS for n_threads in (1, 2)]

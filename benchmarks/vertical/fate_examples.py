@@ -138,7 +138,7 @@ def host_process(folder: Path, identifier: str) -> Iterator[int]:
         "127.0.0.1:0",
         "--models",
         "host-models",
-        "--consent-to-export",
+        "--allow-export",
     ]
     # By default a server gives no statistics of nodes of fewer than 10 rows: its columns do not split those.
     arguments += ["--min-node-rows", "1"]

@@ -189,10 +189,10 @@ def training_parameters(params: Mapping[str, Any], max_bin: Any) -> TrainingPara
     objective = checked_objective(given.get("objective") or "regression")
     own, accepted = _OF_OBJECTIVE.get(objective, ("", POSITIVE))
     for name, value in given.items():
-        if name in _HONOURED | _WITHOUT_EFFECT_ON_THE_MODEL | {own} or value is None:
-            _check_value(name, value)
+        if value is None or (name == "max_bin" and value == max_bin):
             continue
-        if name == "max_bin" and value == max_bin:
+        if name in _HONOURED | _WITHOUT_EFFECT_ON_THE_MODEL | {own}:
+            _check_value(name, value)
             continue
         check_known(name, value)
         if name not in defaults or _as_text(value) != _as_text(defaults[name]):

@@ -70,7 +70,7 @@ class PrivateTrainer(ABC, metaclass=_TrainerClass):
     Parameters
     ----------
     epsilon : float
-        Total privacy budget in nats, positive and finite.
+        Total budget in nats under adding or removing one row, positive and finite.
     random_state : int, optional
         For tests: fixes the noise, which voids the guarantee.
     public_init_model : bool
@@ -82,6 +82,11 @@ class PrivateTrainer(ABC, metaclass=_TrainerClass):
     ----------
     booster_ : lightgbm.Booster
         The booster that was taken over last, from which an interrupted training run can be recovered.
+
+    Raises
+    ------
+    ArgumentTypeError, InvalidArgumentError
+        Naming the argument that is not accepted.
     """
 
     before_iteration = True

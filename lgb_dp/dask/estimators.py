@@ -3,32 +3,77 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
+import dask.array
 import lightgbm
 import numpy as np
+from dask.delayed import delayed
 from distributed import Client
 from distributed import default_client as _untyped_default_client
 from numpy.typing import NDArray
 
 from gbdt_commons.public.inherited_parameters import inherits_parameters
 from gbdt_hosts import dask as host
-from lgb_dp.accounting.budget import Budget
-from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.dask.dataset import DaskDataset
-from lgb_dp.dask.predicting import predicted
 from lgb_dp.dask.training import TIMEOUT, train
-from lgb_dp.data.bins import Bounds, Categories
 from lgb_dp.data.classes import known_classes
-from lgb_dp.data.groups import GroupWeight
 from lgb_dp.data.provenance import Provenance
 from lgb_dp.errors import InvalidArgumentError, NotPrivateWarning, UnsupportedParameterError
 from lgb_dp.estimators.base import DPLGBMModel
 from lgb_dp.estimators.enclosing_fits import surroundings
 from lgb_dp.estimators.evaluation import Evaluation
-from lgb_dp.estimators.habits import ON_CLUSTERS, refuses_habits
+from lgb_dp.estimators.habits import ON_CLUSTERS, ClusterFitArguments, refuses_habits
 from lgb_dp.estimators.models import DPLGBMClassifier, DPLGBMRegressor
+
+
+def predicted(model: Any, method: str, X: Any, keywords: dict[str, Any]) -> Any:
+    """Predictions of a local model's method for rows that may lie on a cluster.
+
+    Parameters
+    ----------
+    model : fitted estimator
+    method : str
+    X : dask array, dask data frame, or what the method takes
+        Of anything but a dask collection, the method's own result is returned.
+    keywords : dict
+        The method's other arguments.
+
+    Returns
+    -------
+    dask array, shape (n_rows,) or (n_rows, n_outputs)
+        Computed when it is asked for; n_rows is unknown for a data frame.
+    """
+    if not host.is_collection(X):
+        return getattr(model, method)(X, **keywords)
+    example = getattr(model, method)(_first_row(host.made_up_rows(X)), **keywords)
+    lengths = host.known_lengths(X)
+    parts = host.partitions_of(X)
+    arrays: Any = dask.array
+    predict, sent = delayed(_predict), delayed(model)
+    blocks = [
+        arrays.from_delayed(
+            predict(sent, method, part, keywords, example[:0]),
+            shape=(np.nan if lengths is None else lengths[i], *example.shape[1:]),
+            dtype=example.dtype,
+        )
+        for i, part in enumerate(parts)
+    ]
+    return arrays.concatenate(blocks, allow_unknown_chunksizes=True)
+
+
+def _first_row(rows: Any) -> Any:
+    return rows.iloc[:1] if hasattr(rows, "iloc") else rows[:1]
+
+
+def _predict(model: Any, method: str, part: Any, keywords: dict[str, Any], nothing: Any) -> Any:
+    """Predictions of a partition; LightGBM takes none without rows."""
+    return getattr(model, method)(part, **keywords) if part.shape[0] else nothing
+
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 _Local = TypeVar("_Local", bound=DPLGBMModel)
 _default_client: Any = _untyped_default_client
@@ -77,14 +122,17 @@ class _OnCluster(DPLGBMModel):
         y: Any,
         n_classes: int,
         classes: NDArray[Any] | None,
-        evaluation: Evaluation,
-        budget: Budget | None,
-        callbacks: Sequence[Callable[..., Any]] | None,
+        of_rows: dict[str, Any],
         provenance: Provenance,
         fitted: Mapping[str, Any],
-        **of_rows: Any,
     ) -> None:
-        """Train; fitted attributes are removed first and set at the end, all at once."""
+        """Train; fitted attributes are removed first and set at the end, all at once.
+
+        `of_rows` are all arguments that users gave beside rows and labels.
+        """
+        evaluation = Evaluation.taken_from(of_rows)
+        budget, callbacks = of_rows.pop("budget"), of_rows.pop("callbacks")
+        of_rows["weight"] = of_rows.pop("sample_weight")
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
             delattr(self, name)
         if self.method != "newton":
@@ -150,29 +198,14 @@ class _OnCluster(DPLGBMModel):
 class DaskDPLGBMClassifier(_OnCluster, DPLGBMClassifier):
     """Differentially private LightGBM classifier on a Dask cluster, binary or multi-class."""
 
-    @refuses_habits(ON_CLUSTERS)
+    @refuses_habits(ON_CLUSTERS, given=ClusterFitArguments)
     def fit(  # type: ignore[override]
         self,
         X: Any,
         y: Any,
         *,
-        bounds: Bounds | None = None,
-        categories: Categories | None = None,
         classes: Sequence[Any] | None = None,
-        sample_weight: Any = None,
-        weight_bound: float | None = None,
-        groups: Any = None,
-        rows_per_group: int | None = None,
-        group_weight: GroupWeight | None = None,
-        paid_for: Sequence[PrivacyReport] = (),
-        budget: Budget | None = None,
-        eval_set: Sequence[tuple[Any, Any]] | None = None,
-        eval_names: Sequence[str] | None = None,
-        eval_sample_weight: Sequence[Any] | None = None,
-        eval_metric: Any = None,
-        public_eval_set: bool = False,
-        feature_name: Any = "auto",
-        callbacks: Sequence[Callable[..., Any]] | None = None,
+        **given: Unpack[ClusterFitArguments],
     ) -> DaskDPLGBMClassifier:
         """Train.
 
@@ -206,26 +239,9 @@ class DaskDPLGBMClassifier(_OnCluster, DPLGBMClassifier):
             y,
             len(known),
             known,
-            Evaluation(
-                eval_set=eval_set,
-                names=eval_names,
-                sample_weight=eval_sample_weight,
-                metric=eval_metric,
-                is_public=public_eval_set,
-            ),
-            budget,
-            callbacks,
+            {**given},
             provenance,
             {"classes_": known},
-            bounds=bounds,
-            categories=categories,
-            weight=sample_weight,
-            weight_bound=weight_bound,
-            groups=groups,
-            rows_per_group=rows_per_group,
-            group_weight=group_weight,
-            paid_for=paid_for,
-            feature_name=feature_name,
         )
         return self
 
@@ -273,29 +289,14 @@ class DaskDPLGBMRegressor(_OnCluster, DPLGBMRegressor):
     (with `tweedie_variance_power`).
     """
 
-    @refuses_habits(ON_CLUSTERS)
+    @refuses_habits(ON_CLUSTERS, given=ClusterFitArguments)
     def fit(  # type: ignore[override]
         self,
         X: Any,
         y: Any,
         *,
-        bounds: Bounds | None = None,
         label_bounds: tuple[float, float] | None = None,
-        categories: Categories | None = None,
-        sample_weight: Any = None,
-        weight_bound: float | None = None,
-        groups: Any = None,
-        rows_per_group: int | None = None,
-        group_weight: GroupWeight | None = None,
-        paid_for: Sequence[PrivacyReport] = (),
-        budget: Budget | None = None,
-        eval_set: Sequence[tuple[Any, Any]] | None = None,
-        eval_names: Sequence[str] | None = None,
-        eval_sample_weight: Sequence[Any] | None = None,
-        eval_metric: Any = None,
-        public_eval_set: bool = False,
-        feature_name: Any = "auto",
-        callbacks: Sequence[Callable[..., Any]] | None = None,
+        **given: Unpack[ClusterFitArguments],
     ) -> DaskDPLGBMRegressor:
         """Train.
 
@@ -331,27 +332,9 @@ class DaskDPLGBMRegressor(_OnCluster, DPLGBMRegressor):
             y,
             1,
             None,
-            Evaluation(
-                eval_set=eval_set,
-                names=eval_names,
-                sample_weight=eval_sample_weight,
-                metric=eval_metric,
-                is_public=public_eval_set,
-            ),
-            budget,
-            callbacks,
+            {**given, "label_bounds": label_bounds},
             Provenance(),
             {},
-            bounds=bounds,
-            label_bounds=label_bounds,
-            categories=categories,
-            weight=sample_weight,
-            weight_bound=weight_bound,
-            groups=groups,
-            rows_per_group=rows_per_group,
-            group_weight=group_weight,
-            paid_for=paid_for,
-            feature_name=feature_name,
         )
         return self
 

@@ -34,7 +34,14 @@ def _wrong(index: int, kind: str, text: str) -> Exception:
     return error
 
 
-ERRORS = host.ClusterErrors.of(errors, _wrong, "; the trees trained so far are in the trainer's booster_")
+ERRORS = host.ClusterErrors(
+    errors.ClusterError,
+    errors.WorkersLostError,
+    errors.SchedulerLostError,
+    errors.PartitionError,
+    _wrong,
+    "; the trees trained so far are in the trainer's booster_",
+)
 """Errors that private training raises when a cluster fails."""
 
 

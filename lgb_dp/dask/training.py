@@ -9,7 +9,6 @@ import lightgbm
 from distributed import Client
 
 from gbdt_hosts import dask as host
-from lgb_dp import errors
 from lgb_dp.boosting.booster import DPBooster
 from lgb_dp.boosting.params import training_parameters
 from lgb_dp.boosting.trainer import PrivateTrainer
@@ -70,7 +69,9 @@ def train(
         If nothing of the cluster is left, or a partition cannot be computed.  The model so far is the
         trainer's `booster_`, and its report says what was granted and what was released.
     """
-    host.check_client(client, timeout, errors, "training waits for every round")
+    host.check_client(
+        client, timeout, "training waits for every round", ArgumentTypeError, InvalidArgumentError
+    )
     if not isinstance(train_set, DaskDataset):
         raise ArgumentTypeError(
             f"train_set must be a lgb_dp.dask.DaskDataset, got {type(train_set).__module__}."

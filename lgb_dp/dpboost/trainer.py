@@ -7,12 +7,12 @@ trees' costs are parallel; ensembles follow one another and their costs add.
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lgb_dp.accounting.budget import Budget
+from gbdt_commons.public.inherited_parameters import inherits_parameters
 from lgb_dp.accounting.cost import share
 from lgb_dp.boosting.trainer import PrivateTrainer
 from lgb_dp.boosting.training import TrainerInput
@@ -96,6 +96,7 @@ class _DPBoostTraining(SquareLossTraining):
         return np.split(order, ends[:-1])
 
 
+@inherits_parameters(before="random_state")
 class DPBoost(PrivateTrainer):
     """Callback that makes `lightgbm.train` train DPBoost.
 
@@ -117,17 +118,6 @@ class DPBoost(PrivateTrainer):
         Geometric leaf clipping: leaf values of tree t are bounded by g*(1-η)^t.
     eoe : bool
         Ensemble of ensembles.  Without it every tree trains on all rows and gets ε / T.
-    random_state : int, optional
-        For tests: fixes the noise, which voids the guarantee.
-    public_init_model : bool
-        Whether a model to continue from that carries no guarantee was trained on public data.
-    budget : Budget, optional
-        Pays for every training run when it starts; refused where it does not suffice.
-
-    Raises
-    ------
-    ArgumentTypeError, InvalidArgumentError
-        Naming the argument that is not accepted.
 
     Examples
     --------
@@ -146,9 +136,7 @@ class DPBoost(PrivateTrainer):
         gdf: bool = True,
         glc: bool = True,
         eoe: bool = True,
-        random_state: int | None = None,
-        public_init_model: bool = False,
-        budget: Budget | None = None,
+        **others: Any,
     ) -> None:
         self.variant = variant
         self.trees_per_ensemble = trees_per_ensemble
@@ -156,9 +144,7 @@ class DPBoost(PrivateTrainer):
         self.gdf = gdf
         self.glc = glc
         self.eoe = eoe
-        super().__init__(
-            epsilon, random_state=random_state, public_init_model=public_init_model, budget=budget
-        )
+        super().__init__(epsilon, **others)
 
     def _check_settings(self) -> None:
         super()._check_settings()
@@ -174,3 +160,58 @@ class DPBoost(PrivateTrainer):
     def begin(self, task: TrainerInput) -> _DPBoostTraining:
         """Start a training run; called once per booster."""
         return _DPBoostTraining(task, self)
+
+
+# The paper's two baselines: one composes all trees sequentially, one in parallel.  As in the paper both get
+# gradient-based data filtering and its sensitivities, 3g*² for the gain and g*/(1 + λ) for a leaf value.
+_NO_CLIP = 1.0
+"""A leaf value is at most g* anyway: |G| ≤ N g*."""
+
+
+class _SequentialTraining(SquareLossTraining):
+    def _plan_epsilon(self) -> float:
+        return share(self.epsilon, self.n_rounds)
+
+    def group_and_part(self, t: int) -> tuple[int, int]:
+        return t, 0
+
+    def plan(self) -> TreePlan:
+        rows = np.arange(self.data.num_data(), dtype=np.int32)
+        return TreePlan(rows, _NO_CLIP, self.learning_rate, *self.group_and_part(self.iteration - 1))
+
+
+class _ParallelTraining(SquareLossTraining):
+    def _plan_epsilon(self) -> float:
+        return self.epsilon
+
+    def group_and_part(self, t: int) -> tuple[int, int]:
+        return 0, t
+
+    def plan(self) -> TreePlan:
+        t = self.iteration - 1
+        if t == 0:
+            self._unused = np.arange(self.data.num_data(), dtype=np.int32)
+        taken = self.random.coins(len(self._unused))
+        rows, self._unused = self._unused[taken], self._unused[~taken]
+        return TreePlan(rows, _NO_CLIP, self.learning_rate, *self.group_and_part(t))
+
+
+@inherits_parameters()
+class SequentialBoost(PrivateTrainer):
+    """SEQ (after Liu et al., 2018): every tree trains on all rows and gets ε / T."""
+
+    def begin(self, task: TrainerInput) -> _SequentialTraining:
+        """Start a training run; called once per booster."""
+        return _SequentialTraining(task, epsilon=self.epsilon, variant="paper")
+
+
+@inherits_parameters()
+class ParallelBoost(PrivateTrainer):
+    """PARA (after Zhao et al., INFOCOM 2018): every tree takes half of the rows not used yet, with all of ε.
+
+    A coin is thrown for every unused row, so that adding a row changes no other row's tree.
+    """
+
+    def begin(self, task: TrainerInput) -> _ParallelTraining:
+        """Start a training run; called once per booster."""
+        return _ParallelTraining(task, epsilon=self.epsilon, variant="paper")

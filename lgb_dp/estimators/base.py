@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args
 
@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, is_regressor
 from sklearn.utils.validation import check_is_fitted
 
 from gbdt_commons.tables.frames import is_table
-from gbdt_hosts.lightgbm import main_names
+from gbdt_hosts.lightgbm import main_names, resolve_aliases
 from gbdt_hosts.lightgbm.estimators import FittedAttribute
 from gbdt_hosts.lightgbm.text import parameter_lines
 from gbdt_hosts.scikit_learn import KeywordParameters
@@ -23,7 +23,7 @@ from lgb_dp.accounting.budget import Budget
 from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.boosting.booster import DPBooster
 from lgb_dp.boosting.labels import REGRESSIONS
-from lgb_dp.boosting.params import checked_objective, training_parameters
+from lgb_dp.boosting.params import check_known, checked_objective, training_parameters
 from lgb_dp.boosting.trainer import PrivateTrainer
 from lgb_dp.checks import AUTO, Auto, checked_choice, checked_integer, checked_max_bin
 from lgb_dp.data.automatic_bounds import SharedBudget, automatic_bins
@@ -35,12 +35,105 @@ from lgb_dp.dpboost.trainer import DPBoost
 from lgb_dp.errors import InvalidArgumentError, NotPrivateWarning, UnsupportedParameterError
 from lgb_dp.estimators.enclosing_fits import surroundings
 from lgb_dp.estimators.evaluation import Evaluation
-from lgb_dp.estimators.keywords import chooses_depth, with_keywords
+from lgb_dp.estimators.habits import WAYS_OUT
 from lgb_dp.estimators.rows import as_matrix
-from lgb_dp.estimators.tags import EXPECTED_FAILED_CHECKS
 from lgb_dp.mboost.trainer import MBoost
 from lgb_dp.newton.settings import AUTOMATIC_ROUNDS
 from lgb_dp.newton.trainer import NewtonBoost
+
+_OWN = {
+    "num_iterations": "n_estimators",
+    "learning_rate": "learning_rate",
+    "max_depth": "max_depth",
+    "lambda_l2": "reg_lambda",
+    "max_bin": "max_bin",
+    "num_threads": "n_jobs",
+    "seed": "random_state",
+    "verbosity": "verbose",
+}
+"""LightGBM's parameters that the estimators have under scikit-learn's names."""
+
+_WHY = {
+    "class_weight": WAYS_OUT["class_weight"],
+    "categorical_feature": "pass categories to fit",
+    "max_bin_by_feature": "pass a Dataset's max_bin by feature to lightgbm.train",
+}
+
+
+def with_keywords(
+    own: Mapping[str, Any],
+    defaults: Mapping[str, Any],
+    keywords: Mapping[str, Any],
+    of_fit: Container[str],
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """An estimator's own settings, whatever their names, and LightGBM's other parameters.
+
+    Parameters
+    ----------
+    own, defaults : mapping
+        The estimator's settings and the constructor's defaults, by name.
+    keywords : mapping
+        Its other arguments.  None means not given, as for LightGBM.
+    of_fit : container of str
+        Arguments of `fit`, which its constructor does not take.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If one setting is given twice, with different values.
+    UnsupportedParameterError
+        If a keyword is no parameter of LightGBM, or one that cannot be honoured.
+    """
+    settings, others, named = dict(own), {}, dict[str, str]()
+    for name, value in keywords.items():
+        if name in _WHY and value is not None:
+            raise UnsupportedParameterError(
+                f"{name}={value!r} is not supported by private training: {_WHY[name]}"
+            )
+        if name in _WHY:
+            continue
+        if name in of_fit:
+            trainers = ", and of trainers such as lgb_dp.NewtonBoost" if name == "budget" else ""
+            raise UnsupportedParameterError(f"{name} is an argument of fit{trainers}, not of the constructor")
+        check_known(name, value, own)
+        (main,) = resolve_aliases({name: value})
+        if main not in _OWN:
+            others[name] = value
+            continue
+        setting = _OWN[main]
+        other = named.get(setting) or (setting if own[setting] != defaults[setting] else None)
+        if value is None:
+            continue
+        if other is not None and settings[setting] != value:
+            raise InvalidArgumentError(
+                f"{other}={settings[setting]!r} and {name}={value!r} are the same setting; give one of them"
+            )
+        settings[setting], named[setting] = value, name
+    return settings, others
+
+
+def chooses_depth(params: Mapping[str, Any]) -> bool:
+    """Whether LightGBM's parameters say by num_leaves how deep trees are."""
+    return int(resolve_aliases(params).get("num_leaves") or 31) != 31
+
+
+_NO_WEIGHT_BOUND = "row weights need a public weight_bound, which the check does not give"
+_ROWS_AND_WEIGHTS = "repeating a row and doubling its weight are different releases; " + _NO_WEIGHT_BOUND
+
+EXPECTED_FAILED_CHECKS: Mapping[str, str] = {
+    "check_sample_weights_pandas_series": _NO_WEIGHT_BOUND,
+    "check_sample_weights_not_an_array": _NO_WEIGHT_BOUND,
+    "check_sample_weights_list": _NO_WEIGHT_BOUND,
+    "check_sample_weights_shape": _NO_WEIGHT_BOUND,
+    "check_sample_weights_not_overwritten": _NO_WEIGHT_BOUND,
+    "check_all_zero_sample_weights_error": _NO_WEIGHT_BOUND,
+    "check_sample_weights_invariance": _ROWS_AND_WEIGHTS,
+    "check_sample_weight_equivalence_on_dense_data": _ROWS_AND_WEIGHTS,
+    "check_sample_weight_equivalence_on_sparse_data": _ROWS_AND_WEIGHTS,
+    "check_classifiers_one_label_sample_weights": _NO_WEIGHT_BOUND,
+}
+"""Checks of scikit-learn's suite that fail on purpose, each with its reason."""
+
 
 _DPBOOST_SETTINGS: Mapping[str, Any] = {"n_estimators": 20, "learning_rate": 0.2, "max_depth": 4}
 """Meaning of "auto" for DPBoost.
@@ -314,22 +407,20 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
         X: Any,
         target: NDArray[np.float64],
         n_classes: int,
-        label_bounds: tuple[float, float] | None,
         eval_target: Callable[[Any], NDArray[np.float64]],
+        of_rows: dict[str, Any],
         *,
-        evaluation: Evaluation,
-        budget: Budget | None,
-        callbacks: Sequence[Callable[..., Any]] | None,
-        init_model: Any,
         provenance: Provenance | None = None,
         fitted: Mapping[str, Any] | None = None,
-        **of_rows: Any,
     ) -> None:
-        """Train on a Dataset; `of_rows` are the arguments that users gave about its rows.
+        """Train on a Dataset; `of_rows` are all arguments that users gave beside its rows and labels.
 
         Fitted attributes, including those in `fitted`, which are known before, are removed first and set at
         the end, all at once: a fit that is aborted leaves none, neither of itself nor of the fit before.
         """
+        evaluation = Evaluation.taken_from(of_rows)
+        budget, callbacks, init_model = (of_rows.pop(name) for name in ("budget", "callbacks", "init_model"))
+        of_rows["weight"], label_bounds = of_rows.pop("sample_weight"), of_rows.pop("label_bounds", None)
         init_model = getattr(init_model, "booster_", init_model)  # perhaps this estimator's own
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
             self.__dict__.pop(name, None)  # another thread may fit it, too

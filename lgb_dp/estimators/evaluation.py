@@ -41,6 +41,14 @@ class Evaluation:
     metric: Any = None
     is_public: bool = False
 
+    @classmethod
+    def taken_from(cls, given: dict[str, Any]) -> Evaluation:
+        """Take the arguments about evaluation out of those of `fit`."""
+        sets = {name: given.pop(name, None) for name in ("eval_set", "eval_X", "eval_y")}
+        names = ("names", "sample_weight", "init_score", "metric")
+        others = {name: given.pop(f"eval_{name}", None) for name in names}
+        return cls(**sets, **others, is_public=given.pop("public_eval_set"))
+
     def sets(self) -> Iterator[tuple[Any, Any, Any, Any]]:
         """Rows, labels, weights and initial scores of every evaluation set.
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any, TypedDict
 
 from gbdt_commons.public.foreign_keywords import refuses_keywords
+from lgb_dp.accounting.budget import Budget
+from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.data.arguments import DECLARE_CATEGORIES
+from lgb_dp.data.bins import Bounds, Categories
+from lgb_dp.data.groups import GroupWeight
 from lgb_dp.errors import UnsupportedParameterError
 
 _RANKING = "there is no private ranking"
@@ -60,5 +65,44 @@ COLUMNS_APART: Mapping[str, str] = {
     **dict.fromkeys(("sample_weight", "class_weight"), "columns apart have no weights"),
 }
 
-refuses_habits = partial(refuses_keywords, error=UnsupportedParameterError)
+
+class ClusterFitArguments(TypedDict, total=False):
+    """Keywords of `fit` on a cluster and in one process; `DPLGBMClassifier.fit` says what each is."""
+
+    bounds: Bounds | None
+    categories: Categories | None
+    sample_weight: Any
+    weight_bound: float | None
+    groups: Any
+    rows_per_group: int | None
+    group_weight: GroupWeight | None
+    paid_for: Sequence[PrivacyReport]
+    budget: Budget | None
+    eval_set: Sequence[tuple[Any, Any]] | None
+    eval_names: Sequence[str] | None
+    eval_sample_weight: Sequence[Any] | None
+    eval_metric: Any
+    public_eval_set: bool
+    feature_name: Any
+    callbacks: Sequence[Callable[..., Any]] | None
+
+
+class FitArguments(ClusterFitArguments, total=False):
+    """Keywords of `fit` in one process."""
+
+    init_score: Any
+    public_init_score: bool
+    eval_init_score: Sequence[Any] | None
+    eval_X: Any
+    eval_y: Any
+    init_model: Any
+
+
+_DEFAULTS = {
+    **dict.fromkeys(("public_init_score", "public_eval_set", "trust_authority", "auditable"), False),
+    **{"paid_for": (), "feature_name": "auto", "patience": 0.0},
+}
+"""Of keywords of `fit`, where they are not None."""
+
+refuses_habits = partial(refuses_keywords, error=UnsupportedParameterError, defaults=_DEFAULTS)
 """Decorate a `fit` by its table."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,18 +12,16 @@ from sklearn.utils.validation import check_is_fitted
 from gbdt_commons.public.inherited_parameters import inherits_parameters
 from gbdt_commons.tables.frames import holds_booleans
 from gbdt_hosts.lightgbm.estimators import ClassifierKind, FittedAttribute, RegressorKind
-from lgb_dp.accounting.budget import Budget
-from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.boosting.labels import REGRESSIONS
 from lgb_dp.checks import checked_numbers
-from lgb_dp.data.bins import Bounds, Categories
 from lgb_dp.data.classes import as_labels, class_numbers, known_classes
-from lgb_dp.data.groups import GroupWeight
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.estimators.base import DPLGBMModel
-from lgb_dp.estimators.evaluation import Evaluation
-from lgb_dp.estimators.habits import WAYS_OUT, refuses_habits
+from lgb_dp.estimators.habits import WAYS_OUT, FitArguments, refuses_habits
 from lgb_dp.estimators.rows import as_target
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 @inherits_parameters(before="label_overflow")
@@ -52,35 +50,14 @@ class DPLGBMClassifier(DPLGBMModel, ClassifierKind):
             raise InvalidArgumentError(f"objective='binary' is for 2 classes, got {n_classes}")
         return {"objective": asked, **({} if asked == "binary" else {"num_class": n_classes})}
 
-    @refuses_habits(WAYS_OUT)
+    @refuses_habits(WAYS_OUT, given=FitArguments)
     def fit(
         self,
         X: Any,
         y: Any,
         *,
-        bounds: Bounds | None = None,
-        categories: Categories | None = None,
         classes: Sequence[Any] | None = None,
-        sample_weight: Any = None,
-        weight_bound: float | None = None,
-        groups: Any = None,
-        rows_per_group: int | None = None,
-        group_weight: GroupWeight | None = None,
-        paid_for: Sequence[PrivacyReport] = (),
-        budget: Budget | None = None,
-        init_score: Any = None,
-        public_init_score: bool = False,
-        eval_set: Sequence[tuple[Any, Any]] | None = None,
-        eval_names: Sequence[str] | None = None,
-        eval_sample_weight: Sequence[Any] | None = None,
-        eval_init_score: Sequence[Any] | None = None,
-        eval_metric: Any = None,
-        eval_X: Any = None,
-        eval_y: Any = None,
-        public_eval_set: bool = False,
-        feature_name: Any = "auto",
-        callbacks: Sequence[Callable[..., Any]] | None = None,
-        init_model: Any = None,
+        **given: Unpack[FitArguments],
     ) -> DPLGBMClassifier:
         """Train.
 
@@ -133,32 +110,8 @@ class DPLGBMClassifier(DPLGBMModel, ClassifierKind):
             X,
             numbers,
             len(known),
-            None,
             encode,
-            bounds=bounds,
-            categories=categories,
-            weight=sample_weight,
-            weight_bound=weight_bound,
-            groups=groups,
-            rows_per_group=rows_per_group,
-            group_weight=group_weight,
-            paid_for=paid_for,
-            init_score=init_score,
-            public_init_score=public_init_score,
-            feature_name=feature_name,
-            budget=budget,
-            evaluation=Evaluation(
-                eval_set,
-                eval_X,
-                eval_y,
-                eval_names,
-                eval_sample_weight,
-                eval_init_score,
-                eval_metric,
-                public_eval_set,
-            ),
-            callbacks=callbacks,
-            init_model=init_model,
+            {**given},
             provenance=provenance,
             fitted={"classes_": known},
         )
@@ -271,35 +224,14 @@ class DPLGBMRegressor(DPLGBMModel, RegressorKind):
 
     _objectives = ("regression", *sorted(REGRESSIONS - {"regression"}))
 
-    @refuses_habits(WAYS_OUT)
+    @refuses_habits(WAYS_OUT, given=FitArguments)
     def fit(
         self,
         X: Any,
         y: Any,
         *,
-        bounds: Bounds | None = None,
         label_bounds: tuple[float, float] | None = None,
-        categories: Categories | None = None,
-        sample_weight: Any = None,
-        weight_bound: float | None = None,
-        groups: Any = None,
-        rows_per_group: int | None = None,
-        group_weight: GroupWeight | None = None,
-        paid_for: Sequence[PrivacyReport] = (),
-        budget: Budget | None = None,
-        init_score: Any = None,
-        public_init_score: bool = False,
-        eval_set: Sequence[tuple[Any, Any]] | None = None,
-        eval_names: Sequence[str] | None = None,
-        eval_sample_weight: Sequence[Any] | None = None,
-        eval_init_score: Sequence[Any] | None = None,
-        eval_metric: Any = None,
-        eval_X: Any = None,
-        eval_y: Any = None,
-        public_eval_set: bool = False,
-        feature_name: Any = "auto",
-        callbacks: Sequence[Callable[..., Any]] | None = None,
-        init_model: Any = None,
+        **given: Unpack[FitArguments],
     ) -> DPLGBMRegressor:
         """Train.
 
@@ -337,32 +269,8 @@ class DPLGBMRegressor(DPLGBMModel, RegressorKind):
             X,
             as_is(as_target(y, type(self).__name__)),
             1,
-            label_bounds,
             as_is,
-            bounds=bounds,
-            categories=categories,
-            weight=sample_weight,
-            weight_bound=weight_bound,
-            groups=groups,
-            rows_per_group=rows_per_group,
-            group_weight=group_weight,
-            paid_for=paid_for,
-            init_score=init_score,
-            public_init_score=public_init_score,
-            feature_name=feature_name,
-            budget=budget,
-            evaluation=Evaluation(
-                eval_set,
-                eval_X,
-                eval_y,
-                eval_names,
-                eval_sample_weight,
-                eval_init_score,
-                eval_metric,
-                public_eval_set,
-            ),
-            callbacks=callbacks,
-            init_model=init_model,
+            {**given, "label_bounds": label_bounds},
         )
         return self
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from gbdt_commons.store import MemoryStore, Store
-from gbdt_parties.identity.certificates import TLS, Identity
+from gbdt_parties.identity.certificates import TLS
 from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.secure_sum.runs import KeptRuns, Runs, RunSessions
-from gbdt_parties.secure_sum.trust import AllowList, Credentials
+from gbdt_parties.secure_sum.trust import credentials_of
 from lgb_dp.checks import checked_budget, checked_integer
 from lgb_dp.data.dataset import Dataset
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
@@ -108,27 +108,15 @@ class Party(RunSessions):
         ).construct()
         if rows.provenance.leaks:
             raise InvalidArgumentError(f"declarations of parties must be public: {rows.provenance.leaks[0]}")
-        if isinstance(tls, (str, Path)):
-            tls = TLS.from_directory(tls)
-        if tls is not None and allowed is None:
-            raise InvalidArgumentError(
-                "allowed=None would accept every party that the authority vouches for; "
-                "name the other parties by 'sha256:' and the fingerprints of their certificates"
-            )
+        credentials, known = credentials_of(name, tls, allowed, trust_authority, InvalidArgumentError)
         budget = checked_budget(budget)
         self._folder = None if folder is None else Path(folder)
         self._ledger = PartyLedger(self._folder, budget)
-        credentials = Credentials.self_signed(name) if tls is None else Credentials.of(tls)
-        if Identity.of(credentials.certificates).name != name:
-            raise InvalidArgumentError(
-                f"name={name!r} is not that of the party's certificate, "
-                f"{Identity.of(credentials.certificates).name!r}"
-            )
         self._side = Side(
             name,
             rows,
             credentials,
-            AllowList(allowed, b"" if tls is None else tls.authority, trust_authority),
+            known,
             checked_integer("min_parties", min_parties, 2),
             checked_integer("colluding", colluding, 1),
             checked_integer("parties_per_person", parties_per_person, 1),

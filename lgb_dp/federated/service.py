@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,35 +17,88 @@ from gbdt_parties.identity.alignment_messages import REQUESTS as ALIGNMENT_REQUE
 from gbdt_parties.messages import Message
 from gbdt_parties.secure_sum.run import ANSWERED
 from gbdt_parties.secure_sum.runs import RunSessions
-from gbdt_parties.transport.service import Caller, RowService
+from gbdt_parties.transport.service import Caller, CallerLimits, RowService
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.federated.party import MODELS_FOLDER, Party
 from lgb_dp.federated.task import OpenPrivateRun
 
 
 @dataclass(frozen=True)
-class FederatedLimits:
-    """Limits that a party sets beside those of its `Party` and its ledger.
+class FederatedLimits(CallerLimits):
+    """Limits that a party sets on each coordinator, beside those of its `Party` and its ledger.
 
     Attributes
     ----------
-    sessions_per_hour : int
-        Of one coordinator; a lost connection takes another one.
     max_request_bytes : int
-        Length of a roster, or of the contributions to one sum.
-    max_memory : int
-        Bytes that one coordinator's runs may hold.
-    max_models : int
-        Models that are kept for one coordinator; an operator removes those that are not needed.
+        Length of a roster, of the contributions to one sum, or of the messages of one request.
     """
 
     sessions_per_hour: int = 2400
     max_request_bytes: int = 64 << 20
-    max_memory: int = 8 << 30
-    max_models: int = 1000
 
 
-class FederatedService(RowService):
+L = TypeVar("L", bound=FederatedLimits)
+PartyT = TypeVar("PartyT", bound=Any)
+
+
+class PrivateService(RowService[L], Generic[L, PartyT]):
+    """Base of the services of private parties, whose ledger outlives the process.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the party has no folder, no allow-list, or no budget.
+    """
+
+    questions = ()
+    anybody: ClassVar[str]
+    """Powers of a caller that the party has not allowed."""
+
+    def __init__(
+        self,
+        party: PartyT,
+        directory: str | Path,
+        limits: L,
+        ids: list[str] | None = None,
+        max_rows: int = 0,
+    ) -> None:
+        outlived = "behind a server its ledger must outlive the process, or its budget would be spent again"
+        for has, what, why, argument in (
+            (party.has_folder, "folder", outlived, "folder="),
+            (party.has_allow_list, "allow-list", self.anybody, "tls= and allowed="),
+            (
+                party.has_budget,
+                "budget",
+                "the first caller would choose what the rows may cost",
+                "budget=(epsilon, delta)",
+            ),
+        ):
+            if not has:
+                party.close()
+                raise InvalidArgumentError(
+                    f"party {party.name!r} has no {what}: {why}; pass {argument} to {type(party).__name__}"
+                )
+        super().__init__(ids or (), ids is not None, directory, party.name, limits, max_rows)
+        self._party = party
+
+    def close(self) -> None:
+        """Let go of the directory, and of the party's: another service, or process, can use them then."""
+        super().close()
+        self._party.close()
+
+    def admit(self, caller: str, message: Message) -> None:
+        """Refuse requests that are too long, and alignments without ids."""
+        if isinstance(message, ALIGNMENT_REQUESTS) and not self._has_ids:
+            raise ProtocolError("rows of this party have no ids: they are not aligned")
+        for field in ("opened", "roster", "signatures", "content", "request"):
+            n_bytes = len(getattr(message, field, b""))
+            if n_bytes > self._limits.max_request_bytes:
+                raise ProtocolError(
+                    f"a request of {n_bytes} bytes; this party accepts {self._limits.max_request_bytes}"
+                )
+
+
+class FederatedService(PrivateService[FederatedLimits, Party]):
     """A party's answers.
 
     Parameters
@@ -53,7 +107,7 @@ class FederatedService(RowService):
         With a folder, so that its ledger outlives the process, an allow-list and a budget.
     directory : path
         Where runs and the record are kept.
-    limits : FederatedLimits
+    limits : FederatedLimits, optional
 
     Raises
     ------
@@ -64,44 +118,14 @@ class FederatedService(RowService):
     role = "a party of private training"
     opening = (OpenPrivateRun,)
     requests = ANSWERED
-    questions = ()
+    anybody = "a coordinator could be all other parties, and take their noise off"
 
     def __init__(self, party: Party, directory: str | Path, limits: FederatedLimits | None = None) -> None:
-        if not party.has_folder:
-            raise InvalidArgumentError(
-                f"party {party.name!r} has no folder: behind a server its ledger must outlive the process, "
-                "or what it has answered would be answered again; pass folder= to Party"
-            )
-        if not party.has_allow_list:
-            raise InvalidArgumentError(
-                f"party {party.name!r} has no allow-list: a coordinator could be all other parties, and take "
-                "their noise off; pass tls= and allowed= to Party"
-            )
-        if not party.has_budget:
-            party.close()
-            raise InvalidArgumentError(
-                f"party {party.name!r} has no budget: the first coordinator would choose what the rows may "
-                "cost; pass budget=(epsilon, delta) to Party"
-            )
-        limits = FederatedLimits() if limits is None else limits
-        super().__init__((), False, directory, party.name, 0, 0, limits.sessions_per_hour, limits.max_memory)
-        self._party, self._limits = party, limits
-
-    def close(self) -> None:
-        """Let go of the directory, and of the party's: another service, or process, can use them then."""
-        super().close()
-        self._party.close()
+        super().__init__(party, directory, limits or FederatedLimits())
 
     def admit(self, caller: str, message: Message) -> None:
         """Refuse alignments, requests that are too long, and runs whose model there is no room for."""
-        if isinstance(message, ALIGNMENT_REQUESTS):
-            raise ProtocolError("rows are not aligned here: each party has rows of its own")
-        content = getattr(message, "opened", b"") or getattr(message, "roster", b"")
-        if len(content) > self._limits.max_request_bytes:
-            raise ProtocolError(
-                f"a request of {len(content)} bytes; this party accepts {self._limits.max_request_bytes}"
-            )
-
+        super().admit(caller, message)
         if isinstance(message, OpenPrivateRun):
             n_models = sum(1 for _ in (self.folder_of(caller) / MODELS_FOLDER).glob("*.txt"))
             if n_models >= self._limits.max_models:
@@ -109,11 +133,6 @@ class FederatedService(RowService):
                     f"this party keeps at most {self._limits.max_models} models of one coordinator; its "
                     "operator can remove some (veilboost models)"
                 )
-
-    @property
-    def row_bytes(self) -> int:
-        """None: all coordinators' sessions are about the same rows."""
-        return 0
 
     def new_handler(self, caller: Caller, positions: list[NDArray[np.int64]]) -> RunSessions:
         """Make the party as this coordinator sees it."""

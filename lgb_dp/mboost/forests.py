@@ -13,6 +13,7 @@ from abc import abstractmethod
 import numpy as np
 from numpy.typing import NDArray
 
+from gbdt_commons.public.inherited_parameters import inherits_parameters
 from lgb_dp.accounting.cost import share
 from lgb_dp.accounting.ledger import Release
 from lgb_dp.boosting.levels import random_structure
@@ -104,25 +105,9 @@ class _ExponentialTraining(_RandomForestTraining):
         return select(utilities, self.random, self.params.n_threads), np.ones(len(counts), np.int64)
 
 
+@inherits_parameters()
 class RandomForestLaplace(PrivateTrainer):
-    """RF-L: random trees whose leaves vote by class counts with Laplace noise; every tree gets ε / T.
-
-    Parameters
-    ----------
-    epsilon : float
-        Total budget in nats, under adding or removing one row.
-    random_state : int, optional
-        For tests: fixes the noise, which voids the guarantee.
-    public_init_model : bool
-        Whether a model to continue from that carries no guarantee was trained on public data.
-    budget : Budget, optional
-        Pays for every training run when it starts; refused where it does not suffice.
-
-    Raises
-    ------
-    ArgumentTypeError, InvalidArgumentError
-        If `epsilon` is not a positive finite number.
-    """
+    """RF-L: random trees whose leaves vote by class counts with Laplace noise; every tree gets ε / T."""
 
     def begin(self, task: TrainerInput) -> _LaplaceTraining:
         """Start a training run; called once per booster."""
@@ -130,25 +115,9 @@ class RandomForestLaplace(PrivateTrainer):
         return _LaplaceTraining(task, self.epsilon)
 
 
+@inherits_parameters()
 class RandomForestExponential(PrivateTrainer):
-    """RF-E: random trees whose leaves draw their vote by the exponential mechanism; every tree gets ε / T.
-
-    Parameters
-    ----------
-    epsilon : float
-        Total budget in nats, under adding or removing one row.
-    random_state : int, optional
-        For tests: fixes the noise, which voids the guarantee.
-    public_init_model : bool
-        Whether a model to continue from that carries no guarantee was trained on public data.
-    budget : Budget, optional
-        Pays for every training run when it starts; refused where it does not suffice.
-
-    Raises
-    ------
-    ArgumentTypeError, InvalidArgumentError
-        If `epsilon` is not a positive finite number.
-    """
+    """RF-E: random trees whose leaves draw their vote by the exponential mechanism; every tree gets ε / T."""
 
     def begin(self, task: TrainerInput) -> _ExponentialTraining:
         """Start a training run; called once per booster."""

@@ -15,14 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import Final, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gbdt_commons.public.inherited_parameters import inherits_parameters
 from gbdt_kernels.draws import of_candidates
 from gbdt_kernels.trees import BinLayout, candidate_risks, segment_sums
-from lgb_dp.accounting.budget import Budget
 from lgb_dp.accounting.cost import lower_float, share
 from lgb_dp.accounting.ledger import Release
 from lgb_dp.boosting.labels import REGRESSIONS
@@ -326,6 +326,7 @@ class _MBoostTraining(Training):
         return self.learning_rate * 4.0 * self.loss.alpha * edge / self.leaf_bound**2
 
 
+@inherits_parameters(before="random_state")
 class MBoost(PrivateTrainer):
     """Callback that makes `lightgbm.train` train MBoost, for binary and multi-class objectives.
 
@@ -357,17 +358,6 @@ class MBoost(PrivateTrainer):
     n_rows : float, optional
         Public number of rows, roughly (of their total weight, if weighted); left out, it is paid for with
         2% of ε.  A wrong figure costs accuracy, never privacy.
-    random_state : int, optional
-        For tests: fixes the noise, which voids the guarantee.
-    public_init_model : bool
-        Whether a model to continue from that carries no guarantee was trained on public data.
-    budget : Budget, optional
-        Pays for every training run when it starts; refused where it does not suffice.
-
-    Raises
-    ------
-    ArgumentTypeError, InvalidArgumentError
-        Naming the argument that is not accepted.
 
     Examples
     --------
@@ -389,9 +379,7 @@ class MBoost(PrivateTrainer):
         leaf_bound: float = 1.0,
         leverage: Leverage = "public",
         n_rows: float | None = None,
-        random_state: int | None = None,
-        public_init_model: bool = False,
-        budget: Budget | None = None,
+        **others: Any,
     ) -> None:
         self.alpha = alpha
         self.leaf_share = leaf_share
@@ -400,9 +388,7 @@ class MBoost(PrivateTrainer):
         self.leaf_bound = leaf_bound
         self.leverage = leverage
         self.n_rows = n_rows
-        super().__init__(
-            epsilon, random_state=random_state, public_init_model=public_init_model, budget=budget
-        )
+        super().__init__(epsilon, **others)
 
     def _check_settings(self) -> None:
         super()._check_settings()

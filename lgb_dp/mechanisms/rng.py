@@ -68,10 +68,6 @@ class SecureRandom:
         ----------
         *shape : int
 
-        Returns
-        -------
-        ndarray of uint64
-
         Raises
         ------
         ForkedProcessError
@@ -86,9 +82,5 @@ class SecureRandom:
         Parameters
         ----------
         *shape : int
-
-        Returns
-        -------
-        ndarray of bool
         """
         return np.asarray(self.words(*shape) >= np.uint64(1 << 63))

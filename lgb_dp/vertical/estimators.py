@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +27,28 @@ from lgb_dp.vertical.prediction.answering import AskedRows
 from lgb_dp.vertical.report import MaskedTraffic
 from lgb_dp.vertical.train import TREES_PER_ROUND, train
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 AUTOMATIC_TREES = 200
 """Trees of an estimator: every one takes time and bytes for each row, and noise is that of two parties."""
+
+
+class FitArguments(TypedDict, total=False):
+    """Keywords of both `fit`s, which say what each is."""
+
+    ids: Sequence[str] | None
+    bounds: Any
+    categories: Any
+    name: str | None
+    tls: TLS | str | Path | None
+    allowed: Sequence[str] | None
+    trust_authority: bool
+    checkpoint: str | Path | None
+    folder: str | Path | None
+    budget: tuple[float, float] | None
+    auditable: bool
+    patience: float
 
 
 @inherits_parameters(before="n_jobs")
@@ -74,9 +94,10 @@ class VerticalDPLGBMModel(PartiesModel):
         X: Any,
         y: Any,
         objective: Mapping[str, Any],
-        declared: Mapping[str, Any],
-        **run: Any,
+        run: dict[str, Any],
+        **declared: Any,
     ) -> None:
+        declared.update((name, run.pop(name)) for name in ("bounds", "categories"))
         rows = Dataset(as_matrix(X), y, label_overflow="clip", max_bin=255, spacing="mixed", **declared)
         traffic = MaskedTraffic()
         booster = train(
@@ -105,26 +126,15 @@ class VerticalDPLGBMClassifier(ClassifierMixin, VerticalDPLGBMModel):
 
     classes_: NDArray[Any]
 
-    @refuses_habits(COLUMNS_APART)
+    @refuses_habits(COLUMNS_APART, given=FitArguments)
     def fit(
         self,
         X: Any,
         y: Any,
         *,
         parties: Sequence[Any],
-        ids: Sequence[str] | None = None,
         classes: Sequence[Any] | None = None,
-        bounds: Any = None,
-        categories: Any = None,
-        name: str | None = None,
-        tls: TLS | str | Path | None = None,
-        allowed: Sequence[str] | None = None,
-        trust_authority: bool = False,
-        checkpoint: str | Path | None = None,
-        folder: str | Path | None = None,
-        budget: tuple[float, float] | None = None,
-        auditable: bool = False,
-        patience: float = 0.0,
+        **given: Unpack[FitArguments],
     ) -> VerticalDPLGBMClassifier:
         """Train.
 
@@ -161,18 +171,7 @@ class VerticalDPLGBMClassifier(ClassifierMixin, VerticalDPLGBMModel):
             X,
             labels,
             objective,
-            {"bounds": bounds, "categories": categories},
-            parties=parties,
-            ids=ids,
-            name=name,
-            tls=tls,
-            allowed=allowed,
-            trust_authority=trust_authority,
-            checkpoint=checkpoint,
-            folder=folder,
-            budget=budget,
-            auditable=auditable,
-            patience=patience,
+            {**given, "parties": parties},
         )
         self.classes_ = known
         return self
@@ -244,26 +243,15 @@ class VerticalDPLGBMClassifier(ClassifierMixin, VerticalDPLGBMModel):
 class VerticalDPLGBMRegressor(RegressorMixin, VerticalDPLGBMModel):
     """Differentially private LightGBM regressor on the columns of two parties."""
 
-    @refuses_habits(COLUMNS_APART)
+    @refuses_habits(COLUMNS_APART, given=FitArguments)
     def fit(
         self,
         X: Any,
         y: Any,
         *,
         parties: Sequence[Any],
-        ids: Sequence[str] | None = None,
         label_bounds: tuple[float, float] | None = None,
-        bounds: Any = None,
-        categories: Any = None,
-        name: str | None = None,
-        tls: TLS | str | Path | None = None,
-        allowed: Sequence[str] | None = None,
-        trust_authority: bool = False,
-        checkpoint: str | Path | None = None,
-        folder: str | Path | None = None,
-        budget: tuple[float, float] | None = None,
-        auditable: bool = False,
-        patience: float = 0.0,
+        **given: Unpack[FitArguments],
     ) -> VerticalDPLGBMRegressor:
         """Train.
 
@@ -291,18 +279,8 @@ class VerticalDPLGBMRegressor(RegressorMixin, VerticalDPLGBMModel):
             X,
             as_target(y, type(self).__name__),
             {"objective": "regression"},
-            {"label_bounds": low_and_high, "bounds": bounds, "categories": categories},
-            parties=parties,
-            ids=ids,
-            name=name,
-            tls=tls,
-            allowed=allowed,
-            trust_authority=trust_authority,
-            checkpoint=checkpoint,
-            folder=folder,
-            budget=budget,
-            auditable=auditable,
-            patience=patience,
+            {**given, "parties": parties},
+            label_bounds=low_and_high,
         )
         return self
 

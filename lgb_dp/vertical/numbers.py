@@ -212,10 +212,6 @@ class PublicNumbers:
     def decoded(self, opened: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Sums of gradients and of hessians, in steps, of opened elements.
 
-        Parameters
-        ----------
-        opened : ndarray of uint64
-
         Returns
         -------
         gradient, hessian : ndarray of int64, of the same shape

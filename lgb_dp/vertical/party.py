@@ -21,7 +21,7 @@ from gbdt_parties.identity.row_ids import check_ids
 from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.secure_sum.answers import ROLE
 from gbdt_parties.secure_sum.roster import Roster
-from gbdt_parties.secure_sum.trust import AllowList, Credentials
+from gbdt_parties.secure_sum.trust import credentials_of
 from gbdt_parties.two_party.life import Unrepeatable
 from lgb_dp.boosting.booster import DPBooster
 from lgb_dp.checks import checked_budget
@@ -42,30 +42,6 @@ _ANSWERS = "answers"
 """Part of the ledger's store with all that questions about rows need."""
 
 _DATA_ARGUMENTS = ("bounds", "max_bin", "spacing", "categories", "bin_edges", "feature_name")
-
-
-def credentials_of(
-    name: str, tls: TLS | str | Path | None, allowed: Sequence[str] | None, trust_authority: bool
-) -> tuple[Credentials, AllowList]:
-    """Credentials and allow-list of either party.
-
-    Raises
-    ------
-    InvalidArgumentError, PartyArgumentError
-        If there is a certificate without a list, or the name is not the certificate's.
-    """
-    if isinstance(tls, (str, Path)):
-        tls = TLS.from_directory(tls)
-    if tls is not None and allowed is None:
-        raise InvalidArgumentError(
-            "allowed=None would accept every party that the authority vouches for; "
-            "name the other party by 'sha256:' and the fingerprint of its certificate"
-        )
-    credentials = Credentials.self_signed(name) if tls is None else Credentials.of(tls)
-    known = Identity.of(credentials.certificates).name
-    if known != name:
-        raise InvalidArgumentError(f"name={name!r} is not that of the party's certificate, {known!r}")
-    return credentials, AllowList(allowed, b"" if tls is None else tls.authority, trust_authority)
 
 
 class ColumnParty(ColumnSessions, Unrepeatable):
@@ -158,7 +134,9 @@ class ColumnParty(ColumnSessions, Unrepeatable):
         self.ids = None if ids is None else check_ids(list(ids), "ids of the rows")
         if self.ids is not None and len(self.ids) != codes.n_rows:
             raise InvalidArgumentError(f"ids has {len(self.ids)} entries for {codes.n_rows} rows")
-        self._credentials, self._allowed = credentials_of(name, tls, allowed, trust_authority)
+        self._credentials, self._allowed = credentials_of(
+            name, tls, allowed, trust_authority, InvalidArgumentError
+        )
         budget = checked_budget(budget)
         if auditable and folder is None:
             raise InvalidArgumentError("auditable=True needs a folder, where messages are kept")

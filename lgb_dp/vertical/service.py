@@ -12,12 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_parties.errors import ProtocolError
-from gbdt_parties.identity.alignment_messages import REQUESTS as ALIGNMENT_REQUESTS
 from gbdt_parties.identity.certificates import Identity
 from gbdt_parties.messages import Message
 from gbdt_parties.secure_sum.messages import NEW_RUN
-from gbdt_parties.transport.service import Caller, RowService
-from lgb_dp.errors import InvalidArgumentError
+from gbdt_parties.transport.service import Caller
+from lgb_dp.federated.service import FederatedLimits, PrivateService
 from lgb_dp.vertical.party import ColumnParty
 from lgb_dp.vertical.prediction.questions import REQUESTS as QUESTIONS
 from lgb_dp.vertical.prediction.questions import OpenQuestions
@@ -26,34 +25,19 @@ from lgb_dp.vertical.task import OpenColumns
 
 
 @dataclass(frozen=True)
-class ColumnLimits:
-    """Limits that a party with columns alone sets beside its ledger.
+class ColumnLimits(FederatedLimits):
+    """Limits that a party with columns alone sets on each caller, beside its ledger.
 
     Attributes
     ----------
     max_rows : int
         Ids that one alignment may be about.
-    questions_per_hour : int
-        Alignments of one caller: many of them are a way to probe.
-    sessions_per_hour : int
-        Of one caller; a lost connection takes another one.
-    max_request_bytes : int
-        Length of a roster, or of the messages of one request.
-    max_memory : int
-        Bytes that one caller's rows and runs may hold.
-    max_runs : int
-        Runs that are kept for one caller.
     """
 
     max_rows: int = 50_000_000
-    questions_per_hour: int = 120
-    sessions_per_hour: int = 2400
-    max_request_bytes: int = 64 << 20
-    max_memory: int = 8 << 30
-    max_runs: int = 1000
 
 
-class ColumnService(RowService):
+class ColumnService(PrivateService[ColumnLimits, ColumnParty]):
     """Answers of a party with columns alone.
 
     Parameters
@@ -73,52 +57,11 @@ class ColumnService(RowService):
     role = "a party of columns apart"
     opening = (OpenColumns, OpenQuestions)
     requests = (*REQUESTS, *QUESTIONS)
-    questions = ()
+    anybody = "every holder of a certificate could train with its columns"
 
     def __init__(self, party: ColumnParty, directory: str | Path, limits: ColumnLimits | None = None) -> None:
-        for has, what, why, argument in (
-            (
-                party.has_folder,
-                "folder",
-                "behind a server its ledger must outlive the process, or its budget would be spent again",
-                "folder=",
-            ),
-            (
-                party.has_allow_list,
-                "allow-list",
-                "every holder of a certificate could train with its columns",
-                "tls= and allowed=",
-            ),
-            (
-                party.has_budget,
-                "budget",
-                "the first caller would choose what the rows may cost",
-                "budget=(epsilon, delta)",
-            ),
-        ):
-            if not has:
-                party.close()
-                raise InvalidArgumentError(
-                    f"party {party.name!r} has no {what}: {why}; pass {argument} to ColumnParty"
-                )
-        limits = ColumnLimits() if limits is None else limits
-        ids = party.ids or ()
-        super().__init__(
-            ids,
-            party.ids is not None,
-            directory,
-            party.name,
-            limits.max_rows,
-            limits.questions_per_hour,
-            limits.sessions_per_hour,
-            limits.max_memory,
-        )
-        self._party, self._limits = party, limits
-
-    def close(self) -> None:
-        """Let go of the directory, and of the party's: another service, or process, can use them then."""
-        super().close()
-        self._party.close()
+        limits = limits or ColumnLimits()
+        super().__init__(party, directory, limits, party.ids, limits.max_rows)
 
     def reset_questions(self) -> None:
         """Forget the last hour's alignments, sessions and questions about rows."""
@@ -127,18 +70,11 @@ class ColumnService(RowService):
 
     def admit(self, caller: str, message: Message) -> None:
         """Refuse requests that are too long, alignments without ids, and runs for which there is no room."""
-        if isinstance(message, ALIGNMENT_REQUESTS) and not self._has_ids:
-            raise ProtocolError("rows of this party have no ids; they are taken in their order")
-        for field in ("roster", "signatures", "content", "request"):
-            n_bytes = len(getattr(message, field, b""))
-            if n_bytes > self._limits.max_request_bytes:
-                raise ProtocolError(
-                    f"a request of {n_bytes} bytes; this party accepts {self._limits.max_request_bytes}"
-                )
+        super().admit(caller, message)
         if isinstance(message, OpenColumns) and message.n_known == NEW_RUN:
             n_runs = self._party.n_runs_of(self.folder_of(caller).name)
-            if n_runs >= self._limits.max_runs:
-                raise ProtocolError(f"this party keeps at most {self._limits.max_runs} runs of one caller")
+            if n_runs >= self._limits.max_models:
+                raise ProtocolError(f"this party keeps at most {self._limits.max_models} runs of one caller")
 
     def _caller(self, identity: Identity) -> Caller:
         """Know those alone that the party computes with: others learn nothing, nor who its rows are."""

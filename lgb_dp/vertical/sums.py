@@ -261,13 +261,7 @@ class TableHolder:
 
 
 class PointHolder:
-    """The party with columns alone.
-
-    Parameters
-    ----------
-    rows : ColumnRows
-    loss : Loss
-    """
+    """The party with columns alone."""
 
     def __init__(self, rows: ColumnRows, loss: Loss) -> None:
         self.rows, self._exponent = rows, interpolation_exponent(loss)

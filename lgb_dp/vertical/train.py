@@ -32,7 +32,7 @@ from gbdt_parties.identity.row_ids import check_ids
 from gbdt_parties.messages import Abort, Done
 from gbdt_parties.patience import Reconnector, Wait
 from gbdt_parties.secure_sum.roster import SESSION_BYTES
-from gbdt_parties.secure_sum.trust import AllowList
+from gbdt_parties.secure_sum.trust import AllowList, credentials_of
 from gbdt_parties.traffic import Traffic
 from gbdt_parties.two_party.exchange.pipe import Pipe, pipes
 from gbdt_parties.two_party.exchange.polled import Asking
@@ -53,7 +53,7 @@ from lgb_dp.federated.ledger import PartyLedger
 from lgb_dp.newton.model_memory import memory_limit
 from lgb_dp.newton.trainer import NewtonBoost
 from lgb_dp.vertical.columns import declaration
-from lgb_dp.vertical.party import ColumnParty, credentials_of
+from lgb_dp.vertical.party import ColumnParty
 from lgb_dp.vertical.prediction.answering import THIS_PROCESS
 from lgb_dp.vertical.replica import PartyRows, check_settings
 from lgb_dp.vertical.report import CountedChannel, MaskedTraffic
@@ -197,7 +197,7 @@ def train(
         name = "labels" if tls is None else Identity.of(tls.certificate).name
     if name == party.name:
         raise InvalidArgumentError(f"name={name!r} is that of the other party, too")
-    credentials, known = credentials_of(name, tls, allowed, trust_authority)
+    credentials, known = credentials_of(name, tls, allowed, trust_authority, InvalidArgumentError)
     if not is_here:
         # Before anything is sent: its certificate's name is what the authority says.
         _accept_only(party, known, ids is not None)

@@ -71,10 +71,6 @@ class KeyStream:
     def words(self, count: int) -> NDArray[np.uint64]:
         """Draw uniform 64-bit words.
 
-        Parameters
-        ----------
-        count : int
-
         Returns
         -------
         ndarray of uint64, shape (count,)

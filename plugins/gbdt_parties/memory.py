@@ -24,10 +24,6 @@ class Room:
 class MemoryAllowance:
     """The bytes that the sessions of one caller may hold together.
 
-    Parameters
-    ----------
-    max_bytes : int
-
     Attributes
     ----------
     free : callable

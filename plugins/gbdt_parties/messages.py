@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass, fields
 from functools import cache
 from typing import Annotated, Any, ClassVar, get_type_hints
@@ -12,7 +14,57 @@ from numpy.typing import NDArray
 
 from gbdt_commons.quoting import quoted
 from gbdt_parties.errors import ProtocolError
-from gbdt_parties.parts import Parts
+
+
+class Parts:
+    """Bytes whose number is known before all of them are there.
+
+    Parameters
+    ----------
+    n_bytes : int
+        Bytes of all parts together.
+    parts : iterable of bytes, Parts or Future
+        In order; the result of a future is bytes.
+    """
+
+    def __init__(self, n_bytes: int, parts: Iterable[bytes | Parts | Future[bytes]]) -> None:
+        self._n_bytes = n_bytes
+        self._parts = list(parts)
+
+    def __len__(self) -> int:
+        """Bytes of all parts together."""
+        return self._n_bytes
+
+    @property
+    def are_there(self) -> bool:
+        """Whether all parts have been made, so that none is waited for."""
+        return all(
+            part.are_there if isinstance(part, Parts) else not isinstance(part, Future) or _is_made(part)
+            for part in self._parts
+        )
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Give the parts one by one, waiting for each; any number of threads may do so.
+
+        Raises
+        ------
+        Exception
+            Exception from the making of a part.
+        """
+        for part in self._parts:
+            if isinstance(part, Parts):
+                yield from part
+            else:
+                yield part.result() if isinstance(part, Future) else part
+
+    def __bytes__(self) -> bytes:
+        """Wait for all parts and join them."""
+        return b"".join(self)
+
+
+def _is_made(part: Future[bytes]) -> bool:
+    return part.done() and not part.cancelled() and part.exception() is None
+
 
 VERSION = 2
 """Of the layout of messages, and of their order and meaning."""

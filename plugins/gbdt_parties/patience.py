@@ -25,11 +25,6 @@ class Fanout:
     """One question to every party, all at the same time.
 
     When a party is lost, questions to the others are given up, and nothing is under way any more.
-
-    Parameters
-    ----------
-    pool : Executor
-    parties : sequence of Party
     """
 
     def __init__(self, pool: Executor, parties: Sequence[Any]) -> None:

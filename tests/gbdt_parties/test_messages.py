@@ -3,6 +3,7 @@
 import contextlib
 import struct
 import tracemalloc
+from concurrent.futures import Future
 from importlib import import_module
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from gbdt_parties import messages
 from gbdt_parties.errors import ProtocolError
+from gbdt_parties.messages import Parts
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = {"lgb_dp": ROOT, "xgb_fed": ROOT, "gbdt_parties": ROOT / "plugins"}
@@ -173,3 +175,21 @@ def test_flags(flags, count):
     else:
         with pytest.raises(ProtocolError):
             messages.from_bits(bits, count)
+
+
+def test_parts_are_given_in_order_and_joined():
+    made = Future()
+    made.set_result(b"cd")
+    parts = Parts(7, [b"ab", made, Parts(3, [b"e", b"", b"fg"])])
+    assert len(parts) == 7
+    assert list(parts) == [b"ab", b"cd", b"e", b"", b"fg"]
+    assert bytes(parts) == bytes(parts) == b"abcdefg"
+
+
+def test_an_error_in_making_a_part_is_raised_where_it_is_taken():
+    broken = Future()
+    broken.set_exception(ZeroDivisionError("made up"))
+    parts = iter(Parts(3, [b"a", broken]))
+    assert next(parts) == b"a"
+    with pytest.raises(ZeroDivisionError, match="made up"):
+        next(parts)

@@ -4,7 +4,7 @@ import base64
 from pathlib import Path
 
 from gbdt_parties.secure_sum.roster import Introduction
-from gbdt_parties.two_party.draws import Draws
+from gbdt_parties.two_party.session import Draws
 
 
 class DrawnSecrets:

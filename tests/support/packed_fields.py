@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from xgb_fed.vertical.protocol.halves import joined
-from xgb_fed.vertical.protocol.packing import MultiClassPacking, sums_from_plaintexts
+from xgb_fed.vertical.protocol.packing import MultiClassPacking, joined, sums_from_plaintexts
 
 
 def fields_of(plaintext, bits, count):

@@ -64,7 +64,7 @@ def service():
         "bank",
     ]
     args = cli._parser().parse_args([*arguments, "--categorical", "branch"])
-    limits = Limits(allow_plain=True, consents_to_export=True, min_node_rows=2, max_statistics=np.inf)
+    limits = Limits(allow_plain=True, allow_export=True, min_node_rows=2, max_statistics=np.inf)
     end_process("bank")
     return PassiveService(table_of(settings_of(args, "vertical")), "bank", "bank", limits)
 

@@ -119,10 +119,6 @@ def boost(
         Rounds of the model that is continued.
     of_margins : bool
         Whether the custom metric is given margins in place of predictions.
-
-    Returns
-    -------
-    LoopResult
     """
     n_grown = 0
     metrics = MetricBooster(

@@ -75,7 +75,7 @@ VERTICAL_ONLY = (
 """Parameters that only vertical training honours at other values than their defaults."""
 
 TREE_MODES = ("default", "mix", "layered")
-"""Which party searches for splits at which level; see `xgb_fed.vertical.trees.tree_modes.TreeMode`."""
+"""Which party searches for splits at which level; see `xgb_fed.vertical.training.task.TreeMode`."""
 
 
 @dataclass(frozen=True)

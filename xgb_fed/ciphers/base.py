@@ -179,10 +179,6 @@ class PublicKey(Protocol):
         data : bytes
             From `to_bytes`, of any sender.
 
-        Returns
-        -------
-        ciphertexts
-
         Raises
         ------
         CorruptDataError, VersionError

@@ -34,10 +34,6 @@ class SecretStream:
     def words(self, n_rows: int, width: int) -> NDArray[np.uint64]:
         """Draw uniform 64-bit words.
 
-        Parameters
-        ----------
-        n_rows, width : int
-
         Returns
         -------
         ndarray of uint64, shape (n_rows, width)
@@ -78,10 +74,6 @@ class SecretStream:
 
     def permutation(self, count: int) -> NDArray[np.int64]:
         """Draw a uniform order of ``range(count)``, by sorting words; they are drawn again if two are equal.
-
-        Parameters
-        ----------
-        count : int
 
         Returns
         -------

@@ -151,14 +151,7 @@ def check_security(client: Any) -> None:
 
 
 class ClusterKey(KeepsSecrets):
-    """A secret key that workers have copies of.
-
-    Parameters
-    ----------
-    key : PaillierKey or OkamotoUchiyamaKey
-    client : distributed.Client
-    timeout : float
-    """
+    """A secret key that workers have copies of."""
 
     def __init__(self, key: SecretKey, client: Any, timeout: float) -> None:
         self._key, self._client = key, client

@@ -28,7 +28,9 @@ def _wrong(index: int, kind: str, text: str) -> Exception:
     return errors.PartitionError(f"partition {index} could not be read ({text})")
 
 
-ERRORS = host.ClusterErrors.of(errors, _wrong)
+ERRORS = host.ClusterErrors(
+    errors.ClusterError, errors.WorkersLostError, errors.SchedulerLostError, errors.PartitionError, _wrong
+)
 """Errors that a party raises when a cluster fails."""
 
 

@@ -11,13 +11,12 @@ from distributed import Client
 from gbdt_commons.tables.frames import types_of
 from gbdt_hosts import dask as host
 from gbdt_parties.errors import InvalidDataError
-from xgb_fed import errors
 from xgb_fed.boosting.features import read_columns
 from xgb_fed.dask.partitions import Partitions
 from xgb_fed.dask.rows import DaskRows
-from xgb_fed.errors import ArgumentTypeError
+from xgb_fed.errors import ArgumentTypeError, InvalidArgumentError
 from xgb_fed.vertical.passive.explanations import NONE
-from xgb_fed.vertical.passive.local_party import InProcessParty, arguments_of, check_name, check_same_number
+from xgb_fed.vertical.passive.local_party import InProcessParty, arguments_of, check_name
 from xgb_fed.vertical.protocol.row_names import RowNames
 
 TIMEOUT = 60.0
@@ -129,9 +128,7 @@ class DaskParty(InProcessParty):
             allow_explanations=self._allow_explanations,
             timeout=self._timeout,
         )
-        check_same_number(self._rows, other._rows, self.name)
-        other._splits_by_model = self._splits_by_model
-        other._start()
+        self._share_splits(other)
         return other
 
     def close(self) -> None:
@@ -150,7 +147,9 @@ class DaskParty(InProcessParty):
 
 def check_client(client: Any, timeout: Any) -> None:
     """Raise unless a client is connected and waits for its results, and its timeout is so many seconds."""
-    host.check_client(client, timeout, errors, "a party waits for its workers")
+    host.check_client(
+        client, timeout, "a party waits for its workers", ArgumentTypeError, InvalidArgumentError
+    )
 
 
 def check_collection(X: Any, argument: str) -> None:

@@ -44,5 +44,7 @@ ROWS_APART: Mapping[str, str] = {
     **dict.fromkeys(("base_margin_eval_set", "eval_init_score"), "metrics start from no margins"),
 }
 
-refuses_habits = partial(refuses_keywords, error=UnsupportedParameterError)
+refuses_habits = partial(
+    refuses_keywords, error=UnsupportedParameterError, defaults={"verbose": False, "patience": 0.0}
+)
 """Decorate a `fit` by its table."""

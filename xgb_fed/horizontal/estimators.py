@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from gbdt_commons.public.inherited_parameters import inherits_parameters
 from gbdt_parties.errors import InvalidDataError
 from xgb_fed.boosting.loop import LoopOptions
-from xgb_fed.errors import InvalidArgumentError, NoPartiesWarning
+from xgb_fed.errors import InvalidArgumentError, NoPartiesWarning, UnsupportedParameterError
 from xgb_fed.estimators.base import (
     FederatedXGBModel,
     class_probabilities,
@@ -25,14 +25,101 @@ from xgb_fed.estimators.base import (
 )
 from xgb_fed.estimators.conventions import check_classes, check_finite, check_matrix, checked_target
 from xgb_fed.estimators.habits import ROWS_APART, refuses_habits
-from xgb_fed.horizontal.baselines import train_alone
-from xgb_fed.horizontal.common.model import HorizontalModel, read_rows
+from xgb_fed.horizontal.common.model import AUTO, HorizontalModel, horizontal_settings, of_classes, read_rows
 from xgb_fed.horizontal.common.rows import MIN_SIMILAR
-from xgb_fed.horizontal.common.settings import AUTO
 from xgb_fed.horizontal.exact.task import MIN_ROWS_PER_NODE
-from xgb_fed.horizontal.methods import check_arguments
+from xgb_fed.horizontal.parties import as_parties
+from xgb_fed.horizontal.simfl.turn_taking import TurnTaking
 from xgb_fed.horizontal.train_exact import train_exact
 from xgb_fed.horizontal.train_simfl import train_simfl
+
+
+def train_tfl(
+    params: Mapping[str, Any],
+    parties: Sequence[Any],
+    num_boost_round: int = 10,
+    *,
+    rounds_per_turn: int = 1,
+    evals: Sequence[tuple[tuple[Any, ...], str]] = (),
+    early_stopping_rounds: int | None = None,
+    verbose_eval: bool | int = True,
+    callbacks: Sequence[Any] = (),
+) -> HorizontalModel:
+    """Train by TFL: parties take turns on their own rows and gradients (Zhao et al., 2018, without noise).
+
+    Parameters
+    ----------
+    params, parties, num_boost_round, evals, early_stopping_rounds, verbose_eval, callbacks
+        As for `train_simfl`.
+    rounds_per_turn : int
+        Rounds that a party grows before the next one's turn.
+
+    Returns
+    -------
+    HorizontalModel
+    """
+    params, is_auto = of_classes(params)
+    settings = horizontal_settings(params)
+    options = LoopOptions(num_boost_round, early_stopping_rounds, verbose_eval, callbacks, bool(evals))
+    members = as_parties(parties, categorical_labels=settings.objective != "reg:squarederror")
+    training = TurnTaking(
+        settings, members, evals, rounds_per_turn, max_rounds=num_boost_round, is_auto=is_auto
+    )
+    return training.run(options)
+
+
+def train_alone(
+    params: Mapping[str, Any],
+    X: Any,
+    y: Any,
+    options: LoopOptions,
+    evals: Sequence[tuple[tuple[Any, ...], str]],
+) -> HorizontalModel:
+    """Train on the rows of one party alone, as in SimFL without others.
+
+    Parameters
+    ----------
+    params : mapping
+    X : matrix of shape (n_rows, n_features)
+    y : array-like of shape (n_rows,)
+    options : LoopOptions
+    evals : sequence of ((X, y) or (X, y, weight), str)
+    """
+    params, is_auto = of_classes(params)
+    settings = horizontal_settings(params)
+    members = as_parties([(X, y)], categorical_labels=settings.objective != "reg:squarederror", at_least=1)
+    training = TurnTaking(settings, members, evals, max_rounds=options.num_boost_round, is_auto=is_auto)
+    return training.run(options)
+
+
+ARGUMENTS_OF: dict[str, dict[str, Any]] = {
+    "exact": {"cuts": "grid", "min_rows_per_node": MIN_ROWS_PER_NODE, "min_parties": 2},
+    "simfl": {"n_hashes": None, "min_similar": MIN_SIMILAR, "known_features": 0},
+}
+"""Arguments that one method alone has, with their defaults."""
+
+
+def check_arguments(model: Any) -> None:
+    """Check that an estimator has a known method, and only arguments that the method knows.
+
+    Raises
+    ------
+    InvalidArgumentError, UnsupportedParameterError
+        Naming the argument.
+    """
+    if model.method not in ARGUMENTS_OF:
+        raise InvalidArgumentError(f"method={model.method!r} must be one of {sorted(ARGUMENTS_OF)}")
+    for method, arguments in ARGUMENTS_OF.items():
+        for name, default in arguments.items():
+            value = getattr(model, name)
+            if method != model.method and (type(value) is not type(default) or value != default):
+                raise UnsupportedParameterError(f"{name}={value!r} is for method={method!r} only")
+    if model.method == "exact" and model.callbacks:
+        raise UnsupportedParameterError(
+            "callbacks are not supported with method='exact', in which every party works out for itself when "
+            "training ends; use early_stopping_rounds"
+        )
+
 
 Self = TypeVar("Self", bound="_HorizontalXGB")
 

@@ -18,57 +18,38 @@ from gbdt_parties.identity.alignment_messages import REQUESTS as ALIGNMENT_REQUE
 from gbdt_parties.messages import Message
 from gbdt_parties.secure_sum.messages import BeginRounds
 from gbdt_parties.secure_sum.run import ANSWERED
-from gbdt_parties.transport.service import Caller, RowService
+from gbdt_parties.transport.service import Caller, CallerLimits, RowService
 from xgb_fed.horizontal.common.kept_models import KeptModels
-from xgb_fed.horizontal.common.messages import Introduce, OpenHorizontal, Trees
+from xgb_fed.horizontal.common.messages import Introduce, OpenHorizontal
 from xgb_fed.horizontal.common.rows import RunLimits
 from xgb_fed.horizontal.exact.exchange import OpenExactRun
 from xgb_fed.horizontal.party import HorizontalParty, HorizontalSessions
 from xgb_fed.horizontal.simfl.messages import (
-    AggregatedGradients,
-    AggregateGradients,
-    CommitSeed,
-    FinishBoosting,
-    GrowTrees,
-    HashRows,
-    HashTable,
     ResumeBoosting,
-    RevealSeed,
-    StartBoosting,
-    TellMoments,
 )
+from xgb_fed.horizontal.simfl.party import SimFLSide
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class HorizontalLimits:
-    """Limits of a served horizontal party, beside the terms of its `HorizontalParty`.
+class HorizontalLimits(CallerLimits):
+    """Limits of a served horizontal party on each coordinator, beside the terms of its `HorizontalParty`.
 
     Attributes
     ----------
-    questions_per_hour, sessions_per_hour : int
-        Resumptions, and sessions, of one coordinator.
-    max_memory : int
-        Bytes of hashes, gradients and trees that are held for one coordinator.
-    max_models : int
-        Models that are kept for one coordinator; an operator removes those that are not needed.
     max_bin, max_depth : int
         Bins of a column, and levels of a tree, of a training run.
     max_round_bytes : int
         In SimFL, length of the trees of a round that another party has grown.
     """
 
-    questions_per_hour: int = 120
-    sessions_per_hour: int = 240
-    max_memory: int = 8 << 30
-    max_models: int = 1000
     max_bin: int = 256
     max_depth: int = 10
     max_round_bytes: int = 16 << 20
 
 
-class HorizontalService(RowService):
+class HorizontalService(RowService[HorizontalLimits]):
     """A horizontal party's answers.
 
     A party whose `ExactTerms` have a certificate, and with it an allow-list, takes part in exact training;
@@ -85,36 +66,12 @@ class HorizontalService(RowService):
 
     role = "a party of horizontal training"
     opening = (Introduce, OpenExactRun)
-    requests = (
-        OpenHorizontal,
-        ResumeBoosting,
-        TellMoments,
-        CommitSeed,
-        RevealSeed,
-        HashRows,
-        HashTable,
-        StartBoosting,
-        AggregateGradients,
-        AggregatedGradients,
-        GrowTrees,
-        Trees,
-        FinishBoosting,
-        *ANSWERED,
-    )
+    requests = (*SimFLSide.requests, *ANSWERED)
     questions = (ResumeBoosting,)
 
     def __init__(self, party: HorizontalParty, directory: str | Path, limits: HorizontalLimits) -> None:
-        super().__init__(
-            (),
-            False,
-            directory,
-            party.name,
-            0,
-            limits.questions_per_hour,
-            limits.sessions_per_hour,
-            limits.max_memory,
-        )
-        self._party, self._limits = party, limits
+        super().__init__((), False, directory, party.name, limits)
+        self._party = party
 
     def close(self) -> None:
         """Let go of the directory, and of the party's: another service, or process, can use them then."""
@@ -144,11 +101,6 @@ class HorizontalService(RowService):
         super().served(caller, message)
         if isinstance(message, (OpenHorizontal, BeginRounds)):
             logger.info("%s starts a training run", caller)
-
-    @property
-    def row_bytes(self) -> int:
-        """None: all coordinators' sessions are about the same rows."""
-        return 0
 
     def new_handler(self, caller: Caller, positions: list[NDArray[np.int64]]) -> HorizontalSessions:
         """Make the party as this coordinator sees it."""

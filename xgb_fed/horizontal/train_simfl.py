@@ -19,9 +19,8 @@ from typing import Any
 from gbdt_parties.traffic import Traffic
 from xgb_fed.boosting.loop import LoopOptions
 from xgb_fed.errors import HeuristicProtectionWarning, InvalidArgumentError
-from xgb_fed.horizontal.common.model import HorizontalModel
+from xgb_fed.horizontal.common.model import HorizontalModel, horizontal_settings, of_classes
 from xgb_fed.horizontal.common.rows import MIN_SIMILAR
-from xgb_fed.horizontal.common.settings import horizontal_settings, of_classes
 from xgb_fed.horizontal.parties import as_parties
 from xgb_fed.horizontal.simfl.checkpoint import Checkpoint, Progress
 from xgb_fed.horizontal.simfl.coordinator import SimFL

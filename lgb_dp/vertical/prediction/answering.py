@@ -266,10 +266,6 @@ class AnsweringParty:
     A session of transfers is set up in three messages each way, and serves one question after the other:
     ``set_up`` for the stages 0, 1 and 2, then ``choices`` and ``shares`` for each.  Nothing else passes
     between the parties.
-
-    Parameters
-    ----------
-    rows : AskedRows
     """
 
     def __init__(self, rows: AskedRows) -> None:

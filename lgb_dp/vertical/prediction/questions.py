@@ -110,11 +110,6 @@ REQUESTS = (SetUp, Ask, Tables, Repeat)
 class QuestionSession:
     """The answering side of a session.
 
-    Parameters
-    ----------
-    rows : AskedRows
-    message : OpenQuestions
-
     Raises
     ------
     InvalidArgumentError
@@ -205,12 +200,7 @@ def _kind(answer: str) -> Answer:
 
 
 class QuestionsHere:
-    """A party of this process at the end of a connection: its errors are raised as they are.
-
-    Parameters
-    ----------
-    rows : AskedRows
-    """
+    """A party of this process at the end of a connection: its errors are raised as they are."""
 
     def __init__(self, rows: AskedRows) -> None:
         self.name, self._rows = rows.name, rows

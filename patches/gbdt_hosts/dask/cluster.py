@@ -58,20 +58,6 @@ class ClusterErrors:
     wrong: Callable[[int, str, str], Exception]
     aftermath: str = ""
 
-    @classmethod
-    def of(
-        cls, errors: Any, wrong: Callable[[int, str, str], Exception], aftermath: str = ""
-    ) -> ClusterErrors:
-        """Those of a package, by their common names in its module of errors."""
-        return cls(
-            errors.ClusterError,
-            errors.WorkersLostError,
-            errors.SchedulerLostError,
-            errors.PartitionError,
-            wrong,
-            aftermath,
-        )
-
 
 class KnownWorker:
     """One worker: a connection that is opened when it is needed, and what it has been told.

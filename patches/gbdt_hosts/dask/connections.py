@@ -28,13 +28,7 @@ class Connection(Protocol):
 
 
 class DirectConnection:
-    """A connection to a worker, opened with the client's own security.
-
-    Parameters
-    ----------
-    comm : distributed.comm.Comm
-    operation : str
-    """
+    """A connection to a worker, opened with the client's own security."""
 
     def __init__(self, comm: Any, operation: str) -> None:
         self._comm, self._operation = comm, operation
@@ -51,14 +45,7 @@ class DirectConnection:
 
 
 class RelayedConnection:
-    """Messages through the scheduler, for a worker that cannot be reached directly.
-
-    Parameters
-    ----------
-    client : distributed.Client
-    address : str
-    operation : str
-    """
+    """Messages through the scheduler, for a worker that cannot be reached directly."""
 
     def __init__(self, client: Any, address: str, operation: str) -> None:
         self._client, self._address, self._operation = client, address, operation

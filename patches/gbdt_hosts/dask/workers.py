@@ -95,27 +95,27 @@ def state_of_task(name: str) -> Any:
     return plugin.state() if isinstance(plugin, StatePlugin) else None
 
 
-def check_client(client: Any, timeout: Any, errors: Any, waiting: str) -> None:
+def check_client(
+    client: Any, timeout: Any, waiting: str, wrong_type: type[Exception], wrong_value: type[Exception]
+) -> None:
     """Raise unless a client is connected and waits for its results, and its timeout is a number of seconds.
 
     Parameters
     ----------
     client, timeout : object
-    errors : module
-        Of the errors that are raised, `ArgumentTypeError` and `InvalidArgumentError`.
     waiting : str
         The end of the message about an asynchronous client: what waits for the results.
+    wrong_type, wrong_value : type
+        The exceptions that are raised.
     """
     if not isinstance(client, Client):
-        raise errors.ArgumentTypeError(f"client must be a distributed.Client, got {type(client).__name__}")
+        raise wrong_type(f"client must be a distributed.Client, got {type(client).__name__}")
     if client.status != "running":
-        raise errors.InvalidArgumentError(
-            f"client must be connected to its scheduler, got one that is {client.status!r}"
-        )
+        raise wrong_value(f"client must be connected to its scheduler, got one that is {client.status!r}")
     if client.asynchronous:
-        raise errors.InvalidArgumentError(f"client must not be asynchronous: {waiting}")
+        raise wrong_value(f"client must not be asynchronous: {waiting}")
     if not (isinstance(timeout, Real) and math.isfinite(timeout) and float(timeout) > 0):
-        raise errors.InvalidArgumentError(f"timeout={timeout!r} must be a finite number of seconds above 0")
+        raise wrong_value(f"timeout={timeout!r} must be a finite number of seconds above 0")
 
 
 def in_loop(client: Any, function: Callable[..., Coroutine[Any, Any, _Result]], *args: Any) -> _Result:

@@ -260,7 +260,7 @@ def tree_fields(block: str) -> TreeFields:
 
 
 def header_lines(text: str) -> dict[str, str]:
-    """What stands above the trees of a model text, by name."""
+    """Entries above the trees of a model text, by name."""
     top = _with_newlines(text).split("\nTree=", 1)[0].split("\nend of trees", 1)[0]
     return {name: value.strip() for name, _, value in (line.partition("=") for line in text_lines(top))}
 

@@ -157,10 +157,6 @@ def read_tree(model: bytes, n_features: int, group: int = 0) -> ScalarTree:
     group : int
         Number of the class that the tree is for.
 
-    Returns
-    -------
-    ScalarTree
-
     Raises
     ------
     ValueError

@@ -85,10 +85,6 @@ def objective_config(params: Mapping[str, Any]) -> dict[str, Any]:
     params : mapping
         The objective and its parameters.
 
-    Returns
-    -------
-    dict
-
     Raises
     ------
     ValueError

@@ -26,10 +26,6 @@ def intercept(params: Mapping[str, Any], targets: Targets, is_custom: bool = Fal
     is_custom : bool
         Whether a user's own objective takes the objective's place, for which XGBoost estimates nothing.
 
-    Returns
-    -------
-    ndarray of float32
-
     Raises
     ------
     ValueError
@@ -53,13 +49,7 @@ CustomMetric = Callable[[NDArray[Any], xgboost.DMatrix], tuple[str, float]]
 
 
 class EvaluationSet:
-    """Rows that XGBoost's own metrics are computed on, by their margins.
-
-    Parameters
-    ----------
-    name : str
-    targets : Targets
-    """
+    """Rows that XGBoost's own metrics are computed on, by their margins."""
 
     def __init__(self, name: str, targets: Targets) -> None:
         self.name = name

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from typing import ParamSpec, TypeVar
+from types import MappingProxyType
+from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -17,7 +18,10 @@ _BY_NAME = "pass the others by name, as in sample_weight=..."
 
 
 def refuses_keywords(
-    ways_out: Mapping[str, str], error: type[Exception]
+    ways_out: Mapping[str, str],
+    error: type[Exception],
+    given: type | None = None,
+    defaults: Mapping[str, Any] = MappingProxyType({}),
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Decorate a method that names the keywords of other libraries which it does not have.
 
@@ -31,6 +35,11 @@ def refuses_keywords(
         By keyword: the reason, or the argument to pass instead.  Keywords that the method has are accepted.
     error : type
         The exception that is raised.
+    given : type, optional
+        TypedDict of the method's ``**keywords``: the signature shows them one by one, and the method is
+        called with all of them.
+    defaults : mapping
+        Those of the keywords that are not None.
 
     Returns
     -------
@@ -39,8 +48,13 @@ def refuses_keywords(
     """
 
     def decorate(method: Callable[P, R]) -> Callable[P, R]:
-        parameters = inspect.signature(method).parameters.values()
-        foreign = ways_out.keys() - {parameter.name for parameter in parameters}
+        signature = inspect.signature(method)
+        parameters = list(signature.parameters.values())
+        known = {} if given is None else _parameters_of(given, defaults)
+        if known:
+            parameters = [*(one for one in parameters if one.kind is not one.VAR_KEYWORD), *known.values()]
+        accepted = {parameter.name for parameter in parameters}
+        foreign = ways_out.keys() - accepted
         in_order = [one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
 
         # No local name is `self`: the frame is not taken for a method of another object.
@@ -55,8 +69,25 @@ def refuses_keywords(
                 value = keywords.pop(name)
                 if not (value is None or (isinstance(value, str) and value in _NOT_GIVEN)):
                     raise error(f"{name} is not an argument of {method.__name__}: {ways_out[name]}")
+            for name in keywords.keys() - accepted if known else ():
+                raise TypeError(f"{method.__qualname__}() got an unexpected keyword argument {name!r}")
+            keywords.update({name: one.default for name, one in known.items() if name not in keywords})
             return method(*args, **keywords)
 
+        checked.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
         return checked
 
     return decorate
+
+
+def _parameters_of(given: type, defaults: Mapping[str, Any]) -> dict[str, inspect.Parameter]:
+    """Parameters, by keyword alone, for the keys of a TypedDict."""
+    return {
+        name: inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=defaults.get(name),
+            annotation=getattr(kind, "__forward_arg__", kind),
+        )
+        for name, kind in inspect.get_annotations(given).items()
+    }

@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 C = TypeVar("C", bound=type)
 
 _HEADING = re.compile(r"^(\w[\w ]*)\n-+(?:\n|$)", re.MULTILINE)
-_SECTIONS = ("Parameters", "Attributes", "See Also", "Notes", "Examples")
+_SECTIONS = ("Parameters", "Attributes", "Raises", "See Also", "Notes", "Examples")
 """Sections of a class's docstring, in the order of numpydoc."""
 
 

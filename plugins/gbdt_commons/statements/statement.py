@@ -10,9 +10,10 @@ from html import escape
 from pathlib import Path
 from typing import Any, Literal
 
+import yaml
+
 from gbdt_commons.files import write_atomically
 from gbdt_commons.html_tables import html_list, html_paragraph
-from gbdt_commons.statements.charts import bar_svg, curve_svg
 from gbdt_commons.statements.page import (
     html_bars,
     html_facts,
@@ -22,7 +23,56 @@ from gbdt_commons.statements.page import (
     html_wide_table,
     html_words,
 )
-from gbdt_commons.statements.yaml_text import yaml_text
+
+_SIDE, _LEFT, _TOP = 300, 60, 10
+"""Side of the plot, and the room for labels left of it and above, in SVG's units."""
+
+
+def curve_svg(points: Sequence[tuple[float, float]], label: str) -> str:
+    """A curve in the unit square, above the diagonal of pure chance.
+
+    Parameters
+    ----------
+    points : sequence of (float, float)
+        False and true positive rates; straight lines are drawn between them.
+    label : str
+        Description for readers who do not see the plot, without markup.
+    """
+    ticks = [k / 5 for k in range(6)]
+    grid = "".join(
+        f'<path class="grid" d="M{_x(t)} {_y(0)}V{_y(1)}M{_x(0)} {_y(t)}H{_x(1)}"/>'
+        f'<text x="{_x(t)}" y="{_y(0) + 18}" text-anchor="middle">{t:.0%}</text>'
+        f'<text x="{_x(0) - 6}" y="{_y(t) + 4}" text-anchor="end">{t:.0%}</text>'
+        for t in ticks
+    )
+    line = "L".join(f"{_x(fpr)} {_y(tpr)}" for fpr, tpr in points)
+    return (
+        f'<svg class="curve" viewBox="0 0 {_LEFT + _SIDE + 24} {_TOP + _SIDE + 44}" role="img" '
+        f'aria-label="{label}">{grid}'
+        f'<path class="area" d="M{line}L{_x(1)} {_y(0)}L{_x(0)} {_y(0)}Z"/>'
+        f'<path class="chance" d="M{_x(0)} {_y(0)}L{_x(1)} {_y(1)}"/>'
+        f'<path class="bound" d="M{line}"/>'
+        f'<text x="{_x(0.5)}" y="{_y(0) + 38}" text-anchor="middle">false positive rate</text>'
+        f'<text transform="translate(12 {_y(0.5)}) rotate(-90)" text-anchor="middle">true positive rate'
+        "</text></svg>"
+    )
+
+
+def _x(rate: float) -> float:
+    return round(_LEFT + _SIDE * rate, 2)
+
+
+def _y(rate: float) -> float:
+    return round(_TOP + _SIDE * (1 - rate), 2)
+
+
+def bar_svg(share: float, kind: str) -> str:
+    """A bar whose length is a share of the width; `kind` is the class that colours it."""
+    return (
+        '<svg class="bar" width="100%" height="14" aria-hidden="true"><rect class="whole" width="100%" '
+        f'height="14"/><rect class="{kind}" width="{100 * share:.2f}%" height="14"/></svg>'
+    )
+
 
 Rows = tuple[Mapping[str, object], ...]
 
@@ -35,6 +85,15 @@ _HEADLINES = {
 _CURVE = (
     "Upper limit of what an attacker achieves who knows the model, every other row and everything about one "
     "{unit}, and must tell whether that {unit} was among the data. The dashed line is guessing."
+)
+
+
+class _Quoting(yaml.SafeDumper):
+    """Every text in double quotes."""
+
+
+_Quoting.add_representer(
+    str, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"')
 )
 
 
@@ -108,7 +167,8 @@ class Statement:
 
     def to_yaml(self) -> str:
         """The record for OpenDP's registry of deployments, which takes YAML."""
-        return yaml_text(self.registry)
+        # Texts in quotes: none is taken for a number, a date or a comment.
+        return str(yaml.dump(self.to_dict()["registry"], Dumper=_Quoting, sort_keys=False, width=math.inf))
 
     def to_html(self) -> str:
         """A page that needs nothing beside itself, for a browser and for paper."""

@@ -3,10 +3,9 @@
 from gbdt_kernels.residues.chains import are_units, chain_products
 from gbdt_kernels.residues.digit_tables import DigitProducts
 from gbdt_kernels.residues.fixed_base import FixedBase
-from gbdt_kernels.residues.modular import Reduction, decode, encode, invert, multiply
+from gbdt_kernels.residues.modular import Reduction, decode, encode, invert, multiply, power, shift
 from gbdt_kernels.residues.modulus import Modulus
 from gbdt_kernels.residues.paths import arithmetic_is_compiled, arithmetic_path
-from gbdt_kernels.residues.powers import power, shift
 
 __all__ = [
     "DigitProducts",

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_kernels.compilation import kernel
-from gbdt_kernels.residues.indices import check_rows, check_starts
+from gbdt_kernels.residues.limbs import check_rows, check_starts
 
 NO_BIN = -1
 """In place of a bin to leave out: every bin is wanted."""

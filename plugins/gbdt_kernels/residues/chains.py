@@ -8,9 +8,8 @@ import gmpy2
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_kernels.residues.indices import check_rows, check_starts
 from gbdt_kernels.residues.lanes import LANES
-from gbdt_kernels.residues.limbs import from_rows
+from gbdt_kernels.residues.limbs import check_rows, check_starts, from_rows
 from gbdt_kernels.residues.modular import multiply
 from gbdt_kernels.residues.modulus import Modulus, Rows, as_rows
 from gbdt_kernels.residues.paths import path_kernels

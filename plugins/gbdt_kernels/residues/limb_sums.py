@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_kernels.compilation import kernel
-from gbdt_kernels.residues.indices import check_rows, check_starts
+from gbdt_kernels.residues.limbs import check_rows, check_starts
 
 Rows = NDArray[np.uint64]
 

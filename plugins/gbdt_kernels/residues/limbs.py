@@ -106,3 +106,17 @@ def add_rows(a: NDArray[np.uint64], b: NDArray[np.uint64], modulus: NDArray[np.u
     out = np.empty_like(a)
     _add_rows(a, b, modulus, out)
     return out
+
+
+def check_rows(name: str, rows: NDArray[np.integer[Any]], n_rows: int) -> None:
+    """Raise IndexError unless all row numbers are of rows that exist: the kernels read memory unchecked."""
+    if len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < n_rows:
+        raise IndexError(f"{name} names rows outside 0 to {n_rows - 1}")
+
+
+def check_starts(starts: NDArray[np.int64], length: int) -> None:
+    """Raise ValueError unless `starts` ascends within an array of so many places."""
+    if starts.dtype.kind != "i":
+        raise ValueError(f"starts must be signed integers, not {starts.dtype}")
+    if len(starts) == 0 or starts[0] < 0 or (np.diff(starts) < 0).any() or starts[-1] > length:
+        raise ValueError(f"starts must ascend from 0 at least to {length} at most")

@@ -221,10 +221,6 @@ def bin_dense(
         Which features are categorical.
     n_threads : int
         Threads at most; 0 means all available processors.
-
-    Returns
-    -------
-    DenseCodes
     """
     codes = np.empty((n_rows, len(is_categorical)), dtype=np.uint8)
 
@@ -251,10 +247,6 @@ def bin_csr(
     """Bin the stored entries of a CSR matrix with sorted indices; the matrix is never made dense.
 
     Parameters are those of `bin_dense`, with the three arrays of the CSR matrix.
-
-    Returns
-    -------
-    SparseCodes
     """
     # A copy: what the caller does to the matrix later must not reach rows that are already binned.
     indices = np.array(indices, dtype=np.int32, order="C")

@@ -16,23 +16,13 @@ from gbdt_kernels.trees.routing import left_bits
 
 @dataclass(frozen=True)
 class DenseColumns:
-    """Binned matrix as bit planes, which take at most a byte per value.
-
-    Parameters
-    ----------
-    planes : BitPlanes
-    n_rows : int
-    """
+    """Binned matrix as bit planes, which take at most a byte per value."""
 
     planes: BitPlanes
     n_rows: int
 
     def codes(self, first_block: int, n_rows: int) -> NDArray[np.uint8]:
         """Codes of the rows from the first one of a block of `ROWS_PER_BLOCK` on.
-
-        Parameters
-        ----------
-        first_block, n_rows : int
 
         Returns
         -------

@@ -38,27 +38,8 @@ from tqdm.auto import tqdm
 from gbdt_parties.channel import Channel, Party, check_parties
 from gbdt_parties.curve_group import POINT_BYTES
 from gbdt_parties.errors import InvalidDataError, PartyRefusedError, ProtocolError
+from gbdt_parties.identity import alignment_messages as wire
 from gbdt_parties.identity.aligned_rows import Alignment
-from gbdt_parties.identity.alignment_messages import (
-    DIGEST_BYTES,
-    IDS_PER_MESSAGE,
-    MAX_IDS,
-    AlignmentOpened,
-    AlignRows,
-    AnswerIds,
-    AskForm,
-    CommitIds,
-    FormTold,
-    IdsAnswered,
-    IdsCommitted,
-    IdsMasked,
-    MaskIds,
-    OpenAlignment,
-    ProveRows,
-    RowsAligned,
-    RowsFound,
-    TellIds,
-)
 from gbdt_parties.identity.masked_ids import (
     ACTIVE,
     PASSIVE,
@@ -106,8 +87,8 @@ def align(parties: Sequence[Party], ids: Sequence[str], traffic: Traffic | None 
     other side, and one bit for each of the passive party's.
     """
     checked = check_ids(ids, "ids")
-    if len(checked) > MAX_IDS:
-        raise InvalidDataError(f"ids: {len(checked)} ids; at most {MAX_IDS} can be aligned")
+    if len(checked) > wire.MAX_IDS:
+        raise InvalidDataError(f"ids: {len(checked)} ids; at most {wire.MAX_IDS} can be aligned")
     common = set(checked)
     talks = [_Talk(Channel(p, os.urandom(16), traffic or Traffic()), checked) for p in check_parties(parties)]
     for talk in talks:
@@ -168,11 +149,11 @@ class _Talk:
             while not own.is_masked:
                 bar.update(own.mask_more())
             theirs = self._committed(own, bar)
-            for first in range(0, n_own, IDS_PER_MESSAGE):
-                self._channel.ask(TellIds(own.told(first)), Done)
+            for first in range(0, n_own, wire.IDS_PER_MESSAGE):
+                self._channel.ask(wire.TellIds(own.told(first)), Done)
             answers = self._answered(own, theirs, bar)
             twice = bytearray()
-            for first in range(0, n_theirs, IDS_PER_MESSAGE):
+            for first in range(0, n_theirs, wire.IDS_PER_MESSAGE):
                 with _blaming(self.name):
                     stop = first + chunk(n_theirs, first)
                     twice += own.answers(theirs.points[first * POINT_BYTES : stop * POINT_BYTES])
@@ -184,7 +165,7 @@ class _Talk:
     def form(self) -> str | None:
         """How most of the other's ids are written; None if it does not tell, as earlier releases do not."""
         try:
-            place = self._channel.ask(AskForm(), FormTold).form
+            place = self._channel.ask(wire.AskForm(), wire.FormTold).form
         except PartyRefusedError:
             return None
         with _blaming(self.name):
@@ -205,10 +186,10 @@ class _Talk:
         in_common = np.array([self._ids[k] in wanted for k in self._own_rows], dtype=bool)
         flags[self._their_places[in_common]] = True
         digest = MaskedDigest(alignment.digest, self._run, ACTIVE)
-        found = self._channel.ask(AlignRows(to_bits(flags), digest.point), RowsFound)
+        found = self._channel.ask(wire.AlignRows(to_bits(flags), digest.point), wire.RowsFound)
         with _blaming(self.name):
             own_proof, their_proof = digest.proofs(found.digest, self._commitments)
-        aligned = self._channel.ask(ProveRows(own_proof), RowsAligned)
+        aligned = self._channel.ask(wire.ProveRows(own_proof), wire.RowsAligned)
         with _blaming(self.name):
             if not compare_digest(aligned.proof, their_proof):
                 raise ProtocolError("aligned other rows")
@@ -216,11 +197,13 @@ class _Talk:
     def _open(self) -> None:
         """Agree on what the run is."""
         certificate = certificate_digest(getattr(self._channel.party, "own_fingerprint", ""))
-        opening = OpenAlignment(os.urandom(DIGEST_BYTES), certificate, name_digest(self.name), len(self._ids))
-        opened = self._channel.ask(opening, AlignmentOpened)
+        opening = wire.OpenAlignment(
+            os.urandom(wire.DIGEST_BYTES), certificate, name_digest(self.name), len(self._ids)
+        )
+        opened = self._channel.ask(opening, wire.AlignmentOpened)
         with _blaming(self.name):
-            if not 0 < opened.n_ids <= MAX_IDS:
-                raise ProtocolError(f"it has {opened.n_ids} ids; 1 to {MAX_IDS} can be aligned")
+            if not 0 < opened.n_ids <= wire.MAX_IDS:
+                raise ProtocolError(f"it has {opened.n_ids} ids; 1 to {wire.MAX_IDS} can be aligned")
             self._run, self._n_theirs = run_of(opening, opened), opened.n_ids
 
     def _committed(self, own: OwnList, bar: tqdm[NoReturn]) -> ReceivedList:
@@ -228,12 +211,12 @@ class _Talk:
         n_masked = 0
         while n_masked < self._n_theirs:
             due = chunk(self._n_theirs, n_masked)
-            if self._channel.ask(MaskIds(), IdsMasked).n_masked != n_masked + due:
+            if self._channel.ask(wire.MaskIds(), wire.IdsMasked).n_masked != n_masked + due:
                 raise ProtocolError(f"party {self.name!r}: it did not mask {due} further ids, as asked for")
             n_masked += due
             bar.update(due)
         commitment = own.commitment
-        committed = self._channel.ask(CommitIds(commitment), IdsCommitted)
+        committed = self._channel.ask(wire.CommitIds(commitment), wire.IdsCommitted)
         self._commitments = (commitment, committed.commitment)
         with _blaming(self.name):
             return ReceivedList(self._n_theirs, self._run, PASSIVE, committed.commitment)
@@ -241,8 +224,8 @@ class _Talk:
     def _answered(self, own: OwnList, theirs: ReceivedList, bar: tqdm[NoReturn]) -> bytearray:
         """Take the other's list, and its answers about one's own."""
         n_own, answers = len(self._ids), bytearray()
-        for first in range(0, max(n_own, self._n_theirs), IDS_PER_MESSAGE):
-            answered = self._channel.ask(AnswerIds(), IdsAnswered)
+        for first in range(0, max(n_own, self._n_theirs), wire.IDS_PER_MESSAGE):
+            answered = self._channel.ask(wire.AnswerIds(), wire.IdsAnswered)
             with _blaming(self.name):
                 if not theirs.is_complete:
                     theirs.add(answered.points)

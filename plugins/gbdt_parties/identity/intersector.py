@@ -17,25 +17,8 @@ import numpy as np
 
 from gbdt_parties.curve_group import POINT_BYTES
 from gbdt_parties.errors import ProtocolError
+from gbdt_parties.identity import alignment_messages as wire
 from gbdt_parties.identity.aligned_rows import Alignment
-from gbdt_parties.identity.alignment_messages import (
-    DIGEST_BYTES,
-    AlignmentOpened,
-    AlignRows,
-    AnswerIds,
-    AskForm,
-    CommitIds,
-    FormTold,
-    IdsAnswered,
-    IdsCommitted,
-    IdsMasked,
-    MaskIds,
-    OpenAlignment,
-    ProveRows,
-    RowsAligned,
-    RowsFound,
-    TellIds,
-)
 from gbdt_parties.identity.masked_ids import (
     ACTIVE,
     PASSIVE,
@@ -104,7 +87,7 @@ class Intersector:
         ProtocolError
             If the message is refused; the alignment has then ended.
         """
-        if isinstance(message, OpenAlignment):
+        if isinstance(message, wire.OpenAlignment):
             return self._open(session, message, fingerprint), None
         with self._lock:
             run = self._run
@@ -126,14 +109,14 @@ class Intersector:
             if self._run is not None and time.monotonic() - self._run.last_answer > seconds:
                 self._run = None
 
-    def _open(self, session: bytes, message: OpenAlignment, fingerprint: str) -> AlignmentOpened:
+    def _open(self, session: bytes, message: wire.OpenAlignment, fingerprint: str) -> wire.AlignmentOpened:
         with self._lock:
             self._run = None
         if not 0 < message.n_ids <= self._max_ids:
             raise ProtocolError(f"this party intersects 1 to {self._max_ids} ids, not {message.n_ids}")
         if message.certificate != certificate_digest(fingerprint):
             raise ProtocolError("the alignment was opened for another certificate than the one shown")
-        opened = AlignmentOpened(os.urandom(DIGEST_BYTES), name_digest(self._name), len(self._ids))
+        opened = wire.AlignmentOpened(os.urandom(wire.DIGEST_BYTES), name_digest(self._name), len(self._ids))
         run = run_of(message, opened)
         n_bytes = BYTES_PER_ID * (message.n_ids + len(self._ids))
         room = self._memory.reserve(n_bytes, "masked ids")
@@ -169,40 +152,40 @@ class _Run:
 
     def answer(self, message: Message) -> tuple[Message, Alignment | None]:
         """Answer a message that is due; `ProtocolError` for any other one."""
-        if isinstance(message, MaskIds) and self._theirs is None:
+        if isinstance(message, wire.MaskIds) and self._theirs is None:
             self._own.mask_more()
-            return IdsMasked(self._own.n_masked), None
-        if isinstance(message, CommitIds) and self._theirs is None and self._own.is_masked:
+            return wire.IdsMasked(self._own.n_masked), None
+        if isinstance(message, wire.CommitIds) and self._theirs is None and self._own.is_masked:
             self._theirs = ReceivedList(self._n_theirs, self._digest, ACTIVE, message.commitment)
             self._commitments = (message.commitment, self._own.commitment)
-            return IdsCommitted(self._commitments[1]), None
-        if self._found is not None and isinstance(message, ProveRows):
+            return wire.IdsCommitted(self._commitments[1]), None
+        if self._found is not None and isinstance(message, wire.ProveRows):
             return self._proven(message, *self._found)
         theirs = self._theirs
-        if theirs is not None and isinstance(message, TellIds) and not theirs.is_complete:
+        if theirs is not None and isinstance(message, wire.TellIds) and not theirs.is_complete:
             theirs.add(message.points)
             refuse_reflection(self._own.points, message.points)
             return Done(), None
         if theirs is not None and theirs.is_complete and self._found is None:
-            if isinstance(message, AnswerIds) and self._n_answered < max(self._n_theirs, len(self._ids)):
+            if isinstance(message, wire.AnswerIds) and self._n_answered < max(self._n_theirs, len(self._ids)):
                 return self._answer_more(theirs), None
             if self._n_answered >= max(self._n_theirs, len(self._ids)):
-                if isinstance(message, AskForm):
-                    return FormTold(list(FORMS).index(form_of(self._ids))), None
-                if isinstance(message, AlignRows):
+                if isinstance(message, wire.AskForm):
+                    return wire.FormTold(list(FORMS).index(form_of(self._ids))), None
+                if isinstance(message, wire.AlignRows):
                     return self._find(message), None
         raise ProtocolError(f"{type(message).__name__} is not due in this alignment")
 
-    def _answer_more(self, theirs: ReceivedList) -> IdsAnswered:
+    def _answer_more(self, theirs: ReceivedList) -> wire.IdsAnswered:
         """The next points of both lists; the other's under the own key too."""
         first = self._n_answered
         stop = first + chunk(self._n_theirs, first)
         answers = self._own.answers(theirs.points[first * POINT_BYTES : stop * POINT_BYTES])
         told = self._own.told(first)
         self._n_answered = first + max(len(answers), len(told)) // POINT_BYTES
-        return IdsAnswered(told, answers)
+        return wire.IdsAnswered(told, answers)
 
-    def _find(self, message: AlignRows) -> RowsFound:
+    def _find(self, message: wire.AlignRows) -> wire.RowsFound:
         """The rows in common as the active party says; they are not given out before it has proven them."""
         flags = from_bits(message.common, len(self._ids))
         n_common = int(np.count_nonzero(flags))
@@ -213,13 +196,13 @@ class _Run:
         alignment = Alignment(tuple(sorted(self._ids[k] for k in self._own.order[flags])))
         digest = MaskedDigest(alignment.digest, self._digest, PASSIVE)
         self._found = (alignment, *digest.proofs(message.digest, self._commitments))
-        return RowsFound(digest.point)
+        return wire.RowsFound(digest.point)
 
     @staticmethod
     def _proven(
-        message: ProveRows, alignment: Alignment, own_proof: bytes, their_proof: bytes
-    ) -> tuple[RowsAligned, Alignment]:
+        message: wire.ProveRows, alignment: Alignment, own_proof: bytes, their_proof: bytes
+    ) -> tuple[wire.RowsAligned, Alignment]:
         """The rows, to an active party that knows all their ids."""
         if not compare_digest(message.proof, their_proof):
             raise ProtocolError("the rows aligned were not proven to be known: other rows are in common")
-        return RowsAligned(own_proof), alignment
+        return wire.RowsAligned(own_proof), alignment

@@ -50,10 +50,6 @@ class Record:
     A line says when, from whom, to whom, which kind of message, how long, how much of it ciphertexts, in
     which session; of this party's own refusals, why.
 
-    Parameters
-    ----------
-    path : path
-
     Raises
     ------
     OSError

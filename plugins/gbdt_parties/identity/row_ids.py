@@ -96,10 +96,6 @@ def check_ids(ids: Sequence[object], shown: str) -> list[str]:
     shown : str
         Their name in errors.
 
-    Returns
-    -------
-    list of str
-
     Raises
     ------
     InvalidDataError

@@ -24,27 +24,10 @@ from gbdt_parties.errors import (
 )
 from gbdt_parties.messages import Abort, Done, Message
 from gbdt_parties.patience import Reconnector, Wait
+from gbdt_parties.secure_sum import messages as wire
 from gbdt_parties.secure_sum.checkpoint import Checkpoint, Memory, Progress
 from gbdt_parties.secure_sum.member import Member
 from gbdt_parties.secure_sum.membership import Participation
-from gbdt_parties.secure_sum.messages import (
-    NEW_RUN,
-    AskModel,
-    AskSum,
-    BeginRounds,
-    ConfirmRoster,
-    Contributed,
-    Endorsed,
-    EndRun,
-    FinishedModel,
-    Opened,
-    OpenRun,
-    OpenSum,
-    ProposeRoster,
-    Revealed,
-    pack,
-    unpack,
-)
 from gbdt_parties.secure_sum.roster import SESSION_BYTES, Introduction, Roster, SignedEnd
 from gbdt_parties.traffic import Traffic
 
@@ -87,7 +70,7 @@ class Purpose:
         Called with the number of sums after each of them, and when there are no more.
     """
 
-    opening: type[OpenRun]
+    opening: type[wire.OpenRun]
     request: str
     participation: Participation
     agreement: Callable[[Sequence[tuple[str, str]]], tuple[str, bytes]]
@@ -255,16 +238,16 @@ class _Coordinator:
 
     def _introduce(self) -> tuple[Roster, list[bytes], str]:
         run = os.urandom(SESSION_BYTES)
-        opening = self._purpose.opening(run, self._purpose.request, NEW_RUN)
+        opening = self._purpose.opening(run, self._purpose.request, wire.NEW_RUN)
         self._of_all(lambda member: member.open(opening))
         own = tuple(map(_introduction_of, self._members))
         task, statement = self._purpose.agreement([(one.name, one.description) for one in self._members])
         roster = Roster(run, statement, own)
         self._is_proposed = True
-        signed = self._ask_all(ProposeRoster(task, roster.to_bytes()), Endorsed)
+        signed = self._ask_all(wire.ProposeRoster(task, roster.to_bytes()), wire.Endorsed)
         endorsements = [one.signature for one in signed]
-        revealed = self._ask_all(ConfirmRoster(pack(endorsements)), Revealed)
-        self._ask_all(BeginRounds(pack([one.seed for one in revealed])), Done)
+        revealed = self._ask_all(wire.ConfirmRoster(wire.pack(endorsements)), wire.Revealed)
+        self._ask_all(wire.BeginRounds(wire.pack([one.seed for one in revealed])), Done)
         return roster, endorsements, task
 
     @property
@@ -286,7 +269,7 @@ class _Coordinator:
     def _catch_up(self, member: Member, but: int = 0) -> None:
         """Send the sums that a party has missed, `but` for the last ones."""
         while member.n_opened < self._progress.n_opened - but:
-            member.ask(OpenSum(self._progress.opened(member.n_opened)), Done)
+            member.ask(wire.OpenSum(self._progress.opened(member.n_opened)), Done)
             member.n_opened += 1
 
     def _ask(self, member: Member, message: Message, answer: type[M], but: int = 0) -> M:
@@ -370,7 +353,7 @@ class _Coordinator:
         number, contents = contributions
         if not any(contents.values()):
             return False
-        opened = Opened(self._progress.n_opened, number, contents).to_bytes()
+        opened = wire.Opened(self._progress.n_opened, number, contents).to_bytes()
         self._progress.note_opened(opened, sync=not self._participation.repeats)
         return True
 
@@ -394,8 +377,8 @@ class _Coordinator:
         def ask(member: Member) -> bytes:
             # The last sum travels with the question, unless the party has it already.
             opened = last if member.n_opened < n_opened else b""
-            question = AskSum(n_opened, number, content, opened)
-            return self._ask(member, question, Contributed, but=1 if opened else 0).content
+            question = wire.AskSum(n_opened, number, content, opened)
+            return self._ask(member, question, wire.Contributed, but=1 if opened else 0).content
 
         contents, losses = self._of_each(members, ask)
         for member in contents:
@@ -411,14 +394,18 @@ class _Coordinator:
     def _end(self) -> None:
         """Get the model, which enough parties must have signed, and let them keep it with all signatures."""
         waiting = Wait(self._patience, self._traffic)
-        answers: dict[Member, FinishedModel] = {}
-        whole: dict[Member, FinishedModel] = {}
+        answers: dict[Member, wire.FinishedModel] = {}
+        whole: dict[Member, wire.FinishedModel] = {}
         while len(answers) < self._least_at_end or not whole:
             members = self._enough(self._least_at_end, waiting)
-            answers, _ = self._of_each(members, lambda one: self._ask(one, AskModel(0), FinishedModel))
-            whole, _ = self._of_each(list(answers)[:1], lambda m: self._ask(m, AskModel(1), FinishedModel))
+            answers, _ = self._of_each(
+                members, lambda one: self._ask(one, wire.AskModel(0), wire.FinishedModel)
+            )
+            whole, _ = self._of_each(
+                list(answers)[:1], lambda m: self._ask(m, wire.AskModel(1), wire.FinishedModel)
+            )
         (first,) = whole.values()
-        digests = [hashlib.sha256(part).digest() for part in unpack(first.content)]
+        digests = [hashlib.sha256(part).digest() for part in wire.unpack(first.content)]
         for member, answer in answers.items():
             if (answer.transcript, answer.digests) != (first.transcript, b"".join(digests)):
                 raise ProtocolError(f"party {member.name!r} has another model than the others")
@@ -426,9 +413,9 @@ class _Coordinator:
         end = SignedEnd(self._roster, self._progress.endorsements, first.transcript, digests, signatures)
         end.check(self._least_at_end)
         self._progress.note_model(first.content, end)
-        self._of_each(list(answers), lambda one: self._finish(one, EndRun(pack(signatures))))
+        self._of_each(list(answers), lambda one: self._finish(one, wire.EndRun(wire.pack(signatures))))
 
-    def _finish(self, member: Member, message: EndRun) -> None:
+    def _finish(self, member: Member, message: wire.EndRun) -> None:
         """Let a party keep the model; one whose answer was lost may have done so already."""
         reconnecting = Reconnector(self._patience, lambda: None, self._traffic)
         try:

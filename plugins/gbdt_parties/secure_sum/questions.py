@@ -84,12 +84,7 @@ class Computation(ABC, Generic[Q, T]):
 
 
 class GeneratorComputation(Computation[Q, T]):
-    """A generator that yields questions, is sent answers, and returns the result.
-
-    Parameters
-    ----------
-    steps : generator
-    """
+    """A generator that yields questions, is sent answers, and returns the result."""
 
     def __init__(self, steps: Generator[Q, Any, T]) -> None:
         self._steps, self._told = steps, None

@@ -9,31 +9,24 @@ from typing import Any
 
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.messages import Abort, Done, Message
+from gbdt_parties.secure_sum import messages as wire
 from gbdt_parties.secure_sum.contributions import Attempt
 from gbdt_parties.secure_sum.membership import Membership, Participation
-from gbdt_parties.secure_sum.messages import (
-    AskModel,
-    AskSum,
-    BeginRounds,
-    ConfirmRoster,
-    Contributed,
-    Endorsed,
-    EndRun,
-    FinishedModel,
-    Introduced,
-    Opened,
-    OpenSum,
-    ProposeRoster,
-    Revealed,
-    pack,
-    unpack,
-)
 from gbdt_parties.secure_sum.questions import Computation, Question
 from gbdt_parties.secure_sum.rings import Words
 from gbdt_parties.secure_sum.roster import Roster, SignedEnd
 from gbdt_parties.secure_sum.trust import AllowList, Credentials
 
-ANSWERED = (ProposeRoster, ConfirmRoster, BeginRounds, AskSum, OpenSum, AskModel, EndRun, Abort)
+ANSWERED = (
+    wire.ProposeRoster,
+    wire.ConfirmRoster,
+    wire.BeginRounds,
+    wire.AskSum,
+    wire.OpenSum,
+    wire.AskModel,
+    wire.EndRun,
+    Abort,
+)
 """Requests of an open session."""
 
 
@@ -191,31 +184,35 @@ class PartyRun:
         """Sums that were opened; the number of the next round."""
         return self._member.n_opened
 
-    def introduced(self, session: bytes) -> Introduced:
+    def introduced(self, session: bytes) -> wire.Introduced:
         """Introduce this party in a coordinator's session."""
         own = self._member.introduction.to_bytes()
-        said = Introduced(own, self.subject.description(), self._member.n_opened)
+        said = wire.Introduced(own, self.subject.description(), self._member.n_opened)
         return replace(said, proof=self.subject.credentials.sign(said.digest(session)))
 
     def answer(self, message: Message) -> Message:
         """Answer a request."""
-        if isinstance(message, AskSum):
+        if isinstance(message, wire.AskSum):
             if message.opened:
-                self.open(Opened.from_bytes(message.opened))
-            return Contributed(self.contribution(message.round, message.number, message.members.tolist()))
-        if isinstance(message, OpenSum):
-            self.open(Opened.from_bytes(message.opened))
-        elif isinstance(message, ProposeRoster):
-            return Endorsed(self._endorse(message))
-        elif isinstance(message, ConfirmRoster):
-            return Revealed(self._reveal(unpack(message.signatures)))
-        elif isinstance(message, BeginRounds):
-            self._begin(unpack(message.seeds))
-        elif isinstance(message, AskModel):
-            end, content = self.end, pack(self._content()) if message.whole else b""
-            return FinishedModel(b"".join(end.digests), end.transcript, b"".join(end.signatures), content)
-        elif isinstance(message, EndRun):
-            self._finish(unpack(message.signatures))
+                self.open(wire.Opened.from_bytes(message.opened))
+            return wire.Contributed(
+                self.contribution(message.round, message.number, message.members.tolist())
+            )
+        if isinstance(message, wire.OpenSum):
+            self.open(wire.Opened.from_bytes(message.opened))
+        elif isinstance(message, wire.ProposeRoster):
+            return wire.Endorsed(self._endorse(message))
+        elif isinstance(message, wire.ConfirmRoster):
+            return wire.Revealed(self._reveal(wire.unpack(message.signatures)))
+        elif isinstance(message, wire.BeginRounds):
+            self._begin(wire.unpack(message.seeds))
+        elif isinstance(message, wire.AskModel):
+            end, content = self.end, wire.pack(self._content()) if message.whole else b""
+            return wire.FinishedModel(
+                b"".join(end.digests), end.transcript, b"".join(end.signatures), content
+            )
+        elif isinstance(message, wire.EndRun):
+            self._finish(wire.unpack(message.signatures))
         elif not isinstance(message, Abort):
             raise ProtocolError(f"unexpected {type(message).__name__} message")
         return Done()
@@ -227,7 +224,7 @@ class PartyRun:
         if self.has_begun:
             raise ProtocolError("the run has begun already")
 
-    def _endorse(self, message: ProposeRoster) -> bytes:
+    def _endorse(self, message: wire.ProposeRoster) -> bytes:
         self._check_not_begun()
         proposal = self.subject.proposed(message.task)
         roster = Roster.from_bytes(message.roster)
@@ -293,7 +290,7 @@ class PartyRun:
 
         return self.subject.answer(question, roster.digest, attempt, sign)
 
-    def open(self, opened: Opened) -> None:
+    def open(self, opened: wire.Opened) -> None:
         """Add up all members' contributions to this party's own question, and go on to the next one.
 
         A sum that was opened before is not opened again.

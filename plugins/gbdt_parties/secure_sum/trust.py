@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 from cryptography import x509
@@ -201,6 +202,42 @@ class AllowList:
                 f"party {quoted(identity.name)!r} is not on this party's allow-list; its certificate is "
                 f"sha256:{identity.fingerprint}"
             )
+
+
+def credentials_of(
+    name: str,
+    tls: TLS | str | Path | None,
+    allowed: Sequence[str] | None,
+    trust_authority: bool,
+    error: type[Exception],
+) -> tuple[Credentials, AllowList]:
+    """Credentials and allow-list of a party; without a certificate, of its own making for one process.
+
+    Parameters
+    ----------
+    name : str
+    tls : TLS or path, optional
+    allowed : sequence of str, optional
+    trust_authority : bool
+    error : type
+        Of the exception if there is a certificate without a list, or the name is not the certificate's.
+
+    Raises
+    ------
+    PartyArgumentError
+        If the key, the name or the list is not accepted.
+    """
+    if tls is not None and allowed is None:
+        raise error(
+            "allowed=None would accept every party that the authority vouches for; "
+            "name the other parties by 'sha256:' and the fingerprints of their certificates"
+        )
+    tls = TLS.from_directory(tls) if isinstance(tls, (str, Path)) else tls
+    credentials = Credentials.self_signed(name) if tls is None else Credentials.of(tls)
+    known = Identity.of(credentials.certificates).name
+    if known != name:
+        raise error(f"name={name!r} is not that of the party's certificate, {known!r}")
+    return credentials, AllowList(allowed, b"" if tls is None else tls.authority, trust_authority)
 
 
 def fingerprint(certificates: bytes) -> bytes:

@@ -25,7 +25,7 @@ from gbdt_parties.errors import (
     ProtocolError,
 )
 from gbdt_parties.identity.certificates import TLS, Identity
-from gbdt_parties.parts import Parts
+from gbdt_parties.messages import Parts
 from gbdt_parties.secure_sum.trust import AllowList
 from gbdt_parties.transport import streams
 from gbdt_parties.transport.own_certificate import (

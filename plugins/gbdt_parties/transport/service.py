@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from threading import Lock, RLock
-from typing import Any
+from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
 import numpy as np
@@ -59,6 +59,32 @@ MAX_COPIES = 4
 
 ABANDONED = 1800.0
 """Seconds without a request after which sessions need not be kept if others lack room or memory."""
+
+
+@dataclass(frozen=True)
+class CallerLimits:
+    """Limits that a served party sets on each of its callers; services add their own.
+
+    Attributes
+    ----------
+    questions_per_hour : int
+        Alignments, other questions, and openings of sessions on rows that are not aligned: many of them are a
+        way to probe.
+    sessions_per_hour : int
+        Training runs and predictions; a lost connection takes another one.
+    max_memory : int
+        Bytes that rows and sessions may hold together.
+    max_models : int
+        Models, or runs, that are kept; an operator removes those that are not needed.
+    """
+
+    questions_per_hour: int = 120
+    sessions_per_hour: int = 240
+    max_memory: int = 8 << 30
+    max_models: int = 1000
+
+
+L = TypeVar("L", bound=CallerLimits)
 
 
 @dataclass
@@ -117,7 +143,7 @@ class UnknownRowsError(ProtocolError):
     """A request names rows that are not aligned: a guess."""
 
 
-class RowService(ABC):
+class RowService(ABC, Generic[L]):
     """Serves a table's rows to callers that each see only their own sessions; every message is recorded.
 
     Parameters
@@ -131,15 +157,9 @@ class RowService(ABC):
         it at a time.
     name : str
         This party's, in the record.
+    limits : CallerLimits
     max_rows : int
-        Ids that one alignment may be about.
-    questions_per_hour : int
-        Alignments, `questions`, and openings of sessions on rows that are not aligned, of one caller: many of
-        them are a way to probe.
-    openings_per_hour : int
-        Sessions that one caller may open.
-    max_memory : int
-        Bytes that one caller's rows and sessions may hold together.
+        Ids that one alignment may be about; 0 where there are none.
 
     Raises
     ------
@@ -162,16 +182,13 @@ class RowService(ABC):
         has_ids: bool,
         directory: str | Path,
         name: str,
-        max_rows: int,
-        questions_per_hour: int,
-        openings_per_hour: int,
-        max_memory: int,
+        limits: L,
+        max_rows: int = 0,
     ) -> None:
         if has_ids:
             check_ids(ids, "ids of the rows")
         self._ids, self._has_ids, self._name = ids, has_ids, name
-        self._max_rows, self._questions_per_hour = max_rows, questions_per_hour
-        self._openings_per_hour, self._max_memory = openings_per_hour, max_memory
+        self._limits, self._max_rows = limits, max_rows
         self._directory = make_folder(directory)
         self._store = StoreFile(self._directory / STORE_FILE, self.role)
         self._record = Record(self._directory / "record.jsonl")
@@ -184,9 +201,9 @@ class RowService(ABC):
         """Raise `ProtocolError` for a request that this party's limits do not allow."""
 
     @property
-    @abstractmethod
     def row_bytes(self) -> int:
-        """Bytes that a handler takes for each row that it is about."""
+        """Bytes that a handler takes for each row that it is about; none if all are about the same rows."""
+        return 0
 
     @abstractmethod
     def new_handler(self, caller: Caller, positions: list[NDArray[np.int64]]) -> SessionHandler[Any]:
@@ -259,11 +276,12 @@ class RowService(ABC):
             if is_question:
                 self._count_question(caller)
             if isinstance(message, self.opening) and not caller.openings.take():
-                raise ProtocolError(f"more than {self._openings_per_hour} sessions in an hour")
+                raise ProtocolError(f"more than {self._limits.sessions_per_hour} sessions in an hour")
 
     def _count_question(self, caller: Caller) -> None:
         if not caller.questions.take():
-            raise ProtocolError(f"more than {self._questions_per_hour} alignments and predictions in an hour")
+            most = self._limits.questions_per_hour
+            raise ProtocolError(f"more than {most} alignments and predictions in an hour")
 
     def served(self, caller: str, message: Message) -> None:
         """Log a request that was not refused, if it is of a kind that is counted."""
@@ -294,7 +312,7 @@ class RowService(ABC):
     def _caller(self, identity: Identity) -> Caller:
         with self._lock:
             if identity.name not in self._callers:
-                memory = MemoryAllowance(self._max_memory)
+                memory = MemoryAllowance(self._limits.max_memory)
                 directory = self.folder_of(identity.name)
                 make_folder(directory / "rows")
                 if self._store.get(CALLER, identity.name) is None:
@@ -304,8 +322,8 @@ class RowService(ABC):
                     directory,
                     self.store_of(identity.name),
                     Intersector(self._ids, self._max_rows, self._name, memory),
-                    HourlyQuota(self._store, asked, self._questions_per_hour),
-                    HourlyQuota(self._store, opened, self._openings_per_hour),
+                    HourlyQuota(self._store, asked, self._limits.questions_per_hour),
+                    HourlyQuota(self._store, opened, self._limits.sessions_per_hour),
                     memory,
                 )
                 memory.free = partial(self._free_memory, caller)

@@ -29,7 +29,7 @@ from types import TracebackType
 import numpy as np
 
 from gbdt_parties.errors import ProtocolError
-from gbdt_parties.parts import Parts
+from gbdt_parties.messages import Parts
 
 VERSION = 2
 PIECE_BYTES = 1 << 20

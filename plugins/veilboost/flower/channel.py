@@ -21,15 +21,7 @@ from gbdt_parties.errors import (
     ProtocolError,
 )
 from gbdt_parties.messages import NO_SESSION, Done, Message, Refusal
-from gbdt_parties.secure_sum.messages import (
-    NEW_RUN,
-    BeginRounds,
-    Endorsed,
-    Introduced,
-    OpenRun,
-    OpenSum,
-    ProposeRoster,
-)
+from gbdt_parties.secure_sum import messages as wire
 from gbdt_parties.secure_sum.roster import Introduction, Roster
 from gbdt_parties.secure_sum.trust import AllowList, check_signature
 from veilboost.flower.carrier import Carrier
@@ -194,16 +186,16 @@ class NodeParty:
             raise PartyUnavailableError(f"party {self.name!r}: the question was given up")
         envelope = messages.read(request)
         message, address = envelope.message, (envelope.session, envelope.sequence)
-        if isinstance(message, OpenRun):
+        if isinstance(message, wire.OpenRun):
             return self._opened(request, message)
-        if isinstance(message, OpenSum) and sum(map(len, self._waiting)) + len(request) < BATCH_BYTES:
+        if isinstance(message, wire.OpenSum) and sum(map(len, self._waiting)) + len(request) < BATCH_BYTES:
             self._waiting.append(request)
             return messages.write(*address, Done())
         requests, self._waiting = [*self._waiting, request], []
         answer, answered = self._asked(self._node, requests)
-        if isinstance(message, ProposeRoster):
+        if isinstance(message, wire.ProposeRoster):
             self._check_signed(message, answered)
-        if isinstance(message, BeginRounds) and isinstance(answered, Done):
+        if isinstance(message, wire.BeginRounds) and isinstance(answered, Done):
             self._has_begun = True
         if not isinstance(answered, Refusal):
             return answer
@@ -246,9 +238,9 @@ class NodeParty:
 
     # Which node to believe.
 
-    def _opened(self, request: bytes, message: OpenRun) -> bytes:
+    def _opened(self, request: bytes, message: wire.OpenRun) -> bytes:
         """Open a session behind a node that shows the party's certificate, and has its signature."""
-        self._waiting, self._has_begun = [], message.n_known != NEW_RUN
+        self._waiting, self._has_begun = [], message.n_known != wire.NEW_RUN
         found = self._nodes.found(self.name, self._given_up)
         node = self._trusted if self._trusted in found else found[0]
         assert node is not None
@@ -284,13 +276,13 @@ class NodeParty:
 
     def _check_introduced(self, answered: Message, session: bytes) -> None:
         """Check that a certificate of the party is shown, and has signed all that is said in the session."""
-        if not isinstance(answered, Introduced):
+        if not isinstance(answered, wire.Introduced):
             raise ProtocolError(f"{type(answered).__name__} is no introduction")
         self._shown = Introduction.from_bytes(answered.introduction).certificates
         self._certificates.check(self._shown, self.name)
         check_signature(self._shown, answered.digest(session), answered.proof, self.name)
 
-    def _check_signed(self, proposed: ProposeRoster, answered: Message) -> None:
+    def _check_signed(self, proposed: wire.ProposeRoster, answered: Message) -> None:
         """Check that the party has signed, whose node is believed from now on.
 
         A refusal is believed if no other node is left that says it has the party: this one had its signature
@@ -303,7 +295,7 @@ class NodeParty:
         """
         node = self._node
         assert node is not None
-        if isinstance(answered, Endorsed):
+        if isinstance(answered, wire.Endorsed):
             try:
                 digest = Roster.from_bytes(proposed.roster).digest
                 check_signature(self._shown, digest, answered.signature, self.name)

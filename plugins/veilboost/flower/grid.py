@@ -17,12 +17,7 @@ KIND = "query"
 
 
 class GridCarrier:
-    """Messages over Flower's `Grid`.
-
-    Parameters
-    ----------
-    grid : flwr.serverapp.Grid
-    """
+    """Messages over Flower's `Grid`."""
 
     def __init__(self, grid: Any) -> None:
         self._grid = grid

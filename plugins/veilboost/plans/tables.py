@@ -28,12 +28,7 @@ LIBSVM = (".svm", ".libsvm")
 
 
 class RowNumbers(Sequence[str]):
-    """Row numbers from 1, as the ids of rows whose file has none: texts are made when they are asked for.
-
-    Parameters
-    ----------
-    n_rows : int
-    """
+    """Row numbers from 1, as the ids of rows whose file has none: texts are made when they are asked for."""
 
     def __init__(self, n_rows: int) -> None:
         self._numbers = range(1, n_rows + 1)

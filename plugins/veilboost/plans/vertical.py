@@ -98,7 +98,7 @@ class VerticalServed(ServedTable):
         option="none, per-party, per-feature: give rows' sides",
         metavar="HOW",
     )
-    consent_to_export: bool = entry(
+    allow_export: bool = entry(
         "whether splits are given to `veilboost export` and `export_booster`",
         False,
         option="give splits to veilboost export",

@@ -18,8 +18,7 @@ from veilboost.plans.simfl import SimFLPlan
 from veilboost.plans.tables import read_table
 from veilboost.running.predictions import Predicted, predictions_of
 from veilboost.running.run import Run, kept_model, rows_to_predict
-from xgb_fed.horizontal.common.model import HorizontalModel
-from xgb_fed.horizontal.common.settings import AUTO
+from xgb_fed.horizontal.common.model import AUTO, HorizontalModel
 from xgb_fed.horizontal.party import HorizontalParty
 
 PlanT = TypeVar("PlanT", ExactPlan, SimFLPlan)

@@ -49,12 +49,7 @@ class RoundLog:
 
 
 class RoundLines(xgboost.callback.TrainingCallback):
-    """XGBoost's callback for the log's lines.
-
-    Parameters
-    ----------
-    log : RoundLog
-    """
+    """XGBoost's callback for the log's lines."""
 
     def __init__(self, log: RoundLog) -> None:
         self._log = log

@@ -149,7 +149,7 @@ class TrainingRun(Run[VerticalPlan]):
             try:
                 booster = model.export_booster(connect(plan, stack, row_sets), traffic=traffic)
             except ConsentError as error:
-                raise ConsentError(f"{error}; with --consent-to-export its server gives them") from None
+                raise ConsentError(f"{error}; with --allow-export its server gives them") from None
             finally:
                 write_traffic(plan.path(plan.training.record), traffic)
         about = (

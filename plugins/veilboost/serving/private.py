@@ -8,7 +8,7 @@ from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.federated.service import FederatedLimits, FederatedService
 from veilboost.plans.declared import read_declared
 from veilboost.plans.private import PrivateServed
-from veilboost.serving.server import Answering
+from veilboost.serving.server import Answering, limits_of
 
 
 def make_service(served: PrivateServed, tls: TLS) -> Answering:
@@ -32,10 +32,5 @@ def make_service(served: PrivateServed, tls: TLS) -> Answering:
     if not party.has_budget:
         party.close()
         raise InvalidArgumentError(f"--budget is missing: no ledger in {served.models} has one")
-    limits = FederatedLimits(
-        sessions_per_hour=served.sessions_per_hour,
-        max_memory=int(served.max_memory * 2**30),
-        max_models=served.max_models,
-    )
-    service = FederatedService(party, served.models, limits)
+    service = FederatedService(party, served.models, limits_of(FederatedLimits, served))
     return Answering(service, rows.features.num_rows, len(declared.columns))

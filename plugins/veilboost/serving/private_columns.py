@@ -7,7 +7,7 @@ from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.vertical import ColumnLimits, ColumnParty, ColumnService, Consent
 from veilboost.plans.declared import read_declared_columns, rows_to_align
 from veilboost.plans.private_columns import PrivateColumnsServed
-from veilboost.serving.server import Answering
+from veilboost.serving.server import Answering, limits_of
 
 
 def make_service(served: PrivateColumnsServed, tls: TLS) -> Answering:
@@ -29,16 +29,5 @@ def make_service(served: PrivateColumnsServed, tls: TLS) -> Answering:
     if not party.has_budget:
         party.close()
         raise InvalidArgumentError(f"--budget is missing: no ledger in {served.models} has one")
-    service = ColumnService(party, served.models, limits_of(served))
+    service = ColumnService(party, served.models, limits_of(ColumnLimits, served))
     return Answering(service, rows.features.num_rows, len(declared.columns))
-
-
-def limits_of(served: PrivateColumnsServed) -> ColumnLimits:
-    """Limits of the party's service, beside its budget."""
-    return ColumnLimits(
-        max_rows=served.max_rows,
-        questions_per_hour=served.questions_per_hour,
-        sessions_per_hour=served.sessions_per_hour,
-        max_memory=int(served.max_memory * 2**30),
-        max_runs=served.max_models,
-    )

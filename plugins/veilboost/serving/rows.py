@@ -7,7 +7,7 @@ from typing import Any
 from gbdt_parties.errors import InvalidDataError
 from veilboost.plans.sections import ServedLabels, ServedTable
 from veilboost.plans.tables import Table, read_table
-from veilboost.serving.server import Answering
+from veilboost.serving.server import Answering, limits_of
 from xgb_fed.horizontal.party import HorizontalParty
 from xgb_fed.horizontal.service import HorizontalLimits, HorizontalService
 
@@ -47,17 +47,5 @@ def horizontal_service(served: ServedLabels, table: Table, name: str, **terms: A
         directory=served.models,
         **terms,
     )
-    service = HorizontalService(party, served.models, limits_of(served))
+    service = HorizontalService(party, served.models, limits_of(HorizontalLimits, served))
     return Answering(service, table.columns.n_rows, table.columns.n_features)
-
-
-def limits_of(served: ServedLabels) -> HorizontalLimits:
-    """Limits of a party's service, beside the terms of the party."""
-    return HorizontalLimits(
-        questions_per_hour=served.questions_per_hour,
-        sessions_per_hour=served.sessions_per_hour,
-        max_memory=int(served.max_memory * 2**30),
-        max_models=served.max_models,
-        max_bin=served.max_bin,
-        max_depth=served.max_depth,
-    )

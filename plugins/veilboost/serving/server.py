@@ -6,25 +6,34 @@ import logging
 import os
 import signal
 from contextlib import closing
-from typing import Any, NamedTuple, Protocol
+from dataclasses import fields
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from gbdt_kernels.compilation import announcing_compilation
 from gbdt_parties.identity.certificates import TLS
 from gbdt_parties.transport.server import Server, raise_descriptor_limit
-from gbdt_parties.transport.service import RowService
+from gbdt_parties.transport.service import CallerLimits, RowService
 from veilboost.plans.plan import module_of
 from veilboost.plans.sections import Served
 
 logger = logging.getLogger(__name__)
+L = TypeVar("L", bound=CallerLimits)
 COMPILING = "compiling kernels for this machine (once; they are cached)"
 
 
 class Answering(NamedTuple):
     """A service, and the size of the table that it answers about."""
 
-    service: RowService
+    service: RowService[Any]
     n_rows: int
     n_features: int
+
+
+def limits_of(kind: type[L], served: Served) -> L:
+    """The limits of a service that the settings of a served party say, by the names that they share."""
+    names = [f.name for f in fields(kind) if hasattr(served, f.name)]
+    given = {name: getattr(served, name) for name in names}
+    return kind(**{**given, "max_memory": int(served.max_memory * 2**30)})
 
 
 class Kind(Protocol):

@@ -13,7 +13,7 @@ from veilboost.kept_files import read_json
 from veilboost.plans.tables import Table, log_unseen
 from veilboost.plans.vertical import VerticalServed
 from veilboost.serving.rows import read_rows
-from veilboost.serving.server import Answering
+from veilboost.serving.server import Answering, limits_of
 from xgb_fed.vertical.passive.service import Limits, NamedRows, PassiveService
 
 logger = logging.getLogger(__name__)
@@ -31,27 +31,8 @@ def make_service(served: VerticalServed, tls: TLS) -> Answering:
         on_cluster = import_module("veilboost.dask").rows_on_cluster
         rows = on_cluster(served.dask, served.data, table, served.id, served.columns, served.drop)
     name = served.name or Identity.of(tls.certificate).name
-    service = PassiveService(rows, served.models, name, limits_of(served))
+    service = PassiveService(rows, served.models, name, limits_of(Limits, served))
     return Answering(service, table.columns.n_rows, table.columns.n_features)
-
-
-def limits_of(served: VerticalServed) -> Limits:
-    """Limits of the passive party."""
-    return Limits(
-        min_rows=served.min_rows,
-        max_rows=served.max_rows,
-        questions_per_hour=served.questions_per_hour,
-        consents_to_export=served.consent_to_export,
-        sessions_per_hour=served.sessions_per_hour,
-        max_memory=int(served.max_memory * 2**30),
-        max_models=served.max_models,
-        min_node_rows=served.min_node_rows,
-        max_statistics=served.max_statistics,
-        max_thresholds=served.max_thresholds,
-        allow_explanations=served.allow_explanations,
-        max_bin=served.max_bin,
-        max_depth=served.max_depth,
-    )
 
 
 def table_of(served: VerticalServed) -> Table:

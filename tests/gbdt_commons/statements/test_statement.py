@@ -7,8 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from gbdt_commons.statements.charts import curve_svg
-from gbdt_commons.statements.statement import Statement
+from gbdt_commons.statements.statement import Statement, curve_svg
 
 HOSTILE = "<script>alert('x')</script>\"&<img src=//evil>"
 

@@ -12,7 +12,7 @@ import pytest
 from deployment import HandlerService, connected, eventually, raw_calls, serving, tls
 from gbdt_parties import messages
 from gbdt_parties.errors import AuthenticationError, PartyRefusedError, PartyUnavailableError, ProtocolError
-from gbdt_parties.parts import Parts
+from gbdt_parties.messages import Parts
 from gbdt_parties.transport import remote as remote_module
 from gbdt_parties.transport import server as server_module
 from gbdt_parties.transport import streams

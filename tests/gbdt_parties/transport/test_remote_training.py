@@ -44,7 +44,7 @@ def test_both_transports_carry_the_same_bytes(monkeypatch):
 def test_requests_in_parts_are_the_same_bytes_as_whole_ones(monkeypatch):
     """A `Recorder` takes whole requests; the remote party itself takes those of gradients in parts."""
     monkeypatch.setattr("xgb_fed.vertical.training.run_state.os.urandom", lambda n: b"s" * n)
-    monkeypatch.setattr("xgb_fed.vertical.growing.gradients_ahead.PART_BYTES", 7 * 256)
+    monkeypatch.setattr("xgb_fed.vertical.growing.gradients.PART_BYTES", 7 * 256)
     own, other, y = problem(seed=2)
     exchanges = []
     for wrapped in (Recorder, lambda party: party):

@@ -17,7 +17,7 @@ import pytest
 from deployment import HandlerService, connected, eventually, raw_calls, serving, tls
 from gbdt_parties.errors import AuthenticationError, PartyRefusedError, PartyUnavailableError
 from gbdt_parties.identity.certificates import Identity
-from gbdt_parties.parts import Parts
+from gbdt_parties.messages import Parts
 from gbdt_parties.transport import server as module
 from gbdt_parties.transport import streams
 from gbdt_parties.transport.server import CALLS_EACH, Callers, Server, raise_descriptor_limit

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gbdt_parties.errors import ProtocolError
-from gbdt_parties.parts import Parts
+from gbdt_parties.messages import Parts
 from gbdt_parties.transport import streams
 from gbdt_parties.transport.streams import Watchdog, assemble, frames
 from stopped_clock import StoppedClock

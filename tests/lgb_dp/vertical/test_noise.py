@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import kstest, norm
 
 from gbdt_commons.key_stream import KeyStream
-from gbdt_parties.two_party.draws import Draws
+from gbdt_parties.two_party.session import Draws
 from lgb_dp.accounting.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
 from lgb_dp.mechanisms.discrete_gaussian import discrete_gaussian
 from lgb_dp.vertical.noise import sum_noise

@@ -6,9 +6,9 @@ from itertools import count
 import numpy as np
 import pytest
 
-from gbdt_parties.two_party.draws import Draws
 from gbdt_parties.two_party.layout import RoundLayout, TreeLayout
 from gbdt_parties.two_party.rounds import PointSide, TableSide
+from gbdt_parties.two_party.session import Draws
 from lgb_dp.boosting.labels import LabelScale
 from lgb_dp.newton.losses.regression import loss_of
 from lgb_dp.vertical.noise import sum_noise

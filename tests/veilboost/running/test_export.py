@@ -46,10 +46,10 @@ def trained(tmp_path, monkeypatch):
 def test_the_exported_model_predicts_alone_as_written_if_the_bank_consents(trained, tmp_path, capsys):
     with serving(tmp_path, trained, *OPTIONS):
         assert cli.main(COMMAND) == cli.REFUSED
-    text = "party 'bank' refuses: this party does not consent to export its splits; with --consent-to-export"
+    text = "party 'bank' refuses: this party does not consent to export its splits; with --allow-export"
     assert text in capsys.readouterr().err
     assert not (tmp_path / "booster.json").exists()
-    with serving(tmp_path, trained, *OPTIONS, "--consent-to-export"):
+    with serving(tmp_path, trained, *OPTIONS, "--allow-export"):
         assert cli.main(COMMAND) == 0
         assert capsys.readouterr().out.endswith("6 trees, 5 columns of 2 parties: booster.json\n")
         assert cli.main(COMMAND) == cli.WRONG_USE

@@ -70,7 +70,7 @@ def private(folder, signed):
 
 def private_columns(folder, signed):
     party = bank(folder=folder / "party", budget=BUDGET, **signed("bank"))
-    limits = ColumnLimits(sessions_per_hour=MANY, max_runs=MANY, max_memory=64 << 20)
+    limits = ColumnLimits(sessions_per_hour=MANY, max_models=MANY, max_memory=64 << 20)
     yield "bank", ColumnService(party, folder / "served", limits)
     yield lambda caller: trained_columns(caller, 2, **signed("acme"))
 
@@ -100,7 +100,7 @@ def vertical(folder, signed):
     limits = Limits(
         **{"min_rows": 1, "allow_weak_key": True, "allow_plain": True, "allow_explanations": "per-feature"},
         **dict.fromkeys(("questions_per_hour", "sessions_per_hour", "max_models"), MANY),
-        **{"consents_to_export": True, "max_statistics": 1e9, "max_thresholds": 1e9, "max_memory": 64 << 20},
+        **{"allow_export": True, "max_statistics": 1e9, "max_thresholds": 1e9, "max_memory": 64 << 20},
     )
     params = {"objective": "binary:logistic", "max_depth": 2, "max_bin": 8, "base_score": 0.5}
     cipher = xgb_fed.OkamotoUchiyama(512, allow_weak_key=True)

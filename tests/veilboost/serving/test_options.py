@@ -9,8 +9,8 @@ from lgb_dp import federated
 from veilboost import command_line as cli
 from veilboost.plans.entries import default_of, is_needed
 from veilboost.plans.plan import METHODS, read_served
-from veilboost.serving import rows, vertical
 from veilboost.serving.options import settings_of
+from veilboost.serving.server import limits_of
 from xgb_fed.horizontal.exact.terms import ExactTerms
 from xgb_fed.horizontal.party import HorizontalParty
 from xgb_fed.horizontal.service import HorizontalLimits
@@ -53,7 +53,7 @@ def test_limits_are_those_of_the_options():
         "--max-thresholds": 40,
     }
     given = [str(part) for pair in options.items() for part in pair]
-    limits = vertical.limits_of(arguments(*given))
+    limits = limits_of(Limits, arguments(*given))
     names = ("min_rows", "max_rows", "min_node_rows", "max_bin", "max_depth", "questions_per_hour")
     assert [getattr(limits, name) for name in names] == [50, 1000, 25, 64, 4, 7]
     assert (limits.sessions_per_hour, limits.max_models, limits.max_memory) == (8, 9, 1 << 29)
@@ -61,7 +61,7 @@ def test_limits_are_those_of_the_options():
 
 
 def test_limits_by_default_are_those_of_the_service():
-    limits = vertical.limits_of(arguments())
+    limits = limits_of(Limits, arguments())
     assert limits == Limits()
     assert limits.min_node_rows == 10
 
@@ -69,7 +69,7 @@ def test_limits_by_default_are_those_of_the_service():
 @pytest.mark.parametrize("option", ["--max-bin", "--max-depth", "--min-node-rows", "--max-memory"])
 def test_limits_that_admit_nothing_are_refused(option):
     with pytest.raises(ValueError, match=f"{option}=0.* must be at least"):
-        vertical.limits_of(arguments(option, "0"))
+        limits_of(Limits, arguments(option, "0"))
 
 
 @pytest.mark.parametrize(
@@ -154,10 +154,10 @@ def test_the_help_of_a_kind_fits_a_screen(kind, width, monkeypatch, capsys):
 
 
 def test_a_horizontal_partys_limits_by_default_are_those_of_the_service():
-    assert rows.limits_of(settings("simfl")) == HorizontalLimits()
+    assert limits_of(HorizontalLimits, settings("simfl")) == HorizontalLimits()
     assert settings("simfl").max_rows == 10_000_000
     given = settings("simfl", "--max-depth", "4", "--max-models", "7", "--max-rows", "9")
-    assert rows.limits_of(given) == HorizontalLimits(max_depth=4, max_models=7)
+    assert limits_of(HorizontalLimits, given) == HorizontalLimits(max_depth=4, max_models=7)
     assert given.max_rows == 9
 
 

@@ -31,7 +31,7 @@ LEAST = {"data": "x.csv", "tls": "certs", "allow": ["acme"]}
         ({"method": "horizontal"}, "method='horizontal' must be one of"),
         ({"max_bin": 1}, "max_bin=1 must be at least 2"),
         ({"max_bin": True}, "max_bin=True must be int"),
-        ({"consent_to_export": 1}, "consent_to_export=1 must be bool"),
+        ({"allow_export": 1}, "allow_export=1 must be bool"),
         ({"allow_explanations": "all"}, "allow_explanations='all' must be one of"),
         ({"dask": "tls://x", "categorical": ["city"]}, "categorical is not supported with dask"),
     ],

@@ -8,7 +8,7 @@ import pytest
 from gbdt_parties import messages
 from gbdt_parties.errors import InvalidDataError
 from xgb_fed.horizontal.common.messages import Introduce, OpenHorizontal, RowShape, Trees
-from xgb_fed.horizontal.common.settings import horizontal_settings
+from xgb_fed.horizontal.common.model import horizontal_settings
 from xgb_fed.horizontal.party import HorizontalParty
 from xgb_fed.horizontal.simfl.coordinator import SimFL
 from xgb_fed.horizontal.simfl.messages import (

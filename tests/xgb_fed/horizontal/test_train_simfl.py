@@ -13,8 +13,8 @@ from stock_training import train_stock
 from xgb_fed.boosting.loop import LoopOptions
 from xgb_fed.boosting.objectives import Objective
 from xgb_fed.errors import UnsupportedParameterError
-from xgb_fed.horizontal.baselines import train_tfl
-from xgb_fed.horizontal.common.settings import horizontal_settings
+from xgb_fed.horizontal.common.model import horizontal_settings
+from xgb_fed.horizontal.estimators import train_tfl
 from xgb_fed.horizontal.parties import as_parties
 from xgb_fed.horizontal.party import HorizontalParty
 from xgb_fed.horizontal.simfl.coordinator import SimFL
@@ -386,13 +386,14 @@ def test_traffic_is_what_the_paper_counts():
     ],
 )
 def test_a_partys_malformed_sums_are_refused_by_name(monkeypatch, spoil):
-    aggregate = SimFLSide._aggregate
+    answer = SimFLSide.answer
 
-    def spoilt(self, message):
-        sums = aggregate(self, message)
-        return sums if self.name != "party2" else AggregatedGradients(*spoil(sums.g, sums.h))
+    def spoilt(self, session, message):
+        told = answer(self, session, message)
+        is_sums = isinstance(told, AggregatedGradients) and self.name == "party2"
+        return AggregatedGradients(*spoil(told.g, told.h)) if is_sums else told
 
-    monkeypatch.setattr(SimFLSide, "_aggregate", spoilt)
+    monkeypatch.setattr(SimFLSide, "answer", spoilt)
     with pytest.raises(ProtocolError, match="'party2': aggregated gradients are malformed"):
         train(drawn_parties(), 1)
 

@@ -212,7 +212,7 @@ def test_the_estimator_and_its_explanations():
 
 
 def test_horizontal_training_refuses_categories_by_name():
-    from xgb_fed.horizontal.common.settings import horizontal_settings
+    from xgb_fed.horizontal.common.model import horizontal_settings
     from xgb_fed.horizontal.exact.task import exact_settings
 
     for read in (horizontal_settings, exact_settings):

@@ -9,13 +9,7 @@ from gbdt_parties.errors import ProtocolError
 
 
 class KeptModels:
-    """A folder with one file per finished training run, and room for so many of them.
-
-    Parameters
-    ----------
-    directory : Path
-    max_models : int
-    """
+    """A folder with one file per finished training run, and room for so many of them."""
 
     def __init__(self, directory: Path, max_models: int) -> None:
         self._directory, self._max_models = make_folder(directory), max_models

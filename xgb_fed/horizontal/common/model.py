@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +20,7 @@ from gbdt_parties.errors import ProtocolError
 from gbdt_parties.traffic import Traffic
 from xgb_fed.boosting.features import Columns, read_columns
 from xgb_fed.boosting.objectives import HORIZONTAL, Objective
-from xgb_fed.boosting.params import Settings
+from xgb_fed.boosting.params import Settings, without_vertical_only
 from xgb_fed.horizontal.common.introductions import MAX_TEXT
 from xgb_fed.horizontal.common.messages import Trees
 
@@ -231,3 +232,24 @@ class HorizontalModel:
     def as_json(self) -> bytes:
         """The booster in XGBoost's JSON format."""
         return as_json(self.booster)
+
+
+AUTO = "auto"
+"""Objective "binary:logistic", or "multi:softprob" where a party has more than two classes."""
+
+
+def of_classes(params: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
+    """Parameters with XGBoost's name of the objective, and whether the parties' classes may change it."""
+    is_auto = params.get("objective") == AUTO
+    return {**params, "objective": "binary:logistic"} if is_auto else dict(params), is_auto
+
+
+def horizontal_settings(params: Mapping[str, Any]) -> Settings:
+    """Read settings from XGBoost's parameters.
+
+    Raises
+    ------
+    UnsupportedParameterError
+        For parameters, or values of them, that horizontal training does not support.
+    """
+    return without_vertical_only(Settings.from_params(params))

@@ -68,10 +68,6 @@ def group_rows(
     min_rows : int
         At most the number of rows that count.  With 1, each of them is a group of its own, in their order.
     random : SecretStream
-
-    Returns
-    -------
-    RowGroups
     """
     order = np.flatnonzero(counted)
     if min_rows == 1:

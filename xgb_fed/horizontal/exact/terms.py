@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from gbdt_commons.files import digest_of
-from gbdt_parties.identity.certificates import TLS, Identity
-from gbdt_parties.secure_sum.trust import AllowList, Credentials
+from gbdt_parties.identity.certificates import TLS
+from gbdt_parties.secure_sum.trust import AllowList, Credentials, credentials_of
 from xgb_fed.errors import InvalidArgumentError
 from xgb_fed.horizontal.common.rows import PartyRows
 from xgb_fed.horizontal.exact.cuts import DIGITS
@@ -101,33 +101,34 @@ class ExactSide:
     terms : ExactTerms
     rows : PartyRows
     held_out : list of PartyRows or None
-    tls : TLS or None
+    certified : Credentials or None
+        None without a certificate.
     allowed : AllowList
     """
 
     terms: ExactTerms
     rows: PartyRows
     held_out: list[PartyRows | None]
-    tls: TLS | None
+    certified: Credentials | None
     allowed: AllowList
 
     @classmethod
     def of(cls, terms: ExactTerms, rows: PartyRows) -> ExactSide:
         """Check what a party brings."""
-        tls = TLS.from_directory(terms.tls) if isinstance(terms.tls, (str, Path)) else terms.tls
-        name = rows.name if tls is None else Identity.of(Credentials.of(tls).certificates).name
-        if name != rows.name:
-            raise InvalidArgumentError(f"name={rows.name!r} is not that of the party's certificate, {name!r}")
+        certified, trust = None, terms.trust_authority
+        if terms.tls is None:
+            allowed = AllowList(terms.allowed, trust_authority=trust)
+        else:
+            own = rows.name, terms.tls, terms.allowed, trust
+            certified, allowed = credentials_of(*own, InvalidArgumentError)
         held_out = []
         for k, given in enumerate(terms.held_out):
             held_out.append(None if given is None else rows.like(*given, argument=f"held_out[{k}]"))
-        authority = b"" if tls is None else tls.authority
-        allowed = AllowList(terms.allowed, authority, terms.trust_authority)
-        return cls(terms, rows, held_out, tls, allowed)
+        return cls(terms, rows, held_out, certified, allowed)
 
     def credentials(self) -> Credentials:
         """Credentials that the party signs a session's keys with."""
-        return Credentials.self_signed(self.rows.name) if self.tls is None else Credentials.of(self.tls)
+        return self.certified or Credentials.self_signed(self.rows.name)
 
     @cached_property
     def digest_of_rows(self) -> str:

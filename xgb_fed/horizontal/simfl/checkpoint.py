@@ -48,12 +48,7 @@ class Progress:
 
 
 class Checkpoint(ProgressFolder):
-    """A directory with the progress of one training run.
-
-    Parameters
-    ----------
-    directory : path
-    """
+    """A directory with the progress of one training run."""
 
     # A party has a store of the same name in its directory, which then cannot be a coordinator's, too.
     store_file, role = "horizontal.store", "a coordinator of SimFL"

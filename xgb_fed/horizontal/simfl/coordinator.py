@@ -13,21 +13,10 @@ from gbdt_parties.errors import InvalidDataError, PartyRefusedError, ProtocolErr
 from xgb_fed.boosting.params import Settings
 from xgb_fed.errors import InvalidArgumentError
 from xgb_fed.horizontal.common.kept_state import SIZE
+from xgb_fed.horizontal.simfl import messages as wire
 from xgb_fed.horizontal.simfl.checkpoint import KeptProgress, Progress
 from xgb_fed.horizontal.simfl.hash_seed import agreed_seed
 from xgb_fed.horizontal.simfl.lsh import PAPER_HASHES, Doubles, Moments, max_hashes
-from xgb_fed.horizontal.simfl.messages import (
-    AggregatedGradients,
-    AggregateGradients,
-    ColumnMoments,
-    CommitSeed,
-    HashRows,
-    HashTable,
-    RevealSeed,
-    SeedCommitment,
-    SeedContribution,
-    TellMoments,
-)
 from xgb_fed.horizontal.simfl.turn_taking import TurnTaking
 
 
@@ -79,7 +68,7 @@ class SimFL(TurnTaking):
 
     def prepare(self) -> None:
         """Agree on moments and on a hash seed, exchange hash tables, find similar rows (Algorithm 1)."""
-        told = self.ask_all(TellMoments(self._known), ColumnMoments)
+        told = self.ask_all(wire.TellMoments(self._known), wire.ColumnMoments)
         for channel, answer in zip(self.channels, told, strict=True):
             vectors = (answer.count, answer.mean, answer.squares)
             if (
@@ -96,7 +85,7 @@ class SimFL(TurnTaking):
         n_hashes = self.n_hashes = self._common_hashes([answer.known_features for answer in told], std)
         was_agreed = bool(self.progress.commitments)
         try:
-            tables = self.ask_all(HashRows(self._contributions(), n_hashes, mean, std), HashTable)
+            tables = self.ask_all(wire.HashRows(self._contributions(), n_hashes, mean, std), wire.HashTable)
         except PartyRefusedError:
             if not was_agreed:
                 raise
@@ -140,7 +129,7 @@ class SimFL(TurnTaking):
 
         Rows that were hashed by a seed before tell nothing new when they are hashed by it again.
         """
-        committed = self.ask_all(CommitSeed(), SeedCommitment)
+        committed = self.ask_all(wire.CommitSeed(), wire.SeedCommitment)
         last = {answer.last_seed for answer in committed}
         if len(last) == 1 and last != {b""}:
             return b""
@@ -155,7 +144,7 @@ class SimFL(TurnTaking):
             self.progress.commitments = b"".join(answer.commitment for answer in committed)
             self.save()
         # A party that revealed its contribution before another was lost reveals the same one again.
-        revealed = self.ask_all(RevealSeed(self.progress.commitments), SeedContribution)
+        revealed = self.ask_all(wire.RevealSeed(self.progress.commitments), wire.SeedContribution)
         for channel, told in zip(self.channels, revealed, strict=True):
             if len(told.contribution) != SIZE:
                 raise ProtocolError(f"party {channel.name!r}: the contribution to a hash seed is malformed")
@@ -165,9 +154,9 @@ class SimFL(TurnTaking):
 
     def gather(self, builder: int) -> None:
         """Send the builder the added-up sums of all others for its rows (Algorithm 2, lines 1 to 8)."""
-        request = AggregateGradients(builder)
+        request = wire.AggregateGradients(builder)
         others = [channel for _, channel in self.others(builder)]
-        sums = self.together([lambda c=c: c.ask(request, AggregatedGradients) for c in others])  # type: ignore[misc]
+        sums = self.together([lambda c=c: c.ask(request, wire.AggregatedGradients) for c in others])  # type: ignore[misc]
         size = self.party_rows[builder] * self.objective.n_classes
         for channel, one in zip(others, sums, strict=True):
             if not (len(one.g) == len(one.h) == size and _fine(one)):
@@ -186,15 +175,15 @@ def agreed_moments(parts: Sequence[Moments]) -> tuple[Doubles, Doubles]:
     return pooled.mean, np.where(counts, pooled.std, 0.0)
 
 
-def _fine(sums: AggregatedGradients) -> bool:
+def _fine(sums: wire.AggregatedGradients) -> bool:
     """Tell whether sums are finite, and sums of hessians not negative."""
     return bool(np.isfinite(sums.g).all() and np.isfinite(sums.h).all() and (sums.h >= 0).all())
 
 
-def add_up(sums: Sequence[AggregatedGradients]) -> AggregatedGradients:
+def add_up(sums: Sequence[wire.AggregatedGradients]) -> wire.AggregatedGradients:
     """Add up the sums of several parties, so that the builder need not learn which party sent what."""
     if len(sums) == 1:
         return sums[0]
     g = np.sum([one.g for one in sums], axis=0, dtype=np.float64)
     h = np.sum([one.h for one in sums], axis=0, dtype=np.float64)
-    return AggregatedGradients(np.asarray(g, dtype=np.float32), np.asarray(h, dtype=np.float32))
+    return wire.AggregatedGradients(np.asarray(g, dtype=np.float32), np.asarray(h, dtype=np.float32))

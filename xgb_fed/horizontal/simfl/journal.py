@@ -100,12 +100,7 @@ class RunJournal:
 
 
 class RunJournals:
-    """The journals of a party for one coordinator.
-
-    Parameters
-    ----------
-    store : Store
-    """
+    """The journals of a party for one coordinator."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import xgboost
@@ -37,25 +37,11 @@ from xgb_fed.horizontal.common.messages import (
 from xgb_fed.horizontal.common.model import SharedTrees, check_base_score, settings_of
 from xgb_fed.horizontal.common.row_groups import RowGroups, group_rows, hashing_bytes
 from xgb_fed.horizontal.common.rows import PartyRows, RunLimits
-from xgb_fed.horizontal.simfl.boosting_state import BoostingRounds, BoostingState, similar_bytes
+from xgb_fed.horizontal.simfl import messages as wire
+from xgb_fed.horizontal.simfl.boosting_state import BoostingRounds, BoostingState, Turns, similar_bytes
 from xgb_fed.horizontal.simfl.journal import RunJournals
 from xgb_fed.horizontal.simfl.lsh import TIE_DRAWS
-from xgb_fed.horizontal.simfl.messages import (
-    AggregatedGradients,
-    AggregateGradients,
-    CommitSeed,
-    FinishBoosting,
-    GrowTrees,
-    HashRows,
-    HashTable,
-    ResumeBoosting,
-    RevealSeed,
-    SeedContribution,
-    StartBoosting,
-    TellMoments,
-)
 from xgb_fed.horizontal.simfl.own_hashes import OwnHashes
-from xgb_fed.horizontal.simfl.turns import Turns
 
 logger = logging.getLogger(__name__)
 
@@ -96,21 +82,6 @@ class SimFLSide:
         self._boosting: BoostingState | None = None
         self._session = b""
         self._model: tuple[SharedTrees, int | None] | None = None
-        self._answers: dict[type[Message], Callable[[Any], Message]] = {
-            OpenHorizontal: self._open_training,
-            ResumeBoosting: self._resume,
-            TellMoments: self._tell_moments,
-            CommitSeed: self._commit_seed,
-            RevealSeed: self._reveal_seed,
-            HashRows: self._hash_rows,
-            HashTable: self._find_similar,
-            StartBoosting: self._start_boosting,
-            AggregateGradients: self._aggregate,
-            AggregatedGradients: self._receive,
-            GrowTrees: self._grow,
-            Trees: self._add_trees,
-            FinishBoosting: self._finish,
-        }
 
     def get_booster(self) -> xgboost.Booster:
         """Return the party's copy of the model.
@@ -129,10 +100,10 @@ class SimFLSide:
         """Answer a request of an open session."""
         if type(message) not in self._answers:
             raise ProtocolError(f"{type(message).__name__} is not a request")
-        if self._boosting is None and not isinstance(message, (OpenHorizontal, ResumeBoosting)):
+        if self._boosting is None and not isinstance(message, (OpenHorizontal, wire.ResumeBoosting)):
             raise ProtocolError("the training run was not opened")
         self._session = session
-        return self._answers[type(message)](message)
+        return self._answers[type(message)](self, message)
 
     def closed(self) -> None:
         """Drop the training run."""
@@ -197,16 +168,16 @@ class SimFLSide:
         self._boosting = state
         return state
 
-    def _tell_moments(self, message: TellMoments) -> Message:
+    def _tell_moments(self, message: wire.TellMoments) -> Message:
         return self._own_hashes.tell_moments(int(message.known_features))
 
-    def _commit_seed(self, message: CommitSeed) -> Message:
+    def _commit_seed(self, message: wire.CommitSeed) -> Message:
         return self._own_hashes.commit()
 
-    def _reveal_seed(self, message: RevealSeed) -> Message:
-        return SeedContribution(self._own_hashes.reveal(message.commitments))
+    def _reveal_seed(self, message: wire.RevealSeed) -> Message:
+        return wire.SeedContribution(self._own_hashes.reveal(message.commitments))
 
-    def _hash_rows(self, message: HashRows) -> Message:
+    def _hash_rows(self, message: wire.HashRows) -> Message:
         state, counted = self._state, self._rows.counted()
         size = hashing_bytes(len(self._y), max(0, int(message.n_hashes)))
         state.rooms["hashes"] = [self._memory.reserve(size, "hashes")]
@@ -216,9 +187,9 @@ class SimFLSide:
                 random = self._kept.stream("groups", state.functions)
                 self._kept.keep_groups(group_rows(state.hashes, counted, self._rows.min_similar, random))
         order = self._kept.order(len(self._y))
-        return HashTable(state.place, state.hashes[order].reshape(-1))
+        return wire.HashTable(state.place, state.hashes[order].reshape(-1))
 
-    def _find_similar(self, message: HashTable) -> Message:
+    def _find_similar(self, message: wire.HashTable) -> Message:
         state, place = self._state, int(message.place)
         hashes, groups = state.hashes, self._groups
         out_of_turn = state.rounds is not None or place in state.similar
@@ -244,7 +215,7 @@ class SimFLSide:
         del search
         return messages.Done()
 
-    def _start_boosting(self, message: StartBoosting) -> Message:
+    def _start_boosting(self, message: wire.StartBoosting) -> Message:
         state = self._state
         if state.rounds is not None:
             raise ProtocolError("boosting has started already")
@@ -264,7 +235,7 @@ class SimFLSide:
         )
         return messages.Done()
 
-    def _resume(self, message: ResumeBoosting) -> Message:
+    def _resume(self, message: wire.ResumeBoosting) -> Message:
         """Take up a training run: its trees, and this party's part in it, come from the journal."""
         read = self._memory.reserve(self._journals.size(message.run), "the journal of the training run")
         journal = self._journals.take_up(message.run)
@@ -281,7 +252,7 @@ class SimFLSide:
         logger.info("the training run resumes after %d rounds", len(rounds.shared.rounds))
         return messages.Done()
 
-    def _aggregate(self, message: AggregateGradients) -> Message:
+    def _aggregate(self, message: wire.AggregateGradients) -> Message:
         if self._groups is None:
             raise ProtocolError("the rows were not hashed yet")
         state, place = self._state, int(message.place)
@@ -292,11 +263,11 @@ class SimFLSide:
             state.rooms["sums"] = [self._memory.reserve(size, "sums of gradients")]
         return self._rounds.sums_for(place, self._groups, self._rows.min_similar == 1)
 
-    def _receive(self, message: AggregatedGradients) -> Message:
+    def _receive(self, message: wire.AggregatedGradients) -> Message:
         self._rounds.receive(message, self._kept.order(len(self._y)))
         return messages.Done()
 
-    def _grow(self, message: GrowTrees) -> Message:
+    def _grow(self, message: wire.GrowTrees) -> Message:
         """Grow trees on the own rows with own and received gradients (Algorithm 2, lines 9 to 21)."""
         rounds, number = self._rounds, int(message.round)
         if number != len(rounds.shared.rounds):
@@ -346,7 +317,7 @@ class SimFLSide:
         size = _MODEL_MEMORY * len(trees.models)
         self._state.rooms["run"].append(self._memory.reserve(size, "the trees so far, and their model"))
 
-    def _finish(self, message: FinishBoosting) -> Message:
+    def _finish(self, message: wire.FinishBoosting) -> Message:
         best = int(message.best_iteration)
         rounds = self._rounds
         if best >= len(rounds.shared.rounds):
@@ -356,6 +327,24 @@ class SimFLSide:
             self._models.keep(rounds.journal.run, as_json(self.get_booster()))
         logger.info("end of the training run: %d rounds", len(rounds.shared.rounds))
         return messages.Done()
+
+    _answers: ClassVar[Mapping[type[Message], Callable[[Any, Any], Message]]] = {
+        OpenHorizontal: _open_training,
+        wire.ResumeBoosting: _resume,
+        wire.TellMoments: _tell_moments,
+        wire.CommitSeed: _commit_seed,
+        wire.RevealSeed: _reveal_seed,
+        wire.HashRows: _hash_rows,
+        wire.HashTable: _find_similar,
+        wire.StartBoosting: _start_boosting,
+        wire.AggregateGradients: _aggregate,
+        wire.AggregatedGradients: _receive,
+        wire.GrowTrees: _grow,
+        Trees: _add_trees,
+        wire.FinishBoosting: _finish,
+    }
+    requests = tuple(_answers)
+    """Everything but introductions that sessions answer."""
 
 
 @dataclass(frozen=True, eq=False)

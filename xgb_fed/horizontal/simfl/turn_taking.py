@@ -46,9 +46,9 @@ from xgb_fed.horizontal.common.messages import (
 )
 from xgb_fed.horizontal.common.model import HorizontalModel, SharedTrees, add_round, read_rows
 from xgb_fed.horizontal.common.rows import COORDINATOR
+from xgb_fed.horizontal.simfl import messages as wire
+from xgb_fed.horizontal.simfl.boosting_state import Turns
 from xgb_fed.horizontal.simfl.checkpoint import KeptProgress, Progress
-from xgb_fed.horizontal.simfl.messages import FinishBoosting, GrowTrees, ResumeBoosting, StartBoosting
-from xgb_fed.horizontal.simfl.turns import Turns
 
 logger = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
@@ -198,7 +198,7 @@ class TurnTaking:
         if self._opened == self._session:
             return
         if rounds:
-            resume = ResumeBoosting(self.progress.run, len(rounds), self._turns.max_rounds)
+            resume = wire.ResumeBoosting(self.progress.run, len(rounds), self._turns.max_rounds)
             self.ask_all(resume, messages.Done)
         else:
             self.progress.base_score = self._open()
@@ -283,7 +283,7 @@ class TurnTaking:
         """Do what precedes the first round; done again in new sessions if a party is lost meanwhile."""
         self.prepare()
         self.progress.run = self._session
-        self.ask_all(StartBoosting(np.array(self.shared.base_score)), messages.Done)
+        self.ask_all(wire.StartBoosting(np.array(self.shared.base_score)), messages.Done)
 
     def _grow(self, number: int) -> Trees:
         """One round: one tree, or one per class.
@@ -296,7 +296,7 @@ class TurnTaking:
             self._start()
         builder = self._turns.builder(number)
         self.gather(builder)
-        grown = self.channels[builder].ask(GrowTrees(number), Trees)
+        grown = self.channels[builder].ask(wire.GrowTrees(number), Trees)
         try:
             self.shared.read_round(grown)
         except ProtocolError as error:
@@ -345,7 +345,7 @@ class TurnTaking:
                 description="federated rounds",
             )
             best = result.best_iteration
-            finish = FinishBoosting(-1 if best is None else best)
+            finish = wire.FinishBoosting(-1 if best is None else best)
             self._reconnecting(lambda: self.ask_all(finish, messages.Done))
         booster = self.shared.booster(self.names, best)
         return HorizontalModel(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 import numpy as np
 import xgboost
@@ -16,18 +16,63 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from gbdt_commons.tables.frames import index_of, is_table
+from gbdt_hosts.xgboost.gradients import CustomObjective
+from gbdt_hosts.xgboost.training import CustomMetric
 from gbdt_parties.channel import Party
 from gbdt_parties.errors import InvalidDataError
 from xgb_fed.ciphers.base import Scheme
 from xgb_fed.errors import InvalidArgumentError, NoPartiesWarning
-from xgb_fed.estimators.base import FederatedXGBModel, normalised
-from xgb_fed.estimators.callables import metric_of, objective_of
+from xgb_fed.estimators.base import FederatedXGBModel, named_evaluation_sets, normalised
 from xgb_fed.estimators.conventions import check_matrix
 from xgb_fed.vertical.explaining.contributions import Explanation
 from xgb_fed.vertical.model.model import VerticalModel
 from xgb_fed.vertical.protocol.row_names import RowIdentity
 from xgb_fed.vertical.training.task import ActiveData
 from xgb_fed.vertical.training.train import train
+
+
+def objective_of(function: Callable[..., Any]) -> CustomObjective:
+    """XGBoost's `obj` of a function of labels, margins and, if there are any, `sample_weight`.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(y_true, y_pred)`` returns gradients and hessians.
+
+    Returns
+    -------
+    callable
+    """
+
+    def objective(margin: NDArray[Any], data: xgboost.DMatrix) -> Any:
+        weight = data.get_weight()
+        if weight.size:
+            return function(data.get_label(), margin, sample_weight=weight)
+        return function(data.get_label(), margin)
+
+    return objective
+
+
+def metric_of(function: Callable[..., Any]) -> CustomMetric:
+    """XGBoost's `custom_metric` of a function of labels, predictions and, if there are any, `sample_weight`.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(y_true, y_pred)`` returns a number; its name is the metric's.
+
+    Returns
+    -------
+    callable
+    """
+
+    def metric(prediction: NDArray[Any], data: xgboost.DMatrix) -> tuple[str, float]:
+        weight = data.get_weight()
+        how = {"sample_weight": weight} if weight.size else {}
+        return function.__name__, float(np.asarray(function(data.get_label(), prediction, **how)))
+
+    return metric
+
 
 A = TypeVar("A")
 
@@ -37,6 +82,20 @@ EXPECTED_FAILED_CHECKS: Mapping[str, str] = {
     "check_sample_weight_equivalence_on_sparse_data": _UNWEIGHTED_BINS,
 }
 """Checks of scikit-learn's suite that fail on purpose, each with its reason."""
+
+
+class FitArguments(TypedDict, total=False):
+    """Keywords of every `fit`; `VerticalXGBClassifier.fit` says what each is."""
+
+    parties: Sequence[Party] | None
+    sample_weight: Any
+    eval_set: Sequence[tuple[Any, Any]] | None
+    sample_weight_eval_set: Sequence[Any] | None
+    verbose: bool | int
+    checkpoint: str | os.PathLike[str] | None
+    patience: float
+    base_margin: Any
+    xgb_model: Any
 
 
 class VerticalXGBModel(FederatedXGBModel):
@@ -133,26 +192,34 @@ class VerticalXGBModel(FederatedXGBModel):
             raise InvalidDataError("rows_by_index=True needs a data frame: its index gives the row positions")
         return index.to_numpy()
 
+    def _begin(self, given: FitArguments) -> list[tuple[tuple[Any, Any, Any], str]]:
+        """Forget what was fitted, but for a model to continue, which may be this estimator's own.
+
+        Returns
+        -------
+        list of ((X, y, weight), str)
+            The evaluation sets.
+        """
+        given["xgb_model"] = getattr(given["xgb_model"], "model_", given["xgb_model"])
+        self._forget()
+        return named_evaluation_sets(given["eval_set"], given["sample_weight_eval_set"])
+
     def _fit(
         self,
         X: Any,
         y: Any,
-        parties: Sequence[Party] | None,
-        sample_weight: Any,
+        given: FitArguments,
         eval_set: Sequence[tuple[tuple[Any, Any, Any], str]],
-        verbose: bool | int,
         objective: str,
         num_class: int | None,
-        checkpoint: str | os.PathLike[str] | None,
-        patience: float,
-        info: Mapping[str, Any],
         eval_info: Sequence[Mapping[str, Any]],
-        xgb_model: Any,
+        **info: Any,
     ) -> None:
         """Train; attributes are set only when all went well.
 
         The other arguments of `ActiveData` are in `info`, and of each evaluation set in `eval_info`.
         """
+        parties, checkpoint = given["parties"], given["checkpoint"]
         if parties is None:
             warnings.warn(
                 "fit was called without parties: the model is trained on this party's columns alone",
@@ -172,19 +239,26 @@ class VerticalXGBModel(FederatedXGBModel):
         with self._encryption() as cipher:
             model = train(
                 params,
-                ActiveData(X, y, sample_weight, self._positions(X), **info),
+                ActiveData(
+                    X,
+                    y,
+                    given["sample_weight"],
+                    self._positions(X),
+                    base_margin=given["base_margin"],
+                    **info,
+                ),
                 parties,
                 self.n_estimators,
                 evals=evals,
                 cipher=cipher,
                 early_stopping_rounds=self.early_stopping_rounds,
-                verbose_eval=verbose,
+                verbose_eval=given["verbose"],
                 callbacks=self.callbacks or (),
                 checkpoint=None if checkpoint is None else Path(checkpoint),
-                patience=patience,
+                patience=given["patience"],
                 obj=objective_of(self.objective) if callable(self.objective) else None,
                 custom_metric=metric_of(self.eval_metric) if callable(self.eval_metric) else None,
-                xgb_model=xgb_model,
+                xgb_model=given["xgb_model"],
             )
         self._keep(model, parties)
         columns = model.own_columns(X) if model.splits.names else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +19,14 @@ from gbdt_parties.errors import InvalidDataError
 from xgb_fed.boosting.labels import codes_of, encode_labels
 from xgb_fed.boosting.objectives import CLASS_OBJECTIVES, PROBABILITIES, SOFTMAX
 from xgb_fed.errors import CorruptDataError, UnsupportedParameterError
-from xgb_fed.estimators.base import class_probabilities, named_evaluation_sets
+from xgb_fed.estimators.base import class_probabilities
 from xgb_fed.estimators.conventions import check_classes, checked_target
 from xgb_fed.estimators.habits import COLUMNS_APART, refuses_habits
-from xgb_fed.vertical.estimators.base import VerticalXGBModel, margins_of_sets
+from xgb_fed.vertical.estimators.base import FitArguments, VerticalXGBModel, margins_of_sets
 from xgb_fed.vertical.model.model import VerticalModel
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 CLASSES_FILE = "active.classes.json"
 _MAX_CLASS_BYTES = 1 << 16
@@ -65,22 +68,14 @@ class VerticalXGBClassifier(ClassifierMixin, VerticalXGBModel):
     (569, 2)
     """
 
-    @refuses_habits(COLUMNS_APART)
+    @refuses_habits(COLUMNS_APART, given=FitArguments)
     def fit(
         self,
         X: Any,
         y: Any,
         *,
-        parties: Sequence[Party] | None = None,
-        sample_weight: Any = None,
-        eval_set: Sequence[tuple[Any, Any]] | None = None,
-        sample_weight_eval_set: Sequence[Any] | None = None,
-        verbose: bool | int = False,
-        checkpoint: str | os.PathLike[str] | None = None,
-        patience: float = 0.0,
-        base_margin: Any = None,
         base_margin_eval_set: Sequence[Any] | None = None,
-        xgb_model: Any = None,
+        **given: Unpack[FitArguments],
     ) -> VerticalXGBClassifier:
         """Train with the passive parties.
 
@@ -128,9 +123,7 @@ class VerticalXGBClassifier(ClassifierMixin, VerticalXGBModel):
         PartyUnavailableError
             If a party is dead or silent, and not back within `patience` seconds.
         """
-        # Before it is forgotten, if it is this estimator's own.
-        earlier = getattr(xgb_model, "model_", xgb_model)
-        self._forget()
+        sets = self._begin(given)
         if not (self.objective is None or callable(self.objective) or self.objective in CLASS_OBJECTIVES):
             raise UnsupportedParameterError(
                 f"objective={self.objective!r} must be one of {', '.join(CLASS_OBJECTIVES)} for a classifier"
@@ -144,7 +137,6 @@ class VerticalXGBClassifier(ClassifierMixin, VerticalXGBModel):
             objective = "binary:logistic" if binary else "multi:softprob"
         if objective not in SOFTMAX and not binary:
             raise InvalidDataError(f"y has {len(classes)} classes; objective={objective!r} is for 2")
-        sets = named_evaluation_sets(eval_set, sample_weight_eval_set)
         coded = [
             ((Xe, codes_of(classes, ye, f"eval_set[{k}]"), weight), name)
             for k, ((Xe, ye, weight), name) in enumerate(sets)
@@ -152,17 +144,11 @@ class VerticalXGBClassifier(ClassifierMixin, VerticalXGBModel):
         self._fit(
             X,
             codes,
-            parties,
-            sample_weight,
+            given,
             coded,
-            verbose,
             objective,
             len(classes) if objective in SOFTMAX else None,
-            checkpoint,
-            patience,
-            {"base_margin": base_margin},
             margins_of_sets(base_margin_eval_set, len(sets)),
-            earlier,
         )
         self.classes_ = classes
         return self

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +13,13 @@ from gbdt_commons.public.inherited_parameters import inherits_parameters
 from gbdt_parties.channel import Party
 from xgb_fed.boosting.objectives import RANKING
 from xgb_fed.errors import CorruptDataError, InvalidArgumentError, UnsupportedParameterError
-from xgb_fed.estimators.base import named_evaluation_sets
 from xgb_fed.estimators.conventions import checked_target
 from xgb_fed.estimators.habits import RANKED, refuses_habits
-from xgb_fed.vertical.estimators.base import VerticalXGBModel
+from xgb_fed.vertical.estimators.base import FitArguments, VerticalXGBModel
 from xgb_fed.vertical.model.model import VerticalModel
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 @inherits_parameters()
@@ -54,23 +55,15 @@ class VerticalXGBRanker(VerticalXGBModel):
     (60,)
     """
 
-    @refuses_habits(RANKED)
+    @refuses_habits(RANKED, given=FitArguments)
     def fit(
         self,
         X: Any,
         y: Any,
         *,
         qid: Any = None,
-        parties: Sequence[Party] | None = None,
-        sample_weight: Any = None,
-        base_margin: Any = None,
-        eval_set: Sequence[tuple[Any, Any]] | None = None,
         eval_qid: Sequence[Any] | None = None,
-        sample_weight_eval_set: Sequence[Any] | None = None,
-        verbose: bool | int = False,
-        checkpoint: str | os.PathLike[str] | None = None,
-        patience: float = 0.0,
-        xgb_model: Any = None,
+        **given: Unpack[FitArguments],
     ) -> VerticalXGBRanker:
         """Train with the passive parties.
 
@@ -104,34 +97,17 @@ class VerticalXGBRanker(VerticalXGBModel):
         InvalidDataError
             For rows, relevance or queries that cannot be trained on.
         """
-        # Before it is forgotten, if it is this estimator's own.
-        earlier = getattr(xgb_model, "model_", xgb_model)
-        self._forget()
+        sets = self._begin(given)
         objective = self.objective or "rank:ndcg"
         if not isinstance(objective, str) or objective not in RANKING:
             raise UnsupportedParameterError(
                 f"objective={objective!r} must be one of {', '.join(RANKING)} for a ranker"
             )
-        sets = named_evaluation_sets(eval_set, sample_weight_eval_set)
         queries = list(eval_qid or ())
         if len(queries) != len(sets):
             raise InvalidArgumentError(f"eval_qid has {len(queries)} entries, eval_set has {len(sets)}")
         y = checked_target(y, type(self).__name__)
-        self._fit(
-            X,
-            y,
-            parties,
-            sample_weight,
-            sets,
-            verbose,
-            objective,
-            None,
-            checkpoint,
-            patience,
-            {"qid": qid, "base_margin": base_margin},
-            [{"qid": one} for one in queries],
-            earlier,
-        )
+        self._fit(X, y, given, sets, objective, None, [{"qid": one} for one in queries], qid=qid)
         return self
 
     def predict(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +14,13 @@ from gbdt_commons.public.inherited_parameters import inherits_parameters
 from gbdt_parties.channel import Party
 from xgb_fed.boosting.objectives import REGRESSIONS
 from xgb_fed.errors import CorruptDataError, UnsupportedParameterError
-from xgb_fed.estimators.base import named_evaluation_sets
 from xgb_fed.estimators.conventions import checked_target
 from xgb_fed.estimators.habits import COLUMNS_APART, refuses_habits
-from xgb_fed.vertical.estimators.base import VerticalXGBModel, margins_of_sets
+from xgb_fed.vertical.estimators.base import FitArguments, VerticalXGBModel, margins_of_sets
 from xgb_fed.vertical.model.model import VerticalModel
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 @inherits_parameters()
@@ -53,22 +54,14 @@ class VerticalXGBRegressor(RegressorMixin, VerticalXGBModel):
     (442,)
     """
 
-    @refuses_habits(COLUMNS_APART)
+    @refuses_habits(COLUMNS_APART, given=FitArguments)
     def fit(
         self,
         X: Any,
         y: Any,
         *,
-        parties: Sequence[Party] | None = None,
-        sample_weight: Any = None,
-        eval_set: Sequence[tuple[Any, Any]] | None = None,
-        sample_weight_eval_set: Sequence[Any] | None = None,
-        verbose: bool | int = False,
-        checkpoint: str | os.PathLike[str] | None = None,
-        patience: float = 0.0,
-        base_margin: Any = None,
         base_margin_eval_set: Sequence[Any] | None = None,
-        xgb_model: Any = None,
+        **given: Unpack[FitArguments],
     ) -> VerticalXGBRegressor:
         """Train with the passive parties.
 
@@ -87,31 +80,14 @@ class VerticalXGBRegressor(RegressorMixin, VerticalXGBModel):
         -------
         self
         """
-        # Before it is forgotten, if it is this estimator's own.
-        earlier = getattr(xgb_model, "model_", xgb_model)
-        self._forget()
-        sets = named_evaluation_sets(eval_set, sample_weight_eval_set)
+        sets = self._begin(given)
         objective = "reg:squarederror" if callable(self.objective) else self.objective or "reg:squarederror"
         if objective not in REGRESSIONS:
             raise UnsupportedParameterError(
                 f"objective={objective!r} must be one of {', '.join(REGRESSIONS)} for a regressor"
             )
         y = checked_target(y, type(self).__name__)
-        self._fit(
-            X,
-            y,
-            parties,
-            sample_weight,
-            sets,
-            verbose,
-            objective,
-            None,
-            checkpoint,
-            patience,
-            {"base_margin": base_margin},
-            margins_of_sets(base_margin_eval_set, len(sets)),
-            earlier,
-        )
+        self._fit(X, y, given, sets, objective, None, margins_of_sets(base_margin_eval_set, len(sets)))
         return self
 
     def predict(

@@ -2,16 +2,106 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_kernels.trees.contributions import CoverTree, add_contributions, expected_values
-from xgb_fed.vertical.explaining.columns import ModelColumns
-from xgb_fed.vertical.explaining.sides import Sides
-from xgb_fed.vertical.trees.tree import FederatedTree
+from gbdt_parties.channel import ACTIVE, Channel
+from gbdt_parties.errors import ProtocolError
+from xgb_fed.vertical.explaining.sides import OWN, Sides, splits_of
+from xgb_fed.vertical.protocol.messages import ColumnsTold, TellColumns
+from xgb_fed.vertical.protocol.splits import Splits
+from xgb_fed.vertical.trees.tree import LEAF, FederatedTree
+
+
+@dataclass(frozen=True)
+class ModelColumns:
+    """Columns in the pooled order, a party that consents to no more in one.
+
+    Attributes
+    ----------
+    names : list of str
+        Of the active party's columns; ``"bank: column 3"`` for the column at position 3 of a passive party's
+        data; ``"bank"`` for all of them together.
+    players, places : dict of (int, int) to int
+        For each split, by owner and number: a number that two splits of a tree have in common if they are on
+        the same column; and its place in `names`.
+    """
+
+    names: list[str]
+    players: Mapping[tuple[int, int], int]
+    places: Mapping[tuple[int, int], int]
+
+    def of_tree(self, tree: FederatedTree) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Each node's player and place; 0 for leaves."""
+        splits = list(zip(tree.owner, tree.split_id, strict=True))
+        return tuple(  # type: ignore[return-value]  # of two
+            np.array([0 if split[0] == LEAF else numbers[split] for split in splits], dtype=np.int32)
+            for numbers in (self.players, self.places)
+        )
+
+
+def ask_columns(
+    trees: Sequence[FederatedTree],
+    splits: Splits,
+    parties: Sequence[str],
+    party_features: Sequence[int],
+    channels: Mapping[int, Channel],
+) -> ModelColumns:
+    """Ask the parties which of their splits in some trees share a column.
+
+    Parameters
+    ----------
+    trees : sequence of FederatedTree
+    splits : Splits
+        The active party's.
+    parties : sequence of str
+    party_features : sequence of int
+        How many columns each has.
+    channels : mapping of int to Channel
+        To every party, by number: the level of consent shows also where a party has no split.
+
+    Raises
+    ------
+    ConsentError
+        Naming a party that does not consent to explanations.
+    """
+    wanted = splits_of(trees)
+    names, n_players = list(splits.names), len(splits.names)
+    players: dict[tuple[int, int], int] = {}
+    none = np.empty(0, dtype=np.int32)
+    for split in wanted.get(OWN, (none, none))[0].tolist():
+        players[OWN, split] = splits.features[split]
+    places = dict(players)
+    for owner, (name, n_features) in enumerate(zip(parties, party_features, strict=True), start=1):
+        first, named = len(names), [f"{name}: column {k}" for k in range(n_features)]
+        numbers, tree_of = wanted.get(owner, (none, none))
+        told = _told(channels[owner], numbers, tree_of, n_features)
+        for split, column in zip(numbers.tolist(), told.columns.tolist(), strict=True):
+            players[owner, split] = n_players + column
+            places[owner, split] = first + (column if told.per_feature else 0)
+        names += named if told.per_feature else [name]
+        n_players += n_features
+    others = set(names[len(splits.names) :])
+    own = [f"{ACTIVE}: {name}" if name in others else name for name in splits.names]
+    return ModelColumns(own + names[len(own) :], players, places)
+
+
+def _told(
+    channel: Channel, splits: NDArray[np.int32], trees: NDArray[np.int32], n_features: int
+) -> ColumnsTold:
+    """One party's answer, checked."""
+    told = channel.ask(TellColumns(splits, trees), ColumnsTold)
+    columns = told.columns
+    if len(columns) != len(splits) or told.per_feature not in (0, 1):
+        raise ProtocolError(f"party {channel.name!r} names columns of other splits than requested")
+    if not ((columns >= 0) & (columns < n_features)).all():
+        raise ProtocolError(f"party {channel.name!r} names columns that it does not have")
+    return told
+
 
 BYTES_AT_ONCE = 64 << 20
 """Of contributions in double precision."""

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from gbdt_parties.errors import ProtocolError
 from xgb_fed.boosting.features import MAX_BINS
-from xgb_fed.vertical.protocol.halves import normalised
-from xgb_fed.vertical.protocol.packing import MultiClassPacking, sums_from_plaintexts
+from xgb_fed.vertical.protocol.packing import MultiClassPacking, normalised, sums_from_plaintexts
 
 
 @dataclass(frozen=True)

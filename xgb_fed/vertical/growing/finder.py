@@ -12,8 +12,15 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from xgb_fed.boosting.candidates import NO_TERMS, Candidate, NodeTerms
+from gbdt_kernels.trees.binning import DenseCodes
+from gbdt_kernels.trees.histogram import level_histograms
+from gbdt_kernels.trees.layout import BinLayout
+from xgb_fed.boosting.candidates import NO_TERMS, Candidate, CandidateWalk, NodeTerms
+from xgb_fed.boosting.categories import DEFAULT_RULES, CategoryRules
+from xgb_fed.boosting.features import BinnedFeatures
+from xgb_fed.boosting.split_gain import SplitGain
 from xgb_fed.vertical.growing.gradients import FixedPointGradients
+from xgb_fed.vertical.protocol.splits import Splits
 from xgb_fed.vertical.trees.partition import Partition
 
 
@@ -69,3 +76,97 @@ class SplitFinder(Protocol):
 
     def split(self, level: Level, chosen: dict[int, Candidate]) -> dict[int, Split]:
         """Split nodes, each at its candidate."""
+
+
+class OwnColumns:
+    """The active party's search in its own columns, in clear.
+
+    Parameters
+    ----------
+    features : BinnedFeatures
+    splits : Splits
+        Where its splits are kept.
+    split_gain : SplitGain
+    category_rules : CategoryRules
+    """
+
+    def __init__(
+        self,
+        features: BinnedFeatures,
+        splits: Splits,
+        split_gain: SplitGain,
+        category_rules: CategoryRules = DEFAULT_RULES,
+    ) -> None:
+        self.features = features
+        self.splits = splits
+        self._split_gain, self._category_rules = split_gain, category_rules
+        self._columns = np.arange(features.n_features)
+        self._gradients: FixedPointGradients
+
+    def use_columns(self, columns: NDArray[np.int64]) -> None:
+        """Columns that the next tree may split."""
+        self._columns = columns
+
+    def start_tree(self, tree: int, gradients: FixedPointGradients, rows: NDArray[np.bool_]) -> None:
+        """See `SplitFinder`."""
+        self._gradients = gradients
+        self._parents: list[NDArray[np.int64]] = []
+        n_bins = np.array([len(self.features.cuts[f]) for f in self._columns], dtype=np.int64)
+        none = np.zeros((0, int((n_bins + 1).sum())), dtype=bool)
+        self._layout = BinLayout(n_bins, np.zeros(len(n_bins), dtype=bool), none)
+        codes = self.features.codes
+        everything = len(self._columns) == self.features.n_features
+        self._codes = DenseCodes(codes if everything else np.ascontiguousarray(codes[:, self._columns]))
+        self._walk = CandidateWalk(self._columns, n_bins, self.features.categorical, self._category_rules)
+
+    def find(self, level: Level) -> dict[int, Candidate]:
+        """See `SplitFinder`."""
+        sums, counts = self._histograms(level)
+        return {
+            node: self._walk.best(
+                sums[..., node, :],
+                counts[node],
+                level.sums[..., node],
+                self._gradients,
+                self._split_gain,
+                level.terms_of(node, 0),
+            )
+            for node in range(level.partition.n_nodes)
+        }
+
+    def _histograms(self, level: Level) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Exact sums, shape (2, 2, n_classes, n_nodes, n_total_bins), and row counts of every bin."""
+        halves = self._gradients.halves
+        n_classes = halves.shape[2]
+        ones = np.ones(halves.shape[-1], dtype=np.int32)
+        pairs = [(halves[q, 0, k], halves[q, 1, k]) for q in range(2) for k in range(n_classes)] + [
+            (ones, ones)
+        ]
+        split = sorted(level.assignment)
+        built = []
+        for k, (a, b) in enumerate(pairs):
+            parents = self._parents[k][split] if self._parents else None
+            built.append(
+                level_histograms(
+                    self._codes,
+                    level.sampled.rows,
+                    level.sampled.starts,
+                    np.ascontiguousarray(a),
+                    np.ascontiguousarray(b),
+                    self._layout,
+                    parents,
+                )
+            )
+        self._parents = built
+        of_gradients = np.stack(built[:-1]).reshape(2, n_classes, *built[0].shape)
+        return np.moveaxis(of_gradients, -1, 1), built[-1][..., 0]
+
+    def split(self, level: Level, chosen: dict[int, Candidate]) -> dict[int, Split]:
+        """See `SplitFinder`."""
+        splits = {}
+        for node, candidate in chosen.items():
+            where = (candidate.column, candidate.last_left, candidate.default_left, candidate.right)
+            left = self.features.goes_left(level.partition.of(node), *where)
+            split_id = self.splits.add(*self.features.rule(*where))
+            splits[node] = Split(split_id, left)
+        return splits

@@ -28,6 +28,7 @@ def grow_tree(
     levels: dict[int, range],
     gradients: FixedPointGradients,
     rows: NDArray[np.bool_],
+    *,
     max_depth: int,
     split_gain: SplitGain,
     rules: TreeRules,

@@ -18,19 +18,8 @@ from xgb_fed.vertical.growing.bin_sums import AgreedColumns, BinSums
 from xgb_fed.vertical.growing.finder import Level, Split
 from xgb_fed.vertical.growing.gradients import FixedPointGradients
 from xgb_fed.vertical.growing.row_places import RowPlaces
-from xgb_fed.vertical.protocol.halves import normalised
-from xgb_fed.vertical.protocol.messages import (
-    LEAF,
-    SPLIT_BY_OTHERS,
-    SPLIT_BY_YOU,
-    Assignments,
-    FindSplits,
-    Gradients,
-    SplitCategories,
-    SplitNodes,
-    SplitStatistics,
-    StartTree,
-)
+from xgb_fed.vertical.protocol import messages as wire
+from xgb_fed.vertical.protocol.packing import normalised
 from xgb_fed.vertical.protocol.splits import NamedSplit
 from xgb_fed.vertical.trees.partition import NodesWithStatistics, Partition
 from xgb_fed.vertical.trees.tree_record import TreeRecord
@@ -102,9 +91,9 @@ class PassiveFinder:
         self._bins = BinSums.of_no_node()
         self._split_here: dict[int, Candidate] = {}
         sample = np.empty(0, dtype=np.uint8) if rows.all() else to_bits(rows)
-        self.channel.ask(StartTree(tree, sample, self._columns.astype(np.int32)), messages.Done)
+        self.channel.ask(wire.StartTree(tree, sample, self._columns.astype(np.int32)), messages.Done)
 
-    def send(self, message: Gradients) -> None:
+    def send(self, message: wire.Gradients) -> None:
         """Send encrypted gradients of consecutive rows of the sample."""
         self.channel.ask(message, messages.Done)
 
@@ -115,7 +104,7 @@ class PassiveFinder:
             # Those below are smaller still: the party is not asked about this tree any more.
             return {}
         self._record.settle()
-        answer = self.channel.ask(FindSplits(*self._assignment_and_flags(level)), SplitStatistics)
+        answer = self.channel.ask(wire.FindSplits(*self._assignment_and_flags(level)), wire.SplitStatistics)
         self._depth += 1
         try:
             sent = self._read(nodes.sent.tolist(), answer)
@@ -145,16 +134,16 @@ class PassiveFinder:
         """How the level above was split, as far as this party does not know."""
         if level.above is None:
             return np.empty(0, dtype=np.uint8), np.empty(0, dtype=np.uint8)
-        assignment = np.full(level.above.n_nodes, LEAF, dtype=np.uint8)
+        assignment = np.full(level.above.n_nodes, wire.LEAF, dtype=np.uint8)
         flags = [np.empty(0, dtype=bool)]
         for node in sorted(level.assignment):
             owner, left = level.assignment[node]
-            assignment[node] = SPLIT_BY_YOU if owner == self.number else SPLIT_BY_OTHERS
+            assignment[node] = wire.SPLIT_BY_YOU if owner == self.number else wire.SPLIT_BY_OTHERS
             if owner != self.number:
                 flags.append(left)
         return assignment, to_bits(np.concatenate(flags))
 
-    def _read(self, nodes: list[int], answer: SplitStatistics) -> BinSums:
+    def _read(self, nodes: list[int], answer: wire.SplitStatistics) -> BinSums:
         """The statistics that were sent, decrypted and taken apart."""
         packing, public = self._gradients.packing, self._key.public
         bits = packing.gh.bits * packing.classes_per_ciphertext
@@ -203,7 +192,7 @@ class PassiveFinder:
         nodes = sorted(chosen)
         self._split_here = dict(chosen)
         self._record.telling(self.channel.name, self._depth)
-        answer = self.channel.ask(self._request(nodes, chosen), Assignments)
+        answer = self.channel.ask(self._request(nodes, chosen), wire.Assignments)
         self._record.answered(self.channel.name, self._depth)
         sizes = level.partition.sizes()[nodes]
         try:
@@ -221,7 +210,7 @@ class PassiveFinder:
             for node, split_id in zip(nodes, answer.split_ids, strict=True)
         }
 
-    def _request(self, nodes: list[int], chosen: dict[int, Candidate]) -> SplitNodes:
+    def _request(self, nodes: list[int], chosen: dict[int, Candidate]) -> wire.SplitNodes:
         """Request that tells the party where to split."""
         vectors = (
             np.array(nodes, dtype=np.int32),
@@ -231,9 +220,9 @@ class PassiveFinder:
         )
         categorical = [chosen[node] for node in nodes if chosen[node].right is not None]
         if not categorical:
-            return SplitNodes(*vectors)
+            return wire.SplitNodes(*vectors)
         right = [~self._walk.goes_left(candidate)[:-1] for candidate in categorical]
-        return SplitCategories(*vectors, to_bits(np.concatenate(right)))
+        return wire.SplitCategories(*vectors, to_bits(np.concatenate(right)))
 
     def _place(self, level: Level, chosen: dict[int, Candidate], flags: dict[int, NDArray[np.bool_]]) -> None:
         """The rows that go left must fit all splits of the column so far, in whatever tree."""

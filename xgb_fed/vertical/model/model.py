@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from bisect import bisect
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,21 +24,58 @@ from xgb_fed.boosting.features import Columns, read_columns_like
 from xgb_fed.boosting.labels import read_base_margin
 from xgb_fed.boosting.objectives import Objective
 from xgb_fed.errors import CorruptDataError, InvalidArgumentError
-from xgb_fed.vertical.explaining.columns import ask_columns
-from xgb_fed.vertical.explaining.contributions import Explanation, contributions_of
+from xgb_fed.vertical.explaining.contributions import Explanation, ask_columns, contributions_of
 from xgb_fed.vertical.explaining.decision_paths import DecisionPaths
 from xgb_fed.vertical.explaining.sides import OWN
 from xgb_fed.vertical.model.asked_rows import AskedRows
 from xgb_fed.vertical.model.export import pooled_booster, revealed_splits
-from xgb_fed.vertical.model.validation import check_parts
 from xgb_fed.vertical.model.values import check_plain_values, objective_in, restart_in, tree_in
 from xgb_fed.vertical.protocol.messages import ModelOpened, OpenModel, RevealedSplits, RevealSplits
 from xgb_fed.vertical.protocol.row_names import RowNames, check_rows
 from xgb_fed.vertical.protocol.splits import Splits
-from xgb_fed.vertical.trees.importances import check_kind, importances_of
 from xgb_fed.vertical.trees.routing import row_positions
-from xgb_fed.vertical.trees.tree import LEAF, FederatedTree, add_leaves
+from xgb_fed.vertical.trees.tree import LEAF, ROOT, FederatedTree, add_leaves, check_kind, importances_of
 from xgb_fed.vertical.trees.tree_record import Restart
+
+
+def check_parts(
+    trees: Sequence[FederatedTree],
+    rounds: list[int],
+    splits: Splits,
+    parties: Sequence[str],
+    party_features: Sequence[int],
+) -> None:
+    """Raise ValueError unless trees are trees, and name parties and splits that exist."""
+    if rounds != sorted(rounds) or rounds[0] != 0 or rounds[-1] != len(trees):
+        raise ValueError("rounds")
+    if not all(0 <= f < len(splits.names) for f in splits.features):
+        raise ValueError("features")
+    if len(parties) != len(party_features):
+        raise ValueError("parties")
+    for tree in trees:
+        lengths = {len(values) for values in tree.to_dict().values()}
+        if lengths != {len(tree)} or not len(tree):
+            raise ValueError("nodes")
+        if tree.parent[0] != ROOT:
+            raise ValueError("root")
+        for node, owner in enumerate(tree.owner):
+            if owner == LEAF:
+                if not tree.left[node] == tree.right[node] == tree.split_id[node] == LEAF:
+                    raise ValueError("leaves")
+                continue
+            children = (tree.left[node], tree.right[node])
+            # Children come after their parent, and know it: no walk down or up a tree goes in circles.
+            if not all(node < child < len(tree) and tree.parent[child] == node for child in children):
+                raise ValueError("children")
+            if not 0 <= owner <= len(parties) or tree.split_id[node] < 0:
+                raise ValueError("splits")
+            if owner == 0 and tree.split_id[node] >= len(splits):
+                raise ValueError("splits")
+        # Each node but the root is the child of one, so that every node is reached, once.
+        reached = [c for pair in zip(tree.left, tree.right, strict=True) for c in pair if c != LEAF]
+        if sorted(reached) != list(range(1, len(tree))):
+            raise ValueError("children")
+
 
 FORMAT = 1
 MODEL_FILE = "active.model.json"

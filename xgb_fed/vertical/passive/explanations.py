@@ -20,14 +20,7 @@ from gbdt_parties.messages import Message
 from xgb_fed.errors import InvalidArgumentError
 from xgb_fed.vertical.passive.held_rows import SideQuestion
 from xgb_fed.vertical.passive.session import PredictionSession, TrainingSession
-from xgb_fed.vertical.protocol.messages import (
-    _BYTES_PER_SIDE,
-    ColumnsTold,
-    SidesTold,
-    TellColumns,
-    TellSides,
-    splits_at_once,
-)
+from xgb_fed.vertical.protocol import messages as wire
 from xgb_fed.vertical.protocol.splits import Splits
 
 NONE, PER_PARTY, PER_FEATURE = LEVELS = ("none", "per-party", "per-feature")
@@ -41,7 +34,7 @@ def check_level(level: Any) -> None:
 
 
 def tell_sides(
-    session: PredictionSession, message: TellSides, level: str, memory: MemoryAllowance
+    session: PredictionSession, message: wire.TellSides, level: str, memory: MemoryAllowance
 ) -> Message:
     """Answer which way every row of a session goes at some splits.
 
@@ -55,20 +48,20 @@ def tell_sides(
     splits = message.split_ids
     _check(session, splits)
     columns = session.columns
-    if len(splits) > splits_at_once(columns.n_rows):
+    if len(splits) > wire.splits_at_once(columns.n_rows):
         raise ProtocolError("sides of more splits than one answer has room for were asked for")
     if not session.told.isdisjoint(splits.tolist()):
         raise ProtocolError("the sides of a split are sent once in a session")
-    room = memory.reserve(_BYTES_PER_SIDE * len(splits) * columns.n_rows, "the sides of rows")
+    room = memory.reserve(wire.BYTES_PER_SIDE * len(splits) * columns.n_rows, "the sides of rows")
     everyone = np.arange(columns.n_rows)
     questions = [SideQuestion(session.splits.rule(split), everyone) for split in splits.tolist()]
     sides = [messages.to_bits(flags) for flags in columns.goes_left(questions)]
     del room
     session.told.update(splits.tolist())
-    return SidesTold(np.concatenate([*sides, np.empty(0, dtype=np.uint8)]))
+    return wire.SidesTold(np.concatenate([*sides, np.empty(0, dtype=np.uint8)]))
 
 
-def tell_columns(session: PredictionSession, message: TellColumns, level: str) -> Message:
+def tell_columns(session: PredictionSession, message: wire.TellColumns, level: str) -> Message:
     """Answer which splits are on the same column, as far as this party consents.
 
     Raises
@@ -84,7 +77,7 @@ def tell_columns(session: PredictionSession, message: TellColumns, level: str) -
     columns = columns_of(session.splits, message.split_ids)
     if level == PER_PARTY:
         columns = _numbered_in_each_tree(columns, message.trees)
-    return ColumnsTold(columns, int(level == PER_FEATURE))
+    return wire.ColumnsTold(columns, int(level == PER_FEATURE))
 
 
 def columns_of(splits: Splits, split_ids: NDArray[np.int32]) -> NDArray[np.int32]:

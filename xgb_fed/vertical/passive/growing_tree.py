@@ -13,15 +13,7 @@ from xgb_fed.boosting.features import bins_to_left
 from xgb_fed.ciphers.base import Ciphertexts, PublicKey
 from xgb_fed.vertical.passive.held_rows import HeldBins, TreeRows
 from xgb_fed.vertical.passive.histogram import Histograms
-from xgb_fed.vertical.protocol.messages import (
-    SPLIT_BY_OTHERS,
-    SPLIT_BY_YOU,
-    FindSplits,
-    Gradients,
-    SplitCategories,
-    SplitNodes,
-    SplitStatistics,
-)
+from xgb_fed.vertical.protocol import messages as wire
 from xgb_fed.vertical.protocol.splits import NamedSplit
 from xgb_fed.vertical.trees.partition import NodesWithStatistics, Partition
 
@@ -115,7 +107,7 @@ class GrowingTree:
             partition=Partition.root(len(sampled)),
         )
 
-    def receive(self, key: PublicKey, message: Gradients) -> None:
+    def receive(self, key: PublicKey, message: wire.Gradients) -> None:
         """Add the encrypted gradients of the next rows."""
         part = key.from_bytes(bytes(message.values))
         n_sampled = self.rows.n_rows
@@ -165,7 +157,7 @@ class GrowingTree:
         """Whether all gradients have arrived."""
         return set(self.received) == {self.rows.n_rows}
 
-    def advance(self, message: FindSplits) -> NDArray[np.int64] | None:
+    def advance(self, message: wire.FindSplits) -> NDArray[np.int64] | None:
         """Go down to the next level.
 
         Returns
@@ -179,8 +171,8 @@ class GrowingTree:
             return None
         if len(message.assignment) != self.partition.n_nodes:
             raise ProtocolError("every node of the level above has an assignment")
-        mine = np.flatnonzero(message.assignment == SPLIT_BY_YOU).tolist()
-        others = np.flatnonzero(message.assignment == SPLIT_BY_OTHERS).tolist()
+        mine = np.flatnonzero(message.assignment == wire.SPLIT_BY_YOU).tolist()
+        others = np.flatnonzero(message.assignment == wire.SPLIT_BY_OTHERS).tolist()
         if set(mine) != set(self.owned):
             raise ProtocolError("the nodes said to be split here are not those that were")
         flags = from_bits(message.left_rows, int(self.partition.sizes()[others].sum()))
@@ -229,7 +221,7 @@ class GrowingTree:
 
     def statistics(
         self, key: PublicKey, nodes: NDArray[np.int64], field_bits: int, per_ciphertext: int
-    ) -> SplitStatistics:
+    ) -> wire.SplitStatistics:
         """The sums of all bins with rows, compressed and re-randomised.
 
         Parameters
@@ -247,12 +239,12 @@ class GrowingTree:
             key.rerandomise(key.compress(sums[occupied], field_bits, per_ciphertext))
             for sums in histograms.sums
         ]
-        return SplitStatistics(
+        return wire.SplitStatistics(
             counts=histograms.counts.reshape(-1).astype(np.int32, copy=False),
             sums=key.to_bytes(np.concatenate(parts)),
         )
 
-    def named_splits(self, message: SplitNodes, categorical: frozenset[int]) -> list[NamedSplit]:
+    def named_splits(self, message: wire.SplitNodes, categorical: frozenset[int]) -> list[NamedSplit]:
         """The splits that a request names.
 
         Parameters
@@ -274,7 +266,7 @@ class GrowingTree:
             raise ProtocolError("a split of a node or column without statistics")
         n_bins = np.diff(self.rows.bin_offsets)[places] - 1
         by_category = np.isin(message.columns, sorted(categorical))
-        bits = message.right if isinstance(message, SplitCategories) else np.empty(0, dtype=np.uint8)
+        bits = message.right if isinstance(message, wire.SplitCategories) else np.empty(0, dtype=np.uint8)
         flags = from_bits(bits, int(n_bins[by_category].sum()))
         sets = iter(np.split(flags, np.cumsum(n_bins[by_category])[:-1]))
         named = []

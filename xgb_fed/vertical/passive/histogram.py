@@ -94,10 +94,6 @@ def build_histograms(
         Where each node's rows start.
     bin_offsets : ndarray of int64, shape (n_features + 1,)
         Where each feature's bins lie in a histogram.
-
-    Returns
-    -------
-    Histograms
     """
     counts = bin_counts(codes, rows, starts, bin_offsets)
     left_out, complete = _fullest_bins(counts, bin_offsets)

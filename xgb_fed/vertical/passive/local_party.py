@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -57,10 +58,11 @@ class InProcessParty:
         self._allow_export, self._require_encryption = allow_export, require_encryption
         self._allow_explanations = allow_explanations
         self._splits_by_model: dict[bytes, Splits] = {} if splits_by_model is None else splits_by_model
-        self._start()
 
-    def _start(self) -> None:
-        self._handler = PassiveParty(
+    @cached_property
+    def _handler(self) -> PassiveParty:
+        """Its sessions, which begin with the first request."""
+        return PassiveParty(
             self._rows,
             self._evals,
             self._splits_by_model,
@@ -69,6 +71,11 @@ class InProcessParty:
             allow_weak_key=not self._require_encryption,
             allow_explanations=self._allow_explanations,
         )
+
+    def _share_splits(self, other: InProcessParty) -> None:
+        """Let the same party with other rows predict these with the splits of models."""
+        check_same_number(self._rows, other._rows, self.name)
+        other._splits_by_model = self._splits_by_model
 
     def __repr__(self) -> str:
         """Show name and shape."""
@@ -187,11 +194,6 @@ class LocalParty(InProcessParty):
         """Give data and splits, but no session."""
         return {name: value for name, value in self.__dict__.items() if name != "_handler"}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore the party without a session."""
-        self.__dict__.update(state)
-        self._start()
-
     def with_rows(self, X: Any) -> LocalParty:
         """The same party with its columns of other rows, to predict those with its splits of models.
 
@@ -220,9 +222,7 @@ class LocalParty(InProcessParty):
             enable_categorical=self._enable_categorical,
         )
         other.row_names = [RowNames.of(X)]
-        check_same_number(self._rows, other._rows, self.name)
-        other._splits_by_model = self._splits_by_model
-        other._start()
+        self._share_splits(other)
         return other
 
 

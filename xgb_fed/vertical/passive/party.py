@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, MutableMapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,28 +31,7 @@ from xgb_fed.vertical.passive.held_rows import HeldRows, SideQuestion, held
 from xgb_fed.vertical.passive.journal import Journal, Journals, Terms
 from xgb_fed.vertical.passive.session import PredictionSession, TrainingSession, training_session
 from xgb_fed.vertical.passive.told_thresholds import ToldThresholds
-from xgb_fed.vertical.protocol.messages import (
-    _BYTES_PER_SIDE,
-    MIN_ROWS,
-    Assignments,
-    CategoriesOpened,
-    ContinueTraining,
-    FindSplits,
-    Gradients,
-    ModelOpened,
-    OpenModel,
-    OpenTraining,
-    ResumeTraining,
-    RevealSplits,
-    Routed,
-    RouteRows,
-    SplitCategories,
-    SplitNodes,
-    StartTree,
-    TellColumns,
-    TellSides,
-    TrainingOpened,
-)
+from xgb_fed.vertical.protocol import messages as wire
 from xgb_fed.vertical.protocol.packing import check_layout
 from xgb_fed.vertical.protocol.splits import Splits
 from xgb_fed.vertical.trees.routing import MAX_BITMAP_BYTES
@@ -106,7 +85,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
         Whether it tells every row's side at its splits, and which of them share a column.
     """
 
-    opening = (OpenTraining, OpenModel)
+    opening = (wire.OpenTraining, wire.OpenModel)
     closing = (messages.Finish, messages.Abort)
     max_sessions = MAX_SESSIONS
 
@@ -119,8 +98,8 @@ class PassiveParty(SessionHandler[PredictionSession]):
         allow_plain: bool = True,
         allow_weak_key: bool = True,
         journals: Journals | None = None,
-        min_rows: int = MIN_ROWS,
-        min_node_rows: int = MIN_ROWS,
+        min_rows: int = wire.MIN_ROWS,
+        min_node_rows: int = wire.MIN_ROWS,
         max_bin: int = MAX_BIN,
         max_depth: int = MAX_DEPTH,
         used: set[bytes] | None = None,
@@ -139,37 +118,22 @@ class PassiveParty(SessionHandler[PredictionSession]):
         self.allow_plain = allow_plain
         self.allow_weak_key = allow_weak_key
         self.journals = journals if journals is not None else Journals()
-        self._min_rows, self._min_node_rows = min_rows, max(min_node_rows, MIN_ROWS)
+        self._min_rows, self._min_node_rows = min_rows, max(min_node_rows, wire.MIN_ROWS)
         self._max_bin, self._max_depth = max_bin, max_depth
         self._memory = MemoryAllowance(sys.maxsize) if memory is None else memory
         self._given = GivenStatistics() if given is None else given
         self._thresholds = ToldThresholds() if thresholds is None else thresholds
         self._rows_digest, self._eval_digest = rows_digest, eval_digest
         self._allow_explanations = allow_explanations
-        self._answers: dict[type[Message], Callable[[Any, Any], Message]] = {
-            ResumeTraining: self._resume_training,
-            ContinueTraining: self._continue_training,
-            StartTree: self._start_tree,
-            Gradients: self._receive_gradients,
-            FindSplits: self._find_splits,
-            SplitNodes: self._split_nodes,
-            SplitCategories: self._split_nodes,
-            RouteRows: self._route_rows,
-            RevealSplits: self._reveal_splits,
-            TellSides: self._tell_sides,
-            TellColumns: self._tell_columns,
-            messages.Finish: self._finish,
-            messages.Abort: self._abort,
-        }
 
     def open(self, message: Message, session: bytes) -> tuple[PredictionSession, Message]:
         """Open a training run, which then has the session's number, or a trained model."""
-        assert isinstance(message, (OpenTraining, OpenModel))
-        if isinstance(message, OpenTraining) and message.resumes:
+        assert isinstance(message, (wire.OpenTraining, wire.OpenModel))
+        if isinstance(message, wire.OpenTraining) and message.resumes:
             self._end_run(message.resumes)
         # Four bytes for each value of the rows selected, and for each bin number, of all rows and of a tree.
         n_values, what = len(message.rows) * self.columns.n_features, "the rows of a session"
-        if isinstance(message, OpenModel):
+        if isinstance(message, wire.OpenModel):
             room = self._memory.reserve(4 * n_values, what)
             kept, answer = self._open_model(message)
         else:
@@ -187,14 +151,14 @@ class PassiveParty(SessionHandler[PredictionSession]):
         """Answer a further request."""
         if type(message) not in self._answers:
             raise ProtocolError(f"{type(message).__name__} is not a request")
-        return self._answers[type(message)](kept, message)
+        return self._answers[type(message)](self, kept, message)
 
     def closed(self, kept: PredictionSession) -> None:
         """End what a session does ahead."""
         if isinstance(kept, TrainingSession):
             kept.meanwhile.close()
 
-    def _open_training(self, message: OpenTraining, model_id: bytes) -> tuple[TrainingSession, Message]:
+    def _open_training(self, message: wire.OpenTraining, model_id: bytes) -> tuple[TrainingSession, Message]:
         if model_id in self.splits_by_model or self.journals.find(model_id) is not None:
             raise ProtocolError("a training run has the number of this session; it can only be resumed")
         key = read_public_key(message.public_key)
@@ -244,20 +208,20 @@ class PassiveParty(SessionHandler[PredictionSession]):
             ),
             memory=self._memory,
         )
-        opened = TrainingOpened(
+        opened = wire.TrainingOpened(
             n_bins=(np.diff(bins.bin_offsets) - 1).astype(np.int32),
             counts=bins.counts().astype(np.int32),
             min_node_rows=self._min_node_rows,
         )
         if bins.categorical:
             categorical = np.array(sorted(bins.categorical), dtype=np.int32)
-            opened = CategoriesOpened(**opened.__dict__, categorical=categorical)
+            opened = wire.CategoriesOpened(**opened.__dict__, categorical=categorical)
         # The last thing that can be refused: a refused opening gives no counts, and one that is given counts.
         rows = digest_of(self._rows_digest, message.rows, columns.names, columns.identity, message.max_bin)
         self._given.add_opening(rows, columns.n_rows)
         return session, opened
 
-    def _resume_training(self, session: PredictionSession, message: ResumeTraining) -> Message:
+    def _resume_training(self, session: PredictionSession, message: wire.ResumeTraining) -> Message:
         session = training_session(session)
         if session.journal is not None:
             raise ProtocolError("a training run is resumed before its first tree")
@@ -279,7 +243,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
         session.journal = self.journals.start(session.model_id, session.terms, session.splits)
         return messages.Done()
 
-    def _continue_training(self, session: PredictionSession, message: ContinueTraining) -> Message:
+    def _continue_training(self, session: PredictionSession, message: wire.ContinueTraining) -> Message:
         session = training_session(session)
         if len(session.splits) or session.last_tree >= 0:
             raise ProtocolError("a model is continued before the first tree")
@@ -307,7 +271,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
         splits = self.splits_by_model.get(model)
         return 0 if splits is None else len(splits)
 
-    def _open_model(self, message: OpenModel) -> tuple[PredictionSession, Message]:
+    def _open_model(self, message: wire.OpenModel) -> tuple[PredictionSession, Message]:
         splits = self.splits_by_model.get(message.model)
         if splits is None:
             raise ProtocolError("this party has no splits of that model")
@@ -320,7 +284,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
         kept = PredictionSession(columns.with_categories(splits.categories), splits, memory=self._memory)
         kept.keep_categories(splits.n_categories)
         self._count_thresholds(splits)
-        return kept, ModelOpened(columns.n_rows)
+        return kept, wire.ModelOpened(columns.n_rows)
 
     def _count_thresholds(self, splits: Splits) -> None:
         """Count the splits that a session can ask about; those of an earlier release may not be yet."""
@@ -334,7 +298,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
             raise InvalidDataError("row positions are not those of different rows of this party")
         return self.columns.take(rows)
 
-    def _start_tree(self, session: PredictionSession, message: StartTree) -> Message:
+    def _start_tree(self, session: PredictionSession, message: wire.StartTree) -> Message:
         session = training_session(session)
         n_rows = session.columns.n_rows
         if message.tree <= session.last_tree:
@@ -351,12 +315,12 @@ class PassiveParty(SessionHandler[PredictionSession]):
         session.start_tree(columns, sampled)
         return messages.Done()
 
-    def _receive_gradients(self, session: PredictionSession, message: Gradients) -> Message:
+    def _receive_gradients(self, session: PredictionSession, message: wire.Gradients) -> Message:
         session = training_session(session)
         session.receive(message)
         return messages.Done()
 
-    def _find_splits(self, session: PredictionSession, message: FindSplits) -> Message:
+    def _find_splits(self, session: PredictionSession, message: wire.FindSplits) -> Message:
         session = training_session(session)
         tree = session.growing()
         if not tree.is_complete:
@@ -371,7 +335,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
         tree.build(session.key, nodes, parents)
         return session.statistics(nodes.sent)
 
-    def _split_nodes(self, session: PredictionSession, message: SplitNodes) -> Message:
+    def _split_nodes(self, session: PredictionSession, message: wire.SplitNodes) -> Message:
         session = training_session(session)
         tree = session.growing()
         parts = (message.columns, message.last_left, message.default_left)
@@ -382,7 +346,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
         if len(np.unique(message.nodes)) != len(message.nodes) or tree.owned:
             raise ProtocolError("a node is split once")
         questions, room = [], None
-        if isinstance(message, SplitCategories):
+        if isinstance(message, wire.SplitCategories):
             # One byte per flag for as long as the request is answered.
             room = self._memory.reserve(8 * len(message.right), "the categories of splits")
             session.keep_categories(int(np.count_nonzero(np.unpackbits(message.right))))
@@ -396,12 +360,12 @@ class PassiveParty(SessionHandler[PredictionSession]):
         tree.owned = dict(zip(message.nodes.tolist(), flags, strict=True))
         self._journal_of(session).keep()
         del room
-        return Assignments(
+        return wire.Assignments(
             np.array(split_ids, dtype=np.int32),
             to_bits(np.concatenate([*flags, np.empty(0, dtype=bool)])),
         )
 
-    def _route_rows(self, session: PredictionSession, message: RouteRows) -> Message:
+    def _route_rows(self, session: PredictionSession, message: wire.RouteRows) -> Message:
         splits = session.splits
         sets = [session.columns, *self.eval_sets]
         if not 0 <= message.dataset < len(sets):
@@ -415,7 +379,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
         ):
             raise ProtocolError("rows and splits do not match")
         n_sides = int(message.n_rows.clip(0).sum(dtype=np.int64))
-        room = self._memory.reserve(_BYTES_PER_SIDE * n_sides, "the sides of rows")
+        room = self._memory.reserve(wire.BYTES_PER_SIDE * n_sides, "the sides of rows")
         questions = []
         for k, split in enumerate(message.split_ids.tolist()):
             if not 0 <= split < len(splits):
@@ -425,19 +389,19 @@ class PassiveParty(SessionHandler[PredictionSession]):
                 raise ProtocolError("rows and their number do not match")
             questions.append(SideQuestion(splits.rule(split), rows))
         flags = columns.goes_left(questions)
-        routed = Routed(to_bits(np.concatenate([*flags, np.empty(0, dtype=bool)])))
+        routed = wire.Routed(to_bits(np.concatenate([*flags, np.empty(0, dtype=bool)])))
         del room
         return routed
 
-    def _reveal_splits(self, session: PredictionSession, _: RevealSplits) -> Message:
+    def _reveal_splits(self, session: PredictionSession, _: wire.RevealSplits) -> Message:
         if not self.allow_export:
             return messages.Refusal("this party does not consent to export its splits", messages.NO_CONSENT)
         return session.splits.revealed()
 
-    def _tell_sides(self, session: PredictionSession, message: TellSides) -> Message:
+    def _tell_sides(self, session: PredictionSession, message: wire.TellSides) -> Message:
         return tell_sides(session, message, self._allow_explanations, self._memory)
 
-    def _tell_columns(self, session: PredictionSession, message: TellColumns) -> Message:
+    def _tell_columns(self, session: PredictionSession, message: wire.TellColumns) -> Message:
         return tell_columns(session, message, self._allow_explanations)
 
     def _finish(self, session: PredictionSession, _: messages.Finish) -> Message:
@@ -452,3 +416,21 @@ class PassiveParty(SessionHandler[PredictionSession]):
 
     def _abort(self, session: PredictionSession, _: messages.Abort) -> Message:
         return messages.Done()
+
+    _answers: ClassVar[Mapping[type[Message], Callable[[Any, Any, Any], Message]]] = {
+        wire.ResumeTraining: _resume_training,
+        wire.ContinueTraining: _continue_training,
+        wire.StartTree: _start_tree,
+        wire.Gradients: _receive_gradients,
+        wire.FindSplits: _find_splits,
+        wire.SplitNodes: _split_nodes,
+        wire.SplitCategories: _split_nodes,
+        wire.RouteRows: _route_rows,
+        wire.RevealSplits: _reveal_splits,
+        wire.TellSides: _tell_sides,
+        wire.TellColumns: _tell_columns,
+        messages.Finish: _finish,
+        messages.Abort: _abort,
+    }
+    requests = tuple(_answers)
+    """Everything but openings that sessions answer."""

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from gbdt_commons.files import digest_of
 from gbdt_commons.store import Kind, Store, json_kind
 from gbdt_parties.errors import ProtocolError
-from gbdt_parties.messages import Abort, Finish, Message
-from gbdt_parties.transport.service import Caller, RowService
+from gbdt_parties.messages import Message
+from gbdt_parties.transport.service import Caller, CallerLimits, RowService
 from xgb_fed.boosting.features import Columns
 from xgb_fed.vertical.passive.explanations import NONE, check_level
 from xgb_fed.vertical.passive.given_statistics import MAX_STATISTICS, GivenStatistics
@@ -31,22 +31,7 @@ from xgb_fed.vertical.passive.held_rows import HeldRows, held
 from xgb_fed.vertical.passive.journal import FOUND, RUN, Journals
 from xgb_fed.vertical.passive.party import PassiveParty
 from xgb_fed.vertical.passive.told_thresholds import MAX_THRESHOLDS, ToldThresholds
-from xgb_fed.vertical.protocol.messages import (
-    MIN_ROWS,
-    ContinueTraining,
-    FindSplits,
-    Gradients,
-    OpenModel,
-    OpenTraining,
-    ResumeTraining,
-    RevealSplits,
-    RouteRows,
-    SplitCategories,
-    SplitNodes,
-    StartTree,
-    TellColumns,
-    TellSides,
-)
+from xgb_fed.vertical.protocol import messages as wire
 from xgb_fed.vertical.protocol.splits import Splits
 
 logger = logging.getLogger(__name__)
@@ -54,23 +39,15 @@ ROLE = "a passive party of vertical training"
 
 
 @dataclass(frozen=True)
-class Limits:
-    """Limits of a served passive party.
+class Limits(CallerLimits):
+    """Limits of a served passive party on each active party.
 
     Attributes
     ----------
     min_rows, max_rows : int
         Rows of a training run, and of the sample of a tree: statistics of few rows say much about each.  An
         alignment is of `max_rows` ids at most.
-    questions_per_hour : int
-        Alignments, predictions and resumptions of one active party: many of them are a way to probe.
-    sessions_per_hour : int
-        Training runs and predictions of one active party.
-    max_memory : int
-        Bytes of rows, gradients and statistics that are held for one active party.
-    max_models : int
-        Models whose splits are kept for one active party; an operator removes those that are not needed.
-    consents_to_export : bool
+    allow_export : bool
         Whether it gives its splits to `export_booster`.
     allow_plain, allow_weak_key : bool
         Whether it trains without encryption, or under a key below 2048 bits.
@@ -93,13 +70,9 @@ class Limits:
 
     min_rows: int = 100
     max_rows: int = 50_000_000
-    questions_per_hour: int = 120
-    consents_to_export: bool = False
+    allow_export: bool = False
     allow_plain: bool = False
     allow_weak_key: bool = False
-    sessions_per_hour: int = 240
-    max_memory: int = 8 << 30
-    max_models: int = 1000
     min_node_rows: int = 10
     max_bin: int = 256
     max_depth: int = 10
@@ -193,7 +166,7 @@ class KeptSplits(MutableMapping[bytes, Splits]):
         return float(self._store.get(KEPT_SINCE, model.hex()) or 0)
 
 
-class PassiveService(RowService):
+class PassiveService(RowService[Limits]):
     """A passive party's answers.
 
     Parameters
@@ -207,42 +180,19 @@ class PassiveService(RowService):
     """
 
     role = ROLE
-    opening = (OpenTraining, OpenModel)
-    requests = (
-        ResumeTraining,
-        ContinueTraining,
-        StartTree,
-        Gradients,
-        FindSplits,
-        SplitNodes,
-        SplitCategories,
-        RouteRows,
-        RevealSplits,
-        TellSides,
-        TellColumns,
-        Finish,
-        Abort,
-    )
-    questions = (OpenModel, ResumeTraining, ContinueTraining)
+    opening = (wire.OpenTraining, wire.OpenModel)
+    requests = PassiveParty.requests
+    questions = (wire.OpenModel, wire.ResumeTraining, wire.ContinueTraining)
 
     def __init__(self, table: NamedRows, directory: str | Path, name: str, limits: Limits) -> None:
-        super().__init__(
-            table.ids,
-            table.has_ids,
-            directory,
-            name,
-            limits.max_rows,
-            limits.questions_per_hour,
-            limits.sessions_per_hour,
-            limits.max_memory,
-        )
-        self._table, self._limits = table, limits
+        super().__init__(table.ids, table.has_ids, directory, name, limits, limits.max_rows)
+        self._table = table
         self._kept: dict[Path, tuple[Journals, GivenStatistics, ToldThresholds]] = {}
 
     def admit(self, caller: str, message: Message) -> None:
         """Refuse training runs on too few or too many rows, or whose splits there is no room for."""
         limits = self._limits
-        if isinstance(message, OpenTraining):
+        if isinstance(message, wire.OpenTraining):
             if not limits.min_rows <= message.n_rows <= limits.max_rows:
                 raise ProtocolError(
                     f"this party trains on {limits.min_rows} to {limits.max_rows} rows, not {message.n_rows}"
@@ -252,9 +202,9 @@ class PassiveService(RowService):
     def served(self, caller: str, message: Message) -> None:
         """Log what a training run has come to."""
         super().served(caller, message)
-        if isinstance(message, StartTree):
+        if isinstance(message, wire.StartTree):
             logger.info("%s: tree %d", caller, message.tree + 1)
-        if isinstance(message, OpenTraining):
+        if isinstance(message, wire.OpenTraining):
             logger.info("%s starts a training run on %d rows", caller, message.n_rows)
 
     def _kept_for(self, caller: Caller) -> tuple[Journals, GivenStatistics, ToldThresholds]:
@@ -293,11 +243,11 @@ class PassiveService(RowService):
             columns[0],
             columns[1:],
             KeptSplits(caller.store, self._limits.max_models),
-            allow_export=self._limits.consents_to_export,
+            allow_export=self._limits.allow_export,
             allow_plain=self._limits.allow_plain,
             allow_weak_key=self._limits.allow_weak_key,
             journals=journals,
-            min_rows=max(self._limits.min_rows, MIN_ROWS),
+            min_rows=max(self._limits.min_rows, wire.MIN_ROWS),
             min_node_rows=self._limits.min_node_rows,
             max_bin=self._limits.max_bin,
             max_depth=self._limits.max_depth,

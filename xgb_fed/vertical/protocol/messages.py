@@ -38,7 +38,7 @@ MIN_ROWS = 2
 MAX_SIDES_BYTES = 1 << 20
 """Bytes of sides in one answer, unless one split has more."""
 
-_BYTES_PER_SIDE = 16
+BYTES_PER_SIDE = 16
 """Memory of an answer for each split and row at most: positions of rows, values, flags, bits."""
 
 

@@ -14,15 +14,13 @@ from numpy.typing import NDArray
 
 from gbdt_commons.files import digest_of
 from gbdt_hosts.xgboost.draws import Draws, draws_of
-from xgb_fed.boosting.adaptive import leaf_quantiles
+from gbdt_hosts.xgboost.targets import Targets
 from xgb_fed.boosting.features import bin_features
 from xgb_fed.boosting.sampling import TreeColumns
 from xgb_fed.ciphers.randomness import SecretStream
-from xgb_fed.vertical.growing.finder import SplitFinder
-from xgb_fed.vertical.growing.gradients import FixedPointGradients
-from xgb_fed.vertical.growing.gradients_ahead import GradientsAhead
+from xgb_fed.vertical.growing.finder import OwnColumns, SplitFinder
+from xgb_fed.vertical.growing.gradients import FixedPointGradients, GradientsAhead
 from xgb_fed.vertical.growing.grower import grow_tree
-from xgb_fed.vertical.growing.own_columns import OwnColumns
 from xgb_fed.vertical.growing.passive_columns import PassiveFinder
 from xgb_fed.vertical.protocol.messages import MIN_ROWS
 from xgb_fed.vertical.training.checkpoint import Journal
@@ -33,6 +31,68 @@ from xgb_fed.vertical.training.task import TrainingTask
 from xgb_fed.vertical.trees.constraints import Constraints, PooledColumns, TreeRules
 from xgb_fed.vertical.trees.expansion import Expansion
 from xgb_fed.vertical.trees.routing import Router, route
+
+Vector = NDArray[np.float32]
+
+
+def quantile(values: Vector, alpha: float) -> float:
+    """Quantile of some numbers, in XGBoost's definition and precision.
+
+    Parameters
+    ----------
+    values : ndarray of float32, not empty
+    alpha : float
+        From 0 to 1.
+    """
+    ordered, n = np.sort(values), len(values)
+    if alpha <= 1 / (n + 1):
+        return float(ordered[0])
+    if alpha >= n / (n + 1):
+        return float(ordered[-1])
+    place = alpha * (n + 1) - 1
+    below = int(np.floor(place))
+    rise = np.float64(ordered[below + 1] - ordered[below])
+    return float(np.float32(ordered[below] + (place - below) * rise))
+
+
+def weighted_quantile(values: Vector, weight: Vector, alpha: float) -> float:
+    """Quantile of weighted numbers: the first at which the running weight reaches its part of the total."""
+    order = np.argsort(values, kind="stable")
+    running = np.cumsum(weight[order], dtype=np.float32)
+    place = int(np.searchsorted(running, np.float32(np.float64(running[-1]) * alpha)))
+    return float(values[order[min(place, len(order) - 1)]])
+
+
+def leaf_quantiles(
+    leaf: NDArray[np.integer], rows: NDArray[np.bool_], margin: Vector, targets: Targets, alpha: float
+) -> dict[int, float]:
+    """The value of every leaf that has rows.
+
+    Parameters
+    ----------
+    leaf : ndarray of int, shape (n_rows,)
+    rows : ndarray of bool, shape (n_rows,)
+        The rows that the tree was grown on.
+    margin : ndarray of float32, shape (n_rows,)
+        Before the tree.
+    targets : Targets
+    alpha : float
+
+    Returns
+    -------
+    dict
+        By leaf, before the learning rate.
+    """
+    chosen = np.flatnonzero(rows)
+    chosen = chosen[np.argsort(leaf[chosen], kind="stable")]
+    residual, numbers = (targets.label - margin)[chosen], leaf[chosen]
+    starts = np.flatnonzero(np.diff(numbers, prepend=-1))
+    parts = np.split(np.arange(len(chosen)), starts[1:]) if len(chosen) else []
+    if targets.weight is None:
+        return {int(numbers[part[0]]): quantile(residual[part], alpha) for part in parts}
+    weight = targets.weight[chosen]
+    return {int(numbers[part[0]]): weighted_quantile(residual[part], weight[part], alpha) for part in parts}
+
 
 logger = logging.getLogger(__name__)
 
@@ -169,11 +229,11 @@ class Rounds:
             levels,
             gradients,
             sample.rows,
-            training.max_depth,
-            split_gain,
-            rules,
-            Expansion(settings.grow_policy == "lossguide", settings.max_leaves),
-            self.sessions.for_each,
+            max_depth=training.max_depth,
+            split_gain=split_gain,
+            rules=rules,
+            expansion=Expansion(settings.grow_policy == "lossguide", settings.max_leaves),
+            for_each=self.sessions.for_each,
         )
         if training.objective.alpha is not None:
             # XGBoost leaves out rows without hessian, and all of a sample that was not drawn.

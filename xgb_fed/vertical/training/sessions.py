@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import warnings
 from contextlib import suppress
 
 import numpy as np
@@ -12,10 +13,11 @@ from gbdt_parties import messages
 from gbdt_parties.channel import Channel
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.patience import Fanout, Reconnector
+from xgb_fed.boosting.categories import CategoryRules
+from xgb_fed.errors import LabelLeakWarning
 from xgb_fed.vertical.growing.bin_sums import AgreedColumns
 from xgb_fed.vertical.growing.passive_columns import PassiveFinder
 from xgb_fed.vertical.growing.row_places import RowPlaces
-from xgb_fed.vertical.growing.small_categories import warn_of_small_categories
 from xgb_fed.vertical.protocol.messages import (
     MIN_ROWS,
     CategoriesOpened,
@@ -26,6 +28,50 @@ from xgb_fed.vertical.protocol.messages import (
 from xgb_fed.vertical.protocol.splits import NamedSplit
 from xgb_fed.vertical.training.run_state import RunState
 from xgb_fed.vertical.training.task import TrainingTask
+
+SMALL_CATEGORY = 20
+"""Rows of a category below which it is small."""
+
+MANY = 0.01
+"""Fraction of all rows that may be in small categories of a column without a warning."""
+
+
+def warn_of_small_categories(name: str, columns: AgreedColumns, rules: CategoryRules, n_rows: int) -> None:
+    """Warn of columns that a party announces, with a `LabelLeakWarning` for each.
+
+    A split by categories names every category that goes right, the ones of lowest weight: up to one bit about
+    the mean label of each category, and for a category of a few rows about their labels.  Columns split one
+    category against all others tell far less, and so do, with versions of XGBoost that have them, categories
+    tied at weight 0 because their hessians are below `min_child_weight`.
+
+    Parameters
+    ----------
+    name : str
+        The party's.
+    columns : AgreedColumns
+    rules : CategoryRules
+    n_rows : int
+    """
+    for column, n_small in rows_in_small_categories(columns, rules).items():
+        if n_small > MANY * n_rows:
+            warnings.warn(
+                f"party {name!r}, column {column}: {n_small} rows are in categories of fewer than "
+                f"{SMALL_CATEGORY} rows. Each split by category tells the party which of these have low "
+                "gradients, and so much about labels. A larger max_cat_to_onehot reveals less",
+                LabelLeakWarning,
+                stacklevel=2,
+            )
+
+
+def rows_in_small_categories(columns: AgreedColumns, rules: CategoryRules) -> dict[int, int]:
+    """Rows in small categories, by column that is split by sets of categories."""
+    rows = {}
+    for column in sorted(columns.categorical):
+        if columns.n_bins[column] >= rules.max_cat_to_onehot:
+            counts = columns.counts[columns.offsets[column] : columns.offsets[column + 1] - 1]
+            rows[column] = int(counts[counts < SMALL_CATEGORY].sum())
+    return rows
+
 
 logger = logging.getLogger(__name__)
 

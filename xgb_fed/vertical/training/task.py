@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,8 @@ from xgb_fed.boosting.features import (
     read_columns_like,
 )
 from xgb_fed.boosting.labels import read_base_margin, read_bounds, read_queries
-from xgb_fed.boosting.params import Settings
+from xgb_fed.boosting.objectives import MIN_HESSIAN
+from xgb_fed.boosting.params import TREE_MODES, Settings
 from xgb_fed.ciphers.base import Scheme
 from xgb_fed.ciphers.plain import Plain
 from xgb_fed.errors import (
@@ -37,14 +38,134 @@ from xgb_fed.errors import (
     InvalidArgumentError,
     LabelLeakWarning,
     NotEncryptedWarning,
+    UnsupportedParameterError,
 )
 from xgb_fed.vertical.protocol.row_names import RowNames, check_rows
 from xgb_fed.vertical.training.continuation import EarlierModel
 from xgb_fed.vertical.training.round_gradients import RoundGradients, has_floor
-from xgb_fed.vertical.training.rounding import check_floor, check_weight_of_rows
 from xgb_fed.vertical.trees.constraints import Constraints, PooledColumns
 from xgb_fed.vertical.trees.routing import ascending, row_positions
-from xgb_fed.vertical.trees.tree_modes import TreeMode
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Levels at which parties search, for one tree.
+
+    Attributes
+    ----------
+    active : range
+        Of the active party.
+    passive : dict
+        Of each passive party that takes part, by number; every one starts at the root.
+    """
+
+    active: range
+    passive: dict[int, range] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TreeMode:
+    """How the levels of trees are shared out.
+
+    Parameters
+    ----------
+    name : {"default", "mix", "layered"}
+        "default": every party searches at every level, the best split of all wins; lossless.
+        "mix": parties take turns, each grows whole trees in its own columns.
+        "layered": passive parties search at the first levels, the active one at the last.
+    max_depth : int
+    trees_per_party : int
+        Boosting rounds of a turn; "mix" only.
+    active_depth : int
+        Last levels, the active party's; "layered" only.
+    n_passive : int
+    active_has_features : bool
+    """
+
+    name: str
+    max_depth: int
+    trees_per_party: int
+    active_depth: int
+    n_passive: int
+    active_has_features: bool
+
+    def __post_init__(self) -> None:
+        """Check what the mode needs."""
+        if self.name not in TREE_MODES:
+            raise UnsupportedParameterError(f"tree_mode={self.name!r} must be one of {TREE_MODES}")
+        if self.name == "layered":
+            if not 1 <= self.active_depth < self.max_depth:
+                raise InvalidArgumentError(
+                    f"active_depth={self.active_depth} must be from 1 to {self.max_depth - 1} "
+                    "for tree_mode='layered'"
+                )
+            if not (self.active_has_features and self.n_passive):
+                raise InvalidArgumentError(
+                    "tree_mode='layered' needs features at the active party and a passive one"
+                )
+
+    @property
+    def passive_depth(self) -> int:
+        """Levels of a tree at which a passive party searches, at most."""
+        return self.max_depth - self.active_depth if self.name == "layered" else self.max_depth
+
+    def n_turns(self, party: int, round_number: int) -> int:
+        """Boosting rounds before this one in which a party takes part; 0 is the active party."""
+        if self.name != "mix":
+            return round_number
+        first = (party - (not self.active_has_features)) * self.trees_per_party
+        cycle = (self.n_passive + self.active_has_features) * self.trees_per_party
+        cycles, rest = divmod(round_number, cycle)
+        return cycles * self.trees_per_party + min(max(rest - first, 0), self.trees_per_party)
+
+    def plan(self, round_number: int) -> Plan:
+        """Searching parties of each level in the trees of a boosting round."""
+        everywhere, nowhere = range(self.max_depth), range(0)
+        passive = range(1, self.n_passive + 1)
+        if self.name == "layered":
+            first = self.max_depth - self.active_depth
+            return Plan(range(first, self.max_depth), dict.fromkeys(passive, range(first)))
+        if self.name == "mix":
+            turns = [*([0] if self.active_has_features else []), *passive]
+            turn = turns[round_number // self.trees_per_party % len(turns)]
+            return Plan(everywhere) if turn == 0 else Plan(nowhere, {turn: everywhere})
+        return Plan(everywhere if self.active_has_features else nowhere, dict.fromkeys(passive, everywhere))
+
+
+_FLOOR_ROOM = 1e7
+"""How far `reg_lambda` or `min_child_weight` must be above all rows' smallest hessians together."""
+
+
+def check_weight_of_rows(settings: Settings, weight: NDArray[np.float32] | None) -> None:
+    """Refuse what is not lossless: rows without weight, several classes, and no `min_child_weight`.
+
+    XGBoost floors the hessians of such rows at 1e-16, and the rounding of its float64 sums then decides
+    between candidates that differ in them only.
+    """
+    if weight is None or settings.n_classes == 1 or settings.min_child_weight > 0:
+        return
+    if weight.min() < np.finfo(np.float64).eps * np.float64(weight.max()):
+        raise UnsupportedParameterError(
+            f"min_child_weight=0 is not supported for {settings.objective} with weights of "
+            f"{weight.min():g} beside {weight.max():g}: set min_child_weight, or leave those rows out"
+        )
+
+
+def check_floor(settings: Settings, n_rows: int) -> None:
+    """Refuse what is not lossless: saturated rows in nodes that neither penalty nor minimum holds back.
+
+    A row whose probability is 0 or 1 in float32 has a gradient of 0 and, in XGBoost, a hessian of 1e-16.
+    A node of such rows alone has the sum H = n·1e-16 there, by which everything else is divided unless
+    `reg_lambda` or `min_child_weight` is far above.
+    """
+    least = _FLOOR_ROOM * float(MIN_HESSIAN) * n_rows
+    if max(settings.reg_lambda, settings.min_child_weight) < least:
+        raise UnsupportedParameterError(
+            f"reg_lambda={settings.reg_lambda:g} with min_child_weight={settings.min_child_weight:g} is "
+            f"not supported for {settings.objective} on {n_rows} rows: one of them must be at "
+            f"least {least:g}, or leaf values would depend on how XGBoost rounds hessians near 0"
+        )
+
 
 logger = logging.getLogger(__name__)
 

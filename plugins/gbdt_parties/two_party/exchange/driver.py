@@ -39,7 +39,6 @@ from gbdt_parties.errors import (
     ProtocolError,
     SumRangeError,
 )
-from gbdt_parties.two_party.draws import Draws
 from gbdt_parties.two_party.exchange.connection import ROUND, Connected
 from gbdt_parties.two_party.exchange.frames import NO_STEP, STOPPED, Channel, Kind, Link
 from gbdt_parties.two_party.exchange.kept import Attempt, Charge, Kept, Opening
@@ -50,6 +49,7 @@ from gbdt_parties.two_party.life import Unrepeatable
 from gbdt_parties.two_party.names import DIGEST_BYTES, Step
 from gbdt_parties.two_party.pads import Words
 from gbdt_parties.two_party.rounds import PointSide, Tables, TableSide
+from gbdt_parties.two_party.session import Draws
 from gbdt_parties.two_party.sides import (
     CHOICES,
     LAST,

@@ -25,13 +25,7 @@ def summary(message: bytes) -> bytes:
 
 
 class Record:
-    """The messages of one connection in a party's store.
-
-    Parameters
-    ----------
-    store : Store
-    key : str
-    """
+    """The messages of one connection in a party's store."""
 
     def __init__(self, store: Store, key: str) -> None:
         self._store, self._key = store, key
@@ -61,13 +55,7 @@ class Record:
 
 
 class Recorded:
-    """A channel whose messages are kept; it implements `frames.Channel`.
-
-    Parameters
-    ----------
-    channel : Channel
-    record : Record
-    """
+    """A channel whose messages are kept; it implements `frames.Channel`."""
 
     def __init__(self, channel: Channel, record: Record) -> None:
         self._channel, self._record = channel, record

@@ -125,13 +125,7 @@ class _DifferenceError(Exception):
 
 
 class _Compared:
-    """A channel that gives what a party heard, and compares all that is said with what it said.
-
-    Parameters
-    ----------
-    record : Record
-    connection : int
-    """
+    """A channel that gives what a party heard, and compares all that is said with what it said."""
 
     def __init__(self, record: Record, connection: int) -> None:
         self._said, self._heard = record.said(), record.heard()
@@ -238,10 +232,6 @@ def compared(kept: Kept, begin: Begin, train: Train) -> Replay:
         The party's lists and messages.
     begin, train : callable
         As of `replay`.
-
-    Returns
-    -------
-    Replay
     """
     n_rounds = n_attempts = n_connections = n_messages = n_bytes = 0
     has_ended, difference = False, None

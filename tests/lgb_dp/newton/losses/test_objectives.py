@@ -11,7 +11,7 @@ from sklearn.model_selection import GridSearchCV
 
 import lgb_dp
 from lgb_dp.boosting.params import training_parameters
-from lgb_dp.estimators.row_scores import _error_losses
+from lgb_dp.estimators.search import _error_losses
 from newton_training import DELTA, live_booster, training_scores
 from small_training import dataset
 

@@ -479,13 +479,14 @@ def trained(**options):
 def test_attack_the_model_and_the_trees_on_their_way_have_no_counts_and_gains(monkeypatch):
     """Before, 4 · sum_hessian of each node of the first tree was its number of rows."""
     sent = []
-    grow = SimFLSide._grow
+    answer = SimFLSide.answer
 
-    def recorded(self, message):
-        sent.append(grow(self, message))
-        return sent[-1]
+    def recorded(self, session, message):
+        told = answer(self, session, message)
+        sent.extend([told] * isinstance(message, GrowTrees))
+        return told
 
-    monkeypatch.setattr(SimFLSide, "_grow", recorded)
+    monkeypatch.setattr(SimFLSide, "answer", recorded)
     booster = trained().booster
     on_their_way = [
         json.loads(one.models)["learner"]["gradient_booster"]["model"]["trees"][0] for one in sent

@@ -9,8 +9,7 @@ from gbdt_parties.errors import ProtocolError
 from placed_rows import left_of, places_of
 from xgb_fed.boosting.features import MAX_BINS
 from xgb_fed.vertical.growing.bin_sums import AgreedColumns, BinSums
-from xgb_fed.vertical.protocol.halves import normalised, split_halves
-from xgb_fed.vertical.protocol.packing import packing_for
+from xgb_fed.vertical.protocol.packing import normalised, packing_for, split_halves
 from xgb_fed.vertical.protocol.splits import NamedSplit
 
 pytestmark = pytest.mark.filterwarnings("ignore::xgb_fed.NotEncryptedWarning")

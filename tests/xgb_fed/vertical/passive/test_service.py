@@ -43,7 +43,7 @@ from xgb_fed.vertical.protocol.messages import (
 pytestmark = pytest.mark.filterwarnings("ignore::xgb_fed.NotEncryptedWarning")
 
 PARAMS = dict(objective="binary:logistic", max_depth=2, max_bin=8, base_score=0.5)
-OPEN = Limits(min_rows=1, min_node_rows=2, allow_plain=True, consents_to_export=True, max_statistics=np.inf)
+OPEN = Limits(min_rows=1, min_node_rows=2, allow_plain=True, allow_export=True, max_statistics=np.inf)
 
 
 class Local:

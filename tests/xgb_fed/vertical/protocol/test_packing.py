@@ -1,4 +1,5 @@
 import itertools
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -8,12 +9,20 @@ from hypothesis import strategies as st
 from gbdt_kernels.residues.limbs import from_rows
 from gbdt_parties.errors import ProtocolError
 from packed_fields import decoded, decoded_pairs
+from scaled_gradients import gradients, scaled
 from xgb_fed.ciphers.okamoto_uchiyama import OkamotoUchiyama
 from xgb_fed.ciphers.paillier import Paillier
 from xgb_fed.ciphers.plain import Plain
 from xgb_fed.errors import PackingError, PlaintextRangeError
 from xgb_fed.vertical.passive.histogram import build_histograms
-from xgb_fed.vertical.protocol.packing import GHPacking, MultiClassPacking, check_layout, packing_for
+from xgb_fed.vertical.protocol.packing import (
+    HALF_BITS,
+    GHPacking,
+    MultiClassPacking,
+    check_layout,
+    packing_for,
+)
+from xgb_fed.vertical.trees.partition import Partition
 
 
 def test_budget_of_the_design():
@@ -194,3 +203,37 @@ def test_the_layouts_that_are_accepted_are_those_of_honest_parties(n_rows, bits)
 def test_a_layout_that_is_refused_is_named():
     with pytest.raises(ProtocolError, match=r"field_bits=1 with n_groups=1 .* 127 bits, .* 16 classes"):
         check_layout(1, 1, 1000, 1 << 2047)
+
+
+def integers_of(halves):
+    """Python integers of halves of shape (2, n)."""
+    return [(int(high) << HALF_BITS) + int(low) for high, low in zip(*halves, strict=True)]
+
+
+@given(gradients(), st.data())
+@settings(max_examples=40)
+def test_sums_are_exact_and_their_floats_the_nearest(pair, data):
+    own = scaled(*pair)
+    n_rows, n_classes = pair[0].shape
+    left = np.array(data.draw(st.lists(st.booleans(), min_size=n_rows, max_size=n_rows)))
+    partition = Partition.root(n_rows).children({0: left})
+    sums, counts = own.node_sums(partition)
+    assert counts.tolist() == [left.sum(), (~left).sum()]
+    units = [Fraction(2) ** (exponent - 53) for exponent in (own.g_exponent, own.h_exponent)]
+    floats = own.to_float(sums)
+    for k in range(n_classes):
+        exact = [integers_of(part[:, k]) for part in sums]
+        for node, rows in enumerate((left, ~left)):
+            for which, integers in enumerate((own.g, own.h)):
+                total = sum(integers[rows, k].tolist())
+                assert exact[which][node] == total
+                assert floats[which][k, node] == float(total * units[which])
+
+
+def test_sums_of_many_rows_are_exact():
+    """Halves of 27 bits: a hundred thousand rows at the largest, one of them off by the last bit."""
+    g = np.ones((100_000, 1))
+    g[-1] -= 2.0**-53
+    own = scaled(g, g)
+    sums, _ = own.node_sums(Partition.root(len(g)))
+    assert [integers_of(part[:, 0]) for part in sums] == [[(100_000 << 53) - 1]] * 2

@@ -238,7 +238,7 @@ def test_a_server_continues_and_counts_it_as_a_question(tmp_path):
         min_rows=1,
         min_node_rows=2,
         allow_plain=True,
-        consents_to_export=True,
+        allow_export=True,
         questions_per_hour=3,
         max_statistics=np.inf,
     )

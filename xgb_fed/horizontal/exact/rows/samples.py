@@ -34,10 +34,6 @@ def least_difference(min_rows: int) -> int:
     independent indicators.  With a mean μ of at least m = `min_rows`, Chernoff's bound is
     P(X < m) ≤ exp(−(μ − m − m·ln(μ/m))), and falls with μ.  The result is the least integer μ for which that
     is below exp(−32): 60 for m = 10, 203 for m = 100; and 0 for m = 1, as no number is between 0 and 1.
-
-    Parameters
-    ----------
-    min_rows : int
     """
     if min_rows <= 1:
         return 0

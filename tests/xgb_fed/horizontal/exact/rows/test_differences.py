@@ -20,7 +20,7 @@ from xgb_fed.horizontal.exact.rows.samples import (
     check_subsample,
     least_difference,
 )
-from xgb_fed.horizontal.exact.rows.sets import RowSet, rows_of_its_own
+from xgb_fed.horizontal.exact.sizes import RowSet, rows_of_its_own
 from xgb_fed.horizontal.exact.training import ExactTraining
 from xgb_fed.horizontal.exact.trees import GrowingRules
 

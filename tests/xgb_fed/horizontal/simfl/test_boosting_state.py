@@ -3,7 +3,7 @@
 import pytest
 
 from gbdt_parties.errors import ProtocolError
-from xgb_fed.horizontal.simfl.turns import Turns
+from xgb_fed.horizontal.simfl.boosting_state import Turns
 
 
 def test_parties_take_turns_of_some_rounds_each():

@@ -11,7 +11,7 @@ from gbdt_parties.errors import PartyRefusedError
 from gbdt_parties.memory import MemoryAllowance
 from lgb_dp import federated
 from lgb_dp.boosting.params import training_parameters
-from lgb_dp.federated.memory import check_opened, needed_bytes, round_values
+from lgb_dp.federated.run import check_opened, needed_bytes, round_values
 from lgb_dp.federated.task import FederatedTask, settings_of
 
 

@@ -3,7 +3,7 @@ from threading import Event
 
 import pytest
 
-from xgb_fed.vertical.passive.idle_work import Meanwhile
+from xgb_fed.vertical.passive.session import Meanwhile
 
 
 class Key:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gbdt_hosts.xgboost.targets import Targets
-from xgb_fed.boosting.adaptive import leaf_quantiles, quantile, weighted_quantile
+from xgb_fed.vertical.training.rounds import leaf_quantiles, quantile, weighted_quantile
 
 
 def test_quantiles_of_few_numbers():

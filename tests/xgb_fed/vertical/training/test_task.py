@@ -15,7 +15,7 @@ from vertical_training import assert_same_tree, parties_of, parts, problem, stoc
 from xgb_fed.boosting.objectives import Objective
 from xgb_fed.errors import UnsupportedParameterError
 from xgb_fed.vertical.protocol.messages import StartTree
-from xgb_fed.vertical.trees.tree_modes import TreeMode
+from xgb_fed.vertical.training.task import TreeMode
 
 PARAMS = {"objective": "binary:logistic", "max_depth": 3, "max_bin": 8, "base_score": 0.5}
 

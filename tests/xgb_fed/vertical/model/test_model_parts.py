@@ -3,7 +3,7 @@
 import pytest
 
 from vertical_training import parties_of, parts, problem, train
-from xgb_fed.vertical.model.validation import check_parts
+from xgb_fed.vertical.model.model import check_parts
 
 X, Y = problem(n=80)
 PARAMS = {"objective": "binary:logistic", "max_depth": 2, "max_bin": 6}

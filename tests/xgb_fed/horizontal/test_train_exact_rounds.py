@@ -9,7 +9,7 @@ import pytest
 from veilboost.running.progress import RoundLog
 from xgb_fed import ExactTerms, HorizontalParty, train_exact
 from xgb_fed.horizontal.exact.training import RoundsDone
-from xgb_fed.horizontal.rounds_shown import RoundsShown
+from xgb_fed.horizontal.train_exact import RoundsShown
 
 N_ROUNDS = 6
 RNG = np.random.default_rng(1)
