@@ -93,7 +93,7 @@ GROUPS = {
     "transfers": Group(
         _in(
             "plugins/gbdt_parties/two_party",
-            "base_transfers.py draws.py extension.py layout.py leaf_sums.py life.py lookups.py names.py "
+            "base_transfers.py extension.py layout.py leaf_sums.py life.py lookups.py names.py "
             "pads.py punctured_trees.py rounds.py session.py sides.py answers.py "
             "exchange/agreement.py exchange/kept.py exchange/terms.py exchange/replay.py",
         ),
