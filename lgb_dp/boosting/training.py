@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 import lightgbm
 import numpy as np
@@ -40,6 +40,10 @@ from lgb_dp.errors import (
 )
 from lgb_dp.host_errors import BudgetSpentError
 from lgb_dp.mechanisms.rng import SecureRandom
+
+T = TypeVar("T")
+Asking = Generator[Any, Any, T]
+"""A computation that yields questions, is sent their answers, and returns a result."""
 
 N_SUBSETS = 16
 """Public random subsets of each categorical feature's values, drawn anew for every tree."""
@@ -247,8 +251,11 @@ class Training(ABC):
         return share(epsilon, self.unit.row_costs) if np.isfinite(epsilon) else epsilon
 
     @abstractmethod
-    def grow_iteration(self) -> list[PrivateTree]:
-        """Trees of the next iteration, one per output, charged to the ledger before they are grown."""
+    def grow_iteration(self) -> Asking[list[PrivateTree]]:
+        """Trees of the next iteration, one per output, charged to the ledger before they are grown.
+
+        It stops at every question whose answer needs others than the rows that are here.
+        """
 
     def parameters(self) -> Mapping[str, str]:
         """Public settings, for the model file."""
@@ -265,6 +272,11 @@ class Training(ABC):
 
     def grow(self) -> None:
         """Grow the trees of the next iteration."""
+        for question in self.growing():
+            raise AssertionError(f"{question!r} is asked of others, and all rows are here")
+
+    def growing(self) -> Asking[None]:
+        """Grow the trees of the next iteration, and stop at every question for others."""
         if self.iteration >= self.n_rounds:
             raise BudgetSpentError(
                 f"the budget was planned for {self.n_rounds} iterations, and all are spent; "
@@ -274,7 +286,7 @@ class Training(ABC):
         self._announce()
         self.iteration += 1
         with announcing_compilation(self._say_compiling if self.iteration == 1 else None):
-            trees = self.grow_iteration()
+            trees = yield from self.grow_iteration()
         if not self.trees and not self.continues:
             trees = [replace(tree, leaf_value=tree.leaf_value + self.label_scale.centre) for tree in trees]
         self.trees.append(trees)

@@ -20,7 +20,7 @@ from gbdt_kernels.trees import DenseCodes, SparseCodes, segment_sums
 from lgb_dp.accounting.cost import lower_float, share
 from lgb_dp.accounting.ledger import Release
 from lgb_dp.boosting.levels import grow_structure
-from lgb_dp.boosting.training import TrainerInput, Training
+from lgb_dp.boosting.training import Asking, TrainerInput, Training
 from lgb_dp.boosting.tree import PrivateTree
 from lgb_dp.mechanisms.noise import DRAW_SLACK, UTILITY_SLACK, release_laplace, selection_scale
 
@@ -193,8 +193,9 @@ class SquareLossTraining(Training):
     def _plan_epsilon(self) -> float:
         """Epsilon that the trees of one iteration may spend together."""
 
-    def grow_iteration(self) -> list[PrivateTree]:
+    def grow_iteration(self) -> Asking[list[PrivateTree]]:
         """One tree per output, all on the same rows and from the same predictions."""
+        yield from ()  # all rows are here
         plan = self.plan()
         # A copy of the tree's rows stays in cache while its levels are grown.
         codes = self.codes if len(plan.rows) == self.codes.n_rows else self.codes.take(plan.rows)

@@ -14,15 +14,18 @@ from typing import Any
 
 import lightgbm
 import numpy as np
+from lightgbm.callback import CallbackEnv
 from numpy.typing import NDArray
 
-from gbdt_parties.secure_sum.questions import ThreadComputation
+from gbdt_commons.arithmetic import silently
+from gbdt_parties.secure_sum.questions import Computation
 from gbdt_parties.secure_sum.rings import MODULO_64
 from lgb_dp.accounting.cost import Cost
 from lgb_dp.accounting.gaussian import gaussian_epsilon
 from lgb_dp.accounting.ledger import Release
 from lgb_dp.accounting.shares import closeness_cost
-from lgb_dp.boosting.training import TrainerInput
+from lgb_dp.boosting.booster import DPBooster
+from lgb_dp.boosting.training import Asking, TrainerInput
 from lgb_dp.data.dataset import Dataset
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.federated.task import FederatedTask
@@ -105,7 +108,7 @@ def train_replica(
     n_parties: int,
     public_seed: bytes,
     note_granted: Callable[[Cost], None],
-) -> ThreadComputation[Question, lightgbm.Booster]:
+) -> Computation[Question, lightgbm.Booster]:
     """Start a party's copy of a run.
 
     Parameters
@@ -121,12 +124,18 @@ def train_replica(
         Called with the cost of all that the run may release, per unit, before anything is asked.
     """
 
-    def train(ask: Callable[[Question], Released]) -> lightgbm.Booster:
-        trainer = _FederatedNewton(task, n_parties, public_seed, ask, note_granted)
+    def train() -> Asking[lightgbm.Booster]:
+        trainer = _FederatedNewton(task, n_parties, public_seed, note_granted)
         params = {**task.params, "verbosity": -1}
-        return lightgbm.train(params, data, task.n_rounds, callbacks=[trainer])
+        booster = lightgbm.Booster(params, data)
+        trainer(CallbackEnv(booster, params, 0, 0, task.n_rounds, None))
+        assert isinstance(booster, DPBooster)
+        training: Any = booster._growing()
+        for _ in range(task.n_rounds):
+            yield from training.growing()
+        return booster
 
-    return ThreadComputation(train)
+    return Computation(silently(train()))
 
 
 class _FederatedTraining(NewtonTraining):
@@ -154,8 +163,8 @@ class _FederatedTraining(NewtonTraining):
         self.ledger.inherit(closeness_cost(run.epsilon, run.delta), "noise in integer shares", 0.0)
         self._federation.note_granted(self.ledger.granted)
 
-    def _release_label_counts(self) -> Start:
-        start = super()._release_label_counts()
+    def _release_label_counts(self) -> Asking[Start]:
+        start = yield from super()._release_label_counts()
         self._n_rows = start.n_rows
         return start
 
@@ -163,14 +172,14 @@ class _FederatedTraining(NewtonTraining):
     def _n_trees(self) -> int:
         return self._federation.task.n_rounds
 
-    def _release(self, questions: Sequence[Round]) -> list[tuple[LeafRelease, LeafRelease | None]]:
+    def _release(self, questions: Sequence[Round]) -> Asking[list[tuple[LeafRelease, LeafRelease | None]]]:
         trees = [question.tree for question in questions]
         self._structure = _digest(*(part for tree in trees for part in (tree.feature, tree.goes_left)))
-        return super()._release(questions)
+        return (yield from super()._release(questions))
 
     def _with_noise(
         self, release: Release, *parts: tuple[NDArray[np.int64], float, Any]
-    ) -> list[NDArray[np.int64]]:
+    ) -> Asking[list[NDArray[np.int64]]]:
         """The sums of all parties, to which each has added its share of the noise."""
         sums = tuple(part[0] for part in parts)
         question = Question(
@@ -181,7 +190,7 @@ class _FederatedTraining(NewtonTraining):
             release.mu * self.unit.row_costs * (1 + 1e-15),
             self._limit(release, len(sums[0])),
         )
-        answer = self._federation.ask(question)
+        answer = yield question
         self._structure, self._noise_factor = b"", answer.factor
         ends = np.cumsum([part.size for part in sums])
         pieces = np.split(answer.sums, ends[:-1])
@@ -204,12 +213,11 @@ class _FederatedNewton(NewtonBoost):
         task: FederatedTask,
         n_parties: int,
         public_seed: bytes,
-        ask: Callable[[Question], Released],
         note_granted: Callable[[Cost], None],
     ) -> None:
         super().__init__(**task.trainer_arguments())
         self.task, self.n_parties, self.public_seed = task, n_parties, public_seed
-        self.ask, self.note_granted = ask, note_granted
+        self.note_granted = note_granted
 
     def begin(self, task: TrainerInput) -> _FederatedTraining:
         """Start the run."""

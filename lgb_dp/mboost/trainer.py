@@ -28,7 +28,7 @@ from lgb_dp.accounting.ledger import Release
 from lgb_dp.boosting.labels import REGRESSIONS
 from lgb_dp.boosting.levels import Structure, grow_levels
 from lgb_dp.boosting.trainer import PrivateTrainer
-from lgb_dp.boosting.training import TrainerInput, Training
+from lgb_dp.boosting.training import Asking, TrainerInput, Training
 from lgb_dp.boosting.tree import PrivateTree
 from lgb_dp.checks import (
     POSITIVE,
@@ -176,8 +176,9 @@ class _MBoostTraining(Training):
                         yield _sums_release(_weights_of(level), self._weight_epsilon, t)
                 yield _sums_release(_LEAVES, self._leaf_epsilon, t)
 
-    def grow_iteration(self) -> list[PrivateTree]:
+    def grow_iteration(self) -> Asking[list[PrivateTree]]:
         """One tree per output, all from the same predictions; classes are boosted one against the rest."""
+        yield from ()  # all rows are here
         n_rows = self._n_rows = self._noised_count() if self._n_rows is None else self._n_rows
         predictions = self.predictions(self._rows, self.codes)
         trees = []

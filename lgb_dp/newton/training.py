@@ -25,7 +25,7 @@ from gbdt_kernels.trees import DenseCodes, by_columns
 from lgb_dp.accounting.gaussian import composed_mu
 from lgb_dp.accounting.ledger import Release
 from lgb_dp.boosting.labels import REGRESSIONS
-from lgb_dp.boosting.training import TrainerInput, Training
+from lgb_dp.boosting.training import Asking, TrainerInput, Training
 from lgb_dp.boosting.tree import PrivateTree
 from lgb_dp.checks import Auto, delta_note
 from lgb_dp.data.bins import PublicBins
@@ -78,6 +78,9 @@ from lgb_dp.newton.steps import Steps
 LONGEST_ROUND = 1.5
 """Learning rate times trees of a round, at most: all of them step from the same gradients, and from about 2
 on they overshoot together."""
+
+_Opened = tuple[PublicTree, LeafRelease, "LeafRelease | None"]
+"""A tree, and what is released over its leaves: of the rows that train, and of those that are held out."""
 
 FEW_ROWS_NOTE = (
     "the released number of rows does not stand out of its noise: the rows are few, or their labels are "
@@ -160,7 +163,7 @@ class NewtonTraining(Training):
             self._constraints.check_model(host.tree_blocks(task.initial_model.text))
         self._leaf_sums = self._where_the_rows_are()
         self._released: list[ReleasedTree] = []
-        self._opened: list[tuple[PublicTree, LeafRelease, LeafRelease | None]] = []
+        self._opened: list[_Opened] = []
         self._beginning: Beginning | None = None
 
     @property
@@ -239,12 +242,12 @@ class NewtonTraining(Training):
 
     # The first release: how many rows there are, and the mean of the label.
 
-    def _begin(self) -> Beginning:
+    def _begin(self) -> Asking[Beginning]:
         """Release label counts once; from them follow the prior and the automatic settings."""
         if self.iteration > 1:
             text = "training was interrupted in its first release and cannot continue; start it anew"
             raise InterruptedTrainingError(text)
-        start = self._release_label_counts()
+        start = yield from self._release_label_counts()
         prior = np.zeros(self.params.n_outputs) if self.continues else start.prior
         self._judge_delta(start.n_rows)
         level = self._planned_level(start)
@@ -261,7 +264,7 @@ class NewtonTraining(Training):
             may_end = distilled is None or distilled[1]
             size = StepSize(self.n_rounds, objective, self.weight_steps, may_end=may_end)
         steps = Steps(rate, size, min(MAX_RATE.get(objective, math.inf), self._largest_rate))
-        splits = self._first_splits(start, prior, rows, distilled, steps)
+        splits = yield from self._first_splits(start, prior, rows, distilled, steps)
         return Beginning(start, prior, splits, steps, self._separation(start), level)
 
     def _planned_level(self, start: Start) -> Level | None:
@@ -313,7 +316,7 @@ class NewtonTraining(Training):
         rows: float,
         distilled: tuple[int, bool] | None,
         steps: Steps,
-    ) -> PublicSplits:
+    ) -> Asking[PublicSplits]:
         """Where splits come from; rows are held out where that helps to find the length of steps."""
         bins, structure = self.data.bins, self.settings.structure
         opening_depth = OPENING_DEPTH if self._depth is None else min(OPENING_DEPTH, self._depth)
@@ -328,7 +331,7 @@ class NewtonTraining(Training):
             return self._exact_splits(bins, depth, start, prior)
         if not self._may_distil:
             distilled = None
-        histograms = self._feature_histograms(bins, start.n_rows, is_for_all=distilled is not None)
+        histograms = yield from self._feature_histograms(bins, start.n_rows, is_for_all=distilled is not None)
         if histograms is None:
             return LearnedSplits(bins, depth, self.n_rounds, opening_depth)
         weights = histograms.threshold_weights()
@@ -379,7 +382,7 @@ class NewtonTraining(Training):
 
     def _feature_histograms(
         self, bins: PublicBins, n_rows: float, *, is_for_all: bool
-    ) -> FeatureHistograms | None:
+    ) -> Asking[FeatureHistograms | None]:
         """Noisy numbers of rows in every bin of every feature, or of those with many bins.
 
         A row adds its weight, at most w̄, to one bin of each of d features: √d w̄ in length.  None where the
@@ -401,7 +404,9 @@ class NewtonTraining(Training):
         # In small steps, as all sums: shares of the noise that parties add are integers, too.
         sums = STEPS * self._leaf_sums.feature_counts(bins.layout())
         if not self._is_exact:
-            (sums[cells],) = self._with_noise(self._plan.histograms, (sums[cells], scale, self.random))
+            (sums[cells],) = yield from self._with_noise(
+                self._plan.histograms, (sums[cells], scale, self.random)
+            )
             scale *= self._noise_factor
         return FeatureHistograms.of(np.where(cells, sums / unit, 0.0), scale / unit, bins)
 
@@ -412,7 +417,7 @@ class NewtonTraining(Training):
             self.notes.append(note)
             warnings.warn(note, NotPrivateWarning, stacklevel=8)
 
-    def _release_label_counts(self) -> Start:
+    def _release_label_counts(self) -> Asking[Start]:
         """The loss's start, from noisy label counts.
 
         A row adds a vector that is at most its weight long, at most w̄ (`Loss.label_counts`).  Noise w̄/μ is
@@ -421,22 +426,24 @@ class NewtonTraining(Training):
         sums, unit = self._leaf_sums.label_counts(), STEPS * self.weight_steps
         if not self._is_exact:
             self.ledger.charge(self._plan.counts)
-            (sums,) = self._with_noise(self._plan.counts, (sums, unit / self._prior_mu, self.random))
+            (sums,) = yield from self._with_noise(
+                self._plan.counts, (sums, unit / self._prior_mu, self.random)
+            )
             if sums.sum() < STDS_OF_DOUBT * unit / self._prior_mu * self._noise_factor * math.sqrt(sums.size):
                 self.notes.append(FEW_ROWS_NOTE)
         return self.loss.start(sums / unit, self._noise_factor / self._prior_mu)
 
     # Trees.
 
-    def grow_iteration(self) -> list[PrivateTree]:
+    def grow_iteration(self) -> Asking[list[PrivateTree]]:
         """One structure, one release, one tree per output."""
         if self._beginning is None:
-            self._beginning = self._begin()
+            self._beginning = yield from self._begin()
         begun, start, steps = self._beginning, self._beginning.start, self._beginning.steps
         if len(self._released) > len(self.trees):  # rolled back, or interrupted
             del self._released[len(self.trees) :]
             self._opened = []
-        tree, release, held = self._next_tree(begun)
+        tree, release, held = yield from self._next_tree(begun)
 
         # Post-processing.
         lambda_l2 = self.params.lambda_l2 / (self.weight_bound * start.hessian_unit)
@@ -450,7 +457,7 @@ class NewtonTraining(Training):
         begun.splits.learn(tree, release, value)
         self._released.append(ReleasedTree(self.iteration, tree, value))
         if begun.level is not None and self.iteration == self._n_trees:
-            value = value + self._shift(begun, begun.level)
+            value = value + (yield from self._shift(begun, begun.level))
         if not self.trees and not self.continues:
             value = value + begun.prior
         count = leaf_counts(release, held, start.row_hessian)
@@ -465,7 +472,7 @@ class NewtonTraining(Training):
             for k in range(self.params.n_outputs)
         ]
 
-    def _shift(self, begun: Beginning, level: Level) -> float:
+    def _shift(self, begun: Beginning, level: Level) -> Asking[float]:
         """Release the sums of all rows' gradients and hessians, for the number to add to all scores.
 
         A row adds one pair to one cell, bounded jointly in units of the level's clip (`Loss.pairs`), so that
@@ -479,22 +486,23 @@ class NewtonTraining(Training):
         if not self._is_exact:
             stds = [self.weight_steps * one for one in self.loss.stds(self._plan.level.mu)]
             parts = [(part, one, self.random) for part, one in zip(sums, stds, strict=True)]
-            sums, std = self._with_noise(self._plan.level, *parts), self._noise_factor * stds[0]
+            sums = yield from self._with_noise(self._plan.level, *parts)
+            std = self._noise_factor * stds[0]
         gradient, hessian = (float(part[0, 0]) for part in sums)
         return level.shift(gradient, hessian, std)
 
-    def _next_tree(self, begun: Beginning) -> tuple[PublicTree, LeafRelease, LeafRelease | None]:
+    def _next_tree(self, begun: Beginning) -> Asking[_Opened]:
         """The next tree, and what is released over its leaves.
 
         Trees of a round are released together, before the first of them is in the model.
         """
         if not self._opened:
-            self._opened = self._round(begun, min(self._per_round, self._n_trees - self.iteration + 1))
+            self._opened = yield from self._round(
+                begun, min(self._per_round, self._n_trees - self.iteration + 1)
+            )
         return self._opened.pop(0)
 
-    def _round(
-        self, begun: Beginning, n_trees: int
-    ) -> list[tuple[PublicTree, LeafRelease, LeafRelease | None]]:
+    def _round(self, begun: Beginning, n_trees: int) -> Asking[list[_Opened]]:
         """Trees of a new round, charged for and released together."""
         salt, clip = begun.steps.salt, begun.start.clip
         questions = [
@@ -508,10 +516,10 @@ class NewtonTraining(Training):
             )
             for ahead in range(n_trees)
         ]
-        releases = self._release(questions)
+        releases = yield from self._release(questions)
         return [(question.tree, *one) for question, one in zip(questions, releases, strict=True)]
 
-    def _release(self, questions: Sequence[Round]) -> list[tuple[LeafRelease, LeafRelease | None]]:
+    def _release(self, questions: Sequence[Round]) -> Asking[list[tuple[LeafRelease, LeafRelease | None]]]:
         """Noisy sums of gradients and hessians over trees' leaves: of the rows that train, and of others.
 
         A row is in one leaf and trains or is held out, whatever other rows there are, so that it adds to one
@@ -527,7 +535,8 @@ class NewtonTraining(Training):
         if not self._is_exact:
             noise = (self._noise_g, self._noise_h)
             parts = [(part, noise[k % 2].scale, noise[k % 2]) for k, part in enumerate(sums)]
-            sums, std = self._with_noise(self._together(len(questions)), *parts), self._noise_std
+            sums = yield from self._with_noise(self._together(len(questions)), *parts)
+            std = self._noise_std
         expected, found = self._expected_steps, []
         for question, gradient, hessian in zip(questions, sums[::2], sums[1::2], strict=True):
             cells, n_leaves = LeafRelease(gradient / expected, hessian / expected, std), question.n_leaves
@@ -552,8 +561,9 @@ class NewtonTraining(Training):
 
     def _with_noise(
         self, release: Release, *parts: tuple[NDArray[np.int64], float, SecureRandom | GaussianReserve]
-    ) -> list[NDArray[np.int64]]:
+    ) -> Asking[list[NDArray[np.int64]]]:
         """Sums of a release that was charged, with noise; of several parties, each adds or draws a part."""
+        yield from ()
         return [release_gaussian(*part) for part in parts]
 
     def reset_parameter(self, params: Mapping[str, Any]) -> None:

@@ -30,7 +30,7 @@ from lgb_dp.accounting.gaussian import composed_mu
 from lgb_dp.accounting.ledger import Ledger, Release
 from lgb_dp.accounting.report import PrivacyReport, report_of
 from lgb_dp.accounting.shares import closeness_cost
-from lgb_dp.boosting.training import TrainerInput, Training
+from lgb_dp.boosting.training import Asking, TrainerInput, Training
 from lgb_dp.boosting.tree import PrivateTree
 from lgb_dp.data.provenance import Provenance
 from lgb_dp.errors import InvalidArgumentError
@@ -218,8 +218,9 @@ class VerticalTraining(NewtonTraining):
 
     def _with_noise(
         self, release: Release, *parts: tuple[NDArray[np.int64], float, Any]
-    ) -> list[NDArray[np.int64]]:
+    ) -> Asking[list[NDArray[np.int64]]]:
         """Counts with noise of the party that has the rows' values, which no other party knows."""
+        yield from ()
         sizes = parts[0][0].size, 0
         if release == self._plan.histograms:
             n_own = released_cells(self._counted, self.data.bins)[: self._first_cell].sum()
@@ -238,7 +239,7 @@ class VerticalTraining(NewtonTraining):
         rows: float,
         distilled: tuple[int, bool] | None,
         steps: Steps,
-    ) -> PublicSplits:
+    ) -> Asking[PublicSplits]:
         """Learned splits of either owner, on its own columns."""
         bins, depth, opening = self.data.bins, self._depth, OPENING_DEPTH
         if depth is None:
@@ -246,7 +247,7 @@ class VerticalTraining(NewtonTraining):
             depth = automatic_levels(self.params.objective, start.n_rows, mu, tree_mu)
         else:
             opening = min(opening, depth)
-        histograms = self._feature_histograms(bins, start.n_rows, is_for_all=False)
+        histograms = yield from self._feature_histograms(bins, start.n_rows, is_for_all=False)
         weights = None if histograms is None else histograms.threshold_weights()
         self._numbers = self._public_numbers(start)
         n_trees = -(-self._n_trees // 2)
@@ -284,8 +285,9 @@ class VerticalTraining(NewtonTraining):
 
     def _round(
         self, begun: Beginning, n_trees: int
-    ) -> list[tuple[PublicTree, LeafRelease, LeafRelease | None]]:
+    ) -> Asking[list[tuple[PublicTree, LeafRelease, LeafRelease | None]]]:
         """Trees of a new round, charged for and opened together."""
+        yield from ()
         assert self._numbers is not None
         numbers = self._numbers
         trees = tuple(begun.splits.draw(self.random) for _ in range(n_trees))
@@ -361,10 +363,10 @@ class SeveralClasses(Training):
             for number in range(n_classes)
         ]
 
-    def grow_iteration(self) -> list[PrivateTree]:
+    def grow_iteration(self) -> Asking[list[PrivateTree]]:
         """A tree of each class; each run charges for its own."""
         for one in self._runs:
-            one.grow()
+            yield from one.growing()
         return [one.trees[-1][0] for one in self._runs]
 
     def report(self) -> PrivacyReport:

@@ -157,6 +157,7 @@ def check_model_of_pooled_rows(objective, n_parties, monkeypatch, per_round=1):
         variance = n_parties * share_variance(parts[0][1], n_parties, 1)
         self._noise_factor = math.sqrt(variance) / parts[0][1]
         return [part[0] + pooled_noise.noise(part[0].shape) for part in parts]
+        yield
 
     monkeypatch.setattr(NewtonTraining, "_with_noise", with_noise)
     monkeypatch.setattr(NewtonTraining, "_per_round", per_round)

@@ -76,7 +76,9 @@ def test_automatic_settings_follow_the_released_rows_not_the_true_ones(monkeypat
     """With the released number of rows fixed, twice the rows change no setting."""
     release = newton.NewtonTraining._release_label_counts
     monkeypatch.setattr(
-        newton.NewtonTraining, "_release_label_counts", lambda self: replace(release(self), n_rows=5000.0)
+        newton.NewtonTraining,
+        "_release_label_counts",
+        lambda self: replace((yield from release(self)), n_rows=5000.0),
     )
     texts = []
     for rows in (X, np.repeat(X, 2, axis=0)):
