@@ -7,6 +7,7 @@ A run reads a copy of its own.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,6 +51,9 @@ class RunRows:
         Of the bins and of the Dataset.
     feature_name : sequence of str
     pandas_categorical : list of list, or None
+    make_sums : callable, optional
+        Makes what sums rows that are not in this process, once for a run: of its loss, the scale of its
+        labels, and the share of the rows that a round reads.  Codes, labels and weights then are empty.
     """
 
     bins: PublicBins
@@ -71,6 +75,7 @@ class RunRows:
     provenance: Provenance
     feature_name: Any
     pandas_categorical: list[list[Any]] | None
+    make_sums: Callable[[Any, Any, float], Any] | None = None
 
     @property
     def start_scores(self) -> NDArray[np.float64] | None:

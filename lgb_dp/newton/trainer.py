@@ -1,7 +1,7 @@
 """NewtonBoost, the recommended trainer: many small Newton steps on trees whose splits are public.
 
 It is Friedman's gradient boosting with second-order leaf values, in which nothing but Gaussian releases of
-label counts, histograms of features and leaf sums is learned from the data (`lgb_dp.newton.training`).
+label counts, histograms of features and leaf sums is learned from the data (`lgb_dp.newton.core`).
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from lgb_dp.checks import (
     checked_number,
 )
 from lgb_dp.errors import InvalidArgumentError
+from lgb_dp.newton.core import NewtonCore
 from lgb_dp.newton.losses.loss import STEPS
+from lgb_dp.newton.run_task import RunTask
 from lgb_dp.newton.splits.random import StructureKind
-from lgb_dp.newton.training import NewtonTraining
 
 
 class NewtonBoost(PrivateTrainer):
@@ -137,4 +138,4 @@ class NewtonBoost(PrivateTrainer):
 
     def begin(self, task: TrainerInput) -> Training:
         """Start a training run; called once per booster."""
-        return NewtonTraining(task, self)
+        return NewtonCore(task, self, RunTask())

@@ -9,7 +9,7 @@ import pytest
 from scipy.special import softmax
 
 import lgb_dp
-from lgb_dp.newton import training as newton
+from lgb_dp.newton.core import NewtonCore
 from lgb_dp.newton.settings import (
     MAX_RATE,
     automatic_depth,
@@ -74,9 +74,9 @@ def test_structures_are_distilled_where_leaves_hold_many_rows_that_stand_out():
 
 def test_automatic_settings_follow_the_released_rows_not_the_true_ones(monkeypatch):
     """With the released number of rows fixed, twice the rows change no setting."""
-    release = newton.NewtonTraining._release_label_counts
+    release = NewtonCore._release_label_counts
     monkeypatch.setattr(
-        newton.NewtonTraining,
+        NewtonCore,
         "_release_label_counts",
         lambda self: replace((yield from release(self)), n_rows=5000.0),
     )

@@ -19,7 +19,7 @@ from lgb_dp.newton.losses.label_counts import LabelCounts
 from lgb_dp.newton.losses.level import FactorLevel, MeanLevel, unit_deviance, without_noise
 from lgb_dp.newton.losses.loss import HESSIAN_LIMIT, STEPS
 from lgb_dp.newton.losses.regression import LOG_LINK_HESSIAN_LIMIT, LogLinkLoss
-from lgb_dp.newton.training import NewtonTraining
+from lgb_dp.newton.run_task import RunTask
 from newton_training import DELTA
 from small_training import dataset
 
@@ -50,7 +50,7 @@ def boosted(objective="poisson", epsilon=4.0, n_rounds=60, n_rows=N_ROWS, traine
 
 
 def without_level(monkeypatch):
-    monkeypatch.setattr(NewtonTraining, "_may_set_level", False)
+    monkeypatch.setattr("lgb_dp.newton.trainer.RunTask", lambda: RunTask(may_set_level=False))
 
 
 def releases(booster):

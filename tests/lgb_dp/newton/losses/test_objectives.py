@@ -187,7 +187,7 @@ def test_labels_beyond_the_bounds_count_as_the_bounds_if_they_are_clipped(object
 
 
 def test_structures_are_not_distilled(monkeypatch):
-    monkeypatch.setattr("lgb_dp.newton.training.distilled_depth", lambda *_: (3, True))
+    monkeypatch.setattr("lgb_dp.newton.core.distilled_depth", lambda *_: (3, True))
     for objective, distils in (("poisson", False), ("quantile", False), ("regression", True)):
         data = dataset(X, COUNTS, bounds=(-1, 1), label_bounds=(0, 60))
         params = {"objective": objective, "verbosity": -1}

@@ -32,7 +32,7 @@ RNG = np.random.default_rng(3)
 def distilled(monkeypatch):
     """Structures are distilled whatever there is to learn from, on few surrogate rows."""
     monkeypatch.setattr(TreeKinds, "greedy_leads", True)
-    monkeypatch.setattr("lgb_dp.newton.training.distilled_depth", lambda *facts: (3, True))
+    monkeypatch.setattr("lgb_dp.newton.core.distilled_depth", lambda *facts: (3, True))
     monkeypatch.setattr(distilled_splits, "N_SURROGATE_ROWS", 500)
 
 
