@@ -81,10 +81,9 @@ INNER = {
         "": {"common", "exact", "simfl"},
     },
     "lgb_dp.newton": {
-        "losses": {""},
-        "releases": {"losses"},
+        "releases": set(),
         "splits": {"", "releases"},
-        "": {"losses", "releases", "splits"},
+        "": {"releases", "splits"},
     },
     "veilboost": {
         "plans": set(),
@@ -229,9 +228,9 @@ def test_folders_of_one_room_import_only_what_the_table_says(whole):
 
 def test_a_module_beside_folders_is_a_room_of_its_own():
     assert innermost_room("lgb_dp.newton.settings") == "lgb_dp.newton.settings"
-    assert innermost_room("lgb_dp.newton.losses.loss") == "lgb_dp.newton.losses"
+    assert innermost_room("lgb_dp.losses.loss") == "lgb_dp.losses"
     assert innermost_room("lgb_dp.data.bins") == "lgb_dp.data"
-    assert room("lgb_dp.newton.losses.loss") == "lgb_dp.newton"
+    assert room("lgb_dp.newton.splits.random") == "lgb_dp.newton"
 
 
 def test_no_folder_holds_more_modules_than_a_reader_can_keep_in_mind():

@@ -21,8 +21,7 @@ from lgb_dp.accounting.budget import Budget, chargeable
 from lgb_dp.accounting.cost import share
 from lgb_dp.accounting.ledger import Ledger, Release
 from lgb_dp.accounting.report import PrivacyReport, report_of
-from lgb_dp.boosting.labels import LOG_LINKS, REGRESSIONS, LabelScale
-from lgb_dp.boosting.params import TrainingParameters
+from lgb_dp.boosting.params import OF_ALL_TRAINERS, TrainingParameters
 from lgb_dp.boosting.run_rows import RunRows
 from lgb_dp.boosting.scores import Scores
 from lgb_dp.boosting.tree import PrivateTree, to_lightgbm
@@ -36,6 +35,8 @@ from lgb_dp.errors import (
     UnsupportedParameterError,
 )
 from lgb_dp.host_errors import BudgetSpentError
+from lgb_dp.losses.labels import LabelScale
+from lgb_dp.losses.objective import OBJECTIVES
 from lgb_dp.mechanisms.rng import SecureRandom
 
 T = TypeVar("T")
@@ -107,8 +108,6 @@ class Training(ABC):
     """Slope by which the model turns raw scores of a class into probabilities."""
     can_be_monotone = False
     """Whether trees can keep to `monotone_constraints`."""
-    objectives: tuple[str, ...] = ("binary", "regression", "multiclass", "multiclassova")
-    """LightGBM's names of the objectives that the trainer has."""
 
     def __init__(self, task: TrainerInput) -> None:
         data, params, initial = task.data, task.params, task.initial
@@ -188,12 +187,12 @@ class Training(ABC):
         """The public scale of the label; where regression was given none, it is read, with a warning."""
         objective, label = self.params.objective, self.data.label
         bounds = checked_label_bounds(self.data.label_bounds)  # an attribute that a user can set
-        if bounds is None and objective in LOG_LINKS:
+        if bounds is None and OBJECTIVES[objective].has_log_link:
             raise InvalidArgumentError(
                 f"label_bounds must be given for objective={objective!r}: bounds that were read from private "
                 "labels could be outside of its range, and an error would tell"
             )
-        if bounds is None and objective in REGRESSIONS:
+        if bounds is None and OBJECTIVES[objective].is_regression:
             label = label[np.isfinite(label)]
             if not len(label):
                 raise InvalidArgumentError("label must hold finite numbers, or label_bounds must be given")
@@ -205,6 +204,11 @@ class Training(ABC):
             warnings.warn(self.reasons[-1], PrivacyLeakWarning, stacklevel=7)
         low, high = bounds or (0.0, 1.0)
         return LabelScale(objective, self.params.n_outputs, low, high, self.sigmoid, self.params.of_objective)
+
+    @property
+    def objectives(self) -> tuple[str, ...]:
+        """Names of the objectives that the trainer has."""
+        return OF_ALL_TRAINERS
 
     @property
     def lambda_steps(self) -> float:

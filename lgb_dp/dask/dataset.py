@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from gbdt_hosts import dask as host
 from gbdt_hosts.lightgbm import InitialModel
 from lgb_dp.accounting.report import checked_reports
-from lgb_dp.boosting.labels import LabelScale
 from lgb_dp.boosting.run_rows import RunRows, rows_of_run
 from lgb_dp.checks import checked_flag
 from lgb_dp.dask.leaf_sums import ERRORS, DaskLeafSums
@@ -36,7 +35,8 @@ from lgb_dp.errors import (
     PrivateTrainingError,
     UnsupportedParameterError,
 )
-from lgb_dp.newton.losses.loss import Loss
+from lgb_dp.losses.labels import LabelScale
+from lgb_dp.losses.loss import Loss
 
 _KINDS = "a dask array or a dask data frame"
 _DECLARATIONS = frozenset(

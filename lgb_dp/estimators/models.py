@@ -13,7 +13,6 @@ from gbdt_commons.public.inherited_parameters import inherits_parameters
 from gbdt_hosts.lightgbm.estimators import ClassifierKind, FittedAttribute, RegressorKind
 from lgb_dp.accounting.budget import Budget
 from lgb_dp.accounting.report import PrivacyReport
-from lgb_dp.boosting.labels import REGRESSIONS
 from lgb_dp.checks import checked_numbers
 from lgb_dp.data.bins import Bounds, Categories
 from lgb_dp.data.classes import as_labels, class_numbers, known_classes
@@ -24,6 +23,7 @@ from lgb_dp.estimators.base import DPLGBMModel
 from lgb_dp.estimators.evaluation import Evaluation
 from lgb_dp.estimators.habits import WAYS_OUT, refuses_habits
 from lgb_dp.estimators.rows import as_target
+from lgb_dp.losses.objective import OBJECTIVES
 
 
 @inherits_parameters(before="label_overflow")
@@ -269,7 +269,7 @@ class DPLGBMRegressor(DPLGBMModel, RegressorKind):
     (with `tweedie_variance_power`).
     """
 
-    _objectives = ("regression", *sorted(REGRESSIONS - {"regression"}))
+    _objectives = tuple(name for name, one in OBJECTIVES.items() if one.is_regression)
 
     @refuses_habits(WAYS_OUT)
     def fit(

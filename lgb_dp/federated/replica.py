@@ -28,9 +28,10 @@ from lgb_dp.boosting.training import Asking
 from lgb_dp.data.dataset import Dataset
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.federated.task import FederatedTask
+from lgb_dp.losses.loss import STEPS
+from lgb_dp.losses.objective import OBJECTIVES
 from lgb_dp.mechanisms.noise import MAX_ROWS
 from lgb_dp.newton.core import NewtonCore
-from lgb_dp.newton.losses.loss import STEPS
 from lgb_dp.newton.run_task import LONGEST_ROUND, RunTask
 from lgb_dp.newton.trainer import NewtonBoost
 
@@ -131,7 +132,7 @@ def train_replica(
     with silent_arithmetic():
         given = trainer.task(rows_of_run(data, None), params, task.n_rounds)
         check_parameters(params, len(given.data.bins.names))
-        if given.data.label_bounds is None and given.params.objective not in ("binary", "multiclass"):
+        if given.data.label_bounds is None and OBJECTIVES[given.params.objective].is_regression:
             raise InvalidArgumentError(
                 f"label_bounds must be declared by all parties for objective={given.params.objective!r}"
             )

@@ -25,7 +25,6 @@ from gbdt_kernels.trees import BinLayout, candidate_risks, segment_sums
 from lgb_dp.accounting.budget import Budget
 from lgb_dp.accounting.cost import lower_float, share
 from lgb_dp.accounting.ledger import Release
-from lgb_dp.boosting.labels import REGRESSIONS
 from lgb_dp.boosting.levels import Structure, grow_levels
 from lgb_dp.boosting.trainer import PrivateTrainer
 from lgb_dp.boosting.training import Asking, TrainerInput, Training
@@ -40,6 +39,7 @@ from lgb_dp.checks import (
     checked_number,
 )
 from lgb_dp.errors import UnsupportedParameterError
+from lgb_dp.losses.objective import OBJECTIVES
 from lgb_dp.mboost.loss import MLoss
 from lgb_dp.mechanisms.noise import MAX_ROWS, release_laplace, select, selection_scale
 
@@ -425,7 +425,7 @@ class MBoost(PrivateTrainer):
 
 def check_classes(task: TrainerInput) -> None:
     """Raise an UnsupportedParameterError unless the objective is to tell classes apart."""
-    if task.params.objective in REGRESSIONS:
+    if OBJECTIVES[task.params.objective].is_regression:
         raise UnsupportedParameterError(
             f"objective={task.params.objective!r} is not supported by this trainer; accepted are 'binary', "
             "'multiclass' and 'multiclassova'"

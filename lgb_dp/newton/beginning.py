@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lgb_dp.losses.level import Level
+from lgb_dp.losses.loss import Start
+from lgb_dp.losses.objective import OBJECTIVES
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.held_out_rows import HeldOutSteps, can_hold_out
-from lgb_dp.newton.losses.level import Level
-from lgb_dp.newton.losses.loss import Start
 from lgb_dp.newton.separation import Separation
-from lgb_dp.newton.settings import LOG_LOSSES, MAX_RATE, automatic_rate, exact_rate, nu_of_rate
+from lgb_dp.newton.settings import automatic_rate, exact_rate, nu_of_rate
 from lgb_dp.newton.splits.feature_histograms import FeatureHistograms
 from lgb_dp.newton.splits.random import PublicSplits
 from lgb_dp.newton.step_size import StepSize
@@ -83,7 +83,7 @@ def chosen_steps(
     elif rate is None:
         rate = automatic_rate(nu_of_rate(n_rows, mu), n_rounds, objective)
         size = StepSize(n_rounds, objective, weight_steps, may_end=may_end)
-    return Steps(rate, size, min(MAX_RATE.get(objective, math.inf), largest_rate))
+    return Steps(rate, size, min(OBJECTIVES[objective].largest_rate, largest_rate))
 
 
 def held_out_steps(
@@ -97,4 +97,4 @@ def held_out_steps(
 
 def separation_of(objective: str, n_rounds: int, start: Start, subsample: float) -> Separation | None:
     """The test of whether anything separates, for labels that are classes, each row's on its own."""
-    return Separation(n_rounds, start, subsample) if objective in LOG_LOSSES else None
+    return Separation(n_rounds, start, subsample) if OBJECTIVES[objective].is_log_loss else None

@@ -5,7 +5,7 @@ parties and columns apart drive it themselves.  The data is read in one place on
 (`lgb_dp.newton.releases.leaf_sums`), and everything seen of it is a Gaussian release that was charged
 (`lgb_dp.newton.noised_sums`): label counts and histograms of features before the first tree, and the sums of
 gradients and hessians over the leaves of each tree, whose splits were drawn before; where clips make means
-low, once more after the last tree, sums over all rows (`lgb_dp.newton.losses.level`).  Every tree reads all
+low, once more after the last tree, sums over all rows (`lgb_dp.losses.level`).  Every tree reads all
 rows.  Releases compose exactly although each depends on those before (`lgb_dp.accounting.gaussian`).
 Everything else (leaf values, which splits are drawn more often, when to stop) follows from what was released.
 """
@@ -23,21 +23,21 @@ from numpy.typing import NDArray
 
 from gbdt_hosts import lightgbm as host
 from gbdt_kernels.trees import DenseCodes, by_columns
-from lgb_dp.boosting.labels import REGRESSIONS
 from lgb_dp.boosting.training import Asking, TrainerInput, Training
 from lgb_dp.boosting.tree import PrivateTree
 from lgb_dp.checks import Auto, delta_note
 from lgb_dp.data.bins import PublicBins
 from lgb_dp.errors import InvalidArgumentError, NotPrivateWarning
 from lgb_dp.host_errors import InterruptedTrainingError
+from lgb_dp.losses.label_counts import STDS_OF_DOUBT
+from lgb_dp.losses.level import Level
+from lgb_dp.losses.loss import STEPS, Loss, Start
+from lgb_dp.losses.objective import OBJECTIVES
+from lgb_dp.losses.registry import loss_of
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.beginning import Beginning, chosen_steps, held_out_steps, separation_of
 from lgb_dp.newton.budget_plan import BudgetPlan
 from lgb_dp.newton.leaves import denominators, leaf_counts, leaf_values
-from lgb_dp.newton.losses.label_counts import STDS_OF_DOUBT
-from lgb_dp.newton.losses.level import Level
-from lgb_dp.newton.losses.loss import STEPS, Loss, Start
-from lgb_dp.newton.losses.regression import loss_of
 from lgb_dp.newton.model_memory import check_model_fits
 from lgb_dp.newton.monotone import MonotoneConstraints
 from lgb_dp.newton.noised_sums import Releases
@@ -46,7 +46,6 @@ from lgb_dp.newton.releases.leaf_sums import LeafSums, LocalLeafSums
 from lgb_dp.newton.releases.trees import ONE_LEAF, LeafRelease, PublicTree, ReleasedTree, Round
 from lgb_dp.newton.run_task import LONGEST_ROUND, RunTask
 from lgb_dp.newton.settings import (
-    GRADIENT_CLIP,
     MAX_MU_OF_SHRINKAGE,
     automatic_depth,
     balanced_rows,
@@ -98,7 +97,6 @@ class NewtonCore(Training):
 
     sigmoid = 1.0
     can_be_monotone = True
-    objectives = ("binary", "multiclass", *sorted(REGRESSIONS))
 
     def __init__(self, task: TrainerInput, settings: NewtonSettings, run: RunTask) -> None:
         super().__init__(task)
@@ -106,14 +104,13 @@ class NewtonCore(Training):
         if run.unit is not None:
             self.unit = self.ledger.unit = run.unit
         self._is_exact, plan = math.isinf(settings.epsilon), None
-        self._may_distil = (
-            run.may_distil and settings.structure == "auto" and self.params.objective in GRADIENT_CLIP
-        )
+        is_auto = settings.structure == "auto"
+        self._may_distil = run.may_distil and is_auto and self.label_scale.entry.may_distil
         self._counted = features_with_many_bins(self.data.bins)
         if self._is_exact:
             self.train_without_privacy()
         else:
-            may_need = self._may_distil or (settings.structure == "auto" and bool(self._counted.any()))
+            may_need = self._may_distil or (is_auto and bool(self._counted.any()))
             of_run = (settings.epsilon, settings.delta, self.n_rounds, settings.subsample)
             plan = BudgetPlan(self.ledger, *of_run, may_need_histograms=may_need, n_runs=run.n_runs)
         for name, cost in run.set_aside.items():
@@ -144,6 +141,11 @@ class NewtonCore(Training):
         self._released: list[ReleasedTree] = []
         self._opened: list[OPENED] = []
         self._beginning: Beginning | None = None
+
+    @property
+    def objectives(self) -> tuple[str, ...]:
+        """Those that have a loss."""
+        return tuple(name for name, one in OBJECTIVES.items() if one.make_loss is not None)
 
     def _rows(self) -> LeafSums:
         """The rows: here, or wherever they are."""

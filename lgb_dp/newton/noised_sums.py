@@ -12,10 +12,10 @@ from lgb_dp.accounting.gaussian import composed_mu
 from lgb_dp.accounting.ledger import Ledger, Release
 from lgb_dp.boosting.training import Asking
 from lgb_dp.data.bins import PublicBins
+from lgb_dp.losses.loss import EXACT_STD, STEPS, Loss
 from lgb_dp.mechanisms.noise import GaussianReserve
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.budget_plan import BudgetPlan
-from lgb_dp.newton.losses.loss import EXACT_STD, STEPS, Loss
 from lgb_dp.newton.releases.asked import Answer, Part, Question
 from lgb_dp.newton.releases.leaf_sums import LeafSums
 from lgb_dp.newton.releases.trees import LeafRelease, PublicTree, Round
@@ -139,7 +139,7 @@ class Releases:
         """Noisy sums of gradients and hessians over trees' leaves: of the rows that train, and of others.
 
         A row is in one leaf and trains or is held out, whatever other rows there are, so that it adds to one
-        cell.  Its contribution there is at most μ long in units of the noise (`lgb_dp.newton.losses.loss`;
+        cell.  Its contribution there is at most μ long in units of the noise (`lgb_dp.losses.loss`;
         weights are at most `weight_steps`), so the release is μ-GDP; with a secret Poisson sample of the rows
         its cost is `dp_accounting`'s.  Trees of one round compose as others do: each is charged for.
         """

@@ -41,7 +41,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 from scipy.stats import chi2
 
-from lgb_dp.newton.losses.loss import Start
+from lgb_dp.losses.loss import Start
 from lgb_dp.newton.releases.trees import LeafRelease
 
 LEVEL = 0.05

@@ -34,15 +34,15 @@ from lgb_dp.accounting.ledger import Release
 from lgb_dp.accounting.shares import closeness
 from lgb_dp.accounting.unit import ONE_ROW
 from lgb_dp.boosting.booster import DPBooster, trained
-from lgb_dp.boosting.labels import LabelScale
 from lgb_dp.boosting.params import training_parameters
 from lgb_dp.boosting.training import answered
 from lgb_dp.data.bins import PublicBins
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.federated.ledger import PartyLedger
+from lgb_dp.losses.labels import LabelScale
+from lgb_dp.losses.loss import STEPS, Loss
 from lgb_dp.mechanisms.noise import release_gaussian
 from lgb_dp.mechanisms.rng import WordSource
-from lgb_dp.newton.losses.loss import STEPS, Loss
 from lgb_dp.newton.monotone import MonotoneConstraints
 from lgb_dp.newton.trainer import NewtonBoost
 from lgb_dp.vertical.columns import joined_bins, joint_rows

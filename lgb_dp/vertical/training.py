@@ -30,16 +30,17 @@ from lgb_dp.accounting.gaussian import composed_mu
 from lgb_dp.accounting.ledger import Ledger
 from lgb_dp.accounting.report import PrivacyReport, report_of
 from lgb_dp.accounting.shares import closeness_cost
-from lgb_dp.boosting.labels import LabelScale
 from lgb_dp.boosting.training import Asking, TrainerInput, Training
 from lgb_dp.boosting.tree import PrivateTree
 from lgb_dp.data.provenance import Provenance
 from lgb_dp.errors import InvalidArgumentError
+from lgb_dp.losses.labels import LabelScale
+from lgb_dp.losses.loss import Loss, Start
+from lgb_dp.losses.objective import OBJECTIVES
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.beginning import Beginning
 from lgb_dp.newton.budget_plan import BudgetPlan
 from lgb_dp.newton.core import OPENED, NewtonCore, NewtonSettings
-from lgb_dp.newton.losses.loss import Loss, Start
 from lgb_dp.newton.releases.asked import Answer, Question
 from lgb_dp.newton.releases.trees import LeafRelease, PublicTree
 from lgb_dp.newton.run_task import LONGEST_ROUND, RunTask
@@ -61,8 +62,11 @@ from lgb_dp.vertical.sums import (
 )
 from lgb_dp.vertical.tables import loss_bounds, round_points
 
-OBJECTIVES = (*(name for name in NewtonCore.objectives if name != "multiclass"), "multiclassova")
-"""Of several classes, each has a run against all others: the score of a row is that of one class."""
+
+def _objectives() -> tuple[str, ...]:
+    """Of several classes, each has a run against all others: the score of a row is that of one class."""
+    return tuple(name for name in OBJECTIVES if name != "multiclass")
+
 
 _AUTOMATIC_DEPTH, _MAX_DEPTH = 4, 6
 """Levels of automatic trees, at most, which decide what a row costs on the wire; and levels of any tree."""
@@ -92,7 +96,7 @@ def automatic_levels(objective: str, n_rows: float, mu: float, tree_mu: float) -
     mu, tree_mu : float
         Of the whole run and of one tree, by the noise that its sums have.
     """
-    if objective == "regression" and n_rows * tree_mu >= _ROWS_OVER_NOISE * 2**_AUTOMATIC_DEPTH:
+    if OBJECTIVES[objective].is_deep_apart and n_rows * tree_mu >= _ROWS_OVER_NOISE * 2**_AUTOMATIC_DEPTH:
         return _AUTOMATIC_DEPTH
     return min(automatic_depth(nu_of_depth(n_rows, mu)), _AUTOMATIC_DEPTH)
 
@@ -190,7 +194,7 @@ def _of_one_party(question: Question) -> Asking[Answer]:
 
 def begun(task: TrainerInput, settings: NewtonSettings, run: RunOfParties) -> VerticalCore | SeveralClasses:
     """Begin a run: of one score for each row, or of several classes in turns."""
-    kind = SeveralClasses if task.params.objective == "multiclassova" else VerticalCore
+    kind = SeveralClasses if task.params.n_outputs > 1 else VerticalCore
     return kind(task, settings, run)
 
 
@@ -205,8 +209,6 @@ class VerticalCore(NewtonCore):
     run : RunOfParties
     """
 
-    objectives = OBJECTIVES
-
     def __init__(self, task: TrainerInput, settings: NewtonSettings, run: RunOfParties) -> None:
         super().__init__(with_sums(task, run), settings, run.task())
         n_features = len(self.data.bins.names)
@@ -220,6 +222,11 @@ class VerticalCore(NewtonCore):
                 f"max_depth={self._depth} must be at most {_MAX_DEPTH} with columns apart"
             )
         self._check_numbers()
+
+    @property
+    def objectives(self) -> tuple[str, ...]:
+        """See `Training`."""
+        return _objectives()
 
     @property
     def _plan(self) -> BudgetPlan:
@@ -304,7 +311,7 @@ class VerticalCore(NewtonCore):
             float(begun.prior[0]),
             tuple(self._released),
             begun.start.clip,
-            round_points(self.loss, *self._other_score_range(first)),
+            round_points(self.label_scale.entry.reach, *self._other_score_range(first)),
             numbers,
         )
         self.releases.charge_trees(n_trees)
@@ -325,7 +332,7 @@ class VerticalCore(NewtonCore):
 
     def report(self) -> PrivacyReport:
         """The guarantee towards the world, with those towards the other party beside it."""
-        is_binary = self.params.objective == "binary"
+        is_binary = self.label_scale.is_binary
         guarantees = Guarantees.of(*self.released_mu(), self.ledger.granted_delta, is_binary=is_binary)
         whole = super().report()
         return replace(whole, notes=(*guarantees.notes(), *whole.notes))
@@ -361,7 +368,6 @@ class SeveralClasses(Training):
 
     sigmoid = VerticalCore.sigmoid
     can_be_monotone = True
-    objectives = OBJECTIVES
 
     def __init__(self, task: TrainerInput, settings: NewtonSettings, run: RunOfParties) -> None:
         super().__init__(task)
@@ -374,6 +380,11 @@ class SeveralClasses(Training):
             VerticalCore(of_class, settings, run.of_class(OneAgainstRest(number, n_classes)))
             for number in range(n_classes)
         ]
+
+    @property
+    def objectives(self) -> tuple[str, ...]:
+        """See `Training`."""
+        return _objectives()
 
     def grow_iteration(self) -> Asking[list[PrivateTree]]:
         """A tree of each class; each run charges for its own."""

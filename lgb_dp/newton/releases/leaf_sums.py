@@ -23,8 +23,8 @@ from gbdt_kernels.trees import (
     leaf_sums,
     row_tags,
 )
-from lgb_dp.boosting.labels import LabelScale
-from lgb_dp.newton.losses.loss import Loss
+from lgb_dp.losses.labels import LabelScale
+from lgb_dp.losses.loss import Loss
 from lgb_dp.newton.releases.trees import HELD_OUT_SHARE, ReleasedTree, Round
 
 ROWS_AT_ONCE = 1 << 16
@@ -74,7 +74,7 @@ class LeafSums(Protocol):
         -------
         ndarray of int64, shape (n_cells, n_outputs, 2)
             Of the leaves, and if rows are held out, then of these in the leaves; in steps of
-            `lgb_dp.newton.losses.loss`, times the rows' integer weights.
+            `lgb_dp.losses.loss`, times the rows' integer weights.
         """
 
 

@@ -24,8 +24,8 @@ from dask_training import (
 )
 from gbdt_hosts.dask import cluster as cluster_module
 from gbdt_hosts.dask import connections
+from lgb_dp.losses.loss import STEPS
 from lgb_dp.mechanisms.noise import observed
-from lgb_dp.newton.losses.loss import STEPS
 from newton_training import QUIET
 
 pytestmark = pytest.mark.filterwarnings("ignore:random_state is for tests only")

@@ -10,10 +10,10 @@ import lgb_dp
 from lgb_dp.accounting.gaussian import SampledGaussian, composed_epsilon, gaussian_epsilon, gaussian_mu
 from lgb_dp.accounting.ledger import Ledger
 from lgb_dp.accounting.unit import Unit
+from lgb_dp.losses.loss import STEPS
 from lgb_dp.mechanisms import noise as mechanisms
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton import budget_plan, core
-from lgb_dp.newton.losses.loss import STEPS
 from lgb_dp.newton.noised_sums import Releases
 from lgb_dp.newton.releases.leaf_sums import LocalLeafSums
 from newton_training import DELTA, QUIET, X, Y, boosted
@@ -270,7 +270,7 @@ def test_the_first_leaf_values_of_neighbours_are_as_close_as_mu_says():
                     return sums[-1]
 
                 patch.setattr(Releases, "leaf_sums", released)
-                patch.setattr("lgb_dp.newton.losses.loss._MAX_PRIOR", 0.0)
+                patch.setattr("lgb_dp.losses.loss._MAX_PRIOR", 0.0)
                 lgb.train(QUIET, data, 1, callbacks=[trainer])
             [(trained, held)] = sums[0]  # one tree in the round
             assert held is None  # all rows are in the leaves

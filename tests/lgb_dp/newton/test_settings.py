@@ -9,9 +9,9 @@ import pytest
 from scipy.special import softmax
 
 import lgb_dp
+from lgb_dp.losses.objective import OBJECTIVES
 from lgb_dp.newton.core import NewtonCore
 from lgb_dp.newton.settings import (
-    MAX_RATE,
     automatic_depth,
     automatic_rate,
     balanced_rows,
@@ -47,8 +47,8 @@ def test_the_automatic_rate_of_several_classes_is_held_to_its_bound(monkeypatch)
     kwargs = {"epsilon": np.inf, "n_rounds": 1, "structure": "random", "random_state": 0}
     rows = lgb_dp.Dataset(X, label, bounds=(-3, 3))
     full = boosted(rows, params=params, **kwargs).predict(X, raw_score=True)
-    assert MAX_RATE["multiclass"] == 0.5
-    monkeypatch.setitem(MAX_RATE, "multiclass", 0.25)
+    assert OBJECTIVES["multiclass"].largest_rate == 0.5
+    monkeypatch.setitem(OBJECTIVES, "multiclass", replace(OBJECTIVES["multiclass"], largest_rate=0.25))
     half = boosted(rows, params=params, **kwargs).predict(X, raw_score=True)
     # Both begin at the logarithms of the classes' frequencies.
     prior = 2 * half - full

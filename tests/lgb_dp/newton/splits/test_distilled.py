@@ -7,7 +7,7 @@ import scipy.sparse
 
 import lgb_dp
 from gbdt_kernels.trees import DenseCodes
-from lgb_dp.boosting.labels import LabelScale
+from lgb_dp.losses.labels import LabelScale
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.releases.trees import LeafRelease, PublicTree, ReleasedTree
 from lgb_dp.newton.splits import distilled as distilled_splits
