@@ -11,7 +11,7 @@ import numpy as np
 from lgb_dp.accounting.cost import share
 from lgb_dp.boosting.trainer import PrivateTrainer
 from lgb_dp.boosting.training import TrainerInput
-from lgb_dp.dpboost.square_loss import SquareLossTraining, TreePlan
+from lgb_dp.dpboost.square_loss import SquareLossTraining, TreePlan, Variant
 
 _NO_CLIP = 1.0
 """A leaf value is at most g* anyway: |G| ≤ N g*."""
@@ -30,6 +30,10 @@ class _SequentialTraining(SquareLossTraining):
 
 
 class _ParallelTraining(SquareLossTraining):
+    def __init__(self, task: TrainerInput, *, epsilon: float, variant: Variant) -> None:
+        super().__init__(task, epsilon=epsilon, variant=variant)
+        self._unused = np.arange(task.data.num_data(), dtype=np.int32)
+
     def _plan_epsilon(self) -> float:
         return self.epsilon
 
@@ -38,8 +42,6 @@ class _ParallelTraining(SquareLossTraining):
 
     def plan(self) -> TreePlan:
         t = self.iteration - 1
-        if t == 0:
-            self._unused = np.arange(self.data.num_data(), dtype=np.int32)
         taken = self.random.coins(len(self._unused))
         rows, self._unused = self._unused[taken], self._unused[~taken]
         return TreePlan(rows, _NO_CLIP, self.learning_rate, *self.group_and_part(t))
