@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import lgb_dp.newton.releases.asked as newton
+import lgb_dp.newton.run_task as newton
 from gbdt_commons.arithmetic import silent_arithmetic, silently
 from gbdt_hosts.lightgbm import check_parameters
 from gbdt_parties.secure_sum.rings import MODULO_64

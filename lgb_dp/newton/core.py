@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
@@ -35,23 +36,26 @@ from lgb_dp.losses.loss import STEPS, Loss, Start
 from lgb_dp.losses.objective import OBJECTIVES
 from lgb_dp.losses.registry import loss_of
 from lgb_dp.mechanisms.rng import SecureRandom
-from lgb_dp.newton.beginning import Beginning, chosen_steps, held_out_steps, separation_of
 from lgb_dp.newton.budget_plan import BudgetPlan
+from lgb_dp.newton.held_out_rows import HeldOutSteps, can_hold_out
 from lgb_dp.newton.leaves import denominators, leaf_counts, leaf_values
 from lgb_dp.newton.model_memory import check_model_fits
 from lgb_dp.newton.monotone import MonotoneConstraints
 from lgb_dp.newton.noised_sums import Releases
-from lgb_dp.newton.releases.asked import Answer, Question
 from lgb_dp.newton.releases.leaf_sums import LeafSums, LocalLeafSums
 from lgb_dp.newton.releases.trees import ONE_LEAF, LeafRelease, PublicTree, ReleasedTree, Round
-from lgb_dp.newton.run_task import LONGEST_ROUND, RunTask
+from lgb_dp.newton.run_task import LONGEST_ROUND, Answer, Question, RunTask
+from lgb_dp.newton.separation import Separation
 from lgb_dp.newton.settings import (
     MAX_MU_OF_SHRINKAGE,
     automatic_depth,
+    automatic_rate,
     balanced_rows,
     distilled_depth,
     exact_depth,
+    exact_rate,
     nu_of_depth,
+    nu_of_rate,
 )
 from lgb_dp.newton.splits.distilled import DistilledSplits, start_scores, surrogate_rows
 from lgb_dp.newton.splits.feature_histograms import (
@@ -62,6 +66,7 @@ from lgb_dp.newton.splits.feature_histograms import (
 from lgb_dp.newton.splits.learned import OPENING_DEPTH, LearnedSplits
 from lgb_dp.newton.splits.random import CyclicSplits, PublicSplits, RandomSplits, StructureKind
 from lgb_dp.newton.splits.without_privacy import MAX_ROWS, ExactSplits
+from lgb_dp.newton.step_size import StepSize
 from lgb_dp.newton.steps import Steps
 
 FEW_ROWS_NOTE = (
@@ -82,6 +87,31 @@ class NewtonSettings(Protocol):
     hessian_share: float | Auto
     gradient_clip: float | Auto
     subsample: float
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """The knowledge of a training run from its first release on.
+
+    Parameters
+    ----------
+    start : Start
+    prior : ndarray of float64, shape (n_outputs,)
+        Added to the start scores; zeros where training continues a model.
+    splits : PublicSplits
+    steps : Steps
+    separation : Separation or None
+        Whether releases stand out of noise and chance; None where chance is not known.
+    level : Level or None
+        The release that ends the run, if it is planned.
+    """
+
+    start: Start
+    prior: NDArray[np.float64]
+    splits: PublicSplits
+    steps: Steps
+    separation: Separation | None
+    level: Level | None
 
 
 class NewtonCore(Training):
@@ -206,22 +236,19 @@ class NewtonCore(Training):
         objective, n_candidates = self.params.objective, int(np.sum(self.data.bins.n_bins > 1))
         rows = balanced_rows(start.n_rows, objective, start.prior)
         distilled = distilled_depth(start.n_rows * self._mu, start.n_rows, rows, n_candidates)
-        steps = chosen_steps(
-            self._given_rate,
-            self.n_rounds,
-            objective,
-            self.weight_steps,
-            balanced=rows,
-            can_see_rows=self._can_see_rows,
-            n_rows=start.n_rows,
-            mu=self._mu / self.run.noise_factor,
-            may_end=distilled is None or distilled[1],
-            largest_rate=self.run.largest_rate,
-        )
+        rate, size = self._given_rate, None
+        if rate is None and self._can_see_rows:
+            rate = exact_rate(rows, self.n_rounds)
+        elif rate is None:
+            nu = nu_of_rate(start.n_rows, self._mu / self.run.noise_factor)
+            rate, may_end = automatic_rate(nu, self.n_rounds, objective), distilled is None or distilled[1]
+            size = StepSize(self.n_rounds, objective, self.weight_steps, may_end=may_end)
+        steps = Steps(rate, size, min(self.label_scale.entry.largest_rate, self.run.largest_rate))
         splits = yield from self._first_splits(start, prior, rows, distilled, steps)
         separation = None
-        if not (self._is_exact or self.continues) and self.unit.rows is None:
-            separation = separation_of(objective, self.n_rounds, start, self.settings.subsample)
+        apart = self.label_scale.entry.is_log_loss and self.unit.rows is None
+        if apart and not (self._is_exact or self.continues):
+            separation = Separation(self.n_rounds, start, self.settings.subsample)
         return Beginning(start, prior, splits, steps, separation, level)
 
     def _release_label_counts(self) -> Asking[Start]:
@@ -296,9 +323,8 @@ class NewtonCore(Training):
         model = (self.params.objective, surrogate, scores, self._released)
         if steps.size is not None and not distilled[1]:
             std = self.releases.noise_std
-            steps.held_out = held_out_steps(
-                histograms, rows / 2**greedy_depth, std, self.n_rounds, self.random
-            )
+            if can_hold_out(histograms, rows / 2**greedy_depth, std):
+                steps.held_out = HeldOutSteps(self.n_rounds, int(self.random.words(1)[0]))
             if not self._is_exact:
                 steps.least_std = std * self._mu / MAX_MU_OF_SHRINKAGE
         return DistilledSplits(bins, *sizes, weights, *model, has_trial=distilled[1])

@@ -16,9 +16,9 @@ from lgb_dp.losses.loss import EXACT_STD, STEPS, Loss
 from lgb_dp.mechanisms.noise import GaussianReserve
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.budget_plan import BudgetPlan
-from lgb_dp.newton.releases.asked import Answer, Part, Question
 from lgb_dp.newton.releases.leaf_sums import LeafSums
 from lgb_dp.newton.releases.trees import LeafRelease, PublicTree, Round
+from lgb_dp.newton.run_task import Answer, Part, Question
 from lgb_dp.newton.splits.feature_histograms import FeatureHistograms, released_cells
 
 

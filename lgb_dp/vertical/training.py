@@ -38,12 +38,10 @@ from lgb_dp.losses.labels import LabelScale
 from lgb_dp.losses.loss import Loss, Start
 from lgb_dp.losses.objective import OBJECTIVES
 from lgb_dp.mechanisms.rng import SecureRandom
-from lgb_dp.newton.beginning import Beginning
 from lgb_dp.newton.budget_plan import BudgetPlan
-from lgb_dp.newton.core import OPENED, NewtonCore, NewtonSettings
-from lgb_dp.newton.releases.asked import Answer, Question
+from lgb_dp.newton.core import OPENED, Beginning, NewtonCore, NewtonSettings
 from lgb_dp.newton.releases.trees import LeafRelease, PublicTree
-from lgb_dp.newton.run_task import LONGEST_ROUND, RunTask
+from lgb_dp.newton.run_task import LONGEST_ROUND, Answer, Question, RunTask
 from lgb_dp.newton.settings import automatic_depth, nu_of_depth
 from lgb_dp.newton.splits.feature_histograms import released_cells
 from lgb_dp.newton.splits.learned import OPENING_DEPTH, LearnedSplits

@@ -201,7 +201,7 @@ def test_public_rows_are_evaluated_and_stop_training_early(client):
 @pytest.mark.parametrize("holds_out", [False, True])
 def test_distilled_structures_are_those_of_one_process(client, monkeypatch, holds_out):
     monkeypatch.setattr("lgb_dp.newton.core.distilled_depth", lambda *_: (3, not holds_out))
-    monkeypatch.setattr("lgb_dp.newton.beginning.can_hold_out", lambda *_: holds_out)
+    monkeypatch.setattr("lgb_dp.newton.core.can_hold_out", lambda *_: holds_out)
     data = lgb_dp.Dataset(X, Y, **PUBLIC)
     one = lgb.train(QUIET, data, 8, callbacks=[pinned()])
     many = on_cluster(client, even(5), 8)

@@ -44,8 +44,7 @@ from lgb_dp.mechanisms import rng as rng_module
 from lgb_dp.mechanisms.noise import observed
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.budget_plan import HISTOGRAM_SHARE, LEVEL_SHARE, PRIOR_SHARE
-from lgb_dp.newton.releases.asked import Answer
-from lgb_dp.newton.run_task import LONGEST_ROUND, RunTask
+from lgb_dp.newton.run_task import LONGEST_ROUND, Answer, RunTask
 from lgb_dp.newton.splits.feature_histograms import FeatureHistograms
 
 KEY = bytes(range(32))
@@ -109,7 +108,7 @@ class PinnedNoise:
 
 def test_rows_are_held_out_alike_wherever_they_are(monkeypatch):
     monkeypatch.setattr("lgb_dp.newton.core.distilled_depth", lambda *_: (3, False))
-    monkeypatch.setattr("lgb_dp.newton.beginning.can_hold_out", lambda *_: True)
+    monkeypatch.setattr("lgb_dp.newton.core.can_hold_out", lambda *_: True)
     check_model_of_pooled_rows("binary", 2, monkeypatch)
 
 

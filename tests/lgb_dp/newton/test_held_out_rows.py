@@ -18,7 +18,7 @@ from small_training import dataset, field
 def held_out(monkeypatch):
     """Rows are held out whatever they can tell."""
     monkeypatch.setattr("lgb_dp.newton.core.distilled_depth", lambda *facts: (3, False))
-    monkeypatch.setattr("lgb_dp.newton.beginning.can_hold_out", lambda *facts: True)
+    monkeypatch.setattr("lgb_dp.newton.core.can_hold_out", lambda *facts: True)
     monkeypatch.setattr(distilled_splits, "N_SURROGATE_ROWS", 500)
 
 

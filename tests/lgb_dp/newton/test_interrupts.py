@@ -9,7 +9,7 @@ import pytest
 
 import lgb_dp
 from gbdt_hosts import lightgbm as host
-from lgb_dp.newton import beginning, core
+from lgb_dp.newton import core
 from newton_training import QUIET, X, Y, live_booster, training_scores
 
 
@@ -113,7 +113,7 @@ def test_an_interrupt_while_the_model_is_loaded_or_taken_back_leaves_no_trace(mo
 def test_an_interrupt_in_the_first_release_ends_the_training(monkeypatch):
     booster = live_booster(10)
     with monkeypatch.context() as patch:
-        patch.setattr(beginning, "automatic_rate", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(core, "automatic_rate", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             booster.update()
     with pytest.raises(lgb.basic.LightGBMError, match="start it anew"):
