@@ -192,18 +192,7 @@ class PrivateTrainer(ABC, metaclass=_TrainerClass):
         n_rounds: int,
         model: host.InitialModel | None = None,
     ) -> TrainerInput:
-        """The input of a training run with the settings of this moment.
-
-        Parameters
-        ----------
-        rows : RunRows
-        params : mapping
-            LightGBM's parameters.
-        n_rounds : int
-            Iterations that will be trained.
-        model : InitialModel, optional
-            To continue from.
-        """
+        """The input of a run of `n_rounds` iterations, with LightGBM's `params` and the present settings."""
         for text in ignored_defaults(params):
             warnings.warn(text, IgnoredParameterWarning, stacklevel=3)
         initial, reasons = self._initial_guarantee(model)

@@ -16,7 +16,6 @@ from lgb_dp.losses.regression import (
     log_link_loss,
     pinball_error,
     quantile_loss,
-    tweedie_loss,
 )
 
 _ROOTS = ("l2_root", "root_mean_squared_error", "rmse")
@@ -67,7 +66,9 @@ OBJECTIVES |= {
         Objective("quantile", quantile_loss, (), _SHARE, rate_factor=0.7, error=pinball_error),
         _LOG_LINK("poisson", partial(log_link_loss, 1.0)),
         _LOG_LINK("gamma", partial(log_link_loss, 2.0), lowest_is_positive=True),
-        _LOG_LINK("tweedie", tweedie_loss, (), ("tweedie_variance_power", Interval(1, 2, "[)"))),
+        _LOG_LINK(
+            "tweedie", partial(log_link_loss, None), (), ("tweedie_variance_power", Interval(1, 2, "[)"))
+        ),
     )
 }
 

@@ -312,18 +312,11 @@ class ResidualLoss:
 
 
 def log_link_loss(
-    power: float, scale: LabelScale, gradient_clip: float | None, hessian_share: float, mu: float
+    power: float | None, scale: LabelScale, gradient_clip: float | None, hessian_share: float, mu: float
 ) -> LogLinkLoss:
-    """The loss of a logarithmic link of power ρ, as `lgb_dp.losses.registry.loss_of` makes it."""
-    return LogLinkLoss(power, scale.low, scale.high, gradient_clip, hessian_share)
-
-
-def tweedie_loss(
-    scale: LabelScale, gradient_clip: float | None, hessian_share: float, mu: float
-) -> LogLinkLoss:
-    """Tweedie's loss, whose power is the objective's own parameter."""
-    power = scale.of_objective["tweedie_variance_power"]
-    return log_link_loss(power, scale, gradient_clip, hessian_share, mu)
+    """The loss of a logarithmic link of power ρ, by default Tweedie's parameter, as `loss_of` makes it."""
+    rho = scale.of_objective["tweedie_variance_power"] if power is None else power
+    return LogLinkLoss(rho, scale.low, scale.high, gradient_clip, hessian_share)
 
 
 def huber_loss(

@@ -81,15 +81,8 @@ class Releases:
     ) -> Asking[FeatureHistograms | None]:
         """Noisy numbers of rows in every bin of the given features.
 
-        A row adds its weight, at most w̄, to one bin of each of d features: √d w̄ in length.
-
-        Parameters
-        ----------
-        bins : PublicBins
-        is_counted : ndarray of bool, shape (n_features,)
-        least_rows : float
-            Released rows over the noise below which nothing is released, and None the result.
-        random : SecureRandom
+        A row adds its weight, at most w̄, to one bin of each of d features: √d w̄ in length.  Where the rows
+        are fewer than `least_rows` times the noise, nothing is released, and the result is None.
         """
         scale, unit, plan = 0.0, STEPS * self._weight_steps, self.plan
         if not is_counted.any():

@@ -9,7 +9,6 @@ import numpy as np
 
 from gbdt_kernels.trees import DenseCodes
 from gbdt_kernels.trees.layout import MAX_BINS
-from lgb_dp.accounting.unit import ONE_ROW
 from lgb_dp.boosting.run_rows import RunRows
 from lgb_dp.data.arguments import checked_label_bounds
 from lgb_dp.data.bins import PublicBins
@@ -144,19 +143,9 @@ def joint_rows(bins: PublicBins, label_bounds: tuple[float, float] | None, prove
         bins=bins,
         codes=DenseCodes(np.empty((0, len(bins.names)), dtype=np.uint8)),
         label=np.empty(0),
-        weight=None,
-        group_of_row=None,
-        scores=None,
-        model_digest=None,
         label_bounds=checked_label_bounds(label_bounds),
         label_overflow="clip",
-        weight_bound=None,
-        unit=ONE_ROW,
-        group_weight=None,
-        public=False,
         max_bin=32,
-        params=None,
-        fold_part=None,
         provenance=bins.provenance.joined(provenance),
         feature_name=list(bins.names),
         pandas_categorical=[list(known) for known in bins.columns.categories.values()] or None,

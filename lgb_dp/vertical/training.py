@@ -61,7 +61,7 @@ from lgb_dp.vertical.sums import (
 from lgb_dp.vertical.tables import loss_bounds, round_points
 
 
-def _objectives() -> tuple[str, ...]:
+def _objectives(_: Training) -> tuple[str, ...]:
     """Of several classes, each has a run against all others: the score of a row is that of one class."""
     return tuple(name for name in OBJECTIVES if name != "multiclass")
 
@@ -181,13 +181,7 @@ class RunOfParties:
             # Sums of a wider clip would need other steps and another ring (`PublicNumbers`).
             may_set_level=False,
             public_seed=self.public_seed,
-            ask=_of_one_party,
         )
-
-
-def _of_one_party(question: Question) -> Asking[Answer]:
-    raise AssertionError("counts of a run with columns apart are answered by the party that has them")
-    yield
 
 
 def begun(task: TrainerInput, settings: NewtonSettings, run: RunOfParties) -> VerticalCore | SeveralClasses:
@@ -207,8 +201,14 @@ class VerticalCore(NewtonCore):
     run : RunOfParties
     """
 
+    objectives = property(_objectives)
+
     def __init__(self, task: TrainerInput, settings: NewtonSettings, run: RunOfParties) -> None:
-        super().__init__(with_sums(task, run), settings, run.task())
+        def make_sums(loss: Loss, scale: LabelScale, subsample: float) -> VerticalSums:
+            return run.make_sums(loss, scale, run.turn)
+
+        rows = replace(task.data, make_sums=make_sums)
+        super().__init__(replace(task, data=rows), settings, run.task())
         n_features = len(self.data.bins.names)
         self._parties, self._owned = run, (range(run.n_own), range(run.n_own, n_features))
         self._n_reached, self._reach = 0, [0.0, 0.0]
@@ -220,11 +220,6 @@ class VerticalCore(NewtonCore):
                 f"max_depth={self._depth} must be at most {_MAX_DEPTH} with columns apart"
             )
         self._check_numbers()
-
-    @property
-    def objectives(self) -> tuple[str, ...]:
-        """See `Training`."""
-        return _objectives()
 
     @property
     def _plan(self) -> BudgetPlan:
@@ -343,15 +338,6 @@ class VerticalCore(NewtonCore):
         return trees, self._plan.counts.mu, histograms.mu if is_released else 0.0
 
 
-def with_sums(task: TrainerInput, run: RunOfParties) -> TrainerInput:
-    """The same task, of rows that the sums of both parties stand for."""
-
-    def make(loss: Loss, scale: LabelScale, subsample: float) -> VerticalSums:
-        return run.make_sums(loss, scale, run.turn)
-
-    return replace(task, data=replace(task.data, make_sums=make))
-
-
 class SeveralClasses(Training):
     """A run for each of several classes, whose trees are one model.
 
@@ -366,6 +352,7 @@ class SeveralClasses(Training):
 
     sigmoid = VerticalCore.sigmoid
     can_be_monotone = True
+    objectives = property(_objectives)
 
     def __init__(self, task: TrainerInput, settings: NewtonSettings, run: RunOfParties) -> None:
         super().__init__(task)
@@ -378,11 +365,6 @@ class SeveralClasses(Training):
             VerticalCore(of_class, settings, run.of_class(OneAgainstRest(number, n_classes)))
             for number in range(n_classes)
         ]
-
-    @property
-    def objectives(self) -> tuple[str, ...]:
-        """See `Training`."""
-        return _objectives()
 
     def grow_iteration(self) -> Asking[list[PrivateTree]]:
         """A tree of each class; each run charges for its own."""
