@@ -102,6 +102,12 @@ class Training(ABC):
     """The state of one training run: scores, ledger and random stream.
 
     It needs no booster; to grow the trees of a live one it is a `host.TreeGrower`.
+
+    Parameters
+    ----------
+    task : TrainerInput
+    takes_group_means : bool
+        Whether a person's k rows of weight 1/k cost no more than one row.
     """
 
     sigmoid = 2.0
@@ -109,7 +115,7 @@ class Training(ABC):
     can_be_monotone = False
     """Whether trees can keep to `monotone_constraints`."""
 
-    def __init__(self, task: TrainerInput) -> None:
+    def __init__(self, task: TrainerInput, *, takes_group_means: bool = False) -> None:
         data, params, initial = task.data, task.params, task.initial
         if params.objective not in self.objectives:
             raise UnsupportedParameterError(
@@ -147,7 +153,12 @@ class Training(ABC):
         n_rows = data.num_data()
         weighting = (data.weight, data.weight_bound)
         if data.group_of_row is not None and data.group_weight == "mean":
-            self._check_group_mean()
+            if not takes_group_means:
+                raise UnsupportedParameterError(
+                    "group_weight='mean' is not supported by this trainer: its sensitivity is not "
+                    "proportional to a row's weight, so that k rows of weight 1/k can cost more than one; "
+                    "leave it out, or use NewtonBoost or DPBoost with variant='tight'"
+                )
             self.weight, self.weight_steps = quantise_group_means(*weighting, data.group_of_row)
         else:
             self.weight, self.weight_steps = quantise_weights(*weighting, n_rows)
@@ -237,14 +248,6 @@ class Training(ABC):
         self.ledger.inherit(report.cost, what, report.delta - report.cost.delta, is_paid=is_paid)
         self.void(*report.reasons)
         self.notes += [f"of the {what}: {note}" for note in report.notes]
-
-    def _check_group_mean(self) -> None:
-        """Raise an UnsupportedParameterError where k rows of weight 1/k can cost more than one row."""
-        raise UnsupportedParameterError(
-            "group_weight='mean' is not supported by this trainer: its sensitivity is not proportional to a "
-            "row's weight, so that k rows of weight 1/k can cost more than one row; leave it out, or use "
-            "NewtonBoost or DPBoost with variant='tight'"
-        )
 
     def train_without_privacy(self) -> None:
         """Void the guarantee of a run at infinite ε, whose sums get no noise, before it reads a row."""

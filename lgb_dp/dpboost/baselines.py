@@ -8,37 +8,24 @@ from __future__ import annotations
 
 import numpy as np
 
-from lgb_dp.accounting.cost import share
 from lgb_dp.boosting.trainer import PrivateTrainer
 from lgb_dp.boosting.training import TrainerInput
-from lgb_dp.dpboost.square_loss import SquareLossTraining, TreePlan, Variant
+from lgb_dp.dpboost.square_loss import SquareLossTraining, TreePlan
 
 _NO_CLIP = 1.0
 """A leaf value is at most g* anyway: |G| ≤ N g*."""
 
 
 class _SequentialTraining(SquareLossTraining):
-    def _plan_epsilon(self) -> float:
-        return share(self.epsilon, self.n_rounds)
-
-    def group_and_part(self, t: int) -> tuple[int, int]:
-        return t, 0
-
     def plan(self) -> TreePlan:
         rows = np.arange(self.data.num_data(), dtype=np.int32)
         return TreePlan(rows, _NO_CLIP, self.learning_rate, *self.group_and_part(self.iteration - 1))
 
 
 class _ParallelTraining(SquareLossTraining):
-    def __init__(self, task: TrainerInput, *, epsilon: float, variant: Variant) -> None:
-        super().__init__(task, epsilon=epsilon, variant=variant)
+    def __init__(self, task: TrainerInput, epsilon: float) -> None:
+        super().__init__(task, epsilon=epsilon, variant="paper", trees_per_group=task.n_rounds)
         self._unused = np.arange(task.data.num_data(), dtype=np.int32)
-
-    def _plan_epsilon(self) -> float:
-        return self.epsilon
-
-    def group_and_part(self, t: int) -> tuple[int, int]:
-        return 0, t
 
     def plan(self) -> TreePlan:
         t = self.iteration - 1
@@ -69,7 +56,7 @@ class SequentialBoost(PrivateTrainer):
 
     def begin(self, task: TrainerInput) -> _SequentialTraining:
         """Start a training run; called once per booster."""
-        return _SequentialTraining(task, epsilon=self.epsilon, variant="paper")
+        return _SequentialTraining(task, epsilon=self.epsilon, variant="paper", trees_per_group=1)
 
 
 class ParallelBoost(PrivateTrainer):
@@ -96,4 +83,4 @@ class ParallelBoost(PrivateTrainer):
 
     def begin(self, task: TrainerInput) -> _ParallelTraining:
         """Start a training run; called once per booster."""
-        return _ParallelTraining(task, epsilon=self.epsilon, variant="paper")
+        return _ParallelTraining(task, self.epsilon)

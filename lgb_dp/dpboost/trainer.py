@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lgb_dp.accounting.budget import Budget
-from lgb_dp.accounting.cost import share
 from lgb_dp.boosting.trainer import PrivateTrainer
 from lgb_dp.boosting.training import TrainerInput
 from lgb_dp.checks import PROPER_SHARE, checked_choice, checked_flag, checked_integer, checked_number
@@ -53,26 +52,20 @@ class _DPBoostTraining(SquareLossTraining):
     """State of one training run of DPBoost."""
 
     def __init__(self, task: TrainerInput, trainer: DPBoost) -> None:
+        super().__init__(
+            task,
+            epsilon=trainer.epsilon,
+            variant=trainer.variant,
+            # The trees of an ensemble read disjoint rows; without ensembles each reads all of them.
+            trees_per_group=trainer.trees_per_ensemble if trainer.eoe else 1,
+            leaf_share=trainer.leaf_share,
+            gdf=trainer.gdf,
+        )
         self.trees_per_ensemble = trainer.trees_per_ensemble
         self.glc = trainer.glc
         self.eoe = trainer.eoe
         self._rows_of_tree: list[NDArray[np.int32]] = []
         self._rate = 0.0
-        super().__init__(
-            task,
-            epsilon=trainer.epsilon,
-            variant=trainer.variant,
-            leaf_share=trainer.leaf_share,
-            gdf=trainer.gdf,
-        )
-
-    def _plan_epsilon(self) -> float:
-        n_shares = -(-self.n_rounds // self.trees_per_ensemble) if self.eoe else self.n_rounds
-        return share(self.epsilon, n_shares)
-
-    def group_and_part(self, t: int) -> tuple[int, int]:
-        """The trees of an ensemble read disjoint rows; without ensembles each reads all of them."""
-        return divmod(t, self.trees_per_ensemble) if self.eoe else (t, 0)
 
     def plan(self) -> TreePlan:
         """Position in the ensemble decides the rows and the clip; η is frozen within an ensemble."""

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import lgb_dp.newton.run_task as newton
-from gbdt_commons.arithmetic import silent_arithmetic, silently
+from gbdt_commons.arithmetic import silent_arithmetic
 from gbdt_hosts.lightgbm import check_parameters
 from gbdt_parties.secure_sum.rings import MODULO_64
 from lgb_dp.accounting.cost import Cost
@@ -150,7 +150,7 @@ def train_replica(
         if core.reasons:
             raise InvalidArgumentError(f"training across parties must be private: {core.reasons[0]}")
         core.notes += _views(task, n_parties, core.ledger.granted.mu)
-    return silently(trained(core, task.n_rounds)), core.ledger.granted
+    return trained(core, task.n_rounds), core.ledger.granted
 
 
 class _Questions:

@@ -129,7 +129,9 @@ class NewtonCore(Training):
     can_be_monotone = True
 
     def __init__(self, task: TrainerInput, settings: NewtonSettings, run: RunTask) -> None:
-        super().__init__(task)
+        # A person's rows weigh w₁, w₂, … of sum at most w̄, and each release is linear in the weights: by the
+        # triangle inequality the rows together add at most w̄ times the longest row to the sums.
+        super().__init__(task, takes_group_means=True)
         self.settings, self.run = settings, run
         if run.unit is not None:
             self.unit = self.ledger.unit = run.unit
@@ -204,12 +206,6 @@ class NewtonCore(Training):
         clip, share = self.settings.gradient_clip, self.settings.hessian_share
         given = None if clip == "auto" else clip
         return loss_of(self.label_scale, given, 0.0 if share == "auto" else share, self._mu)
-
-    def _check_group_mean(self) -> None:
-        """A person's rows weigh w₁, w₂, … of sum at most w̄, and each release is linear in the weights.
-
-        By the triangle inequality the rows together add at most w̄ times the longest row to the sums.
-        """
 
     def _checked_depth(self, asked: int | None) -> int | None:
         """Depth as the callback or LightGBM's parameters give it, None if they leave it open."""

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import Any, TypeVar
-
 import numpy as np
-
-T = TypeVar("T")
 
 
 def silent_arithmetic() -> np.errstate:
@@ -17,16 +12,3 @@ def silent_arithmetic() -> np.errstate:
     make itself heard as a warning.  It holds for the calling thread; workers enter their own.
     """
     return np.errstate(all="ignore")
-
-
-def silently(steps: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
-    """The same generator, each of whose steps does silent arithmetic; those who answer it do their own."""
-    told = None
-    while True:
-        with silent_arithmetic():
-            try:
-                question = steps.send(told)
-            except StopIteration as end:
-                result: T = end.value
-                return result
-        told = yield question

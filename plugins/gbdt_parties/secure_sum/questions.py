@@ -10,6 +10,7 @@ from collections.abc import Generator, Sequence
 from contextvars import copy_context
 from typing import Any, Generic, Protocol, TypeVar
 
+from gbdt_commons.arithmetic import silent_arithmetic
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.secure_sum.rings import Ring
 
@@ -55,7 +56,8 @@ class Computation(Generic[Q, T]):
         """The question to be answered next, None at the end; raises what the computation raised."""
         if self._question is None and not self._has_ended:
             try:
-                self._question = self._context.run(self._steps.send, self._told)
+                with silent_arithmetic():
+                    self._question = self._context.run(self._steps.send, self._told)
             except StopIteration as end:
                 self._result, self._has_ended = end.value, True
             except BaseException as error:
