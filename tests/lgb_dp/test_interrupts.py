@@ -89,7 +89,7 @@ def made(kind, budget):
     return lgb_dp.DPBoost(0.4, trees_per_ensemble=2, budget=budget)
 
 
-@pytest.mark.parametrize("every", [pytest.param(3, marks=pytest.mark.slow), 100])
+@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.slow), 100])
 @pytest.mark.parametrize("kind", ["newton", "dpboost"])
 def test_an_interrupt_at_any_line_leaves_a_usable_booster_or_a_named_error(kind, every):
     run = run_with(kind)
