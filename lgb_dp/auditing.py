@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import betaincinv, log_softmax
 
+from lgb_dp.accounting.cost import pair_text
 from lgb_dp.accounting.gaussian import gaussian_epsilon
 from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.boosting.booster import DPBooster
@@ -91,14 +92,14 @@ class AuditReport:
         delta, sure = self.claimed.delta, f"{self.confidence:.6g} confidence"
         lines = [
             f"{'VIOLATED' if self.violated else 'no violation found'} in {self.n_runs} runs",
-            f"  claimed            epsilon = {self.claimed.epsilon:.6g}, delta = {delta:.3g}"
+            f"  claimed            {pair_text(self.claimed.epsilon, delta)}"
             + ("" if self.mu_claimed is None else f" (mu = {self.mu_claimed:.4g})"),
             f"  assumption-free    epsilon >= {self.epsilon_lower:.4g} at this delta ({sure})",
         ]
         if self.mu_lower is not None:
             implied = gaussian_epsilon(self.mu_lower, delta) if self.mu_lower > 0 else 0.0
             lines += [
-                f"  parametric         mu >= {self.mu_lower:.4g}, that is epsilon >= {implied:.4g}",
+                f"  parametric         mu >= {self.mu_lower:.4g}, that is epsilon >= {implied:.4g} at it",
                 f"                     ({sure}, if the adversary's statistic is normal)",
             ]
         if self.violated:

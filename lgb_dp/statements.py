@@ -17,6 +17,7 @@ from gbdt_commons.statements.registry import fault_of, fields_to_fill, record_of
 from gbdt_commons.statements.statement import Rows, Statement
 from gbdt_hosts.lightgbm import header_lines, settings_in, tree_blocks
 from lgb_dp.accounting.attack_curve import Curve, attack_curve, chance_of_telling, true_positive_rate
+from lgb_dp.accounting.cost import pair_text, printed
 from lgb_dp.accounting.ledger import ledger_rows
 from lgb_dp.accounting.plotting import budget_shares
 from lgb_dp.accounting.report import PrivacyReport
@@ -170,7 +171,7 @@ def _headline(report: PrivacyReport, unit: str, curve: Curve) -> str:
     is_weak = _verdict(report, curve) == "weak"
     begin = "The guarantee of this model limits hardly anything" if is_weak else "This model is private"
     return (
-        f"{begin}: epsilon = {report.epsilon:.6g}, delta = {report.delta:.3g} per {unit}. An "
+        f"{begin}: {pair_text(report.epsilon, report.delta)} per {unit}. An "
         f"attacker who must tell whether a {unit} was among the data is right at most "
         f"{_at_most(chance_of_telling(curve))} of the time, where guessing is right 50% of the time."
     )
@@ -178,14 +179,14 @@ def _headline(report: PrivacyReport, unit: str, curve: Curve) -> str:
 
 def _words(report: PrivacyReport, unit: str, curve: Curve) -> tuple[str, ...]:
     whole = f"all rows of one {unit}" if unit == "person" else "one row"
-    factor = math.exp(min(report.epsilon, 700.0))
+    factor = math.exp(report.epsilon) if report.epsilon < 700.0 else math.inf
     paid = any(row["release"] == "public knowledge" for row in ledger_rows(report.ledger))
-    up_to = f", up to a probability of {report.delta:.3g}" if report.delta else ""
+    up_to = f", up to a probability of {printed(report.delta, 3)}" if report.delta else ""
     return (
         f"Whether {whole} took part changes the probability of every outcome of training by a factor of "
-        f"e^epsilon = {factor:.4g} at most{up_to} ({report.neighbouring}). This holds against every holder "
-        "of the model, with any knowledge and any computing power, and for everything that is ever derived "
-        "from it." + (_PARTIES if report.unit.parties else ""),
+        f"e^epsilon = {printed(factor, 4)} at most{up_to} ({report.neighbouring}). This holds against every "
+        "holder of the model, with any knowledge and any computing power, and for everything that is ever "
+        "derived from it." + (_PARTIES if report.unit.parties else ""),
         f"An attacker who accepts to be wrong about 1% of those who did not take part finds at most "
         f"{_at_most(true_positive_rate(curve, 0.01))} of those who did.",
         _NOT_COVERED.format(unit=unit) + (_PAID if paid else ""),
@@ -195,7 +196,7 @@ def _words(report: PrivacyReport, unit: str, curve: Curve) -> tuple[str, ...]:
 def _guarantee(report: PrivacyReport, unit: str, curve: Curve) -> dict[str, object]:
     facts: dict[str, object] = {"epsilon": report.epsilon, "delta": report.delta}
     if report.cost.mu:
-        facts["mu"] = report.cost.mu
+        facts["mu of Gaussian releases on all rows"] = report.cost.mu
     facts |= {
         "unit": unit,
         "neighbouring relation": report.neighbouring,
@@ -204,15 +205,19 @@ def _guarantee(report: PrivacyReport, unit: str, curve: Curve) -> dict[str, obje
         "an attacker is right at most": _at_most(chance_of_telling(curve)),
     }
     if report.spent != (report.epsilon, report.delta):
-        facts["epsilon spent (information)"] = report.spent[0]
+        facts["epsilon spent (information)"], facts["delta spent (information)"] = report.spent
     return facts
 
 
 def _shares(report: PrivacyReport) -> Iterator[tuple[str, str, float]]:
     """Shares of the budget, and of how much."""
-    totals = {"ε": report.cost.epsilon, "μ²": report.cost.mu * report.cost.mu}
+    cost = report.cost
+    wholes = {
+        "ε": f"ε = {printed(cost.epsilon, 3)}, δ = {printed(cost.delta, 3)}" if cost.epsilon else "ε",
+        "μ²": f"μ² = {printed(cost.mu * cost.mu, 3)}" if cost.mu else "μ²",
+    }
     for name, kind, share in budget_shares(report):
-        yield name, f"{kind} = {totals[kind]:.3g}" if totals[kind] else kind, share
+        yield name, wholes[kind], share
 
 
 def _attacker(curve: Curve) -> list[Mapping[str, object]]:
@@ -350,9 +355,10 @@ _FEDERATED_ACTORS = (
 
 
 def _details(report: PrivacyReport, unit: str, curve: Curve) -> str:
-    mu = f"mu = {report.cost.mu:.6g} of Gaussian DP; " if report.cost.mu else ""
+    mu = report.cost.mu
+    of_all_rows = f"Gaussian releases on all rows: mu = {printed(mu, 6)} of Gaussian DP; " if mu else ""
     return (
-        f"{mu}replacing one {unit}: epsilon = {report.replace_one[0]:.6g}. An attacker tells whether a "
+        f"{of_all_rows}replacing one {unit}: {pair_text(*report.replace_one)}. An attacker tells whether a "
         f"{unit} was among the data with a probability of at most {_at_most(chance_of_telling(curve))} at "
         "even odds."
     )

@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
+from decimal import ROUND_FLOOR, ROUND_HALF_EVEN
 from fractions import Fraction
 from threading import Lock
 from typing import Any, NoReturn
 
 from gbdt_commons.key_stream import this_process
-from lgb_dp.accounting.cost import Cost, lower_float, total_cost
-from lgb_dp.accounting.gaussian import composed_mu, gaussian_mu
+from lgb_dp.accounting.cost import Cost, granted, lower_float, pair_text, printed, total_cost
+from lgb_dp.accounting.gaussian import composed_mu, gaussian_epsilon, gaussian_mu
 from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.accounting.unit import ONE_ROW, Unit
 from lgb_dp.checks import Interval, checked_delta, checked_epsilon, checked_number
@@ -80,10 +81,11 @@ class Budget:
         if self.delta == 0:
             pure = self.epsilon
         rest = lower_float(Fraction(self.epsilon) - Fraction(pure))
-        rest_of_delta = lower_float(Fraction(self.delta) - Fraction(approximate))
-        mu = gaussian_mu(rest, rest_of_delta) * (1 + _ROUNDING) if rest and rest_of_delta else 0.0
+        self._delta_of_mu = lower_float(Fraction(self.delta) - Fraction(approximate))
+        has_mu = rest and self._delta_of_mu
+        mu = gaussian_mu(rest, self._delta_of_mu) * (1 + _ROUNDING) if has_mu else 0.0
         self._limit = Cost(pure, approximate, mu)
-        self._charged: list[tuple[str, Cost]] = []
+        self._charged: list[tuple[str, Cost, Hashable]] = []
         self._reasons: dict[str, None] = {}
         self._unit: Unit | None = None
         self._lock = Lock()
@@ -98,7 +100,7 @@ class Budget:
     @property
     def spent(self) -> Cost:
         """The cost charged so far."""
-        return total_cost([cost for _, cost in tuple(self._charged)])
+        return total_cost([cost for _, cost, _ in tuple(self._charged)])
 
     @property
     def remaining(self) -> Cost:
@@ -110,7 +112,7 @@ class Budget:
             math.sqrt(max(limit.mu**2 - spent.mu**2, 0.0)) * (1 - 1e-12),
         )
 
-    def charge(self, cost: Cost, what: str, *, unit: Unit = ONE_ROW) -> None:
+    def charge(self, cost: Cost, what: str, *, unit: Unit = ONE_ROW, once: Hashable = None) -> None:
         """Pay for a result before it is computed.
 
         Parameters
@@ -121,6 +123,8 @@ class Budget:
             For the table of `report`.
         unit : Unit
             The unit of the cost; all costs of a budget have the same.
+        once : hashable, optional
+            Stands for what is paid: nothing is charged for it a second time.
 
         Raises
         ------
@@ -138,6 +142,8 @@ class Budget:
         if cost.sampled:
             raise InvalidArgumentError(f"cost must be without samples, got {cost}")
         with self._lock:
+            if once is not None and any(paid == once for _, _, paid in self._charged):
+                return
             if self._unit not in (None, unit):
                 raise InvalidArgumentError(
                     f"the budget covers {self._covered.neighbouring!r}; {what} is under {unit.neighbouring!r}"
@@ -145,27 +151,38 @@ class Budget:
             if math.isinf(cost.epsilon) or not self._fits(cost):
                 raise BudgetExceededError(f"{what} costs {self._shortfall(cost)}")
             self._unit = unit
-            self._charged.append((what, cost))
+            self._charged.append((what, cost, once))
 
     def _shortfall(self, cost: Cost) -> str:
         """A cost that does not fit, beside the part of the budget that it would be paid from."""
-        left, delta = self.remaining, self.delta - self._limit.delta
-        whole = f"the budget of epsilon = {self.epsilon:g}, delta = {self.delta:g}"
-        if cost.mu and cost.mu > left.mu:
-            return (
-                f"epsilon = {_rounded_up(cost.at(delta)[0])} at delta = {delta:g}; of {whole}, "
-                f"epsilon = {_rounded_down(Cost(mu=left.mu).at(delta)[0])} is left at this delta: "
-                "ask for at most that"
-            )
-        unpaid = "" if self._limit.epsilon else ": set some of it apart by Budget(..., pure_epsilon=...)"
-        return (
-            f"epsilon = {_rounded_up(cost.epsilon)}, delta = {cost.delta:.3g} without Gaussian noise; of the "
-            f"part of {whole} that pays for it, epsilon = {_rounded_down(left.epsilon)}, "
-            f"delta = {left.delta:.3g} is left{unpaid}"
-        )
+        if cost.mu and cost.mu > self.remaining.mu:
+            kind, asked = "with Gaussian noise", Cost(mu=cost.mu).at(self._delta_of_mu)
+            remedy = "leave epsilon and delta for it, beside pure_epsilon and approximate_delta"
+        else:
+            kind, asked = "without Gaussian noise", (cost.epsilon, cost.delta)
+            remedy = "set some of it apart by Budget(..., pure_epsilon=...)"
+        whole, left = pair_text(self.epsilon, self.delta), self._left
+        if kind in left:
+            most = f"ask for at most {pair_text(*left[kind], ROUND_FLOOR)}"
+            remedy = most if left[kind][0] > 0 else "nothing is left for it"
+        return f"{pair_text(*asked)} {kind}; of the budget of {whole} not as much is left: {remedy}"
+
+    @property
+    def _left(self) -> dict[str, tuple[float, float]]:
+        """(ε, δ) that may still be asked for, by whether the noise is Gaussian."""
+        left, limit, found = self.remaining, self._limit, {}
+        if limit.mu:
+            # The nearest of four digits, such as the whole of an unspent budget, unless it costs too much.
+            epsilon = gaussian_epsilon(left.mu, self._delta_of_mu)
+            nearest, below = (float(printed(epsilon, 4, how)) for how in (ROUND_HALF_EVEN, ROUND_FLOOR))
+            fits = nearest > 0 and gaussian_mu(nearest, self._delta_of_mu) <= left.mu
+            found["with Gaussian noise"] = (nearest if fits else below, self._delta_of_mu)
+        if limit.epsilon:
+            found["without Gaussian noise"] = (left.epsilon, left.delta)
+        return found
 
     def _fits(self, cost: Cost) -> bool:
-        costs, limit = [*(cost for _, cost in self._charged), cost], self._limit
+        costs, limit = [*(one for _, one, _ in self._charged), cost], self._limit
         return (
             sum(Fraction(one.epsilon) for one in costs) <= Fraction(limit.epsilon)
             and sum(Fraction(one.delta) for one in costs) <= Fraction(limit.delta)
@@ -200,7 +217,7 @@ class Budget:
                 "count": 1,
                 "disjoint_sets_of_rows": 1,
             }
-            for number, (what, cost) in enumerate(self._charged)
+            for number, (what, cost, _) in enumerate(self._charged)
         )
         spent = self.spent
         return PrivacyReport(
@@ -212,7 +229,7 @@ class Budget:
             ledger=rows,
             unit=self._covered,
             cost=self._limit,
-            spent=spent.at(self.delta - self._limit.delta),
+            spent=spent.at(self._delta_of_mu),
             budget=self.id,
         )
 
@@ -226,14 +243,8 @@ class Budget:
         raise ArgumentTypeError("a Budget cannot be pickled: each copy could be spent")
 
     def __repr__(self) -> str:
-        left, delta = self.remaining, self.delta - self._limit.delta
-        parts = []
-        if self._limit.mu:
-            parts.append(f"epsilon = {Cost(mu=left.mu).at(delta)[0]:.4g} at delta = {delta:g}")
-        if self._limit.epsilon:
-            of_delta = f", delta = {left.delta:.3g}" if self._limit.delta else ""
-            parts.append(f"epsilon = {left.epsilon:.4g}{of_delta} without Gaussian noise")
-        return f"<Budget of epsilon = {self.epsilon:g}, delta = {self.delta:g}; left {' and '.join(parts)}>"
+        left = " and ".join(f"{pair_text(*pair, ROUND_FLOOR)} {kind}" for kind, pair in self._left.items())
+        return f"<Budget of {pair_text(self.epsilon, self.delta)}; left {left}>"
 
 
 def checked_budget(budget: Any) -> Budget | None:
@@ -245,12 +256,4 @@ def checked_budget(budget: Any) -> Budget | None:
 
 def chargeable(cost: Cost, delta: float) -> Cost:
     """The cost as a budget takes it: with secret samples, all of it as the (ε, δ) at `delta`."""
-    return Cost(*cost.at(delta)) if cost.sampled else cost
-
-
-def _rounded_up(epsilon: float) -> str:
-    return f"{math.ceil(epsilon * 1e4) / 1e4:g}" if math.isfinite(epsilon) else str(epsilon)
-
-
-def _rounded_down(epsilon: float) -> str:
-    return f"{math.floor(epsilon * 1e4) / 1e4:g}"
+    return Cost(*cost.at(granted(delta))) if cost.sampled else cost

@@ -6,6 +6,7 @@ import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context
 from fractions import Fraction
 from typing import Any, Final
 
@@ -13,6 +14,12 @@ from lgb_dp.accounting.gaussian import SampledGaussian, composed_epsilon, compos
 from lgb_dp.checks import NOT_NEGATIVE, NOT_NEGATIVE_OR_INFINITE, checked_number
 
 _LARGEST: Final = Fraction(sys.float_info.max)
+_ROOM: Final = 1 - Fraction(1, 2**51)
+"""The part of a figure that is granted.
+
+Parts r₁ + r₂ + … = R of a budget are asked for as floats, each at most r(1 + 2⁻⁵³) (0.1 is above a tenth),
+and the budget is a float E of at least R(1 - 2⁻⁵³): what is granted of the parts adds up to less than E.
+"""
 
 
 @dataclass(frozen=True)
@@ -62,11 +69,11 @@ class Cost:
 
         Two steps of a μ-GDP mechanism are 2μ-GDP; two of an (ε, δ)-DP one are (2ε, (1 + e^ε) δ)-DP.
         """
-        if self.sampled or not self.is_gaussian:
-            epsilon, total = self.at(delta)
-            return 2 * epsilon, (1 + math.exp(min(epsilon, 700.0))) * total
-        pure = 2 * self.epsilon, (1 + math.exp(min(self.epsilon, 700.0))) * self.delta
-        return pure[0] + gaussian_epsilon(2 * self.mu, delta), pure[1] + delta
+        is_closed = self.is_gaussian and not self.sampled
+        epsilon, total = (self.epsilon, self.delta) if is_closed else self.at(delta)
+        pure = 2 * epsilon, (1 + math.exp(min(epsilon, 700.0))) * total * (1 + 1e-15)
+        gaussian = (gaussian_epsilon(2 * self.mu, delta), delta) if is_closed else (0.0, 0.0)
+        return upper_total([pure[0], gaussian[0]]), min(1.0, upper_total([pure[1], gaussian[1]]))
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, in types that JSON has."""
@@ -114,3 +121,19 @@ def lower_float(exact: Fraction) -> float:
 def share(epsilon: float, parts: int) -> float:
     """The largest float that does not exceed `epsilon` when multiplied by `parts`."""
     return lower_float(Fraction(epsilon) / parts)
+
+
+def granted(asked: float) -> float:
+    """What may be spent of an ε or δ that is asked for as a part of a budget."""
+    return lower_float(Fraction(asked) * _ROOM)
+
+
+def printed(value: float, digits: int, rounding: str = ROUND_CEILING) -> str:
+    """A number for a reader in so many digits, rounded up unless `rounding` says otherwise."""
+    rounded = Context(prec=digits, rounding=rounding).create_decimal(repr(float(value)))
+    return f"{float(rounded):.{digits}g}"
+
+
+def pair_text(epsilon: float, delta: float, rounding: str = ROUND_CEILING) -> str:
+    """ε with the δ that belongs to it: no sentence states the one without the other."""
+    return f"epsilon = {printed(epsilon, 6, rounding)}, delta = {printed(delta, 3, rounding)}"

@@ -88,7 +88,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
         lambda mu: gaussian_delta(epsilon, mu * (1 + 2 * _SLACK)) <= delta, 0.0, math.sqrt(2 * epsilon) + 10
     )
     if mu == 0.0:
-        raise InvalidArgumentError(f"no Gaussian noise gives epsilon = {epsilon:g} at delta = {delta:g}")
+        raise InvalidArgumentError(f"no Gaussian noise gives epsilon={epsilon:g} at delta={delta:g}")
     return mu
 
 
@@ -197,7 +197,7 @@ def sampled_mu(epsilon: float, delta: float, mu: float, probability: float, coun
     # A release costs most without subsampling; taking rows with probability q is worth about 1/q at best.
     low = math.sqrt(max(gaussian_mu(epsilon, delta) ** 2 - mu**2, 0.0) / count) * (1 - 1e-6)
     if low == 0.0:
-        raise InvalidArgumentError(f"epsilon = {epsilon:g} leaves nothing for {count} subsampled releases")
+        raise InvalidArgumentError(f"epsilon={epsilon:g} leaves nothing for {count} subsampled releases")
     # Twelve coarse steps leave the μ of a release within 0.1 percent of where coarse steps put it, and a fine
     # step takes up to a second.  What is returned has been seen to fit at full precision.
     near = last_safe(
@@ -210,7 +210,7 @@ def sampled_mu(epsilon: float, delta: float, mu: float, probability: float, coun
     else:
         return last_safe(fits, near, near * 1.01, max_steps=3)
     if not fits(safe):
-        raise InvalidArgumentError(f"epsilon = {epsilon:g} leaves nothing for {count} subsampled releases")
+        raise InvalidArgumentError(f"epsilon={epsilon:g} leaves nothing for {count} subsampled releases")
     return last_safe(fits, safe, unsafe, middle=geometric_mean, max_steps=12)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from lgb_dp.accounting.cost import printed
 from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.errors import InvalidArgumentError, MissingDependencyError
 
@@ -106,6 +107,6 @@ def plot_budget(report: PrivacyReport, *, ax: Any = None) -> Any:
     bars = ax.barh([name for name, _, _ in found], [share for _, _, share in found], color=colors)
     ax.bar_label(bars, [f"{share:.1%} of {kind}" for _, kind, share in found], padding=3)
     ax.set(xlim=(0, 1.25), xlabel="share of the budget")
-    ax.set_title(f"ε = {report.epsilon:.4g}, δ = {report.delta:.2g}")
+    ax.set_title(f"ε = {printed(report.epsilon, 6)}, δ = {printed(report.delta, 3)}")
     ax.invert_yaxis()
     return ax

@@ -11,7 +11,7 @@ from gbdt_commons.documentation import OFFICERS_PAGE
 from gbdt_commons.html_tables import html_list, html_paragraph
 from gbdt_commons.quoting import quoted
 from lgb_dp.accounting.attack_curve import attack_curve, chance_of_telling
-from lgb_dp.accounting.cost import Cost, total_cost
+from lgb_dp.accounting.cost import Cost, pair_text, total_cost
 from lgb_dp.accounting.ledger import Ledger, _cost_each, ledger_html
 from lgb_dp.accounting.unit import ONE_ROW, Unit
 from lgb_dp.checks import NOT_NEGATIVE, NOT_NEGATIVE_OR_INFINITE, checked_delta, checked_number
@@ -264,17 +264,13 @@ class PrivacyReport:
         """The guarantee in a line, and what is to be said of it."""
         verdict = "private" if self.private else "NOT PRIVATE"
         granted = self.epsilon, self.delta
-        epsilon, delta = self.spent
-        spent = (
-            f"spent: epsilon = {epsilon:.6g}, delta = {delta:.3g} "
-            "(information; the guarantee is what was granted)"
-        )
+        spent = f"spent: {pair_text(*self.spent)} (information; the guarantee is what was granted)"
         guarantee = (
-            f"{verdict}: epsilon = {self.epsilon:.6g}, delta = {self.delta:.3g} ({self.neighbouring}; "
-            f"replace one {self.unit.noun}: epsilon = {self.replace_one[0]:.6g})"
+            f"{verdict}: {pair_text(*granted)} ({self.neighbouring}; "
+            f"replace one {self.unit.noun}: {pair_text(*self.replace_one)})"
         )
         return guarantee, [
-            *([spent] if (epsilon, delta) != granted else []),
+            *([spent] if self.spent != granted else []),
             *([self._weakness()] if self.private and self.epsilon > LARGE_EPSILON else []),
             *(f"void because {reason}" for reason in self.reasons),
             *(f"note: {note}" for note in self.notes),

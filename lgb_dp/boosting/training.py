@@ -18,7 +18,7 @@ from gbdt_hosts import lightgbm as host
 from gbdt_kernels.compilation import announcing_compilation
 from gbdt_kernels.trees import BinLayout, DenseCodes, SparseCodes
 from lgb_dp.accounting.budget import Budget, chargeable
-from lgb_dp.accounting.cost import share
+from lgb_dp.accounting.cost import granted, share
 from lgb_dp.accounting.ledger import Ledger, Release
 from lgb_dp.accounting.report import PrivacyReport, report_of
 from lgb_dp.boosting.params import OF_ALL_TRAINERS, TrainingParameters
@@ -26,7 +26,7 @@ from lgb_dp.boosting.run_rows import RunRows
 from lgb_dp.boosting.scores import Scores
 from lgb_dp.boosting.tree import PrivateTree, to_lightgbm
 from lgb_dp.checks import checked_learning_rate
-from lgb_dp.data.arguments import checked_label_bounds
+from lgb_dp.data.arguments import MAX_LABEL, checked_label_bounds
 from lgb_dp.data.weights import check_weight_bound, quantise_group_means, quantise_weights
 from lgb_dp.errors import (
     InvalidArgumentError,
@@ -207,10 +207,10 @@ class Training(ABC):
             label = label[np.isfinite(label)]
             if not len(label):
                 raise InvalidArgumentError("label must hold finite numbers, or label_bounds must be given")
-            bounds = (
-                float(label.min()),
-                float(label.max() if label.max() > label.min() else label.min() + 1),
-            )
+            low, high = float(label.min()), float(label.max())
+            if max(-low, high) > MAX_LABEL:
+                raise InvalidArgumentError(f"label must be within ±{MAX_LABEL:g}: give it in another unit")
+            bounds = low, high if high > low else low + max(1.0, abs(low))
             self.void("label_bounds were read from the data, which leaks them; pass public `label_bounds`")
             warnings.warn(self.reasons[-1], PrivacyLeakWarning, stacklevel=7)
         low, high = bounds or (0.0, 1.0)
@@ -260,6 +260,8 @@ class Training(ABC):
 
     def epsilon_per_row(self, epsilon: float) -> float:
         """The pure ε that a row may cost for a person, or whatever the unit is, to cost `epsilon`."""
+        if self.budget is not None:
+            epsilon = granted(epsilon)
         return share(epsilon, self.unit.row_costs) if np.isfinite(epsilon) else epsilon
 
     @abstractmethod
@@ -334,11 +336,7 @@ class Training(ABC):
 
     def report(self) -> PrivacyReport:
         """The guarantee of everything granted; what was released so far stands beside it."""
-        return report_of(self.ledger, self.reasons, self.remarks(), self.budget.id if self.budget else None)
-
-    def remarks(self) -> list[str]:
-        """Notes for the report."""
-        return self.notes
+        return report_of(self.ledger, self.reasons, self.notes, self.budget.id if self.budget else None)
 
     def void(self, *reasons: str) -> None:
         """Note why the guarantee does not hold; a budget that has paid for the run learns of it at once."""
@@ -363,11 +361,8 @@ class Training(ABC):
         if self.budget is None:
             return
         cost = chargeable(self.ledger.granted, delta)
-        key = (self.budget.id, cost)
-        if part is None or not part.is_paid(key):
-            self.budget.charge(cost, what, unit=self.ledger.unit)
-            if part is not None:
-                part.note_payment(key)
+        once = None if part is None else (*part.payment, cost)
+        self.budget.charge(cost, what, unit=self.ledger.unit, once=once)
         self._is_paid = True
         self.budget.void(self.reasons)
 

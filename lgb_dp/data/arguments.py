@@ -14,6 +14,9 @@ from lgb_dp.data.tables import is_table
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
 from lgb_dp.mechanisms.noise import MAX_ROWS
 
+MAX_LABEL = 1e100
+"""Of a label's absolute value in a regression: trees add up squares of labels."""
+
 DECLARE_CATEGORIES = "declare the public values of these columns, as in categories={'city': [...]}"
 """The way out for those who pass LightGBM's `categorical_feature`."""
 
@@ -56,10 +59,12 @@ def checked_label(label: Any, n_rows: int, *, must_be_finite: bool) -> NDArray[n
 
 
 def checked_label_bounds(bounds: Any) -> tuple[float, float] | None:
-    """Two finite bounds, ascending."""
+    """Two bounds, ascending, whose squares and sums are finite."""
     if bounds is None:
         return None
     low, high = (float(b) for b in bounds)
-    if not (low < high and np.isfinite(high - low) and (high - low) / 2 >= np.finfo(float).tiny):
-        raise InvalidArgumentError(f"label_bounds must be finite and ascending, got ({low}, {high})")
+    if not (-MAX_LABEL <= low < high <= MAX_LABEL and (high - low) / 2 >= np.finfo(float).tiny):
+        raise InvalidArgumentError(
+            f"label_bounds must be ascending and within ±{MAX_LABEL:g}, got ({low}, {high})"
+        )
     return low, high

@@ -57,7 +57,7 @@ class FoldAssignment:
 
 
 class CrossValidation:
-    """One pass over the folds: what their training parts were used for, and what was paid.
+    """One pass over the folds: what their training parts were used for, and what they were granted.
 
     A part belongs to the pass in which it was made, whichever passes other threads begin.
 
@@ -72,7 +72,6 @@ class CrossValidation:
     def __init__(self, number: int, k: int) -> None:
         self.number = number
         self._process = this_process()
-        self._paid: set[object] = set()
         self._granted: dict[Hashable, object] = {}
         self._used_for: dict[tuple[int, int], object] = {}
         self._n_returned = [0] * k
@@ -97,16 +96,6 @@ class CrossValidation:
         self._refuse_fork()
         return self._used_for.setdefault((fold, nesting), purpose) is purpose
 
-    def is_paid(self, key: Hashable) -> bool:
-        """Whether a run of the cross-validation has paid for all that share the key."""
-        self._refuse_fork()
-        return key in self._paid
-
-    def note_payment(self, key: Hashable) -> None:
-        """Remember that a run has paid for all runs of the cross-validation that share the key."""
-        self._refuse_fork()
-        self._paid.add(key)
-
     def granted(self, key: Hashable, cost: object) -> object:
         """Grant of the first run that shares the key; `cost`, if this is the first."""
         self._refuse_fork()
@@ -115,8 +104,7 @@ class CrossValidation:
     def _refuse_fork(self) -> None:
         """Raise a ForkedProcessError in a process that did not start the cross-validation.
 
-        Parent and child would not know of each other which parts were trained on, and one payment would
-        count in both.
+        Parent and child would not know of each other which parts were trained on.
         """
         if self._process != this_process():
             raise ForkedProcessError(
@@ -173,13 +161,10 @@ class FoldPart:
         """
         return self._outermost.granted(len(self.n_folds), cost)
 
-    def is_paid(self, key: Hashable) -> bool:
-        """Whether another run of the cross-validation has paid for this one, too."""
-        return self._outermost.is_paid((self._rounds, key))
-
-    def note_payment(self, key: Hashable) -> None:
-        """Remember that a run has paid for all runs of the cross-validation."""
-        self._outermost.note_payment((self._rounds, key))
+    @property
+    def payment(self) -> tuple[Hashable, ...]:
+        """What one run pays for: all runs of the cross-validation, and of this repetition of inner ones."""
+        return self._outermost, self._rounds
 
     @property
     def _outermost(self) -> CrossValidation:

@@ -64,31 +64,29 @@ class _DPBoostTraining(SquareLossTraining):
         self.trees_per_ensemble = trainer.trees_per_ensemble
         self.glc = trainer.glc
         self.eoe = trainer.eoe
-        self._rows_of_tree: list[NDArray[np.int32]] = []
-        self._rate = 0.0
+        self._ensemble: tuple[int, float, list[NDArray[np.int32]]] = (-1, 0.0, [])
 
     def plan(self) -> TreePlan:
         """Position in the ensemble decides the rows and the clip; η is frozen within an ensemble."""
         t = self.iteration - 1
-        position = t % self.trees_per_ensemble
-        if position == 0:
-            self._rate = self.learning_rate
-            self._start_ensemble(min(self.trees_per_ensemble, self.n_rounds - t))
+        number, position = divmod(t, self.trees_per_ensemble)
+        if self._ensemble[0] != number:  # also where the first tree's iteration was interrupted
+            self._ensemble = (number, self.learning_rate, self._drawn(t - position))
+        _, rate, rows_of_tree = self._ensemble
         # Geometric leaf clipping: |V_t| ≤ g*(1-η)^t when a leaf holds a single row (the paper's Theorem 6).
-        clip = (1.0 - self._rate) ** position if self.glc else 1.0
-        rows = self._rows_of_tree[position]
+        clip = (1.0 - rate) ** position if self.glc else 1.0
         group, part = self.group_and_part(t)
-        return TreePlan(rows, max(clip, np.finfo(float).tiny), self._rate, group, part)
+        return TreePlan(rows_of_tree[position], max(clip, np.finfo(float).tiny), rate, group, part)
 
-    def _start_ensemble(self, n_trees: int) -> None:
-        n_rows = self.data.num_data()
+    def _drawn(self, first: int) -> list[NDArray[np.int32]]:
+        """Rows of each tree of the ensemble that begins with tree `first`."""
+        n_rows, n_trees = self.data.num_data(), min(self.trees_per_ensemble, self.n_rounds - first)
         if not self.eoe:
-            self._rows_of_tree = [np.arange(n_rows, dtype=np.int32)] * n_trees
-            return
-        tree_of_row = draw_tree_of_row(n_rows, n_trees, self._rate, self.random)
+            return [np.arange(n_rows, dtype=np.int32)] * n_trees
+        tree_of_row = draw_tree_of_row(n_rows, n_trees, self.learning_rate, self.random)
         order = np.argsort(tree_of_row, kind="stable").astype(np.int32)
         ends = np.cumsum(np.bincount(tree_of_row, minlength=n_trees))
-        self._rows_of_tree = np.split(order, ends[:-1])
+        return np.split(order, ends[:-1])
 
 
 class DPBoost(PrivateTrainer):

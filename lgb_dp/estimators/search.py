@@ -29,7 +29,7 @@ from gbdt_commons.arithmetic import silent_arithmetic
 from gbdt_hosts.lightgbm import resolve_aliases, with_guarantee
 from lgb_dp.accounting.bisection import geometric_mean, last_safe
 from lgb_dp.accounting.budget import Budget, chargeable, checked_budget
-from lgb_dp.accounting.cost import Cost, total_cost
+from lgb_dp.accounting.cost import Cost, granted, total_cost
 from lgb_dp.accounting.gaussian import gaussian_epsilon
 from lgb_dp.accounting.report import PrivacyReport, checked_reports, compose
 from lgb_dp.accounting.unit import Unit
@@ -148,9 +148,7 @@ def trial_mu(epsilon: float, delta: float, mean_trials: float) -> float:
         max_steps=40,
     )
     if mu == 0.0:
-        raise InvalidArgumentError(
-            f"epsilon = {epsilon:g} is too small for a search of {mean_trials:g} trials"
-        )
+        raise InvalidArgumentError(f"epsilon={epsilon:g} is too small for a search of {mean_trials:g} trials")
     return mu
 
 
@@ -263,13 +261,15 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
             self.__dict__.pop(name, None)
         paid_for = checked_reports(paid_for)
         unit = checked_unit(groups, rows_per_group, group_weight)
-        mean_trials, test_share, granted = self._checked_arguments(paid_for, fit_params, unit)
-        mu = trial_mu(*granted, mean_trials)
+        mean_trials, test_share, limits = self._checked_arguments(paid_for, fit_params, unit)
+        if budget is not None:
+            limits = granted(limits[0]), granted(limits[1])
+        mu = trial_mu(*limits, mean_trials)
         random = SecureRandom(self.random_state)
         n_trials = draw_number_of_trials(logarithmic_gamma(mean_trials), random)
         seeds = [int(word >> np.uint64(32)) for word in random.words(n_trials)]
-        trials = [self._trial(seed, gaussian_epsilon(mu, granted[1]), granted[1]) for seed in seeds]
-        self._pay(checked_budget(budget), granted, paid_for, unit)
+        trials = [self._trial(seed, gaussian_epsilon(mu, limits[1]), limits[1]) for seed in seeds]
+        self._pay(checked_budget(budget), limits, paid_for, unit)
         # All of X and y, since an error in one part only would tell in which part a row is.
         X = as_matrix(X)
         X = canonical(X) if scipy.sparse.issparse(X) else X
@@ -299,8 +299,8 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
             warnings.warn(warning.message, stacklevel=2)
         self._settle(
             best,
-            granted,
-            search_epsilon(mu, granted[1], mean_trials),
+            limits,
+            search_epsilon(mu, limits[1], mean_trials),
             mu,
             paid_for,
             budget,

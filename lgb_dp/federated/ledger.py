@@ -10,6 +10,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from decimal import ROUND_FLOOR
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
@@ -21,6 +22,7 @@ from gbdt_commons.store import MemoryStore, Store
 from gbdt_commons.store_file import StoreFile
 from gbdt_parties.errors import PartyArgumentError
 from gbdt_parties.secure_sum.answers import ROLE, Answered, AnswerJournal, read_answered
+from lgb_dp.accounting.cost import pair_text
 from lgb_dp.accounting.gaussian import composed_mu, gaussian_epsilon, gaussian_mu
 from lgb_dp.accounting.shares import CLOSENESS_SHARE, check_closeness
 from lgb_dp.accounting.unit import Unit
@@ -117,7 +119,7 @@ class PartyLedger:
         if Fraction(mu) ** 2 > self._left(run, budget):
             delta = budget[1]
             raise BudgetExceededError(
-                f"the run may cost epsilon = {gaussian_epsilon(mu, delta):.4g} at delta = {delta:g}, and of "
+                f"the run may cost {pair_text(gaussian_epsilon(mu, delta), delta)}, and of "
                 f"the party's budget ({_text(budget)}) not as much is left. A party's budget is that of its "
                 "first run unless it is given one"
             )
@@ -129,7 +131,8 @@ class PartyLedger:
         except BudgetExceededError as error:
             limits = self.budget or budget
             left = gaussian_epsilon(float(max(self._left(b"", limits), Fraction())) ** 0.5, limits[1])
-            raise BudgetExceededError(f"{error}; epsilon = {left:.4g} is left") from None
+            most = pair_text(left, limits[1], ROUND_FLOOR)
+            raise BudgetExceededError(f"{error}; ask for at most {most}") from None
 
     def _left(self, run: bytes, budget: tuple[float, float]) -> Fraction:
         """μ² that is left for all of a run, what it has cost already included."""
@@ -339,7 +342,7 @@ def _about(budget: tuple[float, float]) -> dict[str, float]:
 
 
 def _text(budget: tuple[float, float]) -> str:
-    return f"epsilon = {budget[0]:g}, delta = {budget[1]:g}"
+    return pair_text(*budget)
 
 
 @lru_cache(maxsize=64)

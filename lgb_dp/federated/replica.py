@@ -18,9 +18,9 @@ import lgb_dp.newton.run_task as newton
 from gbdt_commons.arithmetic import silent_arithmetic
 from gbdt_hosts.lightgbm import check_parameters
 from gbdt_parties.secure_sum.rings import MODULO_64
-from lgb_dp.accounting.cost import Cost
+from lgb_dp.accounting.cost import Cost, pair_text
 from lgb_dp.accounting.gaussian import gaussian_epsilon
-from lgb_dp.accounting.shares import closeness_cost
+from lgb_dp.accounting.shares import CLOSENESS_SHARE, closeness_cost
 from lgb_dp.accounting.unit import Unit
 from lgb_dp.boosting.booster import DPBooster, trained
 from lgb_dp.boosting.run_rows import rows_of_run
@@ -149,7 +149,7 @@ def train_replica(
         core = NewtonCore(given, trainer, run)
         if core.reasons:
             raise InvalidArgumentError(f"training across parties must be private: {core.reasons[0]}")
-        core.notes += _views(task, n_parties, core.ledger.granted.mu)
+        core.notes += _views(task, n_parties, core.mu * unit.row_costs)
     return trained(core, task.n_rounds), core.ledger.granted
 
 
@@ -198,15 +198,16 @@ def _views(task: FederatedTask, n: int, mu: float) -> list[str]:
     """
     t = task.colluding
 
-    def epsilon(hidden: int) -> str:
-        return f"{gaussian_epsilon(mu * math.sqrt((n - t) / hidden), task.delta):.4g}"
+    def view(hidden: int) -> str:
+        delta = task.delta * (1 - CLOSENESS_SHARE)
+        epsilon = gaussian_epsilon(mu * math.sqrt((n - t) / hidden), delta) * (1 + CLOSENESS_SHARE)
+        return pair_text(epsilon, task.delta)
 
-    alone = "" if t == 1 else f"; one party alone, which knows its own noise: epsilon = {epsilon(n - 1)}"
+    alone = "" if t == 1 else f"; one party alone, which knows its own noise: {view(n - 1)}"
     return [
-        f"views of {n} parties' sums at delta = {task.delta:.3g}: an observer that adds no noise (outside, a "
-        f"coordinator that is not a party): epsilon = {epsilon(n)}{alone}; up to {t} of the parties that "
-        f"pool what they know, also with the coordinator: epsilon = {epsilon(n - t)}, which is what this "
-        "report states",
+        f"views of {n} parties' sums in this run: an observer that adds no noise (outside, a coordinator "
+        f"that is not a party): {view(n)}{alone}; up to {t} of the parties that pool what they know, also "
+        f"with the coordinator: {view(n - t)}",
         "a party that adds no noise, or less than it should, counts as one of those that pool; the others "
         "cannot detect it",
     ]

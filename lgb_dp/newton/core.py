@@ -45,7 +45,6 @@ from lgb_dp.newton.noised_sums import Releases
 from lgb_dp.newton.releases.leaf_sums import LeafSums, LocalLeafSums
 from lgb_dp.newton.releases.trees import ONE_LEAF, LeafRelease, PublicTree, ReleasedTree, Round
 from lgb_dp.newton.run_task import LONGEST_ROUND, Answer, Question, RunTask, answered_here
-from lgb_dp.newton.separation import Separation
 from lgb_dp.newton.settings import (
     MAX_MU_OF_SHRINKAGE,
     automatic_depth,
@@ -100,8 +99,6 @@ class Beginning:
         Added to the start scores; zeros where training continues a model.
     splits : PublicSplits
     steps : Steps
-    separation : Separation or None
-        Whether releases stand out of noise and chance; None where chance is not known.
     level : Level or None
         The release that ends the run, if it is planned.
     """
@@ -110,7 +107,6 @@ class Beginning:
     prior: NDArray[np.float64]
     splits: PublicSplits
     steps: Steps
-    separation: Separation | None
     level: Level | None
 
 
@@ -147,7 +143,7 @@ class NewtonCore(Training):
             plan = BudgetPlan(self.ledger, *of_run, may_need_histograms=may_need, n_runs=run.n_runs)
         for name, cost in run.set_aside.items():
             self.ledger.inherit(cost, name, 0.0)
-        self._mu = math.inf if plan is None else plan.mu
+        self.mu = math.inf if plan is None else plan.mu
         self.loss = self._loss()
         given = task.params.given
         self._depth = self._checked_depth(task.params.depth if "max_depth" in given else None)
@@ -205,7 +201,7 @@ class NewtonCore(Training):
     def _loss(self) -> Loss:
         clip, share = self.settings.gradient_clip, self.settings.hessian_share
         given = None if clip == "auto" else clip
-        return loss_of(self.label_scale, given, 0.0 if share == "auto" else share, self._mu)
+        return loss_of(self.label_scale, given, 0.0 if share == "auto" else share, self.mu)
 
     def _checked_depth(self, asked: int | None) -> int | None:
         """Depth as the callback or LightGBM's parameters give it, None if they leave it open."""
@@ -232,21 +228,17 @@ class NewtonCore(Training):
         level = self._planned_level(start)
         objective, n_candidates = self.params.objective, int(np.sum(self.data.bins.n_bins > 1))
         rows = balanced_rows(start.n_rows, objective, start.prior)
-        distilled = distilled_depth(start.n_rows * self._mu, start.n_rows, rows, n_candidates)
+        distilled = distilled_depth(start.n_rows * self.mu, start.n_rows, rows, n_candidates)
         rate, size = self._given_rate, None
         if rate is None and self._can_see_rows:
             rate = exact_rate(rows, self.n_rounds)
         elif rate is None:
-            nu = nu_of_rate(start.n_rows, self._mu / self.run.noise_factor)
+            nu = nu_of_rate(start.n_rows, self.mu / self.run.noise_factor)
             rate, may_end = automatic_rate(nu, self.n_rounds, objective), distilled is None or distilled[1]
             size = StepSize(self.n_rounds, objective, self.weight_steps, may_end=may_end)
         steps = Steps(rate, size, min(self.label_scale.entry.largest_rate, self.run.largest_rate))
         splits = yield from self._first_splits(start, prior, rows, distilled, steps)
-        separation = None
-        apart = self.label_scale.entry.is_log_loss and self.unit.rows is None
-        if apart and not (self._is_exact or self.continues):
-            separation = Separation(self.n_rounds, start, self.settings.subsample)
-        return Beginning(start, prior, splits, steps, separation, level)
+        return Beginning(start, prior, splits, steps, level)
 
     def _release_label_counts(self) -> Asking[Start]:
         """The loss's start, from noisy label counts."""
@@ -273,11 +265,6 @@ class NewtonCore(Training):
             self.releases.plan_noise(self.random)
         return level
 
-    def remarks(self) -> list[str]:
-        """Notes for the report, and whether nothing separates by what was released so far."""
-        separation = None if self._beginning is None else self._beginning.separation
-        return [*self.notes, *(() if separation is None else separation.notes)]
-
     @property
     def _can_see_rows(self) -> bool:
         """Whether splits may be fitted to the rows themselves, which are here and need no privacy."""
@@ -295,7 +282,7 @@ class NewtonCore(Training):
         """Where splits come from; rows are held out where that helps to find the length of steps."""
         bins, structure = self.data.bins, self.settings.structure
         opening_depth = OPENING_DEPTH if self._depth is None else min(OPENING_DEPTH, self._depth)
-        nu = nu_of_depth(start.n_rows, self._mu)
+        nu = nu_of_depth(start.n_rows, self.mu)
         depth = automatic_depth(nu) if self._depth is None else self._depth
         if structure == "cyclic":
             return CyclicSplits(bins, self._depth)
@@ -320,10 +307,10 @@ class NewtonCore(Training):
         model = (self.params.objective, surrogate, scores, self._released)
         if steps.size is not None and not distilled[1]:
             std = self.releases.noise_std
-            if can_hold_out(histograms, rows / 2**greedy_depth, std):
+            if can_hold_out(histograms, rows, greedy_depth, std):
                 steps.held_out = HeldOutSteps(self.n_rounds, int(self.random.words(1)[0]))
             if not self._is_exact:
-                steps.least_std = std * self._mu / MAX_MU_OF_SHRINKAGE
+                steps.least_std = std * self.mu / MAX_MU_OF_SHRINKAGE
         return DistilledSplits(bins, *sizes, weights, *model, has_trial=distilled[1])
 
     def _exact_splits(
@@ -382,8 +369,6 @@ class NewtonCore(Training):
         denominator = denominators(release, lambda_l2, steps.least_std)
         value = leaf_values(release, denominator, self.loss.largest_value)
         length = steps.length(release, held, denominator, value, begun.splits.rate_factor)
-        if begun.separation is not None:
-            begun.separation.note(release, denominator, length)
         value *= length * start.value_unit
         value = self._constraints.hold(tree, value, denominator)
         begun.splits.learn(tree, release, value)

@@ -43,21 +43,28 @@ _MIN_HESSIAN_OVER_STD = 4.0
 """Of the held-out rows of a leaf: below, r* is lost in the noise, and rows are better used for training."""
 
 
-def can_hold_out(histograms: FeatureHistograms, rows_per_leaf: float, std: float) -> bool:
+_MAX_DEPTH = 15
+"""The numbers of twice as many cells as leaves are kept in 16 bits."""
+
+
+def can_hold_out(histograms: FeatureHistograms, balanced: float, depth: int, std: float) -> bool:
     """Whether held-out rows can tell what is learned, and equal ones are few.
 
     Parameters
     ----------
     histograms : FeatureHistograms
         As released.
-    rows_per_leaf : float
+    balanced : float
         Rows of balanced classes, those that train and those that are held out.
+    depth : int
+        Of the trees.
     std : float
         Standard deviation of the noise in a leaf's sum of gradients.
     """
+    rows_per_leaf = balanced / 2**depth
     hessian = HELD_OUT_SHARE * rows_per_leaf * _HESSIAN
     can_tell = rows_per_leaf >= _MIN_ROWS_PER_LEAF and hessian >= _MIN_HESSIAN_OVER_STD * std
-    return can_tell and histograms.largest_share() <= _MAX_SHARE_OF_BIN
+    return can_tell and depth <= _MAX_DEPTH and histograms.largest_share() <= _MAX_SHARE_OF_BIN
 
 
 class HeldOutSteps:

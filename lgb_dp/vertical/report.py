@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field
 
 from gbdt_commons.html_tables import html_table
+from lgb_dp.accounting.cost import pair_text
 from lgb_dp.accounting.gaussian import composed_mu, gaussian_epsilon
 from lgb_dp.accounting.shares import CLOSENESS_SHARE
 
@@ -63,14 +64,16 @@ class Guarantees:
 
     def notes(self) -> list[str]:
         """The guarantees in words, their limit first."""
+        world, left_out, replaced, same = (
+            pair_text(epsilon, self.delta)
+            for epsilon in (self.world, self.left_out, self.replaced, self.label_unchanged)
+        )
         return [
             "columns apart: the guarantees hold for parties that follow the protocol; one that deviates can "
             "read single values of the other's",
-            f"this run's releases at delta = {self.delta:.3g}: towards the world, one row of the joined "
-            f"table added or removed: epsilon = {self.world:.4g}",
+            "this run's releases: towards the world, one row of the joined table added or removed: " + world,
             "towards the other party, which knows who is in both tables: one row's values left out: "
-            f"epsilon = {self.left_out:.4g}; replaced: epsilon = {self.replaced:.4g}; replaced with the "
-            f"label unchanged: epsilon = {self.label_unchanged:.4g}",
+            f"{left_out}; replaced: {replaced}; replaced with the label unchanged: {same}",
             "each party adds the whole noise, and each guarantee counts the noise of one party alone",
             "predictions of rows by both parties are outside of epsilon: the party that asks learns a label "
             "or a rounded number about a row of a model, at most 5 bits if it deviates, and more by consent",

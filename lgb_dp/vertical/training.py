@@ -257,7 +257,7 @@ class VerticalCore(NewtonCore):
         """Learned splits of either owner, on its own columns."""
         bins, depth, opening = self.data.bins, self._depth, OPENING_DEPTH
         if depth is None:
-            mu, tree_mu = (one / self.run.noise_factor for one in (self._mu, self._plan.tree.mu))
+            mu, tree_mu = (one / self.run.noise_factor for one in (self.mu, self._plan.tree.mu))
             depth = automatic_levels(self.params.objective, start.n_rows, mu, tree_mu)
         else:
             opening = min(opening, depth)
@@ -378,17 +378,13 @@ class SeveralClasses(Training):
         kinds = zip(*(one.released_mu() for one in self._runs), strict=True)
         trees, counts, histograms = map(composed_mu, kinds)
         guarantees = Guarantees.of(trees, counts, histograms, ledger.granted_delta, is_binary=True)
-        return report_of(ledger, self.reasons, [*guarantees.notes(), *self.remarks()])
-
-    def remarks(self) -> list[str]:
-        """Notes for the report, each of a run with its class."""
         of_classes = [
             f"class {number} against the others: {note}"
             for number, one in enumerate(self._runs)
-            for note in one.remarks()
+            for note in one.notes
             if note not in self.notes
         ]
-        return [*self.notes, *of_classes]
+        return report_of(ledger, self.reasons, [*guarantees.notes(), *self.notes, *of_classes])
 
     def parameters(self) -> Mapping[str, str]:
         """Public settings, for the model file: those that all runs have alike."""

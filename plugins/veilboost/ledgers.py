@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Sequence
 
 from gbdt_commons.quoting import quoted
+from lgb_dp.accounting.cost import pair_text
 from lgb_dp.federated.ledger import read_ledger
 from veilboost.parsers import Parser
 
@@ -30,8 +31,8 @@ def _ledger(args: argparse.Namespace) -> None:
             f"{row['answers']:>7}  {row['mu']:>10.6g}"
         )
     unit = "not used yet" if sums.neighbouring is None else sums.neighbouring
-    print(f"budget: epsilon = {sums.epsilon:g}, delta = {sums.delta:g} ({unit})")
+    print(f"budget: {pair_text(sums.epsilon, sums.delta)} ({unit})")
     print(
-        f"spent: mu = {sums.spent_mu:.6g}, which is epsilon = {sums.spent_epsilon:.6g} at that delta "
+        f"spent: mu = {sums.spent_mu:.6g}, which is {pair_text(sums.spent_epsilon, sums.delta)} "
         "(information; the guarantee is the budget)"
     )

@@ -56,6 +56,8 @@ def test_an_epsilon_too_small_for_the_arithmetic_raises_before_training():
         ({"max_bin": 256}, "max_bin"),
         ({"label_bounds": (1, 0)}, "label_bounds"),
         ({"label_bounds": (0, np.inf)}, "label_bounds"),
+        ({"label_bounds": (1e308, 1.5e308)}, "label_bounds"),
+        ({"label_bounds": (-2e100, 0)}, "label_bounds"),
         ({"bin_edges": {0: [2, 1]}}, "bin_edges"),
         ({"bin_edges": {0: []}}, "bin_edges"),
         ({"bin_edges": {0: np.arange(300)}}, "bin_edges"),

@@ -62,9 +62,10 @@ def test_numbers_are_those_of_the_report(models, name):
     assert found["verdict"] == ("weak" if name == "weak" else "guarantee")
     assert found["guarantee"]["epsilon"] == report.epsilon
     assert found["guarantee"]["delta"] == report.delta
-    assert found["guarantee"].get("mu", 0.0) == report.cost.mu
+    assert found["guarantee"].get("mu of Gaussian releases on all rows", 0.0) == report.cost.mu
     assert found["guarantee"]["neighbouring relation"] == report.neighbouring
-    assert found["guarantee"]["epsilon, replacing one"] == report.replace_one[0]
+    pair = tuple(found["guarantee"][f"{name}, replacing one"] for name in ("epsilon", "delta"))
+    assert pair == report.replace_one
     assert found["notes"] == list(report.notes)
     assert found["attack_curve"] == attack_curve(report).tolist()
     releases = found["tables"]["Releases"]

@@ -13,7 +13,7 @@ import ctypes
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 from weakref import WeakKeyDictionary
 
 import lightgbm
@@ -57,8 +57,16 @@ MIN_ROWS_TO_PREPARE = 10_000
 """Rows, of all such calls together, that LightGBM predicts in about the time that reading the model takes."""
 
 
-_OF_TRAINING = ("_grower", "_evaluation", "_blocks", "_initial_blocks", "_evaluators", "_behind", "_fast")
-"""Attributes of a booster in training, or derived from its trees."""
+_OF_TRAINING: Final = (
+    "_grower",
+    "_evaluation",
+    "_behind",
+    "_blocks",
+    "_initial_blocks",
+    "_evaluators",
+    "_fast",
+)
+"""Attributes that a finished booster has not."""
 
 _LOCKS: WeakKeyDictionary[PrivateBooster, OwnLock] = WeakKeyDictionary()
 """Apart from the boosters: a finished one has the attributes of LightGBM's own."""
@@ -125,8 +133,11 @@ class _NativeModel(ctypes.c_void_p):
     A thread that predicts holds one, so that another thread may load more trees meanwhile.
     """
 
+    is_owner = False
+    """Whether a booster has it: until then, an interrupt must not free what another handle points to."""
+
     def __del__(self) -> None:
-        if self.value is not None:
+        if self.is_owner and self.value is not None:
             _LIB.LGBM_BoosterFree(self)
 
 
@@ -177,7 +188,16 @@ class PrivateBooster(lightgbm.Booster):
 
     @_handle.setter
     def _handle(self, handle: ctypes.c_void_p | None) -> None:
-        self.__dict__["_handle"] = None if handle is None else _NativeModel(handle.value)
+        if handle is None:
+            self.__dict__["_handle"] = None
+        else:
+            self._adopt(_NativeModel(handle.value), {})
+
+    def _adopt(self, native: _NativeModel, changes: Mapping[str, Any], forgotten: Sequence[str] = ()) -> None:
+        """Take a native model that is there, with changed attributes, in place of the one before, at once."""
+        kept = {name: value for name, value in vars(self).items() if name not in forgotten}
+        self.__dict__ = {**kept, **changes, "_handle": native}
+        native.is_owner = True
 
     @property
     def best_iteration(self) -> int:
@@ -197,10 +217,8 @@ class PrivateBooster(lightgbm.Booster):
         with self._lock.held():
             if self._behind is None:
                 return  # another thread was faster
-            loaded: Any = lightgbm.Booster(model_str=self._text(self._behind))
-            handle, loaded._handle = loaded._handle, None
-            self._handle = handle
-            self._behind = None  # last, in case of an interrupt
+            native, _ = _loaded(self._text(self._behind))
+            self._adopt(native, {}, ("_behind",))
 
     def _text(self, grower: TreeGrower) -> str:
         n_done = len(self._blocks) // grower.header.n_trees_per_iteration
@@ -393,9 +411,10 @@ class PrivateBooster(lightgbm.Booster):
     def model_from_string(self, model_str: str) -> PrivateBooster:
         """Load a model; training, if any, is over."""
         with self._lock.held():
-            self._end_training()
-            self._handle = ctypes.c_void_p()
-            super().model_from_string(without_tree_sizes(model_str))
+            # The whole model first: an interrupt leaves the trees that were grown and paid for.
+            native, facts = _loaded(without_tree_sizes(model_str))
+            self._free_buffer()
+            self._adopt(native, facts, _OF_TRAINING)
         return self
 
     def set_leaf_output(self, tree_id: int, leaf_id: int, value: float) -> PrivateBooster:
@@ -418,10 +437,6 @@ class PrivateBooster(lightgbm.Booster):
         if self._grower is not None:
             raise LightGBMError(f"{name} is not possible while a private booster is in training")
 
-    def _end_training(self) -> None:
-        for key in _OF_TRAINING:
-            self.__dict__.pop(key, None)
-
     def __getstate__(self) -> dict[str, Any]:
         with self._lock.held():
             state = super().__getstate__()
@@ -437,9 +452,17 @@ class PrivateBooster(lightgbm.Booster):
         return type(self)(model_str=self.model_to_string(num_iteration=-1))
 
     def __del__(self) -> None:
-        self._end_training()
+        self.__dict__.pop("_behind", None)
         self._handle = None  # no predictor may still have it when it is freed
         super().__del__()
+
+
+def _loaded(text: str) -> tuple[_NativeModel, dict[str, Any]]:
+    """A native model and what LightGBM's boosters note of it, taken from a booster of its own."""
+    loaded: Any = lightgbm.Booster(model_str=text)
+    native = _NativeModel(loaded._handle.value)
+    loaded._handle = None
+    return native, {name: vars(loaded)[name] for name in ("pandas_categorical", "_Booster__num_class")}
 
 
 @contextmanager
@@ -481,14 +504,15 @@ def take_over(
     booster_class : type
         Class the booster gets.
     """
-    booster.params = dict(params)
-    vars(booster).update(
-        _grower=grower,
-        _evaluation=evaluation,
-        _initial_blocks=[] if initial is None else tree_blocks(initial.text),
-        _blocks=[],
-        _evaluators={},
-        _behind=grower,
-        _handle=_NativeModel(vars(booster)["_handle"].value),
-    )
+    of_training = {
+        "params": dict(params),
+        "_grower": grower,
+        "_evaluation": evaluation,
+        "_initial_blocks": [] if initial is None else tree_blocks(initial.text),
+        "_blocks": [],
+        "_evaluators": {},
+        "_behind": grower,
+    }
+    native = _NativeModel(vars(booster)["_handle"].value)
     booster.__class__ = booster_class
+    cast("PrivateBooster", booster)._adopt(native, of_training)

@@ -68,7 +68,7 @@ class Statement:
     attacker : tuple of mapping
         Some points of the curve, rounded against the model.
     shares : tuple of (str, str, float)
-        Release, what it took a share of (``"ε = 1"`` or ``"μ² = 0.07"``), and the share.
+        Release, what it took a share of (``"ε = 1, δ = 0"`` or ``"μ² = 0.07"``), and the share.
     tables : mapping of str to tuple of mapping
         Further facts by the heading that they stand under.
     model : mapping of str to value

@@ -13,6 +13,7 @@ from gbdt_kernels.trees.layout import MAX_BINS
 from gbdt_parties.secure_sum.checkpoint import Checkpoint
 from gbdt_parties.transport.server import MAX_REQUEST_BYTES
 from lgb_dp import DPBooster, NewtonBoost, federated
+from lgb_dp.accounting.cost import pair_text
 from lgb_dp.boosting.params import training_parameters
 from lgb_dp.errors import FederatedCheckpointError
 from lgb_dp.newton.settings import MAX_AUTOMATIC_DEPTH, MAX_COUNTED_FEATURES
@@ -45,8 +46,8 @@ class PrivateRun(Run[PlanT]):
         """The numbers of trees and parties, and the guarantee."""
         report = model.privacy
         return (
-            f"{model.num_trees()} trees with {n_parties} parties: {directory}; epsilon = "
-            f"{report.epsilon:.6g}, delta = {report.delta:.3g} ({report.neighbouring})"
+            f"{model.num_trees()} trees with {n_parties} parties: {directory}; "
+            f"{pair_text(report.epsilon, report.delta)} ({report.neighbouring})"
         )
 
 

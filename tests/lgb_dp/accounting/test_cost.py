@@ -17,14 +17,16 @@ SAMPLED = (SampledGaussian(0.5, 0.5, 2),)
 
 def test_replacing_takes_two_steps_of_every_part():
     pure_delta = (1 + math.exp(0.5)) * 1e-6
-    assert Cost(0.5, 1e-6).replacing(DELTA) == (1.0, pure_delta)
+    assert Cost(0.5, 1e-6).replacing(DELTA) == pytest.approx((1.0, pure_delta), rel=1e-14)
     gaussian = gaussian_epsilon(0.6, DELTA)
-    assert Cost(0.5, 1e-6, 0.3).replacing(DELTA) == (1.0 + gaussian, pure_delta + DELTA)
+    assert Cost(0.5, 1e-6, 0.3).replacing(DELTA) == pytest.approx(
+        (1.0 + gaussian, pure_delta + DELTA), rel=1e-14
+    )
     cost = Cost(0.25, 1e-6, sampled=SAMPLED)
     epsilon, delta = cost.at(DELTA)
     assert epsilon > 0.25
     assert delta == upper_total([1e-6, DELTA])
-    assert cost.replacing(DELTA) == (2 * epsilon, (1 + math.exp(epsilon)) * delta)
+    assert cost.replacing(DELTA) == pytest.approx((2 * epsilon, (1 + math.exp(epsilon)) * delta), rel=1e-14)
 
 
 def test_an_epsilon_without_exponential_in_floats_has_a_finite_delta():

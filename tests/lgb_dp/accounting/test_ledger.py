@@ -194,7 +194,7 @@ def test_replace_one_doubles_epsilon_and_more_than_doubles_delta():
 
 def test_the_neighbouring_relation_is_stated():
     assert report().to_dict()["neighbouring"] == "add or remove one row"
-    assert "(add or remove one row; replace one row: epsilon = 3)" in str(report())
+    assert "(add or remove one row; replace one row: epsilon = 3, delta = 0)" in str(report())
 
 
 def test_ledgers_of_several_runs_are_joined_as_one():

@@ -153,8 +153,8 @@ def test_side_door_a_forged_cost_is_no_guarantee(theirs, cost):
         callbacks=[lgb_dp.DPBoost(10.0, budget=budget)],
     )
     assert not ours.privacy.private
-    assert ours.privacy.epsilon >= 10
-    assert budget.spent.epsilon >= 10
+    assert ours.privacy.epsilon >= 10 * (1 - 1e-15)
+    assert budget.spent.epsilon >= 10 * (1 - 1e-15)
 
 
 def test_side_door_a_verdict_without_a_reason_still_voids(theirs):

@@ -229,7 +229,7 @@ def test_a_budget_holds_across_runs_tables_and_restarts(tmp_path):
     again = Between(party(0, folder=tmp_path, y=np.zeros(120)))
     with pytest.raises(
         PartyRefusedError,
-        match=r"cost epsilon = \S+ at delta = \S+, and of the party's budget \(.*\) not as much is left",
+        match=r"cost epsilon = \S+, delta = \S+, and of the party's budget \(.*\) not as much is left",
     ):
         train([again, party(1), party(2)], epsilon=40.0)
     assert not any(isinstance(answer, Contributed) for _, answer in again.answers)

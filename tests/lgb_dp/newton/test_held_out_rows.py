@@ -58,12 +58,19 @@ def histograms(*counts):
 
 def test_rows_are_held_out_where_equal_ones_are_few_and_noise_is_small():
     many, two = [10.0] * 40, [200.0, 200.0]
-    assert can_hold_out(histograms(many, two), rows_per_leaf=2000.0, std=10.0)
-    assert not can_hold_out(histograms(two, [90.0, 10.0, 300.0]), rows_per_leaf=2000.0, std=10.0)
-    assert not can_hold_out(histograms([*many, 40.0]), rows_per_leaf=2000.0, std=10.0)
-    assert not can_hold_out(histograms(many), rows_per_leaf=2000.0, std=2000.0)
-    assert not can_hold_out(histograms(many), rows_per_leaf=1500.0, std=0.0)
-    assert not can_hold_out(histograms([100.0]), rows_per_leaf=2000.0, std=0.1)
+    assert can_hold_out(histograms(many, two), balanced=4 * 2000.0, depth=2, std=10.0)
+    assert not can_hold_out(histograms(two, [90.0, 10.0, 300.0]), balanced=4 * 2000.0, depth=2, std=10.0)
+    assert not can_hold_out(histograms([*many, 40.0]), balanced=4 * 2000.0, depth=2, std=10.0)
+    assert not can_hold_out(histograms(many), balanced=4 * 2000.0, depth=2, std=2000.0)
+    assert not can_hold_out(histograms(many), balanced=4 * 1500.0, depth=2, std=0.0)
+    assert not can_hold_out(histograms([100.0]), balanced=4 * 2000.0, depth=2, std=0.1)
+
+
+def test_numbers_of_cells_fit_16_bits():
+    """At depth 16 a run of 105 million rows ended in an OverflowError."""
+    many, plenty = histograms([10.0] * 40), 2000.0 * 2**16
+    assert can_hold_out(many, balanced=plenty, depth=15, std=0.1)
+    assert not can_hold_out(many, balanced=plenty, depth=16, std=0.1)
 
 
 @pytest.mark.parametrize(
