@@ -321,6 +321,7 @@ class _Pair:
         seed: int | None,
     ) -> None:
         self._trainer, self._params, self._n_rounds = trainer, params, n_rounds
+        self._latest: DPBooster | None = None
         X = np.asarray(X) if isinstance(X, (list, tuple)) else X
         if scipy.sparse.issparse(X):
             X = X.tocsr()
@@ -375,6 +376,7 @@ class _Pair:
     @property
     def claimed(self) -> PrivacyReport:
         """The guarantee that the latest run claims, as every run of the trainer does."""
+        assert self._latest is not None
         return self._latest.privacy
 
     def statistic(self, canary: bool, seed: int | None) -> float:

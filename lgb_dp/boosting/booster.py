@@ -13,17 +13,32 @@ from gbdt_commons.html_tables import html_paragraph
 from gbdt_commons.tables.frames import is_table
 from gbdt_hosts.lightgbm import (
     PrivateBooster,
+    grown_text,
     guarantee_in,
     header_digest,
     tree_blocks,
     tree_digest,
 )
 from lgb_dp.accounting.report import PrivacyReport
+from lgb_dp.boosting.training import Asking, Training
 from lgb_dp.data.model_columns import columns_of_model
 from lgb_dp.errors import AlteredModelError, ArgumentTypeError, NoGuaranteeError
 
 ROWS_AT_ONCE = 1 << 16
 """Rows of a table that are predicted at a time."""
+
+
+def trained(training: Training, n_rounds: int) -> Asking[DPBooster]:
+    """Train without a host: the trees of all iterations, and the model of them.
+
+    Parameters
+    ----------
+    training : Training
+    n_rounds : int
+    """
+    for _ in range(n_rounds):
+        yield from training.growing()
+    return DPBooster(model_str=grown_text(training))
 
 
 class DPBooster(PrivateBooster):

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lgb_dp.boosting.labels import LabelScale
 from lgb_dp.errors import UnsupportedParameterError
+from lgb_dp.losses.labels import LabelScale
 
 _OF_PROBABILITIES = frozenset({"cross_entropy", "xentropy", "kullback_leibler", "kldiv"})
 _OF_POSITIVE_LABELS = frozenset({"gamma", "gamma_deviance", "gamma-deviance"})
@@ -71,7 +71,7 @@ def rows_for_metrics(
     fitting, counts = scale.clipped(label)
     if is_public and scale.is_regression:
         return label, weight
-    if scale.objective == "binary":
+    if scale.is_binary:
         fitting = (fitting == scale.high).astype(np.float64)
     if not counts.all():
         weight = np.where(counts, 1.0 if weight is None else np.asarray(weight, dtype=np.float64), 0.0)

@@ -12,7 +12,6 @@ import numpy as np
 from gbdt_hosts.lightgbm import default_parameters, main_names, resolve_aliases
 from lgb_dp.checks import (
     POSITIVE,
-    PROPER_SHARE,
     Interval,
     checked_integer,
     checked_lambda,
@@ -20,6 +19,7 @@ from lgb_dp.checks import (
     checked_number,
 )
 from lgb_dp.errors import InvalidArgumentError, UnsupportedParameterError
+from lgb_dp.losses.objective import OBJECTIVES
 
 DEFAULT_DEPTH = 6
 """Depth of the paper's experiments, taken when neither max_depth nor num_leaves is given."""
@@ -97,32 +97,8 @@ _WHY = {
     "tweedie_variance_power": "it is a parameter of the objective 'tweedie'",
     "poisson_max_delta_step": "leaf values are bounded by the trainer already",
 }
-_OBJECTIVES = {
-    **dict.fromkeys(
-        (
-            "regression",
-            "regression_l2",
-            "l2",
-            "mean_squared_error",
-            "mse",
-            "l2_root",
-            "root_mean_squared_error",
-        ),
-        "regression",
-    ),
-    "rmse": "regression",
-    "binary": "binary",
-    **dict.fromkeys(("multiclass", "softmax"), "multiclass"),
-    **dict.fromkeys(("multiclassova", "multiclass_ova", "ova", "ovr"), "multiclassova"),
-    **dict.fromkeys(("regression_l1", "l1", "mean_absolute_error", "mae"), "regression_l1"),
-    **{name: name for name in ("huber", "quantile", "poisson", "gamma", "tweedie")},
-}
-_OF_OBJECTIVE = {
-    "huber": ("alpha", POSITIVE),
-    "quantile": ("alpha", PROPER_SHARE),
-    "tweedie": ("tweedie_variance_power", Interval(1, 2, "[)")),
-}
-"""The parameter of an objective, and the values that it accepts."""
+OF_ALL_TRAINERS = ("binary", "regression", "multiclass", "multiclassova")
+"""Objectives that every trainer has, or says that it has not."""
 
 
 @dataclass(frozen=True)
@@ -132,8 +108,7 @@ class TrainingParameters:
     Parameters
     ----------
     objective : str
-        LightGBM's own name: "regression", "regression_l1", "huber", "quantile", "poisson", "gamma",
-        "tweedie", "binary", "multiclass" or "multiclassova".
+        LightGBM's own name.
     n_outputs : int
         Trees per iteration.
     learning_rate : float
@@ -187,7 +162,7 @@ def training_parameters(params: Mapping[str, Any], max_bin: Any) -> TrainingPara
     given = resolve_aliases(params)
     defaults = default_parameters()
     objective = checked_objective(given.get("objective") or "regression")
-    own, accepted = _OF_OBJECTIVE.get(objective, ("", POSITIVE))
+    own, accepted = OBJECTIVES[objective].parameter or ("", POSITIVE)
     for name, value in given.items():
         if value is None or (name == "max_bin" and value == max_bin):
             continue
@@ -297,12 +272,13 @@ def _of_objective(name: str, value: Any, accepted: Interval) -> dict[str, float]
 
 def checked_objective(objective: Any) -> str:
     """LightGBM's own name of an objective, if private training has it."""
-    if isinstance(objective, str) and objective in _OBJECTIVES:
-        return _OBJECTIVES[objective]
+    for one in OBJECTIVES.values():
+        if isinstance(objective, str) and objective in (one.name, *one.aliases):
+            return one.name
+    others = [name for name in OBJECTIVES if name not in OF_ALL_TRAINERS]
     raise UnsupportedParameterError(
         f"objective={objective!r} is not supported by private training; accepted are "
-        "'binary', 'regression', 'multiclass' and 'multiclassova', and by NewtonBoost 'regression_l1', "
-        "'huber', 'quantile', 'poisson', 'gamma' and 'tweedie'"
+        f"{', '.join(map(repr, OF_ALL_TRAINERS))}, and by NewtonBoost {', '.join(map(repr, others))}"
     )
 
 

@@ -7,6 +7,7 @@ A run reads a copy of its own.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from gbdt_hosts.lightgbm import InitialModel
 from gbdt_kernels.trees import DenseCodes, SparseCodes
-from lgb_dp.accounting.unit import Unit
+from lgb_dp.accounting.unit import ONE_ROW, Unit
 from lgb_dp.data.bins import PublicBins
 from lgb_dp.data.dataset import Dataset, LabelOverflow
 from lgb_dp.data.fold_assignment import FoldPart
@@ -50,27 +51,31 @@ class RunRows:
         Of the bins and of the Dataset.
     feature_name : sequence of str
     pandas_categorical : list of list, or None
+    make_sums : callable, optional
+        Makes what sums rows that are not in this process, once for a run: of its loss, the scale of its
+        labels, and the share of the rows that a round reads.  Codes, labels and weights then are empty.
     """
 
     bins: PublicBins
     codes: DenseCodes | SparseCodes
     label: Any
-    weight: NDArray[np.float64] | None
-    group_of_row: NDArray[np.int64] | None
-    scores: StartScores | None
-    model_digest: str | None
-    label_bounds: tuple[float, float] | None
-    label_overflow: LabelOverflow
-    weight_bound: float | None
-    unit: Unit
-    group_weight: GroupWeight | None
-    public: bool
-    max_bin: Any
-    params: dict[str, Any] | None
-    fold_part: FoldPart | None
     provenance: Provenance
     feature_name: Any
     pandas_categorical: list[list[Any]] | None
+    weight: NDArray[np.float64] | None = None
+    group_of_row: NDArray[np.int64] | None = None
+    scores: StartScores | None = None
+    model_digest: str | None = None
+    label_bounds: tuple[float, float] | None = None
+    label_overflow: LabelOverflow = "raise"
+    weight_bound: float | None = None
+    unit: Unit = ONE_ROW
+    group_weight: GroupWeight | None = None
+    public: bool = False
+    max_bin: Any = None
+    params: dict[str, Any] | None = None
+    fold_part: FoldPart | None = None
+    make_sums: Callable[[Any, Any, float], Any] | None = None
 
     @property
     def start_scores(self) -> NDArray[np.float64] | None:

@@ -6,6 +6,7 @@ import inspect
 import math
 import warnings
 from abc import ABC, ABCMeta, abstractmethod
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, NoReturn, TypeVar
 
@@ -17,8 +18,9 @@ from gbdt_hosts import lightgbm as host
 from lgb_dp.accounting.budget import Budget, checked_budget
 from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.boosting.booster import DPBooster, report_in
+from lgb_dp.boosting.evaluated_sets import EvaluatedSets
 from lgb_dp.boosting.params import ignored_defaults, training_parameters
-from lgb_dp.boosting.run_rows import rows_of_run
+from lgb_dp.boosting.run_rows import RunRows, rows_of_run
 from lgb_dp.boosting.training import TrainerInput, Training
 from lgb_dp.checks import POSITIVE, checked_epsilon, checked_flag
 from lgb_dp.data.dataset import Dataset
@@ -31,6 +33,7 @@ from lgb_dp.errors import (
 )
 
 T = TypeVar("T", bound="PrivateTrainer")
+RowsOf = Callable[[Dataset, "host.InitialModel | None"], RunRows]
 
 
 class _NamespaceOfClass(dict[str, Any]):
@@ -147,19 +150,26 @@ class PrivateTrainer(ABC, metaclass=_TrainerClass):
         """Iterations to plan the budget for; at most `n_rounds` of them will be trained."""
         return n_rounds
 
-    def __call__(self, env: CallbackEnv) -> None:
-        """Take the booster over before its first iteration; called by LightGBM."""
+    def __call__(self, env: CallbackEnv, rows_of: RowsOf | None = None) -> None:
+        """Take the booster over before its first iteration; called by LightGBM.
+
+        Parameters
+        ----------
+        env : CallbackEnv
+        rows_of : callable, optional
+            Gives the rows of a run from its training set and initial model, where they are elsewhere.
+        """
         boosters = env.model.boosters if isinstance(env.model, lightgbm.CVBooster) else [env.model]
         for booster in boosters:
             if not isinstance(booster, DPBooster):
                 with host.claimed(booster), silent_arithmetic():
-                    self._take_over(booster, env)
-            elif getattr(booster._grower, "trainer", None) is not self:
+                    self._take_over(booster, env, rows_of or rows_of_run)
+            elif getattr(getattr(booster, "_evaluation", None), "trainer", None) is not self:
                 raise InvalidArgumentError(
                     "callbacks contain two private trainers; one per booster is accepted"
                 )
 
-    def _take_over(self, booster: lightgbm.Booster, env: CallbackEnv) -> None:
+    def _take_over(self, booster: lightgbm.Booster, env: CallbackEnv, rows_of: RowsOf) -> None:
         name = type(self).__name__
         train_set = booster.train_set
         if not isinstance(train_set, Dataset):
@@ -168,32 +178,39 @@ class PrivateTrainer(ABC, metaclass=_TrainerClass):
                 f"{type(train_set).__name__}, whose bins come from private data"
             )
         model = host.InitialModel.of(booster)
-        data = rows_of_run(train_set, model)
-        params = training_parameters({**(data.params or {}), **env.params}, data.max_bin)
-        for text in ignored_defaults(env.params):
-            warnings.warn(text, IgnoredParameterWarning, stacklevel=2)
+        rows = rows_of(train_set, model)
         settings = self.with_settings()  # the plan and its accounting hold for these alone
-        n_rounds = settings.planned_rounds(env.end_iteration - env.begin_iteration)
-        initial, reasons = settings._initial_guarantee(model)
         training = settings.begin(
-            TrainerInput(
-                train_set=train_set,
-                data=data,
-                params=params,
-                n_rounds=n_rounds,
-                random_state=settings.random_state,
-                initial_model=model,
-                initial=initial,
-                reasons=reasons,
-                budget=settings.budget,
-            )
+            settings.task(rows, env.params, env.end_iteration - env.begin_iteration, model)
         )
-        training.trainer = self
         training.pay(name)
+        evaluation = EvaluatedSets(training, train_set, self)
         for valid in booster.valid_sets:
-            training.add_valid(valid)
-        host.take_over(booster, training, env.params, model, DPBooster)
+            evaluation.add_valid(valid)
+        host.take_over(booster, training, evaluation, env.params, model, DPBooster)
         self.booster_ = booster
+
+    def task(
+        self,
+        rows: RunRows,
+        params: Mapping[str, Any],
+        n_rounds: int,
+        model: host.InitialModel | None = None,
+    ) -> TrainerInput:
+        """The input of a run of `n_rounds` iterations, with LightGBM's `params` and the present settings."""
+        for text in ignored_defaults(params):
+            warnings.warn(text, IgnoredParameterWarning, stacklevel=3)
+        initial, reasons = self._initial_guarantee(model)
+        return TrainerInput(
+            data=rows,
+            params=training_parameters({**(rows.params or {}), **params}, rows.max_bin),
+            n_rounds=self.planned_rounds(n_rounds),
+            random_state=self.random_state,
+            initial_model=model,
+            initial=initial,
+            reasons=reasons,
+            budget=self.budget,
+        )
 
     def _initial_guarantee(
         self, model: host.InitialModel | None

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
-import lightgbm
 import numpy as np
 from numpy.typing import NDArray
 from tqdm.auto import tqdm
@@ -22,15 +21,12 @@ from lgb_dp.accounting.budget import Budget, chargeable
 from lgb_dp.accounting.cost import granted, share
 from lgb_dp.accounting.ledger import Ledger, Release
 from lgb_dp.accounting.report import PrivacyReport, report_of
-from lgb_dp.boosting.labels import LOG_LINKS, REGRESSIONS, LabelScale
-from lgb_dp.boosting.metric_rows import check_metrics, rows_for_metrics
-from lgb_dp.boosting.params import TrainingParameters
-from lgb_dp.boosting.run_rows import RunRows, rows_of_run
+from lgb_dp.boosting.params import OF_ALL_TRAINERS, TrainingParameters
+from lgb_dp.boosting.run_rows import RunRows
 from lgb_dp.boosting.scores import Scores
 from lgb_dp.boosting.tree import PrivateTree, to_lightgbm
 from lgb_dp.checks import checked_learning_rate
 from lgb_dp.data.arguments import MAX_LABEL, checked_label_bounds
-from lgb_dp.data.dataset import Dataset
 from lgb_dp.data.weights import check_weight_bound, quantise_group_means, quantise_weights
 from lgb_dp.errors import (
     InvalidArgumentError,
@@ -39,7 +35,24 @@ from lgb_dp.errors import (
     UnsupportedParameterError,
 )
 from lgb_dp.host_errors import BudgetSpentError
+from lgb_dp.losses.labels import LabelScale
+from lgb_dp.losses.objective import OBJECTIVES
 from lgb_dp.mechanisms.rng import SecureRandom
+
+T = TypeVar("T")
+Asking = Generator[Any, Any, T]
+"""A computation that yields questions, is sent their answers, and returns a result."""
+
+
+def answered(steps: Asking[T]) -> T:
+    """The result of a computation that asks no others."""
+    try:
+        question = next(steps)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    raise AssertionError(f"{question!r} is asked of others, and nobody answers it")
+
 
 N_SUBSETS = 16
 """Public random subsets of each categorical feature's values, drawn anew for every tree."""
@@ -58,10 +71,8 @@ class TrainerInput:
 
     Parameters
     ----------
-    train_set : Dataset
-        The user's training set, by which evaluation knows the rows.
     data : RunRows
-        Its rows and declarations, as `rows_of_run` gives them: all that is read.
+        Rows and declarations: all that is read.
     params : TrainingParameters
     n_rounds : int
         Iterations the budget is planned for.
@@ -77,7 +88,6 @@ class TrainerInput:
         Budget that pays for the run.
     """
 
-    train_set: Dataset
     data: RunRows
     params: TrainingParameters
     n_rounds: int
@@ -89,16 +99,23 @@ class TrainerInput:
 
 
 class Training(ABC):
-    """The state of one training run: scores, ledger and random stream.  It is a `host.TreeGrower`."""
+    """The state of one training run: scores, ledger and random stream.
+
+    It needs no booster; to grow the trees of a live one it is a `host.TreeGrower`.
+
+    Parameters
+    ----------
+    task : TrainerInput
+    takes_group_means : bool
+        Whether a person's k rows of weight 1/k cost no more than one row.
+    """
 
     sigmoid = 2.0
     """Slope by which the model turns raw scores of a class into probabilities."""
     can_be_monotone = False
     """Whether trees can keep to `monotone_constraints`."""
-    objectives: tuple[str, ...] = ("binary", "regression", "multiclass", "multiclassova")
-    """LightGBM's names of the objectives that the trainer has."""
 
-    def __init__(self, task: TrainerInput) -> None:
+    def __init__(self, task: TrainerInput, *, takes_group_means: bool = False) -> None:
         data, params, initial = task.data, task.params, task.initial
         if params.objective not in self.objectives:
             raise UnsupportedParameterError(
@@ -109,7 +126,6 @@ class Training(ABC):
             raise UnsupportedParameterError(
                 f"monotone_constraints={params.monotone} is not supported by this trainer; use NewtonBoost"
             )
-        self.train_set = task.train_set
         self.data = data
         self.codes = data.codes
         self.params = params
@@ -120,7 +136,6 @@ class Training(ABC):
         provenance, part = data.start_training(), data.fold_part
         self.reasons = [*provenance.leaks, *task.reasons]
         self.notes = list(provenance.notes)
-        self.evaluated_private_rows = False
         if task.random_state is not None:
             self.void("random_state was fixed, and its value suffices to subtract the noise")
             warnings.warn(
@@ -138,7 +153,12 @@ class Training(ABC):
         n_rows = data.num_data()
         weighting = (data.weight, data.weight_bound)
         if data.group_of_row is not None and data.group_weight == "mean":
-            self._check_group_mean()
+            if not takes_group_means:
+                raise UnsupportedParameterError(
+                    "group_weight='mean' is not supported by this trainer: its sensitivity is not "
+                    "proportional to a row's weight, so that k rows of weight 1/k can cost more than one; "
+                    "leave it out, or use NewtonBoost or DPBoost with variant='tight'"
+                )
             self.weight, self.weight_steps = quantise_group_means(*weighting, data.group_of_row)
         else:
             self.weight, self.weight_steps = quantise_weights(*weighting, n_rows)
@@ -158,13 +178,12 @@ class Training(ABC):
         for report in provenance.paid_for:
             self._charge_report(report, "public knowledge")
         self.learning_rate = params.learning_rate
-        self.trainer: object = None
         self.iteration = 0
         self.trees: list[list[PrivateTree]] = []
         self.initial_model = task.initial_model
         self.continues = task.initial_model is not None or data.start_scores is not None
-        self._scores: dict[int, tuple[lightgbm.Dataset, Scores]] = {}
-        self._follow(task.train_set, self.codes, data.start_scores)
+        self._all_scores: list[Scores] = []
+        self.scores = self.followed(self.codes, data.start_scores)
         self.header = host.Header(
             objective=self.label_scale.model_objective,
             n_trees_per_iteration=params.n_outputs,
@@ -179,12 +198,12 @@ class Training(ABC):
         """The public scale of the label; where regression was given none, it is read, with a warning."""
         objective, label = self.params.objective, self.data.label
         bounds = checked_label_bounds(self.data.label_bounds)  # an attribute that a user can set
-        if bounds is None and objective in LOG_LINKS:
+        if bounds is None and OBJECTIVES[objective].has_log_link:
             raise InvalidArgumentError(
                 f"label_bounds must be given for objective={objective!r}: bounds that were read from private "
                 "labels could be outside of its range, and an error would tell"
             )
-        if bounds is None and objective in REGRESSIONS:
+        if bounds is None and OBJECTIVES[objective].is_regression:
             label = label[np.isfinite(label)]
             if not len(label):
                 raise InvalidArgumentError("label must hold finite numbers, or label_bounds must be given")
@@ -196,6 +215,11 @@ class Training(ABC):
             warnings.warn(self.reasons[-1], PrivacyLeakWarning, stacklevel=7)
         low, high = bounds or (0.0, 1.0)
         return LabelScale(objective, self.params.n_outputs, low, high, self.sigmoid, self.params.of_objective)
+
+    @property
+    def objectives(self) -> tuple[str, ...]:
+        """Names of the objectives that the trainer has."""
+        return OF_ALL_TRAINERS
 
     @property
     def lambda_steps(self) -> float:
@@ -225,14 +249,6 @@ class Training(ABC):
         self.void(*report.reasons)
         self.notes += [f"of the {what}: {note}" for note in report.notes]
 
-    def _check_group_mean(self) -> None:
-        """Raise an UnsupportedParameterError where k rows of weight 1/k can cost more than one row."""
-        raise UnsupportedParameterError(
-            "group_weight='mean' is not supported by this trainer: its sensitivity is not proportional to a "
-            "row's weight, so that k rows of weight 1/k can cost more than one row; leave it out, or use "
-            "NewtonBoost or DPBoost with variant='tight'"
-        )
-
     def train_without_privacy(self) -> None:
         """Void the guarantee of a run at infinite ε, whose sums get no noise, before it reads a row."""
         reason = "epsilon is infinite, so that the model was trained without privacy"
@@ -249,8 +265,11 @@ class Training(ABC):
         return share(epsilon, self.unit.row_costs) if np.isfinite(epsilon) else epsilon
 
     @abstractmethod
-    def grow_iteration(self) -> list[PrivateTree]:
-        """Trees of the next iteration, one per output, charged to the ledger before they are grown."""
+    def grow_iteration(self) -> Asking[list[PrivateTree]]:
+        """Trees of the next iteration, one per output, charged to the ledger before they are grown.
+
+        It stops at every question whose answer needs others than the rows that are here.
+        """
 
     def parameters(self) -> Mapping[str, str]:
         """Public settings, for the model file."""
@@ -267,6 +286,10 @@ class Training(ABC):
 
     def grow(self) -> None:
         """Grow the trees of the next iteration."""
+        answered(self.growing())
+
+    def growing(self) -> Asking[None]:
+        """Grow the trees of the next iteration, and stop at every question for others."""
         if self.iteration >= self.n_rounds:
             raise BudgetSpentError(
                 f"the budget was planned for {self.n_rounds} iterations, and all are spent; "
@@ -276,7 +299,7 @@ class Training(ABC):
         self._announce()
         self.iteration += 1
         with announcing_compilation(self._say_compiling if self.iteration == 1 else None):
-            trees = self.grow_iteration()
+            trees = yield from self.grow_iteration()
         if not self.trees and not self.continues:
             trees = [replace(tree, leaf_value=tree.leaf_value + self.label_scale.centre) for tree in trees]
         self.trees.append(trees)
@@ -293,7 +316,7 @@ class Training(ABC):
         if not self.trees:
             return
         # The tree goes last: after an interrupt, scores that forgot it add it again.
-        for _, scores in self._scores.values():
+        for scores in self._all_scores:
             scores.forget(self.trees[:-1], self.trees[-1])
         self.trees.pop()
 
@@ -310,57 +333,6 @@ class Training(ABC):
             )
         for value in params.values():
             self.learning_rate = checked_learning_rate(value)
-
-    def add_valid(self, data: lightgbm.Dataset) -> None:
-        """Follow the scores of an evaluation set."""
-        if isinstance(data, Dataset):
-            rows = rows_of_run(data, self.initial_model)
-            is_public, start, codes = rows.public, rows.start_scores, rows.codes
-            if rows.bins is not self.data.bins:
-                raise InvalidArgumentError(
-                    "an evaluation Dataset must have the training Dataset as its reference"
-                )
-        else:
-            if data.data is None:
-                raise InvalidArgumentError(
-                    "a plain lightgbm.Dataset in valid_sets must be made with free_raw_data=False; "
-                    "alternatively, pass lgb_dp.Dataset(..., public=True)"
-                )
-            codes = self.data.bins.transform(data.data)
-            is_public, start, scores = False, None, data.get_init_score()
-            if scores is not None:
-                start = np.asarray(scores).reshape(codes.n_rows, -1, order="F")
-        self._follow(data, codes, start)
-        if not is_public:
-            self._note_private_evaluation()
-
-    def stopped_early(self) -> None:
-        """Note that evaluation chose the number of trees, which leaks if its rows were private."""
-        if self.evaluated_private_rows:
-            self.void("the number of trees was chosen on rows that are not marked public")
-
-    def _note_private_evaluation(self) -> None:
-        check_metrics(self.params.metric, self.label_scale)
-        self.evaluated_private_rows = True
-        note = "metrics and early stopping on rows that are not marked public are not covered by epsilon"
-        if note not in self.notes:
-            self.notes.append(note)
-            warnings.warn(note, NotPrivateWarning, stacklevel=6)
-
-    def raw_score(self, data: lightgbm.Dataset) -> NDArray[np.float64]:
-        """Current raw scores of a followed data set, shape (n_rows, n_outputs)."""
-        if data is self.train_set and not self.data.public:
-            self._note_private_evaluation()
-        return self._scores[id(data)][1].all(self.trees)
-
-    def label_and_weight(self, data: lightgbm.Dataset) -> tuple[Any, Any]:
-        """Labels and weights of a data set, such that no metric refuses one."""
-        is_public = isinstance(data, Dataset) and data.public
-        return rows_for_metrics(data.get_label(), data.get_weight(), self.label_scale, is_public=is_public)
-
-    def metric_params(self) -> Mapping[str, Any]:
-        """Objective and metrics, for LightGBM's evaluation."""
-        return {**self.params.metric, **self.label_scale.metric_params()}
 
     def report(self) -> PrivacyReport:
         """The guarantee of everything granted; what was released so far stands beside it."""
@@ -398,22 +370,23 @@ class Training(ABC):
         """The report, for the model file."""
         return self.report().to_dict()
 
-    # Scores.
-
-    def _follow(self, data: Any, codes: Any, start: NDArray[np.float64] | None) -> None:
+    def followed(self, codes: DenseCodes | SparseCodes, start: NDArray[np.float64] | None) -> Scores:
+        """Raw scores of rows, which follow the trees as they are grown and undone."""
         n_outputs = self.params.n_outputs
         if start is not None and start.size != codes.n_rows * n_outputs:
             raise InvalidArgumentError(
                 f"the initial model or init_score has {start.size // codes.n_rows} outputs per row; "
                 f"training has {n_outputs}"
             )
-        self._scores[id(data)] = (data, Scores(codes, start, n_outputs, self.params.n_threads))
+        scores = Scores(codes, start, n_outputs, self.params.n_threads)
+        self._all_scores.append(scores)
+        return scores
 
     def predictions(self, rows: NDArray[np.int32], codes: DenseCodes | SparseCodes) -> NDArray[np.float64]:
         """ŷ of the given rows and their codes, on the scale of [-1, 1], shape (len(rows), n_outputs)."""
         if not self.trees and not self.continues:
             return np.zeros((len(rows), self.params.n_outputs))
-        scores = self._scores[id(self.train_set)][1].of(rows, codes, self.trees)
+        scores = self.scores.of(rows, codes, self.trees)
         return (scores - self.label_scale.centre) / self.label_scale.scale
 
     def _announce(self) -> None:

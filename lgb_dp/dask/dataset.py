@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from gbdt_commons.tables.frames import types_of
 from gbdt_hosts import dask as host
 from gbdt_hosts.lightgbm import InitialModel
 from lgb_dp.accounting.report import checked_reports
-from lgb_dp.boosting.labels import LabelScale
+from lgb_dp.boosting.run_rows import RunRows, rows_of_run
 from lgb_dp.checks import checked_flag
 from lgb_dp.dask.leaf_sums import ERRORS, DaskLeafSums
 from lgb_dp.dask.partitions import (
@@ -34,7 +35,8 @@ from lgb_dp.errors import (
     PrivateTrainingError,
     UnsupportedParameterError,
 )
-from lgb_dp.newton.losses.loss import Loss
+from lgb_dp.losses.labels import LabelScale
+from lgb_dp.losses.loss import Loss
 
 _KINDS = "a dask array or a dask data frame"
 _DECLARATIONS = frozenset(
@@ -158,8 +160,8 @@ def _read_once(declared: Any) -> Any:
     return list(declared) if isinstance(declared, Iterator) else copy(declared)
 
 
-class RowlessDataset(Dataset):
-    """The client's stand-in of a `DaskDataset`: its bins, and none of its rows.
+class ClusterRows:
+    """The rows of a `DaskDataset` on the workers of a cluster, and here what is publicly known of them.
 
     Parameters
     ----------
@@ -169,20 +171,58 @@ class RowlessDataset(Dataset):
         Threads of a worker; 0 takes as many as the worker has.
     timeout : float
         Seconds after which silence means that something is lost.
+
+    Attributes
+    ----------
+    declared : Dataset
+        Made-up rows with the declarations of the true ones, for `lightgbm.train`.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If bounds or categories are not declared.
     """
 
     def __init__(self, rows: DaskDataset, client: Any, n_threads: int, timeout: float) -> None:
-        super().__init__(
-            host.made_up_rows(rows.X), weight=rows.weight, groups=rows.groups, **rows.declarations
-        )
+        made_up = host.made_up_rows(rows.X)
         self._rows, self._client = rows, client
         self._n_threads, self._timeout = n_threads, timeout
-        self._dtypes = types_of(self.data, InvalidArgumentError)
-        self.disclose(rows.provenance)
-        self._sums: DaskLeafSums | None = None
+        self._dtypes = types_of(made_up, InvalidArgumentError)
+        self._sums: list[DaskLeafSums] = []
+        n_rows = made_up.shape[0]
+        self.declared = declared = Dataset(
+            made_up,
+            np.zeros(n_rows),
+            weight=None if rows.weight is None else np.zeros(n_rows),
+            groups=None if rows.groups is None else np.arange(n_rows),
+            **rows.declarations,
+        ).disclose(rows.provenance)
+        names = feature_names(made_up, declared.feature_name)
+        of_bins = (declared.bounds, declared.max_bin, declared.categories, declared.bin_edges)
+        leaks = public_bins(made_up, names, *of_bins, declared.spacing).provenance.leaks
+        if leaks:
+            raise InvalidArgumentError(
+                f"bounds and categories must be given for rows on a cluster: {leaks[0]}"
+            )
 
-    def leaf_sums(self, loss: Loss, scale: LabelScale, subsample: float) -> DaskLeafSums:
-        """Load the rows, and sum them from then on; as for `RowsElsewhere`.
+    def of_run(self, declared: Dataset, model: InitialModel | None) -> RunRows:
+        """The rows of one run: none are here, and the workers sum them."""
+        if model is not None:
+            raise UnsupportedParameterError(
+                "init_model is not supported for rows on a cluster; train anew, or in one process"
+            )
+        known, nothing = rows_of_run(declared, None), np.empty(0, dtype=np.int64)
+        return replace(
+            known,
+            codes=known.codes.take(nothing),
+            label=np.empty(0),
+            weight=None if known.weight is None else np.empty(0),
+            group_of_row=None if known.group_of_row is None else nothing,
+            make_sums=partial(self._summed, known),
+        )
+
+    def _summed(self, known: RunRows, loss: Loss, scale: LabelScale, subsample: float) -> DaskLeafSums:
+        """Load the rows, and sum them from then on.
 
         Raises
         ------
@@ -192,20 +232,20 @@ class RowlessDataset(Dataset):
             If no worker can compute it.
         """
         rules = RowRules(
-            self.bins,
+            known.bins,
             self._dtypes,
             scale,
             loss,
-            self.label_overflow,
-            None if self.weight is None else float(self.weight_bound or 1.0),
-            self.unit.rows,
-            self.group_weight,
+            known.label_overflow,
+            None if known.weight is None else float(known.weight_bound or 1.0),
+            known.unit.rows,
+            known.group_weight,
             subsample,
             self._n_threads,
             self._rows.classes,
         )
-        self._sums = DaskLeafSums(self._client, self._rows.partitions, rules, self._timeout)
-        return self._sums
+        self._sums.append(DaskLeafSums(self._client, self._rows.partitions, rules, self._timeout))
+        return self._sums[-1]
 
     def evaluation_set(self, rows: DaskDataset) -> PublicDataset:
         """Public rows in the bins of these, binned by the workers.
@@ -217,13 +257,13 @@ class RowlessDataset(Dataset):
         ClusterError
             If no worker can compute them.
         """
-        self.construct()
+        bins = self.declared.construct().bins
         if not rows.public:
             raise InvalidArgumentError("valid_sets must hold public rows: pass public=True to DaskDataset")
         cluster = host.Cluster(self._client, "", self._timeout, ERRORS)
         read = delayed(read_public_partition, pure=False)
         tasks = {
-            i: read(self.bins, self._dtypes, rows.classes, X, y, weight)
+            i: read(bins, self._dtypes, rows.classes, X, y, weight)
             for i, (X, y, weight, _) in enumerate(rows.partitions)
         }
 
@@ -236,34 +276,12 @@ class RowlessDataset(Dataset):
         parts = [part for part in cluster.gathered(list(cluster.compute(tasks, fail).values())) if part]
         if not parts:
             raise InvalidArgumentError("an evaluation set has no rows")
-        return PublicDataset(self, parts)
+        return PublicDataset(self.declared, parts)
 
     def close(self) -> None:
         """Make the workers forget the rows."""
-        if self._sums is not None:
-            self._sums.close()
-
-    def _read_rows(self) -> None:
-        declared = (self.bounds, self.max_bin, self.categories, self.bin_edges, self.spacing)
-        names = feature_names(self.data, self.feature_name)
-        bins = public_bins(self.data, names, *declared)
-        if bins.provenance.leaks:
-            raise InvalidArgumentError(
-                f"bounds and categories must be given for rows on a cluster: {bins.provenance.leaks[0]}"
-            )
-        bins = replace(bins, provenance=bins.provenance.joined(self._own_provenance))
-        self.pandas_categorical = [list(known) for known in bins.columns.categories.values()] or None
-        nothing = np.empty(0, dtype=np.int64)
-        self._binned = bins, bins.transform(self.data).take(nothing)
-        self.label = np.empty(0)
-        self.weight = None if self.weight is None else np.empty(0)
-        self._group_of_row = None if self._groups is None else nothing
-
-    def _scores_of(self, model: InitialModel | None) -> None:
-        if model is not None:
-            raise UnsupportedParameterError(
-                "init_model is not supported for rows on a cluster; train anew, or in one process"
-            )
+        for sums in self._sums:
+            sums.close()
 
 
 class PublicDataset(Dataset):
@@ -271,12 +289,12 @@ class PublicDataset(Dataset):
 
     Parameters
     ----------
-    reference : RowlessDataset
+    reference : Dataset
     parts : sequence of PublicPartition
         At least one.
     """
 
-    def __init__(self, reference: RowlessDataset, parts: Sequence[PublicPartition]) -> None:
+    def __init__(self, reference: Dataset, parts: Sequence[PublicPartition]) -> None:
         super().__init__(
             None,
             reference=reference,
@@ -288,7 +306,7 @@ class PublicDataset(Dataset):
 
     def _read_rows(self) -> None:
         reference = self.reference
-        assert isinstance(reference, RowlessDataset)
+        assert isinstance(reference, Dataset)
         codes, labels, weights = zip(*self._parts, strict=True)
         self._binned = reference.bins, joined_codes(codes)
         self.pandas_categorical = reference.pandas_categorical

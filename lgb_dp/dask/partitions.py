@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from gbdt_commons.tables.frames import check_types, is_table
 from gbdt_kernels.trees import DenseCodes, SparseCodes
 from gbdt_kernels.trees.layout import offsets
-from lgb_dp.boosting.labels import LabelScale
 from lgb_dp.data.arguments import checked_label
 from lgb_dp.data.bins import PublicBins
 from lgb_dp.data.classes import as_labels, class_numbers
@@ -25,8 +24,9 @@ from lgb_dp.data.dataset import LabelOverflow
 from lgb_dp.data.groups import GroupWeight, group_numbers, kept_rows, taken
 from lgb_dp.data.weights import check_weight_bound, checked_weight, quantise_group_means, quantise_weights
 from lgb_dp.errors import InvalidArgumentError
+from lgb_dp.losses.labels import LabelScale
+from lgb_dp.losses.loss import Loss
 from lgb_dp.mechanisms.rng import SecureRandom
-from lgb_dp.newton.losses.loss import Loss
 
 _HASH_BYTES = 8
 PublicPartition = tuple[DenseCodes | SparseCodes, NDArray[np.float64], NDArray[np.float64] | None]

@@ -7,12 +7,13 @@ from typing import Any
 
 import lightgbm
 from distributed import Client
+from lightgbm.callback import CallbackEnv
 
 from gbdt_hosts import dask as host
 from lgb_dp.boosting.booster import DPBooster
 from lgb_dp.boosting.params import training_parameters
 from lgb_dp.boosting.trainer import PrivateTrainer
-from lgb_dp.dask.dataset import DaskDataset, RowlessDataset
+from lgb_dp.dask.dataset import ClusterRows, DaskDataset
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError, UnsupportedParameterError
 from lgb_dp.newton.trainer import NewtonBoost
 
@@ -77,18 +78,23 @@ def train(
             f"train_set must be a lgb_dp.dask.DaskDataset, got {type(train_set).__module__}."
             f"{type(train_set).__name__}"
         )
-    _check_trainers(callbacks)
+    trainer = _only_trainer(callbacks)
     known = training_parameters(params, train_set.declarations.get("max_bin", DEFAULT_MAX_BIN))
-    rows = RowlessDataset(train_set, client, known.n_threads, timeout)
+    rows = ClusterRows(train_set, client, known.n_threads, timeout)
+
+    def take_over(env: CallbackEnv) -> None:
+        trainer(env, rows.of_run)
+
+    take_over.before_iteration = True  # type: ignore[attr-defined]
     try:
         booster = lightgbm.train(
             dict(params),
-            rows,
+            rows.declared,
             num_boost_round,
             valid_sets=[rows.evaluation_set(_checked_valid_set(valid, train_set)) for valid in valid_sets],
             valid_names=None if valid_names is None else list(valid_names),
             feval=feval,
-            callbacks=list(callbacks),
+            callbacks=[take_over if callback is trainer else callback for callback in callbacks],
         )
         assert isinstance(booster, DPBooster)
         return booster
@@ -104,7 +110,7 @@ def _checked_valid_set(valid: Any, train_set: DaskDataset) -> DaskDataset:
     return valid
 
 
-def _check_trainers(callbacks: Sequence[Callable[..., Any]]) -> None:
+def _only_trainer(callbacks: Sequence[Callable[..., Any]]) -> NewtonBoost:
     trainers = [callback for callback in callbacks if isinstance(callback, PrivateTrainer)]
     others = [trainer for trainer in trainers if not isinstance(trainer, NewtonBoost)]
     if others:
@@ -115,3 +121,5 @@ def _check_trainers(callbacks: Sequence[Callable[..., Any]]) -> None:
         raise InvalidArgumentError(
             f"callbacks must contain one lgb_dp.NewtonBoost, got {len(trainers)} private trainers"
         )
+    assert isinstance(trainers[0], NewtonBoost)
+    return trainers[0]

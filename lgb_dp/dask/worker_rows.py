@@ -48,20 +48,18 @@ class RowsOfWorker:
     """
 
     def __init__(self, rules: RowRules) -> None:
-        self._rules = rules
+        self._rules, self._n_threads = rules, rules.n_threads
+        self._loaded: dict[int, Partition | PrivateTrainingError | str | None] = {}
+        self._leases: dict[int, list[LocalLeafSums]] = {}
+        self._group_hashes: dict[int, NDArray[np.uint64]] = {}
+        self._n_rows, self._is_compiled, self._trees = 0, False, ReceivedTrees()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._rules,)  # rows never travel
 
     def begin(self, n_threads: int) -> None:
-        """Hold nothing yet, on a worker of as many threads."""
-        self._loaded: dict[int, Partition | PrivateTrainingError | str | None] = {}
-        self._leases: dict[int, list[LocalLeafSums]] = {}
-        self._group_hashes: dict[int, NDArray[np.uint64]] = {}
-        self._n_rows = 0
-        self._is_compiled = False
-        self._trees = ReceivedTrees()
-        self._n_threads = self._rules.n_threads or n_threads
+        """Begin on a worker of as many threads."""
+        self._n_threads = self._n_threads or n_threads
 
     # Calls of tasks.
 

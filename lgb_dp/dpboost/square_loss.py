@@ -20,7 +20,7 @@ from gbdt_kernels.trees import DenseCodes, SparseCodes, segment_sums
 from lgb_dp.accounting.cost import lower_float, share
 from lgb_dp.accounting.ledger import Release
 from lgb_dp.boosting.levels import grow_structure
-from lgb_dp.boosting.training import TrainerInput, Training
+from lgb_dp.boosting.training import Asking, TrainerInput, Training
 from lgb_dp.boosting.tree import PrivateTree
 from lgb_dp.mechanisms.noise import DRAW_SLACK, UTILITY_SLACK, release_laplace, selection_scale
 
@@ -120,6 +120,8 @@ class SquareLossTraining(Training):
     epsilon : float
         Total budget.
     variant : {"paper", "tight"}
+    trees_per_group : int
+        Trees that read disjoint rows, so that each may spend all of the group's share.
     leaf_share : float
         Share of a tree's budget that goes to its leaves.
     gdf : bool
@@ -132,19 +134,25 @@ class SquareLossTraining(Training):
         *,
         epsilon: float,
         variant: Variant,
+        trees_per_group: int,
         leaf_share: float = 0.5,
         gdf: bool = True,
     ) -> None:
-        self.variant = variant
-        super().__init__(task)
+        # In the tight variant all costs are proportional to the weight that changes, and add up to a row's.
+        # A person's rows of weights w₁, w₂, … change every gain by an amount in an interval of length
+        # 4g*² Σ w ≤ 4w̄g*² in all the nodes and trees where they are, and a leaf's two sums by 2Q Σ w: the
+        # exponential mechanism's loss and discrete Laplace's are linear in these, the paper's ratio V is not.
+        super().__init__(task, takes_group_means=variant == "tight")
         params = task.params
+        self.variant = variant
         self.epsilon = self.epsilon_per_row(epsilon)
+        self._trees_per_group = trees_per_group
         self.leaf_share = leaf_share
         self._is_weighted = task.data.weight is not None
         self.gdf = gdf
         self.filtered_rows = 0
         self.offered_rows = 0
-        tree_epsilon = share(self._plan_epsilon(), params.n_outputs)
+        tree_epsilon = share(share(self.epsilon, -(-self.n_rounds // trees_per_group)), params.n_outputs)
         # The nodes of a level are disjoint, so each may spend all of the level's share.
         split_epsilon = share(tree_epsilon * (1 - leaf_share), params.depth)
         leaf_epsilon = lower_float(Fraction(tree_epsilon) - params.depth * Fraction(split_epsilon))
@@ -162,16 +170,6 @@ class SquareLossTraining(Training):
             for release in self._releases_of_tree(*self.group_and_part(t))
         )
 
-    def _check_group_mean(self) -> None:
-        """In the tight variant all costs are proportional to the weight that changes, and add up to a row's.
-
-        A person's rows of weights w₁, w₂, … change every gain by an amount in an interval of length
-        4g*² Σ w ≤ 4w̄g*² in all the nodes and trees where they are, and a leaf's two sums by 2Q Σ w: the
-        exponential mechanism's loss and discrete Laplace's are linear in these.  The paper's ratio V is not.
-        """
-        if self.variant != "tight":
-            super()._check_group_mean()
-
     def _releases_of_tree(self, group: int, part: int) -> list[Release]:
         """Releases of one tree, level by level."""
         split_epsilon, leaf_epsilon = self._split_and_leaf_epsilon
@@ -181,20 +179,17 @@ class SquareLossTraining(Training):
         ]
         return [*splits, Release("leaf values", "discrete Laplace", leaf_epsilon, group, part)]
 
-    @abstractmethod
     def group_and_part(self, t: int) -> tuple[int, int]:
         """Where the releases of iteration `t`, counted from 0, stand in the ledger (see `Release`)."""
+        return divmod(t, self._trees_per_group)
 
     @abstractmethod
     def plan(self) -> TreePlan:
         """Plan of the next iteration's trees."""
 
-    @abstractmethod
-    def _plan_epsilon(self) -> float:
-        """Epsilon that the trees of one iteration may spend together."""
-
-    def grow_iteration(self) -> list[PrivateTree]:
+    def grow_iteration(self) -> Asking[list[PrivateTree]]:
         """One tree per output, all on the same rows and from the same predictions."""
+        yield from ()  # all rows are here
         plan = self.plan()
         # A copy of the tree's rows stays in cache while its levels are grown.
         codes = self.codes if len(plan.rows) == self.codes.n_rows else self.codes.take(plan.rows)

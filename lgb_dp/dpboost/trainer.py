@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_commons.public.inherited_parameters import inherits_parameters
-from lgb_dp.accounting.cost import share
 from lgb_dp.boosting.trainer import PrivateTrainer
 from lgb_dp.boosting.training import TrainerInput
 from lgb_dp.checks import PROPER_SHARE, checked_choice, checked_flag, checked_integer, checked_number
@@ -53,25 +52,19 @@ class _DPBoostTraining(SquareLossTraining):
     """State of one training run of DPBoost."""
 
     def __init__(self, task: TrainerInput, trainer: DPBoost) -> None:
-        self.trees_per_ensemble = trainer.trees_per_ensemble
-        self.glc = trainer.glc
-        self.eoe = trainer.eoe
-        self._ensemble: tuple[int, float, list[NDArray[np.int32]]] = (-1, 0.0, [])
         super().__init__(
             task,
             epsilon=trainer.epsilon,
             variant=trainer.variant,
+            # The trees of an ensemble read disjoint rows; without ensembles each reads all of them.
+            trees_per_group=trainer.trees_per_ensemble if trainer.eoe else 1,
             leaf_share=trainer.leaf_share,
             gdf=trainer.gdf,
         )
-
-    def _plan_epsilon(self) -> float:
-        n_shares = -(-self.n_rounds // self.trees_per_ensemble) if self.eoe else self.n_rounds
-        return share(self.epsilon, n_shares)
-
-    def group_and_part(self, t: int) -> tuple[int, int]:
-        """The trees of an ensemble read disjoint rows; without ensembles each reads all of them."""
-        return divmod(t, self.trees_per_ensemble) if self.eoe else (t, 0)
+        self.trees_per_ensemble = trainer.trees_per_ensemble
+        self.glc = trainer.glc
+        self.eoe = trainer.eoe
+        self._ensemble: tuple[int, float, list[NDArray[np.int32]]] = (-1, 0.0, [])
 
     def plan(self) -> TreePlan:
         """Position in the ensemble decides the rows and the clip; η is frozen within an ensemble."""
@@ -169,28 +162,18 @@ _NO_CLIP = 1.0
 
 
 class _SequentialTraining(SquareLossTraining):
-    def _plan_epsilon(self) -> float:
-        return share(self.epsilon, self.n_rounds)
-
-    def group_and_part(self, t: int) -> tuple[int, int]:
-        return t, 0
-
     def plan(self) -> TreePlan:
         rows = np.arange(self.data.num_data(), dtype=np.int32)
         return TreePlan(rows, _NO_CLIP, self.learning_rate, *self.group_and_part(self.iteration - 1))
 
 
 class _ParallelTraining(SquareLossTraining):
-    def _plan_epsilon(self) -> float:
-        return self.epsilon
-
-    def group_and_part(self, t: int) -> tuple[int, int]:
-        return 0, t
+    def __init__(self, task: TrainerInput, epsilon: float) -> None:
+        super().__init__(task, epsilon=epsilon, variant="paper", trees_per_group=task.n_rounds)
+        self._unused = np.arange(task.data.num_data(), dtype=np.int32)
 
     def plan(self) -> TreePlan:
         t = self.iteration - 1
-        if t == 0:
-            self._unused = np.arange(self.data.num_data(), dtype=np.int32)
         taken = self.random.coins(len(self._unused))
         rows, self._unused = self._unused[taken], self._unused[~taken]
         return TreePlan(rows, _NO_CLIP, self.learning_rate, *self.group_and_part(t))
@@ -202,7 +185,7 @@ class SequentialBoost(PrivateTrainer):
 
     def begin(self, task: TrainerInput) -> _SequentialTraining:
         """Start a training run; called once per booster."""
-        return _SequentialTraining(task, epsilon=self.epsilon, variant="paper")
+        return _SequentialTraining(task, epsilon=self.epsilon, variant="paper", trees_per_group=1)
 
 
 @inherits_parameters()
@@ -214,4 +197,4 @@ class ParallelBoost(PrivateTrainer):
 
     def begin(self, task: TrainerInput) -> _ParallelTraining:
         """Start a training run; called once per booster."""
-        return _ParallelTraining(task, epsilon=self.epsilon, variant="paper")
+        return _ParallelTraining(task, self.epsilon)

@@ -22,7 +22,6 @@ from gbdt_hosts.scikit_learn import KeywordParameters
 from lgb_dp.accounting.budget import Budget
 from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.boosting.booster import DPBooster
-from lgb_dp.boosting.labels import REGRESSIONS
 from lgb_dp.boosting.params import check_known, checked_objective, training_parameters
 from lgb_dp.boosting.trainer import PrivateTrainer
 from lgb_dp.checks import AUTO, Auto, checked_choice, checked_integer, checked_max_bin
@@ -37,6 +36,7 @@ from lgb_dp.estimators.enclosing_fits import surroundings
 from lgb_dp.estimators.evaluation import Evaluation
 from lgb_dp.estimators.habits import WAYS_OUT
 from lgb_dp.estimators.rows import as_matrix
+from lgb_dp.losses.objective import OBJECTIVES
 from lgb_dp.mboost.trainer import MBoost
 from lgb_dp.newton.settings import AUTOMATIC_ROUNDS
 from lgb_dp.newton.trainer import NewtonBoost
@@ -394,7 +394,7 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
         max_bin = _BINS[self.method][0]
         if not (isinstance(settings["max_bin"], str) and settings["max_bin"] == AUTO):
             max_bin = checked_max_bin(settings["max_bin"])
-        alone = objective if objective in REGRESSIONS else "binary"
+        alone = objective if objective and OBJECTIVES[objective].is_regression else "binary"
         training_parameters({"objective": alone, **params}, max_bin)
         return _FitSettings(trainer, n_rounds, params, max_bin, objective)
 

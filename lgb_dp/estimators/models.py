@@ -12,13 +12,13 @@ from sklearn.utils.validation import check_is_fitted
 from gbdt_commons.public.inherited_parameters import inherits_parameters
 from gbdt_commons.tables.frames import holds_booleans
 from gbdt_hosts.lightgbm.estimators import ClassifierKind, FittedAttribute, RegressorKind
-from lgb_dp.boosting.labels import REGRESSIONS
 from lgb_dp.checks import checked_numbers
 from lgb_dp.data.classes import as_labels, class_numbers, known_classes
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.estimators.base import DPLGBMModel
 from lgb_dp.estimators.habits import WAYS_OUT, FitArguments, refuses_habits
 from lgb_dp.estimators.rows import as_target
+from lgb_dp.losses.objective import OBJECTIVES
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -222,7 +222,7 @@ class DPLGBMRegressor(DPLGBMModel, RegressorKind):
     (with `tweedie_variance_power`).
     """
 
-    _objectives = ("regression", *sorted(REGRESSIONS - {"regression"}))
+    _objectives = tuple(name for name, one in OBJECTIVES.items() if one.is_regression)
 
     @refuses_habits(WAYS_OUT, given=FitArguments)
     def fit(

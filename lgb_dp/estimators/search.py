@@ -47,6 +47,7 @@ from lgb_dp.data.classes import as_labels, class_numbers
 from lgb_dp.data.groups import GroupWeight, checked_unit, draw_kept_rows, draw_words, rows_of
 from lgb_dp.errors import InvalidArgumentError, UnsupportedParameterError
 from lgb_dp.estimators.rows import as_matrix
+from lgb_dp.losses.objective import OBJECTIVES
 from lgb_dp.mechanisms.noise import release_gaussian
 from lgb_dp.mechanisms.rng import SecureRandom
 
@@ -72,28 +73,11 @@ def row_scores(model: Any, X: Any, y: NDArray[Any], fit_params: Mapping[str, Any
     else:
         low, high = fit_params["label_bounds"]
         worst = _WORST_ERROR * (high - low)
-        loss = _error_losses(
-            model, np.clip((np.clip(y, low, high) - model.predict(X)) / worst, -1.0, 1.0), worst
-        )
+        error = np.clip((np.clip(y, low, high) - model.predict(X)) / worst, -1.0, 1.0)
+        own = float(model.booster_.params.get("alpha", 0.9))
+        loss = OBJECTIVES[model.objective_].error(error, worst, own)
     steps = np.floor((1.0 - np.nan_to_num(loss, nan=1.0).clip(0, 1)) * SCORE_STEPS)
     return np.asarray(steps.astype(np.int64))
-
-
-def _error_losses(model: Any, error: NDArray[np.float64], worst: float) -> NDArray[np.float64]:
-    """Losses in [0, 1] of errors in [-1, 1], which are in units of `worst`: by what the model predicts.
-
-    Squared errors tell which model's mean is the better one with a logarithmic link, too.
-    """
-    alpha = float(model.booster_.params.get("alpha", 0.9))
-    size = np.abs(error)
-    if model.objective_ == "regression_l1":
-        return size
-    if model.objective_ == "quantile":
-        return np.asarray(np.where(error > 0, alpha, 1.0 - alpha) * size / max(alpha, 1.0 - alpha))
-    if model.objective_ == "huber":
-        t = min(alpha / worst, 1.0)
-        return np.asarray(np.where(size <= t, size**2 / 2, t * (size - t / 2)) / (t * (1.0 - t / 2)))
-    return np.asarray(error**2)
 
 
 _NOT_SEARCHED = frozenset({"method", "random_state", "epsilon", "delta", "budget"})

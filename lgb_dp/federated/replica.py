@@ -8,30 +8,32 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import lightgbm
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_parties.secure_sum.questions import ThreadComputation
+import lgb_dp.newton.run_task as newton
+from gbdt_commons.arithmetic import silent_arithmetic
+from gbdt_hosts.lightgbm import check_parameters
 from gbdt_parties.secure_sum.rings import MODULO_64
 from lgb_dp.accounting.cost import Cost, pair_text
 from lgb_dp.accounting.gaussian import gaussian_epsilon
-from lgb_dp.accounting.ledger import Release
 from lgb_dp.accounting.shares import CLOSENESS_SHARE, closeness_cost
-from lgb_dp.boosting.training import TrainerInput
+from lgb_dp.accounting.unit import Unit
+from lgb_dp.boosting.booster import DPBooster, trained
+from lgb_dp.boosting.run_rows import rows_of_run
+from lgb_dp.boosting.training import Asking
 from lgb_dp.data.dataset import Dataset
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.federated.task import FederatedTask
+from lgb_dp.losses.loss import STEPS
+from lgb_dp.losses.objective import OBJECTIVES
 from lgb_dp.mechanisms.noise import MAX_ROWS
-from lgb_dp.mechanisms.rng import SecureRandom
-from lgb_dp.newton.losses.loss import STEPS, Start
-from lgb_dp.newton.releases.trees import LeafRelease, Round
+from lgb_dp.newton.core import NewtonCore
+from lgb_dp.newton.run_task import LONGEST_ROUND, RunTask
 from lgb_dp.newton.trainer import NewtonBoost
-from lgb_dp.newton.training import NewtonTraining
 
 STDS_IN_RANGE = 12.0
 """Standard deviations of the noise that an honest sum is not beyond; once in 10^32 sums it is."""
@@ -100,12 +102,8 @@ class Released:
 
 
 def train_replica(
-    data: Dataset,
-    task: FederatedTask,
-    n_parties: int,
-    public_seed: bytes,
-    note_granted: Callable[[Cost], None],
-) -> ThreadComputation[Question, lightgbm.Booster]:
+    data: Dataset, task: FederatedTask, n_parties: int, public_seed: bytes
+) -> tuple[Asking[DPBooster], Cost]:
     """Start a party's copy of a run.
 
     Parameters
@@ -117,103 +115,80 @@ def train_replica(
         In the roster.
     public_seed : bytes
         Key of the stream that structures are drawn from.
-    note_granted : callable
-        Called with the cost of all that the run may release, per unit, before anything is asked.
+
+    Returns
+    -------
+    generator, Cost
+        Yields each `Question`, is sent `Released`, and returns the model; and the cost of all that the run
+        may release, per unit.
+
+    Raises
+    ------
+    InvalidArgumentError, UnsupportedParameterError
+        If the settings and the data do not allow the run.
+    """
+    params = {**task.params, "verbosity": -1}
+    trainer = NewtonBoost(**task.trainer_arguments())
+    with silent_arithmetic():
+        given = trainer.task(rows_of_run(data, None), params, task.n_rounds)
+        check_parameters(params, len(given.data.bins.names))
+        if given.data.label_bounds is None and OBJECTIVES[given.params.objective].is_regression:
+            raise InvalidArgumentError(
+                f"label_bounds must be declared by all parties for objective={given.params.objective!r}"
+            )
+        unit = given.data.unit.at_parties(task.parties_per_person)
+        run = RunTask(
+            n_trees=task.n_rounds,
+            trees_per_round=task.trees_per_round,
+            largest_rate=math.inf if task.trees_per_round == 1 else LONGEST_ROUND / task.trees_per_round,
+            unit=unit,
+            set_aside={"noise in integer shares": closeness_cost(task.epsilon, task.delta)},
+            public_seed=public_seed,
+            ask=_Questions(n_parties, unit).ask,
+        )
+        core = NewtonCore(given, trainer, run)
+        if core.reasons:
+            raise InvalidArgumentError(f"training across parties must be private: {core.reasons[0]}")
+        core.notes += _views(task, n_parties, core.mu * unit.row_costs)
+    return trained(core, task.n_rounds), core.ledger.granted
+
+
+class _Questions:
+    """The questions of a run, as all parties ask them.
+
+    Parameters
+    ----------
+    n_parties : int
+    unit : Unit
+        At parties.
     """
 
-    def train(ask: Callable[[Question], Released]) -> lightgbm.Booster:
-        trainer = _FederatedNewton(task, n_parties, public_seed, ask, note_granted)
-        params = {**task.params, "verbosity": -1}
-        return lightgbm.train(params, data, task.n_rounds, callbacks=[trainer])
+    def __init__(self, n_parties: int, unit: Unit) -> None:
+        self._n_parties, self._unit = n_parties, unit
+        self._counts_doubt = 0.0
 
-    return ThreadComputation(train)
-
-
-class _FederatedTraining(NewtonTraining):
-    """NewtonBoost whose noise comes from all parties, and whose structures from a public stream."""
-
-    def __init__(self, task: TrainerInput, trainer: _FederatedNewton) -> None:
-        if task.data.label_bounds is None and task.params.objective not in ("binary", "multiclass"):
-            raise InvalidArgumentError(
-                f"label_bounds must be declared by all parties for objective={task.params.objective!r}"
-            )
-        self._federation, self._per_round = trainer, trainer.task.trees_per_round
-        self._structure = b""
-        self._n_rows: float | None = None
-        super().__init__(task, trainer)
-        if self.reasons:
-            raise InvalidArgumentError(f"training across parties must be private: {self.reasons[0]}")
-        self.random = SecureRandom.public(trainer.public_seed)
-        self.notes += _views(trainer.task, trainer.n_parties, self._mu * self.unit.row_costs)
-
-    def _plan_budget(self) -> None:
-        """As for one place, for the unit at parties and with noise in shares (`lgb_dp.accounting.shares`)."""
-        run = self._federation.task
-        self.unit = self.ledger.unit = self.unit.at_parties(run.parties_per_person)
-        super()._plan_budget()
-        self.ledger.inherit(closeness_cost(run.epsilon, run.delta), "noise in integer shares", 0.0)
-        self._federation.note_granted(self.ledger.granted)
-
-    def _release_label_counts(self) -> Start:
-        start = super()._release_label_counts()
-        self._n_rows = start.n_rows
-        return start
-
-    @property
-    def _n_trees(self) -> int:
-        return self._federation.task.n_rounds
-
-    def _release(self, questions: Sequence[Round]) -> list[tuple[LeafRelease, LeafRelease | None]]:
-        trees = [question.tree for question in questions]
-        self._structure = _digest(*(part for tree in trees for part in (tree.feature, tree.goes_left)))
-        return super()._release(questions)
-
-    def _with_noise(
-        self, release: Release, *parts: tuple[NDArray[np.int64], float, Any]
-    ) -> list[NDArray[np.int64]]:
+    def ask(self, own: newton.Question) -> Asking[newton.Answer]:
         """The sums of all parties, to which each has added its share of the noise."""
-        sums = tuple(part[0] for part in parts)
-        question = Question(
-            release.what,
-            self._structure,
+        sums, stds, _ = zip(*own.parts, strict=True)
+        arrays = [part for tree in own.trees for part in (tree.feature, tree.goes_left)]
+        answer: Released = yield Question(
+            own.release.what,
+            _digest(*arrays) if arrays else b"",
             sums,
-            tuple(part[1] for part in parts),
-            release.mu * self.unit.row_costs * (1 + 1e-15),
-            self._limit(release, len(sums[0])),
+            stds,
+            own.release.mu * self._unit.row_costs * (1 + 1e-15),
+            self._limit(own, len(sums[0])),
         )
-        answer = self._federation.ask(question)
-        self._structure, self._noise_factor = b"", answer.factor
-        ends = np.cumsum([part.size for part in sums])
-        pieces = np.split(answer.sums, ends[:-1])
-        return [piece.reshape(part.shape) for piece, part in zip(pieces, sums, strict=True)]
+        pieces = np.split(answer.sums, np.cumsum([part.size for part in sums])[:-1])
+        shaped = [piece.reshape(part.shape) for piece, part in zip(pieces, sums, strict=True)]
+        return newton.Answer(shaped, answer.factor)
 
-    def _limit(self, release: Release, n_counts: int) -> int:
+    def _limit(self, own: newton.Question, n_counts: int) -> int:
         """Most that all rows together add, in steps; the number of rows is known from its release on."""
-        if self._n_rows is None:
-            self._n_counts, self._counts_mu = n_counts, release.mu
-            return int(self._federation.n_parties * MAX_ROWS * STEPS * self.weight_steps)
-        doubt = STDS_IN_RANGE * self._n_counts * self._federation.n_parties / self._counts_mu
-        return math.ceil((self._n_rows + doubt) * _MAX_ENTRY * self.weight_steps)
-
-
-class _FederatedNewton(NewtonBoost):
-    """The callback of one party's copy."""
-
-    def __init__(
-        self,
-        task: FederatedTask,
-        n_parties: int,
-        public_seed: bytes,
-        ask: Callable[[Question], Released],
-        note_granted: Callable[[Cost], None],
-    ) -> None:
-        super().__init__(**task.trainer_arguments())
-        self.task, self.n_parties, self.public_seed = task, n_parties, public_seed
-        self.ask, self.note_granted = ask, note_granted
-
-    def begin(self, task: TrainerInput) -> _FederatedTraining:
-        """Start the run."""
-        return _FederatedTraining(task, self)
+        if own.n_rows is None:
+            self._counts_doubt = STDS_IN_RANGE * n_counts * self._n_parties / own.release.mu
+            return int(self._n_parties * MAX_ROWS * STEPS * own.weight_steps)
+        return math.ceil((own.n_rows + self._counts_doubt) * _MAX_ENTRY * own.weight_steps)
 
 
 def _views(task: FederatedTask, n: int, mu: float) -> list[str]:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
-import lightgbm
 import numpy as np
 
 from gbdt_commons.files import make_folder, write_signed
@@ -23,8 +22,8 @@ from gbdt_parties.secure_sum.rings import MODULO_64, Words
 from gbdt_parties.secure_sum.roster import Roster
 from gbdt_parties.secure_sum.run import Proposal, Subject
 from gbdt_parties.secure_sum.trust import AllowList, Credentials
-from lgb_dp.accounting.cost import Cost
 from lgb_dp.accounting.shares import closeness, share_variance
+from lgb_dp.boosting.booster import DPBooster
 from lgb_dp.boosting.params import TrainingParameters, training_parameters
 from lgb_dp.data.dataset import Dataset
 from lgb_dp.errors import InvalidArgumentError
@@ -190,16 +189,13 @@ class PrivateSubject(Subject):
         agreed = statement(self._request, self._declaration)
         return Proposal(task, agreed, self._min_parties, self._begin)
 
-    def _begin(self, roster: Roster, public_seed: bytes) -> Computation[Question, lightgbm.Booster]:
+    def _begin(self, roster: Roster, public_seed: bytes) -> Computation[Question, DPBooster]:
         n_parties, self._roster = len(roster.introductions), roster.digest
         check_opened(self._task, self._known, n_parties)
-        replica = train_replica(self._side.data, self._task, n_parties, public_seed, self._note_granted)
-        replica.question()  # raises what the settings and the data do not allow
+        training, granted = train_replica(self._side.data, self._task, n_parties, public_seed)
+        self._granted = granted.mu
         self._ledger.check_run(roster.digest, self._granted, self._unit, self._budget)
-        return replica
-
-    def _note_granted(self, cost: Cost) -> None:
-        self._granted = cost.mu
+        return Computation(training)
 
     # Rounds.
 
@@ -259,7 +255,7 @@ class PrivateSubject(Subject):
 
     # The model.
 
-    def content(self, result: lightgbm.Booster) -> Sequence[bytes]:
+    def content(self, result: DPBooster) -> Sequence[bytes]:
         """The text of the model, which all parties have alike."""
         return (str(result.model_to_string(num_iteration=-1)).encode(),)
 
@@ -267,7 +263,7 @@ class PrivateSubject(Subject):
         """Let go of reserved memory."""
         self._rooms = []
 
-    def finished(self, result: lightgbm.Booster, signatures: str) -> None:
+    def finished(self, result: DPBooster, signatures: str) -> None:
         """Write the model of a run that has ended, then forget its answers, which are not given again."""
         if self._models is not None:
             path = make_folder(self._models) / f"{self._run.hex()}.txt"

@@ -18,7 +18,7 @@ from lgb_dp.accounting.cost import share
 from lgb_dp.accounting.ledger import Release
 from lgb_dp.boosting.levels import random_structure
 from lgb_dp.boosting.trainer import PrivateTrainer
-from lgb_dp.boosting.training import TrainerInput, Training
+from lgb_dp.boosting.training import Asking, TrainerInput, Training
 from lgb_dp.boosting.tree import PrivateTree
 from lgb_dp.errors import UnsupportedParameterError
 from lgb_dp.mboost.trainer import check_classes
@@ -53,8 +53,9 @@ class _RandomForestTraining(Training):
         number = label if self.n_classes > 2 else label == self.label_scale.high
         return np.asarray(number, dtype=np.int64)
 
-    def grow_iteration(self) -> list[PrivateTree]:
+    def grow_iteration(self) -> Asking[list[PrivateTree]]:
         """One random tree; with several outputs its copies say whether a leaf votes for their class."""
+        yield from ()  # all rows are here
         self.ledger.charge(self._release_of_tree(self.iteration - 1))
         structure = random_structure(self.codes, self.tree_layout(), self.params.depth, self.random)
         n_leaves = len(structure.starts) - 1

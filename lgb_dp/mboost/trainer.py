@@ -25,10 +25,9 @@ from gbdt_kernels.draws import of_candidates
 from gbdt_kernels.trees import BinLayout, candidate_risks, segment_sums
 from lgb_dp.accounting.cost import lower_float, share
 from lgb_dp.accounting.ledger import Release
-from lgb_dp.boosting.labels import REGRESSIONS
 from lgb_dp.boosting.levels import Structure, grow_levels
 from lgb_dp.boosting.trainer import PrivateTrainer
-from lgb_dp.boosting.training import TrainerInput, Training
+from lgb_dp.boosting.training import Asking, TrainerInput, Training
 from lgb_dp.boosting.tree import PrivateTree
 from lgb_dp.checks import (
     POSITIVE,
@@ -40,6 +39,7 @@ from lgb_dp.checks import (
     checked_number,
 )
 from lgb_dp.errors import UnsupportedParameterError
+from lgb_dp.losses.objective import OBJECTIVES
 from lgb_dp.mboost.loss import MLoss
 from lgb_dp.mechanisms.noise import MAX_ROWS, release_laplace, select, selection_scale
 
@@ -176,8 +176,9 @@ class _MBoostTraining(Training):
                         yield _sums_release(_weights_of(level), self._weight_epsilon, t)
                 yield _sums_release(_LEAVES, self._leaf_epsilon, t)
 
-    def grow_iteration(self) -> list[PrivateTree]:
+    def grow_iteration(self) -> Asking[list[PrivateTree]]:
         """One tree per output, all from the same predictions; classes are boosted one against the rest."""
+        yield from ()  # all rows are here
         n_rows = self._n_rows = self._noised_count() if self._n_rows is None else self._n_rows
         predictions = self.predictions(self._rows, self.codes)
         trees = []
@@ -410,7 +411,7 @@ class MBoost(PrivateTrainer):
 
 def check_classes(task: TrainerInput) -> None:
     """Raise an UnsupportedParameterError unless the objective is to tell classes apart."""
-    if task.params.objective in REGRESSIONS:
+    if OBJECTIVES[task.params.objective].is_regression:
         raise UnsupportedParameterError(
             f"objective={task.params.objective!r} is not supported by this trainer; accepted are 'binary', "
             "'multiclass' and 'multiclassova'"

@@ -18,7 +18,7 @@ HISTOGRAM_SHARE = 0.05
 """Share of μ² that the histograms of features get where they are released."""
 
 LEVEL_SHARE = 0.02
-"""Share of μ² that the sums over all rows get where they end the run (`lgb_dp.newton.losses.level`)."""
+"""Share of μ² that the sums over all rows get where they end the run (`lgb_dp.losses.level`)."""
 
 
 class BudgetPlan:

@@ -12,31 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
+from lgb_dp.losses.objective import OBJECTIVES
+
 MAX_COUNTED_FEATURES = 500
 """Beyond, histograms and surrogate rows take too much memory, and noise grows with the root of the number."""
-
-LOG_LOSSES = frozenset({"binary", "multiclass"})
-
-GRADIENT_CLIP = {"binary": 0.5, "multiclass": 0.5, "regression": 0.08}
-"""Clip C of each objective's gradients, where there is noise to speak of.
-
-Noise is proportional to C.  Below 1 the loss of rows that are predicted badly grows linearly, which costs
-little: on all eight sets C = 0.5 is as good as 1 at ε ≥ 1 and better below.  For regression the clip is in
-units of the width of `label_bounds`, and most residuals are a small part of it.
-"""
-
-_UNCLIPPED_FROM = 2.0
-"""μ from which gradients of log-losses are not clipped.
-
-On held-out folds, from ε = 10 on, C = 1 changes the AUC by -0.0004 to +0.0022 and takes up to 0.009 off the
-log-loss; below it depends on the data.
-"""
-
-
-def automatic_clip(objective: str, mu: float) -> float:
-    """Clip of an objective's gradients, by the μ of the whole budget."""
-    return 1.0 if objective in LOG_LOSSES and mu >= _UNCLIPPED_FROM else GRADIENT_CLIP[objective]
-
 
 SHRINKAGE = 4.0
 """c of the leaf values -G / (max(H, 0) + λ + c σ_g): leaves that do not stand out of the noise stay small."""
@@ -48,39 +27,11 @@ Nothing ends their steps, and where labels are nearly certain a small leaf's hes
 held-out rows of covtype, the AUC at ε = 10,000 was 0.954 and 0.960, and with this bound 0.972 and 0.967.
 """
 
-CUT_SHARE = 0.02
-"""Share of the gradients' sizes, at the prior, that the clip of a loss with a logarithmic link cuts off."""
-
-LARGEST_LOG_STEP = 4.0
-"""Bound of a leaf value before the learning rate, with a logarithmic link."""
-
-SMOOTHED_SHARE = 0.5
-"""Half the width of the parabola in the quantile's loss, over the labels' mean distance from their median."""
-
-
 _DEPTH_FROM = ((600.0, 3), (2_000.0, 4), (100_000.0, 5), (1_000_000.0, 6))
 """ν from which trees have a depth.
 
 Between ν = 10,000 and 40,000 depth 6 gains up to 0.003 of AUC over depth 4 on two sets, loses as much on a
 third and changes nothing on five: the smaller trees it is.
-"""
-
-_RATE_OF_OBJECTIVE = {
-    **dict.fromkeys(("poisson", "gamma", "tweedie"), 0.25),
-    **dict.fromkeys(("quantile", "regression_l1"), 0.7),
-    "huber": 0.5,
-}
-"""Factors of the learning rate for the other objectives of regression.
-
-With a logarithmic link the noise of the scores makes predictions exp(F) too large, so that small steps gain
-much (docs/experiments/newton.md).
-"""
-
-_REGRESSION_RATE = 0.5
-"""Factor of the learning rate for regression.
-
-The square loss has its whole curvature wherever residuals are not clipped, so steps of the same rate go about
-twice as far as those of the logistic loss, whose hessians are at most a quarter.
 """
 
 AUTOMATIC_ROUNDS = 1000
@@ -111,14 +62,6 @@ def automatic_depth(nu: float) -> int:
     return max([2, *(depth for start, depth in _DEPTH_FROM if nu >= start)])
 
 
-MAX_RATE = {"multiclass": 0.5}
-"""Largest automatic rate, times the factors of the round.
-
-The softmax loss's Hessian diag(p) - pp' is at most twice its diagonal (Gershgorin), which leaf values divide
-by.  Beyond ½, the steps of all classes together therefore overshoot.
-"""
-
-
 def automatic_rate(nu: float, n_rounds: int, objective: str) -> float:
     """Learning rate.
 
@@ -126,10 +69,7 @@ def automatic_rate(nu: float, n_rounds: int, objective: str) -> float:
     way that training goes; the rate falls with √T to keep it, and grows slowly with ν.
     """
     rate = 0.2 * (max(nu, 1.0) / 2500.0) ** 0.25 * np.sqrt(500.0 / n_rounds)
-    if objective == "regression":
-        rate *= _REGRESSION_RATE
-    rate *= _RATE_OF_OBJECTIVE.get(objective, 1.0)
-    return float(np.clip(rate, 0.01, 1.0))
+    return float(np.clip(rate * OBJECTIVES[objective].rate_factor, 0.01, 1.0))
 
 
 _MANY_ROWS_FROM, _MANY_ROWS_PER_LEAF, _MANY_ROWS_DEPTHS = 5_000.0, 800.0, (7, 9)
@@ -203,7 +143,7 @@ def balanced_rows(n_rows: float, objective: str, prior: NDArray[np.float64]) -> 
     prior : ndarray of float64, shape (n_outputs,)
         Log-odds, or logarithms of the classes' frequencies but for a constant.
     """
-    if objective not in ("binary", "multiclass"):
+    if OBJECTIVES[objective].is_regression:
         return n_rows
     p = softmax(np.append(0.0, prior) if len(prior) == 1 else prior)
     return float(n_rows * (1 - (p**2).sum()) / (1 - 1 / len(p)))

@@ -20,8 +20,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from lgb_dp.losses.objective import OBJECTIVES
 from lgb_dp.newton.releases.trees import LeafRelease
-from lgb_dp.newton.settings import LOG_LOSSES
 from lgb_dp.newton.splits.learned import OPENING_SHARE
 
 _FULL_FROM = 1.0
@@ -51,7 +51,7 @@ class StepSize:
 
     def __init__(self, n_rounds: int, objective: str, weight_steps: int, *, may_end: bool = True) -> None:
         # The variance of G is H if labels are classes and all rows weigh the same.
-        self._is_chance_known = may_end and objective in LOG_LOSSES and weight_steps == 1
+        self._is_chance_known = may_end and OBJECTIVES[objective].is_log_loss and weight_steps == 1
         # Trees of one feature each soon explain nothing more.
         self._first = OPENING_SHARE * n_rounds
         self._kept = float(np.exp(-1 / max(_WINDOW * n_rounds, 1.0)))

@@ -1,7 +1,7 @@
 """NewtonBoost, the recommended trainer: many small Newton steps on trees whose splits are public.
 
 It is Friedman's gradient boosting with second-order leaf values, in which nothing but Gaussian releases of
-label counts, histograms of features and leaf sums is learned from the data (`lgb_dp.newton.training`).
+label counts, histograms of features and leaf sums is learned from the data (`lgb_dp.newton.core`).
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from lgb_dp.checks import (
     checked_number,
 )
 from lgb_dp.errors import InvalidArgumentError
-from lgb_dp.newton.losses.loss import STEPS
+from lgb_dp.losses.loss import STEPS
+from lgb_dp.newton.core import NewtonCore
+from lgb_dp.newton.run_task import RunTask
 from lgb_dp.newton.splits.random import StructureKind
-from lgb_dp.newton.training import NewtonTraining
 
 
 class NewtonBoost(PrivateTrainer):
@@ -50,7 +51,7 @@ class NewtonBoost(PrivateTrainer):
         may have more levels than the others.
     hessian_share : "auto" or float
         Share of every tree's budget set aside for hessians, in [0, 1).  "auto" is 0: bounded jointly with the
-        gradients, hessians are free (`lgb_dp.newton.losses.loss`).
+        gradients, hessians are free (`lgb_dp.losses.loss`).
     gradient_clip : "auto" or float
         Bound of a gradient's size over its largest possible size, in (0, 1].  For regression this makes the
         loss Huber's, with a threshold of `gradient_clip` times the width of `label_bounds`.  With a
@@ -74,7 +75,7 @@ class NewtonBoost(PrivateTrainer):
     Notes
     -----
     Objectives are "binary", "multiclass" and LightGBM's for regression: "regression", "regression_l1",
-    "huber", "quantile", "poisson", "gamma" and "tweedie" (`lgb_dp.newton.losses.regression`).
+    "huber", "quantile", "poisson", "gamma" and "tweedie" (`lgb_dp.losses.regression`).
     `learning_rate` and `max_depth` among LightGBM's parameters are honoured if given and chosen otherwise
     (`lgb_dp.newton.settings`).  So is `monotone_constraints`, at no cost of privacy
     (`lgb_dp.newton.monotone`).
@@ -137,4 +138,4 @@ class NewtonBoost(PrivateTrainer):
 
     def begin(self, task: TrainerInput) -> Training:
         """Start a training run; called once per booster."""
-        return NewtonTraining(task, self)
+        return NewtonCore(task, self, RunTask())

@@ -11,14 +11,12 @@ from gbdt_commons.quoting import quoted
 from gbdt_kernels.trees import DenseCodes
 from gbdt_kernels.trees.layout import MAX_BINS
 from gbdt_parties.agreed import read_json
-from lgb_dp.boosting.labels import LabelScale
+from lgb_dp.boosting.run_rows import RunRows
+from lgb_dp.data.arguments import checked_label_bounds
 from lgb_dp.data.bins import PublicBins
-from lgb_dp.data.dataset import Dataset
 from lgb_dp.data.provenance import Provenance
 from lgb_dp.data.tables import TIMES, Columns
-from lgb_dp.errors import InvalidArgumentError, UnsupportedParameterError
-from lgb_dp.newton.losses.loss import Loss
-from lgb_dp.vertical.sums import MakeSums, OneAgainstRest, VerticalSums
+from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.vertical.task import ColumnTask
 
 MAX_FEATURES = 1 << 16
@@ -153,51 +151,25 @@ def _is_consistent(bins: PublicBins) -> bool:
     return all(0 <= f < n for f in of_features) and set(columns.times.values()) <= set(TIMES)
 
 
-class JointColumns(Dataset):
-    """Columns of both parties, and none of the rows, for a trainer that sees what both know.
+def joint_rows(bins: PublicBins, label_bounds: tuple[float, float] | None, provenance: Provenance) -> RunRows:
+    """The columns of both parties, and none of the rows, for a trainer that sees what both know.
 
     Parameters
     ----------
     bins : PublicBins
         Joined.
-    n_own : int
-        Features of the party with the labels.
     label_bounds : (float, float) or None
     provenance : Provenance
         Cost of the declarations of the party with the labels.
-    make_sums : callable
-        Makes what answers the trainer's questions about the rows, once per run, so for each class of several.
     """
-
-    def __init__(
-        self,
-        bins: PublicBins,
-        n_own: int,
-        label_bounds: tuple[float, float] | None,
-        provenance: Provenance,
-        make_sums: MakeSums,
-    ) -> None:
-        super().__init__(
-            np.zeros((1, len(bins.names))),
-            label_bounds=label_bounds,
-            label_overflow="clip",
-            feature_name=list(bins.names),
-        )
-        self._joined, self._make_sums = bins, make_sums
-        self.owned = range(n_own), range(n_own, len(bins.names))
-        """Features of the party with the labels, and of the other one."""
-        self.disclose(provenance)
-
-    def vertical_sums(self, loss: Loss, scale: LabelScale, turn: OneAgainstRest | None) -> VerticalSums:
-        """Answers about the rows, for one run."""
-        return self._make_sums(loss, scale, turn)
-
-    def _read_rows(self) -> None:
-        bins = self._joined
-        self._binned = bins, DenseCodes(np.empty((0, len(bins.names)), dtype=np.uint8))
-        self.pandas_categorical = [list(known) for known in bins.columns.categories.values()] or None
-        self.label = np.empty(0)
-
-    def _scores_of(self, model: Any) -> None:
-        if model is not None:
-            raise UnsupportedParameterError("init_model is not supported for columns apart; train anew")
+    return RunRows(
+        bins=bins,
+        codes=DenseCodes(np.empty((0, len(bins.names)), dtype=np.uint8)),
+        label=np.empty(0),
+        label_bounds=checked_label_bounds(label_bounds),
+        label_overflow="clip",
+        max_bin=32,
+        provenance=bins.provenance.joined(provenance),
+        feature_name=list(bins.names),
+        pandas_categorical=[list(known) for known in bins.columns.categories.values()] or None,
+    )

@@ -4,7 +4,7 @@ A row adds a gradient of q steps and a hessian of h steps to one leaf, integers 
 
     (q / CK)² + (h / κK)² ≤ 1,  |q| ≤ ⌊CK⌋,  0 ≤ h ≤ ⌊κK⌋,
 
-where K is the number of steps per unit, and C and κ are the loss's bounds (`lgb_dp.newton.losses.loss`).
+where K is the number of steps per unit, and C and κ are the loss's bounds (`lgb_dp.losses.loss`).
 Both travel in one element of the ring of integers modulo 2^W, as q·2^S + h with S = W / 2.
 
 *No sum wraps.*  Let n be at least the sum of the rows' weights, V the larger variance of a party's noise, and

@@ -11,13 +11,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from itertools import count
-from typing import Any
+from typing import Any, cast
 
 import lightgbm
 import numpy as np
 from numpy.typing import NDArray
 
+from gbdt_commons.arithmetic import silent_arithmetic
 from gbdt_commons.store import Store, json_kind
+from gbdt_hosts.lightgbm import check_parameters
 from gbdt_kernels.trees import BinLayout, DenseCodes, SparseCodes, by_columns
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.two_party.exchange.driver import (
@@ -32,21 +34,24 @@ from gbdt_parties.two_party.exchange.terms import Terms
 from lgb_dp.accounting.ledger import Release
 from lgb_dp.accounting.shares import closeness
 from lgb_dp.accounting.unit import ONE_ROW
-from lgb_dp.boosting.booster import DPBooster
-from lgb_dp.boosting.labels import LabelScale
+from lgb_dp.boosting.booster import DPBooster, trained
 from lgb_dp.boosting.params import training_parameters
+from lgb_dp.boosting.training import answered
 from lgb_dp.data.bins import PublicBins
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.federated.ledger import PartyLedger
+from lgb_dp.losses.labels import LabelScale
+from lgb_dp.losses.loss import STEPS, Loss
 from lgb_dp.mechanisms.noise import release_gaussian
 from lgb_dp.mechanisms.rng import WordSource
-from lgb_dp.newton.losses.loss import STEPS, Loss
 from lgb_dp.newton.monotone import MonotoneConstraints
-from lgb_dp.vertical.columns import JointColumns, joined_bins
+from lgb_dp.newton.trainer import NewtonBoost
+from lgb_dp.vertical.columns import joined_bins, joint_rows
 from lgb_dp.vertical.numbers import TAIL, PublicNumbers
 from lgb_dp.vertical.sums import (
     TABLES_PLACE,
     ColumnRows,
+    MakeSums,
     OneAgainstRest,
     PointHolder,
     Refresh,
@@ -55,7 +60,7 @@ from lgb_dp.vertical.sums import (
     n_leaves,
 )
 from lgb_dp.vertical.task import ColumnTask
-from lgb_dp.vertical.training import RunOfParties, VerticalNewton
+from lgb_dp.vertical.training import RunOfParties, SeveralClasses, VerticalCore, begun
 
 NUMBERS = json_kind("public numbers")
 EXCHANGES = "columns apart"
@@ -357,34 +362,38 @@ def train_replica(
         raise
 
 
-def trained_with(task: ColumnTask, rows: PartyRows, public_seed: bytes, make_sums: Any) -> DPBooster:
-    """Train with sums of any making: ``make_sums(loss, scale, turn)`` gives the `VerticalSums`."""
-    n_own = len(rows.bins[0].names)
-    data = JointColumns(rows.joined, n_own, task.label_bounds, task.provenance, make_sums)
-    run = RunOfParties(task.budget, task.per_round, task.n_trees, public_seed, count())
-    trainer = VerticalNewton(task.trainer_settings(), run)
-    params = {"verbosity": -1, **task.params}
-    booster = lightgbm.train(params, data, task.n_trees, callbacks=[trainer])
-    assert isinstance(booster, DPBooster)
-    return booster
+def begun_with(
+    task: ColumnTask, rows: PartyRows, public_seed: bytes, make_sums: MakeSums
+) -> VerticalCore | SeveralClasses:
+    """Begin a run with sums of any making: ``make_sums(loss, scale, turn)`` gives the `VerticalSums`.
+
+    Raises
+    ------
+    InvalidArgumentError, UnsupportedParameterError
+        For settings that are not accepted, before anything is released.
+    """
+    n_own, params = len(rows.bins[0].names), {"verbosity": -1, **task.params}
+    columns = joint_rows(rows.joined, task.label_bounds, task.provenance)
+    run = RunOfParties(task.budget, task.per_round, task.n_trees, public_seed, n_own, make_sums, count())
+    trainer = NewtonBoost(**task.trainer_settings())
+    with silent_arithmetic():
+        given = trainer.task(columns, params, task.n_trees)
+        try:
+            check_parameters(params, len(columns.bins.names))
+        except lightgbm.basic.LightGBMError as error:
+            raise InvalidArgumentError(f"params are not accepted by LightGBM: {error}") from None
+        return begun(given, trainer, run)
 
 
-class _BegunError(Exception):
-    """The trainer has accepted its settings, and asks for the first numbers."""
-
-
-class _NoRows:
-    """Stands for `VerticalSums` where there are no rows yet."""
-
-    def label_counts(self) -> NDArray[np.int64]:
-        """Raise `_BegunError`: it is the first question of a run."""
-        raise _BegunError
+def trained_with(task: ColumnTask, rows: PartyRows, public_seed: bytes, make_sums: MakeSums) -> DPBooster:
+    """Train with sums of any making, as for `begun_with`."""
+    core = begun_with(task, rows, public_seed, make_sums)
+    with silent_arithmetic():
+        return answered(trained(core, task.n_trees))
 
 
 def check_settings(task: ColumnTask, rows: PartyRows) -> None:
     """Refuse settings that the trainer or LightGBM does not accept, before anything is signed or kept.
-
-    They are given to a trainer that sees no row, and that ends where it asks for the first numbers.
 
     Raises
     ------
@@ -392,12 +401,8 @@ def check_settings(task: ColumnTask, rows: PartyRows) -> None:
         Naming the setting.
     """
     MonotoneConstraints(training_parameters(task.params, None).monotone, rows.joined)
-    try:
-        trained_with(task, rows, bytes(32), lambda loss, scale, turn: _NoRows())
-    except _BegunError:
-        return
-    except lightgbm.basic.LightGBMError as error:
-        raise InvalidArgumentError(f"params are not accepted by LightGBM: {error}") from None
+    # A run that has not grown a tree asks nothing of its rows.
+    begun_with(task, rows, bytes(32), cast(MakeSums, lambda loss, scale, turn: None))
 
 
 def model_text(booster: DPBooster) -> str:

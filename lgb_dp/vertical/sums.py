@@ -20,12 +20,12 @@ from gbdt_parties.two_party.layout import RoundLayout, TreeLayout, rows_per_mess
 from gbdt_parties.two_party.leaf_sums import message_bytes
 from gbdt_parties.two_party.names import Seat
 from lgb_dp.accounting.ledger import Release
-from lgb_dp.boosting.labels import LabelScale
-from lgb_dp.newton.losses.loss import Loss
+from lgb_dp.losses.labels import LabelScale
+from lgb_dp.losses.loss import Loss
 from lgb_dp.newton.releases.trees import PublicTree, ReleasedTree
 from lgb_dp.vertical.noise import sum_noise
 from lgb_dp.vertical.numbers import PublicNumbers
-from lgb_dp.vertical.tables import PointTables, interpolation_exponent, to_points
+from lgb_dp.vertical.tables import PointTables, to_points
 
 TABLES_PLACE, POINTS_PLACE = 0, 1
 """Places of the party with the labels, and of the other one; owners of trees."""
@@ -264,7 +264,7 @@ class PointHolder:
     """The party with columns alone."""
 
     def __init__(self, rows: ColumnRows, loss: Loss) -> None:
-        self.rows, self._exponent = rows, interpolation_exponent(loss)
+        self.rows, self._exponent = rows, loss.interpolation_exponent
 
     def inputs(self, refresh: Refresh, draws: AttemptDraws) -> PointInputs:
         """Points, leaves and noise of one attempt."""

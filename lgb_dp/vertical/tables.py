@@ -29,18 +29,13 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_kernels.point_tables import log_link_tables, logistic_tables, residual_tables
 from lgb_dp.errors import InvalidArgumentError
-from lgb_dp.newton.losses.loss import STEPS, Loss, NewtonLoss
-from lgb_dp.newton.losses.regression import LogLinkLoss, ResidualLoss
+from lgb_dp.losses.loss import STEPS, Loss
 from lgb_dp.vertical.numbers import PublicNumbers
 
 Words = NDArray[np.uint64]
 
 N_POINTS = 16
-
-CLASS_REACH, LOG_REACH, NUMBER_REACH = 12.0, 4.0, 1.0
-"""Largest distances of points from 0, by the unit of scores."""
 
 _LEAST_WIDTH = 2.0**-10
 """Of the points on either side of 0, over the reach."""
@@ -85,8 +80,7 @@ class PointTables:
     weight: NDArray[np.float64] = field(repr=False)
 
     def __post_init__(self) -> None:
-        if isinstance(self.loss, NewtonLoss) and self.loss.objective == "multiclass":
-            raise InvalidArgumentError("tables are of one output: train classes one against the rest")
+        self.loss.table_kernel(1.0)  # raises an error for several outputs
         if loss_bounds(self.loss) != self.numbers.bounds:
             raise InvalidArgumentError(
                 f"bounds={self.numbers.bounds} of the public numbers must be those of the loss, "
@@ -126,7 +120,7 @@ class PointTables:
         """
         where = np.array(points, dtype=np.float64)
         half = np.uint64(self.numbers.ring_bits // 2)
-        room, fill, given = self.numbers.hessian_room, *self._kernel(clip)
+        room, fill, given = self.numbers.hessian_room, *self.loss.table_kernel(clip)
         bounds, steps = np.array(self.numbers.bounds), float(self.numbers.steps)
 
         def tables(first: int, last: int) -> Words:
@@ -138,29 +132,8 @@ class PointTables:
 
         return tables
 
-    def _kernel(self, clip: float) -> tuple[Callable[..., None], float | NDArray[np.float64]]:
-        """The kernel that fills tables, and the numbers of the loss that it takes."""
-        loss = self.loss
-        if isinstance(loss, LogLinkLoss):
-            return log_link_tables, np.array([loss.power, loss.lowest_score, 1.0 / clip])
-        if isinstance(loss, ResidualLoss):
-            line = (1.0, 0.0, 1.0) if loss.alpha is None else (0.5, 0.5 - loss.alpha, 0.5)
-            return residual_tables, np.array([1.0 / clip, *line])
-        assert isinstance(loss, NewtonLoss)
-        if loss.objective == "binary":
-            return logistic_tables, loss.clip
-        # g = (F - y) / 2 up to C.
-        return residual_tables, np.array([0.5 / loss.clip, loss.clip, 0.0, 0.5])
 
-
-def reach_of(loss: Loss) -> float:
-    """Largest distance of a point from 0: in log-odds, in logarithms, or half the width of label bounds."""
-    if isinstance(loss, LogLinkLoss):
-        return LOG_REACH
-    return CLASS_REACH if isinstance(loss, NewtonLoss) and loss.objective == "binary" else NUMBER_REACH
-
-
-def round_points(loss: Loss, low: float, high: float, n_points: int = N_POINTS) -> tuple[float, ...]:
+def round_points(reach: float, low: float, high: float, n_points: int = N_POINTS) -> tuple[float, ...]:
     """Points of a round, over all values that F_B can have by now, as far as they reach.
 
     F_B is between the sums of the smallest and of the largest leaf values of B's trees, which are public.
@@ -171,7 +144,8 @@ def round_points(loss: Loss, low: float, high: float, n_points: int = N_POINTS) 
 
     Parameters
     ----------
-    loss : NewtonLoss, LogLinkLoss or ResidualLoss
+    reach : float
+        Largest distance of a point from 0, of the objective.
     low, high : float
         Bounds of F_B, in the loss's unit of scores.
     n_points : int
@@ -182,29 +156,12 @@ def round_points(loss: Loss, low: float, high: float, n_points: int = N_POINTS) 
     tuple of float
         Ascending.
     """
-    reach = reach_of(loss)
     first = max(-reach, min(low, -_LEAST_WIDTH * reach))
     last = min(reach, max(high, _LEAST_WIDTH * reach))
     middle = _MIDDLE * (last - first)
     start, stop = (end / (middle + abs(end)) for end in (first, last))
     inner = (start + (stop - start) * k / (n_points - 1) for k in range(1, n_points - 1))
     return first, *(middle * place / (1.0 - abs(place)) for place in inner), last
-
-
-def interpolation_exponent(loss: Loss) -> float:
-    """The a of the functions b + c·e^(aF) that best follow a row's gradient between two points.
-
-    With a logarithmic link of power ρ the gradient is e^((2-ρ)F) - y·e^((1-ρ)F) but for the clip.  Drawing a
-    point that keeps the mean of e^(aF) has a bias of (g'' - a·g') / 2 times the point's variance, but for
-    higher orders.  At y = e^F, where g' = e^((2-ρ)F) and g'' = (3 - 2ρ)·g', there is none with a = 3 - 2ρ.
-    For Poisson's loss, a = 1, and the gamma loss, a = -1, g itself has this form: there is none for any y.
-
-    Returns
-    -------
-    float
-        Zero for straight lines, and for the logistic loss, whose gradient bends either way.
-    """
-    return 3.0 - 2.0 * loss.power if isinstance(loss, LogLinkLoss) else 0.0
 
 
 def to_points(

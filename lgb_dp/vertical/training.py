@@ -20,40 +20,52 @@ import hashlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_parties.curve_group import length_prefixed
 from lgb_dp.accounting.gaussian import composed_mu
-from lgb_dp.accounting.ledger import Ledger, Release
+from lgb_dp.accounting.ledger import Ledger
 from lgb_dp.accounting.report import PrivacyReport, report_of
 from lgb_dp.accounting.shares import closeness_cost
-from lgb_dp.boosting.training import TrainerInput, Training
+from lgb_dp.boosting.training import Asking, TrainerInput, Training
 from lgb_dp.boosting.tree import PrivateTree
 from lgb_dp.data.provenance import Provenance
 from lgb_dp.errors import InvalidArgumentError
+from lgb_dp.losses.labels import LabelScale
+from lgb_dp.losses.loss import Loss, Start
+from lgb_dp.losses.objective import OBJECTIVES
 from lgb_dp.mechanisms.rng import SecureRandom
-from lgb_dp.newton.losses.loss import Start
-from lgb_dp.newton.releases.leaf_sums import LeafSums
+from lgb_dp.newton.budget_plan import BudgetPlan
+from lgb_dp.newton.core import OPENED, Beginning, NewtonCore, NewtonSettings
 from lgb_dp.newton.releases.trees import LeafRelease, PublicTree
+from lgb_dp.newton.run_task import LONGEST_ROUND, Answer, Question, RunTask
 from lgb_dp.newton.settings import automatic_depth, nu_of_depth
 from lgb_dp.newton.splits.feature_histograms import released_cells
 from lgb_dp.newton.splits.learned import OPENING_DEPTH, LearnedSplits
 from lgb_dp.newton.splits.random import PublicSplits
 from lgb_dp.newton.steps import Steps
-from lgb_dp.newton.trainer import NewtonBoost
-from lgb_dp.newton.training import LONGEST_ROUND, Beginning, NewtonSettings, NewtonTraining
-from lgb_dp.vertical.columns import JointColumns, bins_of_owner
+from lgb_dp.vertical.columns import bins_of_owner
 from lgb_dp.vertical.numbers import PublicNumbers
 from lgb_dp.vertical.report import Guarantees
-from lgb_dp.vertical.sums import POINTS_PLACE, TABLES_PLACE, OneAgainstRest, Refresh
+from lgb_dp.vertical.sums import (
+    POINTS_PLACE,
+    TABLES_PLACE,
+    MakeSums,
+    OneAgainstRest,
+    Refresh,
+    VerticalSums,
+)
 from lgb_dp.vertical.tables import loss_bounds, round_points
 from lgb_dp.vertical.task import AUTOMATIC_LEVELS, MAX_LEVELS
 
-OBJECTIVES = (*(name for name in NewtonTraining.objectives if name != "multiclass"), "multiclassova")
-"""Of several classes, each has a run against all others: the score of a row is that of one class."""
+
+def _objectives(_: Training) -> tuple[str, ...]:
+    """Of several classes, each has a run against all others: the score of a row is that of one class."""
+    return tuple(name for name in OBJECTIVES if name != "multiclass")
+
 
 _ROWS_OVER_NOISE = 1.5
 """Rows of an average leaf, over the noise in units of the clip, from which trees of the square loss are deep.
@@ -80,7 +92,7 @@ def automatic_levels(objective: str, n_rows: float, mu: float, tree_mu: float) -
     mu, tree_mu : float
         Of the whole run and of one tree, by the noise that its sums have.
     """
-    if objective == "regression" and n_rows * tree_mu >= _ROWS_OVER_NOISE * 2**AUTOMATIC_LEVELS:
+    if OBJECTIVES[objective].is_deep_apart and n_rows * tree_mu >= _ROWS_OVER_NOISE * 2**AUTOMATIC_LEVELS:
         return AUTOMATIC_LEVELS
     return min(automatic_depth(nu_of_depth(n_rows, mu)), AUTOMATIC_LEVELS)
 
@@ -129,6 +141,10 @@ class RunOfParties:
         `rounds` of the trainer is more: trees of all attempts that noise is planned for.
     public_seed : bytes
         Key of the stream that structures are drawn from, 32 bytes.
+    n_own : int
+        Features of the party with the labels, which come first.
+    make_sums : callable
+        Makes what answers questions about the rows, once per run.
     numbers : iterator of int
         Numbers of the rounds, in the order in which they are asked for.
     turn : OneAgainstRest, optional
@@ -139,6 +155,8 @@ class RunOfParties:
     trees_per_round: int
     n_trees: int
     public_seed: bytes
+    n_own: int
+    make_sums: MakeSums
     numbers: Iterator[int]
     turn: OneAgainstRest | None = None
 
@@ -148,46 +166,51 @@ class RunOfParties:
         epsilon, delta = (value / turn.n_classes for value in self.asked)
         return replace(self, asked=(epsilon, delta), public_seed=seed.digest(), turn=turn)
 
+    def task(self) -> RunTask:
+        """The task of the trainer; noise and rounds of each party are the exchange's."""
+        return RunTask(
+            n_trees=self.n_trees,
+            trees_per_round=self.trees_per_round,
+            largest_rate=LONGEST_ROUND / self.trees_per_round,
+            n_runs=1 if self.turn is None else self.turn.n_classes,
+            noise_factor=math.sqrt(2.0),
+            set_aside={"noise in integers": closeness_cost(*self.asked)},
+            may_distil=False,
+            # Sums of a wider clip would need other steps and another ring (`PublicNumbers`).
+            may_set_level=False,
+            public_seed=self.public_seed,
+        )
 
-class VerticalNewton(NewtonBoost):
-    """The trainer's settings for a run with columns apart; not for users.
+
+def begun(task: TrainerInput, settings: NewtonSettings, run: RunOfParties) -> VerticalCore | SeveralClasses:
+    """Begin a run: of one score for each row, or of several classes in turns."""
+    kind = SeveralClasses if task.params.n_outputs > 1 else VerticalCore
+    return kind(task, settings, run)
+
+
+class VerticalCore(NewtonCore):
+    """A run whose leaf sums two parties noise and open, several trees at a time.
 
     Parameters
     ----------
-    settings : dict
-        Arguments of `NewtonBoost`, with ε and δ less by what is set aside for integer noise.
+    task : TrainerInput
+        Its rows have the bins of both parties, and no codes.
+    settings : NewtonSettings
     run : RunOfParties
     """
 
-    def __init__(self, settings: dict[str, Any], run: RunOfParties) -> None:
-        super().__init__(**settings)
-        self._settings, self._run = settings, run
-
-    def with_settings(self, **changes: Any) -> VerticalNewton:
-        """A trainer of its own with the same settings."""
-        return VerticalNewton(self._settings | changes, self._run)
-
-    def begin(self, task: TrainerInput) -> VerticalTraining | SeveralClasses:
-        """Start a training run."""
-        kind = SeveralClasses if task.params.objective == "multiclassova" else VerticalTraining
-        return kind(task, self, self._run)
-
-
-class VerticalTraining(NewtonTraining):
-    """A run whose leaf sums two parties noise and open, several trees at a time."""
-
-    objectives = OBJECTIVES
-    _tree_noise_factor = math.sqrt(2.0)
+    objectives = property(_objectives)
 
     def __init__(self, task: TrainerInput, settings: NewtonSettings, run: RunOfParties) -> None:
-        self._run, self._per_round = run, run.trees_per_round
-        self._columns = cast(JointColumns, task.train_set)
-        self._n_runs = 1 if run.turn is None else run.turn.n_classes
+        def make_sums(loss: Loss, scale: LabelScale, subsample: float) -> VerticalSums:
+            return run.make_sums(loss, scale, run.turn)
+
+        rows = replace(task.data, make_sums=make_sums)
+        super().__init__(replace(task, data=rows), settings, run.task())
+        n_features = len(self.data.bins.names)
+        self._parties, self._owned = run, (range(run.n_own), range(run.n_own, n_features))
         self._n_reached, self._reach = 0, [0.0, 0.0]
         self._numbers: PublicNumbers | None = None
-        super().__init__(task, settings)
-        # Structures are the same at both parties; noise is each party's own.
-        self.random = SecureRandom.public(run.public_seed)
         if self.reasons:
             raise InvalidArgumentError(f"training with columns apart must be private: {self.reasons[0]}")
         if self._depth is not None and self._depth > MAX_LEVELS:
@@ -196,38 +219,30 @@ class VerticalTraining(NewtonTraining):
             )
         self._check_numbers()
 
-    def _plan_budget(self) -> None:
-        super()._plan_budget()
-        self.ledger.inherit(closeness_cost(*self._run.asked), "noise in integers", 0.0)
-
-    def _where_the_rows_are(self) -> LeafSums:
-        self._sums = self._columns.vertical_sums(self.loss, self.label_scale, self._run.turn)
-        # Of `LeafSums` it has the counts; leaf sums are those of whole rounds.
-        return cast(LeafSums, self._sums)
+    @property
+    def _plan(self) -> BudgetPlan:
+        assert self.releases.plan is not None
+        return self.releases.plan
 
     @property
-    def _may_distil(self) -> bool:
-        return False
+    def _sums(self) -> VerticalSums:
+        """The rows: of `LeafSums` they have the counts; leaf sums are those of whole rounds."""
+        return cast(VerticalSums, self.releases.rows)
 
-    @property
-    def _may_set_level(self) -> bool:
-        """Not here: sums of a wider clip would need other steps and another ring (`PublicNumbers`)."""
-        return False
-
-    def _with_noise(
-        self, release: Release, *parts: tuple[NDArray[np.int64], float, Any]
-    ) -> list[NDArray[np.int64]]:
+    def _asked(self, question: Question) -> Asking[Answer]:
         """Counts with noise of the party that has the rows' values, which no other party knows."""
+        yield from ()
+        release, parts = question.release, question.parts
         sizes = parts[0][0].size, 0
         if release == self._plan.histograms:
             n_own = released_cells(self._counted, self.data.bins)[: self._first_cell].sum()
             sizes = int(n_own), sizes[0] - int(n_own)
-        return [self._sums.released(release, sums, scale, sizes) for sums, scale, _ in parts]
+        return Answer([self._sums.released(release, sums, scale, sizes) for sums, scale, _ in parts])
 
     @property
     def _first_cell(self) -> int:
         """Bins of the features before those of the party with columns alone."""
-        return int(self.data.bins.layout().bin_offsets[self._columns.owned[POINTS_PLACE].start])
+        return int(self.data.bins.layout().bin_offsets[self._owned[POINTS_PLACE].start])
 
     def _first_splits(
         self,
@@ -236,22 +251,22 @@ class VerticalTraining(NewtonTraining):
         rows: float,
         distilled: tuple[int, bool] | None,
         steps: Steps,
-    ) -> PublicSplits:
+    ) -> Asking[PublicSplits]:
         """Learned splits of either owner, on its own columns."""
         bins, depth, opening = self.data.bins, self._depth, OPENING_DEPTH
         if depth is None:
-            mu, tree_mu = (one / self._tree_noise_factor for one in (self._mu, self._plan.tree.mu))
+            mu, tree_mu = (one / self.run.noise_factor for one in (self.mu, self._plan.tree.mu))
             depth = automatic_levels(self.params.objective, start.n_rows, mu, tree_mu)
         else:
             opening = min(opening, depth)
-        histograms = self._feature_histograms(bins, start.n_rows, is_for_all=False)
+        histograms = yield from self._feature_histograms(is_for_all=False)
         weights = None if histograms is None else histograms.threshold_weights()
         self._numbers = self._public_numbers(start)
         n_trees = -(-self._n_trees // 2)
         return OwnedSplits(
             [
                 LearnedSplits(bins_of_owner(bins, owned), depth, n_trees, opening, weights, _OPENING_SHARE)
-                for owned in self._columns.owned
+                for owned in self._owned
             ]
         )
 
@@ -262,7 +277,7 @@ class VerticalTraining(NewtonTraining):
     @property
     def _rows_std(self) -> float:
         """Standard deviation of the noise in the released number of rows."""
-        return math.sqrt(self.loss.n_counts(1)) / self._prior_mu
+        return math.sqrt(self.loss.n_counts(1)) / self._plan.counts.mu
 
     def _check_numbers(self) -> None:
         """Refuse a clip or a budget that no ring has room for, before anything is released.
@@ -272,37 +287,27 @@ class VerticalTraining(NewtonTraining):
         mu = math.sqrt(self._plan.tree.mu**2 - self._plan.histograms.mu**2 / self.n_rounds)
         PublicNumbers.of(1.0, self._rows_std, loss_bounds(self.loss), mu)
 
-    @property
-    def _n_trees(self) -> int:
-        return self._run.n_trees
-
-    @property
-    def _largest_rate(self) -> float:
-        return LONGEST_ROUND / self._per_round
-
-    def _round(
-        self, begun: Beginning, n_trees: int
-    ) -> list[tuple[PublicTree, LeafRelease, LeafRelease | None]]:
+    def _round(self, begun: Beginning, n_trees: int) -> Asking[list[OPENED]]:
         """Trees of a new round, charged for and opened together."""
+        yield from ()
         assert self._numbers is not None
         numbers = self._numbers
         trees = tuple(begun.splits.draw(self.random) for _ in range(n_trees))
-        first = self._columns.owned[POINTS_PLACE].start
+        first = self._owned[POINTS_PLACE].start
         owners = tuple(POINTS_PLACE if tree.feature[0] >= first else TABLES_PLACE for tree in trees)
         refresh = Refresh(
-            next(self._run.numbers),
+            next(self._parties.numbers),
             trees,
             owners,
             float(begun.prior[0]),
             tuple(self._released),
             begun.start.clip,
-            round_points(self.loss, *self._other_score_range(first)),
+            round_points(self.label_scale.entry.reach, *self._other_score_range(first)),
             numbers,
         )
-        for _ in trees:
-            self.ledger.charge(self._plan.tree)
+        self.releases.charge_trees(n_trees)
         opened = self._sums.opened(refresh)
-        releases: list[tuple[PublicTree, LeafRelease, LeafRelease | None]] = []
+        releases: list[OPENED] = []
         for tree, words in zip(trees, opened, strict=True):
             gradient, hessian = (sums[:, None] / numbers.steps for sums in numbers.decoded(words))
             releases.append((tree, LeafRelease(gradient, hessian, numbers.stds[0]), None))
@@ -318,7 +323,7 @@ class VerticalTraining(NewtonTraining):
 
     def report(self) -> PrivacyReport:
         """The guarantee towards the world, with those towards the other party beside it."""
-        is_binary = self.params.objective == "binary"
+        is_binary = self.label_scale.is_binary
         guarantees = Guarantees.of(*self.released_mu(), self.ledger.granted_delta, is_binary=is_binary)
         whole = super().report()
         return replace(whole, notes=(*guarantees.notes(), *whole.notes))
@@ -343,9 +348,9 @@ class SeveralClasses(Training):
     run : RunOfParties
     """
 
-    sigmoid = VerticalTraining.sigmoid
+    sigmoid = VerticalCore.sigmoid
     can_be_monotone = True
-    objectives = OBJECTIVES
+    objectives = property(_objectives)
 
     def __init__(self, task: TrainerInput, settings: NewtonSettings, run: RunOfParties) -> None:
         super().__init__(task)
@@ -355,14 +360,14 @@ class SeveralClasses(Training):
         data = replace(task.data, label_bounds=None, provenance=Provenance())
         of_class = replace(task, data=data, params=params)
         self._runs = [
-            VerticalTraining(of_class, settings, run.of_class(OneAgainstRest(number, n_classes)))
+            VerticalCore(of_class, settings, run.of_class(OneAgainstRest(number, n_classes)))
             for number in range(n_classes)
         ]
 
-    def grow_iteration(self) -> list[PrivateTree]:
+    def grow_iteration(self) -> Asking[list[PrivateTree]]:
         """A tree of each class; each run charges for its own."""
         for one in self._runs:
-            one.grow()
+            yield from one.growing()
         return [one.trees[-1][0] for one in self._runs]
 
     def report(self) -> PrivacyReport:

@@ -173,7 +173,7 @@ def test_the_canary_may_be_a_person_of_several_rows(monkeypatch, noise):
 
 
 def test_a_scale_that_depends_on_the_row_is_an_error(monkeypatch):
-    from lgb_dp.newton import training as newton
+    from lgb_dp.newton import run_task as newton
 
     honest = newton.release_gaussian
 

@@ -92,7 +92,7 @@ def test_automatic_settings_and_learned_splits(assert_nothing_differs):
 @pytest.mark.parametrize("kind", ["plain", "multiclass", "sparse", "secret sample", "table"])
 def test_distilled_splits(monkeypatch, assert_nothing_differs, kind):
     """Surrogate rows, and all that a greedy tree sees there, follow from what was released."""
-    monkeypatch.setattr("lgb_dp.newton.training.distilled_depth", lambda *facts: (3, True))
+    monkeypatch.setattr("lgb_dp.newton.core.distilled_depth", lambda *facts: (3, True))
     monkeypatch.setattr("lgb_dp.newton.splits.distilled.N_SURROGATE_ROWS", 300)
     monkeypatch.setattr("lgb_dp.newton.budget_plan.sampled_mu", lambda *args: 0.1)
     if kind == "secret sample":

@@ -15,7 +15,7 @@ from gbdt_parties.secure_sum.roster import Introduction
 from gbdt_parties.secure_sum.trust import Credentials
 from gbdt_parties.transport.server import Server
 from lgb_dp import federated
-from lgb_dp.federated import replica, run
+from lgb_dp.federated import run
 from lgb_dp.mechanisms.rng import KeyStream, SecureRandom
 from private_hospitals import write_rows
 from veilboost import command_line
@@ -254,7 +254,7 @@ def public_stream(cls, key):
 
 def pin(setattr=setattr):
     """Make all that is random in a model the same in every run."""
-    setattr(replica.SecureRandom, "public", classmethod(public_stream))
+    setattr(SecureRandom, "public", classmethod(public_stream))
     setattr(run, "release_share", pinned_share)
 
 

@@ -25,7 +25,7 @@ def training_scores(booster):
     grower = booster._grower
     released = grower._released[: len(grower.trees)]
     question = Round(grower.iteration, None, grower._beginning.prior, released)
-    rows = grower._leaf_sums._current_rows(question)
+    rows = grower.releases.rows._current_rows(question)
     return (
         rows.score
         if question.last == rows.last

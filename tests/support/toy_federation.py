@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from gbdt_parties.secure_sum.messages import Contributed
-from gbdt_parties.secure_sum.questions import ThreadComputation
 from lgb_dp import Dataset
 from lgb_dp.accounting.cost import Cost
 from lgb_dp.federated import coordinator, run
@@ -30,21 +29,20 @@ class ToyModel:
         return self.text
 
 
-def toy_replica(data, task, n_parties, public_seed, note_granted):
+def toy_replica(data, task, n_parties, public_seed):
     """Sums of the number of rows; every structure follows from the sums before."""
-    note_granted(Cost(mu=MU * (task.max_attempts + 1.5) ** 0.5))
     own = np.full(3, data.num_data(), dtype=np.int64)
 
-    def training(ask):
+    def training():
         history = public_seed
         for _ in range(task.n_rounds):
             structure = hashlib.sha256(history).digest()
-            answer = ask(Question("leaf sums", structure, (own,), (STD,), MU, n_parties * data.num_data()))
+            answer = yield Question("leaf sums", structure, (own,), (STD,), MU, n_parties * data.num_data())
             assert np.abs(answer.sums).max() < n_parties * data.num_data() + 12 * 2 * STD
             history += answer.sums.tobytes()
         return ToyModel(hashlib.sha256(history).hexdigest())
 
-    return ThreadComputation(training)
+    return training(), Cost(mu=MU * (task.max_attempts + 1.5) ** 0.5)
 
 
 @pytest.fixture(autouse=True)

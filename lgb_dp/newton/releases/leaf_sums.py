@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +23,8 @@ from gbdt_kernels.trees import (
     leaf_sums,
     row_tags,
 )
-from lgb_dp.boosting.labels import LabelScale
-from lgb_dp.newton.losses.loss import Loss
+from lgb_dp.losses.labels import LabelScale
+from lgb_dp.losses.loss import Loss
 from lgb_dp.newton.releases.trees import HELD_OUT_SHARE, ReleasedTree, Round
 
 ROWS_AT_ONCE = 1 << 16
@@ -37,14 +37,6 @@ def held_out(columns: DenseColumns | SparseColumns, salt: int, n_threads: int) -
     A row's place does not depend on other rows, on their order or on where they are.
     """
     return np.asarray(row_tags(columns, salt, n_threads) < np.uint64(int(HELD_OUT_SHARE * 2.0**64)))
-
-
-@runtime_checkable
-class RowsElsewhere(Protocol):
-    """A Dataset whose rows are not in this process."""
-
-    def leaf_sums(self, loss: Loss, scale: LabelScale, subsample: float) -> LeafSums:
-        """Summation of leaves, made once per training run."""
 
 
 class LeafSums(Protocol):
@@ -82,7 +74,7 @@ class LeafSums(Protocol):
         -------
         ndarray of int64, shape (n_cells, n_outputs, 2)
             Of the leaves, and if rows are held out, then of these in the leaves; in steps of
-            `lgb_dp.newton.losses.loss`, times the rows' integer weights.
+            `lgb_dp.losses.loss`, times the rows' integer weights.
         """
 
 

@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 from scipy.special import expit, ndtri, softmax
 
 from gbdt_kernels.trees import DenseCodes, by_columns, grow_structure
-from lgb_dp.boosting.labels import LabelScale
 from lgb_dp.data.bins import PublicBins
+from lgb_dp.losses.labels import LabelScale
+from lgb_dp.losses.objective import OBJECTIVES
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.releases.trees import LeafRelease, PublicTree, ReleasedTree
-from lgb_dp.newton.settings import LOG_LOSSES
 from lgb_dp.newton.splits.feature_histograms import FeatureHistograms
 from lgb_dp.newton.splits.learned import LearnedSplits
 from lgb_dp.newton.splits.random import RandomSplits, uniform
@@ -240,13 +240,14 @@ class DistilledSplits(LearnedSplits):
         has_trial: bool = True,
     ) -> None:
         super().__init__(bins, depth, n_rounds, opening_depth, weights)
-        self._bins, self._objective, self._released = bins, objective, released
+        self._bins, self._released = bins, released
+        self._is_log_loss = OBJECTIVES[objective].is_log_loss
         self._codes = surrogate.codes
         self._surrogate = SurrogateScores(surrogate, start, max(_MIN_WINDOW, round(_WINDOW * n_rounds)))
         self._first = max(_START * n_rounds, _MIN_WINDOW, self._n_opening)
         self._trial = self._first + (_TRIAL * n_rounds if has_trial else 0.0)
         self._has_trial = has_trial
-        self._kinds = TreeKinds(is_log_loss=objective in LOG_LOSSES)
+        self._kinds = TreeKinds(is_log_loss=self._is_log_loss)
         # Where a greedy tree finds no split, it keeps a random one.
         self._below = RandomSplits(bins, greedy_depth, weights)
         self._followers.append(self._below)
@@ -297,11 +298,10 @@ class DistilledSplits(LearnedSplits):
         loss's hessian H: the variance of r over the classes.
         """
         score, step = self._surrogate.score, self._surrogate.step
-        if self._objective == "binary":
-            p = expit(score[:, 0])
-            return step[:, 0], np.maximum(p * (1 - p), _MIN_CURVATURE)
         if score.shape[1] == 1:
-            return step[:, 0], np.ones(len(step))
+            p = expit(score[:, 0])
+            curvature = np.maximum(p * (1 - p), _MIN_CURVATURE) if self._is_log_loss else np.ones(len(step))
+            return step[:, 0], curvature
         direction = ndtri(np.clip(uniform(random.words(score.shape[1])), 2.0**-53, None))
         p = softmax(score, axis=1)
         variance = p @ direction**2 - (p @ direction) ** 2

@@ -25,9 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from lgb_dp.boosting.labels import LOG_LINKS, LabelScale
 from lgb_dp.errors import InvalidArgumentError
-from lgb_dp.vertical.tables import CLASS_REACH, LOG_REACH, NUMBER_REACH
+from lgb_dp.losses.labels import LabelScale
 
 N_POINTS = 32
 
@@ -72,8 +71,7 @@ def prediction_points(scale: LabelScale, low: float, high: float) -> tuple[float
     tuple of float, shape (32,)
         Ascending, in the loss's unit of scores.
     """
-    of_numbers = LOG_REACH if scale.objective in LOG_LINKS else NUMBER_REACH
-    reach = of_numbers if scale.is_regression else CLASS_REACH
+    reach = scale.entry.reach
     most = min(reach, max(-low, high, reach * 2.0**-10))
     places = (2 * k / (N_POINTS - 1) - 1 for k in range(N_POINTS))
     return tuple(most * math.sinh(_BEND * place) / math.sinh(_BEND) for place in places)
@@ -136,7 +134,7 @@ def predictions(score: NDArray[np.float64], scale: LabelScale) -> NDArray[np.flo
     """Probabilities of the higher label, or predicted numbers, at whole scores, as LightGBM has them."""
     if not scale.is_regression:
         return np.asarray(expit(scale.sigmoid * score))
-    if scale.objective in LOG_LINKS:
+    if scale.has_log_link:
         return np.asarray(np.exp(np.minimum(scale.centre + score, _LARGEST_LOGARITHM)))
     return scale.centre + scale.scale * score
 

@@ -22,11 +22,11 @@ from gbdt_commons.tables.frames import is_table
 from gbdt_hosts.lightgbm import header_digest, header_lines, tree_blocks, tree_digest, tree_fields
 from gbdt_kernels.trees import DenseCodes, SparseCodes
 from lgb_dp.boosting.booster import DPBooster
-from lgb_dp.boosting.labels import LabelScale
 from lgb_dp.data.bins import PublicBins
 from lgb_dp.data.model_columns import columns_of_model
 from lgb_dp.data.tables import Columns
 from lgb_dp.errors import InvalidArgumentError
+from lgb_dp.losses.labels import LabelScale
 from lgb_dp.newton.splits.distilled import values_of_codes
 from lgb_dp.vertical.prediction.answers import prediction_points
 

@@ -2,12 +2,14 @@
 
 import gbdt_hosts.lightgbm.host  # noqa: F401
 from gbdt_hosts.lightgbm.booster import (
+    Evaluation,
     PrivateBooster,
     TreeGrower,
     claimed,
+    grown_text,
     take_over,
 )
-from gbdt_hosts.lightgbm.dataset import StandInDataset
+from gbdt_hosts.lightgbm.dataset import StandInDataset, check_parameters
 from gbdt_hosts.lightgbm.folding import folded_text
 from gbdt_hosts.lightgbm.initial import InitialModel
 from gbdt_hosts.lightgbm.log import log_info
@@ -29,6 +31,7 @@ from gbdt_hosts.lightgbm.text import (
 )
 
 __all__ = [
+    "Evaluation",
     "Header",
     "InitialModel",
     "PrivateBooster",
@@ -36,10 +39,12 @@ __all__ = [
     "Tree",
     "TreeFields",
     "TreeGrower",
+    "check_parameters",
     "claimed",
     "columns_in",
     "default_parameters",
     "folded_text",
+    "grown_text",
     "guarantee_in",
     "header_digest",
     "header_lines",

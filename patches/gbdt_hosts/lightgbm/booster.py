@@ -57,7 +57,15 @@ MIN_ROWS_TO_PREPARE = 10_000
 """Rows, of all such calls together, that LightGBM predicts in about the time that reading the model takes."""
 
 
-_OF_TRAINING: Final = ("_grower", "_behind", "_blocks", "_initial_blocks", "_evaluators", "_fast")
+_OF_TRAINING: Final = (
+    "_grower",
+    "_evaluation",
+    "_behind",
+    "_blocks",
+    "_initial_blocks",
+    "_evaluators",
+    "_fast",
+)
 """Attributes that a finished booster has not."""
 
 _LOCKS: WeakKeyDictionary[PrivateBooster, OwnLock] = WeakKeyDictionary()
@@ -84,11 +92,15 @@ class TreeGrower(Protocol):
     def undo(self) -> None:
         """Forget the last iteration (what it cost stays spent)."""
 
-    def stopped_early(self) -> None:
-        """Note that the number of trees was chosen by evaluation."""
-
     def reset_parameter(self, params: Mapping[str, Any]) -> None:
         """Change a parameter between iterations, or raise."""
+
+
+class Evaluation(Protocol):
+    """Data sets on which a booster that was taken over is evaluated."""
+
+    def stopped_early(self) -> None:
+        """Note that the number of trees was chosen by evaluation."""
 
     def add_valid(self, data: lightgbm.Dataset) -> None:
         """Follow the scores of another data set."""
@@ -101,6 +113,18 @@ class TreeGrower(Protocol):
 
     def label_and_weight(self, data: lightgbm.Dataset) -> tuple[_LGBM_LabelType, _LGBM_WeightType | None]:
         """Labels and weights of a data set, for `evaluate`."""
+
+
+def grown_text(grower: TreeGrower, blocks: Sequence[str] | None = None) -> str:
+    """The text of a model with its guarantee, of its trees as text, which by default are all grown ones."""
+    if blocks is None:
+        blocks = [tree_block(tree) for tree in grower.trees_from(0)]
+    digests = {
+        "header": header_digest(model_text(grower.header, [], {})),
+        "trees": [tree_digest(block) for block in blocks],
+    }
+    line = guarantee_line({**grower.guarantee(), **digests})
+    return model_text(grower.header, blocks, {**grower.parameters(), **line})
 
 
 class _NativeModel(ctypes.c_void_p):
@@ -131,6 +155,7 @@ class PrivateBooster(lightgbm.Booster):
     """
 
     _grower: TreeGrower | None = None
+    _evaluation: Evaluation
     _initial_blocks: list[str]
     _blocks: list[str]
     _evaluators: dict[int, Evaluator]
@@ -184,7 +209,8 @@ class PrivateBooster(lightgbm.Booster):
         self.__dict__["best_iteration"] = iteration
         if iteration > 0 and self._grower is not None:
             with self._lock.held():
-                self._growing().stopped_early()
+                self._growing()
+                self._evaluation.stopped_early()
 
     def _load_native(self) -> None:
         """Make the native model hold the trees grown so far."""
@@ -197,13 +223,7 @@ class PrivateBooster(lightgbm.Booster):
     def _text(self, grower: TreeGrower) -> str:
         n_done = len(self._blocks) // grower.header.n_trees_per_iteration
         self._blocks += [tree_block(tree) for tree in grower.trees_from(n_done)]
-        blocks = self._initial_blocks + self._blocks
-        digests = {
-            "header": header_digest(model_text(grower.header, [], {})),
-            "trees": [tree_digest(block) for block in blocks],
-        }
-        line = guarantee_line({**grower.guarantee(), **digests})
-        return model_text(grower.header, blocks, {**grower.parameters(), **line})
+        return grown_text(grower, self._initial_blocks + self._blocks)
 
     def _growing(self) -> TreeGrower:
         """Grower of the trees; questions to it may change them, or the guarantee in the text."""
@@ -284,7 +304,8 @@ class PrivateBooster(lightgbm.Booster):
             Of the data in results.
         """
         with self._lock.held(), silent_arithmetic():
-            self._growing().add_valid(data)
+            self._growing()
+            self._evaluation.add_valid(data)
             self.valid_sets.append(data)
             self.name_valid_sets.append(name)
         return self
@@ -306,13 +327,14 @@ class PrivateBooster(lightgbm.Booster):
             Names of the data and of the metric, its value, and whether higher is better.
         """
         with self._lock.held(), silent_arithmetic():
-            grower = self._growing()
+            self._growing()
+            evaluation = self._evaluation
             if data is not self.train_set and not any(data is valid for valid in self.valid_sets):
                 self.add_valid(data, name)
-            score = grower.raw_score(data)
+            score = evaluation.raw_score(data)
             evaluator = self._evaluators.get(id(data))
             if evaluator is None:
-                evaluator = Evaluator(grower.metric_params(), data, *grower.label_and_weight(data))
+                evaluator = Evaluator(evaluation.metric_params(), data, *evaluation.label_and_weight(data))
                 self._evaluators[id(data)] = evaluator
             return evaluator.evaluate(score, name, feval)
 
@@ -462,6 +484,7 @@ def claimed(booster: lightgbm.Booster) -> Iterator[None]:
 def take_over(
     booster: lightgbm.Booster,
     grower: TreeGrower,
+    evaluation: Evaluation,
     params: Mapping[str, Any],
     initial: InitialModel | None,
     booster_class: type[PrivateBooster] = PrivateBooster,
@@ -473,6 +496,7 @@ def take_over(
     booster : lightgbm.Booster
         Made from a `StandInDataset`; changed in place.
     grower : TreeGrower
+    evaluation : Evaluation
     params : mapping
         The user's parameters, put back in place of the stand-in's.
     initial : InitialModel or None
@@ -483,6 +507,7 @@ def take_over(
     of_training = {
         "params": dict(params),
         "_grower": grower,
+        "_evaluation": evaluation,
         "_initial_blocks": [] if initial is None else tree_blocks(initial.text),
         "_blocks": [],
         "_evaluators": {},

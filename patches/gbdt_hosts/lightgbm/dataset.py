@@ -9,6 +9,7 @@ stand-in.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import lightgbm
@@ -166,3 +167,9 @@ class StandInDataset(lightgbm.Dataset):
         raise LightGBMError("A private Dataset cannot be written or merged: LightGBM holds none of its rows")
 
     save_binary = add_features_from = _dump_text = _refuse
+
+
+def check_parameters(params: Mapping[str, Any], n_features: int) -> None:
+    """Raise a LightGBMError for parameters that LightGBM does not accept: a booster is made with them."""
+    stand_in = lightgbm.Dataset(np.zeros((2, n_features)), np.array([0, 1]), params=dict(_STAND_IN_PARAMS))
+    lightgbm.Booster({**params, **_BOOSTER_PARAMS}, stand_in)

@@ -18,7 +18,7 @@ from gbdt_parties.secure_sum.checkpoint import Memory
 from gbdt_parties.secure_sum.coordinator import Purpose, coordinate
 from gbdt_parties.secure_sum.membership import AllParties, PresentParties
 from gbdt_parties.secure_sum.messages import AskModel, AskSum, EndRun, OpenRun, unpack
-from gbdt_parties.secure_sum.questions import GeneratorComputation
+from gbdt_parties.secure_sum.questions import Computation
 from gbdt_parties.secure_sum.rings import MODULO_64
 from gbdt_parties.secure_sum.roster import SignedEnd
 from gbdt_parties.secure_sum.run import Proposal, Subject
@@ -59,7 +59,7 @@ class Toy(Subject):
         return Proposal(task, statement, self.participation.least(3), self._begin)
 
     def _begin(self, roster, public_seed):
-        return GeneratorComputation(self._steps(public_seed))
+        return Computation(self._steps(public_seed))
 
     def _steps(self, seed):
         sums = []

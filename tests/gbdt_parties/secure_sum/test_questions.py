@@ -1,13 +1,12 @@
-"""Computations that stop at questions: a generator and a thread behave alike."""
+"""Computations that stop at questions."""
 
-import gc
-import threading
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 import pytest
 
 from gbdt_parties.errors import ProtocolError
-from gbdt_parties.secure_sum.questions import GeneratorComputation, ThreadComputation
+from gbdt_parties.secure_sum.questions import Computation
 from gbdt_parties.secure_sum.rings import MODULO_64
 
 
@@ -31,33 +30,8 @@ def steps(last, fails):
     return told
 
 
-def function(last, fails):
-    def run(ask):
-        told = [ask(Number(k)) for k in range(last)]
-        if fails:
-            raise fails("no model of these sums")
-        return told
-
-    return run
-
-
-KINDS = {
-    "generator": lambda *settings: GeneratorComputation(steps(*settings)),
-    "thread": lambda *settings: ThreadComputation(function(*settings)),
-}
-
-
-def test_a_computation_that_waits_does_not_keep_a_process_alive():
-    before = set(threading.enumerate())
-    computation = KINDS["thread"](3, None)
-    (thread,) = set(threading.enumerate()) - before
-    assert computation.question().what == 0
-    assert thread.daemon
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_questions_are_asked_one_after_the_other(kind):
-    computation = KINDS[kind](3, None)
+def test_questions_are_asked_one_after_the_other():
+    computation = Computation(steps(3, None))
     for k in range(3):
         assert computation.question() is computation.question()
         assert computation.question().what == k
@@ -68,10 +42,9 @@ def test_questions_are_asked_one_after_the_other(kind):
     assert computation.result() == [0, 10, 20]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_computation_that_has_failed_stays_so(kind):
+def test_a_computation_that_has_failed_stays_so():
     """An opened sum cannot be taken back: there is no other question under its number."""
-    computation = KINDS[kind](1, ValueError)
+    computation = Computation(steps(1, ValueError))
     computation.question()
     computation.tell(1)
     for ask in (computation.question, computation.result, computation.question):
@@ -79,10 +52,9 @@ def test_a_computation_that_has_failed_stays_so(kind):
             ask()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_computation_that_is_interrupted_has_not_ended(kind):
+def test_a_computation_that_is_interrupted_has_not_ended():
     """Without its error it would seem to have ended, without a result."""
-    computation = KINDS[kind](1, KeyboardInterrupt)
+    computation = Computation(steps(1, KeyboardInterrupt))
     computation.question()
     computation.tell(1)
     for ask in (computation.question, computation.result, computation.question):
@@ -90,12 +62,17 @@ def test_a_computation_that_is_interrupted_has_not_ended(kind):
             ask()
 
 
-def test_a_thread_ends_with_its_computation():
-    before = set(threading.enumerate())  # threads of other tests may end meanwhile
-    computation = KINDS["thread"](3, None)
+def test_a_computation_keeps_the_context_in_which_it_began():
+    """So that an observer of releases observes those of its run, whoever asks for its questions."""
+    name = ContextVar("name", default="of the caller")
+
+    def asks():
+        yield Number(0)
+        return name.get()
+
+    name.set("of the run")
+    computation = Computation(asks())
+    name.set("of another")
     computation.question()
-    (own,) = set(threading.enumerate()) - before
-    del computation
-    gc.collect()
-    own.join(60)
-    assert not own.is_alive()
+    computation.tell(None)
+    assert computation.result() == "of the run"

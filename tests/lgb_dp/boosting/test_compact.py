@@ -130,5 +130,5 @@ def test_a_deep_model_predicts_what_training_added_up():
     n_leaves = field(booster, "num_leaves", 3)[0]
     assert 2 <= n_leaves < 128
     assert len(leaf_values(booster, 3)) == n_leaves
-    expected = booster._grower.raw_score(data)[:, 0]
+    expected = booster._evaluation.raw_score(data)[:, 0]
     np.testing.assert_array_equal(booster.predict(X, raw_score=True), expected)

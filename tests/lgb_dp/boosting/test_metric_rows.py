@@ -10,8 +10,8 @@ from lightgbm.basic import LightGBMError
 
 import lgb_dp
 from gbdt_hosts.lightgbm.metrics import Evaluator
-from lgb_dp.boosting.labels import LabelScale
 from lgb_dp.boosting.metric_rows import rows_for_metrics
+from lgb_dp.losses.labels import LabelScale
 from small_training import binary_data
 
 X, Y = binary_data(60)

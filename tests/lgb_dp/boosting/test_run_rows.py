@@ -10,10 +10,10 @@ from threads_at_once import Inside, X, Y, fit, pause
 def test_threads_do_not_change_the_start_scores_of_a_run(stock):
     data = dataset(X, Y, free_raw_data=False)
     booster = fit(data, init_model=stock, keep_training_booster=True)
-    expected = booster._grower.raw_score(data).copy()
+    expected = booster._evaluation.raw_score(data).copy()
     data._set_predictor(None)
     np.testing.assert_array_equal(booster._grower.data.start_scores[:, 0], stock.predict(X, raw_score=True))
-    np.testing.assert_array_equal(booster._grower.raw_score(data), expected)
+    np.testing.assert_array_equal(booster._evaluation.raw_score(data), expected)
 
 
 def test_threads_that_write_into_labels_do_not_reach_those_that_were_checked(monkeypatch):

@@ -20,7 +20,7 @@ def test_native_predictions_equal_the_scores_training_kept():
     data = dataset(X, Y)
     booster = lgb.train(QUIET, data, 5, callbacks=[lgb_dp.DPBoost(1.0)], keep_training_booster=True)
     with pytest.warns(lgb_dp.NotPrivateWarning):
-        kept = booster._grower.raw_score(data)[:, 0]
+        kept = booster._evaluation.raw_score(data)[:, 0]
     np.testing.assert_allclose(booster.predict(X, raw_score=True), kept, atol=1e-12)
 
 

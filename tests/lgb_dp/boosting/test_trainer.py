@@ -206,9 +206,9 @@ def test_side_door_a_budget_knows_of_a_fold_that_was_trained_on_twice():
 def test_side_door_a_budget_knows_at_once_that_private_rows_chose_the_number_of_trees():
     budget = lgb_dp.Budget(1.0)
     booster = first_tree(dataset(X, Y), lgb_dp.DPBoost(0.5, budget=budget))
-    booster._grower.evaluated_private_rows = True
+    booster._evaluation.evaluated_private_rows = True
     assert budget.report().private
-    booster._grower.stopped_early()
+    booster._evaluation.stopped_early()
     assert not budget.report().private
     assert booster.privacy.reasons == budget.report().reasons
 

@@ -6,7 +6,7 @@ import pytest
 
 import lgb_dp
 from dask_training import X, Y, collections
-from lgb_dp.dask.dataset import DaskDataset, RowlessDataset
+from lgb_dp.dask.dataset import ClusterRows, DaskDataset
 
 
 def test_side_door_declarations_are_read_once_for_all_training_runs():
@@ -21,7 +21,7 @@ def test_side_door_declarations_are_read_once_for_all_training_runs():
     rows = DaskDataset(*collections((320, 320)), **declared)
     declared["bounds"].clear()
     for _ in range(2):
-        for_one_run = RowlessDataset(rows, None, 1, 1.0).construct()
+        for_one_run = ClusterRows(rows, None, 1, 1.0).declared.construct()
         assert for_one_run.provenance.paid_for == (paid,)
         assert for_one_run.bins.values[0].tolist() == [0.0, 1.0]
         assert for_one_run.label_bounds == (0.0, 1.0)

@@ -5,9 +5,9 @@ import pytest
 
 import lgb_dp
 from gbdt_kernels.trees import DenseCodes, SparseCodes
-from lgb_dp.boosting.labels import LabelScale
 from lgb_dp.dask.partitions import RowRules, _hashes, joined_codes, read_partition, training_rows
-from lgb_dp.newton.losses.loss import NewtonLoss
+from lgb_dp.losses.labels import LabelScale
+from lgb_dp.losses.loss import NewtonLoss
 
 DAY = np.array(["2020-01-01"], dtype="datetime64[D]")
 

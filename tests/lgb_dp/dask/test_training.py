@@ -24,8 +24,8 @@ from dask_training import (
 )
 from gbdt_hosts.dask import cluster as cluster_module
 from gbdt_hosts.dask import connections
+from lgb_dp.losses.loss import STEPS
 from lgb_dp.mechanisms.noise import observed
-from lgb_dp.newton.losses.loss import STEPS
 from newton_training import QUIET
 
 pytestmark = pytest.mark.filterwarnings("ignore:random_state is for tests only")
@@ -200,8 +200,8 @@ def test_public_rows_are_evaluated_and_stop_training_early(client):
 
 @pytest.mark.parametrize("holds_out", [False, True])
 def test_distilled_structures_are_those_of_one_process(client, monkeypatch, holds_out):
-    monkeypatch.setattr("lgb_dp.newton.training.distilled_depth", lambda *_: (3, not holds_out))
-    monkeypatch.setattr("lgb_dp.newton.training.can_hold_out", lambda *_: holds_out)
+    monkeypatch.setattr("lgb_dp.newton.core.distilled_depth", lambda *_: (3, not holds_out))
+    monkeypatch.setattr("lgb_dp.newton.core.can_hold_out", lambda *_: holds_out)
     data = lgb_dp.Dataset(X, Y, **PUBLIC)
     one = lgb.train(QUIET, data, 8, callbacks=[pinned()])
     many = on_cluster(client, even(5), 8)

@@ -11,11 +11,11 @@ from scipy.sparse import csr_matrix
 
 import lgb_dp
 from gbdt_hosts.dask.workers import StatePlugin
-from lgb_dp.boosting.labels import LabelScale
 from lgb_dp.dask.messages import SentTrees
 from lgb_dp.dask.partitions import RowRules
 from lgb_dp.dask.worker_rows import RowsOfWorker, load_partition
-from lgb_dp.newton.losses.loss import NewtonLoss
+from lgb_dp.losses.labels import LabelScale
+from lgb_dp.losses.loss import NewtonLoss
 from lgb_dp.newton.releases.trees import PublicTree, Round
 
 N_ROWS, N_COLUMNS = 160_000, 30

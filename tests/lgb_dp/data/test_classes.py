@@ -8,7 +8,7 @@ import pytest
 
 import lgb_dp
 from lgb_dp.data.classes import as_labels, class_numbers
-from lgb_dp.newton.training import FEW_ROWS_NOTE
+from lgb_dp.newton.core import FEW_ROWS_NOTE
 from small_training import binary_data, dataset, train
 
 X, Y = binary_data(60)

@@ -45,8 +45,8 @@ from lgb_dp.mechanisms import rng as rng_module
 from lgb_dp.mechanisms.noise import observed
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.budget_plan import HISTOGRAM_SHARE, LEVEL_SHARE, PRIOR_SHARE
+from lgb_dp.newton.run_task import LONGEST_ROUND, Answer, RunTask
 from lgb_dp.newton.splits.feature_histograms import FeatureHistograms
-from lgb_dp.newton.training import NewtonTraining
 
 KEY = bytes(range(32))
 MULTICLASS = {**BINARY, "objective": "multiclass", "num_class": 3}
@@ -108,14 +108,14 @@ class PinnedNoise:
 
 
 def test_rows_are_held_out_alike_wherever_they_are(monkeypatch):
-    monkeypatch.setattr("lgb_dp.newton.training.distilled_depth", lambda *_: (3, False))
-    monkeypatch.setattr("lgb_dp.newton.training.can_hold_out", lambda *_: True)
+    monkeypatch.setattr("lgb_dp.newton.core.distilled_depth", lambda *_: (3, False))
+    monkeypatch.setattr("lgb_dp.newton.core.can_hold_out", lambda *_: True)
     check_model_of_pooled_rows("binary", 2, monkeypatch)
 
 
 def test_thresholds_are_drawn_alike_wherever_the_rows_are(monkeypatch):
-    monkeypatch.setattr("lgb_dp.newton.training.MIN_ROWS_OVER_STD", 0.0)
-    monkeypatch.setattr("lgb_dp.newton.training.features_with_many_bins", lambda bins: bins.n_bins > 2)
+    monkeypatch.setattr("lgb_dp.newton.core.MIN_ROWS_OVER_STD", 0.0)
+    monkeypatch.setattr("lgb_dp.newton.core.features_with_many_bins", lambda bins: bins.n_bins > 2)
     monkeypatch.setattr("lgb_dp.newton.splits.feature_histograms.CELLS_PER_FEATURE", 2)
     asked = []
     weights = FeatureHistograms.threshold_weights
@@ -134,7 +134,7 @@ def check_model_of_pooled_rows(objective, n_parties, monkeypatch, per_round=1):
     params = MULTICLASS if objective == "multiclass" else {**BINARY, "objective": objective}
     y, label_bounds = LABELS[objective], LABEL_BOUNDS.get(objective)
     settings = {} if label_bounds is None else {"label_bounds": label_bounds}
-    monkeypatch.setattr(replica.SecureRandom, "public", classmethod(lambda cls, key: _public(KEY)))
+    monkeypatch.setattr(SecureRandom, "public", classmethod(lambda cls, key: _public(KEY)))
     pinned = PinnedNoise()
 
     def is_first(place):
@@ -154,14 +154,15 @@ def check_model_of_pooled_rows(objective, n_parties, monkeypatch, per_round=1):
 
     pooled_noise = PinnedNoise()
 
-    def with_noise(self, release, *parts):
-        variance = n_parties * share_variance(parts[0][1], n_parties, 1)
-        self._noise_factor = math.sqrt(variance) / parts[0][1]
-        return [part[0] + pooled_noise.noise(part[0].shape) for part in parts]
+    def with_noise(question):
+        yield from ()
+        std = question.parts[0][1]
+        factor = math.sqrt(n_parties * share_variance(std, n_parties, 1)) / std
+        return Answer([part[0] + pooled_noise.noise(part[0].shape) for part in question.parts], factor)
 
-    monkeypatch.setattr(NewtonTraining, "_with_noise", with_noise)
-    monkeypatch.setattr(NewtonTraining, "_per_round", per_round)
-    monkeypatch.setattr(NewtonTraining, "_n_trees", 12)
+    rate = math.inf if per_round == 1 else LONGEST_ROUND / per_round
+    run = RunTask(n_trees=12, trees_per_round=per_round, largest_rate=rate, ask=with_noise)
+    monkeypatch.setattr("lgb_dp.newton.trainer.RunTask", lambda: run)
     monkeypatch.setattr(rng_module, "KeyStream", lambda key: _key_stream(KEY))
     data = lgb_dp.Dataset(X, y, bounds=BOUNDS, max_bin=8, spacing="mixed", label_overflow="clip", **settings)
     less = 1 - 1e-9
@@ -396,7 +397,7 @@ def test_arguments_out_of_range(settings, error):
     ],
 )
 def test_parameters_are_checked_before_lightgbm_sees_them(params, error, monkeypatch):
-    monkeypatch.setattr(replica.lightgbm, "train", None)
+    monkeypatch.setattr(replica, "check_parameters", None)
     with pytest.raises(PartyRefusedError, match=error):
         train(parties(), params={**BINARY, **params})
 

@@ -10,10 +10,11 @@ import lgb_dp
 from lgb_dp.accounting.gaussian import SampledGaussian, composed_epsilon, gaussian_epsilon, gaussian_mu
 from lgb_dp.accounting.ledger import Ledger
 from lgb_dp.accounting.unit import Unit
+from lgb_dp.losses.loss import STEPS
 from lgb_dp.mechanisms import noise as mechanisms
 from lgb_dp.mechanisms.rng import SecureRandom
-from lgb_dp.newton import budget_plan
-from lgb_dp.newton import training as newton
+from lgb_dp.newton import budget_plan, core
+from lgb_dp.newton.noised_sums import Releases
 from lgb_dp.newton.releases.leaf_sums import LocalLeafSums
 from newton_training import DELTA, QUIET, X, Y, boosted
 from small_training import dataset, leaf_values
@@ -57,7 +58,7 @@ def test_noise_is_what_the_ledger_says(monkeypatch):
         drawn.clear()
         report = boosted(data, epsilon=1.0, n_rounds=5, gradient_clip=1.0).privacy
         prior, trees = (row["mu"] for row in report.ledger)
-        unit = newton.STEPS * steps
+        unit = STEPS * steps
         assert [scale for _, scale in drawn] == pytest.approx(
             [unit / prior, unit / trees, 0.3003 * unit / trees]
         )
@@ -166,7 +167,7 @@ def test_a_secret_sample_is_charged_by_dp_accounting_and_drawn_row_by_row(monkey
 
 def test_feature_histograms_take_their_share_of_the_budget(monkeypatch):
     """Noise is √d w̄ over the μ that is charged, and the trees cost as much less."""
-    monkeypatch.setattr(newton, "distilled_depth", lambda *facts: (3, True))
+    monkeypatch.setattr(core, "distilled_depth", lambda *facts: (3, True))
     drawn = []
     exact = mechanisms.rounded_gaussian
     monkeypatch.setattr(
@@ -180,7 +181,7 @@ def test_feature_histograms_take_their_share_of_the_budget(monkeypatch):
     assert histograms == pytest.approx(whole * math.sqrt(0.05))
     assert prior**2 + histograms**2 + 5 * trees**2 <= whole**2
     assert trees == pytest.approx(whole * math.sqrt(0.94 / 5))
-    unit = newton.STEPS * 1024
+    unit = STEPS * 1024
     assert drawn[1] == (4 * 9, pytest.approx(math.sqrt(4) * unit / histograms))
     assert [scale for _, scale in drawn[2:]] == pytest.approx([unit / trees, 0.3003 * unit / trees])
 
@@ -205,14 +206,14 @@ def test_histograms_of_numeric_features_are_released_where_they_show_rows(
         <= gaussian_mu(epsilon, DELTA) ** 2
     )
     if n_released:
-        scale = math.sqrt(n_released) * newton.STEPS / ledger[1]["mu"]
+        scale = math.sqrt(n_released) * STEPS / ledger[1]["mu"]
         assert drawn[1] == (n_released * (max_bin + 1), pytest.approx(scale))
 
 
 @pytest.mark.parametrize("kwargs", [{}, {"groups": np.arange(600) // 2, "rows_per_group": 2}])
 def test_a_row_more_moves_all_releases_by_no_more_than_mu(monkeypatch, kwargs):
     """The lengths of what a row, or a person, adds to sums, in units of the noise, over a whole run."""
-    monkeypatch.setattr(newton, "distilled_depth", lambda *facts: (3, True))
+    monkeypatch.setattr(core, "distilled_depth", lambda *facts: (3, True))
     monkeypatch.setattr("lgb_dp.boosting.training.SecureRandom", lambda state: SecureRandom(7))
     n_fewer = 598 if kwargs else 599
     seen = []
@@ -241,7 +242,7 @@ def test_secret_samples_leave_room_for_feature_histograms(monkeypatch):
     monkeypatch.setattr(budget_plan, "sampled_mu", lambda *args: asked.append(args) or exact(*args))
     whole = gaussian_mu(2.0, DELTA)
     for depth in (None, 3):
-        monkeypatch.setattr(newton, "distilled_depth", lambda *facts, depth=depth: depth and (depth, True))
+        monkeypatch.setattr(core, "distilled_depth", lambda *facts, depth=depth: depth and (depth, True))
         report = boosted(epsilon=2.0, n_rounds=12, subsample=0.25).privacy
         assert asked[-1][2] == pytest.approx(whole * math.sqrt(0.06))
         assert 1.9 < report.epsilon <= 2.0
@@ -263,15 +264,13 @@ def test_the_first_leaf_values_of_neighbours_are_as_close_as_mu_says():
             trainer = lgb_dp.NewtonBoost(2.0, DELTA, structure="random", depth=1, gradient_clip=1.0)
             sums = []
             with pytest.MonkeyPatch.context() as patch:
-                release = newton.NewtonTraining._release
-                patch.setattr(
-                    newton.NewtonTraining,
-                    "_release",
-                    lambda self, *args, sums=sums, release=release: (
-                        sums.append(release(self, *args)) or sums[-1]
-                    ),
-                )
-                patch.setattr("lgb_dp.newton.losses.loss._MAX_PRIOR", 0.0)
+
+                def released(self, rounds, sums=sums, release=Releases.leaf_sums):
+                    sums.append((yield from release(self, rounds)))
+                    return sums[-1]
+
+                patch.setattr(Releases, "leaf_sums", released)
+                patch.setattr("lgb_dp.losses.loss._MAX_PRIOR", 0.0)
                 lgb.train(QUIET, data, 1, callbacks=[trainer])
             [(trained, held)] = sums[0]  # one tree in the round
             assert held is None  # all rows are in the leaves

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import lgb_dp
-from lgb_dp.newton.training import FEW_ROWS_NOTE
+from lgb_dp.newton.core import FEW_ROWS_NOTE
 
 X = np.random.default_rng(0).random((20_000, 2))
 LABEL = np.where(X[:, 0] > 0.5, "yes", "no")

@@ -17,8 +17,8 @@ from small_training import dataset, field
 @pytest.fixture
 def held_out(monkeypatch):
     """Rows are held out whatever they can tell."""
-    monkeypatch.setattr("lgb_dp.newton.training.distilled_depth", lambda *facts: (3, False))
-    monkeypatch.setattr("lgb_dp.newton.training.can_hold_out", lambda *facts: True)
+    monkeypatch.setattr("lgb_dp.newton.core.distilled_depth", lambda *facts: (3, False))
+    monkeypatch.setattr("lgb_dp.newton.core.can_hold_out", lambda *facts: True)
     monkeypatch.setattr(distilled_splits, "N_SURROGATE_ROWS", 500)
 
 

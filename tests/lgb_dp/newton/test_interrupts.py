@@ -9,7 +9,7 @@ import pytest
 
 import lgb_dp
 from gbdt_hosts import lightgbm as host
-from lgb_dp.newton import training as newton
+from lgb_dp.newton import core
 from newton_training import QUIET, X, Y, live_booster, training_scores
 
 
@@ -61,11 +61,11 @@ def test_an_interrupt_in_a_round_leaves_no_trace_in_the_scores(monkeypatch, afte
         booster.update()
     with monkeypatch.context() as patch:
         if where == "adding up":
-            patch.setattr(grower._leaf_sums, "_pairs", Interrupted())
+            patch.setattr(grower.releases.rows, "_pairs", Interrupted())
         elif where == "learning":
             patch.setattr(grower._beginning.splits, "learn", Interrupted().add_up)
         else:
-            patch.setattr(newton, "PrivateTree", Interrupted().add_up)
+            patch.setattr(core, "PrivateTree", Interrupted().add_up)
         with pytest.raises(KeyboardInterrupt):
             booster.update()
     assert booster.privacy.ledger[-1]["count"] == after + 1  # charged before the data is read
@@ -91,7 +91,7 @@ def test_an_interrupt_while_the_model_is_loaded_or_taken_back_leaves_no_trace(mo
     assert booster.num_trees() == 6
     with pytest.warns(lgb_dp.NotPrivateWarning):
         booster.eval_train()
-    scores = booster._grower._scores[id(booster.train_set)][1]
+    scores = booster._grower.scores
     with monkeypatch.context() as patch:
         patch.setattr(scores, "forget", interrupted)
         with pytest.raises(KeyboardInterrupt):
@@ -106,14 +106,14 @@ def test_an_interrupt_while_the_model_is_loaded_or_taken_back_leaves_no_trace(mo
     booster.update()
     assert booster.num_trees() == 7
     raw = booster.predict(FEW_AND_MANY_BINS, raw_score=True)
-    np.testing.assert_allclose(booster._grower.raw_score(booster.train_set)[:, 0], raw, atol=1e-9)
+    np.testing.assert_allclose(booster._evaluation.raw_score(booster.train_set)[:, 0], raw, atol=1e-9)
     np.testing.assert_allclose(training_scores(booster)[:, 0], raw, atol=1e-9)
 
 
 def test_an_interrupt_in_the_first_release_ends_the_training(monkeypatch):
     booster = live_booster(10)
     with monkeypatch.context() as patch:
-        patch.setattr(newton, "automatic_rate", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(core, "automatic_rate", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             booster.update()
     with pytest.raises(lgb.basic.LightGBMError, match="start it anew"):
@@ -126,13 +126,14 @@ def test_an_interrupt_in_the_first_release_ends_the_training(monkeypatch):
 def test_a_forked_child_gets_none_of_the_noise_that_was_drawn_ahead(structure):
     booster = live_booster(100, structure=structure)
     booster.update()
+    reserve, _ = booster._grower.releases._reserves
     child = os.fork()
     if child == 0:
         signal.alarm(60)
         refused = 0
         for attempt in (
             booster.update,
-            lambda: booster._grower._noise_g.hand_out(booster._grower._noise_g.scale, 1),
+            lambda: reserve.hand_out(reserve.scale, 1),
         ):
             try:
                 attempt()

@@ -9,9 +9,9 @@ import pytest
 from scipy.special import softmax
 
 import lgb_dp
-from lgb_dp.newton import training as newton
+from lgb_dp.losses.objective import OBJECTIVES
+from lgb_dp.newton.core import NewtonCore
 from lgb_dp.newton.settings import (
-    MAX_RATE,
     automatic_depth,
     automatic_rate,
     balanced_rows,
@@ -47,8 +47,8 @@ def test_the_automatic_rate_of_several_classes_is_held_to_its_bound(monkeypatch)
     kwargs = {"epsilon": np.inf, "n_rounds": 1, "structure": "random", "random_state": 0}
     rows = lgb_dp.Dataset(X, label, bounds=(-3, 3))
     full = boosted(rows, params=params, **kwargs).predict(X, raw_score=True)
-    assert MAX_RATE["multiclass"] == 0.5
-    monkeypatch.setitem(MAX_RATE, "multiclass", 0.25)
+    assert OBJECTIVES["multiclass"].largest_rate == 0.5
+    monkeypatch.setitem(OBJECTIVES, "multiclass", replace(OBJECTIVES["multiclass"], largest_rate=0.25))
     half = boosted(rows, params=params, **kwargs).predict(X, raw_score=True)
     # Both begin at the logarithms of the classes' frequencies.
     prior = 2 * half - full
@@ -74,9 +74,11 @@ def test_structures_are_distilled_where_leaves_hold_many_rows_that_stand_out():
 
 def test_automatic_settings_follow_the_released_rows_not_the_true_ones(monkeypatch):
     """With the released number of rows fixed, twice the rows change no setting."""
-    release = newton.NewtonTraining._release_label_counts
+    release = NewtonCore._release_label_counts
     monkeypatch.setattr(
-        newton.NewtonTraining, "_release_label_counts", lambda self: replace(release(self), n_rows=5000.0)
+        NewtonCore,
+        "_release_label_counts",
+        lambda self: replace((yield from release(self)), n_rows=5000.0),
     )
     texts = []
     for rows in (X, np.repeat(X, 2, axis=0)):

@@ -61,7 +61,7 @@ def test_a_rate_that_is_set_takes_the_place_of_the_chosen_one():
 @pytest.mark.parametrize(("has_trial", "params"), [(False, {}), (True, {}), (False, {"learning_rate": 0.1})])
 @pytest.mark.parametrize("mu", [2.0, 40.0])
 def test_steps_that_nothing_ends_are_as_careful_as_with_more_noise(monkeypatch, has_trial, params, mu):
-    monkeypatch.setattr("lgb_dp.newton.training.distilled_depth", lambda *facts: (3, has_trial))
+    monkeypatch.setattr("lgb_dp.newton.core.distilled_depth", lambda *facts: (3, has_trial))
     monkeypatch.setattr(distilled, "N_SURROGATE_ROWS", 500)
     live = []
     boosted(
@@ -71,6 +71,7 @@ def test_steps_that_nothing_ends_are_as_careful_as_with_more_noise(monkeypatch, 
         callbacks=[lambda env: live.append(env.model._grower)],
     )
     grower = live[0]
-    counted = max(grower._noise_std, grower._beginning.steps.least_std) / grower._noise_std
+    std = grower.releases.noise_std
+    counted = max(std, grower._beginning.steps.least_std) / std
     is_bounded = mu > 10 and not has_trial and not params
     assert counted == pytest.approx(mu / 10 if is_bounded else 1.0, rel=1e-6)

@@ -94,7 +94,7 @@ def test_gradients_are_of_the_score_of_the_class_alone(run):
 
 
 def test_structures_of_classes_have_streams_of_their_own():
-    whole = RunOfParties((1.0, 1e-5), 2, 4, bytes(32), iter(()))
+    whole = RunOfParties((1.0, 1e-5), 2, 4, bytes(32), 1, None, iter(()))
     seeds = {whole.of_class(OneAgainstRest(k, K)).public_seed for k in range(K)}
     assert len(seeds | {whole.public_seed}) == K + 1
 

@@ -9,11 +9,11 @@ import pytest
 from gbdt_parties.two_party.layout import RoundLayout, TreeLayout
 from gbdt_parties.two_party.rounds import PointSide, TableSide
 from gbdt_parties.two_party.session import Draws
-from lgb_dp.boosting.labels import LabelScale
-from lgb_dp.newton.losses.regression import loss_of
+from lgb_dp.losses.labels import LabelScale
+from lgb_dp.losses.registry import loss_of
 from lgb_dp.vertical.noise import sum_noise
 from lgb_dp.vertical.numbers import PublicNumbers
-from lgb_dp.vertical.tables import PointTables, interpolation_exponent, loss_bounds, round_points, to_points
+from lgb_dp.vertical.tables import PointTables, loss_bounds, round_points, to_points
 from two_party_sides import A, B, play, sessions
 
 pytest.importorskip("nacl")
@@ -33,7 +33,7 @@ def central(one, numbers, inputs, points, clip):
     """Sums in steps, row by row: Python's integers, and tables of one row at a time."""
     target, weight, score, others, leaves, dither = inputs
     sums = [[[0, 0] for _ in range(1 << LEVELS)] for _ in leaves]
-    numbers_of_points = to_points(others, points, dither[1], interpolation_exponent(one))
+    numbers_of_points = to_points(others, points, dither[1], one.interpolation_exponent)
     for i, point in enumerate(numbers_of_points.tolist()):
         row = PointTables(one, numbers, target[i : i + 1], weight[i : i + 1])
         word = int(row.at(score[i : i + 1], points, dither[0][i : i + 1], clip)(0, 1)[0, point, 0])
@@ -57,7 +57,7 @@ def test_opened_sums_are_the_central_sums_and_both_noises(n, objective, ring_bit
     one, clip, rng = loss_of(scale, None, 0.0, 0.3), 0.3, np.random.default_rng(n)
     made = PublicNumbers.of(n, 10.0, loss_bounds(one), 0.05)
     numbers = PublicNumbers(made.max_rows, made.bounds, made.mu, ring_bits, made.steps)
-    points = round_points(one, -0.4, 0.6)
+    points = round_points(scale.entry.reach, -0.4, 0.6)
     label = rng.choice([0.0, 1.0], n) if objective == "binary" else rng.uniform(0, 20, n)
     target, weight = one.targets(label, scale), rng.choice([0.0, 0.4, 1.0], n)
     score, others = rng.normal(-0.5, 0.5, n), rng.normal(0, 0.3, n)
@@ -72,7 +72,7 @@ def test_opened_sums_are_the_central_sums_and_both_noises(n, objective, ring_bit
 
     tables = PointTables(one, numbers, target, weight).at(score, points, dither[0], clip)
     own = [[leaves[t] for t in layout.owned_by(place)] for place in (0, 1)]
-    number, chosen = next(NUMBERS), to_points(others, points, dither[1], interpolation_exponent(one))
+    number, chosen = next(NUMBERS), to_points(others, points, dither[1], one.interpolation_exponent)
     table_side = TableSide(pair()[0], layout, number, 0, tables, own[0], noise[0])
     point_side = PointSide(pair()[1], layout, number, 0, chosen, own[1], noise[1])
     play(table_side, point_side)

@@ -8,8 +8,8 @@ from sklearn.metrics import roc_auc_score
 from gbdt_commons.errors import StoreError
 from gbdt_commons.store import MemoryStore, bytes_kind
 from gbdt_commons.store_file import StoreFile
-from lgb_dp.boosting.labels import LabelScale
 from lgb_dp.errors import InvalidArgumentError
+from lgb_dp.losses.labels import LabelScale
 from lgb_dp.vertical.prediction.answers import (
     LEVELS,
     N_POINTS,

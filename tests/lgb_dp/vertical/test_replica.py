@@ -13,8 +13,8 @@ from gbdt_parties.two_party.names import Seat
 from lgb_dp.accounting.ledger import Release
 from lgb_dp.accounting.shares import closeness
 from lgb_dp.accounting.unit import ONE_ROW
+from lgb_dp.losses.loss import STEPS
 from lgb_dp.mechanisms.rng import SecureRandom
-from lgb_dp.newton.losses.loss import STEPS
 from lgb_dp.newton.releases.trees import PublicTree
 from lgb_dp.vertical import replica
 from lgb_dp.vertical.numbers import TAIL, PublicNumbers

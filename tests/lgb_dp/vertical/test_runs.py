@@ -35,7 +35,7 @@ from gbdt_parties.traffic import Traffic
 from gbdt_parties.two_party.exchange.driver import PointInputs, TableInputs
 from lgb_dp.errors import BudgetExceededError, FederatedCheckpointError
 from lgb_dp.federated.ledger import read_ledger
-from lgb_dp.newton.losses.loss import NewtonLoss
+from lgb_dp.losses.loss import NewtonLoss
 from lgb_dp.vertical.columns import declaration, declared_bins
 from lgb_dp.vertical.numbers import PublicNumbers
 from lgb_dp.vertical.party import ColumnParty

@@ -7,15 +7,14 @@ import pytest
 
 from gbdt_parties.two_party.layout import RoundLayout
 from gbdt_parties.two_party.names import Seat
-from lgb_dp.boosting.labels import LabelScale
 from lgb_dp.errors import InvalidArgumentError
-from lgb_dp.newton.losses.loss import STEPS, NewtonLoss
-from lgb_dp.newton.losses.regression import loss_of
+from lgb_dp.losses.labels import LabelScale
+from lgb_dp.losses.loss import STEPS, NewtonLoss
+from lgb_dp.losses.registry import loss_of
 from lgb_dp.vertical.numbers import PublicNumbers
 from lgb_dp.vertical.tables import (
     N_POINTS,
     PointTables,
-    interpolation_exponent,
     loss_bounds,
     round_points,
     to_points,
@@ -147,7 +146,7 @@ def test_rounding_keeps_the_sign_that_a_label_gives():
     rng = np.random.default_rng(2)
     target, score = rng.integers(0, 2, n).astype(float), rng.normal(0, 20, n)
     dither = rng.choice([0, 0xFFFFFFFF], n).astype(np.uint32)
-    gradient, _ = made(one, numbers, target, np.ones(n), score, round_points(one, -20, 20), dither, 1.0)
+    gradient, _ = made(one, numbers, target, np.ones(n), score, round_points(12.0, -20, 20), dither, 1.0)
     assert (gradient[target == 1] <= 0).all()
     assert (gradient[target == 0] >= 0).all()
 
@@ -156,7 +155,7 @@ def test_tables_are_the_same_in_any_chunks_and_follow_from_the_dither():
     one, _ = loss("binary")
     numbers, rng = numbers_for(one), np.random.default_rng(4)
     tables = PointTables(one, numbers, rng.integers(0, 2, 1_000).astype(float), np.ones(1_000))
-    score, points = rng.normal(size=1_000), round_points(one, -20, 20)
+    score, points = rng.normal(size=1_000), round_points(12.0, -20, 20)
     dither = rng.integers(0, 2**32, 1_000, dtype=np.uint32)
     made_once = tables.at(score, points, dither)
     whole = made_once(0, 1_000)
@@ -168,10 +167,10 @@ def test_tables_are_the_same_in_any_chunks_and_follow_from_the_dither():
 def test_the_looked_up_entry_is_the_interpolation_in_expectation():
     one, _ = loss("binary")
     numbers, n = numbers_for(one, 16_384, 64), 200_000
-    rng, points = np.random.default_rng(6), round_points(one, -20.0, 20.0)
+    rng, points = np.random.default_rng(6), round_points(12.0, -20.0, 20.0)
     words = rng.integers(0, 2**32, (2, n), dtype=np.uint32)
     for own, others in [(0.3, 1.1), (-2.0, -0.1), (0.0, 14.0)]:
-        point = to_points(np.full(n, others), points, words[0], interpolation_exponent(one))
+        point = to_points(np.full(n, others), points, words[0], one.interpolation_exponent)
         gradient, _ = made(one, numbers, np.ones(n), np.ones(n), np.full(n, own), points, words[1], 1.0)
         exact = np.clip(1 / (1 + np.exp(-own - np.array(points))) - 1, -0.5, 0.5)
         mean = np.take_along_axis(gradient, point[:, None].astype(int), axis=1).mean() / numbers.steps
@@ -210,7 +209,7 @@ def drawn_gradients(objective, points, score, label, exponent):
 
 @pytest.mark.parametrize("objective", ["poisson", "gamma"])
 def test_expected_gradients_of_poisson_and_gamma_are_those_of_the_exact_score(objective):
-    exponent = interpolation_exponent(loss(objective)[0])
+    exponent = loss(objective)[0].interpolation_exponent
     for score in (-0.4, 0.0, 0.5):
         for label in (0.3, 2.0):
             case = objective, (-0.6, 0.7), score, label
@@ -219,7 +218,7 @@ def test_expected_gradients_of_poisson_and_gamma_are_those_of_the_exact_score(ob
 
 
 def test_expected_gradients_of_tweedie_at_the_mean_are_exact_but_for_higher_orders():
-    exponent = interpolation_exponent(loss("tweedie")[0])
+    exponent = loss("tweedie")[0].interpolation_exponent
     for score in (-0.04, 0.0, 0.05):
         case = "tweedie", (-0.06, 0.07), score, np.exp(score)
         assert drawn_gradients(*case, exponent) < 1e-4 < 2e-4 < drawn_gradients(*case, 0.0)
@@ -228,8 +227,8 @@ def test_expected_gradients_of_tweedie_at_the_mean_are_exact_but_for_higher_orde
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize(("low", "high"), [(0.0, 0.0), (-0.01, 0.3), (-1e9, 1e9), (-5.0, 0.0)])
 def test_points_cover_what_the_trees_can_add(objective, low, high):
-    one, _ = loss(objective)
-    points = round_points(one, low, high)
+    one, scale = loss(objective)
+    points = round_points(scale.entry.reach, low, high)
     assert len(points) == N_POINTS
     assert points[0] < 0 < points[-1]
     reach = 12.0 if objective == "binary" else 4.0 if objective in ("poisson", "gamma", "tweedie") else 1.0
@@ -243,7 +242,7 @@ def test_points_cover_what_the_trees_can_add(objective, low, high):
 @pytest.mark.parametrize(("low", "high"), [(-4.0, 4.0), (-3.4, 3.9), (-2.0, 4.0)])
 def test_points_of_a_logarithmic_link_hardly_raise_predictions(low, high):
     """Interpolation between points is above exp, most where they are far apart; few scores are far from 0."""
-    points = round_points(loss("poisson")[0], low, high)
+    points = round_points(loss("poisson")[1].entry.reach, low, high)
     scores = np.random.default_rng(8).normal(0, 0.45, 10_000)
     means = np.interp(scores, points, np.exp(points))
     assert 1.0 < means.mean() / np.exp(scores).mean() < 1.01

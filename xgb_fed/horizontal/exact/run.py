@@ -19,7 +19,7 @@ from gbdt_parties.memory import MemoryAllowance, Room
 from gbdt_parties.secure_sum.answers import AnswerJournal
 from gbdt_parties.secure_sum.contributions import Attempt
 from gbdt_parties.secure_sum.membership import AllParties
-from gbdt_parties.secure_sum.questions import Computation, GeneratorComputation
+from gbdt_parties.secure_sum.questions import Computation
 from gbdt_parties.secure_sum.rings import Words
 from gbdt_parties.secure_sum.roster import Roster
 from gbdt_parties.secure_sum.run import Proposal, Subject
@@ -250,7 +250,7 @@ class ExactSubject(Subject):
         training.public_seed = public_seed
         training.draws = replace(training.draws, members=roster.names)
         self._n_rounds, self._begun = training.task.n_rounds, training
-        return GeneratorComputation(in_flights(training.run(), MAX_OPENED_BYTES // len(roster.names)))
+        return Computation(in_flights(training.run(), MAX_OPENED_BYTES // len(roster.names)))
 
     # Rounds.
 

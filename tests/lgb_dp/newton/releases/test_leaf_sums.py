@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from gbdt_kernels.trees import DenseCodes, SparseCodes, by_columns
-from lgb_dp.boosting.labels import LabelScale
+from lgb_dp.losses.labels import LabelScale
+from lgb_dp.losses.loss import STEPS, NewtonLoss
 from lgb_dp.mechanisms.rng import SecureRandom
-from lgb_dp.newton.losses.loss import STEPS, NewtonLoss
 from lgb_dp.newton.releases.leaf_sums import LocalLeafSums, held_out
 from lgb_dp.newton.releases.trees import LeafRelease, PublicTree, ReleasedTree, Round
 

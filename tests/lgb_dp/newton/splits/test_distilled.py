@@ -7,7 +7,7 @@ import scipy.sparse
 
 import lgb_dp
 from gbdt_kernels.trees import DenseCodes
-from lgb_dp.boosting.labels import LabelScale
+from lgb_dp.losses.labels import LabelScale
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.releases.trees import LeafRelease, PublicTree, ReleasedTree
 from lgb_dp.newton.splits import distilled as distilled_splits
@@ -32,7 +32,7 @@ RNG = np.random.default_rng(3)
 def distilled(monkeypatch):
     """Structures are distilled whatever there is to learn from, on few surrogate rows."""
     monkeypatch.setattr(TreeKinds, "greedy_leads", True)
-    monkeypatch.setattr("lgb_dp.newton.training.distilled_depth", lambda *facts: (3, True))
+    monkeypatch.setattr("lgb_dp.newton.core.distilled_depth", lambda *facts: (3, True))
     monkeypatch.setattr(distilled_splits, "N_SURROGATE_ROWS", 500)
 
 

@@ -66,7 +66,7 @@ def test_a_private_run_never_sees_rows_this_way(monkeypatch):
     def refuse(*args):
         raise AssertionError("rows were read")
 
-    monkeypatch.setattr("lgb_dp.newton.training.ExactSplits", refuse)
+    monkeypatch.setattr("lgb_dp.newton.core.ExactSplits", refuse)
     boosted(dataset(ROWS, CORNER), epsilon=1e6, n_rounds=3)
     for structure in ("random", "cyclic"):
         boosted(dataset(ROWS, CORNER), epsilon=np.inf, n_rounds=3, structure=structure)

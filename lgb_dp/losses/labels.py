@@ -21,12 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lgb_dp.errors import InvalidArgumentError
-
-LOG_LINKS = frozenset({"poisson", "gamma", "tweedie"})
-"""Objectives whose models predict exp(raw score)."""
-
-REGRESSIONS = LOG_LINKS | {"regression", "regression_l1", "huber", "quantile"}
-"""Objectives whose labels are numbers."""
+from lgb_dp.losses.objective import OBJECTIVES, Objective
 
 
 @dataclass(frozen=True)
@@ -36,7 +31,7 @@ class LabelScale:
     Parameters
     ----------
     objective : str
-        One of `REGRESSIONS`, "binary", "multiclass" or "multiclassova".
+        Name of one of `OBJECTIVES`.
     n_outputs : int
         Trees per iteration.
     low, high : float
@@ -60,30 +55,45 @@ class LabelScale:
     of_objective: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.objective not in LOG_LINKS:
+        if not self.has_log_link:
             return
-        if self.low < 0 or (self.low == 0 and self.objective == "gamma"):
+        if self.low < 0 or (self.low == 0 and self.entry.lowest_is_positive):
+            accepted = "be positive" if self.entry.lowest_is_positive else "not be negative"
             raise InvalidArgumentError(
-                f"label_bounds = ({self.low:g}, {self.high:g}) must "
-                f"{'be positive' if self.objective == 'gamma' else 'not be negative'} for {self.objective!r}"
+                f"label_bounds = ({self.low:g}, {self.high:g}) must {accepted} for {self.objective!r}"
             )
+
+    @property
+    def entry(self) -> Objective:
+        """Facts of the objective."""
+        return OBJECTIVES[self.objective]
 
     @property
     def is_regression(self) -> bool:
         """Whether labels are numbers, not classes."""
-        return self.objective in REGRESSIONS
+        return self.entry.is_regression
+
+    @property
+    def has_log_link(self) -> bool:
+        """Whether models predict exp(raw score)."""
+        return self.entry.has_log_link
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether labels are two classes."""
+        return not self.is_regression and self.n_outputs == 1
 
     @property
     def centre(self) -> float:
         """Raw score of ŷ = 0."""
-        if self.objective in LOG_LINKS:
+        if self.has_log_link:
             return math.log(self.high)
         return (self.low + self.high) / 2 if self.is_regression else 0.0
 
     @property
     def scale(self) -> float:
         """Raw score units per unit of ŷ."""
-        is_linear = self.is_regression and self.objective not in LOG_LINKS
+        is_linear = self.is_regression and not self.has_log_link
         return (self.high - self.low) / 2 if is_linear else 1.0
 
     def targets(self, label: NDArray[np.float64], output: int) -> NDArray[np.float64]:
@@ -101,7 +111,7 @@ class LabelScale:
             raise InvalidArgumentError(
                 f"label must be in 0, …, num_class - 1 = {self.n_outputs - 1} for {self.objective!r}"
             )
-        if self.objective == "binary":
+        if self.is_binary:
             raise InvalidArgumentError(
                 f"label must be {self.low:g} or {self.high:g} for 'binary'; "
                 "other values can be given as label_bounds"
@@ -128,7 +138,7 @@ class LabelScale:
         """Whether each row's label fits."""
         if self.n_outputs > 1:
             return np.isin(label, np.arange(self.n_outputs))
-        if self.objective == "binary":
+        if self.is_binary:
             return np.isin(label, (self.low, self.high))
         return (label >= self.low) & (label <= self.high)
 
@@ -140,14 +150,10 @@ class LabelScale:
     @property
     def model_objective(self) -> str:
         """Objective line of the model file."""
-        return {
-            "binary": f"binary sigmoid:{self.sigmoid:g}",
-            "multiclass": f"multiclass num_class:{self.n_outputs}",
-            "multiclassova": f"multiclassova num_class:{self.n_outputs} sigmoid:{self.sigmoid:g}",
-        }.get(self.objective, self.objective)
+        line = self.entry.model_line or "{0}"
+        return line.format(self.objective, self.n_outputs, self.sigmoid)
 
     def metric_params(self) -> Mapping[str, Any]:
         """The same as parameters, for LightGBM's metrics."""
-        sigmoid = {"sigmoid": self.sigmoid} if self.objective in ("binary", "multiclassova") else {}
-        classes = {"num_class": self.n_outputs} if self.n_outputs > 1 else {}
-        return {"objective": self.objective, **sigmoid, **classes, **self.of_objective}
+        name, *settings = self.model_objective.split()
+        return {"objective": name, **dict(one.split(":") for one in settings), **self.of_objective}

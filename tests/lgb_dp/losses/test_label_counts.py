@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from label_histograms import numbers
-from lgb_dp.newton.losses.label_counts import STDS_OF_DOUBT, LabelCounts, counts_on_grid
-from lgb_dp.newton.losses.loss import STEPS, NewtonLoss
+from lgb_dp.losses.label_counts import STDS_OF_DOUBT, LabelCounts, counts_on_grid
+from lgb_dp.losses.loss import STEPS, NewtonLoss
 
 
 @settings(max_examples=150, deadline=None)

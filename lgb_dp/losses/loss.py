@@ -16,12 +16,12 @@ At s = 0, the default, the hessian is free.
   h = √(1 - (g / C)²) / 2, which is the square loss's ½ at the minimum and falls off to Huber's 0.
 - softmax: vectors g and h over the classes, ‖g‖² / 2 in the place of g² since ‖g‖ ≤ √2.
 
-`lgb_dp.newton.losses.regression` has the other losses of regression.
+`lgb_dp.losses.regression` has the other losses of regression.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
@@ -29,9 +29,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from gbdt_kernels.point_tables import logistic_tables, residual_tables
 from gbdt_kernels.trees import RowPairs, SoftmaxPairs, TablePairs
-from lgb_dp.boosting.labels import LabelScale
-from lgb_dp.newton.losses.level import Level, MeanLevel
+from lgb_dp.errors import InvalidArgumentError
+from lgb_dp.losses.labels import LabelScale
+from lgb_dp.losses.level import Level, MeanLevel
 
 STEPS = 2**14
 """Integer steps of a gradient or hessian between 0 and 1; rounding is toward zero."""
@@ -46,6 +48,26 @@ HESSIAN_LIMIT: Mapping[str, float] = {
 }
 """κ of each objective."""
 
+
+GRADIENT_CLIP = {"binary": 0.5, "multiclass": 0.5, "regression": 0.08}
+"""Clip C of each objective's gradients, where there is noise to speak of.
+
+Noise is proportional to C.  Below 1 the loss of rows that are predicted badly grows linearly, which costs
+little: on all eight sets C = 0.5 is as good as 1 at ε ≥ 1 and better below.  For regression the clip is in
+units of the width of `label_bounds`, and most residuals are a small part of it.
+"""
+
+_UNCLIPPED_FROM = 2.0
+"""μ from which gradients of log-losses are not clipped.
+
+On held-out folds, from ε = 10 on, C = 1 changes the AUC by -0.0004 to +0.0022 and takes up to 0.009 off the
+log-loss; below it depends on the data.
+"""
+
+LOG_ODDS_REACH = 12.0
+"""Largest distance from 0 of log-odds that tables of points cover."""
+
+TableKernel = tuple[Callable[..., None], "float | NDArray[np.float64]"]
 
 _TINY_COUNT = 1e-6
 _MAX_PRIOR = 4.0
@@ -115,6 +137,23 @@ class Loss(Protocol):
 
     def pairs(self, target: NDArray[np.float64], clip: float) -> RowPairs:
         """Pairs that the rows add to the sums of a leaf, in steps; `clip` is that of `start`."""
+
+    @property
+    def interpolation_exponent(self) -> float:
+        """The a of the functions b + c·e^(aF) that best follow a row's gradient between two points.
+
+        Drawing a point that keeps the mean of e^(aF) has a bias of (g'' - a·g') / 2 times the point's
+        variance, but for higher orders.  Zero for straight lines, and where the gradient bends either way.
+        """
+
+    def table_kernel(self, clip: float) -> TableKernel:
+        """The kernel of `gbdt_kernels.point_tables`, and the numbers that it takes, of the clip of `start`.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If the loss has several outputs.
+        """
 
 
 @lru_cache(maxsize=16)
@@ -246,3 +285,25 @@ class NewtonLoss:
             return SoftmaxPairs(target.astype(np.int64), STEPS, self.clip, 1.0 - self.hessian_share, limit)
         table = pair_table(self.objective, self.clip, self.hessian_share)
         return TablePairs(target, self.objective == "binary", table, 0.5 / clip)
+
+    interpolation_exponent = 0.0
+
+    def table_kernel(self, clip: float) -> TableKernel:
+        """As for `Loss`."""
+        if self.objective == "multiclass":
+            raise InvalidArgumentError("tables are of one output: train classes one against the rest")
+        if self.objective == "binary":
+            return logistic_tables, self.clip
+        # g = (F - y) / 2 up to C.
+        return residual_tables, np.array([0.5 / self.clip, self.clip, 0.0, 0.5])
+
+
+def bounded_loss(
+    scale: LabelScale, gradient_clip: float | None, hessian_share: float, mu: float
+) -> NewtonLoss:
+    """The loss of an objective of `GRADIENT_CLIP`, as `lgb_dp.losses.registry.loss_of` makes it."""
+    clip = gradient_clip
+    if clip is None:
+        is_clipped = scale.is_regression or mu < _UNCLIPPED_FROM
+        clip = GRADIENT_CLIP[scale.objective] if is_clipped else 1.0
+    return NewtonLoss(scale.objective, clip, hessian_share)

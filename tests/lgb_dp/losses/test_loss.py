@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gbdt_kernels.trees import leaf_sums
 from gbdt_kernels.trees.newton import _logistic_gradients
-from lgb_dp.newton.losses.loss import HESSIAN_LIMIT, STEPS, NewtonLoss, pair_table
+from lgb_dp.losses.loss import HESSIAN_LIMIT, STEPS, NewtonLoss, pair_table
 
 clips = st.one_of(st.just(1.0), st.floats(1 / STEPS, 1.0))
 shares = st.sampled_from([0.0, 0.05, 0.5, 0.95])

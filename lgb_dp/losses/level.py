@@ -14,7 +14,7 @@ so is what the sums lose by cutting them off.
 residual is cut.  The clip: as wide as noise allows.
 
 *Sensitivity.*  A row adds one pair (g, h) to the two sums, in units of this clip, which keeps to the joint
-bound of `lgb_dp.newton.losses.loss` whatever the clip is.  So noise of `Loss.stds` makes the release μ-GDP,
+bound of `lgb_dp.losses.loss` whatever the clip is.  So noise of `Loss.stds` makes the release μ-GDP,
 like that of a tree of one leaf.
 """
 
@@ -27,7 +27,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from lgb_dp.newton.losses.label_counts import LabelCounts
+from lgb_dp.losses.label_counts import LabelCounts
 
 _WIDEST, _NARROWEST = 64.0, 4.0
 """Clip over the hessian at the mean label: integer steps are few beyond, and hessians are cut below."""
@@ -51,7 +51,7 @@ class Level(Protocol):
 
     @property
     def clip(self) -> float:
-        """C of its gradients, in the unit of `lgb_dp.newton.losses.loss.Loss.pairs`."""
+        """C of its gradients, in the unit of `lgb_dp.losses.loss.Loss.pairs`."""
 
     def planned(self, std: float, n_rows: float) -> Level | None:
         """The release at a standard deviation of the noise in G and a number of rows; None if not worth it.

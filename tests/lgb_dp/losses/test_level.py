@@ -12,14 +12,14 @@ from scipy.integrate import quad
 
 import lgb_dp
 from lgb_dp.accounting.gaussian import gaussian_mu
+from lgb_dp.losses.label_counts import LabelCounts
+from lgb_dp.losses.level import FactorLevel, MeanLevel, unit_deviance, without_noise
+from lgb_dp.losses.loss import HESSIAN_LIMIT, STEPS
+from lgb_dp.losses.regression import LOG_LINK_HESSIAN_LIMIT, LogLinkLoss
 from lgb_dp.mechanisms import noise as mechanisms
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.budget_plan import LEVEL_SHARE
-from lgb_dp.newton.losses.label_counts import LabelCounts
-from lgb_dp.newton.losses.level import FactorLevel, MeanLevel, unit_deviance, without_noise
-from lgb_dp.newton.losses.loss import HESSIAN_LIMIT, STEPS
-from lgb_dp.newton.losses.regression import LOG_LINK_HESSIAN_LIMIT, LogLinkLoss
-from lgb_dp.newton.training import NewtonTraining
+from lgb_dp.newton.run_task import RunTask
 from newton_training import DELTA
 from small_training import dataset
 
@@ -50,7 +50,7 @@ def boosted(objective="poisson", epsilon=4.0, n_rounds=60, n_rows=N_ROWS, traine
 
 
 def without_level(monkeypatch):
-    monkeypatch.setattr(NewtonTraining, "_may_set_level", False)
+    monkeypatch.setattr("lgb_dp.newton.trainer.RunTask", lambda: RunTask(may_set_level=False))
 
 
 def releases(booster):
@@ -214,8 +214,8 @@ def test_it_takes_its_share_of_the_budget(monkeypatch, objective, clip, limit, w
 def test_a_row_more_moves_all_releases_by_no_more_than_mu(objective, monkeypatch):
     """The lengths of what a row adds to sums, in units of the noise, over a whole run."""
     monkeypatch.setattr("lgb_dp.boosting.training.SecureRandom", lambda state: SecureRandom(7))
-    monkeypatch.setattr("lgb_dp.newton.losses.level._MAX_COST", 1e12)
-    monkeypatch.setattr("lgb_dp.newton.losses.level._LARGEST_DOUBT", 1e12)
+    monkeypatch.setattr("lgb_dp.losses.level._MAX_COST", 1e12)
+    monkeypatch.setattr("lgb_dp.losses.level._LARGEST_DOUBT", 1e12)
     seen = []
     for n in (600, 599):
         private = []

@@ -11,7 +11,7 @@ from sklearn.model_selection import GridSearchCV
 
 import lgb_dp
 from lgb_dp.boosting.params import training_parameters
-from lgb_dp.estimators.search import _error_losses
+from lgb_dp.losses import registry
 from newton_training import DELTA, live_booster, training_scores
 from small_training import dataset
 
@@ -187,7 +187,7 @@ def test_labels_beyond_the_bounds_count_as_the_bounds_if_they_are_clipped(object
 
 
 def test_structures_are_not_distilled(monkeypatch):
-    monkeypatch.setattr("lgb_dp.newton.training.distilled_depth", lambda *_: (3, True))
+    monkeypatch.setattr("lgb_dp.newton.core.distilled_depth", lambda *_: (3, True))
     for objective, distils in (("poisson", False), ("quantile", False), ("regression", True)):
         data = dataset(X, COUNTS, bounds=(-1, 1), label_bounds=(0, 60))
         params = {"objective": objective, "verbosity": -1}
@@ -259,12 +259,8 @@ def test_a_name_of_lightgbm_for_the_absolute_loss_and_a_classifier():
 def test_the_search_scores_by_the_objectives_own_errors():
     error = np.linspace(-1, 1, 201)
     for objective in [*OBJECTIVES, "regression"]:
-
-        class Model:
-            objective_ = objective
-            booster_ = type("Booster", (), {"params": LABELS.get(objective, (0, 0, {}))[2]})
-
-        loss = _error_losses(Model, error, 4.0)
+        alpha = LABELS.get(objective, (0, 0, {}))[2].get("alpha", 0.9)
+        loss = registry.OBJECTIVES[objective].error(error, 4.0, alpha)
         assert loss.min() == loss[100] == 0
         assert loss.max() == pytest.approx(1.0)
         assert (np.diff(loss[100:]) >= 0).all()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import lgb_dp
-from lgb_dp.boosting.labels import LabelScale
+from lgb_dp.losses.labels import LabelScale
 from small_training import binary_data, dataset, train
 
 X, Y = binary_data()

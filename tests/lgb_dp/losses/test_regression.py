@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 import lgb_dp
 from gbdt_kernels.trees import leaf_sums
 from label_histograms import numbers
-from lgb_dp.boosting.labels import LabelScale
-from lgb_dp.newton.losses.loss import STEPS
-from lgb_dp.newton.losses.regression import (
+from lgb_dp.losses.labels import LabelScale
+from lgb_dp.losses.loss import STEPS
+from lgb_dp.losses.registry import loss_of
+from lgb_dp.losses.regression import (
     LOG_LINK_HESSIAN_LIMIT,
     MIN_THRESHOLD,
     hessian_limits,
-    regression_loss,
     residual_table,
 )
 
@@ -45,7 +45,7 @@ def squared_length(g, h, loss):
 @given(st.sampled_from(sorted(OWN)), st.data(), numbers, numbers, st.integers(0, 1024), shares)
 def test_no_row_adds_more_than_its_weight_times_the_bound(objective, data, score, label, weight, share):
     scale = scale_of(objective, data.draw(OWN[objective]))
-    loss = regression_loss(scale, None, share)
+    loss = loss_of(scale, None, share, 1.0)
     target = loss.targets(np.array([label]), scale)  # whatever it is: bounds do not rest on labels that fit
     clip = data.draw(st.one_of(st.floats(1e-9, 1e9), st.sampled_from([1.0, 0.05])))
     pairs = loss.pairs(target, clip)
@@ -56,11 +56,11 @@ def test_no_row_adds_more_than_its_weight_times_the_bound(objective, data, score
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.95])
 def test_every_entry_of_the_tables_keeps_to_the_bound_and_some_meet_it(share):
-    poisson = regression_loss(scale_of("poisson", {}), None, share)
+    poisson = loss_of(scale_of("poisson", {}), None, share, 1.0)
     gradient = np.arange(-STEPS, STEPS + 1)
     tables = [(np.column_stack([gradient, hessian_limits(share)]), poisson)]
     for objective, own in [("huber", {"alpha": 1.0}), ("quantile", {"alpha": 0.9}), ("regression_l1", {})]:
-        loss = regression_loss(scale_of(objective, own), None, share)
+        loss = loss_of(scale_of(objective, own), None, share, 1.0)
         tables.append((residual_table(loss.alpha, share), loss))
     for table, loss in tables:
         sigma_g, sigma_h = loss.stds(1.0)
@@ -90,7 +90,7 @@ def test_residual_tables_are_those_of_the_smoothed_losses():
 def test_a_start_is_finite_whatever_was_released(objective, noise):
     own = {"tweedie": {"tweedie_variance_power": 1.5}, "quantile": {"alpha": 0.9}, "huber": {"alpha": 2.0}}
     scale = scale_of(objective, own.get(objective, {}))
-    loss = regression_loss(scale, None, 0.0)
+    loss = loss_of(scale, None, 0.0, 1.0)
     n_counts = loss.n_counts(1)
     for counts in (
         np.zeros(n_counts),
@@ -119,15 +119,15 @@ def test_a_huber_threshold_is_from_the_least_to_the_width_of_all_labels():
     for alpha, threshold in ((1e9, 2.0), (19.75 * 1.5, 1.5), (19.75 * MIN_THRESHOLD, MIN_THRESHOLD)):
         scale = scale_of("huber", {"alpha": alpha})
         assert scale.scale == 19.75
-        assert regression_loss(scale, None, 0.0).threshold == threshold
+        assert loss_of(scale, None, 0.0, 1.0).threshold == threshold
 
 
 def test_a_clip_that_is_given_is_a_share_of_the_largest_gradient():
-    loss = regression_loss(scale_of("poisson", {}, 0.0, 40.0), 0.25, 0.0)
+    loss = loss_of(scale_of("poisson", {}, 0.0, 40.0), 0.25, 0.0, 1.0)
     assert loss.start(np.ones(22), 0.0).clip == pytest.approx(0.25)
-    gamma = regression_loss(scale_of("gamma", {}, 0.5, 40.0), 0.25, 0.0)
+    gamma = loss_of(scale_of("gamma", {}, 0.5, 40.0), 0.25, 0.0, 1.0)
     counts = np.ones(gamma.n_counts(1))
     assert gamma.start(counts, 0.0).clip == pytest.approx(0.25 * 79)
     for objective, own in [("huber", {"alpha": 1.0}), ("quantile", {"alpha": 0.5}), ("regression_l1", {})]:
         with pytest.raises(lgb_dp.InvalidArgumentError, match="gradient_clip"):
-            regression_loss(scale_of(objective, own), 0.25, 0.0)
+            loss_of(scale_of(objective, own), 0.25, 0.0, 1.0)

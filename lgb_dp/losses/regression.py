@@ -1,6 +1,6 @@
 """Losses of regression beside the square loss: Poisson, gamma and Tweedie, Huber, quantile and absolute.
 
-All keep to the joint bound of `lgb_dp.newton.losses.loss`. A row's contribution is bounded by construction
+All keep to the joint bound of `lgb_dp.losses.loss`. A row's contribution is bounded by construction
 and not by its label or score: its gradient g, in units of a clip, is cut to a number of integer steps, and
 its hessian to the room that the bound leaves beside these. So the length of a row's contribution is at most
 that of the longest entry of a table, whatever computed the gradient.
@@ -24,22 +24,30 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from gbdt_kernels.point_tables import log_link_tables, residual_tables
 from gbdt_kernels.trees import LogLinkPairs, TablePairs
-from lgb_dp.boosting.labels import LOG_LINKS, LabelScale
 from lgb_dp.errors import InvalidArgumentError
-from lgb_dp.newton.losses.label_counts import LabelCounts, counts_on_grid
-from lgb_dp.newton.losses.level import FactorLevel
-from lgb_dp.newton.losses.loss import STEPS, Loss, NewtonLoss, Start
-from lgb_dp.newton.settings import (
-    CUT_SHARE,
-    GRADIENT_CLIP,
-    LARGEST_LOG_STEP,
-    SMOOTHED_SHARE,
-    automatic_clip,
-)
+from lgb_dp.losses.label_counts import LabelCounts, counts_on_grid
+from lgb_dp.losses.labels import LabelScale
+from lgb_dp.losses.level import FactorLevel
+from lgb_dp.losses.loss import STEPS, Start, TableKernel
+
+FloatArray = NDArray[np.float64]
 
 LOG_LINK_HESSIAN_LIMIT = 0.5
 """κ of the losses with a logarithmic link, in units of the clip."""
+
+CUT_SHARE = 0.02
+"""Share of the gradients' sizes, at the prior, that the clip of a loss with a logarithmic link cuts off."""
+
+LARGEST_LOG_STEP = 4.0
+"""Bound of a leaf value before the learning rate, with a logarithmic link."""
+
+LOG_REACH = 4.0
+"""Largest distance from 0 of logarithms that tables of points cover."""
+
+SMOOTHED_SHARE = 0.5
+"""Half the width of the parabola in the quantile's loss, over the labels' mean distance from their median."""
 
 _LOWEST_MEAN = 1e-9
 """Smallest prediction over the largest label that a gradient is computed for."""
@@ -109,7 +117,7 @@ class LogLinkLoss:
 
     @property
     def largest_value(self) -> float:
-        """As for `lgb_dp.newton.losses.loss.Loss`."""
+        """As for `lgb_dp.losses.loss.Loss`."""
         return LARGEST_LOG_STEP
 
     @property
@@ -129,7 +137,7 @@ class LogLinkLoss:
         return np.concatenate([[lowest], halves[halves > lowest]])
 
     def stds(self, mu: float) -> tuple[float, float]:
-        """As for `lgb_dp.newton.losses.loss.Loss`."""
+        """As for `lgb_dp.losses.loss.Loss`."""
         return _noise_stds(1.0, LOG_LINK_HESSIAN_LIMIT, self.hessian_share, mu)
 
     def targets(self, label: NDArray[np.float64], scale: LabelScale) -> NDArray[np.float64]:
@@ -143,7 +151,7 @@ class LogLinkLoss:
     def label_counts(
         self, target: NDArray[np.float64], weight: NDArray[np.int32], n_outputs: int
     ) -> NDArray[np.int64]:
-        """As for `lgb_dp.newton.losses.loss.Loss`; the proof is that of `counts_on_grid`."""
+        """As for `lgb_dp.losses.loss.Loss`; the proof is that of `counts_on_grid`."""
         return counts_on_grid(target, weight, self._grid, STEPS)
 
     def start(self, counts: NDArray[np.float64], noise: float) -> Start:
@@ -172,9 +180,23 @@ class LogLinkLoss:
         return max(float(m ** (1 - self.power)) * (1 - m), 1 - self.low / self.high)
 
     def pairs(self, target: NDArray[np.float64], clip: float) -> LogLinkPairs:
-        """As for `lgb_dp.newton.losses.loss.Loss`."""
+        """As for `lgb_dp.losses.loss.Loss`."""
         limits = hessian_limits(self.hessian_share)
         return LogLinkPairs(target, self.power, self.lowest_score, 1.0 / clip, limits)
+
+    @property
+    def interpolation_exponent(self) -> float:
+        """As for `lgb_dp.losses.loss.Loss`: 3 - 2ρ.
+
+        The gradient is e^((2-ρ)F) - y·e^((1-ρ)F) but for the clip.  At y = e^F, where g' = e^((2-ρ)F) and
+        g'' = (3 - 2ρ)·g', there is no bias.  For Poisson's loss, a = 1, and the gamma loss, a = -1, g itself
+        has this form: there is none for any y.
+        """
+        return 3.0 - 2.0 * self.power
+
+    def table_kernel(self, clip: float) -> TableKernel:
+        """As for `lgb_dp.losses.loss.Loss`."""
+        return log_link_tables, np.array([self.power, self.lowest_score, 1.0 / clip])
 
 
 @lru_cache(maxsize=16)
@@ -242,7 +264,7 @@ class ResidualLoss:
         return grid[(grid >= -1) & (grid <= 1)]
 
     def stds(self, mu: float) -> tuple[float, float]:
-        """As for `lgb_dp.newton.losses.loss.Loss`."""
+        """As for `lgb_dp.losses.loss.Loss`."""
         return _noise_stds(
             _residual_clip(self.alpha), 1.0 if self.alpha is None else 0.5, self.hessian_share, mu
         )
@@ -258,7 +280,7 @@ class ResidualLoss:
     def label_counts(
         self, target: NDArray[np.float64], weight: NDArray[np.int32], n_outputs: int
     ) -> NDArray[np.int64]:
-        """As for `lgb_dp.newton.losses.loss.Loss`; the proof is that of `counts_on_grid`."""
+        """As for `lgb_dp.losses.loss.Loss`; the proof is that of `counts_on_grid`."""
         return counts_on_grid(target, weight, self._grid, STEPS)
 
     def start(self, counts: NDArray[np.float64], noise: float) -> Start:
@@ -278,65 +300,76 @@ class ResidualLoss:
         )
 
     def pairs(self, target: NDArray[np.float64], clip: float) -> TablePairs:
-        """As for `lgb_dp.newton.losses.loss.Loss`; `clip` is T."""
+        """As for `lgb_dp.losses.loss.Loss`; `clip` is T."""
         return TablePairs(target, False, residual_table(self.alpha, self.hessian_share), 1.0 / clip)
 
+    interpolation_exponent = 0.0
 
-def loss_of(scale: LabelScale, gradient_clip: float | None, hessian_share: float, mu: float) -> Loss:
-    """The loss of any objective.
+    def table_kernel(self, clip: float) -> TableKernel:
+        """As for `lgb_dp.losses.loss.Loss`."""
+        line = (1.0, 0.0, 1.0) if self.alpha is None else (0.5, 0.5 - self.alpha, 0.5)
+        return residual_tables, np.array([1.0 / clip, *line])
 
-    Parameters
-    ----------
-    scale : LabelScale
-        With the objective.
-    gradient_clip : float or None
-        As asked for; None leaves it to the settings.
-    hessian_share : float
-    mu : float
-        Of the whole budget.
+
+def log_link_loss(
+    power: float | None, scale: LabelScale, gradient_clip: float | None, hessian_share: float, mu: float
+) -> LogLinkLoss:
+    """The loss of a logarithmic link of power ρ, by default Tweedie's parameter, as `loss_of` makes it."""
+    rho = scale.of_objective["tweedie_variance_power"] if power is None else power
+    return LogLinkLoss(rho, scale.low, scale.high, gradient_clip, hessian_share)
+
+
+def huber_loss(
+    scale: LabelScale, gradient_clip: float | None, hessian_share: float, mu: float
+) -> ResidualLoss:
+    """Huber's loss; raises an InvalidArgumentError where its threshold is next to nothing beside the labels'
+    range.
     """
-    if scale.objective in GRADIENT_CLIP:
-        clip = automatic_clip(scale.objective, mu) if gradient_clip is None else gradient_clip
-        return NewtonLoss(scale.objective, clip, hessian_share)
-    return regression_loss(scale, gradient_clip, hessian_share)
+    _refuse_clip(scale, gradient_clip, "alpha is its clip")
+    alpha = scale.of_objective["alpha"]
+    threshold = min(alpha / scale.scale, 2.0)
+    if threshold < MIN_THRESHOLD:
+        raise InvalidArgumentError(
+            f"alpha={alpha:g} is too small: at least {MIN_THRESHOLD / 2:g} times the width of "
+            "label_bounds is accepted"
+        )
+    return ResidualLoss(None, threshold, _zero(scale), hessian_share)
 
 
-def regression_loss(
-    scale: LabelScale, gradient_clip: float | None, hessian_share: float
-) -> LogLinkLoss | ResidualLoss:
-    """The loss of one of these objectives.
+def quantile_loss(
+    scale: LabelScale, gradient_clip: float | None, hessian_share: float, mu: float
+) -> ResidualLoss:
+    """The quantile's loss, and the absolute one, which is that of the median."""
+    _refuse_clip(scale, gradient_clip, "its gradients have a bound of their own")
+    return ResidualLoss(scale.of_objective.get("alpha", 0.5), None, _zero(scale), hessian_share)
 
-    Parameters
-    ----------
-    scale : LabelScale
-        Says the objective, its own parameter and the label's bounds.
-    gradient_clip : float or None
-        C over the largest gradient that there can be, with a logarithmic link; None for automatic.
-    hessian_share : float
-        s in [0, 1).
 
-    Raises
-    ------
-    InvalidArgumentError
-        If `gradient_clip` is given for a loss whose gradients have no other bound to choose, or Huber's
-        threshold is next to nothing beside the width of the label's bounds.
-    """
-    objective, own = scale.objective, scale.of_objective
-    if objective in LOG_LINKS:
-        power = {"poisson": 1.0, "gamma": 2.0}.get(objective) or own["tweedie_variance_power"]
-        return LogLinkLoss(power, scale.low, scale.high, gradient_clip, hessian_share)
+def _zero(scale: LabelScale) -> float:
+    return float(np.clip(-scale.centre / scale.scale, -1.0, 1.0))
+
+
+def _refuse_clip(scale: LabelScale, gradient_clip: float | None, why: str) -> None:
     if gradient_clip is not None:
         raise InvalidArgumentError(
-            f"gradient_clip must be 'auto' for objective={objective!r}, got {gradient_clip}: "
-            + ("alpha is its clip" if objective == "huber" else "its gradients have a bound of their own")
+            f"gradient_clip must be 'auto' for objective={scale.objective!r}, got {gradient_clip}: {why}"
         )
-    zero = float(np.clip(-scale.centre / scale.scale, -1.0, 1.0))
-    if objective == "huber":
-        threshold = min(own["alpha"] / scale.scale, 2.0)
-        if threshold < MIN_THRESHOLD:
-            raise InvalidArgumentError(
-                f"alpha={own['alpha']:g} is too small: at least {MIN_THRESHOLD / 2:g} times the width of "
-                "label_bounds is accepted"
-            )
-        return ResidualLoss(None, threshold, zero, hessian_share)
-    return ResidualLoss(own.get("alpha", 0.5), None, zero, hessian_share)
+
+
+# Losses of errors in [-1, 1], which are in units of `worst`; they are in [0, 1].
+
+
+def absolute_error(error: FloatArray, worst: float, parameter: float) -> FloatArray:
+    """Of medians."""
+    return np.abs(error)
+
+
+def pinball_error(error: FloatArray, worst: float, parameter: float) -> FloatArray:
+    """Of quantiles."""
+    share = np.where(error > 0, parameter, 1.0 - parameter)
+    return np.asarray(share * np.abs(error) / max(parameter, 1.0 - parameter))
+
+
+def huber_error(error: FloatArray, worst: float, parameter: float) -> FloatArray:
+    """Of Huber's loss."""
+    t, size = min(parameter / worst, 1.0), np.abs(error)
+    return np.asarray(np.where(size <= t, size**2 / 2, t * (size - t / 2)) / (t * (1.0 - t / 2)))

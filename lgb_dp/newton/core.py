@@ -1,0 +1,444 @@
+"""The core of a run of NewtonBoost: what it asks of the rows, and the trees that follow from the answers.
+
+It takes rows and a task, and needs neither a host nor a booster: `lightgbm.train` drives it by a callback,
+parties and columns apart drive it themselves.  The data is read in one place only
+(`lgb_dp.newton.releases.leaf_sums`), and everything seen of it is a Gaussian release that was charged
+(`lgb_dp.newton.noised_sums`): label counts and histograms of features before the first tree, and the sums of
+gradients and hessians over the leaves of each tree, whose splits were drawn before; where clips make means
+low, once more after the last tree, sums over all rows (`lgb_dp.losses.level`).  Every tree reads all
+rows.  Releases compose exactly although each depends on those before (`lgb_dp.accounting.gaussian`).
+Everything else (leaf values, which splits are drawn more often, when to stop) follows from what was released.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gbdt_hosts import lightgbm as host
+from gbdt_kernels.trees import DenseCodes, by_columns
+from lgb_dp.boosting.training import Asking, TrainerInput, Training
+from lgb_dp.boosting.tree import PrivateTree
+from lgb_dp.checks import Auto, delta_note
+from lgb_dp.data.bins import PublicBins
+from lgb_dp.errors import InvalidArgumentError, NotPrivateWarning
+from lgb_dp.host_errors import InterruptedTrainingError
+from lgb_dp.losses.label_counts import STDS_OF_DOUBT
+from lgb_dp.losses.level import Level
+from lgb_dp.losses.loss import STEPS, Loss, Start
+from lgb_dp.losses.objective import OBJECTIVES
+from lgb_dp.losses.registry import loss_of
+from lgb_dp.mechanisms.rng import SecureRandom
+from lgb_dp.newton.budget_plan import BudgetPlan
+from lgb_dp.newton.held_out_rows import HeldOutSteps, can_hold_out
+from lgb_dp.newton.leaves import denominators, leaf_counts, leaf_values
+from lgb_dp.newton.model_memory import check_model_fits
+from lgb_dp.newton.monotone import MonotoneConstraints
+from lgb_dp.newton.noised_sums import Releases
+from lgb_dp.newton.releases.leaf_sums import LeafSums, LocalLeafSums
+from lgb_dp.newton.releases.trees import ONE_LEAF, LeafRelease, PublicTree, ReleasedTree, Round
+from lgb_dp.newton.run_task import LONGEST_ROUND, Answer, Question, RunTask, answered_here
+from lgb_dp.newton.settings import (
+    MAX_MU_OF_SHRINKAGE,
+    automatic_depth,
+    automatic_rate,
+    balanced_rows,
+    distilled_depth,
+    exact_depth,
+    exact_rate,
+    nu_of_depth,
+    nu_of_rate,
+)
+from lgb_dp.newton.splits.distilled import DistilledSplits, start_scores, surrogate_rows
+from lgb_dp.newton.splits.feature_histograms import (
+    MIN_ROWS_OVER_STD,
+    FeatureHistograms,
+    features_with_many_bins,
+)
+from lgb_dp.newton.splits.learned import OPENING_DEPTH, LearnedSplits
+from lgb_dp.newton.splits.random import CyclicSplits, PublicSplits, RandomSplits, StructureKind
+from lgb_dp.newton.splits.without_privacy import MAX_ROWS, ExactSplits
+from lgb_dp.newton.step_size import StepSize
+from lgb_dp.newton.steps import Steps
+
+FEW_ROWS_NOTE = (
+    "the released number of rows does not stand out of its noise: the rows are few, or their labels are "
+    "missing or none of the classes; hardly more than noise is in the model"
+)
+OPENED = tuple[PublicTree, LeafRelease, "LeafRelease | None"]
+"""A tree, and what is released over its leaves: of the rows that train, and of those that are held out."""
+
+
+class NewtonSettings(Protocol):
+    """Settings of `NewtonBoost` that a training run reads."""
+
+    epsilon: float
+    delta: float
+    structure: StructureKind
+    depth: int | Auto
+    hessian_share: float | Auto
+    gradient_clip: float | Auto
+    subsample: float
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """The knowledge of a training run from its first release on.
+
+    Parameters
+    ----------
+    start : Start
+    prior : ndarray of float64, shape (n_outputs,)
+        Added to the start scores; zeros where training continues a model.
+    splits : PublicSplits
+    steps : Steps
+    level : Level or None
+        The release that ends the run, if it is planned.
+    """
+
+    start: Start
+    prior: NDArray[np.float64]
+    splits: PublicSplits
+    steps: Steps
+    level: Level | None
+
+
+class NewtonCore(Training):
+    """State of one training run of NewtonBoost.
+
+    Parameters
+    ----------
+    task : TrainerInput
+        Rows, parameters, and results that the run builds on.
+    settings : NewtonSettings
+    run : RunTask
+    """
+
+    sigmoid = 1.0
+    can_be_monotone = True
+
+    def __init__(self, task: TrainerInput, settings: NewtonSettings, run: RunTask) -> None:
+        # A person's rows weigh w₁, w₂, … of sum at most w̄, and each release is linear in the weights: by the
+        # triangle inequality the rows together add at most w̄ times the longest row to the sums.
+        super().__init__(task, takes_group_means=True)
+        self.settings, self.run = settings, run
+        if run.unit is not None:
+            self.unit = self.ledger.unit = run.unit
+        self._is_exact, plan = math.isinf(settings.epsilon), None
+        is_auto = settings.structure == "auto"
+        self._may_distil = run.may_distil and is_auto and self.label_scale.entry.may_distil
+        self._counted = features_with_many_bins(self.data.bins)
+        if self._is_exact:
+            self.train_without_privacy()
+        else:
+            may_need = self._may_distil or (is_auto and bool(self._counted.any()))
+            of_run = (settings.epsilon, settings.delta, self.n_rounds, settings.subsample)
+            plan = BudgetPlan(self.ledger, *of_run, may_need_histograms=may_need, n_runs=run.n_runs)
+        for name, cost in run.set_aside.items():
+            self.ledger.inherit(cost, name, 0.0)
+        self.mu = math.inf if plan is None else plan.mu
+        self.loss = self._loss()
+        given = task.params.given
+        self._depth = self._checked_depth(task.params.depth if "max_depth" in given else None)
+        self._given_rate = task.params.learning_rate if "learning_rate" in given else None
+        if self._given_rate is not None and self._given_rate > run.largest_rate:
+            raise InvalidArgumentError(
+                f"learning_rate={self._given_rate:g} must be at most {run.largest_rate:g} for "
+                f"trees_per_round={run.trees_per_round}: trees of a round step from the same gradients, and "
+                f"beyond {LONGEST_ROUND} together they overshoot"
+            )
+        if self._depth is not None:
+            check_model_fits(self._depth, self.n_rounds, task.params.n_outputs)
+        self._constraints = MonotoneConstraints(task.params.monotone, self.data.bins)
+        if task.initial_model is not None:
+            self._constraints.check_model(host.tree_blocks(task.initial_model.text))
+        self.releases = Releases(
+            self._rows(), self.loss, self.ledger, plan, self.weight_steps, settings.subsample, self._asked
+        )
+        self.releases.plan_noise(self.random)
+        if run.public_seed is not None:
+            self.random = SecureRandom.public(run.public_seed)
+        self._n_trees = self.n_rounds if run.n_trees is None else run.n_trees
+        self._released: list[ReleasedTree] = []
+        self._opened: list[OPENED] = []
+        self._beginning: Beginning | None = None
+
+    @property
+    def objectives(self) -> tuple[str, ...]:
+        """Those that have a loss."""
+        return tuple(name for name, one in OBJECTIVES.items() if one.make_loss is not None)
+
+    def _rows(self) -> LeafSums:
+        """The rows: here, or wherever they are."""
+        data, subsample = self.data, self.settings.subsample
+        if data.make_sums is not None:
+            made: LeafSums = data.make_sums(self.loss, self.label_scale, subsample)
+            return made
+        return LocalLeafSums(
+            by_columns(self.codes, self.params.n_threads),
+            self.label,
+            self.weight,
+            self.loss,
+            self.label_scale,
+            data.start_scores,
+            self.params.n_threads,
+            subsample,
+            partial(data.draw_words, self.random),
+        )
+
+    def _asked(self, question: Question) -> Asking[Answer]:
+        """The answer to a question about the rows, with noise in it."""
+        assert self.run.public_seed is None or self.run.ask is not answered_here  # known draws are no noise
+        return (yield from self.run.ask(question))
+
+    def _loss(self) -> Loss:
+        clip, share = self.settings.gradient_clip, self.settings.hessian_share
+        given = None if clip == "auto" else clip
+        return loss_of(self.label_scale, given, 0.0 if share == "auto" else share, self.mu)
+
+    def _checked_depth(self, asked: int | None) -> int | None:
+        """Depth as the callback or LightGBM's parameters give it, None if they leave it open."""
+        depth = self.settings.depth
+        if depth == "auto":
+            return asked
+        if asked not in (None, depth):
+            raise InvalidArgumentError(
+                f"max_depth={asked} and depth={depth} of NewtonBoost differ; give only one of the two"
+            )
+        return depth
+
+    # The first release: how many rows there are, and the mean of the label.
+
+    def _begin(self) -> Asking[Beginning]:
+        """Release label counts once; from them follow the prior and the automatic settings."""
+        if self.iteration > 1:
+            text = "training was interrupted in its first release and cannot continue; start it anew"
+            raise InterruptedTrainingError(text)
+        start = yield from self._release_label_counts()
+        self.releases.n_rows = start.n_rows
+        prior = np.zeros(self.params.n_outputs) if self.continues else start.prior
+        self._judge_delta(start.n_rows)
+        level = self._planned_level(start)
+        objective, n_candidates = self.params.objective, int(np.sum(self.data.bins.n_bins > 1))
+        rows = balanced_rows(start.n_rows, objective, start.prior)
+        distilled = distilled_depth(start.n_rows * self.mu, start.n_rows, rows, n_candidates)
+        rate, size = self._given_rate, None
+        if rate is None and self._can_see_rows:
+            rate = exact_rate(rows, self.n_rounds)
+        elif rate is None:
+            nu = nu_of_rate(start.n_rows, self.mu / self.run.noise_factor)
+            rate, may_end = automatic_rate(nu, self.n_rounds, objective), distilled is None or distilled[1]
+            size = StepSize(self.n_rounds, objective, self.weight_steps, may_end=may_end)
+        steps = Steps(rate, size, min(self.label_scale.entry.largest_rate, self.run.largest_rate))
+        splits = yield from self._first_splits(start, prior, rows, distilled, steps)
+        return Beginning(start, prior, splits, steps, level)
+
+    def _release_label_counts(self) -> Asking[Start]:
+        """The loss's start, from noisy label counts."""
+        sums, noise = yield from self.releases.label_counts(self.random)
+        unit = STEPS * self.weight_steps
+        if not self._is_exact and sums.sum() < STDS_OF_DOUBT * unit * noise * math.sqrt(sums.size):
+            self.notes.append(FEW_ROWS_NOTE)
+        return self.loss.start(sums / unit, noise)
+
+    def _planned_level(self, start: Start) -> Level | None:
+        """The release that ends the run, if there is one that is worth its noise.
+
+        All rows are asked, so that it is not for secret samples of them.
+        """
+        if start.level is None or not self.run.may_set_level or self.settings.subsample < 1:
+            return None
+        plan = self.releases.plan
+        if plan is None:
+            return start.level.planned(0.0, start.n_rows)
+        std = self.releases.noise_factor * self.loss.stds(plan.level.mu)[0] / STEPS
+        level = start.level.planned(std, start.n_rows)
+        if level is not None:
+            plan.plan_level()
+            self.releases.plan_noise(self.random)
+        return level
+
+    @property
+    def _can_see_rows(self) -> bool:
+        """Whether splits may be fitted to the rows themselves, which are here and need no privacy."""
+        is_here = isinstance(self.codes, DenseCodes) and self.data.make_sums is None
+        return self._is_exact and self._may_distil and is_here
+
+    def _first_splits(
+        self,
+        start: Start,
+        prior: NDArray[np.float64],
+        rows: float,
+        distilled: tuple[int, bool] | None,
+        steps: Steps,
+    ) -> Asking[PublicSplits]:
+        """Where splits come from; rows are held out where that helps to find the length of steps."""
+        bins, structure = self.data.bins, self.settings.structure
+        opening_depth = OPENING_DEPTH if self._depth is None else min(OPENING_DEPTH, self._depth)
+        nu = nu_of_depth(start.n_rows, self.mu)
+        depth = automatic_depth(nu) if self._depth is None else self._depth
+        if structure == "cyclic":
+            return CyclicSplits(bins, self._depth)
+        if structure == "random":
+            return RandomSplits(bins, depth)
+        if self._can_see_rows:
+            depth = exact_depth(start.n_rows) if self._depth is None else self._depth
+            return self._exact_splits(bins, depth, start, prior)
+        if not self._may_distil:
+            distilled = None
+        histograms = yield from self._feature_histograms(is_for_all=distilled is not None)
+        if histograms is None:
+            return LearnedSplits(bins, depth, self.n_rounds, opening_depth)
+        weights = histograms.threshold_weights()
+        if distilled is None:
+            return LearnedSplits(bins, depth, self.n_rounds, opening_depth, weights)
+        surrogate = surrogate_rows(histograms, bins, self.random)
+        initial = None if self.initial_model is None else self.initial_model.loaded()
+        scores = start_scores(surrogate, bins, initial, self.label_scale) + prior
+        greedy_depth = distilled[0] if self._depth is None else self._depth
+        sizes = (depth, greedy_depth, self.n_rounds, opening_depth)
+        model = (self.params.objective, surrogate, scores, self._released)
+        if steps.size is not None and not distilled[1]:
+            std = self.releases.noise_std
+            if can_hold_out(histograms, rows, greedy_depth, std):
+                steps.held_out = HeldOutSteps(self.n_rounds, int(self.random.words(1)[0]))
+            if not self._is_exact:
+                steps.least_std = std * self.mu / MAX_MU_OF_SHRINKAGE
+        return DistilledSplits(bins, *sizes, weights, *model, has_trial=distilled[1])
+
+    def _exact_splits(
+        self, bins: PublicBins, depth: int, start: Start, prior: NDArray[np.float64]
+    ) -> ExactSplits:
+        """Splits fitted to the rows themselves; without privacy alone."""
+        n_rows = len(self.label)
+        rows = np.sort(np.argsort(self.random.words(n_rows))[:MAX_ROWS])
+        codes = self.codes.take(rows)
+        assert isinstance(codes, DenseCodes)
+        scores = np.tile(prior, (len(rows), 1))
+        if self.data.start_scores is not None:
+            given = self.data.start_scores.reshape(n_rows, -1)[rows]
+            scores += (given - self.label_scale.centre) / self.label_scale.scale
+        target, weight = self.loss.targets(self.label[rows], self.label_scale), self.weight[rows]
+
+        def gradients(some: NDArray[np.int64], score: NDArray[np.float64]) -> NDArray[np.float64]:
+            sums = np.zeros((len(some), score.shape[1], 2), dtype=np.int64)
+            pairs = self.loss.pairs(target[some], start.clip)
+            pairs.add_up(score, weight[some], np.arange(len(some), dtype=np.uint16), 0, len(some), sums)
+            return sums / (STEPS * self.weight_steps)
+
+        return ExactSplits(bins, depth, codes, scores, self._released, gradients)
+
+    def _feature_histograms(self, *, is_for_all: bool) -> Asking[FeatureHistograms | None]:
+        """Noisy numbers of rows in every bin of every feature, or of those with many bins.
+
+        None where the noise would hide what thresholds are to be weighed by.
+        """
+        bins = self.data.bins
+        is_counted = bins.n_bins > 1 if is_for_all else self._counted
+        least_rows = 0.0 if is_for_all else MIN_ROWS_OVER_STD
+        return (yield from self.releases.feature_counts(bins, is_counted, least_rows, self.random))
+
+    def _judge_delta(self, n_rows: float) -> None:
+        """Warn of a δ, with that of earlier results, above one over the released number of rows."""
+        note = delta_note(self.ledger.granted_delta + self.ledger.cost.delta, n_rows)
+        if note is not None:
+            self.notes.append(note)
+            warnings.warn(note, NotPrivateWarning, stacklevel=8)
+
+    # Trees.
+
+    def grow_iteration(self) -> Asking[list[PrivateTree]]:
+        """One structure, one release, one tree per output."""
+        if self._beginning is None:
+            self._beginning = yield from self._begin()
+        begun, start, steps = self._beginning, self._beginning.start, self._beginning.steps
+        if len(self._released) > len(self.trees):  # rolled back, or interrupted
+            del self._released[len(self.trees) :]
+            self._opened = []
+        tree, release, held = yield from self._next_tree(begun)
+
+        # Post-processing.
+        lambda_l2 = self.params.lambda_l2 / (self.weight_bound * start.hessian_unit)
+        denominator = denominators(release, lambda_l2, steps.least_std)
+        value = leaf_values(release, denominator, self.loss.largest_value)
+        length = steps.length(release, held, denominator, value, begun.splits.rate_factor)
+        value *= length * start.value_unit
+        value = self._constraints.hold(tree, value, denominator)
+        begun.splits.learn(tree, release, value)
+        self._released.append(ReleasedTree(self.iteration, tree, value))
+        if begun.level is not None and self.iteration == self._n_trees:
+            value = value + (yield from self._shift(begun, begun.level))
+        if not self.trees and not self.continues:
+            value = value + begun.prior
+        count = leaf_counts(release, held, start.row_hessian)
+        return [
+            PrivateTree(
+                feature=tree.feature,
+                goes_left=tree.goes_left,
+                leaf_value=value[:, k] * self.label_scale.scale,
+                leaf_count=count[:, k],
+                learning_rate=steps.rate,
+            )
+            for k in range(self.params.n_outputs)
+        ]
+
+    def _shift(self, begun: Beginning, level: Level) -> Asking[float]:
+        """The number to add to all scores, by the sums of all rows' gradients and hessians."""
+        question = Round(self.n_rounds + 1, ONE_LEAF, begun.prior, self._released, level.clip)
+        return level.shift(*(yield from self.releases.level_sums(question, self.random)))
+
+    def _next_tree(self, begun: Beginning) -> Asking[OPENED]:
+        """The next tree, and what is released over its leaves.
+
+        Trees of a round are released together, before the first of them is in the model.
+        """
+        if not self._opened:
+            n_trees = min(self.run.trees_per_round, self._n_trees - self.iteration + 1)
+            self._opened = yield from self._round(begun, n_trees)
+        return self._opened.pop(0)
+
+    def _round(self, begun: Beginning, n_trees: int) -> Asking[list[OPENED]]:
+        """Trees of a new round, charged for and released together."""
+        salt, clip = begun.steps.salt, begun.start.clip
+        rounds = [
+            Round(
+                self.iteration + ahead,
+                begun.splits.draw(self.random, ahead),
+                begun.prior,
+                self._released,
+                clip,
+                salt,
+            )
+            for ahead in range(n_trees)
+        ]
+        releases = yield from self.releases.leaf_sums(rounds)
+        return [(one.tree, *release) for one, release in zip(rounds, releases, strict=True)]
+
+    def reset_parameter(self, params: Mapping[str, Any]) -> None:
+        """Change the learning rate of later trees."""
+        super().reset_parameter(params)
+        if params:
+            self._given_rate = self.learning_rate
+            if self._beginning is not None:
+                self._beginning.steps.reset(self.learning_rate)
+
+    def parameters(self) -> Mapping[str, str]:
+        """Public settings, for the model file."""
+        settings = {
+            "boosting": "gbdt",
+            "objective": self.params.objective,
+            "num_iterations": str(self.n_rounds),
+            "lambda_l2": repr(self.params.lambda_l2),
+            **{name: repr(value) for name, value in self.params.of_objective.items()},
+        }
+        if self._beginning is not None:
+            rate, depth = self._beginning.steps.rate, self._beginning.splits.depth
+            settings |= {"learning_rate": repr(rate), "max_depth": str(depth)}
+        return settings

@@ -1,1 +1,0 @@
-"""Losses with bounded gradients: the sensitivity of a row, and the released label counts."""
