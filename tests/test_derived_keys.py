@@ -11,8 +11,7 @@ DERIVED = {
     "plugins/gbdt_parties/secure_sum/masks.py": {"HKDF", "KeyStream"},
     "plugins/gbdt_parties/two_party/session.py": {"HKDF", "KeyStream"},
     "lgb_dp/mechanisms/rng.py": {"KeyStream"},
-    "lgb_dp/federated/replica.py": {"public"},
-    "lgb_dp/vertical/training.py": {"public"},
+    "lgb_dp/newton/core.py": {"public"},
     "lgb_dp/vertical/prediction/rows.py": {"hmac.digest"},
     "xgb_fed/ciphers/randomness.py": {"KeyStream"},
     "xgb_fed/ciphers/short_ciphertexts.py": {"KeyStream"},  # a public seed, new for each message
@@ -25,7 +24,7 @@ DERIVED = {
 
 TABLE = (
     "masks.py",
-    "draws.py",
+    "session.py",
     "names.py",
     "roster.py",
     "exact/training.py",
