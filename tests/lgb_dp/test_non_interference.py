@@ -326,8 +326,8 @@ def with_a_leak_into_the_pickle(patch):
     honest, begin = DPBooster.__getstate__, Training.__init__
     seen = []
 
-    def __init__(self, task):
-        begin(self, task)
+    def __init__(self, *args, **keywords):
+        begin(self, *args, **keywords)
         seen.append(self.data.label.sum())
 
     patch.setattr(Training, "__init__", __init__)
