@@ -27,6 +27,7 @@ from lgb_dp.data.bins import (
     Categories,
     bounds_by_feature,
     categorical_features,
+    check_for_lightgbm,
     feature_names,
     numeric_features,
     refuse_ranges_of_categories,
@@ -124,6 +125,7 @@ def automatic_bins(
         that what is bought would depend on that cell.
     """
     names = feature_names(X, None)
+    check_for_lightgbm(names)
     categorical = categorical_features(X, names, categories)
     refuse_ranges_of_categories(names, categorical, bounds=bounds)  # before anything is paid
     given = {} if bounds is None else bounds_by_feature(bounds, names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -72,13 +73,7 @@ class PublicBins:
     provenance: Provenance
 
     def __post_init__(self) -> None:
-        check_names(self.names, InvalidArgumentError, "feature_name")
-        wrong = [name for name in self.names if name[0] == "=" or not set(name).isdisjoint(_NOT_IN_NAMES)]
-        if wrong:  # by LightGBM, and when all has been released
-            raise InvalidArgumentError(
-                f"feature_name holds {wrong}: LightGBM accepts no name with one of {' '.join(_NOT_IN_NAMES)} "
-                "in it, and reads others than those that begin with ="
-            )
+        check_for_lightgbm(self.names)
         object.__setattr__(self, "values", tuple(map(read_only, self.values)))
         object.__setattr__(self, "is_categorical", read_only(self.is_categorical))
 
@@ -144,6 +139,28 @@ class PublicBins:
             rows = canonical(data, scipy.sparse.csr_matrix, "data", InvalidArgumentError)
             return bin_csr(rows.indptr, rows.indices, rows.data, *shared)
         return bin_dense(lambda start, stop: data[start:stop], data.shape[0], *shared)
+
+
+def check_for_lightgbm(names: Sequence[str]) -> None:
+    """Refuse names that LightGBM would, when all has been released."""
+    check_names(names, InvalidArgumentError, "feature_name")
+    wrong = [name for name in names if name[0] == "=" or not set(name).isdisjoint(_NOT_IN_NAMES)]
+    if wrong:
+        raise InvalidArgumentError(
+            f"feature_name holds {wrong[:10]}: LightGBM accepts no name with one of {' '.join(_NOT_IN_NAMES)} "
+            "in it, and reads others than those that begin with ="
+        )
+    written = Counter(map(as_written, names))
+    if twins := sorted(name for name in names if written[as_written(name)] > 1):
+        raise InvalidArgumentError(
+            f"feature_name holds {twins[:10]}: LightGBM writes blanks as _, so that they have the same name: "
+            "rename the columns"
+        )
+
+
+def as_written(name: str) -> str:
+    """A feature's name in LightGBM's files."""
+    return name.replace(" ", "_")
 
 
 def feature_names(data: Any, given: Any) -> tuple[str, ...]:

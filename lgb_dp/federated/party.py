@@ -12,7 +12,7 @@ from gbdt_commons.store import MemoryStore, Store
 from gbdt_parties.identity.certificates import TLS
 from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.secure_sum.runs import KeptRuns, Runs, RunSessions
-from gbdt_parties.secure_sum.trust import credentials_of
+from gbdt_parties.secure_sum.trust import AllowList, credentials_of
 from lgb_dp.checks import checked_budget, checked_integer
 from lgb_dp.data.dataset import Dataset
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
@@ -136,9 +136,9 @@ class Party(RunSessions):
         return self._folder is not None
 
     @property
-    def has_allow_list(self) -> bool:
-        """Whether it says whom it adds its numbers to."""
-        return self._side.allowed.entries is not None
+    def allow_list(self) -> AllowList:
+        """Whom it adds its numbers to."""
+        return self._side.allowed
 
     @property
     def has_budget(self) -> bool:

@@ -65,7 +65,7 @@ class PrivateService(RowService[L], Generic[L, PartyT]):
         outlived = "behind a server its ledger must outlive the process, or its budget would be spent again"
         for has, what, why, argument in (
             (party.has_folder, "folder", outlived, "folder="),
-            (party.has_allow_list, "allow-list", self.anybody, "tls= and allowed="),
+            (party.allow_list.entries is not None, "allow-list", self.anybody, "tls= and allowed="),
             (
                 party.has_budget,
                 "budget",

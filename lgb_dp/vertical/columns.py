@@ -13,7 +13,7 @@ from gbdt_kernels.trees.layout import MAX_BINS
 from gbdt_parties.agreed import read_json
 from lgb_dp.boosting.run_rows import RunRows
 from lgb_dp.data.arguments import checked_label_bounds
-from lgb_dp.data.bins import PublicBins
+from lgb_dp.data.bins import PublicBins, as_written
 from lgb_dp.data.provenance import Provenance
 from lgb_dp.data.tables import TIMES, Columns
 from lgb_dp.errors import InvalidArgumentError
@@ -39,10 +39,9 @@ def joined_bins(own: PublicBins, other: PublicBins, name: str) -> PublicBins:
     if own.columns.names is None and other.columns.names is None:
         names, of_table = tuple(f"Column_{f}" for f in range(both)), None
     else:
-        theirs = tuple(f"{name}.{one}" if one in own.names else one for one in other.names)
+        known = set(map(as_written, own.names))
+        theirs = tuple(f"{name}.{one}" if as_written(one) in known else one for one in other.names)
         names = of_table = own.names + theirs
-    if len(set(names)) < both:
-        raise InvalidArgumentError(f"columns of both parties have the same names: {sorted(names)}")
 
     def joined(which: str) -> dict[int, Any]:
         behind = {f + n_own: value for f, value in getattr(other.columns, which).items()}

@@ -21,7 +21,7 @@ from gbdt_parties.identity.row_ids import check_ids
 from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.secure_sum.answers import ROLE
 from gbdt_parties.secure_sum.roster import Roster
-from gbdt_parties.secure_sum.trust import credentials_of
+from gbdt_parties.secure_sum.trust import AllowList, credentials_of
 from gbdt_parties.two_party.life import Unrepeatable
 from lgb_dp.boosting.booster import DPBooster
 from lgb_dp.checks import checked_budget
@@ -228,9 +228,9 @@ class ColumnParty(ColumnSessions, Unrepeatable):
         return self._folder is not None
 
     @property
-    def has_allow_list(self) -> bool:
-        """Whether it says with whom it computes."""
-        return self._allowed.entries is not None
+    def allow_list(self) -> AllowList:
+        """Whom it computes with."""
+        return self._allowed
 
     @property
     def has_budget(self) -> bool:

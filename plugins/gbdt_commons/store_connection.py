@@ -268,12 +268,18 @@ def locked(path: Path) -> BinaryIO:
                     return holder
 
 
+def _noted(path: Path) -> int | None:
+    """The last record that is on the disk, as its user has noted; None of a store that is closed."""
+    with suppress(FileNotFoundError, struct.error):
+        noted: int = _NOTE.unpack(beside(path, LOCK).read_bytes())[0]
+        return noted
+    return None
+
+
 def checked(path: Path, role: str | None) -> sqlite3.Connection:
     """A connection that only reads a store, which was found to be whole."""
     # First: its user notes a record behind the transaction that wrote it.
-    noted = None
-    with suppress(FileNotFoundError, struct.error):
-        noted = _NOTE.unpack(beside(path, LOCK).read_bytes())[0]
+    noted = _noted(path)
     log = beside(path, LOG)
     has_log = log.exists()
     with ExitStack() as stack:
@@ -353,8 +359,11 @@ def _opened(path: Path, role: str | None) -> sqlite3.Connection:
 
 def _make(path: Path, role: str) -> None:
     """Make a store that a crash leaves whole or absent."""
-    if beside(path, LOG).exists():
-        raise refusal(path, f"it was removed, and {beside(path, LOG).name!r} was not; restore or remove both")
+    # Either tells of records that would be forgotten without a word.
+    for end, is_there in (LOG, beside(path, LOG).exists()), (LOCK, bool(_noted(path))):
+        if is_there:
+            name = beside(path, end).name
+            raise refusal(path, f"it was removed, and {name!r} was not; restore or remove both")
     new = path.with_name(f".{path.name}.part")
     parts = [new, beside(new, LOG), beside(new, INDEX)]
     try:
@@ -367,8 +376,6 @@ def _make(path: Path, role: str) -> None:
                 connection.execute("INSERT INTO about VALUES (?, 0)", (role,))
         except sqlite3.Error as error:
             raise _translated(new, error) from None
-        # What it says is of a store that was removed.
-        os.truncate(beside(path, LOCK), 0)
         os.replace(new, path)
     finally:
         for part in parts:

@@ -51,7 +51,10 @@ class Party(Protocol):
 
 
 def check_parties(parties: Any) -> list[Party]:
-    """Check that parties are parties and have different names.
+    """Check that parties are parties and have different names, and hold servers to the others' allow-lists.
+
+    A party of this process that has an `allow_list` would refuse others too late: in the roster, which all
+    are sent with labels and column names.
 
     Raises
     ------
@@ -74,6 +77,10 @@ def check_parties(parties: Any) -> list[Party]:
     doubled = sorted({name for name in names if names.count(name) > 1})
     if doubled:
         raise PartyArgumentError(f"parties have names in common: {doubled}; names must be unique")
+    for known in (one.allow_list for one in found if hasattr(one, "allow_list")):
+        for party in found:
+            if known.entries is not None and hasattr(party, "accept_only"):
+                party.accept_only(known)
     return found
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import glob
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,12 +28,15 @@ def _signed(path: Path) -> None:
     """Print who has signed the model beside a file of signatures; an error if there is none."""
     end = SignedEnd.from_json(path.read_text(encoding="utf-8", errors="replace"))
     end.check(len(end.roster.names) // 2 + 1)
-    beside = [one for one in path.parent.glob(f"{glob.escape(path.stem)}.*") if one != path]
-    models = [one for one in beside if hashlib.sha256(one.read_bytes()).digest() == end.digests[0]]
+    models = [one for one in map(path.with_suffix, (".json", ".txt")) if one.exists()]
     if not models:
-        names = quoted(", ".join(sorted(one.name for one in beside)) or "none")
-        raise InvalidDataError(f"{path} has signatures of another model than those beside it: {names}")
-    print(f"{models[0]}: signed by {len(end.signers)} of {len(end.roster.names)} parties")
+        raise InvalidDataError(f"the model of {path} is missing: {path.stem}.json or {path.stem}.txt beside it")
+    for one in models:
+        if one.is_dir():
+            raise InvalidDataError(f"{one} is a folder, where the model of {path} was expected")
+        if hashlib.sha256(one.read_bytes()).digest() != end.digests[0]:
+            raise InvalidDataError(f"{path} has signatures of another model than {one}")
+        print(f"{one}: signed by {len(end.signers)} of {len(end.roster.names)} parties")
     for one in end.signers:
         print(f"{quoted(one.name)}  sha256:{fingerprint(one.certificates).hex()}")
 

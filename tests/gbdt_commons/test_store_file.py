@@ -20,7 +20,7 @@ from gbdt_commons.errors import StoreError
 from gbdt_commons.files import is_out_of_room
 from gbdt_commons.store import bytes_kind, json_kind
 from gbdt_commons.store_connection import VERSION
-from gbdt_commons.store_file import StoreFile
+from gbdt_commons.store_file import StoreFile, remove_store
 
 NUMBERS, BLOBS = json_kind("numbers"), bytes_kind("blobs")
 SECRET = b"a secret that was removed"
@@ -324,6 +324,24 @@ def test_a_log_of_a_store_that_was_removed_is_not_read_into_a_new_one(tmp_path):
     path = killed(tmp_path)
     path.unlink()
     check_refused(path, "it was removed, and 'a.store-wal' was not")
+
+
+def test_a_store_that_was_removed_is_not_begun_anew_while_its_lock_says_what_was_kept(tmp_path):
+    """The oldest copy of all is none; the whole folder, or all files of the store, begin anew."""
+    path = killed(tmp_path)
+    for end in ("", "-wal", "-shm"):
+        path.with_name(path.name + end).unlink(missing_ok=True)
+    before = path.with_name("a.store-lock").read_bytes()
+    check_refused(path, "it was removed, and 'a.store-lock' was not.*remove")
+    assert path.with_name("a.store-lock").read_bytes() == before
+    assert not path.exists()
+    path.with_name("a.store-lock").unlink()
+    assert numbers(path) == []
+    (tmp_path / "other").mkdir()
+    other = killed(tmp_path / "other")
+    other.unlink()
+    remove_store(other)
+    assert numbers(other) == []
 
 
 def test_a_restored_older_file_is_an_older_state_and_no_damage(tmp_path):

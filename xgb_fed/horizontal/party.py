@@ -14,6 +14,7 @@ from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.messages import Abort, Message
 from gbdt_parties.secure_sum.messages import NEW_RUN, EndRun
 from gbdt_parties.secure_sum.runs import RunSession
+from gbdt_parties.secure_sum.trust import AllowList
 from gbdt_parties.session import SessionHandler
 from xgb_fed.horizontal.common.kept_models import KeptModels
 from xgb_fed.horizontal.common.kept_state import KeptState
@@ -195,6 +196,11 @@ class HorizontalParty(HorizontalSessions):
     def exact_rounds(self) -> RoundsDone:
         """Rounds of the exact run that a coordinator of this process trains with this party."""
         return self._exact.done
+
+    @property
+    def allow_list(self) -> AllowList:
+        """Parties that its terms allow."""
+        return self._side.allowed
 
     @property
     def exact_terms(self) -> ExactTerms:

@@ -22,6 +22,7 @@ STORE_FILE = "sums.store"
 
 ABOUT, OPENED, MODEL = bytes_kind("about"), bytes_kind("opened sums"), bytes_kind("model")
 BEGUN, ATTEMPT, SIGNATURES = json_kind("begun"), json_kind("attempt"), json_kind("signatures")
+TOLD = json_kind("told the end")
 
 
 class Progress:
@@ -51,6 +52,8 @@ class Progress:
         The parts of the result, packed; empty before the end.
     signatures : str
         Those of the parties that have the same end (`SignedEnd.to_json`); empty before the end.
+    is_told : bool
+        Whether these parties have ended the run.
     """
 
     def __init__(self, store: Store, only_last: bool = False) -> None:
@@ -61,6 +64,7 @@ class Progress:
         self.endorsements = [bytes.fromhex(one) for one in endorsements]
         self.n_opened, self.model = store.size(OPENED, ""), store.get(MODEL, "") or b""
         self.signatures: str = store.get(SIGNATURES, "") or ""
+        self.is_told = bool(store.get(TOLD, ""))
         at, number, members = store.get(ATTEMPT, "") or (-1, 0, ())
         self.attempt = (number, tuple(members)) if at == self.n_opened else None
         self._last: bytes | None = None
@@ -101,6 +105,11 @@ class Progress:
             self._store.put(SIGNATURES, "", end.to_json())
             self._store.put(MODEL, "", content)
         self.model, self.signatures = content, end.to_json()
+
+    def note_told(self) -> None:
+        """Keep that no party waits for the end any more."""
+        self._store.put(TOLD, "", True)
+        self.is_told = True
 
 
 class Memory:

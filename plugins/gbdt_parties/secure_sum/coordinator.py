@@ -17,7 +17,7 @@ import numpy as np
 from gbdt_commons.quoting import quoted
 from gbdt_parties.channel import Party
 from gbdt_parties.errors import (
-    PartyRefusedError,
+    PartyError,
     PartyUnavailableError,
     ProtocolError,
     RunLostError,
@@ -106,7 +106,7 @@ def coordinate(
         If a party refuses, or breaks the protocol.
     """
     with checkpoint.taken_up(about, [party.name for party in parties]) as progress:
-        if not progress.model:
+        if not progress.is_told:
             _Coordinator(parties, purpose, traffic, patience, progress).run()
         return progress
 
@@ -142,12 +142,14 @@ class _Coordinator:
         with self._pool:
             try:
                 self._begin()
-                while self._round():
+                if not self._progress.model:
+                    while self._round():
+                        self._purpose.watch(self._progress.n_opened)
+                        if self._progress.n_opened % SUMS_PER_LINE == 0:
+                            logger.info("%d sums over all parties", self._progress.n_opened)
                     self._purpose.watch(self._progress.n_opened)
-                    if self._progress.n_opened % SUMS_PER_LINE == 0:
-                        logger.info("%d sums over all parties", self._progress.n_opened)
-                self._purpose.watch(self._progress.n_opened)
-                self._end()
+                    self._end()
+                self._tell()
             except PartyUnavailableError:
                 # Sessions stay open: the run may be taken up again.
                 raise
@@ -226,7 +228,8 @@ class _Coordinator:
             for member, own in zip(self._members, progress.roster.introductions, strict=True):
                 member.introduction = own.to_bytes()
             progress.note_start(progress.roster, progress.endorsements, progress.task)
-            self._of_each(self._members, self._reach)
+            if not progress.model:
+                self._of_each(self._members, self._reach)
             return
         waiting = Wait(self._patience, self._traffic, SECONDS_TO_ASK_AGAIN)
         while progress.roster is None:
@@ -392,7 +395,7 @@ class _Coordinator:
     # The model.
 
     def _end(self) -> None:
-        """Get the model, which enough parties must have signed, and let them keep it with all signatures."""
+        """Get the model, which enough parties must have signed."""
         waiting = Wait(self._patience, self._traffic)
         answers: dict[Member, wire.FinishedModel] = {}
         whole: dict[Member, wire.FinishedModel] = {}
@@ -413,15 +416,25 @@ class _Coordinator:
         end = SignedEnd(self._roster, self._progress.endorsements, first.transcript, digests, signatures)
         end.check(self._least_at_end)
         self._progress.note_model(first.content, end)
-        self._of_each(list(answers), lambda one: self._finish(one, wire.EndRun(wire.pack(signatures))))
 
-    def _finish(self, member: Member, message: wire.EndRun) -> None:
-        """Let a party keep the model; one whose answer was lost may have done so already."""
+    def _tell(self) -> None:
+        """Let those that have signed keep the model with all signatures; until all do, each call tries it."""
+        signatures = SignedEnd.from_json(self._progress.signatures).signatures
+        message = wire.EndRun(wire.pack(signatures))
+        signers = [member for member in self._members if signatures[member.place]]
+        told, _ = self._of_each(signers, lambda one: self._finish(one, message))
+        if all(told.values()):
+            self._progress.note_told()
+
+    def _finish(self, member: Member, message: wire.EndRun) -> bool:
+        """Let a party keep the model, and whether it has ended; it has if it does not know the run any more."""
         reconnecting = Reconnector(self._patience, lambda: None, self._traffic)
         try:
             reconnecting(lambda: self._ask(member, message, Done))
-        except (PartyUnavailableError, PartyRefusedError) as error:
+        except PartyError as error:
             logger.warning("the model is there; at the end of the run, %s", error)
+            return isinstance(error, RunLostError)
+        return True
 
 
 def _introduction_of(member: Member) -> Introduction:

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from time import monotonic, sleep
 
@@ -11,10 +12,16 @@ import pytest
 
 from gbdt_commons.store import MemoryStore
 from gbdt_parties import patience
-from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError, ProtocolError, RunLostError
+from gbdt_parties.errors import (
+    PartyArgumentError,
+    PartyRefusedError,
+    PartyUnavailableError,
+    ProtocolError,
+    RunLostError,
+)
 from gbdt_parties.messages import Message, read
 from gbdt_parties.secure_sum.answers import AnswerJournal
-from gbdt_parties.secure_sum.checkpoint import Memory
+from gbdt_parties.secure_sum.checkpoint import Checkpoint, Memory
 from gbdt_parties.secure_sum.coordinator import Purpose, coordinate
 from gbdt_parties.secure_sum.membership import AllParties, PresentParties
 from gbdt_parties.secure_sum.messages import AskModel, AskSum, EndRun, OpenRun, unpack
@@ -108,14 +115,14 @@ def quick(monkeypatch):
     monkeypatch.setattr(patience, "MAX_SECONDS_BETWEEN_TRIES", 0.001)
 
 
-def sums_of(parties, way, seconds=0.0):
+def sums_of(parties, way, seconds=0.0, kept=None):
     def agreement(descriptions):
         assert [name for name, _ in descriptions] == list(NAMES)
         assert {text for _, text in descriptions} == {TASK}
         return TASK, hashlib.sha256(TASK.encode()).digest()
 
     purpose = Purpose(OpenRun, "request", WAYS[way], agreement)
-    progress = coordinate(parties, purpose, "about", Traffic(), seconds, Memory())
+    progress = coordinate(parties, purpose, "about", Traffic(), seconds, kept or Memory())
     (content,) = unpack(progress.model)
     return json.loads(content)
 
@@ -207,6 +214,48 @@ def test_a_model_that_differs_is_noticed_and_the_end_is_told_again(way, caplog):
     parties[2].sessions._runs._subject_of = lambda run, request: Lying(parties[2])
     with pytest.raises(ProtocolError, match="'cyd' has another model"):
         sums_of(parties, way)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("has_ended", [[], [0], [0, 1, 2]])
+def test_a_coordinator_that_is_killed_at_the_end_lets_all_end_when_it_is_called_again(
+    way, has_ended, tmp_path, caplog
+):
+    parties, kept = made(way, tmp_path), Checkpoint(tmp_path / "kept", PartyArgumentError)
+
+    def killed(place, message, send):
+        if isinstance(message, EndRun):
+            if place in has_ended:
+                send()
+            raise KeyboardInterrupt
+        return send()
+
+    for party in parties:
+        party.disturb = partial(killed, NAMES.index(party.name))
+    with pytest.raises(KeyboardInterrupt):
+        sums_of(parties, way, kept=kept)
+    for party in parties:
+        party.restart()
+    lost_at(parties[2], (OpenRun, EndRun), range(1, 100))
+    parties[0].disturb = parties[1].disturb = lambda message, send: send()
+    assert sums_of(parties, way, kept=kept) == [[111, 3]] * N_SUMS
+    assert "at the end of the run, party 'cyd' is down" in caplog.text
+    lost_at(parties[2], (), ())
+    assert sums_of(parties, way, kept=kept) == [[111, 3]] * N_SUMS
+    for party in parties:
+        assert party.model == [[111, 3]] * N_SUMS
+        assert len(SignedEnd.from_json(party.signatures).signers) == 3
+        assert party.store.keys(RUNS) == []
+        party.asked.clear()
+    assert sums_of(parties, way, kept=kept) == [[111, 3]] * N_SUMS
+    assert not any(party.asked for party in parties)
+
+
+def test_a_party_that_breaks_the_protocol_at_the_end_takes_no_model_away(caplog):
+    parties = made("all")
+    parties[1].disturb = lambda message, send: b"" if isinstance(message, EndRun) else send()
+    assert sums_of(parties, "all") == [[111, 3]] * N_SUMS
+    assert "at the end of the run, party 'bob'" in caplog.text
 
 
 class Lying(Toy):

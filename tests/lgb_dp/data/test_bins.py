@@ -1,5 +1,7 @@
 """Bins are those of the public bounds, whatever the rows."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -43,6 +45,34 @@ def test_names_that_a_model_file_cannot_hold_are_refused_before_anything_is_rele
                 lgb_dp.NewtonBoost(0.5, 1e-6, rounds=5, budget=budget),
             )
     assert budget.spent == before
+
+
+@pytest.mark.parametrize("entry", ["feature_name", "table", "automatic bounds"])
+@pytest.mark.parametrize("twins", [("a b", "a_b"), ("  ", "__"), ("a b_c", "a_b c")])
+def test_names_that_lightgbm_makes_equal_are_refused_before_anything_is_released(entry, twins):
+    """It writes blanks as underscores, and refuses what is equal then, without a name of its own error."""
+    budget, names = lgb_dp.Budget(1.0, 1e-5), [*twins, "c", "d"]
+    before = budget.spent
+    table = pd.DataFrame(X, columns=names)
+    with pytest.raises(lgb_dp.InvalidArgumentError, match=re.escape(repr(sorted(twins)))):
+        if entry == "automatic bounds":
+            estimator = lgb_dp.DPLGBMClassifier(epsilon=0.5, delta=1e-6, auto_bounds=0.2, n_estimators=2)
+            estimator.fit(table, Y, budget=budget)
+        else:
+            given = (X, {"feature_name": names}) if entry == "feature_name" else (table, {})
+            train(
+                lgb_dp.Dataset(given[0], Y, bounds=(-3, 3), max_bin=8, **given[1]),
+                lgb_dp.NewtonBoost(0.5, 1e-6, rounds=5, budget=budget),
+            )
+    assert budget.spent == before
+
+
+def test_one_blank_is_no_reason_to_refuse_a_name():
+    booster = train(
+        lgb_dp.Dataset(X, Y, bounds=(-3, 3), max_bin=8, feature_name=["a b", "ab", "a", "b"]),
+        lgb_dp.NewtonBoost(0.5, 1e-6, rounds=5),
+    )
+    assert booster.feature_name() == ["a_b", "ab", "a", "b"]
 
 
 def test_categories_that_no_row_has_are_kept():

@@ -9,15 +9,17 @@ from types import SimpleNamespace
 import pytest
 
 import lgb_dp
+from deployment import HandlerService
 from federated_training import journal, parties, party, train
 from gbdt_commons.store import MemoryStore
 from gbdt_hosts.lightgbm import tree_blocks
-from gbdt_parties.errors import PartyRefusedError
+from gbdt_parties.errors import AuthenticationError, PartyRefusedError
 from gbdt_parties.identity.certificates import TLS, Identity, make_authority, make_certificate
 from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.transport.remote import RemoteParty
 from gbdt_parties.transport.server import Server
 from lgb_dp.federated.service import FederatedLimits, FederatedService
+from served_parties import Echo
 
 NAMES = ("ada", "bob", "cyd")
 BUDGET = (100.0, 1e-5)
@@ -67,6 +69,19 @@ def test_three_parties_over_tls(tmp_path, certified):
         booster = train(remote, 3)
     assert len(tree_blocks(booster.model_to_string())) == 3
     assert [len(journal(member).answered) for member in members] == [4, 4, 4]
+
+
+def test_a_server_that_a_party_of_this_process_does_not_allow_is_sent_nothing(certified):
+    own, service = TLS.from_directory(certified.folder / "acme"), HandlerService(Echo())
+    server = Server(service, "127.0.0.1:0", TLS.from_directory(certified.folder / "bob"), ["acme"])
+    remote = RemoteParty(f"127.0.0.1:{server.port}", own, "bob")
+    try:
+        with pytest.raises(AuthenticationError, match="'bob'.*was not asked"):
+            train([certified(0, allowed=[f"sha256:{64 * '0'}"]), remote], 1)
+    finally:
+        remote.close()
+        server.stop(grace=0)
+    assert not service.exchanges
 
 
 def test_coordinators_have_runs_of_their_own_and_one_ledger(tmp_path, certified):

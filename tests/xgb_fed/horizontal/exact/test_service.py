@@ -9,10 +9,11 @@ from datetime import datetime, timezone
 import numpy as np
 import pytest
 
+from deployment import HandlerService
 from exact_training import NAMES, PARAMS, Between, X, Y, answers_by_attempt, parties, party, text_of, train
 from gbdt_parties import messages
 from gbdt_parties.channel import Channel
-from gbdt_parties.errors import PartyArgumentError, PartyRefusedError
+from gbdt_parties.errors import AuthenticationError, PartyArgumentError, PartyRefusedError
 from gbdt_parties.identity.certificates import TLS, Identity, make_authority, make_certificate
 from gbdt_parties.secure_sum.keys import SessionKeys
 from gbdt_parties.secure_sum.membership import Membership
@@ -33,6 +34,7 @@ from gbdt_parties.secure_sum.trust import Credentials
 from gbdt_parties.traffic import Traffic
 from gbdt_parties.transport.remote import RemoteParty
 from gbdt_parties.transport.server import Server
+from served_parties import Echo
 from xgb_fed import ExactTerms, HorizontalParty, train_simfl
 from xgb_fed.horizontal.exact.exchange import OpenExactRun, request_of
 from xgb_fed.horizontal.service import HorizontalLimits, HorizontalService
@@ -402,6 +404,23 @@ def test_certificates_are_checked_again_when_a_run_is_taken_up(tmp_path, certifi
     members[0] = certified(certificates, 0, tmp_path, allowed=[prints["bob"], prints["eve"]])
     with pytest.raises(PartyRefusedError, match="'cyd' is not on this party's allow-list"):
         train(members, checkpoint=tmp_path / "progress")
+
+
+@pytest.mark.parametrize("trained", [train, lambda members: train_simfl(PARAMS, members, 1)])
+def test_a_server_that_a_party_of_this_process_does_not_allow_is_sent_nothing(certificates, trained):
+    """Its labels and column names would be in the roster that it refuses."""
+    known, prints = certificates
+    one, service = certified(certificates, 0, allowed=[prints["bob"]]), HandlerService(Echo())
+    server = Server(service, "127.0.0.1:0", TLS.from_directory(known / "eve"), ["acme"])
+    tls = replace(TLS.from_directory(known / "acme"), server_name="eve")
+    remote = RemoteParty(f"127.0.0.1:{server.port}", tls, "bob")
+    try:
+        with pytest.raises(AuthenticationError, match=rf"was not asked.*{prints['eve']}"):
+            trained([one, remote])
+    finally:
+        remote.close()
+        server.stop(grace=0)
+    assert not service.exchanges
 
 
 def stopped(number, message, send):
