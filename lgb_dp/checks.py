@@ -18,6 +18,7 @@ from typing import Any, Final, Literal, TypeVar, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from gbdt_commons.quoting import shown
 from gbdt_commons.tables.numbers import read_numbers
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
 
@@ -94,13 +95,13 @@ def checked_number(name: str, value: Any, accepted: Interval, word: _Word | None
     """
     if word is not None and isinstance(value, str):
         if value != word:
-            raise InvalidArgumentError(f"{name} must be {word!r} or a number {accepted}, got {value!r}")
+            raise InvalidArgumentError(f"{name} must be {word!r} or a number {accepted}, got {shown(value)}")
         return word
     instead = "" if word is None else f"{word!r} or "
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise ArgumentTypeError(f"{name} must be {instead}a number that is {accepted}, got {value!r}")
+        raise ArgumentTypeError(f"{name} must be {instead}a number that is {accepted}, got {shown(value)}")
     if float(value) not in accepted:
-        raise InvalidArgumentError(f"{name} must be {instead}{accepted}, got {value!r}")
+        raise InvalidArgumentError(f"{name} must be {instead}{accepted}, got {shown(value)}")
     return float(value)
 
 
@@ -136,13 +137,13 @@ def checked_integer(
     instead = "" if word is None else f"{word!r} or "
     if word is not None and isinstance(value, str):
         if value != word:
-            raise InvalidArgumentError(f"{name} must be {instead}an integer {size}, got {value!r}")
+            raise InvalidArgumentError(f"{name} must be {instead}an integer {size}, got {shown(value)}")
         return word
     if isinstance(value, bool) or not isinstance(value, Integral):
-        raise ArgumentTypeError(f"{name} must be {instead}an integer {size}, got {value!r}")
+        raise ArgumentTypeError(f"{name} must be {instead}an integer {size}, got {shown(value)}")
     number = int(value)
     if number < low or (high is not None and number > high):
-        raise InvalidArgumentError(f"{name} must be {instead}{size}, got {value!r}")
+        raise InvalidArgumentError(f"{name} must be {instead}{size}, got {shown(value)}")
     return number
 
 
@@ -167,7 +168,7 @@ def checked_choice(name: str, value: Any, choices: Sequence[_Word]) -> _Word:
         if isinstance(value, str) and value == choice:
             return choice
     *others, last = map(repr, choices)
-    raise InvalidArgumentError(f"{name} must be {', '.join(others)} or {last}, got {value!r}")
+    raise InvalidArgumentError(f"{name} must be {', '.join(others)} or {last}, got {shown(value)}")
 
 
 def checked_flag(name: str, value: Any) -> bool:
@@ -179,7 +180,7 @@ def checked_flag(name: str, value: Any) -> bool:
         If `value` is anything else: the text "False" would count as true.
     """
     if not isinstance(value, (bool, np.bool_)):
-        raise ArgumentTypeError(f"{name} must be True or False, got {value!r}")
+        raise ArgumentTypeError(f"{name} must be True or False, got {shown(value)}")
     return bool(value)
 
 
@@ -276,7 +277,7 @@ def checked_budget(budget: Any) -> tuple[float, float] | None:
     if budget is None:
         return None
     if not isinstance(budget, Sequence) or isinstance(budget, str) or len(budget) != 2:
-        raise ArgumentTypeError(f"budget must be two numbers, (epsilon, delta), got {budget!r}")
+        raise ArgumentTypeError(f"budget must be two numbers, (epsilon, delta), got {shown(budget)}")
     return checked_epsilon(budget[0]), checked_delta(budget[1])
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from gbdt_commons.quoting import quoted, shown
 from gbdt_hosts.lightgbm import default_parameters, main_names, resolve_aliases
 from lgb_dp.checks import (
     POSITIVE,
@@ -174,14 +175,14 @@ def training_parameters(params: Mapping[str, Any], max_bin: Any) -> TrainingPara
             why = f": {_WHY[name]}" if name in _WHY else ""
             spelled = name if name in params else f"{_alias_in(params, name)} ({name})"
             raise UnsupportedParameterError(
-                f"{spelled}={value!r} is not supported by private training{why}; "
+                f"{spelled}={shown(value)} is not supported by private training{why}; "
                 f"accepted is LightGBM's default, {defaults.get(name, 'none')!r}"
             )
 
     num_class = _whole(given, "num_class")
     if objective.startswith("multiclass") != (num_class > 1):
         raise InvalidArgumentError(
-            f"num_class={num_class} does not fit objective={objective!r}; "
+            f"num_class={num_class} does not fit objective={shown(objective)}; "
             "only the multi-class objectives have num_class > 1"
         )
     metric_names = ("metric", "multi_error_top_k", "auc_mu_weights")
@@ -243,12 +244,12 @@ def _check_value(name: str, value: Any) -> None:
         return
     for one in value if isinstance(value, (list, tuple, set, np.ndarray)) else [value]:
         if not isinstance(one, (str, int, float, np.number, np.bool_)):
-            raise UnsupportedParameterError(f"{name}={value!r} must hold numbers and texts alone")
+            raise UnsupportedParameterError(f"{name}={shown(value)} must hold numbers and texts alone")
         text = one if isinstance(one, str) else ""
         if not text.isprintable() or any(character.isspace() or character in "=#" for character in text):
             raise InvalidArgumentError(
-                f"{name}={value!r} must be printable and have no spaces, '=' or '#', after which LightGBM "
-                "would read other parameters"
+                f"{name}={shown(value)} must be printable and have no spaces, '=' or '#', after which "
+                "LightGBM would read other parameters"
             )
 
 
@@ -259,7 +260,7 @@ def _whole(given: Mapping[str, Any], name: str) -> int:
     try:
         number = default if value is None else int(value)
     except (TypeError, ValueError, OverflowError):
-        raise InvalidArgumentError(f"{name}={value!r} must be an integer") from None
+        raise InvalidArgumentError(f"{name}={shown(value)} must be an integer") from None
     return checked_integer(name, number, low, high)
 
 
@@ -277,7 +278,7 @@ def checked_objective(objective: Any) -> str:
             return one.name
     others = [name for name in OBJECTIVES if name not in OF_ALL_TRAINERS]
     raise UnsupportedParameterError(
-        f"objective={objective!r} is not supported by private training; accepted are "
+        f"objective={shown(objective)} is not supported by private training; accepted are "
         f"{', '.join(map(repr, OF_ALL_TRAINERS))}, and by NewtonBoost {', '.join(map(repr, others))}"
     )
 
@@ -289,7 +290,9 @@ def check_known(name: str, value: Any, others: Iterable[str] = ()) -> None:
         return
     similar = get_close_matches(name, [*known, *others], n=1)
     hint = f"; did you mean {similar[0]}?" if similar else ""
-    raise UnsupportedParameterError(f"{name}={value!r} is not supported: the parameter is unknown{hint}")
+    raise UnsupportedParameterError(
+        f"{quoted(name)}={shown(value)} is not supported: the parameter is unknown{hint}"
+    )
 
 
 def _monotone(constraints: Any) -> tuple[int, ...]:
@@ -303,7 +306,7 @@ def _monotone(constraints: Any) -> tuple[int, ...]:
         signs = (np.nan,)
     if not set(signs) <= {-1.0, 0.0, 1.0}:
         raise InvalidArgumentError(
-            f"monotone_constraints must be 1, -1 or 0 for each feature, got {constraints!r}"
+            f"monotone_constraints must be 1, -1 or 0 for each feature, got {shown(constraints)}"
         )
     return tuple(int(sign) for sign in signs) if any(signs) else ()
 

@@ -147,8 +147,8 @@ def check_for_lightgbm(names: Sequence[str]) -> None:
     wrong = [name for name in names if name[0] == "=" or not set(name).isdisjoint(_NOT_IN_NAMES)]
     if wrong:
         raise InvalidArgumentError(
-            f"feature_name holds {wrong[:10]}: LightGBM accepts no name with one of {' '.join(_NOT_IN_NAMES)} "
-            "in it, and reads others than those that begin with ="
+            f"feature_name holds {wrong[:10]}: LightGBM accepts no name with one of "
+            f"{' '.join(_NOT_IN_NAMES)} in it, and reads others than those that begin with ="
         )
     written = Counter(map(as_written, names))
     if twins := sorted(name for name in names if written[as_written(name)] > 1):

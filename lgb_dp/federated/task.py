@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from gbdt_commons.errors import VeilboostError
+from gbdt_commons.quoting import shown
 from gbdt_parties.agreed import AgreedSettings, Whole
 from gbdt_parties.secure_sum.messages import MAX_PARTIES, OpenRun
 from lgb_dp.accounting.shares import CLOSENESS_SHARE
@@ -85,7 +86,7 @@ class FederatedTask(AgreedSettings):
         unknown = set(self.settings) ^ set(_SETTINGS)
         if unknown:
             raise InvalidArgumentError(
-                f"the settings of a run are not those of NewtonBoost: {sorted(unknown)}"
+                f"the settings of a run are not those of NewtonBoost: {shown(sorted(unknown))}"
             )
         self.trainer_arguments()
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 
 from gbdt_commons.errors import VeilboostError
-from gbdt_commons.quoting import quoted
+from gbdt_commons.quoting import quoted, shown
 from gbdt_hosts.lightgbm import resolve_aliases
 from gbdt_parties.agreed import AgreedSettings, Whole
 from gbdt_parties.curve_group import length_prefixed
@@ -127,7 +127,7 @@ class ColumnTask(AgreedSettings):
                 f"for {MAX_PLANNED} at most"
             )
         if sorted(self.settings) != sorted(SETTINGS):
-            raise InvalidArgumentError(f"settings={sorted(self.settings)} of a run must be {SETTINGS}")
+            raise InvalidArgumentError(f"settings={shown(sorted(self.settings))} of a run must be {SETTINGS}")
         # Raises what is malformed.
         self.provenance  # noqa: B018
         if "num_iterations" in resolve_aliases(self.params):

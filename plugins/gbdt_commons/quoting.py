@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import reprlib
+from typing import Any
+
 MAX_CHARACTERS = 200
 
 
@@ -20,3 +23,13 @@ def quoted(text: str, max_characters: int = MAX_CHARACTERS) -> str:
     kept = text[:max_characters]
     shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in kept)
     return shown if len(text) <= max_characters else shown + "..."
+
+
+_SHORT = reprlib.Repr()
+_SHORT.maxlevel, _SHORT.maxstring, _SHORT.maxother = 3, MAX_CHARACTERS, MAX_CHARACTERS
+_SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = 10
+
+
+def shown(value: Any) -> str:
+    """A value that is refused as Python writes it, short however large it is: it may be another party's."""
+    return quoted(_SHORT.repr(value), 2 * MAX_CHARACTERS)

@@ -10,6 +10,7 @@ from numbers import Integral
 from typing import Any, ClassVar, NamedTuple, TypeVar, get_args, get_type_hints
 
 from gbdt_commons.errors import VeilboostError
+from gbdt_commons.quoting import shown
 from gbdt_parties.errors import PartyArgumentError
 from gbdt_parties.messages import MAX_TEXT_BYTES
 
@@ -51,7 +52,7 @@ class AgreedSettings:
                 continue
             if not isinstance(value, Integral) or isinstance(value, bool) or not low <= int(value) <= high:
                 said = self.argument_names.get(name, name)
-                raise self.error(f"{said} must be an integer between {low} and {high}, got {value!r}")
+                raise self.error(f"{said} must be an integer between {low} and {high}, got {shown(value)}")
 
     def to_json(self) -> str:
         """The settings as text, the same whatever their order; raises `error` if one cannot be written so."""

@@ -30,7 +30,9 @@ def _signed(path: Path) -> None:
     end.check(len(end.roster.names) // 2 + 1)
     models = [one for one in map(path.with_suffix, (".json", ".txt")) if one.exists()]
     if not models:
-        raise InvalidDataError(f"the model of {path} is missing: {path.stem}.json or {path.stem}.txt beside it")
+        raise InvalidDataError(
+            f"the model of {path} is missing: {path.stem}.json or {path.stem}.txt beside it"
+        )
     for one in models:
         if one.is_dir():
             raise InvalidDataError(f"{one} is a folder, where the model of {path} was expected")

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from gbdt_commons.errors import VeilboostError
 from gbdt_parties import messages
 from gbdt_parties.messages import Refusal
 
@@ -85,6 +86,26 @@ def put(content, at, value):
     copy = dict(content) if isinstance(content, dict) else list(content)
     copy[at[0]] = put(copy[at[0]], at[1:], value)
     return copy
+
+
+_LARGE = "x" * 10**5, [0] * 10**4, {"x" * 10**5: 1}, {str(k): k for k in range(10**4)}, ["y" * 99] * 10**3
+
+
+def reasons_for_large_values(kind, task):
+    """Texts of the refusals of a task of a kind, with large values in the place of any one of its own."""
+    content = json.loads(task.to_json())
+    changed = [put(content, at, large) for at in places(content) for large in _LARGE]
+    for at in places(content):
+        inner = content
+        for step in at:
+            inner = inner[step]
+        if isinstance(inner, dict):
+            changed += [put(content, at, {**inner, "x" * 10**5: large}) for large in (1, "y" * 10**5)]
+    for one in changed:
+        try:
+            kind.from_json(json.dumps(one))
+        except VeilboostError as error:
+            yield str(error)
 
 
 def _other_text(text, draws):

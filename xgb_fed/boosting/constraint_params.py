@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from gbdt_commons.quoting import shown
 from xgb_fed.errors import InvalidArgumentError
 
 Column = int | str
@@ -47,8 +48,8 @@ def read_monotone_constraints(value: Any) -> Monotone | None:
         pairs = list(enumerate(value))
     if pairs is None or not all(_is_column(column) and _is_sign(sign) for column, sign in pairs):
         raise InvalidArgumentError(
-            f"monotone_constraints={value!r} must be 1, 0 or -1 for each column, such as (1, 0), '(1,0)' "
-            "or {'age': 1}"
+            f"monotone_constraints={shown(value)} must be 1, 0 or -1 for each column, such as (1, 0), "
+            "'(1,0)' or {'age': 1}"
         )
     return tuple((_column(column), int(sign)) for column, sign in pairs) or None
 
@@ -77,8 +78,8 @@ def read_interaction_constraints(value: Any) -> Interactions | None:
             groups = None
     if not _is_list(groups) or not all(_is_list(g) and all(map(_is_column, g)) for g in groups):
         raise InvalidArgumentError(
-            f"interaction_constraints={value!r} must be lists of columns, such as [['age', 'income']] or "
-            "'[[0, 1], [2, 3]]'"
+            f"interaction_constraints={shown(value)} must be lists of columns, such as [['age', 'income']] "
+            "or '[[0, 1], [2, 3]]'"
         )
     return tuple(tuple(map(_column, group)) for group in groups)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from gbdt_commons.quoting import quoted, shown
 from gbdt_hosts.xgboost.draws import are_reproduced
 from gbdt_hosts.xgboost.margins import objective_config, words_of
 from gbdt_hosts.xgboost.versions import draws_come_from_one_stream
@@ -125,7 +126,7 @@ class Settings:
         self.require_objective(tuple(OBJECTIVES))
         self._check_objective_parameters()
         if self.tree_mode not in TREE_MODES:
-            raise UnsupportedParameterError(f"tree_mode={self.tree_mode!r} must be one of {TREE_MODES}")
+            raise UnsupportedParameterError(f"tree_mode={shown(self.tree_mode)} must be one of {TREE_MODES}")
         softmax = self.objective in SOFTMAX
         if softmax:
             _whole("num_class", self.num_class, 2, 2**31 - 1)
@@ -138,11 +139,11 @@ class Settings:
         _whole("num_parallel_tree", self.num_parallel_tree, 1, 2**31 - 1)
         if self.grow_policy not in GROW_POLICIES:
             raise UnsupportedParameterError(
-                f"grow_policy={self.grow_policy!r} must be one of {GROW_POLICIES}"
+                f"grow_policy={shown(self.grow_policy)} must be one of {GROW_POLICIES}"
             )
         if self.monotone_constraints is not None and self.multi_output:
             raise UnsupportedParameterError(
-                f"monotone_constraints={self.monotone_constraints!r} is not supported with multi_output"
+                f"monotone_constraints={shown(self.monotone_constraints)} is not supported with multi_output"
             )
         _whole("max_bin", self.max_bin, 2, 65_535)
         _number("learning_rate", self.learning_rate, above=0.0)
@@ -166,7 +167,8 @@ class Settings:
         metrics = self.eval_metric if isinstance(self.eval_metric, (list, tuple)) else [self.eval_metric]
         if not all(metric is None or isinstance(metric, str) for metric in metrics):
             raise UnsupportedParameterError(
-                f"eval_metric={self.eval_metric!r} must be the name of an XGBoost metric, or a list of names"
+                f"eval_metric={shown(self.eval_metric)} must be the name of an XGBoost metric, or a list of "
+                "names"
             )
         if self.random_state is not None:
             _whole("random_state", self.random_state, 0, 2**63 - 1)
@@ -176,7 +178,7 @@ class Settings:
         _whole("max_cat_threshold", self.max_cat_threshold, 1, 2**31 - 1)
         if not isinstance(self.enable_categorical, (bool, np.bool_)):
             raise InvalidArgumentError(
-                f"enable_categorical={self.enable_categorical!r} must be True or False"
+                f"enable_categorical={shown(self.enable_categorical)} must be True or False"
             )
         self.sampling  # noqa: B018 - checks the fractions
 
@@ -184,16 +186,16 @@ class Settings:
         """Let XGBoost check the objective's own parameters."""
         given, own = self.objective_parameters, OBJECTIVES[self.objective]
         if not isinstance(given, Mapping):
-            raise InvalidArgumentError(f"objective_parameters={given!r} must be a mapping")
+            raise InvalidArgumentError(f"objective_parameters={shown(given)} must be a mapping")
         for name in given:
             if name not in own:
                 raise UnsupportedParameterError(
-                    f"{name}={given[name]!r} is not a parameter of objective={self.objective!r}"
+                    f"{name}={shown(given[name])} is not a parameter of objective={shown(self.objective)}"
                 )
         alphas = given.get("quantile_alpha")
         if "quantile_alpha" in own and (alphas is None or np.size(alphas) != 1):
             raise UnsupportedParameterError(
-                f"quantile_alpha={alphas!r} must be one number; train one model per quantile"
+                f"quantile_alpha={shown(alphas)} must be one number; train one model per quantile"
             )
         if not given:
             return
@@ -201,12 +203,12 @@ class Settings:
             config = objective_config({"objective": self.objective, **given})
         except ValueError as error:
             raise InvalidArgumentError(
-                f"{given} for objective={self.objective!r}: {words_of(error)}"
+                f"{given} for objective={shown(self.objective)}: {words_of(error)}"
             ) from None
         known = {name for part in config.values() if isinstance(part, dict) for name in part}
         for name in given:
             if name not in known:
-                raise UnsupportedParameterError(f"{name}={given[name]!r} is not known to this XGBoost")
+                raise UnsupportedParameterError(f"{name}={shown(given[name])} is not known to this XGBoost")
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any]) -> Settings:
@@ -233,14 +235,14 @@ class Settings:
             elif name in NEUTRAL:
                 if not _is_neutral(name, value):
                     raise UnsupportedParameterError(
-                        f"{given}={value!r} is not supported; {NEUTRAL[name][-1]!r} is accepted"
+                        f"{given}={shown(value)} is not supported; {NEUTRAL[name][-1]!r} is accepted"
                     )
             elif name not in IGNORED:
                 names = [*known, *ALIASES, *NEUTRAL, *IGNORED, *OBJECTIVE_PARAMETERS]
                 similar = get_close_matches(given, names, n=1)
                 hint = f"; did you mean {similar[0]}?" if similar else ""
                 raise UnsupportedParameterError(
-                    f"{given}={value!r} is not supported in federated training{hint}"
+                    f"{quoted(given)}={shown(value)} is not supported in federated training{hint}"
                 )
         if settings.get("objective") == "count:poisson":
             settings.setdefault("max_delta_step", _POISSON_STEP)
@@ -250,7 +252,7 @@ class Settings:
         """Raise `UnsupportedParameterError` for an objective that is not among the accepted ones."""
         if self.objective not in accepted:
             raise UnsupportedParameterError(
-                f"objective={self.objective!r} must be one of {', '.join(accepted)}"
+                f"objective={shown(self.objective)} must be one of {', '.join(accepted)}"
             )
 
     @property
@@ -394,11 +396,11 @@ _MAX_NUMBER = float(np.finfo(np.float32).max)
 
 def _whole(name: str, value: Any, low: int, high: int) -> None:
     if isinstance(value, bool) or not (isinstance(value, (int, np.integer)) and low <= value <= high):
-        raise InvalidArgumentError(f"{name}={value!r} must be an integer from {low} to {high}")
+        raise InvalidArgumentError(f"{name}={shown(value)} must be an integer from {low} to {high}")
 
 
 def _number(name: str, value: Any, low: float = 0.0, above: float | None = None) -> None:
     fine = isinstance(value, (int, float, np.number)) and not isinstance(value, bool) and np.isfinite(value)
     if not (fine and abs(value) <= _MAX_NUMBER and (value > above if above is not None else value >= low)):
         bound = f"above {above}" if above is not None else f"of at least {low}"
-        raise InvalidArgumentError(f"{name}={value!r} must be a finite number {bound}, as float32")
+        raise InvalidArgumentError(f"{name}={shown(value)} must be a finite number {bound}, as float32")

@@ -427,7 +427,7 @@ class _Coordinator:
             self._progress.note_told()
 
     def _finish(self, member: Member, message: wire.EndRun) -> bool:
-        """Let a party keep the model, and whether it has ended; it has if it does not know the run any more."""
+        """Let a party keep the model; whether it has ended, as one that does not know the run any more."""
         reconnecting = Reconnector(self._patience, lambda: None, self._traffic)
         try:
             reconnecting(lambda: self._ask(member, message, Done))

@@ -54,16 +54,19 @@ def test_names_that_lightgbm_makes_equal_are_refused_before_anything_is_released
     budget, names = lgb_dp.Budget(1.0, 1e-5), [*twins, "c", "d"]
     before = budget.spent
     table = pd.DataFrame(X, columns=names)
-    with pytest.raises(lgb_dp.InvalidArgumentError, match=re.escape(repr(sorted(twins)))):
+
+    def fitted():
         if entry == "automatic bounds":
             estimator = lgb_dp.DPLGBMClassifier(epsilon=0.5, delta=1e-6, auto_bounds=0.2, n_estimators=2)
             estimator.fit(table, Y, budget=budget)
-        else:
-            given = (X, {"feature_name": names}) if entry == "feature_name" else (table, {})
-            train(
-                lgb_dp.Dataset(given[0], Y, bounds=(-3, 3), max_bin=8, **given[1]),
-                lgb_dp.NewtonBoost(0.5, 1e-6, rounds=5, budget=budget),
-            )
+        rows, given = (X, {"feature_name": names}) if entry == "feature_name" else (table, {})
+        train(
+            lgb_dp.Dataset(rows, Y, bounds=(-3, 3), max_bin=8, **given),
+            lgb_dp.NewtonBoost(0.5, 1e-6, rounds=5, budget=budget),
+        )
+
+    with pytest.raises(lgb_dp.InvalidArgumentError, match=re.escape(repr(sorted(twins)))):
+        fitted()
     assert budget.spent == before
 
 

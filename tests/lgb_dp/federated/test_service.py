@@ -76,7 +76,7 @@ def test_a_server_that_a_party_of_this_process_does_not_allow_is_sent_nothing(ce
     server = Server(service, "127.0.0.1:0", TLS.from_directory(certified.folder / "bob"), ["acme"])
     remote = RemoteParty(f"127.0.0.1:{server.port}", own, "bob")
     try:
-        with pytest.raises(AuthenticationError, match="'bob'.*was not asked"):
+        with pytest.raises(AuthenticationError, match=r"'bob'.*was not asked"):
             train([certified(0, allowed=[f"sha256:{64 * '0'}"]), remote], 1)
     finally:
         remote.close()

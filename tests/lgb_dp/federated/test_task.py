@@ -7,6 +7,7 @@ import pytest
 
 import lgb_dp
 from columns_apart import PARAMS, own_rows
+from extreme_requests import reasons_for_large_values
 from lgb_dp.boosting.params import refuse_early_stopping
 from lgb_dp.federated.task import FederatedTask, settings_of
 from lgb_dp.vertical.task import ColumnTask
@@ -63,3 +64,10 @@ def test_early_stopping_is_refused_by_any_name():
     with pytest.raises(lgb_dp.UnsupportedParameterError, match=r"early_stopping_round .* across parties"):
         refuse_early_stopping({"n_iter_no_change": 3}, "across parties")
     refuse_early_stopping({"early_stopping_round": 0}, "across parties")
+
+
+@pytest.mark.parametrize(("made", "kind"), TASKS)
+def test_refusals_are_short_however_large_the_value_is(made, kind):
+    reasons = list(reasons_for_large_values(kind, made()))
+    assert len(reasons) > 30
+    assert max(map(len, reasons)) < 2000

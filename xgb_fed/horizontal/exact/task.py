@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from gbdt_commons.errors import VeilboostError
+from gbdt_commons.quoting import shown
 from gbdt_commons.tables.frames import check_names
 from gbdt_hosts.xgboost.versions import arithmetic, installed, warn_of_unknown_version
 from gbdt_parties.agreed import AgreedSettings, Whole
@@ -114,7 +115,8 @@ class ExactTask(AgreedSettings):
         if isinstance(self.cuts, str):
             if self.cuts not in DIGITS:
                 raise InvalidArgumentError(
-                    f"cuts={self.cuts!r} must be one of {sorted(DIGITS)}, or a list of cuts for each column"
+                    f"cuts={shown(self.cuts)} must be one of {sorted(DIGITS)}, or a list of cuts for each "
+                    "column"
                 )
         else:
             _check_cuts(self.cuts, self.n_columns)
@@ -151,7 +153,7 @@ def check_whole(name: str, value: Any, least: int) -> None:
     """Raise an InvalidArgumentError unless a value is an integer of at least another one."""
     is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
     if not is_whole or value < least:
-        raise InvalidArgumentError(f"{name}={value!r} must be an integer of at least {least}")
+        raise InvalidArgumentError(f"{name}={shown(value)} must be an integer of at least {least}")
 
 
 def checked_cuts(cuts: Any, n_columns: int) -> Any:

@@ -10,6 +10,7 @@ import xgboost
 from hypothesis import given
 from hypothesis import strategies as st
 
+from extreme_requests import reasons_for_large_values
 from gbdt_parties.errors import ProtocolError, SumRangeError
 from gbdt_parties.secure_sum.rings import MODULO_64, MODULO_128
 from tests.support.exact_training import X, Y
@@ -137,3 +138,11 @@ def test_the_model_that_parties_agree_on_is_read_as_it_was_written(classes):
     for cut in (content[:1], (content[0][:-1], content[1]), (content[0], content[1][:-1])):
         with pytest.raises(ProtocolError, match="cannot be read"):
             read_content(cut, classes, None, "")
+
+
+@pytest.mark.parametrize("cuts", ["grid", GOOD])
+def test_refusals_are_short_however_large_the_value_is(cuts):
+    task = ExactTask({**PARAMS, "max_bin": 8}, 1, 2, ["a", "b"], [0, 1], cuts, 10, 2, None, 0)
+    reasons = list(reasons_for_large_values(ExactTask, task))
+    assert len(reasons) > 30
+    assert max(map(len, reasons)) < 2000
