@@ -39,8 +39,8 @@ def _signed(path: Path) -> None:
         if hashlib.sha256(one.read_bytes()).digest() != end.digests[0]:
             raise InvalidDataError(f"{path} has signatures of another model than {one}")
         print(f"{one}: signed by {len(end.signers)} of {len(end.roster.names)} parties")
-    for one in end.signers:
-        print(f"{quoted(one.name)}  sha256:{fingerprint(one.certificates).hex()}")
+    for signer in end.signers:
+        print(f"{quoted(signer.name)}  sha256:{fingerprint(signer.certificates).hex()}")
 
 
 def _inspect(args: argparse.Namespace) -> None:
