@@ -5,7 +5,6 @@ A column is a name or a number; which columns there are is found out later.
 
 from __future__ import annotations
 
-import json
 import numbers
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from gbdt_commons.quoting import shown
+from gbdt_parties.agreed import read_json
 from xgb_fed.errors import InvalidArgumentError
 
 Column = int | str
@@ -73,8 +73,8 @@ def read_interaction_constraints(value: Any) -> Interactions | None:
         if not value.strip():
             return None
         try:
-            groups = json.loads(value)
-        except (ValueError, RecursionError):
+            groups = read_json(value)
+        except ValueError:
             groups = None
     if not _is_list(groups) or not all(_is_list(g) and all(map(_is_column, g)) for g in groups):
         raise InvalidArgumentError(

@@ -142,7 +142,7 @@ def common_columns(
                 f"party {party!r} has columns {theirs or 'without names'}, {name!r} has "
                 f"{ours or 'ones without names'}; all parties need the same ones in the same order"
             )
-    return first.n_features, json.loads(first.names) if first.names else []
+    return first.n_features, read_json(first.names, MAX_TEXT) if first.names else []
 
 
 def common_classes(
@@ -162,7 +162,7 @@ def common_classes(
     """
     labels, most, told = set[Any](), 0, list[str]()
     for party, answer in zip(parties, introductions, strict=True):
-        own = json.loads(answer.classes)
+        own = read_classes(answer.classes)
         labels, most = labels | set(own), max(most, len(own))
         told.append(f"{quoted(party)!r} has {quoted(str(own), MAX_CLASS_CHARACTERS)}")
     if len({isinstance(label, str) for label in labels}) > 1:

@@ -11,7 +11,12 @@ from gbdt_parties.channel import Channel
 from gbdt_parties.errors import InvalidDataError, PartyRefusedError, ProtocolError
 from gbdt_parties.traffic import Traffic
 from xgb_fed import HorizontalParty, train_simfl
-from xgb_fed.horizontal.common.introductions import common_classes, common_mean_label, names_to_json
+from xgb_fed.horizontal.common.introductions import (
+    common_classes,
+    common_columns,
+    common_mean_label,
+    names_to_json,
+)
 from xgb_fed.horizontal.common.messages import (
     HorizontalOpened,
     Introduce,
@@ -148,6 +153,19 @@ def test_later_answers_that_do_not_fit_are_refused_by_name(kind, changed, reason
     liar = Liar(kind, **changed)
     with pytest.raises(ProtocolError, match=f"party 'south': .*{reason}"):
         train(liar)
+
+
+@pytest.mark.parametrize("classes", ["[0, 1e999]", "[0, Infinity]", f"[{10**30}]", "[1, 0]", "[" * 10**5])
+def test_classes_are_read_by_the_one_reader_again_where_they_are_joined(classes):
+    told = [RowShape(1, 1, "", "[0, 1]"), RowShape(1, 1, "", classes)]
+    with pytest.raises(ProtocolError, match="classes"):
+        common_classes(["north", "south"], told, "multi:softprob", None, True)
+
+
+@pytest.mark.parametrize("names", ["[NaN]", f"[{10**30}]", "[" * 10**5])
+def test_names_are_read_by_the_one_reader_again_where_they_are_compared(names):
+    with pytest.raises(ValueError, match=r"not finite|64 bits|brackets"):
+        common_columns(["north"], [RowShape(1, 1, names, "")])
 
 
 def test_sums_of_labels_without_any_weight_have_no_mean():
