@@ -127,7 +127,7 @@ def test_same_model_for_all_is_checked_in_the_app_s_folder_and_in_each_party_s(
     text, ends = signed.read_text(), json.loads(signed.read_text())
     (folder / "model" / MODELS[method]).write_bytes(model(folder, method).replace(b"0", b"1"))
     assert command_line.main(["inspect", str(signed)]) == command_line.WRONG_USE
-    assert f"signatures of another model than those beside it: {MODELS[method]}" in capsys.readouterr().err
+    assert f"another model than {signed.with_name(MODELS[method])}" in capsys.readouterr().err
     signed.write_text(text.replace(ends["digests"][0], hashlib.sha256(model(folder, method)).hexdigest()))
     assert command_line.main(["inspect", str(signed)]) == command_line.REFUSED
     assert "party 'north' has not signed this end of the run" in capsys.readouterr().err
