@@ -84,7 +84,9 @@ class _RandomForestTraining(Training):
         """
 
 
-class _LaplaceTraining(_RandomForestTraining):
+class LaplaceTraining(_RandomForestTraining):
+    """Votes by noised class counts."""
+
     mechanism = "discrete Laplace"
 
     def _votes(self, counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -96,7 +98,9 @@ class _LaplaceTraining(_RandomForestTraining):
         return vote, rows.clip(1, (2**31 - 1) // len(noised)).astype(np.int64)
 
 
-class _ExponentialTraining(_RandomForestTraining):
+class ExponentialTraining(_RandomForestTraining):
+    """Votes that are drawn."""
+
     mechanism = "exponential"
 
     def _votes(self, counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -110,17 +114,17 @@ class _ExponentialTraining(_RandomForestTraining):
 class RandomForestLaplace(PrivateTrainer):
     """RF-L: random trees whose leaves vote by class counts with Laplace noise; every tree gets ε / T."""
 
-    def begin(self, task: TrainerInput) -> _LaplaceTraining:
+    def begin(self, task: TrainerInput) -> LaplaceTraining:
         """Start a training run; called once per booster."""
         check_classes(task)
-        return _LaplaceTraining(task, self.epsilon)
+        return LaplaceTraining(task, self.epsilon)
 
 
 @inherits_parameters()
 class RandomForestExponential(PrivateTrainer):
     """RF-E: random trees whose leaves draw their vote by the exponential mechanism; every tree gets ε / T."""
 
-    def begin(self, task: TrainerInput) -> _ExponentialTraining:
+    def begin(self, task: TrainerInput) -> ExponentialTraining:
         """Start a training run; called once per booster."""
         check_classes(task)
-        return _ExponentialTraining(task, self.epsilon)
+        return ExponentialTraining(task, self.epsilon)

@@ -124,7 +124,7 @@ def _sums_release(what: str, epsilon: float, group: int) -> Release:
     return Release(what, "discrete Laplace", epsilon, group, 0)
 
 
-class _MBoostTraining(Training):
+class MBoostTraining(Training):
     """State of one training run of MBoost."""
 
     sigmoid = 1.0
@@ -403,10 +403,10 @@ class MBoost(PrivateTrainer):
         self.leverage = checked_choice("leverage", self.leverage, get_args(Leverage))
         self.n_rows = None if self.n_rows is None else checked_number("n_rows", self.n_rows, POSITIVE)
 
-    def begin(self, task: TrainerInput) -> _MBoostTraining:
+    def begin(self, task: TrainerInput) -> MBoostTraining:
         """Start a training run; called once per booster."""
         check_classes(task)
-        return _MBoostTraining(task, self)
+        return MBoostTraining(task, self)
 
 
 def check_classes(task: TrainerInput) -> None:

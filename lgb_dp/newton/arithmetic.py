@@ -98,7 +98,8 @@ def arguments() -> Values:
 
 
 @cache
-def _digests() -> tuple[tuple[str, str], ...]:
+def digests_of_functions() -> tuple[tuple[str, str], ...]:
+    """Names and digests, computed once in a process."""
     x = arguments()
     found = []
     for name, function in FUNCTIONS.items():
@@ -109,7 +110,7 @@ def _digests() -> tuple[tuple[str, str], ...]:
 
 def digests() -> dict[str, str]:
     """Digests of this process's functions, by their names."""
-    return dict(_digests())
+    return dict(digests_of_functions())
 
 
 def check_digests(theirs: Any, whose: str) -> None:

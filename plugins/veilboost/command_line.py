@@ -105,7 +105,7 @@ LOGGERS = ("veilboost", "gbdt_parties", "xgb_fed", "lgb_dp")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; gives its exit code."""
-    parser = _parser()
+    parser = make_parser()
     args = parser.parse_args(arguments)
     _log_to_stderr(args.json_logs)
     command: Callable[[argparse.Namespace], int | None] = args.command
@@ -150,7 +150,8 @@ def _log_to_stderr(as_json: bool) -> None:
         logger.propagate = False
 
 
-def _parser() -> Parser:
+def make_parser() -> Parser:
+    """The parser of all subcommands."""
     parser = Parser(
         prog="veilboost",
         description="Train XGBoost and LightGBM models across organisations that keep columns or rows to "

@@ -13,13 +13,13 @@ from small_training import dataset, train
 @pytest.mark.parametrize("epsilon", [0, -1.0, float("nan"), float("inf")])
 def test_epsilon_must_be_positive_and_finite(epsilon):
     for trainer in (lgb_dp.DPBoost, lgb_dp.SequentialBoost, lgb_dp.ParallelBoost):
-        with pytest.raises(ValueError, match="epsilon must be positive"):
+        with pytest.raises(ValueError, match=r"epsilon.*positive"):
             trainer(epsilon)
 
 
 @pytest.mark.parametrize("epsilon", ["1", None, True, [1.0]])
 def test_epsilon_must_be_a_number(epsilon):
-    with pytest.raises(TypeError, match="epsilon must be a number"):
+    with pytest.raises(TypeError, match=r"epsilon.*number"):
         lgb_dp.DPBoost(epsilon)
 
 
@@ -38,7 +38,7 @@ def test_options_of_the_trainer(arguments, named):
 
 
 def test_an_epsilon_too_small_for_the_arithmetic_raises_before_training():
-    with pytest.raises(ValueError, match="epsilon of one selection"):
+    with pytest.raises(ValueError, match=r"epsilon.*selection"):
         train(dataset(X, Y), lgb_dp.DPBoost(1e-9))
 
 
@@ -153,7 +153,7 @@ def test_evaluation_data_must_have_the_training_features():
 
 
 def test_features_without_two_bins_leave_nothing_to_split():
-    with pytest.raises(ValueError, match="no feature has two bins"):
+    with pytest.raises(ValueError, match="two bins"):
         train(dataset(X, Y, bounds=(1, 1)), lgb_dp.DPBoost(1.0))
 
 
@@ -162,7 +162,7 @@ def test_unknown_categories_at_prediction_are_lightgbms_habit():
     data = lgb_dp.Dataset(frame, label=Y, bounds={"b": (-3, 3)}, categories="dtype")
     booster = train(data, lgb_dp.DPBoost(1.0))
     assert np.isfinite(booster.predict(frame.assign(a=pd.Categorical(list("zz") * 30)))).all()
-    with pytest.raises(ValueError, match="column 'a' holds numbers; expected are the categories"):
+    with pytest.raises(ValueError, match=r"'a'.*expected"):
         booster.predict(frame.assign(a=X[:, 0]))
 
 
@@ -179,7 +179,7 @@ def test_initial_models_must_have_as_many_outputs():
 
 
 def test_folds():
-    with pytest.raises(ValueError, match="k must be at least 2"):
+    with pytest.raises(ValueError, match=r"k.*at least 2"):
         lgb_dp.folds(1, dataset(X, Y))
     with pytest.raises(TypeError, match="train_set"):
         lgb_dp.folds(3, lgb.Dataset(X, Y))

@@ -19,6 +19,6 @@ class StoppedClock:
 
     def forward(self, seconds):
         """Let time pass, and let the thread that watches look at the clock."""
-        with streams._WATCH._changed:
+        with streams.WATCH._changed:
             self._now += seconds
-            streams._WATCH._changed.notify_all()
+            streams.WATCH._changed.notify_all()

@@ -107,7 +107,7 @@ def test_native_models_say_what_left_whom_where_the_method_is_known(folder, reco
 def test_private_models_are_those_of_the_library_and_a_record_adds_traffic(
     folder, tmp_path, capsys, monkeypatch
 ):
-    monkeypatch.setattr("lgb_dp.statements._today", lambda: "2026-01-01")  # midnight may come between two
+    monkeypatch.setattr("lgb_dp.statements.today", lambda: "2026-01-01")  # midnight may come between two
     model = folder / "private" / "model.txt"
     plain = statement_of(str(folder / "private"))
     assert plain == lgb_dp.statement(model)

@@ -62,13 +62,13 @@ class KeyOfWorker:
             if self._key is None:
                 return {"unknown": True}
             rows = np.frombuffer(message["rows"], dtype=np.uint64).reshape(-1, message["width"])
-            return {"rows": _worked(self._key, message["ask"], rows).tobytes()}
+            return {"rows": worked(self._key, message["ask"], rows).tobytes()}
         except Exception as error:  # its text may quote a number
             logger.error("a message could not be answered: %s", places_of(error))
             return {"failed": type(error).__name__}
 
 
-def _worked(key: SecretKey, what: str, rows: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def worked(key: SecretKey, what: str, rows: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Ciphertexts of rows of words, or the plaintexts of ciphertexts as rows of words."""
     if what == "encrypt":
         return key.encrypt(rows)
@@ -182,14 +182,14 @@ class ClusterKey(KeepsSecrets):
     def _shared(self, what: str, rows: NDArray[np.uint64], width: int) -> NDArray[np.uint64]:
         """The work on all rows, divided among the workers that there are; lost parts are done here."""
         if len(rows) < MIN_ROWS:
-            return _worked(self._key, what, rows)
+            return worked(self._key, what, rows)
         parts = self._answers(what, rows)
         out = np.empty((len(rows), width), dtype=np.uint64)
         for span, answer in parts:
             if "rows" in answer:
                 out[span] = np.frombuffer(answer["rows"], dtype=np.uint64).reshape(-1, width)
             else:
-                out[span] = _worked(self._key, what, rows[span])
+                out[span] = worked(self._key, what, rows[span])
         return out
 
     def _answers(self, what: str, rows: NDArray[np.uint64]) -> list[tuple[slice, host.Answer]]:

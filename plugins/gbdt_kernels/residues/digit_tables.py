@@ -10,7 +10,7 @@ from gbdt_kernels.residues.modular import multiply, over_rows
 from gbdt_kernels.residues.modulus import Modulus, Rows, as_rows
 from gbdt_kernels.residues.paths import path_kernels
 
-_PRODUCTS_AT_ONCE = 4096
+PRODUCTS_AT_ONCE = 4096
 _BASES_AT_ONCE = 16
 
 
@@ -106,9 +106,9 @@ class DigitProducts:
         digits = np.ascontiguousarray(digits, dtype=np.uint64)
         out = np.empty((len(digits), modulus.width), dtype=np.uint64)
         table_products = path_kernels().table_products
-        for first in range(0, len(digits), _PRODUCTS_AT_ONCE):
-            part = out[first : first + _PRODUCTS_AT_ONCE]
-            order = table_rows(digits[first : first + _PRODUCTS_AT_ONCE], self._window, self._n_bases)
+        for first in range(0, len(digits), PRODUCTS_AT_ONCE):
+            part = out[first : first + PRODUCTS_AT_ONCE]
+            order = table_rows(digits[first : first + PRODUCTS_AT_ONCE], self._window, self._n_bases)
 
             def work(start: int, stop: int, order: NDArray[np.int64] = order, part: Rows = part) -> None:
                 table_products(self._table, order, modulus.n_limbs, *modulus.constants, part, start, stop)

@@ -143,7 +143,7 @@ class OwnList:
     @property
     def commitment(self) -> bytes:
         """The commitment to all of them."""
-        return _commitment(self._run, self._role, self.points)
+        return commitment_to(self._run, self._role, self.points)
 
     def told(self, first: int) -> bytes:
         """The points of the message that begins with one of them; none beyond the last."""
@@ -216,11 +216,12 @@ class ReceivedList:
         if not (neighbours[1:] > neighbours[:-1]).all():
             raise ProtocolError("masked ids are not in ascending order, or one comes twice")
         self._received += points
-        if self.is_complete and _commitment(self._run, self._role, self._received) != self._commitment:
+        if self.is_complete and commitment_to(self._run, self._role, self._received) != self._commitment:
             raise ProtocolError("masked ids are not those that were committed to")
 
 
-def _commitment(run: bytes, role: bytes, points: bytes | bytearray) -> bytes:
+def commitment_to(run: bytes, role: bytes, points: bytes | bytearray) -> bytes:
+    """The commitment to a list of masked ids, 32 bytes."""
     digest = hashlib.sha256(length_prefixed([_COMMITMENT, run, role]))
     digest.update(len(points).to_bytes(8, "little"))
     digest.update(points)

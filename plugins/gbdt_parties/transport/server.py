@@ -184,7 +184,7 @@ class Server:
                 ("grpc.max_concurrent_streams", CALLS_EACH + SPARE_CALLS),
                 ("grpc.max_connection_idle_ms", int(1000 * IDLE)),
                 ("grpc.server_handshake_timeout_ms", int(1000 * HANDSHAKE)),
-                ("grpc.max_allowed_incoming_connections", _max_connections()),
+                ("grpc.max_allowed_incoming_connections", max_connections()),
             ],
         )
         try:
@@ -262,7 +262,7 @@ class Server:
         if not self._callers.enter(caller.name):
             reason = f"{CALLS_EACH} requests of {caller.name!r} are under way"
             self._refusals.add(caller.name, reason)
-            _refuse(context, "RESOURCE_EXHAUSTED", reason)
+            refuse(context, "RESOURCE_EXHAUSTED", reason)
         work: Future[bytes] | None = None
         try:
             # In one expression: the request lives as long as the work on it, not as the call.
@@ -284,7 +284,7 @@ class Server:
                 request, row_sets = assemble(received, MAX_REQUEST_BYTES, dog.feed, heartbeats=False)
         except ProtocolError as error:
             self._refusals.add(caller.name, str(error))
-            _refuse(context, "INVALID_ARGUMENT", str(error))
+            refuse(context, "INVALID_ARGUMENT", str(error))
         return row_sets, request  # type: ignore[return-value]  # a view of bytes that only the caller has
 
     def _answered(self, work: Future[bytes], caller: Identity, context: Any) -> Iterator[bytes]:
@@ -299,7 +299,7 @@ class Server:
             if not is_out_of_room(error):
                 self._failed(error, caller, context)
             logger.error("a request of %s has to wait: %s", caller.name, error.strerror)
-            _refuse(context, "UNAVAILABLE", "the party is out of resources for now; its log names them")
+            refuse(context, "UNAVAILABLE", "the party is out of resources for now; its log names them")
         except Exception as error:
             self._failed(error, caller, context)
         with Watchdog(SILENCE, context.cancel, TRANSFER) as dog:
@@ -309,7 +309,7 @@ class Server:
 
     def _failed(self, error: Exception, caller: Identity, context: Any) -> NoReturn:
         logger.error("a request of %s failed: %s", caller.name, places_of(error))
-        _refuse(context, "ABORTED", "the party failed to answer; its log says why")
+        refuse(context, "ABORTED", "the party failed to answer; its log says why")
 
     def _authenticated(self, context: Any) -> Identity:
         if self._insecure:
@@ -318,15 +318,15 @@ class Server:
         try:
             caller = _identity_of(certificate)
         except ValueError as error:
-            _refuse(context, "UNAUTHENTICATED", str(error))
+            refuse(context, "UNAUTHENTICATED", str(error))
         # The handshake checked this too.
         if caller.expires < datetime.now(timezone.utc):
             self._refusals.add(caller.name, "the certificate has expired")
-            _refuse(context, "UNAUTHENTICATED", "the certificate has expired")
+            refuse(context, "UNAUTHENTICATED", "the certificate has expired")
         name = caller.known_as(self._allowed)
         if name is None:
             self._refusals.add(f"{caller.name} (sha256:{caller.fingerprint})", "not on the allow-list")
-            _refuse(context, "PERMISSION_DENIED", f"{caller.name!r} is not an allowed active party")
+            refuse(context, "PERMISSION_DENIED", f"{caller.name!r} is not an allowed active party")
         return replace(caller, name=name)
 
 
@@ -354,13 +354,14 @@ def raise_descriptor_limit() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def _max_connections() -> int:
+def max_connections() -> int:
     """Half of the descriptors that this process may open: connections leave some for files."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return MAX_CONNECTIONS if soft == resource.RLIM_INFINITY else min(MAX_CONNECTIONS, soft // 2)
 
 
-def _refuse(context: Any, code: str, reason: str) -> NoReturn:
+def refuse(context: Any, code: str, reason: str) -> NoReturn:
+    """End a call with a status code of gRPC."""
     import grpc
 
     context.abort(grpc.StatusCode[code], reason)

@@ -40,7 +40,7 @@ METHOD = ("veilboost.Party", "Exchange")
 
 _MAGIC = b"VBST"
 COMPILING = b"compiling"
-_HEADER = struct.Struct("<4sHHQ")
+HEADER = struct.Struct("<4sHHQ")
 OPTIONS = [
     ("grpc.max_receive_message_length", PIECE_BYTES + 4096),
     ("grpc.max_send_message_length", PIECE_BYTES + 4096),
@@ -65,7 +65,7 @@ def frames(
     Of a message in parts, each piece is given as soon as the parts it consists of are there.  If the rest of
     the parts is given up, the frames end early; the generator returns whether all of them were given.
     """
-    header = _HEADER.pack(_MAGIC, VERSION, len(row_sets), len(message)) + b"".join(row_sets)
+    header = HEADER.pack(_MAGIC, VERSION, len(row_sets), len(message)) + b"".join(row_sets)
     if len(message) <= PIECE_BYTES and (not isinstance(message, Parts) or message.are_there):
         fed()
         yield b"".join((header, *(message if isinstance(message, Parts) else (message,))))
@@ -145,14 +145,14 @@ def assemble(
 
 def _read_header(piece: bytes, max_bytes: int) -> tuple[int, RowSets, int]:
     """Length and row sets of a message, and how much of it follows in the same frame: nothing or all."""
-    if len(piece) < _HEADER.size:
+    if len(piece) < HEADER.size:
         raise ProtocolError("a stream does not start with a header")
-    magic, version, count, total = _HEADER.unpack_from(piece)
+    magic, version, count, total = HEADER.unpack_from(piece)
     if magic != _MAGIC:
         raise ProtocolError("this stream is not veilboost's")
     if version != VERSION:
         raise ProtocolError(f"stream version {version}; this release speaks version {VERSION}")
-    end = _HEADER.size + count * ROW_SET_BYTES
+    end = HEADER.size + count * ROW_SET_BYTES
     if count > MAX_ROW_SETS or len(piece) < end:
         raise ProtocolError("a stream's header is malformed")
     if total > max_bytes:
@@ -162,7 +162,7 @@ def _read_header(piece: bytes, max_bytes: int) -> tuple[int, RowSets, int]:
         raise ProtocolError("a stream is longer than it announced")
     if n_here not in (0, total):
         raise ProtocolError("a stream comes in shorter pieces than it should")
-    sets = piece[_HEADER.size : end]
+    sets = piece[HEADER.size : end]
     row_sets = tuple(sets[k * ROW_SET_BYTES : (k + 1) * ROW_SET_BYTES] for k in range(count))
     return total, row_sets, n_here
 
@@ -204,14 +204,14 @@ class Watchdog:
 
     def __enter__(self) -> Watchdog:
         """Start watching."""
-        _WATCH.add(self)
+        WATCH.add(self)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Stop watching."""
-        _WATCH.remove(self)
+        WATCH.remove(self)
 
 
 class _Watch:
@@ -254,4 +254,4 @@ class _Watch:
                     dog.on_silence()
 
 
-_WATCH = _Watch()
+WATCH = _Watch()

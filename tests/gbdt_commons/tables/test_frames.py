@@ -88,7 +88,7 @@ def test_any_different_printable_texts_are_names(names):
 
 
 def test_half_a_character_is_no_name():
-    with pytest.raises(ValueError, match="name of column 0 has a character that is not printable"):
+    with pytest.raises(ValueError, match=r"column 0.*character"):
         check_names(["\ud800"], ValueError, "data")
 
 

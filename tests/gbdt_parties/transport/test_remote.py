@@ -49,7 +49,7 @@ def test_a_request_in_parts_that_is_too_long_is_refused_before_they_are_made(mon
     service = HandlerService(Echo())
     never = Future()
     with serving(service) as server, connected(server) as party:
-        with pytest.raises(PartyRefusedError, match="1001 bytes was announced; 1000 are accepted"):
+        with pytest.raises(PartyRefusedError, match="1001 bytes was announced; 1000"):
             party.handle(Parts(1001, [never]))
         never.cancel()
     assert not service.exchanges
@@ -168,7 +168,7 @@ def test_a_time_that_is_over_before_there_is_a_call_ends_the_request(monkeypatch
             lambda self, seconds: (interrupted.wait(60.0), call(self, seconds))[1],
         )
         party.timeout = 0.01
-        with pytest.raises(PartyUnavailableError, match=r"has been silent for 0\.01 s"):
+        with pytest.raises(PartyUnavailableError, match=r"silent for 0\.01 s"):
             party.handle(b"x")
         party.timeout = 60.0
         assert party.handle(b"y") == b"y"
@@ -186,7 +186,7 @@ def test_longer_messages_than_accepted_are_refused(monkeypatch):
     monkeypatch.setattr("gbdt_parties.transport.server.MAX_REQUEST_BYTES", 1000)
     monkeypatch.setattr("gbdt_parties.transport.remote.MAX_ANSWER_BYTES", 500)
     with serving(HandlerService(Echo())) as server, connected(server) as party:
-        with pytest.raises(PartyRefusedError, match="1001 bytes was announced; 1000 are accepted"):
+        with pytest.raises(PartyRefusedError, match="1001 bytes was announced; 1000"):
             party.handle(b"x" * 1001)
         with pytest.raises(ProtocolError, match=r"'bank'.*501 bytes was announced; 500"):
             party.handle(b"x" * 501)
@@ -300,7 +300,7 @@ def test_a_failing_handler_says_nothing_of_its_data(caplog):
     with (
         serving(HandlerService(Failing())) as server,
         connected(server) as party,
-        pytest.raises(PartyRefusedError, match="its log says why") as caught,
+        pytest.raises(PartyRefusedError, match="log says why") as caught,
     ):
         party.handle(b"x")
     assert "secret" not in str(caught.value) + caplog.text
@@ -315,10 +315,10 @@ def test_words_of_a_server_are_quoted(monkeypatch):
         def handle(self, request):
             raise OSError(28, "full")
 
-    refuse = server_module._refuse
+    refuse = server_module.refuse
     for code in ("UNAVAILABLE", "ABORTED", "PERMISSION_DENIED", "UNAUTHENTICATED", "INVALID_ARGUMENT"):
         monkeypatch.setattr(
-            server_module, "_refuse", lambda context, *_, c=code: refuse(context, c, ESCAPES * 100)
+            server_module, "refuse", lambda context, *_, c=code: refuse(context, c, ESCAPES * 100)
         )
         with (
             serving(HandlerService(Refusing())) as server,
@@ -379,7 +379,7 @@ def test_refusals_of_the_transport_are_recorded_but_not_each():
     service = Recording(Echo())
     with serving(service) as server:
         with raw_calls(server) as call:
-            for wrong in [b"x"] * 3 + [streams._HEADER.pack(b"VBST", streams.VERSION, 0, 1 << 40)] * 2:
+            for wrong in [b"x"] * 3 + [streams.HEADER.pack(b"VBST", streams.VERSION, 0, 1 << 40)] * 2:
                 with pytest.raises(grpc.RpcError):
                     list(call(iter([wrong]), timeout=60))
         with connected(server, name="eve") as eve, pytest.raises(AuthenticationError):

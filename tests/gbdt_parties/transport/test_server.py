@@ -95,7 +95,7 @@ def test_one_caller_too_many_is_unavailable_and_may_come_back(blocking):
     with serving(blocking) as server, raw_calls(server) as call, connected(server) as party:
         for _ in range(CALLS_EACH):
             given_up(call)
-        with pytest.raises(PartyUnavailableError, match="2 requests of 'acme' are under way"):
+        with pytest.raises(PartyUnavailableError, match=r"2 requests of 'acme'.*way"):
             party.handle(b"x")
         blocking.released.set()
         eventually(lambda: not blocking.under_way)
@@ -291,7 +291,7 @@ def test_other_errors_of_files_are_failures():
     with (
         serving(HandlerService(Broken())) as server,
         connected(server) as party,
-        pytest.raises(PartyRefusedError, match="its log says why"),
+        pytest.raises(PartyRefusedError, match="log says why"),
     ):
         party.handle(b"x")
 
@@ -300,7 +300,7 @@ def test_the_limit_of_descriptors_is_raised_to_what_is_allowed():
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(512, hard), hard))
-        assert module._max_connections() == min(512, hard) // 2
+        assert module.max_connections() == min(512, hard) // 2
         raise_descriptor_limit()
         assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == hard
     finally:
@@ -419,7 +419,7 @@ def test_a_call_that_waits_takes_no_place_from_others(blocking, places):
             with connected(server, "umbrella") as umbrella:
                 assert [umbrella.handle(b"fine") for _ in range(3)] == [b"fine"] * 3
             # The call that waits has no place until it has a request.
-            with pytest.raises(PartyUnavailableError, match="2 requests of 'acme' are under way"):
+            with pytest.raises(PartyUnavailableError, match=r"2 requests of 'acme'.*way"):
                 party.handle(b"x")
             assert blocking.most == CALLS_EACH
 
@@ -458,7 +458,7 @@ def test_what_follows_a_request_and_is_none_is_refused():
     with serving(service) as server, raw_calls(server) as call:
         answers = call(iter([*streams.frames(b"x"), b"y"]), timeout=LONG)
         assert streams.assemble(answers, 10, heartbeats=True)[0] == b"x"
-        with pytest.raises(grpc.RpcError, match="does not start with a header") as caught:
+        with pytest.raises(grpc.RpcError, match=r"start.*header") as caught:
             next(answers)
         assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert len(service.exchanges) == 1
@@ -477,6 +477,6 @@ def test_every_request_of_a_call_needs_a_certificate_that_is_valid(monkeypatch):
         assert party.handle(b"x") == b"x"
         eventually(lambda: waits(server))
         monkeypatch.setattr(module, "datetime", Later)
-        with pytest.raises(AuthenticationError, match="the certificate has expired"):
+        with pytest.raises(AuthenticationError, match="certificate has expired"):
             party.handle(b"y")
     assert [request for request, _ in service.exchanges] == [b"x"]

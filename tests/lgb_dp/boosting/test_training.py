@@ -15,6 +15,7 @@ import scipy.sparse
 
 import lgb_dp
 from gbdt_hosts.lightgbm import guarantee_in
+from growers import kept_scores
 from lgb_dp.dpboost import square_loss
 from small_training import binary_data, dataset, leaf_values, train
 
@@ -104,7 +105,7 @@ def test_public_calls_agree_while_the_booster_is_in_training():
     booster.rollback_one_iter()
     assert booster.num_trees() == booster.current_iteration() == 3
     with pytest.warns(lgb_dp.NotPrivateWarning):
-        kept = booster._evaluation.raw_score(data)[:, 0]
+        kept = kept_scores(booster, data)[:, 0]
     np.testing.assert_allclose(booster.predict(X, raw_score=True), kept, atol=1e-12)
     assert booster.privacy.epsilon == 1.0
     with pytest.raises(lgb.basic.LightGBMError, match="all are spent"):
@@ -260,7 +261,7 @@ def test_categories_missing_values_and_unseen_values_predict_as_trained():
         {**QUIET, "max_depth": 4}, data, 6, callbacks=[lgb_dp.DPBoost(100.0)], keep_training_booster=True
     )
     with pytest.warns(lgb_dp.NotPrivateWarning):
-        kept = booster._evaluation.raw_score(data)[:, 0]
+        kept = kept_scores(booster, data)[:, 0]
     np.testing.assert_allclose(booster.predict(frame, raw_score=True), kept, atol=1e-12)
     assert ((booster.predict(frame) > 0.5) == y).mean() > 0.85
     unseen = frame.assign(letter=pd.Categorical(["z"] * n), code=17)
@@ -348,7 +349,7 @@ def test_values_that_lightgbm_reads_differently_train_as_they_predict():
             {**QUIET, "max_depth": 4}, data, 5, callbacks=[lgb_dp.DPBoost(1.0)], keep_training_booster=True
         )
         with pytest.warns(lgb_dp.NotPrivateWarning):
-            kept = booster._evaluation.raw_score(data)[:, 0]
+            kept = kept_scores(booster, data)[:, 0]
         np.testing.assert_allclose(booster.predict(X, raw_score=True), kept, atol=1e-12)
 
 

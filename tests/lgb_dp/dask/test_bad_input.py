@@ -31,7 +31,7 @@ def assert_refused(client, data, error, match, params=QUIET, callbacks=None, val
 
 @pytest.mark.parametrize("timeout", [0, -1.0, float("nan"), float("inf"), "1"])
 def test_a_timeout_is_a_finite_number_of_seconds(client, timeout):
-    with pytest.raises(lgb_dp.InvalidArgumentError, match=r"timeout=.* must be a finite number of seconds"):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match=r"timeout=.*seconds"):
         lgb_dp.dask.train(client, {}, None, 3, timeout=timeout)
 
 

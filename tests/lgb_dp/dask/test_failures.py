@@ -185,7 +185,7 @@ def test_partitions_that_are_computed_differently_are_an_error(threads):
     )
     data = lgb_dp.dask.DaskDataset(X_of_now, da.from_array(Y, chunks=(160,)), **PUBLIC)
     callbacks = [pinned(), at_round(2, lambda: closed(cluster))]
-    with pytest.raises(lgb_dp.PartitionError, match="not those of the first time"):
+    with pytest.raises(lgb_dp.PartitionError, match="first time"):
         lgb_dp.dask.train(client, QUIET, data, 5, callbacks=callbacks, timeout=LONG)
 
 
@@ -200,9 +200,7 @@ def test_a_partition_that_cannot_be_computed_is_an_error_without_its_values(thre
         da.from_array(Y, chunks=(160,)),
         **PUBLIC,
     )
-    with pytest.raises(
-        lgb_dp.PartitionError, match=r"partition \d could not be computed \(ValueError\)"
-    ) as caught:
+    with pytest.raises(lgb_dp.PartitionError, match=r"partition \d.*computed \(ValueError\)") as caught:
         lgb_dp.dask.train(client, QUIET, data, 5, callbacks=[pinned()], timeout=LONG)
     assert "1234" not in str(caught.value)
 

@@ -46,7 +46,9 @@ def test_constant_missing_and_infinite_columns_get_bounds():
 
 def seen_counts(monkeypatch, call):
     seen = []
-    monkeypatch.setattr(metadata, "_released", lambda counts, mu: seen.append(counts) or (counts * 1.0, 1e-9))
+    monkeypatch.setattr(
+        metadata, "released_counts", lambda counts, mu: seen.append(counts) or (counts * 1.0, 1e-9)
+    )
     call()
     return seen[0]
 

@@ -256,7 +256,7 @@ def test_text_without_categories_and_two_columns_of_one_name_are_refused():
 
 def test_categories_that_a_type_does_not_list_cannot_be_declared_by_it():
     table = FORMS["categorical of polars"](FRAME)
-    with pytest.raises(lgb_dp.InvalidArgumentError, match="whose data type lists its categories"):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="lists its categories"):
         train(table, categories={"city": "dtype"})
     with pytest.warns(lgb_dp.PrivacyLeakWarning, match="categories"):
         read = train(table, categories=None)

@@ -214,8 +214,8 @@ def test_it_takes_its_share_of_the_budget(monkeypatch, objective, clip, limit, w
 def test_a_row_more_moves_all_releases_by_no_more_than_mu(objective, monkeypatch):
     """The lengths of what a row adds to sums, in units of the noise, over a whole run."""
     monkeypatch.setattr("lgb_dp.boosting.training.SecureRandom", lambda state: SecureRandom(7))
-    monkeypatch.setattr("lgb_dp.losses.level._MAX_COST", 1e12)
-    monkeypatch.setattr("lgb_dp.losses.level._LARGEST_DOUBT", 1e12)
+    monkeypatch.setattr("lgb_dp.losses.level.MAX_COST", 1e12)
+    monkeypatch.setattr("lgb_dp.losses.level.LARGEST_DOUBT", 1e12)
     seen = []
     for n in (600, 599):
         private = []

@@ -64,8 +64,8 @@ def test_a_row_moves_one_count_by_at_most_its_largest_weight(
     original = getattr(random_forest, name)
     monkeypatch.setattr(random_forest, name, lambda *args: asked.append(args) or original(*args))
     votes = {
-        lgb_dp.RandomForestLaplace: random_forest._LaplaceTraining,
-        lgb_dp.RandomForestExponential: random_forest._ExponentialTraining,
+        lgb_dp.RandomForestLaplace: random_forest.LaplaceTraining,
+        lgb_dp.RandomForestExponential: random_forest.ExponentialTraining,
     }[forest]
     cast = votes._votes
     monkeypatch.setattr(votes, "_votes", lambda self, c: counts.append(c) or cast(self, c))

@@ -82,7 +82,7 @@ def test_every_sum_gets_noise_of_its_own(monkeypatch, params):
 
     monkeypatch.setattr(mechanisms, "rounded_gaussian", draw)
     monkeypatch.setattr(mechanisms.GaussianReserve, "hand_out", hand_out)
-    monkeypatch.setattr(mechanisms, "_DRAWS_AT_ONCE", 50)
+    monkeypatch.setattr(mechanisms, "DRAWS_AT_ONCE", 50)
     boosted(dataset(X, Y), n_rounds=30, params=params)
     assert len(taken) == 2  # gradients and hessians
     for scale, numbers in taken.items():
@@ -270,7 +270,7 @@ def test_the_first_leaf_values_of_neighbours_are_as_close_as_mu_says():
                     return sums[-1]
 
                 patch.setattr(Releases, "leaf_sums", released)
-                patch.setattr("lgb_dp.losses.loss._MAX_PRIOR", 0.0)
+                patch.setattr("lgb_dp.losses.loss.MAX_PRIOR", 0.0)
                 lgb.train(QUIET, data, 1, callbacks=[trainer])
             [(trained, held)] = sums[0]  # one tree in the round
             assert held is None  # all rows are in the leaves

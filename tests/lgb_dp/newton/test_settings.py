@@ -9,6 +9,7 @@ import pytest
 from scipy.special import softmax
 
 import lgb_dp
+from growers import grower_of
 from lgb_dp.losses.objective import OBJECTIVES
 from lgb_dp.newton.core import NewtonCore
 from lgb_dp.newton.settings import (
@@ -114,7 +115,7 @@ def test_given_depths_are_kept_by_all_trees():
 def test_resetting_nothing_keeps_the_automatic_rate():
     booster = live_booster(4)
     booster.update()
-    steps = booster._grower._beginning.steps
+    steps = grower_of(booster)._beginning.steps
     rate = steps.rate
     booster.reset_parameter({})
     assert steps.rate == rate != 0.1

@@ -379,7 +379,7 @@ sys.stdin.read()
 
 @pytest.mark.slow
 def test_a_serving_process_that_is_killed_in_every_round_goes_on(certified, tmp_path, monkeypatch):
-    monkeypatch.setattr(curve_group, "_bindings", CURVE)
+    monkeypatch.setattr(curve_group, "sodium", CURVE)
     folder, killed, processes = tmp_path / "bank", [], []
 
     def serve(address):

@@ -52,7 +52,7 @@ def place(tmp_path, monkeypatch):
     for name in ("acme", "bank"):
         make_certificate(f"certs/{name}", "certs/ca", name)
     monkeypatch.setattr(examination, "are_compiled", lambda method: True)
-    monkeypatch.setattr(examination, "_version", lambda name: "1.0")
+    monkeypatch.setattr(examination, "installed_version", lambda name: "1.0")
     monkeypatch.setattr(findings, "MIN_FREE", 1)
     return tmp_path
 
@@ -248,7 +248,7 @@ def test_cold_kernels(place, capsys, monkeypatch):
 
 
 def test_a_missing_package(place, capsys, monkeypatch):
-    monkeypatch.setattr(examination, "_version", lambda name: None if name == "pynacl" else "1.0")
+    monkeypatch.setattr(examination, "installed_version", lambda name: None if name == "pynacl" else "1.0")
     assert_to_mend(examined(capsys, SERVED, "bank.yaml"), "versions", "pynacl missing: pip install")
 
 

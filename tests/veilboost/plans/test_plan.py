@@ -100,7 +100,7 @@ ENTRIES = [
 def test_an_entry_of_another_type_is_named(tmp_path, section, field, value):
     given = {**CONTENT[section][0], field.name: value} if section == "parties" else None
     content = {**CONTENT, section: [given] if given else {**CONTENT[section], field.name: value}}
-    with pytest.raises(PlanError, match=rf"plan.yaml: {section}.*{field.name}=.* must be"):
+    with pytest.raises(PlanError, match=f"plan.yaml: {section}.*{field.name}="):
         read(tmp_path, content)
 
 
@@ -112,7 +112,7 @@ def test_an_unknown_entry_is_named(tmp_path, section):
     else:
         content |= {section: {**CONTENT[section], "adress": 1}} if section else {"adress": 1}
     where = r"parties\[1\]" if section == "parties" else section
-    with pytest.raises(PlanError, match=rf"{where}: unknown entry 'adress'; known are"):
+    with pytest.raises(PlanError, match=f"{where}: unknown entry 'adress'"):
         read(tmp_path, content)
 
 
@@ -162,7 +162,7 @@ def test_what_makes_no_plan(tmp_path, change, words):
 def test_a_column_is_one_thing_only(tmp_path, role, other):
     """Of two roles one was ignored without a word, or ended in a stray error."""
     given = {name: "c" if name in ("label", "id") else ["c"] for name in (role, other)}
-    with pytest.raises(PlanError, match=rf"data\.{role} has 'c', which is data\.{other} as well"):
+    with pytest.raises(PlanError, match=rf"data\.{role} has 'c'.*data\.{other} as well"):
         read(tmp_path, {**LEAST, "data": {**LEAST["data"], **given}})
     if "label" not in (role, other):
         served = VerticalServed(data="a.csv", tls="certs", allow=["acme"], **given)
@@ -191,7 +191,7 @@ def test_ciphers_of_plans_encrypt():
 def test_every_entry_has_a_type_that_is_checked():
     sections = {s for one in METHODS.values() for s in (one.data, one.training, one.served)}
     for section in (*sections, PartyAddress, Declared):
-        assert {entries.type_of(f) for f in fields(section)} <= set(entries._TYPES)
+        assert {entries.type_of(f) for f in fields(section)} <= set(entries.TYPES)
 
 
 def test_cuts_of_plans_are_those_of_exact_training():
@@ -246,5 +246,5 @@ def test_numbers_of_too_many_digits_are_refused_by_name(tmp_path, entry):
     numbers = {**SIMFL, "training": {entry: 1}}
     path = tmp_path / "plan.yaml"
     path.write_text(yaml.safe_dump(numbers).replace(f"{entry}: 1", f"{entry}: {sign}0x{'f' * 9000}"))
-    with pytest.raises(PlanError, match=f"training.{entry}=a number of thousands of digits"):
+    with pytest.raises(PlanError, match=f"training.{entry}=a.*thousands"):
         read_plan(path)

@@ -310,7 +310,7 @@ def test_a_served_partys_file(tmp_path):
     assert served.epsilon_and_delta == (1.5, 1e-5)
     assert served.declared == str(tmp_path / "bank-columns.yaml")
     path.write_text(yaml.safe_dump({**SERVED, "budget": [1.5]}))
-    with pytest.raises(PlanError, match="budget must be two numbers, epsilon and delta"):
+    with pytest.raises(PlanError, match="two numbers, epsilon"):
         read_served(path)
 
 
@@ -356,7 +356,7 @@ def test_weights_are_refused_by_name(tmp_path):
     )
     (tmp_path / "acme.csv").write_text("client,age,y,w\na,30,1,1\nb,50,0,2\n")
     declared = read_declared(tmp_path / "acme.yaml")
-    with pytest.raises(InvalidDataError, match=r"weight of .* cannot be used with columns apart"):
+    with pytest.raises(InvalidDataError, match="columns apart"):
         rows_to_align(declared, tmp_path / "acme.csv", "client")
 
 
@@ -374,4 +374,4 @@ def test_a_model_of_several_classes_asks_no_party_about_rows():
         1,
     )
     with pytest.raises(lgb_dp.UnsupportedParameterError, match="booster has 3 classes"):
-        private_columns._asked(None, model, None)
+        private_columns.ask_parties(None, model, None)

@@ -34,7 +34,7 @@ NEEDED = {
 
 
 def settings(kind, *options):
-    args = cli._parser().parse_args(["serve", kind, *REQUIRED, *NEEDED[kind], *options])
+    args = cli.make_parser().parse_args(["serve", kind, *REQUIRED, *NEEDED[kind], *options])
     return settings_of(args, kind)
 
 
@@ -68,7 +68,7 @@ def test_limits_by_default_are_those_of_the_service():
 
 @pytest.mark.parametrize("option", ["--max-bin", "--max-depth", "--min-node-rows", "--max-memory"])
 def test_limits_that_admit_nothing_are_refused(option):
-    with pytest.raises(ValueError, match=f"{option}=0.* must be at least"):
+    with pytest.raises(ValueError, match=f"{option}=0.*at least"):
         limits_of(Limits, arguments(option, "0"))
 
 

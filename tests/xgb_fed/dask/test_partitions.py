@@ -59,7 +59,7 @@ def test_collections_that_do_not_fit(client, collection, error, match):
 
 
 def test_evaluation_sets_that_do_not_fit(client):
-    with pytest.raises(xgb_fed.InvalidDataError, match="3 columns to train on and 2 in other rows"):
+    with pytest.raises(xgb_fed.InvalidDataError, match=r"3 columns to train.*2"):
         DaskParty(client, BLOCKS, "bank", eval_sets=[BLOCKS[:, :2]], timeout=120)
     assert not client.run(lambda dask_worker: [n for n in dask_worker.plugins if n.startswith("veil")])[
         next(iter(client.scheduler_info()["workers"]))
@@ -71,5 +71,5 @@ def test_partitions_that_are_computed_differently(client):
     with DaskParty(client, changing, "bank", timeout=120) as party:
         leases = party._held[0]._leases
         leases.forget()
-        with pytest.raises(xgb_fed.PartitionError, match="not those of the first time"):
+        with pytest.raises(xgb_fed.PartitionError, match="first time"):
             leases.load()

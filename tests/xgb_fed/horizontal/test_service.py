@@ -71,7 +71,7 @@ def test_coordinators_have_folders_of_their_own_and_one_party(tmp_path):
     # Both runs hashed by one seed: nothing new was told to the second.
     assert len(service._party._kept.told) == 1
     # Hashes for a third, other parties would be too many, whoever asks, and after a restart.
-    with pytest.raises(PartyRefusedError, match="hashes of each row were given away"):
+    with pytest.raises(PartyRefusedError, match=r"hashes.*away"):
         trained(north(tmp_path), south(), "third")
 
 
@@ -98,7 +98,7 @@ def test_sums_for_an_alleged_builder_are_reserved(tmp_path):
     coordinator = Coordinator(Caller(service, "acme"), params={**LOGISTIC, "max_bin": 4}, rows=rows)
     coordinator.hash_table(n_hashes=1)
     coordinator.start([np.zeros(rows, dtype=np.int32)])
-    with pytest.raises(PartyRefusedError, match=r"sums of gradients would take 45 MiB"):
+    with pytest.raises(PartyRefusedError, match=r"sums.*take 45 MiB"):
         coordinator.sums()
 
 
@@ -111,7 +111,7 @@ def test_growing_trees_is_reserved(tmp_path):
         channel.ask(Introduce(False), RowShape)
         settings = json.dumps({**LOGISTIC, "max_depth": max_depth, "max_bin": 256})
         opening = OpenHorizontal(settings, "[0, 1]", 0, np.array([600, 600]), 1, 10)
-        expected = pytest.raises(PartyRefusedError, match=r"bins and histograms of trees would take 471 MiB")
+        expected = pytest.raises(PartyRefusedError, match=r"histograms.*take 471 MiB")
         with expected if refused else nullcontext():
             channel.ask(opening, HorizontalOpened)
 
@@ -122,7 +122,7 @@ def test_the_journal_is_reserved_while_it_is_written(tmp_path):
     n_others = 250
     coordinator = Coordinator(Caller(service, "acme"), n_others, {**LOGISTIC, "max_bin": 4}, rows=1)
     coordinator.hash_table(n_hashes=1)
-    with pytest.raises(PartyRefusedError, match="the journal of the training run would take"):
+    with pytest.raises(PartyRefusedError, match=r"journal.*training"):
         coordinator.start([np.zeros(1, dtype=np.int32)] * n_others)
 
 
@@ -135,7 +135,7 @@ def test_the_model_is_reserved_with_the_trees_that_it_is_made_of(tmp_path):
     tree = made_up_tree(10)
     n_fitting = (4 << 20) // (32 * len(tree))
     more = iter(range(n_fitting + 2))
-    with pytest.raises(PartyRefusedError, match="the trees so far, and their model"):
+    with pytest.raises(PartyRefusedError, match="trees so far"):
         coordinator.add_all(tree, more)
     assert 0.8 * n_fitting < next(more) <= n_fitting + 1
 
@@ -171,7 +171,7 @@ def test_resumed_runs_leave_no_more_models_than_agreed(tmp_path):
 
     for _ in range(2):  # the answer may have been lost
         finished(runs[0])
-    with pytest.raises(PartyRefusedError, match="keeps at most 1 models"):
+    with pytest.raises(PartyRefusedError, match=r"keeps.*1 models"):
         finished(runs[1])
 
 
@@ -187,5 +187,5 @@ def test_the_number_of_a_run_is_not_given_to_another_one(tmp_path):
     channel.ask(Introduce(False), RowShape)
     opening = OpenHorizontal(json.dumps(LOGISTIC), "[0, 1]", 1, np.array([300, 300]), 10**6, 100)
     channel.ask(opening, HorizontalOpened)
-    with pytest.raises(PartyRefusedError, match="that of another training run"):
+    with pytest.raises(PartyRefusedError, match="another training run"):
         channel.ask(StartBoosting(np.array([0.9])), messages.Done)

@@ -354,7 +354,7 @@ def test_estimators_train_so_by_default():
 
 def test_two_parties_are_warned():
     y = LABELS["binary:logistic"]
-    with pytest.warns(xgb_fed.FewPartiesWarning, match="each learns the other's sums"):
+    with pytest.warns(xgb_fed.FewPartiesWarning, match="learns the other's"):
         train_exact({"objective": "binary:logistic"}, split_rows(y, THREE[:2]), 1)
 
 

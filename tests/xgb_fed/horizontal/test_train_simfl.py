@@ -394,7 +394,7 @@ def test_a_partys_malformed_sums_are_refused_by_name(monkeypatch, spoil):
         return AggregatedGradients(*spoil(told.g, told.h)) if is_sums else told
 
     monkeypatch.setattr(SimFLSide, "answer", spoilt)
-    with pytest.raises(ProtocolError, match="'party2': aggregated gradients are malformed"):
+    with pytest.raises(ProtocolError, match="'party2': aggregated"):
         train(drawn_parties(), 1)
 
 
@@ -473,7 +473,7 @@ def test_a_party_hashes_once_in_a_session():
     training = SimFL(horizontal_settings(PARAMS), parties, max_rounds=4)
     training.prepare()
     request = HashRows(b"", 2, np.zeros(6), np.ones(6))
-    with pytest.raises(PartyRefusedError, match="once in a session"):
+    with pytest.raises(PartyRefusedError, match=r"once.*session"):
         training.channels[0].ask(request, HashTable)
 
 
@@ -482,7 +482,7 @@ def test_hashes_add_up_over_training_runs():
     parties = as_parties(drawn_parties(3), 0)
     for _ in range(2):
         train_simfl(PARAMS, parties[:2], 1, verbose_eval=False)
-    with pytest.raises(PartyRefusedError, match="5 hashes of each row were given away"):
+    with pytest.raises(PartyRefusedError, match=r"5 hashes.*away"):
         train_simfl(PARAMS, parties, 1, verbose_eval=False)
     parties = as_parties(drawn_parties(3), 0)
     for members in (parties[:2], parties):
@@ -492,7 +492,7 @@ def test_hashes_add_up_over_training_runs():
 @pytest.mark.parametrize("n_rows", [1, 2])
 def test_moments_of_two_rows_are_not_given_away(n_rows):
     parties = drawn_parties(2)
-    with pytest.raises(PartyRefusedError, match="give the rows away"):
+    with pytest.raises(PartyRefusedError, match=r"give.*away"):
         train([parties[0], (parties[1][0][:n_rows], np.arange(n_rows))])
 
 
@@ -525,9 +525,9 @@ def test_bad_parties():
         train([parties[0], (np.where(X > 2, np.inf, X), y)])
     with pytest.raises(InvalidDataError, match="not negative"):
         train([parties[0], (X, y, -np.ones(len(y)))])
-    with pytest.raises(InvalidDataError, match="at least two are needed"):
+    with pytest.raises(InvalidDataError, match="two are needed"):
         train([(X, np.zeros(len(X))), (X, np.zeros(len(X)))])
-    with pytest.raises(InvalidDataError, match="text at one party"):
+    with pytest.raises(InvalidDataError, match=r"text.*party"):
         train([parties[0], (X, np.array(["a", "b"])[y])])
     with pytest.raises(PartyRefusedError, match="missing labels"):
         train([parties[0], (X, np.where(y == 1, np.nan, 0.0))])
@@ -567,9 +567,9 @@ def test_bad_parameters():
             train(drawn_parties(2), params={**PARAMS, **params})
     with pytest.raises(ValueError, match="num_boost_round=0"):
         train(drawn_parties(2), 0)
-    with pytest.raises(ValueError, match="needs an evaluation set"):
+    with pytest.raises(ValueError, match="needs an evaluation"):
         train(drawn_parties(2), early_stopping_rounds=3)
     with pytest.raises(ValueError, match="other columns"):
         train(drawn_parties(2), evals=[((np.zeros((3, 2)), np.zeros(3)), "v")])
-    with pytest.raises(ValueError, match="labels that no party has"):
+    with pytest.raises(ValueError, match=r"labels.*party"):
         train(drawn_parties(2), evals=[((np.zeros((3, 6)), np.array([0, 1, 7])), "v")])

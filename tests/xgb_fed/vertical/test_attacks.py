@@ -135,7 +135,7 @@ def test_attack_the_order_of_positions_says_nothing(params):
         ascending = np.sort(rows)
         pooled = stock(PARAMS, X[ascending], y[ascending], 3, weight[ascending])
         assert_same_trees(model.export_booster([bank]), pooled)
-    with pytest.raises(InvalidDataError, match="299 row positions for 300 rows"):
+    with pytest.raises(InvalidDataError, match=r"299 row.*300 rows"):
         model.predict(X[rows, :3], [bank], rows=rows[1:])
 
 
@@ -150,7 +150,7 @@ def test_attack_of_a_party_that_dies_and_comes_back_with_other_bins():
         party = Cheat(strong, other, deaths=1)
         party.journals = Forgiving()
         party.live(strong)
-        with pytest.raises(ProtocolError, match="'cheat': its split statistics fail the checks"):
+        with pytest.raises(ProtocolError, match=r"'cheat'.*fail"):
             train(PARAMS, X, y, [party], 1, patience=60)
         assert len(party.won) == 1
 

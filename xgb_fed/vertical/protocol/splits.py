@@ -248,10 +248,10 @@ def check_split(content: Any, splits: Splits) -> SplitRule:
         return SplitRule(feature, threshold, default_left)
     labels = splits.categories[feature]
     n_categories = MAX_BINS if labels is None else len(labels)
-    return SplitRule(feature, threshold, default_left, _checked_right(right[0], n_categories))
+    return SplitRule(feature, threshold, default_left, checked_right(right[0], n_categories))
 
 
-def _checked_right(right: Any, n_categories: int) -> tuple[int, ...]:
+def checked_right(right: Any, n_categories: int) -> tuple[int, ...]:
     """The categories that a split sends right."""
     if not isinstance(right, list) or not right or not all(type(one) is int for one in right):
         raise TypeError("not categories")

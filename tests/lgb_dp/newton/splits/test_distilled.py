@@ -7,6 +7,7 @@ import scipy.sparse
 
 import lgb_dp
 from gbdt_kernels.trees import DenseCodes
+from growers import grower_of
 from lgb_dp.losses.labels import LabelScale
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.releases.trees import LeafRelease, PublicTree, ReleasedTree
@@ -266,7 +267,7 @@ def test_rollbacks_changed_rates_and_early_stopping(distilled):
     booster.reset_parameter({"learning_rate": 0.01})
     for _ in range(10):
         booster.update()
-    grower = booster._grower
+    grower = grower_of(booster)
     np.testing.assert_allclose(training_scores(booster)[:, 0], booster.predict(X, raw_score=True), atol=1e-9)
     surrogate = grower._beginning.splits._surrogate
     surrogate.follow(grower._released)
@@ -304,7 +305,7 @@ def test_continued_training_starts_from_the_models_predictions(distilled, object
         callbacks=[trainer],
         keep_training_booster=True,
     )
-    grower = second._grower
+    grower = grower_of(second)
     surrogate = grower._beginning.splits._surrogate
     surrogate.follow(grower._released)
     values = values_of_codes(DenseCodes(grower._beginning.splits._codes), grower.data.bins)
@@ -347,4 +348,4 @@ def deep_booster():
     booster = live_booster(10, params={**QUIET, "max_depth": 5})
     for _ in range(10):
         booster.update()
-    return booster._grower
+    return grower_of(booster)

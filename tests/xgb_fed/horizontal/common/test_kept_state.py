@@ -75,7 +75,7 @@ def test_groups_and_draws_come_back_with_the_store(store):
 def test_a_store_of_other_rows_is_let_go_of(tmp_path):
     for _ in range(2):
         KeptState("rows", None, StoreFile(tmp_path / "a.store", "a tester")).close()
-        with pytest.raises(InvalidDataError, match="was written for other rows"):
+        with pytest.raises(InvalidDataError, match=r"written.*rows"):
             KeptState("other rows", None, StoreFile(tmp_path / "a.store", "a tester"))
 
 
@@ -85,7 +85,7 @@ def party(folder):
 
 def test_a_party_s_folder_is_one_object_s_until_it_is_closed(tmp_path):
     first = party(tmp_path)
-    with pytest.raises(StoreError, match=r"'horizontal.store' cannot be used: it is in use by another"):
+    with pytest.raises(StoreError, match=r"'horizontal.store'.*use"):
         party(tmp_path)
     first.close()
     second = party(tmp_path)

@@ -43,7 +43,7 @@ def test_rounds_are_counted_of_a_run_that_goes_no_further_than_its_first_sum():
         with pytest.raises(Stopped):
             train(members)
     members[0].disturb = lambda number, message, send: send()
-    with pytest.raises(PartyRefusedError, match="2 further rounds; this party has taken part in 4"):
+    with pytest.raises(PartyRefusedError, match=r"2 further.*taken.*4"):
         train(members)
     train(members, 1)
 
@@ -57,7 +57,7 @@ def test_labels_that_have_no_sum_are_refused_before_anything_leaves(wrong, is_he
     others = np.where(np.arange(len(y)) == 7, wrong, y)
     terms = ExactTerms(held_out=[(X + 10, others)] if is_held_out else [])
     member = HorizontalParty(X, y if is_held_out else others, "ada", exact=terms)
-    with pytest.raises(PartyRefusedError, match="y has missing or infinite labels"):
+    with pytest.raises(PartyRefusedError, match=r"y.*infinite"):
         train([member, (X, y)], params={"objective": "reg:squarederror", "max_depth": 2})
 
 
@@ -120,7 +120,7 @@ def test_a_list_of_many_metrics_takes_no_memory_at_a_party():
         try:
             params = {**PARAMS, "eval_metric": ["error"] * n_metrics}
             if refused:
-                with pytest.raises(PartyRefusedError, match="the settings of a run would take"):
+                with pytest.raises(PartyRefusedError, match=r"settings.*run"):
                     train(members, 1, params, verbose_eval=False)
             else:
                 train(members, 1, params, verbose_eval=False)
@@ -225,7 +225,7 @@ def test_a_run_that_needs_more_than_is_allowed_is_refused_before_it_begins():
     needed = needed_bytes(task, [100])
     for allowed, refused in ((needed, True), (needed + (128 << 10), False)):  # the settings take some too
         members = [limited(party(0), allowed), party(1), party(2)]
-        expected = pytest.raises(PartyRefusedError, match=r"ada.*gradients and histograms would take")
+        expected = pytest.raises(PartyRefusedError, match=r"ada.*histograms")
         with expected if refused else nullcontext():
             train(members, 2, {**PARAMS, "max_bin": 200}, verbose_eval=False)
 

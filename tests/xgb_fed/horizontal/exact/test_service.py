@@ -134,7 +134,7 @@ def test_coordinators_have_runs_of_their_own_and_rounds_are_counted_together(tmp
     for caller in ("acme", "rival"):
         train([Served(service, "ada", caller), *others(certificates)])
         assert len(list((tmp_path / "ada" / f"for-{caller}" / "models").glob("*.json"))) == 1
-    with pytest.raises(PartyRefusedError, match="has taken part in 4"):
+    with pytest.raises(PartyRefusedError, match="taken part in 4"):
         train([Served(service, "ada", "third"), *others(certificates)])
     record = (tmp_path / "ada" / "record.jsonl").read_text()
     assert '"message": "Contributed"' in record
@@ -184,7 +184,7 @@ class Stopped(Exception):
 def refused_opening(service, certificates, folder):
     """Then no session is open, and what the party holds for the coordinator is forgotten, files included."""
     channel = Channel(Served(service, "ada"), bytes(16), Traffic(), "c")
-    with pytest.raises(PartyRefusedError, match="does not know the run"):
+    with pytest.raises(PartyRefusedError, match="know the run"):
         channel.ask(OpenExactRun(bytes(16), request_of(True), 0), Introduced)
     return service
 
@@ -250,7 +250,7 @@ def test_a_run_that_begins_again_takes_no_more_memory_than_it_did(tmp_path, cert
 def test_each_server_takes_part_in_one_method(tmp_path, certificates):
     """A party without an allow-list would add its numbers to anybody's: to those of its coordinator."""
     service = HorizontalService(party(0, tmp_path), tmp_path / "ada", HorizontalLimits())
-    with pytest.raises(PartyRefusedError, match="has no allow-list for exact training"):
+    with pytest.raises(PartyRefusedError, match="allow-list for exact"):
         train([Served(service, "ada"), *parties()[1:]])
     service.close()
     service = service_of(certificates, tmp_path)
@@ -264,9 +264,9 @@ def test_each_server_takes_part_in_one_method(tmp_path, certificates):
 def test_parties_that_are_not_on_the_list_are_refused_by_everybody_else(tmp_path, certificates):
     _, prints = certificates
     service = service_of(certificates, tmp_path, allowed=[prints["bob"], prints["eve"]])
-    with pytest.raises(PartyRefusedError, match="'cyd' is not on this party's allow-list"):
+    with pytest.raises(PartyRefusedError, match=r"'cyd'.*allow-list"):
         train([Served(service, "ada"), *others(certificates)])
-    with pytest.raises(PartyRefusedError, match="not from an authority"):
+    with pytest.raises(PartyRefusedError, match="from an authority"):
         train([Served(service, "ada"), certified(certificates, 1), party(2)])
     assert "is not on this party" in (tmp_path / "ada" / "record.jsonl").read_text()
     with pytest.raises(PartyArgumentError, match="without its fingerprint"):
@@ -294,7 +294,7 @@ def test_a_coordinator_that_forges_keys_is_refused(tmp_path, certificates):
     service = service_of(certificates, tmp_path)
     # The party signs what it cannot know to be forged, and goes on with nobody who has signed something else.
     members = disturbed([Served(service, "ada"), *others(certificates)], with_other_keys)
-    with pytest.raises(PartyRefusedError, match=r"'(ada|bob)' are not signed by its certificate"):
+    with pytest.raises(PartyRefusedError, match=r"'(ada|bob)'.*signed"):
         train(members)
     assert not answers_by_attempt(members[0])
 
@@ -313,7 +313,7 @@ def test_a_coordinator_that_is_all_other_parties_is_refused(tmp_path, certificat
         )
 
     service = service_of(certificates, tmp_path)
-    with pytest.raises(PartyRefusedError, match="not from an authority"):
+    with pytest.raises(PartyRefusedError, match="from an authority"):
         train(disturbed([Served(service, "ada"), *others(certificates)], with_other_parties))
 
 
@@ -332,7 +332,7 @@ def test_without_its_certificates_key_nobody_signs_for_a_party(tmp_path, certifi
 
     monkeypatch.setattr("gbdt_parties.secure_sum.run.Membership", introduced)
     service = service_of(certificates, tmp_path)
-    with pytest.raises(PartyRefusedError, match="'bob' are not signed by its certificate"):
+    with pytest.raises(PartyRefusedError, match=r"'bob'.*signed"):
         train([Served(service, "ada"), party(1), certified(certificates, 2)])
 
 
@@ -402,7 +402,7 @@ def test_certificates_are_checked_again_when_a_run_is_taken_up(tmp_path, certifi
     members = [certified(certificates, place, tmp_path) for place in range(3)]
     members[0].close()
     members[0] = certified(certificates, 0, tmp_path, allowed=[prints["bob"], prints["eve"]])
-    with pytest.raises(PartyRefusedError, match="'cyd' is not on this party's allow-list"):
+    with pytest.raises(PartyRefusedError, match=r"'cyd'.*allow-list"):
         train(members, checkpoint=tmp_path / "progress")
 
 
@@ -432,5 +432,5 @@ def stopped(number, message, send):
 def test_the_name_is_that_of_the_certificate(certificates):
     known, prints = certificates
     terms = ExactTerms(tls=known / "ada", allowed=[prints["bob"]])
-    with pytest.raises(ValueError, match="is not that of the party's certificate"):
+    with pytest.raises(ValueError, match="party's certificate"):
         HorizontalParty(X, Y, "bob", exact=terms)

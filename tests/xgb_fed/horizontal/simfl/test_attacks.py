@@ -248,15 +248,15 @@ def test_attack_a_partys_labels_are_not_classes_because_the_coordinator_says_so(
     salaries = np.random.default_rng(0).integers(20, 180, N_ROWS)
     softprob = {"objective": "multi:softprob", "num_class": 200}
     regression = {"y": salaries, "categorical_labels": False}
-    with pytest.raises(PartyRefusedError, match="without a list of classes"):
+    with pytest.raises(PartyRefusedError, match="list of classes"):
         Coordinator(victim(**regression), params=softprob, classes="")
     with pytest.raises(PartyRefusedError, match="categorical_labels=True"):
         Coordinator(victim(**regression), params=softprob, classes=json.dumps(list(range(200))))
-    with pytest.raises(PartyRefusedError, match="without a list of classes"):
+    with pytest.raises(PartyRefusedError, match="list of classes"):
         Coordinator(victim(), params={**softprob, "num_class": 2}, classes="")
-    with pytest.raises(PartyRefusedError, match="2 classes for an objective of 3"):
+    with pytest.raises(PartyRefusedError, match=r"2 classes.*objective of 3"):
         Coordinator(victim(), params={**softprob, "num_class": 3})
-    with pytest.raises(PartyRefusedError, match="3 classes for an objective of 2"):
+    with pytest.raises(PartyRefusedError, match=r"3 classes.*objective of 2"):
         Coordinator(victim(), classes="[0, 1, 2]")
     Coordinator(victim(), params={**softprob, "num_class": 2})
 
@@ -266,9 +266,9 @@ def test_attack_more_classes_than_are_told_are_refused_before_anything_is_alloca
     params = {"objective": "multi:softprob", "num_class": n_classes}
     tracemalloc.start()
     try:
-        with pytest.raises(PartyRefusedError, match="not a list of 1 to 256"):
+        with pytest.raises(PartyRefusedError, match="list of 1 to 256"):
             Coordinator(victim(), params=params, classes=json.dumps(list(range(n_classes))))
-        with pytest.raises(PartyRefusedError, match="without a list of classes"):
+        with pytest.raises(PartyRefusedError, match="list of classes"):
             Coordinator(victim(), params=params, classes="")
         assert tracemalloc.get_traced_memory()[1] < 40 << 20  # before, 230 MB for 200,000 classes
     finally:
@@ -280,7 +280,7 @@ def test_attack_more_classes_than_are_told_are_refused_before_anything_is_alloca
     ["{}", "[[0],[1]]", "7", "[0, NaN]", "[1, 0]", '["a", 1]', "[0, 0]", "[" * 100_000, "[]", "[null]"],
 )
 def test_attack_malformed_classes_are_refused_by_name(classes):
-    with pytest.raises(PartyRefusedError, match="classes that are n"):
+    with pytest.raises(PartyRefusedError, match=r"classes.*n"):
         Coordinator(victim(), classes=classes)
 
 
@@ -303,7 +303,7 @@ def test_attack_sums_are_told_once_a_round_for_its_builder_only():
     coordinator = Coordinator(victim(), n_others=2).started()
     first = coordinator.sums(0)
     assert np.array_equal(first.g, coordinator.sums(0).g)
-    with pytest.raises(PartyRefusedError, match="turn of the party at place 0"):
+    with pytest.raises(PartyRefusedError, match=r"turn.*place 0"):
         coordinator.sums(1)
     coordinator = Coordinator(victim(), n_others=2).started()
     coordinator.add(made_up_tree(1))
@@ -348,9 +348,7 @@ def test_attack_made_up_trees_read_no_more_rounds_than_the_party_takes(tmp_path)
     # Over sessions, and processes.
     for make in (lambda: party, lambda: victim_again(tmp_path, max_rounds=20)):
         again = make()
-        with pytest.raises(
-            PartyRefusedError, match=r"12 further rounds; .* taken part in 11, .* max_rounds=20"
-        ):
+        with pytest.raises(PartyRefusedError, match=r"12 further.*taken.*11.*max_rounds=20"):
             Coordinator(again, **how)
     Coordinator(again, **{**how, "turns": (1000, 9)})
 
@@ -364,7 +362,7 @@ def test_attack_rounds_are_counted_where_two_runs_are_open_side_by_side(tmp_path
         first.add(made_up_tree(1))
     for _ in range(4):
         second.add(made_up_tree(1))
-    with pytest.raises(PartyRefusedError, match=r"1 further rounds; .* taken part in 10"):
+    with pytest.raises(PartyRefusedError, match=r"1 further.*taken.*10"):
         second.add(made_up_tree(1))
 
 
@@ -382,7 +380,7 @@ def test_attack_another_number_of_hashes_tells_no_other_hashes():
 def test_attack_two_objects_of_one_directory_know_what_the_other_has_told(tmp_path):
     """Before, a second process on the folder told as many hashes again, and had groups of its own."""
     party = victim(directory=tmp_path)
-    with pytest.raises(StoreError, match=r"'horizontal.store' .* in use by another process"):
+    with pytest.raises(StoreError, match=r"'horizontal.store'.*use"):
         victim(directory=tmp_path)
     memory = MemoryAllowance(1 << 30)
     first, second = (
@@ -390,12 +388,12 @@ def test_attack_two_objects_of_one_directory_know_what_the_other_has_told(tmp_pa
     )
     sessions = Coordinator(first), Coordinator(second)
     _, table = sessions[0].hash_table()
-    with pytest.raises(PartyRefusedError, match="in another session meanwhile"):
+    with pytest.raises(PartyRefusedError, match="another session meanwhile"):
         sessions[1].hash_table()
     order = first._simfl._groups.order
     for other in (lambda: second, lambda: victim_again(tmp_path)):
         again = other()
-        with pytest.raises(PartyRefusedError, match="hashes of each row were given away"):
+        with pytest.raises(PartyRefusedError, match=r"hashes.*away"):
             Coordinator(again).hash_table()
         assert np.array_equal(Coordinator(again).hash_table(again=True)[1], table)
         assert np.array_equal(order, again._simfl._groups.order)
@@ -415,14 +413,14 @@ def test_attack_made_up_sums_need_the_hashes_of_other_parties():
     """Before, a coordinator without any other party read 6,390 of 9,000 values by sums of its making."""
     alone = Coordinator(victim(), n_others=0, turns=(1, 100), **OWN_TURNS)
     alone.ask(StartBoosting(np.array([0.5])), messages.Done)
-    with pytest.raises(PartyRefusedError, match="hashes were not seen"):
+    with pytest.raises(PartyRefusedError, match=r"hashes.*seen"):
         read_own_turn(alone, 0)
     unseen = Coordinator(victim(), n_others=2, turns=(1, 100), **OWN_TURNS)
     _, table = unseen.hash_table()
     unseen.start([table])
     for _ in range(2):
         unseen.add(made_up_tree(1))
-    with pytest.raises(PartyRefusedError, match="hashes were not seen"):
+    with pytest.raises(PartyRefusedError, match=r"hashes.*seen"):
         read_own_turn(unseen, 2)
 
 
@@ -437,7 +435,7 @@ def test_attack_made_up_sums_read_no_more_rounds_than_the_party_takes(tmp_path):
         assert tree.left.count(-1) > N_ROWS // 4  # the attack: leaves of few rows
     for make in (lambda: party, lambda: victim_again(tmp_path, max_rounds=10)):
         again = make()
-        with pytest.raises(PartyRefusedError, match=r"3 further rounds; .* part in 8, .* max_rounds=10"):
+        with pytest.raises(PartyRefusedError, match=r"3 further.*part in 8.*max_rounds=10"):
             Coordinator(again, turns=(1, 3), **OWN_TURNS)
     Coordinator(again, turns=(1, 2), **OWN_TURNS)
 

@@ -60,7 +60,7 @@ def test_scores_are_those_of_the_exported_booster(explained):
         theirs = {names[int(f[1:])]: value for f, value in booster.get_score(importance_type=kind).items()}
         assert model.get_score(parties, importance_type=kind) == pytest.approx(theirs, rel=1e-6)
     assert model.get_score(parties) == model.get_score(parties, importance_type="weight")
-    with pytest.raises(xgb_fed.InvalidArgumentError, match="'gini' must be one of gain, weight"):
+    with pytest.raises(xgb_fed.InvalidArgumentError, match=r"'gini'.*gain"):
         model.get_score(parties, importance_type="gini")
     with pytest.raises(xgb_fed.InvalidArgumentError, match="lacks"):
         model.get_score(parties[:1])

@@ -97,7 +97,7 @@ def test_answers_that_break_the_protocol(change):
 
 
 def test_a_refusal_is_told_with_its_reason():
-    with pytest.raises(PartyRefusedError, match="'party 0' refuses: out of order today"):
+    with pytest.raises(PartyRefusedError, match=r"'party 0'.*order today"):
         fit_with(always(messages.Refusal("out of order today", 0)))
     with pytest.raises(ConsentError):
         fit_with(always(messages.Refusal("no consent", 1)))

@@ -300,7 +300,7 @@ def test_thresholds_are_kept_over_restarts_and_damage_is_found(tmp_path):
         told.add(names, [SplitRule(0, 1.5, True)])
     told.add(names, [SplitRule(0, 2.5, True)])
     before = list(told._store.entries(TOLD, ""))
-    with pytest.raises(ProtocolError, match=r"at 3 thresholds of a column .* 3 at most"):
+    with pytest.raises(ProtocolError, match=r"3 thresholds.*column.*3"):
         told.add(names, [SplitRule(1, 0.0, True, (1,)), SplitRule(0, 3.5, True)])
     assert (list(told._store.entries(TOLD, "")), told.of("city")) == (before, 1)
     told = ToldThresholds(3, restarted(tmp_path))
@@ -308,7 +308,7 @@ def test_thresholds_are_kept_over_restarts_and_damage_is_found(tmp_path):
     assert ToldThresholds(3, restarted(tmp_path)).of("city") == 2
     for damaged in (b"[", b"[1]", b'{"age": 7}'):
         restarted(tmp_path).append(bytes_kind(TOLD.name), "", damaged)
-        with pytest.raises(StoreError, match="a record of told thresholds cannot be read"):
+        with pytest.raises(StoreError, match="told thresholds"):
             ToldThresholds(3, restarted(tmp_path))
         restarted(tmp_path).delete(TOLD, "", 3)
     end_process(tmp_path)

@@ -163,7 +163,7 @@ def test_one_active_party_knows_nothing_of_anothers(people, bank):
     with pytest.raises(PartyRefusedError, match="align them first"):
         model.predict(X, [Local(service, "eve", row_sets=[alignment.digest])])
     align([Local(service, "eve")], people[0])
-    with pytest.raises(PartyRefusedError, match="no splits of that model"):
+    with pytest.raises(PartyRefusedError, match=r"splits.*model"):
         model.predict(X, [Local(service, "eve", row_sets=[alignment.digest])])
 
 
@@ -195,7 +195,7 @@ def test_limits(people, bank, tmp_path):
     with pytest.raises(ConsentError, match="does not consent"):
         model.export_booster([party])
     model.predict(X, [party])
-    with pytest.raises(PartyRefusedError, match="more than 2 alignments and predictions"):
+    with pytest.raises(PartyRefusedError, match="2 alignments and predictions"):
         model.predict(X, [party])
     _, refusals, _ = read_record(tmp_path / "bank" / "record.jsonl")
     reasons = " ".join(reason for _, _, reason in refusals)

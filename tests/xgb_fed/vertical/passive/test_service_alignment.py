@@ -197,7 +197,7 @@ def test_a_table_whose_ids_are_not_canonical_is_not_served(tmp_path):
     X = np.zeros((2, 1))
     for ids in (["a", "b "], ["a", "a"], ["Zoe\u0308", "b"]):
         table = Table(read_columns(X), ids, True, None, [], {})
-        with pytest.raises(InvalidDataError, match="ids of the rows: "):
+        with pytest.raises(InvalidDataError, match=r"ids.*rows"):
             PassiveService(table, tmp_path / "bank", "bank", Limits())
 
 
@@ -253,7 +253,7 @@ def test_the_certificate_that_is_shown_is_the_one_that_is_hashed(bank, tmp_path,
         assert isinstance(opening, OpenAlignment)
         assert opening.certificate.hex() == shown == fingerprint
         monkeypatch.setattr(RemoteParty, "own_fingerprint", "ab" * 32)
-        with pytest.raises(PartyRefusedError, match="another certificate than the one shown"):
+        with pytest.raises(PartyRefusedError, match=r"certificate.*shown"):
             align([party], ids)
     monkeypatch.undo()
     assert RemoteParty("127.0.0.1:1", name="bank", insecure=True).own_fingerprint == ""

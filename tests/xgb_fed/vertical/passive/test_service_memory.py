@@ -212,7 +212,7 @@ def test_memory_of_an_alignment_is_within_what_is_reserved(monkeypatch):
         opened, _ = ask(opening)
         for _ in range(0, n, IDS_PER_MESSAGE):
             ask(MaskIds())
-        ask(CommitIds(masked_ids._commitment(masked_ids.run_of(opening, opened), masked_ids.ACTIVE, told)))
+        ask(CommitIds(masked_ids.commitment_to(masked_ids.run_of(opening, opened), masked_ids.ACTIVE, told)))
         for first in range(0, n, IDS_PER_MESSAGE):
             ask(TellIds(told[32 * first : 32 * (first + IDS_PER_MESSAGE)]))
         for _ in range(0, n, IDS_PER_MESSAGE):

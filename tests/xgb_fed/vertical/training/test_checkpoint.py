@@ -282,7 +282,7 @@ def test_an_ended_run_keeps_no_seed(tmp_path):
 
 def test_another_trainings_progress_is_refused_and_stays(tmp_path):
     _, expected = kept(tmp_path)
-    with pytest.raises(CheckpointError, match="other data, parameters or parties"):
+    with pytest.raises(CheckpointError, match="data, parameters"):
         opened(tmp_path, "another").load(beginning())
     assert_same(loaded(tmp_path)[1], expected)
 
@@ -340,7 +340,7 @@ def test_two_training_runs_do_not_share_a_folder(tmp_path):
         """Tries to use the same folder after every round."""
 
         def after_iteration(self, model, epoch, evals_log):
-            with pytest.raises(CheckpointError, match="in use by another process, or another object"):
+            with pytest.raises(CheckpointError, match=r"use.*object"):
                 run(seed=2, checkpoint=tmp_path / "shared")
             refused.append(epoch)
             return False
