@@ -367,7 +367,7 @@ class ColumnSessions(SessionHandler[ColumnRun | QuestionSession]):
         super().__init__(used)
         self.name, self._asked = name, asked
         self._memory = MemoryAllowance(sys.maxsize) if memory is None else memory
-        self._side_of, self.codes, self.bins, self._caller = side, codes, bins, caller
+        self._side_of, self.codes, self.bins, self.known_caller = side, codes, bins, caller
         self._keep, self._over = partial(keep, caller), partial(over, caller)
 
     def open(self, message: Message, session: bytes) -> tuple[ColumnRun | QuestionSession, Message]:
@@ -380,8 +380,8 @@ class ColumnSessions(SessionHandler[ColumnRun | QuestionSession]):
         assert isinstance(message, OpenColumns)
         # One computation at a time: the connection of an earlier session is lost.
         self.end_sessions(lambda kept: isinstance(kept, ColumnRun))
-        side = self._side_of(self._caller, message.run, message.n_known == NEW_RUN)
-        store = runs_of(side.ledger, self._caller)
+        side = self._side_of(self.known_caller, message.run, message.n_known == NEW_RUN)
+        store = runs_of(side.ledger, self.known_caller)
         try:
             run = ColumnRun(side, self.codes, self.bins, store, self._keep, message, self._memory)
         except Exception:

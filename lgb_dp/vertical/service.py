@@ -76,10 +76,10 @@ class ColumnService(PrivateService[ColumnLimits, ColumnParty]):
             if n_runs >= self._limits.max_models:
                 raise ProtocolError(f"this party keeps at most {self._limits.max_models} runs of one caller")
 
-    def _caller(self, identity: Identity) -> Caller:
+    def known_caller(self, identity: Identity) -> Caller:
         """Know those alone that the party computes with: others learn nothing, nor who its rows are."""
         self._party.check_caller(identity)
-        return super()._caller(identity)
+        return super().known_caller(identity)
 
     @property
     def row_bytes(self) -> int:

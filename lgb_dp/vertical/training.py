@@ -300,7 +300,7 @@ class VerticalCore(NewtonCore):
             trees,
             owners,
             float(begun.prior[0]),
-            tuple(self._released),
+            tuple(self.released),
             begun.start.clip,
             round_points(self.label_scale.entry.reach, *self._other_score_range(first)),
             numbers,
@@ -315,10 +315,10 @@ class VerticalCore(NewtonCore):
 
     def _other_score_range(self, first: int) -> tuple[float, float]:
         """Bounds of F_B, which follow from the released values of B's trees."""
-        for one in self._released[self._n_reached :]:
+        for one in self.released[self._n_reached :]:
             if one.tree.feature[0] >= first:
                 self._reach = [self._reach[0] + one.value.min(), self._reach[1] + one.value.max()]
-        self._n_reached = len(self._released)
+        self._n_reached = len(self.released)
         return self._reach[0], self._reach[1]
 
     def report(self) -> PrivacyReport:

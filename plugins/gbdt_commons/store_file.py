@@ -73,11 +73,11 @@ class StoreFile(OwnStore):
     def __init__(self, path: str | Path, role: str | None, *, read_only: bool = False) -> None:
         super().__init__()
         # The process may go to another working folder.
-        self._path, self._process = Path(path).absolute(), this_process()
-        check_regular(self._path)
+        self.path, self._process = Path(path).absolute(), this_process()
+        check_regular(self.path)
         if read_only or role is None:
-            self._path.stat()
-        self._file = HeldFile(self._path, role, read_only=read_only)
+            self.path.stat()
+        self._file = HeldFile(self.path, role, read_only=read_only)
         self._close = weakref.finalize(self, self._file.close)
         _open.add(self)
         self._role: str = self._rows("SELECT role FROM about")[0][0]
@@ -96,7 +96,7 @@ class StoreFile(OwnStore):
 
     def _held(self) -> AbstractContextManager[Any]:
         if self._process != this_process():
-            raise StoreError(f"{self._path.name!r} is its parent process's: a forked one cannot use it")
+            raise StoreError(f"{self.path.name!r} is its parent process's: a forked one cannot use it")
         return super()._held()
 
     def _rows(self, sql: str, *values: Any) -> list[Any]:
@@ -108,7 +108,7 @@ class StoreFile(OwnStore):
     def _begin(self, sync: bool) -> None:
         self._file.check()
         if self._file.is_read_only:
-            raise StoreError(f"{self._path.name!r} cannot be changed: it was opened readonly")
+            raise StoreError(f"{self.path.name!r} cannot be changed: it was opened readonly")
         level = "FULL" if sync else "NORMAL"
         if level != self._synchronous:
             self._file.rows(f"PRAGMA synchronous = {level}")
@@ -139,12 +139,12 @@ class StoreFile(OwnStore):
     def _clean(self) -> None:
         """Leave nothing of what was removed or undone; if that fails, it is tried again."""
         try:
-            if self._n_dead > _DEAD_BYTES and 2 * self._n_dead > self._path.stat().st_size:
+            if self._n_dead > _DEAD_BYTES and 2 * self._n_dead > self.path.stat().st_size:
                 self._compact()
             if self._must_empty or self._file.log_bytes > _LOG_BYTES:
                 self._must_empty = not self._file.empty_log()
         except Exception as error:
-            logger.warning("%s is not cleaned: %s", self._path, str(error) or type(error).__name__)
+            logger.warning("%s is not cleaned: %s", self.path, str(error) or type(error).__name__)
 
     def _compact(self) -> None:
         """Join records that were removed, and write the file anew without their content.
@@ -174,7 +174,7 @@ class StoreFile(OwnStore):
             return None
         number, salt, digest, content, before = rows[0]
         if digest != digest_of(before, (number, *names), salt, content, self._role):
-            raise refusal(self._path, f"it is damaged at record {number}")
+            raise refusal(self.path, f"it is damaged at record {number}")
         return bytes(content)
 
     def _size(self, kind: str, key: str) -> int:

@@ -11,7 +11,7 @@ from gbdt_commons.store_file import StoreFile
 def end_process(folder):
     """Let go of the stores in a folder, as the end of a party's process does."""
     for store in list(store_file._open):
-        if Path(folder).absolute() in store._path.parents:
+        if Path(folder).absolute() in store.path.parents:
             store.close()
 
 

@@ -24,9 +24,9 @@ def boosted(data=None, epsilon=20.0, n_rounds=60, params=None, callbacks=(), val
 def training_scores(booster):
     """Where the training rows stand, by the grower's own account."""
     grower = grower_of(booster)
-    released = grower._released[: len(grower.trees)]
-    question = Round(grower.iteration, None, grower._beginning.prior, released)
-    rows = grower.releases.rows._current_rows(question)
+    released = grower.released[: len(grower.trees)]
+    question = Round(grower.iteration, None, grower.beginning.prior, released)
+    rows = grower.releases.rows.current_rows(question)
     return (
         rows.score
         if question.last == rows.last

@@ -19,6 +19,6 @@ class StoppedClock:
 
     def forward(self, seconds):
         """Let time pass, and let the thread that watches look at the clock."""
-        with streams.WATCH._changed:
+        with streams.WATCH.changed:
             self._now += seconds
-            streams.WATCH._changed.notify_all()
+            streams.WATCH.changed.notify_all()

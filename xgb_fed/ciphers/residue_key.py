@@ -79,7 +79,7 @@ class ResidueKey:
         self.obfuscators = ObfuscatorPool(self._encryptions_of_zero, POOL_CAPACITY)
         self._random = SecretStream()
         self._n_powers = 0
-        self._table: ZeroTable | None = None
+        self.zero_table: ZeroTable | None = None
 
     def __repr__(self) -> str:
         """Scheme, size and name."""
@@ -109,12 +109,12 @@ class ResidueKey:
 
     def tabulate(self) -> None:
         """Let `prepare` make a table of encryptions of zero, once as many were made as it has bases."""
-        if self._table is None and self.table_bytes:
-            self._table = ZeroTable(self.n.bit_length(), self.modulus, self.n_threads)
+        if self.zero_table is None and self.table_bytes:
+            self.zero_table = ZeroTable(self.n.bit_length(), self.modulus, self.n_threads)
 
     def _encryptions_of_zero(self, count: int) -> Residues:
         """Uniform ones, or products of the table's rows, within 2^-64 of uniform, once it is complete."""
-        drawn = None if self._table is None else self._table.draw(self._random, count)
+        drawn = None if self.zero_table is None else self.zero_table.draw(self._random, count)
         if drawn is not None:
             return drawn
         self._n_powers += count
@@ -175,7 +175,7 @@ class ResidueKey:
 
     def prepare(self, wanted: int) -> bool:
         """Make some encryptions of zero ahead; False once `wanted` are ready, or as many as are kept."""
-        table = self._table
+        table = self.zero_table
         if wanted and table is not None and table.n_missing and self._n_powers >= table.n_bases:
             table.add(self._powers(min(AT_ONCE, table.n_missing)))
             return True

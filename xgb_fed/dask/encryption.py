@@ -44,7 +44,7 @@ class KeyOfWorker:
     def begin(self, n_threads: int) -> None:
         """Hold no key yet, on a worker of as many threads."""
         self._n_threads = n_threads
-        self._key: SecretKey | None = None
+        self.key: SecretKey | None = None
 
     def work(self, message: dict[str, Any]) -> Callable[[], dict[str, Any]]:
         """Function that answers one of the active party's messages."""
@@ -58,11 +58,11 @@ class KeyOfWorker:
         try:
             if "key" in message:
                 read = _READERS[message["scheme"]]
-                self._key = read(message["key"], allow_weak_key=True, n_threads=self._n_threads)
-            if self._key is None:
+                self.key = read(message["key"], allow_weak_key=True, n_threads=self._n_threads)
+            if self.key is None:
                 return {"unknown": True}
             rows = np.frombuffer(message["rows"], dtype=np.uint64).reshape(-1, message["width"])
-            return {"rows": worked(self._key, message["ask"], rows).tobytes()}
+            return {"rows": worked(self.key, message["ask"], rows).tobytes()}
         except Exception as error:  # its text may quote a number
             logger.error("a message could not be answered: %s", places_of(error))
             return {"failed": type(error).__name__}
@@ -154,7 +154,7 @@ class ClusterKey(KeepsSecrets):
     """A secret key that workers have copies of."""
 
     def __init__(self, key: SecretKey, client: Any, timeout: float) -> None:
-        self._key, self._client = key, client
+        self.key, self._client = key, client
         name = f"veilboost-key-{uuid.uuid4().hex}"
         self._cluster = host.Cluster(client, name, timeout, ERRORS, relays=False)
         self._lock = RLock()
@@ -163,7 +163,7 @@ class ClusterKey(KeepsSecrets):
     @property
     def public(self) -> PublicKey:
         """The part that other parties may have."""
-        return self._key.public
+        return self.key.public
 
     def encrypt(self, plaintexts: Plaintexts) -> Ciphertexts:
         """Fresh ciphertexts, one per plaintext."""
@@ -173,7 +173,7 @@ class ClusterKey(KeepsSecrets):
 
     def to_bytes_in_parts(self, n_rows: int, parts: Iterable[Ciphertexts]) -> tuple[int, Iterator[bytes]]:
         """Fresh ciphertexts of this key for the wire."""
-        return self._key.to_bytes_in_parts(n_rows, parts)
+        return self.key.to_bytes_in_parts(n_rows, parts)
 
     def decrypt(self, ciphertexts: Ciphertexts) -> list[int]:
         """The plaintexts of ciphertexts."""
@@ -182,14 +182,14 @@ class ClusterKey(KeepsSecrets):
     def _shared(self, what: str, rows: NDArray[np.uint64], width: int) -> NDArray[np.uint64]:
         """The work on all rows, divided among the workers that there are; lost parts are done here."""
         if len(rows) < MIN_ROWS:
-            return worked(self._key, what, rows)
+            return worked(self.key, what, rows)
         parts = self._answers(what, rows)
         out = np.empty((len(rows), width), dtype=np.uint64)
         for span, answer in parts:
             if "rows" in answer:
                 out[span] = np.frombuffer(answer["rows"], dtype=np.uint64).reshape(-1, width)
             else:
-                out[span] = worked(self._key, what, rows[span])
+                out[span] = worked(self.key, what, rows[span])
         return out
 
     def _answers(self, what: str, rows: NDArray[np.uint64]) -> list[tuple[slice, host.Answer]]:
@@ -214,7 +214,7 @@ class ClusterKey(KeepsSecrets):
         if "key" in worker.told:
             return message
         worker.told["key"] = True
-        return {**message, "scheme": self.public.scheme, "key": self._key.private_bytes()}
+        return {**message, "scheme": self.public.scheme, "key": self.key.private_bytes()}
 
     def close(self) -> None:
         """Make the workers forget the key, as far as they can be reached."""

@@ -52,16 +52,16 @@ class HorizontalSessions(SessionHandler[RunSession | SimFLSession]):
     ) -> None:
         super().__init__(used)
         self.name = simfl.name
-        self._simfl, self._exact, self._models = simfl, exact, models
+        self.simfl, self.exact_runs, self._models = simfl, exact, models
 
     def open(self, message: Message, session: bytes) -> tuple[RunSession | SimFLSession, Message]:
         """Introduce this party to a coordinator."""
         if isinstance(message, Introduce):
-            return SimFLSession(self._simfl, session), self._simfl.introduced(message)
+            return SimFLSession(self.simfl, session), self.simfl.introduced(message)
         assert isinstance(message, OpenExactRun)
         if message.n_known == NEW_RUN and self._models is not None:
             self._models.check_room()
-        return self._exact.session(message, session)
+        return self.exact_runs.session(message, session)
 
     def closed(self, kept: RunSession | SimFLSession) -> None:
         """Tell the session's side."""
@@ -70,7 +70,7 @@ class HorizontalSessions(SessionHandler[RunSession | SimFLSession]):
     def close(self) -> None:
         """Let go of exact training runs that have not ended: another process, or party, can take them up."""
         with self._lock:
-            self._exact.close()
+            self.exact_runs.close()
 
 
 class HorizontalParty(HorizontalSessions):
@@ -147,11 +147,11 @@ class HorizontalParty(HorizontalSessions):
         )
         key = None if random_state is None else int(random_state).to_bytes(32, "little")
         self._rows, self._n_jobs = rows, n_jobs
-        self._side = ExactSide.of(ExactTerms() if exact is None else exact, rows)
+        self.exact_side = ExactSide.of(ExactTerms() if exact is None else exact, rows)
         store: Store = MemoryStore()
         if directory is not None:
             store = StoreFile(Path(directory) / STORE_FILE, ROLE)
-        self._kept = KeptState("" if directory is None else rows.digest(), key, store)
+        self.kept = KeptState("" if directory is None else rows.digest(), key, store)
         super().__init__(*self._sides(store, None, RunLimits(), MemoryAllowance(sys.maxsize)))
 
     def _sides(
@@ -159,14 +159,14 @@ class HorizontalParty(HorizontalSessions):
     ) -> tuple[SimFLSide, ExactRuns, KeptModels | None]:
         """Both sides of one coordinator's training runs, which share the party's counts and its memory."""
         journals = RunJournals(store.part("simfl"))
-        simfl = SimFLSide(self._rows, self._kept, self._n_jobs, journals, models, limits, memory)
-        runs = ExactRuns(self._side, store.part("exact"), models, limits, memory, self._kept)
+        simfl = SimFLSide(self._rows, self.kept, self._n_jobs, journals, models, limits, memory)
+        runs = ExactRuns(self.exact_side, store.part("exact"), models, limits, memory, self.kept)
         return simfl, runs, models
 
     def close(self) -> None:
         """Let go of the directory: another process, or another party, can use it then."""
         super().close()
-        self._kept.close()
+        self.kept.close()
 
     def for_caller(
         self, directory: Path, store: Store, used: set[bytes], memory: MemoryAllowance, limits: RunLimits
@@ -195,17 +195,17 @@ class HorizontalParty(HorizontalSessions):
     @property
     def exact_rounds(self) -> RoundsDone:
         """Rounds of the exact run that a coordinator of this process trains with this party."""
-        return self._exact.done
+        return self.exact_runs.done
 
     @property
     def allow_list(self) -> AllowList:
         """Parties that its terms allow."""
-        return self._side.allowed
+        return self.exact_side.allowed
 
     @property
     def exact_terms(self) -> ExactTerms:
         """Terms of the party for exact training."""
-        return self._side.terms
+        return self.exact_side.terms
 
     def get_booster(self) -> xgboost.Booster:
         """Return the party's copy of the model.
@@ -215,4 +215,4 @@ class HorizontalParty(HorizontalSessions):
         InvalidArgumentError
             Before a training run has finished.
         """
-        return self._simfl.get_booster() if self._exact.booster is None else self._exact.booster
+        return self.simfl.get_booster() if self.exact_runs.booster is None else self.exact_runs.booster

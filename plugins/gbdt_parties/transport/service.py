@@ -219,7 +219,7 @@ class RowService(ABC, Generic[L]):
     def handle(self, caller: Identity, row_sets: RowSets, request: bytes) -> bytes:
         """Answer a request of a caller about some rows, and record both; it is parsed here and only here."""
         try:
-            known = self._caller(caller)
+            known = self.known_caller(caller)
             with known.parsing:
                 envelope = messages.read(request)
         except (InvalidDataError, ProtocolError, StoreError) as error:
@@ -309,7 +309,8 @@ class RowService(ABC, Generic[L]):
         """Where files that belong to one caller are kept."""
         return self._directory / f"for-{quote(caller, safe='')}"
 
-    def _caller(self, identity: Identity) -> Caller:
+    def known_caller(self, identity: Identity) -> Caller:
+        """What is kept about a caller, from its first request on."""
         with self._lock:
             if identity.name not in self._callers:
                 memory = MemoryAllowance(self._limits.max_memory)
@@ -436,13 +437,14 @@ class RowService(ABC, Generic[L]):
             raise ProtocolError("the same rows are named twice")
         positions, n_rows = [], 0
         for digest in row_sets:
-            positions.append(self._aligned(caller, digest))
+            positions.append(self.aligned(caller, digest))
             n_rows += len(positions[-1])
             if n_rows > MAX_COPIES * len(self._ids):
                 raise ProtocolError(f"row sets have more than {MAX_COPIES} times the rows of this party")
         return positions
 
-    def _aligned(self, caller: Caller, digest: bytes) -> NDArray[np.int64]:
+    def aligned(self, caller: Caller, digest: bytes) -> NDArray[np.int64]:
+        """Positions of rows that a caller has aligned."""
         path = caller.rows_file(digest)
         if not path.exists():
             raise UnknownRowsError("no such rows; align them first")

@@ -218,35 +218,35 @@ class _Watch:
     """One thread that watches for all: a thread of its own for each would cost more than most requests."""
 
     def __init__(self) -> None:
-        self._changed = Condition()
+        self.changed = Condition()
         self._dogs: set[Watchdog] = set()
         self._wakes_at = math.inf
         self._thread: Thread | None = None
 
     def add(self, dog: Watchdog) -> None:
         """Watch for one more."""
-        with self._changed:
+        with self.changed:
             self._dogs.add(dog)
             if self._thread is None or not self._thread.is_alive():
                 self._thread = Thread(target=self._run, name="veilboost_watchdog", daemon=True)
                 self._thread.start()
             elif dog.due < self._wakes_at:
-                self._changed.notify()
+                self.changed.notify()
 
     def remove(self, dog: Watchdog) -> None:
         """Watch for one less; its function is not called any more unless it is being called."""
-        with self._changed:
+        with self.changed:
             self._dogs.discard(dog)
 
     def _run(self) -> None:
         while True:
-            with self._changed:
+            with self.changed:
                 now = monotonic()
                 silent = [dog for dog in self._dogs if dog.due <= now]
                 self._dogs.difference_update(silent)
                 if not silent:
                     self._wakes_at = min((dog.due for dog in self._dogs), default=math.inf)
-                    self._changed.wait(None if self._wakes_at == math.inf else self._wakes_at - now)
+                    self.changed.wait(None if self._wakes_at == math.inf else self._wakes_at - now)
                     continue
             for dog in silent:
                 dog.fired = True

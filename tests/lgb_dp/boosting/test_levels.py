@@ -65,4 +65,4 @@ def test_nodes_choose_among_the_gains_of_all_candidates(monkeypatch):
     training = grower(dataset(X[:9], np.ones(9)), lgb_dp.DPBoost(1.0), max_depth=4)
     for level in range(4):
         assert gains[level].shape == (2**level, 4 * 7 * 2)
-        np.testing.assert_array_equal(utilities[level], gains[level] * training._selection_scale)
+        np.testing.assert_array_equal(utilities[level], gains[level] * training.selection_scale)

@@ -67,8 +67,8 @@ def test_a_row_moves_one_count_by_at_most_its_largest_weight(
         lgb_dp.RandomForestLaplace: random_forest.LaplaceTraining,
         lgb_dp.RandomForestExponential: random_forest.ExponentialTraining,
     }[forest]
-    cast = votes._votes
-    monkeypatch.setattr(votes, "_votes", lambda self, c: counts.append(c) or cast(self, c))
+    cast = votes.votes
+    monkeypatch.setattr(votes, "votes", lambda self, c: counts.append(c) or cast(self, c))
     weights = {"weight": np.linspace(0, 2, len(X)), "weight_bound": 2.0} if weighted else {}
     fewer = {"weight": weights["weight"][:-1], "weight_bound": 2.0} if weighted else {}
     for data in (dataset(X, Y, **weights), dataset(X[:-1], Y[:-1], **fewer)):

@@ -153,8 +153,8 @@ def test_folds_compose_to_the_root_of_their_number():
 
 def test_a_secret_sample_is_charged_by_dp_accounting_and_drawn_row_by_row(monkeypatch):
     taken = []
-    draw = LocalLeafSums._secret_sample
-    monkeypatch.setattr(LocalLeafSums, "_secret_sample", lambda self: taken.append(draw(self)) or taken[-1])
+    draw = LocalLeafSums.secret_sample
+    monkeypatch.setattr(LocalLeafSums, "secret_sample", lambda self: taken.append(draw(self)) or taken[-1])
     booster = boosted(epsilon=2.0, n_rounds=12, subsample=0.25)
     report = booster.privacy
     assert 1.9 < report.epsilon <= 2.0

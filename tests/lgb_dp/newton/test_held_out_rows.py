@@ -99,7 +99,7 @@ def test_scores_follow_the_model_through_rollbacks(held_out):
     for _ in range(12):
         booster.update()
     grower = grower_of(booster)
-    assert grower._beginning.steps.salt is not None
+    assert grower.beginning.steps.salt is not None
     for _ in range(3):
         booster.rollback_one_iter()
     booster.update()

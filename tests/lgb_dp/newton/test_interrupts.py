@@ -62,9 +62,9 @@ def test_an_interrupt_in_a_round_leaves_no_trace_in_the_scores(monkeypatch, afte
         booster.update()
     with monkeypatch.context() as patch:
         if where == "adding up":
-            patch.setattr(grower.releases.rows, "_pairs", Interrupted())
+            patch.setattr(grower.releases.rows, "pairs", Interrupted())
         elif where == "learning":
-            patch.setattr(grower._beginning.splits, "learn", Interrupted().add_up)
+            patch.setattr(grower.beginning.splits, "learn", Interrupted().add_up)
         else:
             patch.setattr(core, "PrivateTree", Interrupted().add_up)
         with pytest.raises(KeyboardInterrupt):
@@ -98,9 +98,9 @@ def test_an_interrupt_while_the_model_is_loaded_or_taken_back_leaves_no_trace(mo
         with pytest.raises(KeyboardInterrupt):
             booster.rollback_one_iter()
     booster.rollback_one_iter()
-    add, written = scores._write, []
+    add, written = scores.write, []
     with monkeypatch.context() as patch:  # scores were written, their number of trees was not
-        patch.setattr(scores, "_write", lambda rows, new, n: written.append(1) or add(rows, new, -1))
+        patch.setattr(scores, "write", lambda rows, new, n: written.append(1) or add(rows, new, -1))
         booster.update()
         booster.eval_train()
     assert written
@@ -127,7 +127,7 @@ def test_an_interrupt_in_the_first_release_ends_the_training(monkeypatch):
 def test_a_forked_child_gets_none_of_the_noise_that_was_drawn_ahead(structure):
     booster = live_booster(100, structure=structure)
     booster.update()
-    reserve, _ = grower_of(booster).releases._reserves
+    reserve, _ = grower_of(booster).releases.reserves
     child = os.fork()
     if child == 0:
         signal.alarm(60)

@@ -75,10 +75,10 @@ def test_structures_are_distilled_where_leaves_hold_many_rows_that_stand_out():
 
 def test_automatic_settings_follow_the_released_rows_not_the_true_ones(monkeypatch):
     """With the released number of rows fixed, twice the rows change no setting."""
-    release = NewtonCore._release_label_counts
+    release = NewtonCore.release_label_counts
     monkeypatch.setattr(
         NewtonCore,
-        "_release_label_counts",
+        "release_label_counts",
         lambda self: replace((yield from release(self)), n_rows=5000.0),
     )
     texts = []
@@ -115,7 +115,7 @@ def test_given_depths_are_kept_by_all_trees():
 def test_resetting_nothing_keeps_the_automatic_rate():
     booster = live_booster(4)
     booster.update()
-    steps = grower_of(booster)._beginning.steps
+    steps = grower_of(booster).beginning.steps
     rate = steps.rate
     booster.reset_parameter({})
     assert steps.rate == rate != 0.1

@@ -73,6 +73,6 @@ def test_steps_that_nothing_ends_are_as_careful_as_with_more_noise(monkeypatch, 
     )
     grower = live[0]
     std = grower.releases.noise_std
-    counted = max(std, grower._beginning.steps.least_std) / std
+    counted = max(std, grower.beginning.steps.least_std) / std
     is_bounded = mu > 10 and not has_trial and not params
     assert counted == pytest.approx(mu / 10 if is_bounded else 1.0, rel=1e-6)

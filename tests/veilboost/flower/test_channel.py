@@ -621,8 +621,8 @@ def test_a_question_that_is_given_up_ends(folder, hospitals):
     one = NodeParty(nodes, "north", b"")
     one.interrupt()
     for work in (
-        lambda: nodes.ask(10, "north", [b""], one._given_up),
-        lambda: nodes.found("north", one._given_up),
+        lambda: nodes.ask(10, "north", [b""], one.given_up),
+        lambda: nodes.found("north", one.given_up),
     ):
         with pytest.raises(PartyUnavailableError, match="given up"):
             work()

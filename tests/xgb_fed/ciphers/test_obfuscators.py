@@ -32,13 +32,13 @@ def test_rerandomisers_are_encryptions_of_zero_in_the_same_group_as_the_key_hold
 def test_pools_are_bounded_and_used_once(key):
     pool = key.obfuscators
     pool.take(len(pool))
-    pool._capacity, capacity = 10, pool._capacity
+    pool.capacity, capacity = 10, pool.capacity
     assert pool.prepare(6) == 6
     assert pool.prepare(100) == 10
     taken = np.concatenate([pool.take(7), pool.take(7), pool.take(1)])
     assert len(pool) == 0
     assert len({row.tobytes() for row in taken}) == 15
-    pool._capacity = capacity
+    pool.capacity = capacity
     pool.prepare(3)
     assert key.decrypt(key.encrypt([1, 2, 3, 4])) == [1, 2, 3, 4]
 

@@ -68,7 +68,7 @@ def test_what_is_sent_is_the_distance_from_public_numbers_by_a_uniform_number_of
 def test_distances_and_ciphertexts_are_uniform():
     """A thousand encryptions of one number, by a pinned stream."""
     key = key_of(OkamotoUchiyama, 330)
-    message = key._shortening.message([key.encrypt([3] * 1000)], stream(9))
+    message = key.shortening.message([key.encrypt([3] * 1000)], stream(9))
     rows = next(message)
     whole = lengthened(rows, key.public.modulus)
     # The ciphertexts of this run are random, the distances nearly so: the level makes a failure as good as

@@ -102,8 +102,8 @@ def test_no_log_has_the_key(client, caplog, monkeypatch):
         with pytest.raises(ValueError, match=r"[0-9a-f]+"):  # here, after both workers failed
             key.encrypt([1] * 8)
     assert "could not be answered: ValueError" in caplog.text
-    assert key._key.private_bytes().hex() not in caplog.text
-    assert repr(key._key.private_bytes())[2:60] not in caplog.text
+    assert key.key.private_bytes().hex() not in caplog.text
+    assert repr(key.key.private_bytes())[2:60] not in caplog.text
 
 
 def test_a_cluster_without_tls_is_refused():

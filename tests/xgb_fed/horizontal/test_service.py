@@ -2,6 +2,7 @@
 
 import json
 import os
+from xgb_fed.horizontal.simfl.party import SimFLSide
 from contextlib import nullcontext
 from datetime import datetime, timezone
 
@@ -58,8 +59,8 @@ def trained(service, other, caller="acme", params=PARAMS):
 
 
 def test_services_name_all_requests_of_their_handlers(tmp_path):
-    assert set(HorizontalService.requests) == {*south()._simfl._answers, *ANSWERED}
-    assert set(PassiveService.requests) == set(PassiveParty(None, [], {})._answers)
+    assert set(HorizontalService.requests) == {*SimFLSide.requests, *ANSWERED}
+    assert set(PassiveService.requests) == set(PassiveParty.requests)
 
 
 def test_coordinators_have_folders_of_their_own_and_one_party(tmp_path):
@@ -69,7 +70,7 @@ def test_coordinators_have_folders_of_their_own_and_one_party(tmp_path):
         (path,) = (tmp_path / f"for-{caller}" / "models").glob("*.json")
         assert path.read_bytes() == model.as_json()
     # Both runs hashed by one seed: nothing new was told to the second.
-    assert len(service._party._kept.told) == 1
+    assert len(service._party.kept.told) == 1
     # Hashes for a third, other parties would be too many, whoever asks, and after a restart.
     with pytest.raises(PartyRefusedError, match=r"hashes.*away"):
         trained(north(tmp_path), south(), "third")
@@ -161,7 +162,7 @@ def test_resumed_runs_leave_no_more_models_than_agreed(tmp_path):
         coordinator = Coordinator(Caller(service, "acme"), turns=(10**6, 100))
         coordinator.ask(StartBoosting(np.array([0.5])), messages.Done)
         coordinator.add(made_up_tree(1))
-        runs.append(coordinator.channel._session)
+        runs.append(coordinator.channel.session)
 
     def finished(run):
         channel = Channel(Caller(service, "acme"), os.urandom(16), Traffic(), "coordinator")
@@ -183,7 +184,7 @@ def test_the_number_of_a_run_is_not_given_to_another_one(tmp_path):
         return HorizontalService(victim(directory=tmp_path), tmp_path, HorizontalLimits())
 
     coordinator = Coordinator(Caller(service(), "acme")).started()
-    channel = Channel(Caller(service(), "acme"), coordinator.channel._session, Traffic(), "coordinator")
+    channel = Channel(Caller(service(), "acme"), coordinator.channel.session, Traffic(), "coordinator")
     channel.ask(Introduce(False), RowShape)
     opening = OpenHorizontal(json.dumps(LOGISTIC), "[0, 1]", 1, np.array([300, 300]), 10**6, 100)
     channel.ask(opening, HorizontalOpened)

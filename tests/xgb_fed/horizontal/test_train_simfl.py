@@ -111,11 +111,11 @@ def test_each_rows_gradient_is_added_at_the_row_it_is_similar_to(grown_on):
     ]
     training = SimFL(horizontal_settings(PARAMS), parties, max_rounds=4)
     training.prepare()
-    tables = [party._simfl._state.hashes for party in parties]
+    tables = [party.simfl.state.hashes for party in parties]
     # The others know a party's rows by another order than its own.
-    orders = [party._simfl._kept.order(len(party._simfl._y)) for party in parties]
+    orders = [party.simfl.kept.order(len(party.simfl.rows.y)) for party in parties]
     draws = {
-        (j, m): orders[m][parties[j]._simfl._state.similar[m]] for j, m in itertools.permutations(range(3), 2)
+        (j, m): orders[m][parties[j].simfl.state.similar[m]] for j, m in itertools.permutations(range(3), 2)
     }
     similar = {pair: rows[0] for pair, rows in draws.items()}
     for (j, m), rows in ((pair, row) for pair, drawn in draws.items() for row in drawn):
@@ -123,10 +123,10 @@ def test_each_rows_gradient_is_added_at_the_row_it_is_similar_to(grown_on):
         assert np.array_equal(counts[np.arange(len(rows)), rows], counts.max(axis=1))
     training.prepare = lambda: None
     training.run(LoopOptions(1))
-    p = np.mean(np.concatenate([party._simfl._y for party in parties]))
-    expected = p - parties[0]._simfl._y
+    p = np.mean(np.concatenate([party.simfl.rows.y for party in parties]))
+    expected = p - parties[0].simfl.rows.y
     for j in (1, 2):
-        np.add.at(expected, similar[j, 0], p - parties[j]._simfl._y)
+        np.add.at(expected, similar[j, 0], p - parties[j].simfl.rows.y)
     assert np.allclose(grown_on[0][0], expected, atol=1e-5)
     assert similar[1, 0].max() > 0
 
@@ -139,7 +139,7 @@ def test_ties_are_drawn_again_at_every_turn(grown_on):
     settings = horizontal_settings({**PARAMS, "objective": "reg:squarederror"})
     training = SimFL(settings, parties, max_rounds=4)
     training.prepare()
-    draws = parties[0]._simfl._kept.order(len(y))[parties[1]._simfl._state.similar[0]]
+    draws = parties[0].simfl.kept.order(len(y))[parties[1].simfl.state.similar[0]]
     assert draws.shape == (TIE_DRAWS, len(y))
     training.prepare = lambda: None
     booster = training.run(LoopOptions(4)).booster
@@ -224,16 +224,16 @@ def test_theorem_2_bounds_the_error_on_drawn_data(monkeypatch):
         settings = horizontal_settings({**PARAMS, "max_depth": depth})
         training = SimFL(settings, parties, max_rounds=4)
         training.prepare()
-        order = parties[0]._simfl._kept.order(len(parties[0]._simfl._y))
-        similar = [order[parties[j]._simfl._state.similar[0][0]] for j in (1, 2)]
+        order = parties[0].simfl.kept.order(len(parties[0].simfl.rows.y))
+        similar = [order[parties[j].simfl.state.similar[0][0]] for j in (1, 2)]
         training.prepare = lambda: None
         booster = training.run(LoopOptions(1)).booster
-        base = np.mean(np.concatenate([party._simfl._y for party in parties]))
+        base = np.mean(np.concatenate([party.simfl.rows.y for party in parties]))
         f = [
-            booster.predict(xgboost.DMatrix(p._simfl._X), output_margin=True) - np.log(base / (1 - base))
+            booster.predict(xgboost.DMatrix(p.simfl.rows.X), output_margin=True) - np.log(base / (1 - base))
             for p in parties
         ]
-        g, h = [base - party._simfl._y for party in parties], base * (1 - base)
+        g, h = [base - party.simfl.rows.y for party in parties], base * (1 - base)
 
         def loss(gradient, value, h=h):
             return (gradient * value + h * value**2 / 2).sum()
@@ -242,11 +242,11 @@ def test_theorem_2_bounds_the_error_on_drawn_data(monkeypatch):
         exact = sum(loss(g[j], f[j]) for j in (1, 2))
         epsilon = abs(weighted - exact)
 
-        n_others = len(parties[1]._simfl._y) + len(parties[2]._simfl._y)
-        everything = np.concatenate([party._simfl._X for party in parties]).astype(np.float64)
+        n_others = len(parties[1].simfl.rows.y) + len(parties[2].simfl.rows.y)
+        everything = np.concatenate([party.simfl.rows.X for party in parties]).astype(np.float64)
         d_m = np.abs(everything[:, None] - everything[None]).sum(axis=2).max()
         d_t = max(
-            np.abs(parties[j]._simfl._X - parties[0]._simfl._X[s]).sum(axis=1).max()
+            np.abs(parties[j].simfl.rows.X - parties[0].simfl.rows.X[s]).sum(axis=1).max()
             for j, s in zip((1, 2), similar, strict=True)
         )
         split = 1 - (1 - d_t / d_m) ** depth
@@ -411,7 +411,7 @@ def test_ties_are_not_those_of_the_hash_seed_unless_the_party_says_so(monkeypatc
         ]
         training = SimFL(horizontal_settings(PARAMS), parties, max_rounds=4)
         training.prepare()
-        return parties[0]._simfl._state.hashes, parties[0]._simfl._state.similar[1]
+        return parties[0].simfl.state.hashes, parties[0].simfl.state.similar[1]
 
     (one_table, one), (two_table, two) = similar(), similar()
     assert np.array_equal(one_table, two_table)

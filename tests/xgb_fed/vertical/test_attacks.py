@@ -373,7 +373,7 @@ def test_small_nodes_get_no_statistics_and_others_may_split_them():
     sizes = {}
     for smallest in (2, 40):
         inner = LocalParty(X[:, 2:], "bank")
-        inner._handler._min_node_rows = smallest
+        inner._handler.min_node_rows = smallest
         party = Recorder(inner)
         model = train({**PARAMS, "max_depth": 5}, X[:, :2], y, [party], 2)
         n_bins = next(len(m.counts) for m in party.messages() if isinstance(m, TrainingOpened))

@@ -168,7 +168,7 @@ def test_a_passive_party_lost_at_any_message(reference, fault, tmp_path):
         assert [restart.party for restart in same.restarts] == ["bank"] * told, (index, fault)
         assert same.evals_result == model.evals_result
         assert bank.splits_by_model[same.model_id] == undisturbed.splits_by_model[model.model_id]
-        assert bank.handler.journals._store.keys(RUN) == [same.model_id.hex()]
+        assert bank.handler.journals.store.keys(RUN) == [same.model_id.hex()]
 
 
 @pytest.mark.parametrize("fault", ["active killed", "active killed before"])
@@ -421,7 +421,7 @@ def test_a_training_is_not_taken_up_with_a_weaker_cipher(tmp_path):
 
 def test_a_lost_or_cut_journal_is_not_made_up_for(tmp_path):
     problem, bank = resumable(tmp_path)
-    store = bank.handler.journals._store
+    store = bank.handler.journals.store
     (number,) = store.keys(RUN)
     damages = [
         lambda: store.delete(FOUND, number, 1),
@@ -431,6 +431,6 @@ def test_a_lost_or_cut_journal_is_not_made_up_for(tmp_path):
     for damage in damages:
         damage()
         bank.restart()
-        store = bank.handler.journals._store
+        store = bank.handler.journals.store
         with pytest.raises(PartyRefusedError, match=r"kept|cannot be read"):
             problem.train(bank, BINARY, checkpoint=tmp_path / "active")

@@ -75,7 +75,7 @@ def test_the_sums_of_every_node_are_those_of_its_rows(params, smallest, kinds, m
     monkeypatch.setattr(PassiveFinder, "_check", check)
     parties = [LocalParty(**part, name=f"party {k}") for k, part in enumerate(held)]
     for party in parties:
-        party._handler._min_node_rows = smallest
+        party._handler.min_node_rows = smallest
     train(params, X[:, :2], y, parties, 3 if params.get("tree_mode") == "mix" else 2)
     assert sum(not is_root and n > 1 for is_root, n in seen) >= 4
 

@@ -102,7 +102,7 @@ class KeptState:
     """
 
     def __init__(self, rows: str, key: bytes | None = None, store: Store | None = None) -> None:
-        self._store = MemoryStore() if store is None else store
+        self.store = MemoryStore() if store is None else store
         self._lock, self._rows = OwnLock(), rows
         self.told: dict[bytes, int] = {}
         self.last_seed = self.commitments = b""
@@ -112,7 +112,7 @@ class KeptState:
         self.rounds_of: dict[bytes, int] = {}
         self.n_samples, self.samples_of = 0, dict[bytes, tuple[int, int]]()
         self._order = np.empty(0, dtype=np.int64)
-        self._key = os.urandom(KEY_BYTES) if key is None else key
+        self.key = os.urandom(KEY_BYTES) if key is None else key
         try:
             self._load()
             self.save()
@@ -122,7 +122,7 @@ class KeptState:
 
     def close(self) -> None:
         """Let go of the store: another process, or object, can use it then."""
-        self._store.close()
+        self.store.close()
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -140,7 +140,7 @@ class KeptState:
     def stream(self, purpose: str, *agreed: bytes) -> SecretStream:
         """The draws for a purpose: the same whenever they are made, and a secret to all other parties."""
         message = b"\0".join([purpose.encode(), *(hashlib.sha256(part).digest() for part in agreed)])
-        return SecretStream(hmac.digest(self._key, message, "sha256"))
+        return SecretStream(hmac.digest(self.key, message, "sha256"))
 
     def order(self, n_rows: int) -> NDArray[np.int64]:
         """The order in which other parties know the rows: a secret one, in all training runs the same.
@@ -234,14 +234,14 @@ class KeptState:
 
     def keep_groups(self, groups: RowGroups) -> None:
         """Keep the groups, for good: other groups of the same rows would tell rows apart."""
-        self._store.put(GROUPS, "", groups)
+        self.store.put(GROUPS, "", groups)
         self.groups = groups
 
     def save(self) -> None:
         """Keep everything but the groups, before anything that depends on it leaves."""
         content = {
             "rows": self._rows,
-            "key": self._key.hex(),
+            "key": self.key.hex(),
             "told": {functions.hex(): count for functions, count in self.told.items()},
             "rounds": self.n_rounds,
             "last_seed": self.last_seed.hex(),
@@ -253,11 +253,11 @@ class KeptState:
             "samples": self.n_samples,
             "samples_of": {name.hex(): list(counted) for name, counted in self.samples_of.items()},
         }
-        self._store.put(STATE, "", content)
+        self.store.put(STATE, "", content)
 
     def _load(self) -> None:
         """Take what was saved, if anything was."""
-        content: dict[str, Any] | None = self._store.get(STATE, "")
+        content: dict[str, Any] | None = self.store.get(STATE, "")
         if content is None:
             return
         if content["rows"] != self._rows:
@@ -267,7 +267,7 @@ class KeptState:
                 "sets are then in two groups, and differences of their sums can tell about fewer rows than "
                 "a group has"
             )
-        self._key = bytes.fromhex(content["key"])
+        self.key = bytes.fromhex(content["key"])
         self.told = {bytes.fromhex(name): count for name, count in content["told"].items()}
         self.n_rounds, self.n_samples = content["rounds"], content["samples"]
         self.last_seed = bytes.fromhex(content["last_seed"])
@@ -279,4 +279,4 @@ class KeptState:
             for name, (rounds, classes) in content["samples_of"].items()
         }
         if self.groups is None:
-            self.groups = self._store.get(GROUPS, "")
+            self.groups = self.store.get(GROUPS, "")

@@ -221,7 +221,7 @@ class ExactTraining:
         words, sampled = self._words(number, margin), []
         for group in range(self._objective.n_classes):
             # Rows of weight 0 add nothing to sums: counted, they would make small nodes seem larger.
-            sampled.append(self._drawn(number, group) & (rows.weight > 0))
+            sampled.append(self.drawn(number, group) & (rows.weight > 0))
             if self._is_sampled:
                 check_own_sample(int(sampled[-1].sum()), rows.n_counted, self.task.min_rows_per_node)
         columns = self._columns
@@ -233,7 +233,7 @@ class ExactTraining:
         grown = yield from grow_trees(columns, words, sampled, self._rules, name, n_rows, self._is_sampled)
         return grown
 
-    def _drawn(self, number: int, group: int) -> NDArray[np.bool_]:
+    def drawn(self, number: int, group: int) -> NDArray[np.bool_]:
         """The rows of this party that a tree is grown on."""
         n_rows = len(self.rows.y)
         if not self._is_sampled:

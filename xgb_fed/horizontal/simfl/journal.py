@@ -103,7 +103,7 @@ class RunJournals:
     """The journals of a party for one coordinator."""
 
     def __init__(self, store: Store) -> None:
-        self._store = store
+        self.store = store
 
     def begin(self, run: bytes, start: RunStart) -> RunJournal:
         """Open the journal of a training run that begins.
@@ -113,17 +113,17 @@ class RunJournals:
         ProtocolError
             If there is one of this number: it would be lost, and with it what its rounds were bound to.
         """
-        if self._store.size(ENTRIES, run.hex()):
+        if self.store.size(ENTRIES, run.hex()):
             raise ProtocolError("the number of this session is that of another training run")
-        with self._store.transaction():
-            self._store.append(ENTRIES, run.hex(), _written(start))
-            for oldest in self._store.keys(ENTRIES)[:-MAX_RUNS]:
-                self._store.delete(ENTRIES, oldest)
-        return RunJournal(run, start, self._store)
+        with self.store.transaction():
+            self.store.append(ENTRIES, run.hex(), _written(start))
+            for oldest in self.store.keys(ENTRIES)[:-MAX_RUNS]:
+                self.store.delete(ENTRIES, oldest)
+        return RunJournal(run, start, self.store)
 
     def size(self, run: bytes) -> int:
         """Size in bytes of a journal; 0 if there is none."""
-        return sum(map(len, self._store.entries(ENTRIES, run.hex())))
+        return sum(map(len, self.store.entries(ENTRIES, run.hex())))
 
     def take_up(self, run: bytes) -> RunJournal:
         """The journal of a training run that goes on.
@@ -135,11 +135,11 @@ class RunJournals:
         StoreError
             If it is damaged.
         """
-        entries = self._store.entries(ENTRIES, run.hex())
+        entries = self.store.entries(ENTRIES, run.hex())
         start = next(entries, None)
         if start is None:
             raise ProtocolError("no such training run")
-        journal = RunJournal(run, _read(start), self._store)
+        journal = RunJournal(run, _read(start), self.store)
         for content in entries:
             envelope = messages.read(content)
             assert isinstance(envelope.message, Trees)

@@ -75,8 +75,8 @@ class SimFLSide:
         memory: MemoryAllowance,
     ) -> None:
         self.name = rows.name
-        self._rows, self._X, self._y = rows, rows.X, rows.y
-        self._kept, self._n_jobs, self._journals = kept, n_jobs, journals
+        self.rows, self._X, self._y = rows, rows.X, rows.y
+        self.kept, self._n_jobs, self.journals = kept, n_jobs, journals
         self._limits, self._memory, self._models = limits, memory, models
         self._own_hashes = OwnHashes(rows.X, rows.known_features, kept, n_jobs)
         self._boosting: BoostingState | None = None
@@ -94,7 +94,7 @@ class SimFLSide:
         if self._model is None:
             raise InvalidArgumentError(f"party {self.name!r} has no model yet")
         shared, best = self._model
-        return shared.booster(self._rows.names, best)
+        return shared.booster(self.rows.names, best)
 
     def answer(self, session: bytes, message: Message) -> Message:
         """Answer a request of an open session."""
@@ -110,25 +110,27 @@ class SimFLSide:
         self._boosting = None
 
     @property
-    def _groups(self) -> RowGroups | None:
-        return self._kept.groups
+    def groups(self) -> RowGroups | None:
+        """The groups of rows, once rows were hashed."""
+        return self.kept.groups
 
     @property
-    def _state(self) -> BoostingState:
+    def state(self) -> BoostingState:
+        """The training run that is open."""
         if self._boosting is None:
             raise ProtocolError("the training run was not opened")
         return self._boosting
 
     @property
     def _rounds(self) -> BoostingRounds:
-        if self._state.rounds is None:
+        if self.state.rounds is None:
             raise ProtocolError("boosting has not started")
-        return self._state.rounds
+        return self.state.rounds
 
     def introduced(self, message: Introduce) -> Message:
         """Introduce this party to a coordinator."""
-        classes = json.dumps(self._rows.classes()) if message.wants_classes else ""
-        names = names_to_json(self._rows.names)
+        classes = json.dumps(self.rows.classes()) if message.wants_classes else ""
+        names = names_to_json(self.rows.names)
         return RowShape(self._X.shape[0], self._X.shape[1], names, classes)
 
     def _open_training(self, message: OpenHorizontal) -> Message:
@@ -152,18 +154,18 @@ class SimFLSide:
             raise ProtocolError("the training run was opened already")
         settings = settings_of(opening.params)
         turns = Turns(len(opening.party_rows), int(opening.rounds_per_turn), int(opening.max_rounds))
-        self._rows.check_accepted(settings, opening)
+        self.rows.check_accepted(settings, opening)
         self._limits.check(settings)
-        self._kept.check_rounds(max(0, turns.max_rounds - n_taken), self._rows.max_rounds)
+        self.kept.check_rounds(max(0, turns.max_rounds - n_taken), self.rows.max_rounds)
         objective = Objective(settings.objective, settings.n_classes, settings.scale_pos_weight)
-        y = self._rows.encoded(opening.classes, settings)
+        y = self.rows.encoded(opening.classes, settings)
         objective.check_labels(y)
         # Margins three times, gradients and hessians of this party, of the others and of the tree's classes.
         room = self._memory.reserve(4 * len(y) * (10 * objective.n_classes + 2), "margins and gradients")
         growing = self._memory.reserve(
             growing_bytes(self._X.shape, settings.max_depth, settings.max_bin), "bins and histograms of trees"
         )
-        state = BoostingState(settings, objective, y, self._rows.weights, turns, opening)
+        state = BoostingState(settings, objective, y, self.rows.weights, turns, opening)
         state.rooms["run"] = [room, growing]
         self._boosting = state
         return state
@@ -178,20 +180,20 @@ class SimFLSide:
         return wire.SeedContribution(self._own_hashes.reveal(message.commitments))
 
     def _hash_rows(self, message: wire.HashRows) -> Message:
-        state, counted = self._state, self._rows.counted()
+        state, counted = self.state, self.rows.counted()
         size = hashing_bytes(len(self._y), max(0, int(message.n_hashes)))
         state.rooms["hashes"] = [self._memory.reserve(size, "hashes")]
         state.hashes, state.functions = self._own_hashes.hash(message)
-        with self._kept.locked():
-            if self._kept.groups is None:  # and never again: other groups would tell rows apart
-                random = self._kept.stream("groups", state.functions)
-                self._kept.keep_groups(group_rows(state.hashes, counted, self._rows.min_similar, random))
-        order = self._kept.order(len(self._y))
+        with self.kept.locked():
+            if self.kept.groups is None:  # and never again: other groups would tell rows apart
+                random = self.kept.stream("groups", state.functions)
+                self.kept.keep_groups(group_rows(state.hashes, counted, self.rows.min_similar, random))
+        order = self.kept.order(len(self._y))
         return wire.HashTable(state.place, state.hashes[order].reshape(-1))
 
     def _find_similar(self, message: wire.HashTable) -> Message:
-        state, place = self._state, int(message.place)
-        hashes, groups = state.hashes, self._groups
+        state, place = self.state, int(message.place)
+        hashes, groups = state.hashes, self.groups
         out_of_turn = state.rounds is not None or place in state.similar
         is_other = 0 <= place < len(state.party_rows) and place != state.place
         if hashes is None or groups is None or out_of_turn or not is_other:
@@ -203,7 +205,7 @@ class SimFLSide:
         size = 4 * (TIE_DRAWS * len(self._y) + 3 * (hashes.size + theirs.size))
         search = self._memory.reserve(size, "the search for similar rows")
         # The same for the same tables, however often somebody asks.
-        random = self._kept.stream(
+        random = self.kept.stream(
             "similar rows",
             state.functions,
             place.to_bytes(8, "little"),
@@ -216,17 +218,17 @@ class SimFLSide:
         return messages.Done()
 
     def _start_boosting(self, message: wire.StartBoosting) -> Message:
-        state = self._state
+        state = self.state
         if state.rounds is not None:
             raise ProtocolError("boosting has started already")
         check_base_score(state.objective, message.base_score)
         given = state.settings.random_state
-        drawn = self._kept.stream("trees", state.functions).words(1, 1)[0, 0]
+        drawn = self.kept.stream("trees", state.functions).words(1, 1)[0, 0]
         start = state.run_start(message.base_score.tolist(), int(drawn if given is None else given))
         # Two copies while the journal is written: its arrays as one file, and the entry around them.
         written = self._memory.reserve(2 * similar_bytes(state.similar), "the journal of the training run")
-        self._kept.begin_run(self._session)
-        rounds = state.start(self._X, self._journals.begin(self._session, start), self._n_jobs)
+        self.kept.begin_run(self._session)
+        rounds = state.start(self._X, self.journals.begin(self._session, start), self._n_jobs)
         del written
         state.rooms.pop("hashes", None)
         _ = rounds.grower  # bins the rows now
@@ -237,12 +239,12 @@ class SimFLSide:
 
     def _resume(self, message: wire.ResumeBoosting) -> Message:
         """Take up a training run: its trees, and this party's part in it, come from the journal."""
-        read = self._memory.reserve(self._journals.size(message.run), "the journal of the training run")
-        journal = self._journals.take_up(message.run)
+        read = self._memory.reserve(self.journals.size(message.run), "the journal of the training run")
+        journal = self.journals.take_up(message.run)
         if not 0 <= message.n_rounds <= len(journal.rounds):
             raise ProtocolError(f"this party has {len(journal.rounds)} rounds of the training run")
         start = journal.start
-        n_counted = max(len(journal.rounds), self._kept.n_counted(message.run))
+        n_counted = max(len(journal.rounds), self.kept.n_counted(message.run))
         state = self._begin(start.opening(int(message.max_rounds)), n_counted)
         state.rooms["run"].append(self._memory.reserve(similar_bytes(start.similar), "similar rows"))
         rounds = state.start(self._X, journal, self._n_jobs)
@@ -253,18 +255,18 @@ class SimFLSide:
         return messages.Done()
 
     def _aggregate(self, message: wire.AggregateGradients) -> Message:
-        if self._groups is None:
+        if self.groups is None:
             raise ProtocolError("the rows were not hashed yet")
-        state, place = self._state, int(message.place)
+        state, place = self.state, int(message.place)
         if place in state.similar:
             # Sums as they are computed, and as they travel: 8 bytes, three times.
             size = 24 * state.party_rows[place] * (state.objective.n_classes + 1)
             state.rooms.pop("sums", None)
             state.rooms["sums"] = [self._memory.reserve(size, "sums of gradients")]
-        return self._rounds.sums_for(place, self._groups, self._rows.min_similar == 1)
+        return self._rounds.sums_for(place, self.groups, self.rows.min_similar == 1)
 
     def _receive(self, message: wire.AggregatedGradients) -> Message:
-        self._rounds.receive(message, self._kept.order(len(self._y)))
+        self._rounds.receive(message, self.kept.order(len(self._y)))
         return messages.Done()
 
     def _grow(self, message: wire.GrowTrees) -> Message:
@@ -272,14 +274,14 @@ class SimFLSide:
         rounds, number = self._rounds, int(message.round)
         if number != len(rounds.shared.rounds):
             raise ProtocolError("a round out of turn")
-        rounds.check_turn(self._state.place)
+        rounds.check_turn(self.state.place)
         if number < len(rounds.journal.rounds):
             # The answer was lost: it is given again, whatever sums were received this time.
             known, _ = rounds.journal.rounds[number]
             rounds.received = None
             self._add(known, is_own=True)
             return known
-        self._kept.count_round(rounds.journal.run, number, self._rows.max_rounds)
+        self.kept.count_round(rounds.journal.run, number, self.rows.max_rounds)
         grown, values = rounds.grow()
         self._reserve(grown)
         rounds.journal.add(grown, is_own=True)
@@ -290,13 +292,13 @@ class SimFLSide:
     def _add_trees(self, message: Trees) -> Message:
         rounds, number = self._rounds, len(self._rounds.shared.rounds)
         self._limits.check_size(message)
-        if rounds.builder == self._state.place:
+        if rounds.builder == self.state.place:
             raise ProtocolError("trees of another party in this party's turn")
         rounds.journal.check(number, message)
         self._reserve(message)
         values = rounds.values_of(message)
         if number >= len(rounds.journal.rounds):
-            self._kept.count_round(rounds.journal.run, number, self._rows.max_rounds)
+            self.kept.count_round(rounds.journal.run, number, self.rows.max_rounds)
             rounds.journal.add(message, is_own=False)
         rounds.add_others(message, values)
         logger.info("round %d: received", number + 1)
@@ -315,7 +317,7 @@ class SimFLSide:
 
     def _reserve(self, trees: Trees) -> None:
         size = _MODEL_MEMORY * len(trees.models)
-        self._state.rooms["run"].append(self._memory.reserve(size, "the trees so far, and their model"))
+        self.state.rooms["run"].append(self._memory.reserve(size, "the trees so far, and their model"))
 
     def _finish(self, message: wire.FinishBoosting) -> Message:
         best = int(message.best_iteration)

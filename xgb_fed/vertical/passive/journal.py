@@ -77,7 +77,7 @@ class Journal:
 
     def __init__(self, store: Store, model: bytes, terms: Terms, splits: Splits) -> None:
         self.terms, self.splits, self.is_current = terms, splits, True
-        self._store, self._key, self._n_written = store, model.hex(), len(splits)
+        self.store, self._key, self._n_written = store, model.hex(), len(splits)
         about = {"names": splits.names, "terms": asdict(terms), "categories": to_json(splits.categories)}
         with store.transaction():
             store.put(RUN, self._key, about)
@@ -97,9 +97,9 @@ class Journal:
         self.check_current()
         new = self.splits.entries(self._n_written)
         if new:
-            with self._store.transaction():
-                if self._store.size(RUN, self._key):
-                    self._store.append(FOUND, self._key, new)
+            with self.store.transaction():
+                if self.store.size(RUN, self._key):
+                    self.store.append(FOUND, self._key, new)
             self._n_written = len(self.splits)
 
 
@@ -113,13 +113,13 @@ class Journals:
     """
 
     def __init__(self, store: Store | None = None) -> None:
-        self._store = MemoryStore() if store is None else store
+        self.store = MemoryStore() if store is None else store
         self._current: WeakValueDictionary[bytes, Journal] = WeakValueDictionary()
         self._lock = RLock()
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but the lock and what sessions of this process hold."""
-        return {"_store": self._store}
+        return {"_store": self.store}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the state, with a new lock."""
@@ -144,11 +144,11 @@ class Journals:
             before = self._current.get(model)
             if before is not None:
                 before.is_current = False
-            with self._store.transaction():
-                journal = self._current[model] = Journal(self._store, model, terms, splits)
-                for oldest in self._store.keys(FOUND)[:-MAX_JOURNALS]:
-                    self._store.delete(RUN, oldest)
-                    self._store.delete(FOUND, oldest)
+            with self.store.transaction():
+                journal = self._current[model] = Journal(self.store, model, terms, splits)
+                for oldest in self.store.keys(FOUND)[:-MAX_JOURNALS]:
+                    self.store.delete(RUN, oldest)
+                    self.store.delete(FOUND, oldest)
         return journal
 
     def find(self, model: bytes) -> tuple[Terms, Splits] | None:
@@ -159,13 +159,13 @@ class Journals:
         StoreError
             If it is damaged.
         """
-        about = self._store.get(RUN, model.hex())
+        about = self.store.get(RUN, model.hex())
         if about is None:
             return None
         try:
             names, terms = about["names"], Terms(**about["terms"])
             splits = Splits(names, categories=from_json(about["categories"], len(names)))
-            for found in self._store.entries(FOUND, model.hex()):
+            for found in self.store.entries(FOUND, model.hex()):
                 for split in found:
                     splits.add(*check_split(split, splits))
         except (ValueError, KeyError, TypeError, AttributeError) as error:

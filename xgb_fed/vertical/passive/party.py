@@ -118,11 +118,11 @@ class PassiveParty(SessionHandler[PredictionSession]):
         self.allow_plain = allow_plain
         self.allow_weak_key = allow_weak_key
         self.journals = journals if journals is not None else Journals()
-        self._min_rows, self._min_node_rows = min_rows, max(min_node_rows, wire.MIN_ROWS)
+        self._min_rows, self.min_node_rows = min_rows, max(min_node_rows, wire.MIN_ROWS)
         self._max_bin, self._max_depth = max_bin, max_depth
         self._memory = MemoryAllowance(sys.maxsize) if memory is None else memory
         self._given = GivenStatistics() if given is None else given
-        self._thresholds = ToldThresholds() if thresholds is None else thresholds
+        self.thresholds = ToldThresholds() if thresholds is None else thresholds
         self._rows_digest, self._eval_digest = rows_digest, eval_digest
         self._allow_explanations = allow_explanations
 
@@ -211,7 +211,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
         opened = wire.TrainingOpened(
             n_bins=(np.diff(bins.bin_offsets) - 1).astype(np.int32),
             counts=bins.counts().astype(np.int32),
-            min_node_rows=self._min_node_rows,
+            min_node_rows=self.min_node_rows,
         )
         if bins.categorical:
             categorical = np.array(sorted(bins.categorical), dtype=np.int32)
@@ -288,7 +288,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
 
     def _count_thresholds(self, splits: Splits) -> None:
         """Count the splits that a session can ask about; those of an earlier release may not be yet."""
-        self._thresholds.add(splits.names, map(splits.rule, range(len(splits))))
+        self.thresholds.add(splits.names, map(splits.rule, range(len(splits))))
 
     def _selected(self, rows: NDArray[np.int32]) -> HeldRows:
         """The rows that a session is about."""
@@ -330,7 +330,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
         session.meanwhile.finish()
         parents = tree.advance(message)
         session.reserve_level()
-        nodes = tree.nodes_with_statistics(self._min_node_rows)
+        nodes = tree.nodes_with_statistics(self.min_node_rows)
         self._given.add(len(nodes.all), session.n_classes, tree.rows.n_rows)
         tree.build(session.key, nodes, parents)
         return session.statistics(nodes.sent)
@@ -354,7 +354,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
         for node, split in zip(message.nodes.tolist(), named, strict=True):
             tree.check_candidate(node, split)
             questions.append(SideQuestion(session.bins.rule(*split), tree.partition.of(node)))
-        self._thresholds.add(session.splits.names, [rule for rule, _ in questions])
+        self.thresholds.add(session.splits.names, [rule for rule, _ in questions])
         split_ids = [session.splits.add(*rule) for rule, _ in questions]
         flags = session.columns.goes_left(questions)
         tree.owned = dict(zip(message.nodes.tolist(), flags, strict=True))

@@ -70,7 +70,7 @@ def restarted(between, place, folder):
 
 def runs_of(between):
     """The store of the runs of a party."""
-    return between.party._kept._store.part("exact")
+    return between.party.kept.store.part("exact")
 
 
 def few_of_all(few):
@@ -351,8 +351,8 @@ def test_a_sum_that_fails_ends_the_run_for_good(tmp_path):
     """An opened sum cannot be taken back: the question after it is not asked under its number again."""
     members = [Between(party(k, tmp_path, max_rounds=5)) for k in range(3)]
     for member in members:
-        rows = replace(member.party._side.rows, max_rows=10)
-        object.__setattr__(member.party._side, "rows", rows)
+        rows = replace(member.party.exact_side.rows, max_rows=10)
+        object.__setattr__(member.party.exact_side, "rows", rows)
     with pytest.raises(PartyRefusedError, match=r"300 rows.*parties"):
         train(members, checkpoint=tmp_path / "progress")
     with pytest.raises(PartyRefusedError, match=r"300 rows|run has failed"):

@@ -97,7 +97,7 @@ ALLOWED = 64 << 20
 
 def limited(member, max_bytes=ALLOWED):
     """A party as ``--max-memory`` limits it."""
-    member._exact.memory.max_bytes = max_bytes
+    member.exact_runs.memory.max_bytes = max_bytes
     return member
 
 

@@ -172,7 +172,7 @@ def test_a_coordinator_killed_between_any_two_changes_of_its_checkpoint_goes_on(
     def copying(store, **how):
         with transaction(store, **how):
             yield
-        if store._path.parent == first / "checkpoint" and not store._is_changing:
+        if store.path.parent == first / "checkpoint" and not store._is_changing:
             left.append(copied(first / "checkpoint", tmp_path / str(len(left))))
 
     monkeypatch.setattr(StoreFile, "transaction", copying)
@@ -230,7 +230,7 @@ def test_a_second_run_of_the_same_parties_asks_nothing_new(tmp_path):
         end_process(tmp_path)
         members = [made(k, "binary:logistic", tmp_path / str(k), seed=False) for k in range(3)]
         models.append(raw(trained(members, "binary:logistic")))
-        told.append(members[1]._kept.told)
+        told.append(members[1].kept.told)
     assert models[0] == models[1]
     assert told[0] == told[1]
     assert len(told[0]) == 1
@@ -243,8 +243,8 @@ def test_groups_and_hashes_given_away_survive_a_restart(tmp_path):
     trained([first, made(1, "binary:logistic", tmp_path / "1")], "binary:logistic")
     first.close()
     again = made(0, "binary:logistic", tmp_path / "0", seed=False)
-    np.testing.assert_array_equal(again._simfl._groups.order, first._simfl._groups.order)
-    np.testing.assert_array_equal(again._simfl._groups.starts, first._simfl._groups.starts)
+    np.testing.assert_array_equal(again.simfl.groups.order, first.simfl.groups.order)
+    np.testing.assert_array_equal(again.simfl.groups.starts, first.simfl.groups.starts)
     with pytest.raises(PartyRefusedError, match=r"hashes.*away"):
         trained([again, made(2, "binary:logistic", tmp_path / "2")], "binary:logistic")
 
@@ -277,7 +277,7 @@ def interrupted(tmp_path):
 
 def runs_of(party):
     """The store of the training runs of a party."""
-    return party._simfl._journals._store
+    return party.simfl.journals.store
 
 
 def session_with(party):
@@ -288,7 +288,7 @@ def session_with(party):
 
 def test_attack_a_resumed_run_answers_only_what_it_answered_before(interrupted):
     party, run, _ = interrupted
-    journal = party._simfl._journals.take_up(run)
+    journal = party.simfl.journals.take_up(run)
     assert [is_own for _, is_own in journal.rounds] == [True, False, True]
     theirs = journal.rounds[1][0]
     made_up = Trees(theirs.lengths + 1, theirs.models + b" ")
@@ -359,7 +359,7 @@ def test_attack_a_seed_agreement_of_a_lost_session_is_used_with_its_own_contribu
     path.write_bytes(whole)
     members = parties(tmp_path, "binary:logistic")
     trained(members, "binary:logistic", checkpoint=checkpoint)
-    for kept in (members[0]._kept, members[1].party._kept, members[2]._kept):
+    for kept in (members[0].kept, members[1].party.kept, members[2].kept):
         assert len(kept.told) == 1
         assert kept.n_abandoned == 0
 
@@ -442,12 +442,12 @@ def test_a_run_goes_on_in_one_object_of_a_directory_only(tmp_path):
     again = victim(directory=tmp_path)
     second = Channel(again, os.urandom(16), Traffic(), "coordinator")
     second.ask(Introduce(0), RowShape)
-    second.ask(ResumeBoosting(first.channel._session, 1, 100), messages.Done)
+    second.ask(ResumeBoosting(first.channel.session, 1, 100), messages.Done)
     with pytest.raises(PartyRefusedError, match=r"round 1.*trees"):
         second.ask(Trees(np.array([len(trees[1])]), trees[1]), messages.Done)
     third = Channel(again, os.urandom(16), Traffic(), "coordinator")
     third.ask(Introduce(0), RowShape)
-    third.ask(ResumeBoosting(first.channel._session, 2, 100), messages.Done)
+    third.ask(ResumeBoosting(first.channel.session, 2, 100), messages.Done)
     with pytest.raises(PartyRefusedError, match="is closed"):
         first.add(trees[1])
 
@@ -492,7 +492,7 @@ def _fail(*_):
 def test_damage_of_what_a_party_keeps_is_noticed(tmp_path, damaged):
     party = victim(directory=tmp_path, random_state=None)
     Coordinator(party).started()
-    key, starts = party._kept._key.hex().encode(), party._kept.groups.starts[:4].tobytes()
+    key, starts = party.kept.key.hex().encode(), party.kept.groups.starts[:4].tobytes()
     party.close()
     changes = {
         "key": (key, key[:-1] + b"0123456789abcdef"[int(key[-1:], 16) ^ 1 :][:1]),

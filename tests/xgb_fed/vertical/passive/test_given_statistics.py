@@ -70,8 +70,8 @@ def test_what_is_written_is_never_behind(tmp_path):
     given = GivenStatistics(1.0, restarted(tmp_path))
     for _ in range(50):
         given.add(1, 1, 300)
-        given._store = restarted(tmp_path)
-        assert GivenStatistics(1.0, given._store).per_row >= given.per_row
+        given.store = restarted(tmp_path)
+        assert GivenStatistics(1.0, given.store).per_row >= given.per_row
     assert given.per_row == pytest.approx(0.5)
     with pytest.raises(ProtocolError, match="at most 1"):
         given.add(51, 1, 300)

@@ -221,7 +221,7 @@ def test_a_training_under_way_needs_no_further_descriptor(journals):
 
 def test_a_run_whose_journal_was_removed_goes_on_and_leaves_no_splits_without_terms(journals):
     """Splits without terms would take the place of another run, and nothing would ever read them."""
-    kept, store = Splits(list(NAMES)), journals._store
+    kept, store = Splits(list(NAMES)), journals.store
     kept.add(0, 1.0, True)
     journal = journals.start(MODEL, TERMS, kept)
     models = [bytes([k]) * 16 for k in range(MAX_JOURNALS)]

@@ -51,7 +51,7 @@ class Bank:
     @property
     def given(self):
         """The running server's own count."""
-        return self.service._kept_for(self.service._caller(self.who))[1]
+        return self.service._kept_for(self.service.known_caller(self.who))[1]
 
     @property
     def counted(self):
@@ -122,7 +122,7 @@ def test_opening_counts_of_other_rows_with_the_same_values_are_new(tmp_path):
     def of(ids, table=Twins):
         alignment = Alignment(tuple(ids))
         bank = Bank(tmp_path, table, (alignment.digest,), max_statistics=1.0)
-        alignment.save(bank.service._caller(bank.who).rows_file(alignment.digest))
+        alignment.save(bank.service.known_caller(bank.who).rows_file(alignment.digest))
         before = bank.given.per_row
         assert isinstance(bank.ask(100), TrainingOpened)
         return bank.given.per_row - before

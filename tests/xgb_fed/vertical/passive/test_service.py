@@ -276,7 +276,7 @@ def start(sampled=(), columns=(0, 1), tree=0):
 
 def aligned(service, caller="acme", **parts):
     """Rows put in place as an alignment would."""
-    folder = service._caller(Identity(caller, "", NOBODY.expires)).directory / "rows"
+    folder = service.known_caller(Identity(caller, "", NOBODY.expires)).directory / "rows"
     digests = {}
     for name, ids in parts.items():
         alignment = Alignment(tuple(sorted(ids)))

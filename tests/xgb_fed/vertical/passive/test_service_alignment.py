@@ -240,8 +240,8 @@ def test_the_certificate_that_is_shown_is_the_one_that_is_hashed(bank, tmp_path,
     seen = []
     ids = ["customer-010", "x"]
     service = bank()
-    answer = service._caller(Identity("acme", "", NOBODY.expires)).intersector.answer
-    intersector = service._caller(Identity("acme", "", NOBODY.expires)).intersector
+    answer = service.known_caller(Identity("acme", "", NOBODY.expires)).intersector.answer
+    intersector = service.known_caller(Identity("acme", "", NOBODY.expires)).intersector
     monkeypatch.setattr(intersector, "answer", lambda *args: seen.append(args) or answer(*args))
     with serving(service) as server, connected(server) as party:
         assert align([party], ids).ids == ("customer-010",)

@@ -270,17 +270,17 @@ def test_disk_attack_by_alignments(service, tmp_path, monkeypatch):
     pytest.importorskip("nacl")
     monkeypatch.setattr(service_module, "MAX_ALIGNMENTS", 4)
     bank = service()
-    caller = bank._caller(Identity("acme", "", NOBODY.expires))
+    caller = bank.known_caller(Identity("acme", "", NOBODY.expires))
     digests = []
     for k in range(10):
         digests.append(align([Acme(bank)], [str(k)]).digest)
         if k:
             # As training on the first rows would.
-            bank._aligned(caller, digests[0])
+            bank.aligned(caller, digests[0])
     kept = {path.name.split(".")[0] for path in (tmp_path / "bank" / "for-acme" / "rows").glob("*.ids")}
     assert kept == {digest.hex() for digest in (digests[0], *digests[7:])}
     with pytest.raises(ProtocolError, match="align them first"):
-        bank._aligned(caller, digests[1])
+        bank.aligned(caller, digests[1])
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -375,7 +375,7 @@ def test_memory_of_sides_is_reserved_for_predictions_too():
 def test_memory_of_copied_rows_is_reserved_and_given_back_when_an_opening_is_refused(service):
     pytest.importorskip("nacl")
     bank = service()
-    caller = bank._caller(Identity("acme", "", NOBODY.expires))
+    caller = bank.known_caller(Identity("acme", "", NOBODY.expires))
     bank._has_ids = True
     sets = []
     for k in range(4):
@@ -459,7 +459,7 @@ def test_a_run_whose_process_was_killed_gets_its_memory_back(service, tmp_path):
         return xgb_fed.train(params, data, [party], 3, **how)
 
     bank = service(max_memory=45_000)
-    caller = bank._caller(Identity("acme", "", NOBODY.expires))
+    caller = bank.known_caller(Identity("acme", "", NOBODY.expires))
     whole = trained(Acme(bank), "whole")
     gc.collect()
     assert caller.memory.reserved < 45_000 // 4
@@ -480,7 +480,7 @@ def test_memory_of_sessions_left_by_crashes_is_given_back_when_it_is_needed(serv
         assert isinstance(talk.ask(start), messages.Done)
     # Nobody's session is ended for another one that is under way.
     assert "would take" in Talk(bank, b"3" * 16).ask(opening(n_groups=100)).reason
-    (handler,) = bank._caller(Identity("acme", "", NOBODY.expires)).handlers.values()
+    (handler,) = bank.known_caller(Identity("acme", "", NOBODY.expires)).handlers.values()
     handler._sessions[left.session].last_request -= service_module.ABANDONED
     assert isinstance(Talk(bank, b"4" * 16).ask(opening(n_groups=100)), TrainingOpened)
     assert left.ask(start).reason == "no such session"
@@ -492,7 +492,7 @@ def test_rows_that_nobody_uses_are_forgotten_for_those_of_a_new_session(service)
     bank = service(max_memory=MIB)
     identity = Identity("acme", "", NOBODY.expires)
     sets = [align([Acme(bank)], [str(i) for i in range(k, N_ROWS)]).digest for k in range(2)]
-    bank._caller(identity).memory.max_bytes = 34_000
+    bank.known_caller(identity).memory.max_bytes = 34_000
     for k, digest in enumerate(sets):
         talk = Talk(bank, bytes([k]) * 16)
         talk.row_sets = (digest,)
@@ -507,7 +507,7 @@ def opening_of(n_ids):
 def test_memory_of_masked_ids_is_reserved_before_any_is_masked(service, monkeypatch):
     pytest.importorskip("nacl")
     bank = service(max_memory=BYTES_PER_ID * (N_ROWS + 50))
-    memory = bank._caller(Identity("acme", "", NOBODY.expires)).memory
+    memory = bank.known_caller(Identity("acme", "", NOBODY.expires)).memory
     assert len(align([Acme(bank)], [str(k) for k in range(50)]).ids) == 50
     assert memory.reserved == 0
     monkeypatch.setattr(intersector_module, "OwnList", lambda *args: pytest.fail("masked"))
@@ -517,7 +517,7 @@ def test_memory_of_masked_ids_is_reserved_before_any_is_masked(service, monkeypa
 
 def test_memory_of_an_alignment_is_held_until_it_ends_or_is_abandoned(service):
     bank = service(max_memory=BYTES_PER_ID * (N_ROWS + 50))
-    caller = bank._caller(Identity("acme", "", NOBODY.expires))
+    caller = bank.known_caller(Identity("acme", "", NOBODY.expires))
     for k in range(3):
         # A new one takes the place of the one before.
         assert isinstance(Talk(bank, bytes([k]) * 16).ask(opening_of(50)), AlignmentOpened)
@@ -532,7 +532,7 @@ def test_memory_of_an_alignment_is_held_until_it_ends_or_is_abandoned(service):
 
 def test_memory_of_a_refused_alignment_is_given_back(service):
     bank = service()
-    memory = bank._caller(Identity("acme", "", NOBODY.expires)).memory
+    memory = bank.known_caller(Identity("acme", "", NOBODY.expires)).memory
     talk = Talk(bank, b"1" * 16)
     assert isinstance(talk.ask(opening_of(5)), AlignmentOpened)
     assert memory.reserved == BYTES_PER_ID * (N_ROWS + 5)

@@ -167,7 +167,7 @@ class Served:
 
     def aligned(self, rows):
         alignment = Alignment(tuple(sorted(f"p{row:03d}" for row in rows)))
-        alignment.save(self.service._caller(self.caller).rows_file(alignment.digest))
+        alignment.save(self.service.known_caller(self.caller).rows_file(alignment.digest))
         return alignment.digest
 
     def session(self, session, *sets):

@@ -136,7 +136,7 @@ def test_subsample_difference_of_a_partys_own_rows_is_checked_as_drawn(monkeypat
         check_own_sample(drawn, 600, 10)
     check_own_sample(1, 600, 1)
     members = [(X[:200], LABELS["binary:logistic"][:200]), (X[200:400], LABELS["binary:logistic"][200:400])]
-    monkeypatch.setattr(ExactTraining, "_drawn", lambda self, *_: np.arange(len(self.rows.y)) < 9)
+    monkeypatch.setattr(ExactTraining, "drawn", lambda self, *_: np.arange(len(self.rows.y)) < 9)
     with pytest.raises(PartyRefusedError, match="leaves out fewer"):
         train_exact({**PARAMS, "subsample": 0.5}, members, 1)
 
