@@ -225,7 +225,7 @@ class Driver:
 
         with tempfile.TemporaryDirectory() as folder:
             report = f"{folder}/report"
-            _forked(trace_all, self.settings.baseline_seconds)
+            forked(trace_all, self.settings.baseline_seconds)
             records = [json.loads(line) for line in Path(report).read_text().splitlines()]
         left_out = [
             item.nodeid for item, record in zip(session.items, records, strict=False) if record["failed"]
@@ -302,7 +302,7 @@ class Driver:
                     return KILLED
             return SURVIVED
 
-        code = _forked(run, 20 + 4 * seconds)
+        code = forked(run, 20 + 4 * seconds)
         return {SURVIVED: "survived", UNFIT: "unfit", None: "timeout"}.get(code, "killed")
 
 
@@ -311,7 +311,7 @@ def _modules(path: Path) -> list[Path]:
     return [path for path in paths if path.name not in ("__init__.py", "plotting.py")]
 
 
-def _forked(work: Any, seconds: float) -> int | None:
+def forked(work: Any, seconds: float) -> int | None:
     """The number that a function returns in a forked process, or None if it takes longer."""
     with tempfile.TemporaryDirectory() as folder:
         sys.stdout.flush()

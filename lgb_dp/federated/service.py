@@ -88,13 +88,13 @@ class PrivateService(RowService[L], Generic[L, PartyT]):
 
     def admit(self, caller: str, message: Message) -> None:
         """Refuse requests that are too long, and alignments without ids."""
-        if isinstance(message, ALIGNMENT_REQUESTS) and not self._has_ids:
+        if isinstance(message, ALIGNMENT_REQUESTS) and not self.has_ids:
             raise ProtocolError("rows of this party have no ids: they are not aligned")
         for field in ("opened", "roster", "signatures", "content", "request"):
             n_bytes = len(getattr(message, field, b""))
-            if n_bytes > self._limits.max_request_bytes:
+            if n_bytes > self.limits.max_request_bytes:
                 raise ProtocolError(
-                    f"a request of {n_bytes} bytes; this party accepts {self._limits.max_request_bytes}"
+                    f"a request of {n_bytes} bytes; this party accepts {self.limits.max_request_bytes}"
                 )
 
 
@@ -128,9 +128,9 @@ class FederatedService(PrivateService[FederatedLimits, Party]):
         super().admit(caller, message)
         if isinstance(message, OpenPrivateRun):
             n_models = sum(1 for _ in (self.folder_of(caller) / MODELS_FOLDER).glob("*.txt"))
-            if n_models >= self._limits.max_models:
+            if n_models >= self.limits.max_models:
                 raise ProtocolError(
-                    f"this party keeps at most {self._limits.max_models} models of one coordinator; its "
+                    f"this party keeps at most {self.limits.max_models} models of one coordinator; its "
                     "operator can remove some (veilboost models)"
                 )
 

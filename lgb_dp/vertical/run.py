@@ -404,7 +404,7 @@ class ColumnSessions(SessionHandler[ColumnRun | QuestionSession]):
 
     def run_of(self, session: bytes) -> ColumnRun:
         """The run of an open session, for the other party in this process."""
-        kept = self._sessions[session].kept
+        kept = self.sessions[session].kept
         assert isinstance(kept, ColumnRun)
         return kept
 

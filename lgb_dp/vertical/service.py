@@ -73,8 +73,8 @@ class ColumnService(PrivateService[ColumnLimits, ColumnParty]):
         super().admit(caller, message)
         if isinstance(message, OpenColumns) and message.n_known == NEW_RUN:
             n_runs = self._party.n_runs_of(self.folder_of(caller).name)
-            if n_runs >= self._limits.max_models:
-                raise ProtocolError(f"this party keeps at most {self._limits.max_models} runs of one caller")
+            if n_runs >= self.limits.max_models:
+                raise ProtocolError(f"this party keeps at most {self.limits.max_models} runs of one caller")
 
     def known_caller(self, identity: Identity) -> Caller:
         """Know those alone that the party computes with: others learn nothing, nor who its rows are."""

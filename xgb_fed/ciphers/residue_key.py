@@ -77,7 +77,7 @@ class ResidueKey:
         self.modulus = Modulus(n * n if scheme == "paillier" else n)
         self.plaintext_limit = n if scheme == "paillier" else 1 << (-(-n.bit_length() // 3) - 1)
         self.obfuscators = ObfuscatorPool(self._encryptions_of_zero, POOL_CAPACITY)
-        self._random = SecretStream()
+        self.random = SecretStream()
         self._n_powers = 0
         self.zero_table: ZeroTable | None = None
 
@@ -114,7 +114,7 @@ class ResidueKey:
 
     def _encryptions_of_zero(self, count: int) -> Residues:
         """Uniform ones, or products of the table's rows, within 2^-64 of uniform, once it is complete."""
-        drawn = None if self.zero_table is None else self.zero_table.draw(self._random, count)
+        drawn = None if self.zero_table is None else self.zero_table.draw(self.random, count)
         if drawn is not None:
             return drawn
         self._n_powers += count
@@ -128,7 +128,7 @@ class ResidueKey:
         permutes the units (as gcd(p, q − 1) = 1): a uniform encryption of zero, without g and h.  A uniform
         number below n is a unit except with probability about 2/p, and any other number would factor n.
         """
-        r = self._random.below(self.n, count, nonzero=True)
+        r = self.random.below(self.n, count, nonzero=True)
         bases = np.zeros((count, self.modulus.width), dtype=np.uint64)
         bases[:, : r.shape[1]] = r
         # Montgomery form by one product: r·R² / R.

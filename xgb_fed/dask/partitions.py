@@ -67,18 +67,18 @@ class Partitions:
     ) -> None:
         name = f"veilboost-party-{uuid.uuid4().hex}"
         self.names = names
-        self._cluster = host.Cluster(client, name, timeout, ERRORS)
-        self._leases = host.Leases(self._cluster, name, load_partition, [(part,) for part in partitions])
+        self.cluster = host.Cluster(client, name, timeout, ERRORS)
+        self.leases = host.Leases(self.cluster, name, load_partition, [(part,) for part in partitions])
         self._lock = RLock()
         self._numbers = count()
         self._views: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         try:
-            self._cluster.register(ColumnsOfWorker(declared, len(names)))
-            self._leases.load()
+            self.cluster.register(ColumnsOfWorker(declared, len(names)))
+            self.leases.load()
         except BaseException:
             self.close()
             raise
-        self.lengths = np.array([self._leases.adopted[k][0] for k in range(len(partitions))], dtype=np.int64)
+        self.lengths = np.array([self.leases.adopted[k][0] for k in range(len(partitions))], dtype=np.int64)
         self.starts = np.concatenate([[0], np.cumsum(self.lengths)])
 
     @property
@@ -89,7 +89,7 @@ class Partitions:
     @property
     def digests(self) -> list[bytes]:
         """The digest of each partition's values."""
-        return [self._leases.adopted[k][1] for k in range(len(self.lengths))]
+        return [self.leases.adopted[k][1] for k in range(len(self.lengths))]
 
     @property
     def digest(self) -> str:
@@ -107,7 +107,7 @@ class Partitions:
     @property
     def present(self) -> list[host.Lease]:
         """Which worker has which partitions, as far as is known."""
-        return self._leases.present
+        return self.leases.present
 
     def answers(
         self, part: Callable[[host.Lease], Part | None], **message: Any
@@ -128,7 +128,7 @@ class Partitions:
             return {**message, "parts": named, "views": list(self._views)}
 
         with self._lock:
-            return self._leases.answers(make)
+            return self.leases.answers(make)
 
     def remember(self, view: object) -> int:
         """A number for a session's bins, which workers keep for as long as these exist."""
@@ -138,8 +138,8 @@ class Partitions:
 
     def close(self) -> None:
         """Make the workers forget the rows, as far as they can be reached."""
-        self._cluster.close()
-        self._leases.forget()
+        self.cluster.close()
+        self.leases.forget()
 
 
 class Places:

@@ -86,14 +86,14 @@ class DaskParty(InProcessParty):
             check_collection(collection, argument)
         self._client: Client = client
         self._timeout: float = timeout
-        self._held: list[Partitions] = []
+        self.held: list[Partitions] = []
         try:
             for collection, argument in zip(collections, arguments_of(collections, name), strict=True):
-                self._held.append(partitions_of(client, collection, argument, timeout))
+                self.held.append(partitions_of(client, collection, argument, timeout))
             row_names = [
-                _row_names(collection, held) for collection, held in zip(collections, self._held, strict=True)
+                _row_names(collection, held) for collection, held in zip(collections, self.held, strict=True)
             ]
-            rows = [DaskRows(held) for held in self._held]
+            rows = [DaskRows(held) for held in self.held]
             super().__init__(
                 name, rows[0], rows[1:], row_names, allow_export, require_encryption, allow_explanations
             )
@@ -133,7 +133,7 @@ class DaskParty(InProcessParty):
 
     def close(self) -> None:
         """Make the workers forget the rows."""
-        for held in self._held:
+        for held in self.held:
             held.close()
 
     def __enter__(self) -> DaskParty:

@@ -90,7 +90,7 @@ class ColumnsOfWorker:
         """Hold nothing yet, on a worker of as many threads."""
         self._n_threads = n_threads
         self._loaded: dict[int, tuple[Columns | None, Any] | InvalidDataError | str] = {}
-        self._leases: dict[int, _Lease] = {}
+        self.leases: dict[int, _Lease] = {}
         self._keys: dict[bytes, PublicKey] = {}
 
     # Calls of tasks.
@@ -133,7 +133,7 @@ class ColumnsOfWorker:
         self, answer: Callable[[Mapping[str, Any]], dict[str, Any]], message: Mapping[str, Any]
     ) -> dict[str, Any]:
         try:
-            if not self._leases.keys() >= set(message.get("parts", ())):
+            if not self.leases.keys() >= set(message.get("parts", ())):
                 return {"unknown": True}
             return answer(message)
         except Exception as error:  # its text may quote a value
@@ -145,7 +145,7 @@ class ColumnsOfWorker:
 
     def _adopt(self, message: Mapping[str, Any]) -> dict[str, Any]:
         """Make leases of partitions; all leases that the party does not list are forgotten."""
-        self._leases = {number: self._leases[number] for number in message["keep"]}
+        self.leases = {number: self.leases[number] for number in message["keep"]}
         adopted: list[tuple[int, int, bytes]] = []
         for number, indices in message["leases"]:
             parts, index = [], []
@@ -162,13 +162,13 @@ class ColumnsOfWorker:
                     continue
                 adopted.append((k, columns.n_rows, digest_of_values(columns)))
                 parts.append(columns)
-            self._leases[number] = _Lease(_joined(parts, self._n_features), index)
+            self.leases[number] = _Lease(_joined(parts, self._n_features), index)
         self._loaded.clear()
         return {"adopted": adopted}
 
     def _index(self, message: Mapping[str, Any]) -> dict[str, Any]:
         """The labels of rows, partition by partition."""
-        found = {number: self._leases[number].index for number in message["parts"]}
+        found = {number: self.leases[number].index for number in message["parts"]}
         return {
             "index": {
                 number: [None if labels is None else labels.tolist() for labels in index]
@@ -180,7 +180,7 @@ class ColumnsOfWorker:
         """Some columns of some rows."""
         values = {}
         for number, part in message["parts"].items():
-            columns, rows = self._leases[number].columns, np.frombuffer(part["rows"], dtype=np.int32)
+            columns, rows = self.leases[number].columns, np.frombuffer(part["rows"], dtype=np.int32)
             of_lease = [columns.column(feature)[rows] for feature in message["features"]]
             values[number] = np.concatenate([np.empty(0, dtype=np.float32), *of_lease]).tobytes()
         return {"values": values}
@@ -189,7 +189,7 @@ class ColumnsOfWorker:
         """Which rows go left, question by question."""
         sides = {}
         for number, part in message["parts"].items():
-            columns, rows = self._leases[number].columns, np.frombuffer(part["rows"], dtype=np.int32)
+            columns, rows = self.leases[number].columns, np.frombuffer(part["rows"], dtype=np.int32)
             starts = part["starts"]
             flags = [
                 columns.goes_left(SplitRule(*rule), rows[starts[k] : starts[k + 1]])
@@ -201,11 +201,11 @@ class ColumnsOfWorker:
     def _hear(self, message: Mapping[str, Any]) -> dict[str, Any]:
         """Keep the received state of a session and its tree."""
         views = set(message["views"])
-        for lease in self._leases.values():
+        for lease in self.leases.values():
             lease.views = {number: view for number, view in lease.views.items() if number in views}
             lease.trees = {number: tree for number, tree in lease.trees.items() if number in views}
         for number, part in message["parts"].items():
-            lease = self._leases[number]
+            lease = self.leases[number]
             for told in part["told"]:
                 if "cuts" in told:
                     cuts = [np.frombuffer(own, dtype=np.float32) for own in told["cuts"]]
@@ -231,7 +231,7 @@ class ColumnsOfWorker:
         key = self._key(message["key"])
         total: Histograms | None = None
         for number, part in message["parts"].items():
-            tree = self._leases[number].trees[message["view"]]
+            tree = self.leases[number].trees[message["view"]]
             rows = np.frombuffer(part["rows"], dtype=np.int32)
             starts = np.frombuffer(part["starts"], dtype=np.int64)
             sources = {group: tree.sources[group] for group in message["groups"]}

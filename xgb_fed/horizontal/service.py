@@ -71,12 +71,12 @@ class HorizontalService(RowService[HorizontalLimits]):
 
     def __init__(self, party: HorizontalParty, directory: str | Path, limits: HorizontalLimits) -> None:
         super().__init__((), False, directory, party.name, limits)
-        self._party = party
+        self.party = party
 
     def close(self) -> None:
         """Let go of the directory, and of the party's: another service, or process, can use them then."""
         super().close()
-        self._party.close()
+        self.party.close()
 
     def admit(self, caller: str, message: Message) -> None:
         """Refuse alignments, and training runs whose model there is no room for."""
@@ -90,11 +90,11 @@ class HorizontalService(RowService[HorizontalLimits]):
                 "this party takes part in exact training, and not in SimFL, which reveals more"
             )
         if isinstance(message, OpenHorizontal):
-            KeptModels(self.folder_of(caller) / "models", self._limits.max_models).check_room()
+            KeptModels(self.folder_of(caller) / "models", self.limits.max_models).check_room()
 
     @property
     def _is_exact(self) -> bool:
-        return self._party.exact_terms.tls is not None
+        return self.party.exact_terms.tls is not None
 
     def served(self, caller: str, message: Message) -> None:
         """Log what a training run has come to."""
@@ -104,8 +104,8 @@ class HorizontalService(RowService[HorizontalLimits]):
 
     def new_handler(self, caller: Caller, positions: list[NDArray[np.int64]]) -> HorizontalSessions:
         """Make the party as this coordinator sees it."""
-        limits = self._limits
-        return self._party.for_caller(
+        limits = self.limits
+        return self.party.for_caller(
             caller.directory,
             caller.store,
             caller.used,

@@ -94,7 +94,7 @@ class DigitProducts:
     def __init__(self, bases: Rows, window: int, modulus: Modulus, n_threads: int = 0) -> None:
         self._modulus, self._window, self._n_bases = modulus, window, len(bases)
         self._n_threads = n_threads
-        self._table = digit_powers(modulus.one, as_rows(bases, modulus), window, modulus, n_threads)
+        self.table = digit_powers(modulus.one, as_rows(bases, modulus), window, modulus, n_threads)
 
     def __repr__(self) -> str:
         """Size only."""
@@ -111,7 +111,7 @@ class DigitProducts:
             order = table_rows(digits[first : first + PRODUCTS_AT_ONCE], self._window, self._n_bases)
 
             def work(start: int, stop: int, order: NDArray[np.int64] = order, part: Rows = part) -> None:
-                table_products(self._table, order, modulus.n_limbs, *modulus.constants, part, start, stop)
+                table_products(self.table, order, modulus.n_limbs, *modulus.constants, part, start, stop)
 
             over_rows(len(order), modulus.steps * self._n_bases, self._n_threads, work)
         return out

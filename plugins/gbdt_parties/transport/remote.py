@@ -132,10 +132,10 @@ class RemoteParty:
             raise PartyArgumentError(f"row_sets must be digests of {streams.ROW_SET_BYTES} bytes")
         self.address, self.name, self.timeout = address, name, timeout
         self._row_sets: RowSets = tuple(row_sets)
-        self._call: Any = None
-        self._connection: Connection | None = connection
+        self.live_call: Any = None
+        self.connection: Connection | None = connection
         if connection is None:
-            self._connection = Connection(address, _checked_tls(address, tls, insecure), expected)
+            self.connection = Connection(address, _checked_tls(address, tls, insecure), expected)
         if allowed is not None:
             self.accept_only(AllowList(allowed))
 
@@ -147,8 +147,8 @@ class RemoteParty:
     def __setstate__(self, state: dict[str, Any]) -> None:
         """A copy without key has no connection."""
         self.__dict__.update(state)
-        self._call = None
-        self._connection = None
+        self.live_call = None
+        self.connection = None
 
     def __repr__(self) -> str:
         """Name and address."""
@@ -162,12 +162,12 @@ class RemoteParty:
     @property
     def own_fingerprint(self) -> str:
         """SHA-256 of the certificate that this side shows, 64 hexadecimal digits; empty without TLS."""
-        return "" if self._connection is None else self._connection.own_fingerprint
+        return "" if self.connection is None else self.connection.own_fingerprint
 
     @property
     def has_allow_list(self) -> bool:
         """Whether the server is known by more than the name that the authority gives it, or is here."""
-        return self._connection is None or self._connection.tls is None or bool(self._connection.allowed)
+        return self.connection is None or self.connection.tls is None or bool(self.connection.allowed)
 
     def accept_only(self, allowed: AllowList) -> None:
         """Send nothing from now on to a server whose certificate is not on a list, besides those before."""
@@ -195,20 +195,20 @@ class RemoteParty:
         )
 
     def _used(self) -> Connection:
-        if self._connection is None:
+        if self.connection is None:
             raise PartyUnavailableError(
                 f"party {self.name!r}: a copied RemoteParty has no key; make a new one"
             )
-        return self._connection
+        return self.connection
 
     def close(self) -> None:
         """Close the connection."""
-        if self._connection is not None:
-            self._connection.close()
+        if self.connection is not None:
+            self.connection.close()
 
     def interrupt(self) -> None:
         """Give up the exchange that is under way, if any, from another thread."""
-        call = self._call
+        call = self.live_call
         if call is not None:
             call.cancel()
 
@@ -246,7 +246,7 @@ class RemoteParty:
             answer = None
             while answer is None:
                 call = self._new_call(connection)
-                self._call = call.rpc
+                self.live_call = call.rpc
                 if dog.fired:
                     # While there was no call to be given up; it does not fire again.
                     call.end()
@@ -260,7 +260,7 @@ class RemoteParty:
                 except ProtocolError as error:
                     raise ProtocolError(f"party {self.name!r}: {error}") from None
                 finally:
-                    self._call = None
+                    self.live_call = None
                     if answer is None:
                         call.end()
             connection.keep(call)
@@ -295,8 +295,8 @@ class RemoteParty:
 
     def _say_compiling(self) -> None:
         """Log, once for each connection, why an answer takes long."""
-        if self._connection is not None and not self._connection.has_compiled:
-            self._connection.has_compiled = True
+        if self.connection is not None and not self.connection.has_compiled:
+            self.connection.has_compiled = True
             logger.info("party %r compiles kernels for its machine (once; it keeps them)", self.name)
 
     def _explained(self, error: grpc.RpcError, dog: Watchdog, connection: Connection) -> Exception:

@@ -168,8 +168,8 @@ class Server:
             raise PartyArgumentError("allowed=() admits no caller; name the active parties' certificates")
         self._service, self._allowed, self._insecure = service, tuple(allowed), insecure
         self._callers = Callers(CALLS_EACH)
-        self._refusals = RefusalLog(logger, record=self._record_refusal)
-        self._waiting: dict[str, Any] = {}
+        self.refusals = RefusalLog(logger, record=self._record_refusal)
+        self.waiting: dict[str, Any] = {}
         self._may_wait, self._waiting_lock = True, Lock()
         n_callers = max(1, len(self._allowed))
         max_calls = CALLS_EACH * n_callers
@@ -209,7 +209,7 @@ class Server:
         import grpc
 
         service, method = streams.METHOD
-        handler = grpc.stream_stream_rpc_method_handler(self._exchange)
+        handler = grpc.stream_stream_rpc_method_handler(self.exchange)
         return grpc.method_handlers_generic_handler(service, {method: handler})
 
     def wait(self, seconds: float | None = None) -> None:
@@ -221,23 +221,25 @@ class Server:
         stopped = self._server.stop(grace)
         with self._waiting_lock:
             self._may_wait = False
-            waiting = list(self._waiting.values())
+            waiting = list(self.waiting.values())
         for context in waiting:
             context.cancel()
         stopped.wait()
         self._workers.shutdown(wait=False, cancel_futures=True)
-        self._refusals.close()
+        self.refusals.close()
 
-    def _exchange(self, received: Iterator[bytes], context: Any) -> Iterator[bytes]:
+    def exchange(self, received: Iterator[bytes], context: Any) -> Iterator[bytes]:
         """The requests of a call, each answered before the next one is read."""
         request: Iterator[bytes] | None = received
         while request is not None:
             # Each time: a connection may outlive a certificate.
             caller = self._authenticated(context)
             yield from self._served(request, caller, context)
-            request = self._next(received, caller, context)
+            request = self.next_request(received, caller, context)
 
-    def _next(self, received: Iterator[bytes], caller: Identity, context: Any) -> Iterator[bytes] | None:
+    def next_request(
+        self, received: Iterator[bytes], caller: Identity, context: Any
+    ) -> Iterator[bytes] | None:
         """The frames of a call's next request once its first one is there; None if the call is to end.
 
         An ended call has read no request that it has not answered, so that its caller can send one again.
@@ -245,23 +247,23 @@ class Server:
         import grpc
 
         with self._waiting_lock:
-            if not self._may_wait or caller.name in self._waiting:
+            if not self._may_wait or caller.name in self.waiting:
                 return None
-            self._waiting[caller.name] = context
+            self.waiting[caller.name] = context
         try:
             with suppress(grpc.RpcError), Watchdog(LINGER, context.cancel):
                 for first in received:
                     return chain((first,), received)
         finally:
             with self._waiting_lock:
-                del self._waiting[caller.name]
+                del self.waiting[caller.name]
         return None
 
     def _served(self, received: Iterator[bytes], caller: Identity, context: Any) -> Iterator[bytes]:
         """The answer to one request."""
         if not self._callers.enter(caller.name):
             reason = f"{CALLS_EACH} requests of {caller.name!r} are under way"
-            self._refusals.add(caller.name, reason)
+            self.refusals.add(caller.name, reason)
             refuse(context, "RESOURCE_EXHAUSTED", reason)
         work: Future[bytes] | None = None
         try:
@@ -283,7 +285,7 @@ class Server:
             with Watchdog(SILENCE, context.cancel, TRANSFER) as dog:
                 request, row_sets = assemble(received, MAX_REQUEST_BYTES, dog.feed, heartbeats=False)
         except ProtocolError as error:
-            self._refusals.add(caller.name, str(error))
+            self.refusals.add(caller.name, str(error))
             refuse(context, "INVALID_ARGUMENT", str(error))
         return row_sets, request  # type: ignore[return-value]  # a view of bytes that only the caller has
 
@@ -321,11 +323,11 @@ class Server:
             refuse(context, "UNAUTHENTICATED", str(error))
         # The handshake checked this too.
         if caller.expires < datetime.now(timezone.utc):
-            self._refusals.add(caller.name, "the certificate has expired")
+            self.refusals.add(caller.name, "the certificate has expired")
             refuse(context, "UNAUTHENTICATED", "the certificate has expired")
         name = caller.known_as(self._allowed)
         if name is None:
-            self._refusals.add(f"{caller.name} (sha256:{caller.fingerprint})", "not on the allow-list")
+            self.refusals.add(f"{caller.name} (sha256:{caller.fingerprint})", "not on the allow-list")
             refuse(context, "PERMISSION_DENIED", f"{caller.name!r} is not an allowed active party")
         return replace(caller, name=name)
 

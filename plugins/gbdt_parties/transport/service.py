@@ -187,13 +187,13 @@ class RowService(ABC, Generic[L]):
     ) -> None:
         if has_ids:
             check_ids(ids, "ids of the rows")
-        self._ids, self._has_ids, self._name = ids, has_ids, name
-        self._limits, self._max_rows = limits, max_rows
+        self._ids, self.has_ids, self._name = ids, has_ids, name
+        self.limits, self._max_rows = limits, max_rows
         self._directory = make_folder(directory)
         self._store = StoreFile(self._directory / STORE_FILE, self.role)
         self._record = Record(self._directory / "record.jsonl")
         self._refusals = RefusalLog(logger)
-        self._callers: dict[str, Caller] = {}
+        self.callers: dict[str, Caller] = {}
         self._lock = Lock()
 
     @abstractmethod
@@ -256,7 +256,7 @@ class RowService(ABC, Generic[L]):
         answer: Message
         if isinstance(message, ALIGNMENT_REQUESTS):
             answer = self._align(caller, identity, envelope)
-        elif self._has_ids and not row_sets:
+        elif self.has_ids and not row_sets:
             answer = messages.refusal("rows of this party are named by aligned ids")
         elif (handler := self._handler_for(caller, row_sets, message)) is None:
             answer = messages.Refusal("no such session", messages.NO_SESSION)
@@ -276,11 +276,11 @@ class RowService(ABC, Generic[L]):
             if is_question:
                 self._count_question(caller)
             if isinstance(message, self.opening) and not caller.openings.take():
-                raise ProtocolError(f"more than {self._limits.sessions_per_hour} sessions in an hour")
+                raise ProtocolError(f"more than {self.limits.sessions_per_hour} sessions in an hour")
 
     def _count_question(self, caller: Caller) -> None:
         if not caller.questions.take():
-            most = self._limits.questions_per_hour
+            most = self.limits.questions_per_hour
             raise ProtocolError(f"more than {most} alignments and predictions in an hour")
 
     def served(self, caller: str, message: Message) -> None:
@@ -291,7 +291,7 @@ class RowService(ABC, Generic[L]):
     def close(self) -> None:
         """Let go of the directory: another service can use it then."""
         with self._lock:
-            handlers = [handler for caller in self._callers.values() for handler in caller.handlers.values()]
+            handlers = [handler for caller in self.callers.values() for handler in caller.handlers.values()]
         for handler in handlers:
             handler.close()
         self._store.close()
@@ -312,23 +312,23 @@ class RowService(ABC, Generic[L]):
     def known_caller(self, identity: Identity) -> Caller:
         """What is kept about a caller, from its first request on."""
         with self._lock:
-            if identity.name not in self._callers:
-                memory = MemoryAllowance(self._limits.max_memory)
+            if identity.name not in self.callers:
+                memory = MemoryAllowance(self.limits.max_memory)
                 directory = self.folder_of(identity.name)
                 make_folder(directory / "rows")
                 if self._store.get(CALLER, identity.name) is None:
                     self._store.put(CALLER, identity.name, b"")
                 asked, opened = f"questions of {identity.name}", f"sessions of {identity.name}"
-                caller = self._callers[identity.name] = Caller(
+                caller = self.callers[identity.name] = Caller(
                     directory,
                     self.store_of(identity.name),
                     Intersector(self._ids, self._max_rows, self._name, memory),
-                    HourlyQuota(self._store, asked, self._limits.questions_per_hour),
-                    HourlyQuota(self._store, opened, self._limits.sessions_per_hour),
+                    HourlyQuota(self._store, asked, self.limits.questions_per_hour),
+                    HourlyQuota(self._store, opened, self.limits.sessions_per_hour),
                     memory,
                 )
                 memory.free = partial(self._free_memory, caller)
-            return self._callers[identity.name]
+            return self.callers[identity.name]
 
     @staticmethod
     def _free_memory(caller: Caller) -> None:

@@ -316,7 +316,7 @@ def test_the_passive_partys_points_cannot_be_known_before_the_own_ones_are_told(
     assert not told
     mine = asker(service)
     mine.open(), mine.mask()
-    mine.own.points = service.intersector._run._own.points
+    mine.own.points = service.intersector.run.own.points
     mine.commit()
     assert "masked ids were sent back" in mine.tell().reason
 
@@ -404,7 +404,7 @@ def test_a_proof_is_of_everything_that_was_said():
         others |= set(digest.proofs(point.point, changed))
     for run, role in ((b"s" * 32, ACTIVE), (b"r" * 32, PASSIVE)):
         other = MaskedDigest(b"rows", b"r" * 32, ACTIVE)
-        other._key, other.point, other._run, other._role = digest._key, digest.point, run, role
+        other._key, other.point, other.run, other._role = digest._key, digest.point, run, role
         others |= set(other.proofs(point.point, lists))
     assert len(others) == 12
     for other in (MaskedDigest(b"other", b"r" * 32, PASSIVE), MaskedDigest(b"rows", b"s" * 32, PASSIVE)):

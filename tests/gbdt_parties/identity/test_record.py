@@ -245,7 +245,7 @@ def test_a_record_needs_no_further_descriptor(fresh):
 
 def test_a_record_that_is_gone_closes_its_file(fresh):
     record = Record(fresh)
-    descriptor = record._descriptor
+    descriptor = record.descriptor
     os.fstat(descriptor)
     del record
     with pytest.raises(OSError, match="Bad file descriptor"):

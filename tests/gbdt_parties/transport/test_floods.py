@@ -61,7 +61,7 @@ def test_idle_connections_are_closed_and_come_back(monkeypatch):
         states = []
         with connected(server) as party:
             party.handle(b"w")
-            party._connection.channel.subscribe(states.append)
+            party.connection.channel.subscribe(states.append)
             assert party.handle(b"x") == b"x"
             ready, idle = grpc.ChannelConnectivity.READY, grpc.ChannelConnectivity.IDLE
             eventually(lambda: ready in states and idle in states[states.index(ready) :])

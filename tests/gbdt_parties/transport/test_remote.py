@@ -58,7 +58,9 @@ def test_a_request_in_parts_that_is_too_long_is_refused_before_they_are_made(mon
 def test_a_request_in_parts_is_given_up_while_they_are_being_made():
     never = Future()
     with serving(HandlerService(Echo())) as server, connected(server) as party:
-        interruption = Thread(target=lambda: (eventually(lambda: party._call is not None), party.interrupt()))
+        interruption = Thread(
+            target=lambda: (eventually(lambda: party.live_call is not None), party.interrupt())
+        )
         interruption.start()
         with pytest.raises(PartyUnavailableError):
             party.handle(Parts(9, [b"a" * 5, never]))
@@ -72,13 +74,13 @@ def calls(monkeypatch):
     """The calls that servers have taken, which no busy machine ends."""
     monkeypatch.setattr(remote_module, "MAX_IDLE", 1000.0)
     monkeypatch.setattr(server_module, "LINGER", 2000.0)
-    taken, exchange = [], server_module.Server._exchange
+    taken, exchange = [], server_module.Server.exchange
 
     def exchanged(server, received, context):
         taken.append(context)
         return exchange(server, received, context)
 
-    monkeypatch.setattr(server_module.Server, "_exchange", exchanged)
+    monkeypatch.setattr(server_module.Server, "exchange", exchanged)
     return taken
 
 
@@ -129,7 +131,7 @@ def test_of_two_connections_of_a_caller_one_keeps_its_call_and_the_other_sends_a
 
 
 def test_an_end_of_a_kept_call_that_is_not_known_yet_sends_the_request_again(monkeypatch, calls):
-    monkeypatch.setattr(server_module.Server, "_next", lambda *_: None)
+    monkeypatch.setattr(server_module.Server, "next_request", lambda *_: None)
     monkeypatch.setattr(remote_module._Call, "is_usable", True)
     service = HandlerService(Echo())
     with serving(service) as server, connected(server) as party:
@@ -140,7 +142,7 @@ def test_an_end_of_a_kept_call_that_is_not_known_yet_sends_the_request_again(mon
 def test_a_server_that_did_not_run_for_long_still_reads_the_request_that_came_meanwhile(monkeypatch):
     """Its clock goes on while it is stopped: the call that waits must not end before the request is read."""
     idle, clock = remote_module.MAX_IDLE, StoppedClock(monkeypatch)
-    taken, exchange = [], server_module.Server._exchange
+    taken, exchange = [], server_module.Server.exchange
     monkeypatch.setattr(remote_module, "MAX_IDLE", 1000.0)
     monkeypatch.setattr(
         server_module.Server,
@@ -150,7 +152,7 @@ def test_a_server_that_did_not_run_for_long_still_reads_the_request_that_came_me
     longest = idle + inspect.signature(RemoteParty).parameters["timeout"].default
     with serving(HandlerService(Echo())) as server, connected(server) as party:
         assert party.handle(b"x") == b"x"
-        eventually(lambda: server._waiting)
+        eventually(lambda: server.waiting)
         clock.forward(longest)
         time.sleep(0.1)
         assert party.handle(b"y") == b"y"
@@ -283,7 +285,9 @@ def test_a_call_is_given_up_from_another_thread():
 
     def interrupt():
         assert started.wait(60)
-        eventually(lambda: party._call is not None)  # the server may be sooner at work than this side knows
+        eventually(
+            lambda: party.live_call is not None
+        )  # the server may be sooner at work than this side knows
         party.interrupt()
 
     with serving(HandlerService(Busy())) as server, connected(server) as party:

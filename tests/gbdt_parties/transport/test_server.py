@@ -404,7 +404,7 @@ def test_a_stopped_server_lets_calls_finish_within_its_grace():
 
 def waits(server):
     """Whether a call waits for its next request."""
-    return bool(server._waiting)
+    return bool(server.waiting)
 
 
 def test_a_call_that_waits_takes_no_place_from_others(blocking, places):

@@ -72,7 +72,7 @@ def test_a_server_whose_rows_are_on_a_cluster_gives_the_same_model(bank, cluster
         party = Served(serving_options(bank, "--one-hot", "city", *more))
         with without_randomness():
             cipher = CIPHERS["okamoto-uchiyama"]
-            party.service._limits = serving.Limits(min_rows=5, allow_weak_key=True, max_statistics=np.inf)
+            party.service.limits = serving.Limits(min_rows=5, allow_weak_key=True, max_statistics=np.inf)
             texts.append(text_of(train(PARAMS, X[:, :N_ACTIVE], Y, [party], 2, cipher=cipher)))
     assert texts[0] == texts[1]
 

@@ -38,7 +38,7 @@ def listening(folder, allowed=("acme",)):
     server = Server(NoRequests(), "127.0.0.1:0", TLS.from_directory(folder), allowed)
     try:
         yield server.port
-        assert not server._refusals.repeated
+        assert not server.refusals.repeated
     finally:
         server.stop()
 

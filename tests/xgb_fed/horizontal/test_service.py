@@ -2,7 +2,6 @@
 
 import json
 import os
-from xgb_fed.horizontal.simfl.party import SimFLSide
 from contextlib import nullcontext
 from datetime import datetime, timezone
 
@@ -22,6 +21,7 @@ from xgb_fed import HorizontalParty, train_simfl
 from xgb_fed.horizontal.common.messages import HorizontalOpened, Introduce, OpenHorizontal, RowShape
 from xgb_fed.horizontal.service import HorizontalLimits, HorizontalService
 from xgb_fed.horizontal.simfl.messages import FinishBoosting, ResumeBoosting, StartBoosting
+from xgb_fed.horizontal.simfl.party import SimFLSide
 from xgb_fed.vertical.passive.party import PassiveParty
 from xgb_fed.vertical.passive.service import PassiveService
 from xgb_fed.vertical.protocol.messages import OpenModel
@@ -70,7 +70,7 @@ def test_coordinators_have_folders_of_their_own_and_one_party(tmp_path):
         (path,) = (tmp_path / f"for-{caller}" / "models").glob("*.json")
         assert path.read_bytes() == model.as_json()
     # Both runs hashed by one seed: nothing new was told to the second.
-    assert len(service._party.kept.told) == 1
+    assert len(service.party.kept.told) == 1
     # Hashes for a third, other parties would be too many, whoever asks, and after a restart.
     with pytest.raises(PartyRefusedError, match=r"hashes.*away"):
         trained(north(tmp_path), south(), "third")

@@ -463,7 +463,7 @@ def test_a_party_refuses_more_hashes_than_it_allows_whoever_asks():
     parties = as_parties(drawn_parties(2), 0)
     training = SimFL(horizontal_settings(PARAMS), parties, max_rounds=4)
     training.ask_all(TellMoments(0), ColumnMoments)
-    request = HashRows(training._contributions(), 6, np.zeros(6), np.ones(6))
+    request = HashRows(training.contributions(), 6, np.zeros(6), np.ones(6))
     with pytest.raises(PartyRefusedError, match="gives 1 to 5"):
         training.channels[0].ask(request, HashTable)
 

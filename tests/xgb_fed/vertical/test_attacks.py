@@ -300,8 +300,8 @@ def test_attack_by_false_candidates(lie, after):
 def test_the_false_candidates_above_would_win_without_the_checks(monkeypatch):
     from xgb_fed.vertical.growing.passive_columns import PassiveFinder
 
-    monkeypatch.setattr(PassiveFinder, "_check", lambda *_: None)
-    monkeypatch.setattr(PassiveFinder, "_check_left", lambda *_: None)
+    monkeypatch.setattr(PassiveFinder, "check", lambda *_: None)
+    monkeypatch.setattr(PassiveFinder, "check_left", lambda *_: None)
     for name, (lie, after) in LIES.items():
         if name != "the last bit":
             lie_to(lie, after)
@@ -373,7 +373,7 @@ def test_small_nodes_get_no_statistics_and_others_may_split_them():
     sizes = {}
     for smallest in (2, 40):
         inner = LocalParty(X[:, 2:], "bank")
-        inner._handler.min_node_rows = smallest
+        inner.handler.min_node_rows = smallest
         party = Recorder(inner)
         model = train({**PARAMS, "max_depth": 5}, X[:, :2], y, [party], 2)
         n_bins = next(len(m.counts) for m in party.messages() if isinstance(m, TrainingOpened))

@@ -490,7 +490,7 @@ def test_a_column_of_many_categories_takes_limited_memory(monkeypatch):
         left = left_of(codes[rows], split, 40)
         places.note(split, rows, left)
         told.append((split, rows, left))
-        assert places._categorical[0].possible.size <= 40 * 25
+        assert places.categorical[0].possible.size <= 40 * 25
     split, rows, left = told[0]
     with pytest.raises(ProtocolError, match=r"another category|more rows"):
         places.note(split, rows, ~left)
@@ -527,7 +527,7 @@ class Redrawing:
     def handle(self, request):
         message = messages.read(request).message
         if isinstance(message, StartTree) and message.tree >= self.first:
-            kept = list(self.party._handler._sessions.values())[-1].kept
+            kept = list(self.party.handler.sessions.values())[-1].kept
             order = self.random.permutation(kept.columns.n_rows)
             for values in (kept.bins.features.codes, kept.columns.columns.data):
                 values[:] = values[order]

@@ -198,7 +198,7 @@ class ExactSubject(Subject):
         settings = ExactTask.from_json(task)
         min_parties = max(settings.min_parties, self._side.terms.min_parties)
         training = self._training(settings)
-        return Proposal(task, settings.statement, min_parties, partial(self._begin, training))
+        return Proposal(task, settings.statement, min_parties, partial(self.begin, training))
 
     def _training(self, task: ExactTask) -> ExactTraining:
         """Check what is to be trained, and get the rows ready."""
@@ -244,9 +244,10 @@ class ExactSubject(Subject):
         names = rows.names or [f"f{k}" for k in range(rows.X.shape[1])]
         return LabelledRows(Columns(data, names), y, rows.weights)
 
-    def _begin(
+    def begin(
         self, training: ExactTraining, roster: Roster, public_seed: bytes
     ) -> Computation[Flight, ExactModel]:
+        """Train with the seed and the names that all parties agreed on."""
         training.public_seed = public_seed
         training.draws = replace(training.draws, members=roster.names)
         self._n_rounds, self._begun = training.task.n_rounds, training

@@ -85,7 +85,7 @@ class SimFL(TurnTaking):
         n_hashes = self.n_hashes = self._common_hashes([answer.known_features for answer in told], std)
         was_agreed = bool(self.progress.commitments)
         try:
-            tables = self.ask_all(wire.HashRows(self._contributions(), n_hashes, mean, std), wire.HashTable)
+            tables = self.ask_all(wire.HashRows(self.contributions(), n_hashes, mean, std), wire.HashTable)
         except PartyRefusedError:
             if not was_agreed:
                 raise
@@ -124,7 +124,7 @@ class SimFL(TurnTaking):
             n_hashes = min(n_hashes, allowed)
         return n_hashes
 
-    def _contributions(self) -> bytes:
+    def contributions(self) -> bytes:
         """All parties' contributions to a new hash seed, or none if all parties still have the same seed.
 
         Rows that were hashed by a seed before tell nothing new when they are hashed by it again.

@@ -71,19 +71,19 @@ class PassiveFinder:
         self._named = named
         self._category_rules = category_rules
         self._first_split = first_split
-        self._columns = np.empty(0, dtype=np.int64)
-        self._gradients: FixedPointGradients
+        self.columns = np.empty(0, dtype=np.int64)
+        self.gradients: FixedPointGradients
 
     def use_columns(self, columns: NDArray[np.int64]) -> None:
         """Choose the columns that the next tree may split."""
-        self._columns = columns
+        self.columns = columns
 
     def start_tree(self, tree: int, gradients: FixedPointGradients, rows: NDArray[np.bool_]) -> None:
         """See `SplitFinder`; the gradients follow by `send`."""
-        self._gradients = gradients
+        self.gradients = gradients
         self._walk = CandidateWalk(
-            self._columns,
-            self._agreed.n_bins[self._columns],
+            self.columns,
+            self._agreed.n_bins[self.columns],
             self._agreed.categorical,
             self._category_rules,
         )
@@ -91,7 +91,7 @@ class PassiveFinder:
         self._bins = BinSums.of_no_node()
         self._split_here: dict[int, Candidate] = {}
         sample = np.empty(0, dtype=np.uint8) if rows.all() else to_bits(rows)
-        self.channel.ask(wire.StartTree(tree, sample, self._columns.astype(np.int32)), messages.Done)
+        self.channel.ask(wire.StartTree(tree, sample, self.columns.astype(np.int32)), messages.Done)
 
     def send(self, message: wire.Gradients) -> None:
         """Send encrypted gradients of consecutive rows of the sample."""
@@ -110,7 +110,7 @@ class PassiveFinder:
             sent = self._read(nodes.sent.tolist(), answer)
             siblings = self._siblings(level, sent)
             bins = sent.with_nodes(siblings, nodes.all.tolist())
-            self._check(level, siblings, bins)
+            self.check(level, siblings, bins)
             self._record.check(self.channel.name, self._depth, bins.digest())
         except (CipherError, ProtocolError):
             # One error for all causes: a reason would tell the party something about the key.
@@ -123,7 +123,7 @@ class PassiveFinder:
                 bins.sums[..., place, :],
                 bins.counts[place],
                 level.sums[..., node],
-                self._gradients,
+                self.gradients,
                 self._split_gain,
                 level.terms_of(node, self.number),
             )
@@ -145,7 +145,7 @@ class PassiveFinder:
 
     def _read(self, nodes: list[int], answer: wire.SplitStatistics) -> BinSums:
         """The statistics that were sent, decrypted and taken apart."""
-        packing, public = self._gradients.packing, self._key.public
+        packing, public = self.gradients.packing, self._key.public
         bits = packing.gh.bits * packing.classes_per_ciphertext
         per_ciphertext = (public.plaintext_limit.bit_length() - 1) // bits
         received = public.from_bytes(bytes(answer.sums))
@@ -164,19 +164,19 @@ class PassiveFinder:
         split = sorted(level.assignment)
         return sent.siblings([split[node // 2] for node in sent.nodes], self._bins)
 
-    def _check(self, level: Level, siblings: BinSums, bins: BinSums) -> None:
+    def check(self, level: Level, siblings: BinSums, bins: BinSums) -> None:
         """Raise `ProtocolError` unless these sums fit the node, the level above and the columns agreed on.
 
         Sums of siblings are checked whether the sibling is large enough to have statistics or not.  That both
         are sent, and have to add up to their parent, would refuse no more: if they add up, the one sent here
         determines the other, so each pair that passes there has a statement that passes here, and conversely.
         """
-        siblings.check_possible(self._gradients.packing)
+        siblings.check_possible(self.gradients.packing)
         sizes = level.sampled.sizes()
         bins.check_totals(self._walk.bin_offsets, sizes[bins.nodes], level.sums[..., bins.nodes])
         if level.above is None:
             n_left_out = len(level.rows) - int(sizes[0])
-            bins.check_root(self._agreed.counts_of(self._columns), n_left_out)
+            bins.check_root(self._agreed.counts_of(self.columns), n_left_out)
             return
         split = sorted(level.assignment)
         for place, node in enumerate(bins.nodes):
@@ -203,7 +203,7 @@ class PassiveFinder:
         first = self._first_split + len(self._named)
         if answer.split_ids.tolist() != list(range(first, first + len(nodes))):
             raise ProtocolError(f"party {self.channel.name!r} numbers its splits out of turn")
-        self._check_left(level, flags)
+        self.check_left(level, flags)
         self._place(level, chosen, flags)
         return {
             node: Split(int(split_id), flags[node])
@@ -235,11 +235,11 @@ class PassiveFinder:
                 raise ProtocolError(f"party {self.channel.name!r}: {error}") from None
             self._named.append(split)
 
-    def _check_left(self, level: Level, flags: dict[int, NDArray[np.bool_]]) -> None:
+    def check_left(self, level: Level, flags: dict[int, NDArray[np.bool_]]) -> None:
         """The rows that go left must add up to the sums of the candidate that was asked for."""
         left = level.partition.children(flags)
         own = Partition(left.rows, left.starts).kept(level.rows)
-        sums, counts = self._gradients.node_sums(own)
+        sums, counts = self.gradients.node_sums(own)
         sums = normalised(sums)
         for k, node in enumerate(sorted(flags)):
             candidate = self._split_here[node]

@@ -60,7 +60,7 @@ class InProcessParty:
         self._splits_by_model: dict[bytes, Splits] = {} if splits_by_model is None else splits_by_model
 
     @cached_property
-    def _handler(self) -> PassiveParty:
+    def handler(self) -> PassiveParty:
         """Its sessions, which begin with the first request."""
         return PassiveParty(
             self._rows,
@@ -95,7 +95,7 @@ class InProcessParty:
         bytes
             The answer; a refusal is one, too.
         """
-        return self._handler.handle(request)
+        return self.handler.handle(request)
 
     def save_model(self, directory: str | Path) -> None:
         """Write this party's splits of the models it helped to train, one file each.

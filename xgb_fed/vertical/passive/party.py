@@ -121,7 +121,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
         self._min_rows, self.min_node_rows = min_rows, max(min_node_rows, wire.MIN_ROWS)
         self._max_bin, self._max_depth = max_bin, max_depth
         self._memory = MemoryAllowance(sys.maxsize) if memory is None else memory
-        self._given = GivenStatistics() if given is None else given
+        self.given = GivenStatistics() if given is None else given
         self.thresholds = ToldThresholds() if thresholds is None else thresholds
         self._rows_digest, self._eval_digest = rows_digest, eval_digest
         self._allow_explanations = allow_explanations
@@ -218,7 +218,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
             opened = wire.CategoriesOpened(**opened.__dict__, categorical=categorical)
         # The last thing that can be refused: a refused opening gives no counts, and one that is given counts.
         rows = digest_of(self._rows_digest, message.rows, columns.names, columns.identity, message.max_bin)
-        self._given.add_opening(rows, columns.n_rows)
+        self.given.add_opening(rows, columns.n_rows)
         return session, opened
 
     def _resume_training(self, session: PredictionSession, message: wire.ResumeTraining) -> Message:
@@ -331,7 +331,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
         parents = tree.advance(message)
         session.reserve_level()
         nodes = tree.nodes_with_statistics(self.min_node_rows)
-        self._given.add(len(nodes.all), session.n_classes, tree.rows.n_rows)
+        self.given.add(len(nodes.all), session.n_classes, tree.rows.n_rows)
         tree.build(session.key, nodes, parents)
         return session.statistics(nodes.sent)
 

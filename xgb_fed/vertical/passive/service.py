@@ -191,7 +191,7 @@ class PassiveService(RowService[Limits]):
 
     def admit(self, caller: str, message: Message) -> None:
         """Refuse training runs on too few or too many rows, or whose splits there is no room for."""
-        limits = self._limits
+        limits = self.limits
         if isinstance(message, wire.OpenTraining):
             if not limits.min_rows <= message.n_rows <= limits.max_rows:
                 raise ProtocolError(
@@ -207,7 +207,7 @@ class PassiveService(RowService[Limits]):
         if isinstance(message, wire.OpenTraining):
             logger.info("%s starts a training run on %d rows", caller, message.n_rows)
 
-    def _kept_for(self, caller: Caller) -> tuple[Journals, GivenStatistics, ToldThresholds]:
+    def kept_for(self, caller: Caller) -> tuple[Journals, GivenStatistics, ToldThresholds]:
         """One set for all handlers of a caller.
 
         A training run is one session's at a time, and disclosures in one session add to those of the others.
@@ -215,8 +215,8 @@ class PassiveService(RowService[Limits]):
         if caller.directory not in self._kept:
             self._kept[caller.directory] = (
                 Journals(caller.store),
-                GivenStatistics(self._limits.max_statistics, caller.store),
-                ToldThresholds(self._limits.max_thresholds, caller.store),
+                GivenStatistics(self.limits.max_statistics, caller.store),
+                ToldThresholds(self.limits.max_thresholds, caller.store),
             )
         return self._kept[caller.directory]
 
@@ -238,24 +238,24 @@ class PassiveService(RowService[Limits]):
         table = held(self._table.columns)
         columns = [table.take(rows) for rows in positions] if positions else [table]
         names = [self._rows_digest(rows) for rows in positions] or [""]
-        journals, given, thresholds = self._kept_for(caller)
+        journals, given, thresholds = self.kept_for(caller)
         return PassiveParty(
             columns[0],
             columns[1:],
-            KeptSplits(caller.store, self._limits.max_models),
-            allow_export=self._limits.allow_export,
-            allow_plain=self._limits.allow_plain,
-            allow_weak_key=self._limits.allow_weak_key,
+            KeptSplits(caller.store, self.limits.max_models),
+            allow_export=self.limits.allow_export,
+            allow_plain=self.limits.allow_plain,
+            allow_weak_key=self.limits.allow_weak_key,
             journals=journals,
-            min_rows=max(self._limits.min_rows, wire.MIN_ROWS),
-            min_node_rows=self._limits.min_node_rows,
-            max_bin=self._limits.max_bin,
-            max_depth=self._limits.max_depth,
+            min_rows=max(self.limits.min_rows, wire.MIN_ROWS),
+            min_node_rows=self.limits.min_node_rows,
+            max_bin=self.limits.max_bin,
+            max_depth=self.limits.max_depth,
             used=caller.used,
             memory=caller.memory,
             given=given,
             thresholds=thresholds,
             rows_digest=names[0],
             eval_digest=digest_of(*names[1:]),
-            allow_explanations=self._limits.allow_explanations,
+            allow_explanations=self.limits.allow_explanations,
         )

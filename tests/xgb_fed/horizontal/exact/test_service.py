@@ -221,7 +221,7 @@ def test_memory_is_given_back_at_the_end_of_a_run(tmp_path, certificates):
     service = service_of(certificates, tmp_path, {"max_memory": 300 << 10})
     for _ in range(4):
         train([Served(service, "ada"), *others(certificates)])
-    (caller,) = service._callers.values()
+    (caller,) = service.callers.values()
     gc.collect()
     assert caller.memory.reserved == 0
 

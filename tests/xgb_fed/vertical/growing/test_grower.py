@@ -36,7 +36,7 @@ def test_a_party_that_has_answered_counts_as_told(monkeypatch):
     X, y = problem(n=100)
     train(xgb_params({}), X[:, :3], y, parties_of([X[:, 3:]]))
     assert len(records) > 2
-    assert all(not record._content.told for record in records)
+    assert all(not record.content.told for record in records)
 
 
 def test_equal_columns_of_different_parties():

@@ -63,7 +63,7 @@ class Redrawing:
 
     def handle(self, request):
         if isinstance(messages.read(request).message, StartTree):
-            kept = list(self.party._sessions.values())[-1].kept
+            kept = list(self.party.sessions.values())[-1].kept
             order = self.random.permutation(kept.columns.n_rows)
             for values in (kept.bins.features.codes, kept.columns.columns.data):
                 values[:] = values[order]

@@ -109,9 +109,7 @@ class Party(PassiveParty):
 def test_every_message_that_is_answered_has_a_decision():
     answered = {*PassiveService.opening, *PassiveService.requests, *ALIGNMENT}
     assert set(DECISIONS) == answered
-    assert set(PassiveParty.requests) | set(PassiveParty.opening) == answered - set(
-        ALIGNMENT
-    )
+    assert set(PassiveParty.requests) | set(PassiveParty.opening) == answered - set(ALIGNMENT)
 
 
 def table(**how):
@@ -157,7 +155,7 @@ def test_each_answer_that_depends_on_data_changes_the_count():
     """With counts that begin anew before each message, so that none is changed by accident."""
     party, seen = table(), set()
     for talk, message in whole_run(party):
-        party.given = party._given = GivenStatistics()
+        party.given = party.given = GivenStatistics()
         party.thresholds = party.thresholds = ToldThresholds()
         answer = talk.ask(message)
         assert not isinstance(answer, messages.Refusal), (message, answer)

@@ -30,7 +30,7 @@ def test_explanations_need_a_consent_of_their_own(explained):
     ):
         with pytest.raises(xgb_fed.ConsentError, match="party 'party 0' refuses"):
             ask()
-    assert not silent._handler.has_sessions
+    assert not silent.handler.has_sessions
     assert len(model.predict(X[:, :3], [silent, parties[1]])) == len(X)
     with pytest.raises(xgb_fed.InvalidArgumentError, match=r"'yes'.*per-party"):
         xgb_fed.LocalParty(X, allow_explanations="yes")

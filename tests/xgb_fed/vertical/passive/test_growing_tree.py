@@ -135,9 +135,9 @@ def test_a_table_of_randomness_is_begun_with_the_second_tree_if_there_is_room_to
     sources = encrypted()
     answered(training, sources)
     assert TABLE not in training.rooms
-    assert key._table is None
+    assert key.zero_table is None
     _, answer = answered(training, sources)
-    assert (key._table is not None) is (TABLE in training.rooms) is is_room
+    assert (key.zero_table is not None) is (TABLE in training.rooms) is is_room
     if is_room:
         assert training.rooms[TABLE].n_bytes == key.table_bytes > 0
     training.meanwhile.close()

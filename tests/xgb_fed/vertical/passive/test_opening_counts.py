@@ -51,7 +51,7 @@ class Bank:
     @property
     def given(self):
         """The running server's own count."""
-        return self.service._kept_for(self.service.known_caller(self.who))[1]
+        return self.service.kept_for(self.service.known_caller(self.who))[1]
 
     @property
     def counted(self):

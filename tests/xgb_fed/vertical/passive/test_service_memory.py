@@ -219,7 +219,7 @@ def test_memory_of_an_alignment_is_within_what_is_reserved(monkeypatch):
             ask(AnswerIds())
         _, alignment = ask(AlignRows(flags, told[:32]))
         assert alignment is None
-        _, alignment = ask(ProveRows(intersector._run._found[2]))
+        _, alignment = ask(ProveRows(intersector.run.found[2]))
         assert len(alignment.ids) == n
 
     assert peak_of(run) < BYTES_PER_ID * 2 * n
@@ -376,7 +376,7 @@ def test_memory_of_copied_rows_is_reserved_and_given_back_when_an_opening_is_ref
     pytest.importorskip("nacl")
     bank = service()
     caller = bank.known_caller(Identity("acme", "", NOBODY.expires))
-    bank._has_ids = True
+    bank.has_ids = True
     sets = []
     for k in range(4):
         sets.append(align([Acme(bank)], [str(i) for i in range(k, N_ROWS)]).digest)
@@ -481,7 +481,7 @@ def test_memory_of_sessions_left_by_crashes_is_given_back_when_it_is_needed(serv
     # Nobody's session is ended for another one that is under way.
     assert "would take" in Talk(bank, b"3" * 16).ask(opening(n_groups=100)).reason
     (handler,) = bank.known_caller(Identity("acme", "", NOBODY.expires)).handlers.values()
-    handler._sessions[left.session].last_request -= service_module.ABANDONED
+    handler.sessions[left.session].last_request -= service_module.ABANDONED
     assert isinstance(Talk(bank, b"4" * 16).ask(opening(n_groups=100)), TrainingOpened)
     assert left.ask(start).reason == "no such session"
     assert isinstance(live.ask(replace(start, tree=1)), messages.Done)
@@ -524,7 +524,7 @@ def test_memory_of_an_alignment_is_held_until_it_ends_or_is_abandoned(service):
         assert caller.memory.reserved == BYTES_PER_ID * (N_ROWS + 50)
     with pytest.raises(ProtocolError, match="would take"):
         caller.memory.reserve(1 << 10, "something else")
-    caller.intersector._run.last_answer -= service_module.ABANDONED
+    caller.intersector.run.last_answer -= service_module.ABANDONED
     room = caller.memory.reserve(1 << 10, "something else")
     assert caller.memory.reserved == room.n_bytes
     assert "without an intersection" in Talk(bank, bytes([2]) * 16).ask(MaskIds()).reason
