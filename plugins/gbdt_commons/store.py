@@ -192,13 +192,13 @@ class OwnStore(Store):
 
     def __init__(self) -> None:
         self._lock = OwnLock()
-        self._is_changing = self._is_spoilt = False
+        self.is_changing = self._is_spoilt = False
 
     @block
     def transaction(self, *, sync: bool = True) -> Generator[None, None, None]:
         """See `Store`."""
         with self._held():
-            if self._is_changing:
+            if self.is_changing:
                 try:
                     yield
                 except BaseException:
@@ -207,7 +207,7 @@ class OwnStore(Store):
                 return
             try:
                 self._begin(sync)
-                self._is_changing, self._is_spoilt = True, False
+                self.is_changing, self._is_spoilt = True, False
                 yield
                 if self._is_spoilt:
                     raise StoreError("a part of the transaction has failed: nothing of it is kept")
@@ -216,7 +216,7 @@ class OwnStore(Store):
                 self._undo()
                 raise
             finally:
-                self._is_changing = False
+                self.is_changing = False
             self._tidy(sync)
 
     def _held(self) -> AbstractContextManager[Any]:

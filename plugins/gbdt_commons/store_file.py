@@ -79,7 +79,7 @@ class StoreFile(OwnStore):
             self.path.stat()
         self._file = HeldFile(self.path, role, read_only=read_only)
         self._close = weakref.finalize(self, self._file.close)
-        _open.add(self)
+        open_stores.add(self)
         self._role: str = self._rows("SELECT role FROM about")[0][0]
         self._synchronous, self._must_empty, self._is_behind, self._n_changes = "", False, False, 0
         self._n_dead: int = self._rows(f"SELECT {_BYTES} FROM record WHERE NOT is_live")[0][0]
@@ -101,7 +101,7 @@ class StoreFile(OwnStore):
 
     def _rows(self, sql: str, *values: Any) -> list[Any]:
         with self._held():
-            if not self._is_changing:
+            if not self.is_changing:
                 self._file.check()
             return self._file.rows(sql, *values)
 
@@ -120,7 +120,7 @@ class StoreFile(OwnStore):
         self._file.rows("COMMIT")
 
     def _undo(self) -> None:
-        if self._is_changing:
+        if self.is_changing:
             self._file.roll_back()
             # The log may hold the transaction, whole if only its sync has failed.
             self._must_empty = True
@@ -245,12 +245,12 @@ def _stored(name: str) -> str | bytes:
     return name
 
 
-_open: weakref.WeakSet[StoreFile] = weakref.WeakSet()
+open_stores: weakref.WeakSet[StoreFile] = weakref.WeakSet()
 
 
 def _leave_to_parent() -> None:
     """Keep a forked child from closing its parent's connections, and from holding its parent's locks."""
-    for store in list(_open):
+    for store in list(open_stores):
         store._file.leak()
 
 

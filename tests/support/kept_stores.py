@@ -10,7 +10,7 @@ from gbdt_commons.store_file import StoreFile
 
 def end_process(folder):
     """Let go of the stores in a folder, as the end of a party's process does."""
-    for store in list(store_file._open):
+    for store in list(store_file.open_stores):
         if Path(folder).absolute() in store.path.parents:
             store.close()
 

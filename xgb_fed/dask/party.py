@@ -125,7 +125,7 @@ class DaskParty(InProcessParty):
             self.name,
             allow_export=self._allow_export,
             require_encryption=self._require_encryption,
-            allow_explanations=self._allow_explanations,
+            allow_explanations=self.allow_explanations,
             timeout=self._timeout,
         )
         self._share_splits(other)

@@ -135,7 +135,7 @@ class Membership:
         kept: Mapping[str, Any] | None = None,
     ) -> None:
         self.session = session
-        self._credentials, self._allowed = credentials, allowed
+        self.credentials, self._allowed = credentials, allowed
         if kept is None:
             self._keys = SessionKeys()
             self.introduction = Introduction.of(name, credentials, self._keys)
@@ -213,7 +213,7 @@ class Membership:
         roster.check_members(self.introduction, self._allowed)
         roster.check_keys()
         self._roster = roster
-        return self._credentials.sign(roster.digest)
+        return self.credentials.sign(roster.digest)
 
     def reveal(self, signatures: Sequence[bytes]) -> bytes:
         """Reveal this party's seed, once all parties have signed the roster."""

@@ -266,7 +266,7 @@ class RemoteParty:
             connection.keep(call)
         return answer  # type: ignore[return-value]  # a view of bytes that only the caller has
 
-    def _new_call(self, connection: Connection) -> _Call:
+    def _new_call(self, connection: Connection) -> KeptCall:
         """A call to the server; raises if that has another certificate than it may have."""
         who = f"party {self.name!r} at {self.address}"
         try:
@@ -278,7 +278,7 @@ class RemoteParty:
         except (OSError, ValueError) as error:
             raise PartyUnavailableError(f"{who} is unavailable: {quoted(str(error))}") from None
 
-    def _answer(self, call: _Call, request: bytes | Parts, dog: Watchdog) -> memoryview | None:
+    def _answer(self, call: KeptCall, request: bytes | Parts, dog: Watchdog) -> memoryview | None:
         """The answer to a request; None if the server had ended a kept call, and has not read it."""
         call.send(frames(request, self._row_sets, dog.feed))
         first = next(call.rpc, None)
@@ -367,7 +367,7 @@ class Connection:
         self.channel: Any = None
         self._made_at = 0.0
         self._exchange: Any = None
-        self._kept: _Call | None = None
+        self._kept: KeptCall | None = None
 
     def accept_only(self, allowed: AllowList) -> None:
         """Make the connection again, to a server that is on one more list."""
@@ -424,7 +424,7 @@ class Connection:
         """See `RemoteParty`."""
         return "" if self.tls is None else Identity.of(self.tls.certificate).fingerprint
 
-    def call(self, seconds: float) -> _Call:
+    def call(self, seconds: float) -> KeptCall:
         """The call that is kept, or a new one, on a connection that is not too old; none may be under way.
 
         Parameters
@@ -441,9 +441,9 @@ class Connection:
             return kept
         if kept is not None:
             kept.end()
-        return _Call(self._exchange)
+        return KeptCall(self._exchange)
 
-    def keep(self, call: _Call) -> None:
+    def keep(self, call: KeptCall) -> None:
         """Keep a call whose requests have all been answered for the next one."""
         call.used_at, self._kept = monotonic(), call
 
@@ -462,7 +462,7 @@ class Connection:
             channel.close()
 
 
-class _Call:
+class KeptCall:
     """A call, in which requests and their answers follow each other.
 
     Parameters

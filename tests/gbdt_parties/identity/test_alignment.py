@@ -404,7 +404,7 @@ def test_a_proof_is_of_everything_that_was_said():
         others |= set(digest.proofs(point.point, changed))
     for run, role in ((b"s" * 32, ACTIVE), (b"r" * 32, PASSIVE)):
         other = MaskedDigest(b"rows", b"r" * 32, ACTIVE)
-        other._key, other.point, other.run, other._role = digest._key, digest.point, run, role
+        other.key, other.point, other.run, other.role = digest.key, digest.point, run, role
         others |= set(other.proofs(point.point, lists))
     assert len(others) == 12
     for other in (MaskedDigest(b"other", b"r" * 32, PASSIVE), MaskedDigest(b"rows", b"s" * 32, PASSIVE)):

@@ -132,7 +132,7 @@ def test_of_two_connections_of_a_caller_one_keeps_its_call_and_the_other_sends_a
 
 def test_an_end_of_a_kept_call_that_is_not_known_yet_sends_the_request_again(monkeypatch, calls):
     monkeypatch.setattr(server_module.Server, "next_request", lambda *_: None)
-    monkeypatch.setattr(remote_module._Call, "is_usable", True)
+    monkeypatch.setattr(remote_module.KeptCall, "is_usable", True)
     service = HandlerService(Echo())
     with serving(service) as server, connected(server) as party:
         assert [party.handle(request) for request in (b"x", b"y", b"z")] == [b"x", b"y", b"z"]
@@ -146,7 +146,7 @@ def test_a_server_that_did_not_run_for_long_still_reads_the_request_that_came_me
     monkeypatch.setattr(remote_module, "MAX_IDLE", 1000.0)
     monkeypatch.setattr(
         server_module.Server,
-        "_exchange",
+        "exchange",
         lambda server, *call: (taken.append(call), exchange(server, *call))[1],
     )
     longest = idle + inspect.signature(RemoteParty).parameters["timeout"].default

@@ -62,7 +62,7 @@ def test_the_sums_of_every_node_are_those_of_its_rows(params, smallest, kinds, m
             assert len(rows) >= smallest
             for k, column in enumerate(finder.columns):
                 assert finder.columns.tolist() == sorted(finder.columns)
-                own = finder._walk.bins_of(column)
+                own = finder.walk.bins_of(column)
                 for at, code in enumerate(range(own.stop - own.start), start=own.start):
                     inside = rows[of_tree[rows, k] == code]
                     assert bins.counts[place, at] == len(inside)

@@ -81,7 +81,7 @@ class PassiveFinder:
     def start_tree(self, tree: int, gradients: FixedPointGradients, rows: NDArray[np.bool_]) -> None:
         """See `SplitFinder`; the gradients follow by `send`."""
         self.gradients = gradients
-        self._walk = CandidateWalk(
+        self.walk = CandidateWalk(
             self.columns,
             self._agreed.n_bins[self.columns],
             self._agreed.categorical,
@@ -119,7 +119,7 @@ class PassiveFinder:
             ) from None
         self._bins, self._split_here = bins, {}
         return {
-            node: self._walk.best(
+            node: self.walk.best(
                 bins.sums[..., place, :],
                 bins.counts[place],
                 level.sums[..., node],
@@ -154,7 +154,7 @@ class PassiveFinder:
             raise ProtocolError("another number of ciphertexts than announced")
         decrypted = self._key.decrypt(received)
         plaintexts = [decrypted[k * n_each : (k + 1) * n_each] for k in range(len(packing.groups))]
-        n_bins = int(self._walk.bin_offsets[-1])
+        n_bins = int(self.walk.bin_offsets[-1])
         return BinSums.read(nodes, answer.counts, plaintexts, per_ciphertext, n_bins, packing)
 
     def _siblings(self, level: Level, sent: BinSums) -> BinSums:
@@ -173,7 +173,7 @@ class PassiveFinder:
         """
         siblings.check_possible(self.gradients.packing)
         sizes = level.sampled.sizes()
-        bins.check_totals(self._walk.bin_offsets, sizes[bins.nodes], level.sums[..., bins.nodes])
+        bins.check_totals(self.walk.bin_offsets, sizes[bins.nodes], level.sums[..., bins.nodes])
         if level.above is None:
             n_left_out = len(level.rows) - int(sizes[0])
             bins.check_root(self._agreed.counts_of(self.columns), n_left_out)
@@ -182,9 +182,9 @@ class PassiveFinder:
         for place, node in enumerate(bins.nodes):
             candidate = self._split_here.get(split[node // 2])
             if candidate is not None:
-                goes_left = self._walk.goes_left(candidate)
+                goes_left = self.walk.goes_left(candidate)
                 elsewhere = goes_left if node % 2 else ~goes_left
-                if bins.counts[place, self._walk.bins_of(candidate.column)][elsewhere].any():
+                if bins.counts[place, self.walk.bins_of(candidate.column)][elsewhere].any():
                     raise ProtocolError("a child has rows in bins that went to the other side")
 
     def split(self, level: Level, chosen: dict[int, Candidate]) -> dict[int, Split]:
@@ -221,7 +221,7 @@ class PassiveFinder:
         categorical = [chosen[node] for node in nodes if chosen[node].right is not None]
         if not categorical:
             return wire.SplitNodes(*vectors)
-        right = [~self._walk.goes_left(candidate)[:-1] for candidate in categorical]
+        right = [~self.walk.goes_left(candidate)[:-1] for candidate in categorical]
         return wire.SplitCategories(*vectors, to_bits(np.concatenate(right)))
 
     def _place(self, level: Level, chosen: dict[int, Candidate], flags: dict[int, NDArray[np.bool_]]) -> None:
@@ -243,7 +243,7 @@ class PassiveFinder:
         sums = normalised(sums)
         for k, node in enumerate(sorted(flags)):
             candidate = self._split_here[node]
-            bins, goes_left = self._walk.bins_of(candidate.column), self._walk.goes_left(candidate)
+            bins, goes_left = self.walk.bins_of(candidate.column), self.walk.goes_left(candidate)
             n_left, sums_left = self._bins.left_of(node, bins, goes_left)
             if counts[2 * k] != n_left or (sums[..., 2 * k] != sums_left).any():
                 raise ProtocolError(f"party {self.channel.name!r} sends other rows left than it said")

@@ -56,7 +56,7 @@ class InProcessParty:
         self.name, self.row_names = name, row_names
         self._rows, self._evals = rows, list(eval_sets)
         self._allow_export, self._require_encryption = allow_export, require_encryption
-        self._allow_explanations = allow_explanations
+        self.allow_explanations = allow_explanations
         self._splits_by_model: dict[bytes, Splits] = {} if splits_by_model is None else splits_by_model
 
     @cached_property
@@ -69,7 +69,7 @@ class InProcessParty:
             allow_export=self._allow_export,
             allow_plain=not self._require_encryption,
             allow_weak_key=not self._require_encryption,
-            allow_explanations=self._allow_explanations,
+            allow_explanations=self.allow_explanations,
         )
 
     def _share_splits(self, other: InProcessParty) -> None:
@@ -218,7 +218,7 @@ class LocalParty(InProcessParty):
             self.name,
             allow_export=self._allow_export,
             require_encryption=self._require_encryption,
-            allow_explanations=self._allow_explanations,
+            allow_explanations=self.allow_explanations,
             enable_categorical=self._enable_categorical,
         )
         other.row_names = [RowNames.of(X)]

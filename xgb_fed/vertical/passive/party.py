@@ -124,7 +124,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
         self.given = GivenStatistics() if given is None else given
         self.thresholds = ToldThresholds() if thresholds is None else thresholds
         self._rows_digest, self._eval_digest = rows_digest, eval_digest
-        self._allow_explanations = allow_explanations
+        self.allow_explanations = allow_explanations
 
     def open(self, message: Message, session: bytes) -> tuple[PredictionSession, Message]:
         """Open a training run, which then has the session's number, or a trained model."""
@@ -399,10 +399,10 @@ class PassiveParty(SessionHandler[PredictionSession]):
         return session.splits.revealed()
 
     def _tell_sides(self, session: PredictionSession, message: wire.TellSides) -> Message:
-        return tell_sides(session, message, self._allow_explanations, self._memory)
+        return tell_sides(session, message, self.allow_explanations, self._memory)
 
     def _tell_columns(self, session: PredictionSession, message: wire.TellColumns) -> Message:
-        return tell_columns(session, message, self._allow_explanations)
+        return tell_columns(session, message, self.allow_explanations)
 
     def _finish(self, session: PredictionSession, _: messages.Finish) -> Message:
         if isinstance(session, TrainingSession):

@@ -327,7 +327,7 @@ def test_without_its_certificates_key_nobody_signs_for_a_party(tmp_path, certifi
         member = Membership(name, credentials, allowed, session, kept)
         if name == "bob":
             member.introduction = replace(member.introduction, certificates=stolen)
-            member._credentials = signing
+            member.credentials = signing
         return member
 
     monkeypatch.setattr("gbdt_parties.secure_sum.run.Membership", introduced)

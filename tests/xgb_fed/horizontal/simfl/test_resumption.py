@@ -172,7 +172,7 @@ def test_a_coordinator_killed_between_any_two_changes_of_its_checkpoint_goes_on(
     def copying(store, **how):
         with transaction(store, **how):
             yield
-        if store.path.parent == first / "checkpoint" and not store._is_changing:
+        if store.path.parent == first / "checkpoint" and not store.is_changing:
             left.append(copied(first / "checkpoint", tmp_path / str(len(left))))
 
     monkeypatch.setattr(StoreFile, "transaction", copying)

@@ -139,7 +139,7 @@ def test_a_party_may_consent_to_the_sum_of_its_columns_only(explained):
     theirs = sums_per_party(model.predict(X[:, :3], parties, pred_contribs=True))
     discreet = [party.with_rows(X[:, a : a + 3]) for party, a in zip(parties, (3, 6), strict=True)]
     for party in discreet:
-        party._allow_explanations = "per-party"
+        party.allow_explanations = "per-party"
     bank = Recorder(discreet[0])
     explanation = model.explain(X[:, :3], [bank, discreet[1]])
     assert explanation.feature_names == ["f0", "f1", "f2", "party 0", "party 1"]

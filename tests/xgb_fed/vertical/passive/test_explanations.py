@@ -22,7 +22,7 @@ from xgb_fed.vertical.protocol.messages import (
 def test_explanations_need_a_consent_of_their_own(explained):
     model, X, _, _, parties = explained
     silent = parties[0].with_rows(X[:, 3:6])
-    silent._allow_explanations = "none"
+    silent.allow_explanations = "none"
     for ask in (
         lambda: model.explain(X[:, :3], [silent, parties[1]]),
         lambda: model.predict(X[:, :3], [silent, parties[1]], hide_paths=True),
