@@ -272,7 +272,7 @@ _key_stream = rng_module.KeyStream
 
 def _public(key):
     random = SecureRandom()
-    random._stream = _key_stream(key)
+    random.stream = _key_stream(key)
     return random
 
 

@@ -196,7 +196,7 @@ def test_requests_beyond_the_limits_are_refused(serve):
     served = serve(limits=ColumnLimits(max_request_bytes=10_000))
     with pytest.raises(PartyRefusedError, match="this party accepts 10000"):
         remotely(served)
-    served.service._limits = ColumnLimits(max_models=0)
+    served.service.limits = ColumnLimits(max_models=0)
     with pytest.raises(PartyRefusedError, match="at most 0 runs"):
         remotely(served)
 
