@@ -87,7 +87,7 @@ class Store(ABC):
         """
         content = kind.write(value)
         with self.transaction():
-            self._write(kind.name, key, 0, content)
+            self.write_entry(kind.name, key, 0, content)
 
     def get(self, kind: Kind[T], key: str, place: int = 0) -> T | None:
         """An entry, the first one by default; None if there is none."""
@@ -98,7 +98,7 @@ class Store(ABC):
         """Keep a value as one more entry."""
         content = kind.write(value)
         with self.transaction():
-            self._write(kind.name, key, self._size(kind.name, key), content)
+            self.write_entry(kind.name, key, self._size(kind.name, key), content)
 
     def entries(self, kind: Kind[T], key: str) -> Iterator[T]:
         """All entries, in order, each read when it is due."""
@@ -143,7 +143,7 @@ class Store(ABC):
     def _keys(self, kind: str) -> list[str]: ...
 
     @abstractmethod
-    def _write(self, kind: str, key: str, place: int, content: bytes) -> None:
+    def write_entry(self, kind: str, key: str, place: int, content: bytes) -> None:
         """Make an entry the last one: one at its place, and those behind, are replaced."""
 
     @abstractmethod
@@ -180,8 +180,9 @@ class _Part(Store):
     def _keys(self, kind: str) -> list[str]:
         return self._whole._keys(self._prefix + kind)
 
-    def _write(self, kind: str, key: str, place: int, content: bytes) -> None:
-        self._whole._write(self._prefix + kind, key, place, content)
+    def write_entry(self, kind: str, key: str, place: int, content: bytes) -> None:
+        """Make an entry of the part the last one."""
+        self._whole.write_entry(self._prefix + kind, key, place, content)
 
     def _remove(self, kind: str, key: str, start: int) -> None:
         self._whole._remove(self._prefix + kind, key, start)
@@ -286,7 +287,8 @@ class MemoryStore(OwnStore):
             last = {key: entries[-1][0] for key, entries in self._sequences.get(kind, {}).items()}
         return sorted(last, key=last.__getitem__)
 
-    def _write(self, kind: str, key: str, place: int, content: bytes) -> None:
+    def write_entry(self, kind: str, key: str, place: int, content: bytes) -> None:
+        """Make an entry the last one."""
         self._n_written += 1
         self._remove(kind, key, place, (self._n_written, content))
 

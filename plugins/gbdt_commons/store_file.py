@@ -187,7 +187,8 @@ class StoreFile(OwnStore):
         keys = (key for (key,) in self._rows(sql, _stored(kind)))
         return [key if isinstance(key, str) else key.decode("utf-8", "surrogatepass") for key in keys]
 
-    def _write(self, kind: str, key: str, place: int, content: bytes) -> None:
+    def write_entry(self, kind: str, key: str, place: int, content: bytes) -> None:
+        """Make an entry the last one."""
         self._erase(kind, key, place)
         last, before, salt = self._rows(
             # Of SQLite's own: no draw of a run depends on what is kept.

@@ -303,7 +303,7 @@ def test_a_ledger_that_is_exchanged_while_in_use_answers_nothing_more(how, tmp_p
 
 def test_an_answer_that_could_not_be_kept_was_not_given(path, monkeypatch):
     journal = AnswerJournal(opened(path))
-    write, n_written = journal._store._write, []
+    write, n_written = journal._store.write_entry, []
 
     def full(*args):
         n_written.append(args)
@@ -311,7 +311,7 @@ def test_an_answer_that_could_not_be_kept_was_not_given(path, monkeypatch):
             raise OSError(28, "No space left on device")
         write(*args)
 
-    monkeypatch.setattr(journal._store, "_write", full)
+    monkeypatch.setattr(journal._store, "write_entry", full)
     for n_before in range(3):
         n_written.clear()
         with pytest.raises(OSError, match="No space"):

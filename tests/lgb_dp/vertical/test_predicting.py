@@ -476,10 +476,10 @@ def test_a_restart_forgets_nothing(tmp_path):
 
 def test_an_answer_that_cannot_be_kept_does_not_leave():
     class Full(MemoryStore):
-        def _write(self, kind, key, place, content):
+        def write_entry(self, kind, key, place, content):
             if kind == SENT.name:
                 raise OSError("disk full")
-            super()._write(kind, key, place, content)
+            super().write_entry(kind, key, place, content)
 
     party = knowing(store=Full())
     with pytest.raises(OSError, match="disk full"):

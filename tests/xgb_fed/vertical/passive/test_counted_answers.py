@@ -97,8 +97,8 @@ class Party(PassiveParty):
         super().__init__(*args, given=self.given, thresholds=self.thresholds, **how)
 
     def splits_of(self, number):
-        if number in self._sessions:
-            return self._sessions[number].kept.splits
+        if number in self.sessions:
+            return self.sessions[number].kept.splits
         return self.splits_by_model.get(number)
 
     @property

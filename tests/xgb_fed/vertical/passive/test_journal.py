@@ -105,7 +105,7 @@ def test_a_start_that_fails_leaves_the_old_journal(tmp_path, monkeypatch):
 
     for n_written in range(2):
         with monkeypatch.context() as patch:
-            patch.setattr(store, "_write", nth(n_written, store._write, full))
+            patch.setattr(store, "write_entry", nth(n_written, store.write_entry, full))
             with pytest.raises(OSError, match="No space"):
                 journals.start(MODEL, TERMS, Splits(list(NAMES)))
         assert journals.find(MODEL) == (TERMS, splits_of([[(0, 0.5, True)]]))

@@ -176,14 +176,14 @@ def test_opening_counts_are_on_the_disk_before_they_leave(tmp_path, monkeypatch)
     """At each failure of the disk, what the file says is no less than what was answered."""
     bank = Bank(tmp_path, max_statistics=1.0)
     answered, fails = 0, True
-    write = StoreFile._write
+    write = StoreFile.write_entry
 
     def failing(store, kind, key, place, content):
         if fails and kind.endswith(failing_kind):
             raise OSError(errno.EIO, "broken")
         write(store, kind, key, place, content)
 
-    monkeypatch.setattr(StoreFile, "_write", failing)
+    monkeypatch.setattr(StoreFile, "write_entry", failing)
     for k, rows in enumerate(subsets(8)):
         fails, failing_kind = k % 2 == 0, (GIVEN if k % 4 else OPENED).name
         opened = bank.ask(len(rows), rows)

@@ -218,14 +218,14 @@ def test_the_end_at_any_write_leaves_the_last_progress(tmp_path, monkeypatch, er
     kept(tmp_path, 1)
     expected = loaded(tmp_path)[1]
     journal, progress = loaded(tmp_path)
-    write = StoreFile._write
+    write = StoreFile.write_entry
 
     def ends(*of_record):
         write(*of_record)
         raise error
 
     with monkeypatch.context() as patch:
-        patch.setattr(StoreFile, "_write", ends)
+        patch.setattr(StoreFile, "write_entry", ends)
         with pytest.raises(type(error)):
             grow(progress, journal)
     assert_same(loaded(tmp_path)[1], expected)
@@ -240,7 +240,7 @@ def test_only_what_is_about_to_be_told_waits_for_the_disk(tmp_path, monkeypatch)
 
     @contextmanager
     def noted(self, *, sync=True):
-        is_outer = not self._is_changing
+        is_outer = not self.is_changing
         with transaction(self, sync=sync):
             yield
             if is_outer:
