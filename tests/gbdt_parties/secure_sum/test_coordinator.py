@@ -174,7 +174,7 @@ def test_sums_over_those_that_are_there_go_on_without_a_party_and_those_over_all
     assert sums_of(parties, "all", 60.0) == [[111, 3]] * N_SUMS
     parties = made("all", tmp_path)
     lost_at(parties[1], AskSum, {2, 3})
-    with pytest.raises(PartyUnavailableError, match=r"only \['ada', 'cyd'\] are left.*'bob' is down"):
+    with pytest.raises(PartyUnavailableError, match=r"\['ada', 'cyd'\].*'bob' is down"):
         sums_of(parties, "all")
 
 
@@ -186,11 +186,11 @@ def test_a_party_that_has_forgotten_the_run_is_spared_if_the_others_are_enough()
     assert parties[1].model is None
     lost_at(parties[0], AskSum, {2}, restart=True)
     lost_at(parties[1], AskSum, {2}, restart=True)
-    with pytest.raises(RunLostError, match="does not know the run"):
+    with pytest.raises(RunLostError, match="know the run"):
         sums_of(parties, "present", 60.0)
     parties = made("all")
     lost_at(parties[1], AskSum, {2}, restart=True)
-    with pytest.raises(RunLostError, match="'bob' refuses: this party does not know the run"):
+    with pytest.raises(RunLostError, match=r"'bob'.*know"):
         sums_of(parties, "all", 60.0)
 
 
@@ -317,7 +317,7 @@ def test_same_model_for_all_without_the_signature_of_a_party_that_is_lost_at_the
     parties = made(way)
     lost_at(parties[1], AskModel, range(1, 100))
     if way == "all":
-        with pytest.raises(PartyUnavailableError, match=r"only \['ada', 'cyd'\] are left; at least 3"):
+        with pytest.raises(PartyUnavailableError, match=r"\['ada', 'cyd'\] are left.*3"):
             sums_of(parties, way)
         assert [party.model for party in parties] == [None] * 3
         return

@@ -56,10 +56,10 @@ def test_everybody_opens_the_same_sums_one_after_the_other():
 def test_answers_to_another_question_or_round_are_not_opened():
     found = members()
     contributions = answers(found, b"one", ([1], [2], [3]))
-    with pytest.raises(AuthenticationError, match="not signed by it for this attempt"):
+    with pytest.raises(AuthenticationError, match=r"signed.*attempt"):
         opened(found[0], b"another", 1, contributions)
     opened(found[0], b"one", 1, contributions)
-    with pytest.raises(AuthenticationError, match="not signed by it for this attempt"):
+    with pytest.raises(AuthenticationError, match=r"signed.*attempt"):
         opened(found[0], b"one", 1, contributions)
 
 
@@ -73,7 +73,7 @@ def test_other_rounds_and_members_are_refused(asked):
 def test_sums_over_the_parties_that_are_there_are_of_the_next_round():
     rule = PresentParties(2)
     for asked in ((1, 7), (3, 7)):
-        with pytest.raises(ProtocolError, match=f"round {asked[0]} was asked for; 2 is next"):
+        with pytest.raises(ProtocolError, match=f"{asked[0]} was asked.*2.*next"):
             rule.check(asked, [0, 2], 2, 3)
     rule.check((2, 7), [0, 2], 2, 3)
 
@@ -85,7 +85,7 @@ def test_a_party_reveals_nothing_before_all_have_signed_the_same_roster():
     for signatures in ([own], [own, own], [other, own], [own, bytes(len(other))]):
         with pytest.raises(AuthenticationError):
             found[0].reveal(signatures)
-        with pytest.raises(ProtocolError, match="not signed by all parties"):
+        with pytest.raises(ProtocolError, match=r"signed.*parties"):
             found[0].parts()
     assert found[0].reveal([own, other])
 
@@ -107,7 +107,7 @@ def test_rosters_are_checked():
         own.endorse(Roster(SESSION, STATEMENT, both), STATEMENT, 3)
     with pytest.raises(ProtocolError, match="no roster yet"):
         own.reveal([])
-    with pytest.raises(ProtocolError, match="not signed by all parties"):
+    with pytest.raises(ProtocolError, match=r"signed.*parties"):
         own.begin([])
 
 

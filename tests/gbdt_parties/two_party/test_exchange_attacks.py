@@ -198,7 +198,7 @@ def test_a_party_with_another_key_is_refused():
     outcomes = meet(parties)
     assert isinstance(outcomes[0].error, AuthenticationError)
     assert str(outcomes[0].error) == "party 'bank' did not sign this side's set-up"
-    with pytest.raises(PartyArgumentError, match="not the private key"):
+    with pytest.raises(PartyArgumentError, match="private key"):
         replace(terms_of(1), signing=KEYS[0])
 
 
@@ -437,9 +437,9 @@ def test_two_processes_with_one_store_make_no_attempt_twice():
     meet(parties)
     charges = parties[1].process().kept.charges()
     kept = stale.kept
-    with pytest.raises(ProtocolError, match="no attempt is made twice"):
+    with pytest.raises(ProtocolError, match="made twice"):
         kept.begin(Attempt(0, 1, os.urandom(32)))
-    with pytest.raises(ProtocolError, match="not the latest one, or was charged before"):
+    with pytest.raises(ProtocolError, match="not the latest"):
         kept.charge(charges[0], parties[1].pay)
     assert parties[1].n_paid == 1
 
@@ -455,11 +455,11 @@ def test_an_attempt_is_charged_once_and_only_the_latest():
     with pytest.raises(ProtocolError, match="was charged before"):
         kept.charge(charge, parties[0].pay)
     kept.begin(Attempt(0, 2, os.urandom(32)))
-    with pytest.raises(ProtocolError, match="not the latest one"):
+    with pytest.raises(ProtocolError, match="not the latest"):
         kept.charge(charge, parties[0].pay)
     assert parties[0].n_paid == kept.n_charges == 1
     for number in (0, 1, 2):
-        with pytest.raises(ProtocolError, match="no attempt is made twice"):
+        with pytest.raises(ProtocolError, match="made twice"):
             kept.begin(Attempt(0, number, os.urandom(32)))
     with pytest.raises(ProtocolError, match="6 attempts together"):
         kept.begin(Attempt(0, 7, os.urandom(32)))
@@ -469,16 +469,16 @@ def test_rounds_and_layouts_that_are_not_due_are_refused():
     parties = new_parties(TWO)
     survive(parties, [])
     exchange = parties[0].process()
-    with pytest.raises(ProtocolError, match="round 2 was asked for; 2 of 2 are over"):
+    with pytest.raises(ProtocolError, match=r"round 2.*2 of 2.*over"):
         exchange.round(2, TWO[0], None, None)
-    with pytest.raises(ProtocolError, match="round -1 was asked for"):
+    with pytest.raises(ProtocolError, match="round -1 was asked"):
         exchange.round(-1, TWO[0], None, None)
-    with pytest.raises(ProtocolError, match="round 1 was opened with another layout"):
+    with pytest.raises(ProtocolError, match=r"round 1.*layout"):
         exchange.round(1, layout_of(71), None, None)
     swapped = replace(TWO[0], parties=TWO[0].parties[::-1])
-    with pytest.raises(PartyArgumentError, match="not those of the run"):
+    with pytest.raises(PartyArgumentError, match="those of the run"):
         exchange.round(0, swapped, None, None)
-    with pytest.raises(ProtocolError, match="0 of 2 rounds are over"):
+    with pytest.raises(ProtocolError, match=r"0 of 2 rounds.*over"):
         new_parties(TWO)[0].process().end()
 
 
@@ -519,7 +519,7 @@ def test_draws_are_made_once_and_not_copied():
     meet(parties)
     assert len(found) == 1
     for change in (copy.copy, copy.deepcopy, pickle.dumps):
-        with pytest.raises(TypeError, match="cannot be copied or pickled"):
+        with pytest.raises(TypeError, match="copied or pickled"):
             change(parties[0].process())
 
 

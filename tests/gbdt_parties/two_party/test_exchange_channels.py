@@ -31,7 +31,7 @@ def test_a_message_arrives_where_it_is_due():
     assert one.take(Kind.END, 0) == b""
     for end in ends:
         end.close()
-        with pytest.raises(PartyUnavailableError, match="has ended the connection"):
+        with pytest.raises(PartyUnavailableError, match="ended the connection"):
             end.receive()
 
 
@@ -83,7 +83,7 @@ def test_a_side_that_waits_to_send_goes_on_when_the_connection_is_over(monkeypat
     sender.join(600)
     assert not sender.is_alive()
     assert other.receive() == b"message"
-    with pytest.raises(PartyUnavailableError, match="has ended the connection"):
+    with pytest.raises(PartyUnavailableError, match="ended the connection"):
         other.receive()
 
 
@@ -110,10 +110,10 @@ def test_a_header_that_is_not_the_one_due_is_refused_by_its_field(field, value, 
 def test_other_lengths_are_refused():
     ends, one, other = linked()
     one.send(Kind.SHARES, b"shares", STEP)
-    with pytest.raises(ProtocolError, match="a shares has 6 bytes, not 7"):
+    with pytest.raises(ProtocolError, match=r"shares has 6 bytes.*7"):
         other.take(Kind.SHARES, 7, STEP)
     ends[0].send(bytes(HEADER_BYTES - 1))
-    with pytest.raises(ProtocolError, match="15 bytes came, which is shorter than its header"):
+    with pytest.raises(ProtocolError, match=r"15 bytes.*shorter"):
         other.take(Kind.SHARES, step=STEP)
 
 
@@ -257,25 +257,25 @@ def test_a_request_that_is_lost_is_noticed_where_its_answer_is_waited_for():
         asking.send(b"first")
         asking.hand_over()
         asking.send(b"second")
-        with pytest.raises(PartyUnavailableError, match="the line is cut"):
+        with pytest.raises(PartyUnavailableError, match="line is cut"):
             use(asking)
 
 
 def test_an_answering_side_that_is_over_or_too_slow_is_lost():
     answering = Answering(0.02)
-    with pytest.raises(PartyUnavailableError, match="no answer was ready within"):
+    with pytest.raises(PartyUnavailableError, match="answer was ready"):
         answering.answer(length_prefixed([b"message"]))
     for use in (lambda: answering.answer(b""), lambda: answering.send(b"")):
-        with pytest.raises(PartyUnavailableError, match="the connection is over"):
+        with pytest.raises(PartyUnavailableError, match="connection is over"):
             use()
     answering = Answering(0.02)
     with pytest.raises(PartyUnavailableError, match="silent for"):
         answering.receive()
     answering = Answering(0.02)
     answering.close()
-    with pytest.raises(PartyUnavailableError, match="has ended the connection"):
+    with pytest.raises(PartyUnavailableError, match="ended the connection"):
         answering.receive()
-    with pytest.raises(PartyUnavailableError, match="has ended the connection"):
+    with pytest.raises(PartyUnavailableError, match="ended the connection"):
         Asking(lambda request, is_last: b"").receive()
 
 

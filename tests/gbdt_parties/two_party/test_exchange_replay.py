@@ -149,11 +149,11 @@ def test_messages_beyond_the_repetition_are_differences(said, heard, how):
 def test_after_a_difference_nothing_is_repeated():
     record = SimpleNamespace(said=lambda: iter([summary(headed(Kind.BEGIN))]), heard=lambda: iter([b"a"]))
     compared = _Compared(record, 0)
-    with pytest.raises(_DifferenceError, match="is not what follows"):
+    with pytest.raises(_DifferenceError, match="what follows"):
         compared.send(headed(Kind.BEGIN, b"other"))
     compared.send(b"not compared any more")
     with pytest.raises(PartyUnavailableError):
         compared.receive()
-    with pytest.raises(_DifferenceError, match="is not what follows"):
+    with pytest.raises(_DifferenceError, match="what follows"):
         compared.check_end()
     assert (compared.n_messages, compared.n_bytes) == (0, 0)

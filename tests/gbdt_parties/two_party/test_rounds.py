@@ -265,7 +265,7 @@ def test_the_same_attempt_is_not_begun_twice_on_either_side(opened):
     inputs = inputs_of(layout)
     begun(opened, layout, inputs)
     for number, attempt in ((opened.number, 0), (opened.number - 1, 7)):
-        with pytest.raises(ProtocolError, match="no attempt is made twice"):
+        with pytest.raises(ProtocolError, match=r"attempt.*twice"):
             sides_of(opened.sessions, layout, inputs, number, attempt)
 
 
@@ -288,9 +288,9 @@ def test_sides_that_mean_another_round_refuse_each_other(number, attempt, bounds
     leaves = [inputs.leaves[t] for t in layout.owned_by(1)]
     other = replace(layout, bounds=bounds)
     points = PointSide(pair[1], other, number, attempt, inputs.points, leaves, inputs.noise[1])
-    with pytest.raises(ProtocolError, match="round, attempt or layout is another one"):
+    with pytest.raises(ProtocolError, match="attempt or layout"):
         points.take(next(tables.send(CHOICES)))
-    with pytest.raises(ProtocolError, match="round, attempt or layout is another one"):
+    with pytest.raises(ProtocolError, match="attempt or layout"):
         tables.take(next(points.send(CHOICES)))
 
 
@@ -318,7 +318,7 @@ def test_shares_out_of_the_ring_or_of_another_length_are_refused(opened):
     for change in (lambda text: b"\xff" * len(text), lambda text: text[:-8], lambda text: text + bytes(8)):
         tables, points = started(opened)
         deliver(tables.send(TABLES), points)
-        with pytest.raises(ProtocolError, match=r"not elements of the ring|bytes where"):
+        with pytest.raises(ProtocolError, match=r"of the ring|bytes where"):
             points.take(change(tables.shares(TABLES)))
 
 
@@ -383,19 +383,19 @@ def test_no_message_is_taken_or_made_twice(opened):
     for side, flight in ((tables, CHOICES), (points, CHOICES), (tables, LAST), (points, TABLES)):
         with pytest.raises(ProtocolError, match="is not due"):
             side.send(flight)
-    with pytest.raises(ProtocolError, match="flight 3 is not due before flight 2 is there"):
+    with pytest.raises(ProtocolError, match=r"flight 3.*flight 2"):
         points.send(SUMS)
     with pytest.raises(ProtocolError, match="is not due"):
         tables.shares(TABLES)
     messages = tables.send(TABLES)
     points.take(next(messages))
-    with pytest.raises(ProtocolError, match="is not due, or was sent before"):
+    with pytest.raises(ProtocolError, match=r"due.*sent"):
         tables.send(TABLES)
-    with pytest.raises(ProtocolError, match="is not due, or was sent before"):
+    with pytest.raises(ProtocolError, match=r"due.*sent"):
         tables.shares(TABLES)
     deliver(messages, points)
     deliver([tables.shares(TABLES)], points)
-    with pytest.raises(ProtocolError, match="is not due, or was sent before"):
+    with pytest.raises(ProtocolError, match=r"due.*sent"):
         tables.shares(TABLES)
     deliver(points.send(SUMS), tables)
     deliver([points.shares(SUMS)], tables)
@@ -413,7 +413,7 @@ def test_inconsistent_choices_end_the_session_and_nothing_opens():
     tables.take(messages[0])
     bad = bytearray(messages[1])
     bad[3] ^= 1
-    with pytest.raises(TransferCheckError, match="the session is over"):
+    with pytest.raises(TransferCheckError, match="session is over"):
         tables.take(bytes(bad))
     for attempt in (
         lambda: tables.send(CHOICES),
@@ -459,7 +459,7 @@ def test_tables_of_another_shape_are_refused(opened):
     tables, points = begun(opened, layout, inputs)
     deliver(tables.send(CHOICES), points)
     deliver(points.send(CHOICES), tables)
-    with pytest.raises(PartyArgumentError, match=r"tables of type uint64, shape \(64, 15, 1\)"):
+    with pytest.raises(PartyArgumentError, match=r"tables of type uint64.*\(64, 15, 1\)"):
         next(tables.send(TABLES))
 
 

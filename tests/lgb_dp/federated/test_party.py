@@ -168,7 +168,7 @@ def test_a_forged_roster_is_not_signed():
             message, roster=replace(roster, introductions=(*roster.introductions[:2], other)).to_bytes()
         )
 
-    with pytest.raises(PartyRefusedError, match=r"session keys of party '\w+' are not signed by its certif"):
+    with pytest.raises(PartyRefusedError, match=r"'\w+'.*certif"):
         train(with_liar(changed(ProposeRoster, forge)))
 
 
@@ -197,13 +197,13 @@ def test_an_attempt_is_answered_once_and_a_lost_answer_sent_again(tmp_path):
     number_of_run, kept = bytes.fromhex(name), runs.get(RUNS, name)
     subject = PrivateSubject(restarted._side, None, MemoryAllowance(2**30), number_of_run, kept["request"])
     run = PartyRun(subject, number_of_run, kept["request"], kept)
-    with pytest.raises(ProtocolError, match="round 1 was asked for; 0 is next"):
+    with pytest.raises(ProtocolError, match=r"round 1.*0 is next"):
         run.contribution(1, number, (0, 1))
     opened = next(asked.opened for asked, _ in members[0].answers if getattr(asked, "opened", b""))
     run.open(Opened.from_bytes(opened))
     assert run.contribution(1, number, (0, 1)) == first
     assert run.contribution(1, number + 1, (0, 1)) != first
-    with pytest.raises(ProtocolError, match="was answered before, and asked something else"):
+    with pytest.raises(ProtocolError, match=r"answered.*something"):
         run.contribution(1, number - 1, (0, 1))
     assert len(journal(restarted).answered) == 3
 
@@ -234,7 +234,7 @@ def test_a_budget_holds_across_runs_tables_and_restarts(tmp_path):
     again = Between(party(0, folder=tmp_path, y=np.zeros(120)))
     with pytest.raises(
         PartyRefusedError,
-        match=r"cost epsilon = \S+, delta = \S+, and of the party's budget \(.*\) not as much is left",
+        match=r"cost epsilon = \S+, delta = \S+,.*budget \(.*\)",
     ):
         train([again, party(1), party(2)], epsilon=40.0)
     assert not any(isinstance(answer, Contributed) for _, answer in again.answers)
@@ -245,7 +245,7 @@ def test_a_budget_holds_across_runs_tables_and_restarts(tmp_path):
 def test_a_new_ledger_takes_the_budget_of_its_first_run(tmp_path):
     one = party(0, folder=tmp_path)
     train([one, party(1), party(2)], epsilon=5.0)
-    with pytest.raises(PartyRefusedError, match="unless it is given one"):
+    with pytest.raises(PartyRefusedError, match=r"unless.*given"):
         train([one, party(1), party(2)], epsilon=5.0)
 
 
@@ -276,7 +276,7 @@ def test_a_ledger_that_covers_two_units_is_not_read(tmp_path):
 
 def test_a_budget_that_differs_from_the_ledger_s_is_refused(tmp_path):
     party(0, folder=tmp_path, budget=(2.0, DELTA)).close()
-    with pytest.raises(lgb_dp.InvalidArgumentError, match="has the budget epsilon = 2"):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="budget epsilon = 2"):
         party(0, folder=tmp_path, budget=(3.0, DELTA))
     first = party(0, folder=tmp_path, budget=(2.0, DELTA))
     with pytest.raises(StoreError, match="in use"):
@@ -317,7 +317,7 @@ def test_the_ledger_counts_what_it_reads(tmp_path):
     ledger = PartyLedger(tmp_path)
     for number in range(4):
         ledger.answer(bytes(16), number, b"asked", NOTE, 0.2, BUDGET, lambda: b"")
-    with pytest.raises(lgb_dp.BudgetExceededError, match="the run was granted"):
+    with pytest.raises(lgb_dp.BudgetExceededError, match="run was granted"):
         ledger.answer(bytes(16), 4, b"asked", NOTE, 0.2, BUDGET, lambda: b"")
     ledger.answer(b"s" * 16, 4, b"asked", NOTE, 0.2, BUDGET, lambda: b"")
     with pytest.raises(lgb_dp.BudgetExceededError, match="budget is spent"):
@@ -340,7 +340,7 @@ def test_a_run_that_is_opened_again_is_of_the_ledger_s_unit_and_pays_for_itself(
             b"s" * 16, 1, b"asked", {**NOTE, "neighbouring": TWO_ROWS.neighbouring}, 0.2, BUDGET, lambda: b""
         )
     ledger.check_run(bytes(16), 0.26, ONE_ROW, BUDGET)
-    with pytest.raises(lgb_dp.BudgetExceededError, match="the run may cost"):
+    with pytest.raises(lgb_dp.BudgetExceededError, match="run may cost"):
         ledger.check_run(b"s" * 16, 0.26, ONE_ROW, BUDGET)
 
 
@@ -397,7 +397,7 @@ def test_an_answer_that_is_interrupted_after_it_was_written_is_counted(tmp_path)
 
 def test_a_name_that_no_certificate_holds_is_refused():
     for name in ("", "é" * 33):
-        with pytest.raises(PartyArgumentError, match="must have 1 to 64 bytes"):
+        with pytest.raises(PartyArgumentError, match="1 to 64 bytes"):
             party(0, name=name)
 
 
@@ -413,13 +413,13 @@ def test_parties_with_certificates_accept_fingerprints_only(tmp_path):
     make_certificate(stranger, tmp_path / "ca", "cyd")
     assert Identity.of(TLS.from_directory(stranger).certificate).name == "cyd"
     members[2] = party(2, tls=stranger, allowed=allowed)
-    with pytest.raises(PartyRefusedError, match="'cyd' is not on this party's allow-list"):
+    with pytest.raises(PartyRefusedError, match=r"'cyd'.*allow-list"):
         train(members, 1)
     with pytest.raises(PartyArgumentError, match="trust_authority=True"):
         party(0, tls=folders["ada"], allowed=["bob"])
-    with pytest.raises(lgb_dp.InvalidArgumentError, match="not that of the party's certificate"):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="party's certificate"):
         party(0, tls=folders["bob"], allowed=allowed)
-    with pytest.raises(lgb_dp.InvalidArgumentError, match="name the other parties"):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match=r"name.*parties"):
         party(0, tls=folders["ada"])
 
 
@@ -492,7 +492,7 @@ def test_a_party_that_is_restored_from_a_backup_is_found_out_by_its_own_answers(
         return send()
 
     member.disturb = restored
-    with pytest.raises(PartyRefusedError, match=r"'ada'.*folder is an older copy: attempt"):
+    with pytest.raises(PartyRefusedError, match=r"'ada'.*older"):
         train([member, party(1), party(2)], 6, min_parties=3, patience=20.0)
     assert rounds == [1, 3]
     member.party.close()

@@ -98,7 +98,7 @@ def test_coordinators_have_runs_of_their_own_and_one_ledger(tmp_path, certified)
 
 def test_side_door_a_party_without_a_folder_is_not_served(tmp_path):
     """Before, keys outlived the ledger: after a restart an attempt was answered again, with new noise."""
-    with pytest.raises(lgb_dp.InvalidArgumentError, match=r"party 'ada' has no folder.*pass folder="):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match=r"party 'ada'.*pass folder="):
         FederatedService(party(0), tmp_path)
     member = party(0).for_caller(tmp_path, MemoryStore(), set(), MemoryAllowance(2**30))
     train([member, *parties()[1:]], 1)
@@ -107,13 +107,13 @@ def test_side_door_a_party_without_a_folder_is_not_served(tmp_path):
 
 def test_side_door_a_coordinator_is_not_all_other_parties(tmp_path):
     """Before, a server's party without an allow-list added its numbers and little noise to anybody's."""
-    with pytest.raises(lgb_dp.InvalidArgumentError, match=r"party 'ada' has no allow-list.*pass tls="):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match=r"party 'ada'.*allow-list.*tls="):
         FederatedService(party(0, folder=tmp_path, budget=BUDGET), tmp_path)
 
 
 def test_side_door_a_coordinator_does_not_choose_the_budget(tmp_path, certified):
     """Before, the ε of the first run, which any coordinator could make a million, became the budget."""
-    with pytest.raises(lgb_dp.InvalidArgumentError, match=r"party 'ada' has no budget.*pass budget="):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match=r"'ada'.*pass budget="):
         FederatedService(certified(0, folder=tmp_path), tmp_path)
     certified(0, folder=tmp_path, budget=BUDGET).close()
     FederatedService(certified(0, folder=tmp_path), tmp_path)

@@ -262,7 +262,7 @@ def test_a_party_that_is_lost_in_a_release_that_is_no_tree_leaves_enough_for_the
 
 
 def test_a_learning_rate_that_trees_of_one_round_would_overshoot_with_is_refused():
-    with pytest.raises(PartyRefusedError, match=r"learning_rate=0\.4 must be at most 0\.375"):
+    with pytest.raises(PartyRefusedError, match=r"learning_rate=0\.4.*0\.375"):
         train(parties(), 8, {**BINARY, "learning_rate": 0.4}, trees_per_round=4)
     assert train(parties(), 8, {**BINARY, "learning_rate": 0.3}, trees_per_round=4).num_trees() == 8
 
@@ -319,7 +319,7 @@ def test_a_contribution_is_small_and_says_nothing_by_itself():
 )
 def test_parties_that_differ_are_named_before_anything_leaves(part, other):
     members = [Between(party(0)), Between(party(1)), Between(party(2, **other))]
-    with pytest.raises(lgb_dp.PartiesDifferError, match=f"{part} of the parties 'ada' and 'cyd' differ"):
+    with pytest.raises(lgb_dp.PartiesDifferError, match=f"{part}.*'ada' and 'cyd' differ"):
         train(members)
     assert [member.calls for member in members] == [1, 1, 1]
 
@@ -333,7 +333,7 @@ def test_a_party_told_other_settings_than_the_roster_is_for_refuses():
         return send()
 
     members = [Between(party(0), smaller_epsilon), party(1), party(2)]
-    with pytest.raises(PartyRefusedError, match="for other settings than this party received"):
+    with pytest.raises(PartyRefusedError, match=r"settings.*received"):
         train(members)
 
 
@@ -342,9 +342,9 @@ def test_one_party_where_several_are_demanded():
         train([party()])
     with pytest.raises(lgb_dp.InvalidArgumentError, match="2 parties; at least 3"):
         train(parties(2), min_parties=3)
-    with pytest.raises(PartyRefusedError, match="takes part with at least 3"):
+    with pytest.raises(PartyRefusedError, match="at least 3"):
         train([party(0, min_parties=3), party(1)])
-    with pytest.raises(PartyRefusedError, match=r"at most 1 parties pool .*; this party demands 2"):
+    with pytest.raises(PartyRefusedError, match=r"at most 1.*demands 2"):
         train([party(0), party(1), party(2, colluding=2)])
 
 
@@ -432,7 +432,7 @@ def test_a_party_with_another_model_is_noticed():
             return write(answer.session, answer.sequence, replace(answer.message, digests=bytes(32)))
         return write(answer.session, answer.sequence, answer.message)
 
-    with pytest.raises(ProtocolError, match="party 'cyd' has another model"):
+    with pytest.raises(ProtocolError, match="party 'cyd' has another"):
         train([party(0), party(1), Between(party(2), another)], 2)
 
 

@@ -214,31 +214,31 @@ def test_messages_are_kept_only_if_it_is_asked_for(tmp_path):
             exchanges = store.part(EXCHANGES)
             assert exchanges.keys(SAID) == exchanges.keys(HEARD) == []
             assert exchanges.keys(CONNECTIONS) == []
-        with pytest.raises(InvalidArgumentError, match="none is kept with its keys"):
+        with pytest.raises(InvalidArgumentError, match="none is kept"):
             replay(tmp_path / name, ROWS[name]())
     with pytest.raises(InvalidArgumentError, match="auditable=True needs a folder"):
         bank(auditable=True)
-    with pytest.raises(InvalidArgumentError, match="auditable=True needs a checkpoint or a folder"):
+    with pytest.raises(InvalidArgumentError, match=r"auditable=True.*checkpoint"):
         trained(bank(), auditable=True)
 
 
 def test_folders_runs_and_rows_of_another_kind_are_refused_by_name(audited, tmp_path):
     folder = audited[0]
-    with pytest.raises(InvalidArgumentError, match="it is not a party's"):
+    with pytest.raises(InvalidArgumentError, match="not a party's"):
         replay(tmp_path, X)
-    with pytest.raises(InvalidArgumentError, match="run='ab' is not one of the runs in the folder"):
+    with pytest.raises(InvalidArgumentError, match=r"run='ab'.*runs.*folder"):
         replay(folder / "bank", X[:, 2:], run="ab")
-    with pytest.raises(InvalidArgumentError, match="the party with the labels passes a Dataset"):
+    with pytest.raises(InvalidArgumentError, match="labels passes a Dataset"):
         replay(folder / "labels", X[:, :2])
     narrow = lgb_dp.Dataset(X[:, :2], Y, bounds=(-2, 2), max_bin=64)
-    with pytest.raises(InvalidArgumentError, match="rows have other columns, bounds or bins"):
+    with pytest.raises(InvalidArgumentError, match="bounds or bins"):
         replay(folder / "labels", narrow)
 
 
 def test_a_machine_that_rounds_otherwise_cannot_audit(audited, monkeypatch):
     found = {**arithmetic.digests(), "numpy.exp": "0" * 32}
     monkeypatch.setattr(arithmetic, "digests", lambda: found)
-    with pytest.raises(InvalidArgumentError, match=r"of the run and this one round numpy\.exp diff"):
+    with pytest.raises(InvalidArgumentError, match=r"numpy\.exp diff"):
         replay(audited[0] / "bank", X[:, 2:])
 
 
@@ -271,5 +271,5 @@ def test_messages_and_seed_go_with_the_model(audited, tmp_path):
     with closing(StoreFile(tmp_path / "bank" / LEDGER_FILE, ROLE, read_only=True)) as store:
         assert store.part(EXCHANGES).keys(HEARD) == store.part(EXCHANGES).keys(SAID) == []
         assert store.part(EXCHANGES).keys(OPENINGS) == store.part(EXCHANGES).keys(CONNECTIONS) == []
-    with pytest.raises(InvalidArgumentError, match="run=None is not one of the runs"):
+    with pytest.raises(InvalidArgumentError, match=r"run=None.*runs"):
         replay(tmp_path / "bank", X[:, 2:])

@@ -94,7 +94,7 @@ def test_counts_that_no_rows_and_noise_can_have_are_refused(sign):
         if is_possible:
             assert sums.released(COUNTS, np.zeros(2, np.int64), scale, (2, 0)).tolist() == [0, sign * value]
         else:
-            with pytest.raises(ProtocolError, match="label counts of the other party are out of range"):
+            with pytest.raises(ProtocolError, match=r"counts.*range"):
                 sums.released(COUNTS, np.zeros(2, np.int64), scale, (2, 0))
 
 
@@ -105,15 +105,15 @@ def test_a_party_without_labels_counts_none():
 
 def test_numbers_of_a_class_stay_and_are_those_that_opened_sums_are_checked_by():
     kept = KeptNumbers(MemoryStore(), b"run", 2)
-    with pytest.raises(ProtocolError, match="before the first round"):
+    with pytest.raises(ProtocolError, match="first round"):
         kept.check(0, [])
     kept.keep(0, NUMBERS)
     other = PublicNumbers.of(100.0, 5.0, (0.2, 0.3), 0.5)
     kept.keep(1, other)
     kept.keep(2, NUMBERS)
-    with pytest.raises(ProtocolError, match="others than those that are kept"):
+    with pytest.raises(ProtocolError, match=r"others.*kept"):
         kept.keep(3, NUMBERS)
-    with pytest.raises(ProtocolError, match="others than those that are kept"):
+    with pytest.raises(ProtocolError, match=r"others.*kept"):
         kept.keep(2, other)
 
 

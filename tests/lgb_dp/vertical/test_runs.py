@@ -145,7 +145,7 @@ def test_a_refused_caller_does_not_learn_how_much_others_have_spent():
     for spent in (10.0, 20.0):
         party = bank(budget=(30.5, 1e-5))
         trained(party, epsilon=spent)
-        with pytest.raises(PartyRefusedError, match="not as much is left") as refused:
+        with pytest.raises(PartyRefusedError, match="much is left") as refused:
             Channel(party.for_caller("another caller"), bytes(16), Traffic()).ask(
                 OpenColumns(bytes(16), request, NEW_RUN), Introduced
             )
@@ -164,11 +164,11 @@ def test_a_budget_in_memory_is_that_of_all_runs_of_the_party(how):
         sessions = party.for_caller("another caller")
         trainer = lgb_dp.NewtonBoost(30.0, 1e-5)
         request = task_of(PARAMS, own_rows().construct(), trainer, 4, 2, "labels", N).to_json()
-        with pytest.raises(PartyRefusedError, match=r"of the party's budget \(epsilon = 30.5"):
+        with pytest.raises(PartyRefusedError, match=r"budget \(epsilon = 30.5"):
             Channel(sessions, bytes(16), Traffic()).ask(OpenColumns(bytes(16), request, NEW_RUN), Introduced)
         return
     for _ in range(2):
-        with pytest.raises(PartyRefusedError, match=r"of the party's budget \(epsilon = 30.5"):
+        with pytest.raises(PartyRefusedError, match=r"budget \(epsilon = 30.5"):
             trained(party, ids=ids)
     assert {one.note["run"] for one in party._ledger.journal.read()} == {before}
 
@@ -184,23 +184,23 @@ def test_the_party_with_the_labels_has_one_budget_for_all_its_runs(tmp_path, mon
     for how in ({}, {"checkpoint": tmp_path / "second"}, {"ids": [f"row-{k}" for k in range(N)]}):
         with pytest.raises(
             BudgetExceededError,
-            match=r"budget \(epsilon = 30.5, .*; ask for at most epsilon = \S+, delta = 1e-05",
+            match=r"\(epsilon = 30.5, .*epsilon = \S+, delta = 1e-05",
         ):
             trained(party, folder=own, **how)
     assert asked == []
-    with pytest.raises(lgb_dp.InvalidArgumentError, match="a budget does not change"):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match=r"budget.*change"):
         trained(party, folder=own, budget=(50.0, 1e-5))
     # It costs nothing to get the model again.
     assert text_of(trained(bank(), folder=own, checkpoint=tmp_path / "first")) == text_of(booster)
     assert charged(own) == {"label counts": 1, "leaf sums": 2}
-    with pytest.raises(PartyArgumentError, match="nothing is in it"):
+    with pytest.raises(PartyArgumentError, match="nothing is in"):
         charged(tmp_path / "first")
 
 
 def test_a_ledger_without_a_budget_takes_that_of_its_first_run(tmp_path):
     trained(bank(), folder=tmp_path)
     assert read_ledger(tmp_path).epsilon == 30.0
-    with pytest.raises(BudgetExceededError, match="that of its first run unless it is given one"):
+    with pytest.raises(BudgetExceededError, match="first run unless"):
         trained(bank(), folder=tmp_path)
 
 
@@ -242,9 +242,9 @@ def test_an_interrupted_run_goes_on_beside_others_with_its_own_charges(tmp_path,
         with pytest.raises(KeyboardInterrupt):
             trained(party, checkpoint=tmp_path / "first", **how)
     other = trained(party, checkpoint=tmp_path / "second", **how)
-    with pytest.raises(FederatedCheckpointError, match="pass the folder= that it began with"):
+    with pytest.raises(FederatedCheckpointError, match=r"folder=.*began"):
         trained(party, checkpoint=tmp_path / "first", folder=tmp_path / "elsewhere", budget=(80.0, 1e-5))
-    with pytest.raises(FederatedCheckpointError, match="pass the folder= that it began with"):
+    with pytest.raises(FederatedCheckpointError, match=r"folder=.*began"):
         trained(party, checkpoint=tmp_path / "first")
     booster = trained(party, checkpoint=tmp_path / "first", **how)
     party.close()
@@ -311,7 +311,7 @@ def test_refused_runs_in_memory_are_let_go():
 def test_other_numbers_of_rows_and_ids_are_refused():
     with pytest.raises(lgb_dp.InvalidArgumentError, match="the same rows"):
         trained(bank(x=X[1:, 2:]))
-    with pytest.raises(lgb_dp.InvalidArgumentError, match="pass those of train_set as ids="):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match=r"pass.*train_set as ids="):
         trained(bank(ids=[f"row-{k}" for k in range(N)]))
 
 
@@ -324,7 +324,7 @@ def test_rows_of_both_parties_are_aligned_by_ids(monkeypatch):
     assert_rows_are(used, np.sort(order))
     with pytest.raises(lgb_dp.InvalidArgumentError, match="has no ids"):
         trained(bank(), ids=ids)
-    with pytest.raises(lgb_dp.InvalidArgumentError, match="no id is in"):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="no id"):
         trained(party, ids=[f"other-{k}" for k in range(N)])
 
 
@@ -353,7 +353,7 @@ def test_a_party_with_other_rows_than_at_the_beginning_does_not_go_on(tmp_path, 
             trained(party, checkpoint=tmp_path / "labels")
     party.close()
     party = bank(x=sparse[::-1], folder=tmp_path / "bank", budget=BUDGET)
-    with pytest.raises(PartyRefusedError, match="other rows than when the run began"):
+    with pytest.raises(PartyRefusedError, match="run began"):
         trained(party, checkpoint=tmp_path / "labels")
     party.close()
     party = bank(x=sparse, folder=tmp_path / "bank", budget=BUDGET)
@@ -503,7 +503,7 @@ def test_a_run_that_cannot_be_is_refused_before_anything_is_released(tmp_path, w
     assert charged(tmp_path / "bank") == {}
     # Settings that this party can judge alone are refused before there is a ledger at all.
     if which == "no bins there":
-        with pytest.raises(PartyArgumentError, match="nothing is in it"):
+        with pytest.raises(PartyArgumentError, match="nothing is in"):
             charged(tmp_path / "labels")
     else:
         assert not (tmp_path / "labels").exists()
@@ -514,7 +514,7 @@ def test_a_party_and_its_rows_are_not_copied(repeat):
     """A copy has the rows, a ledger, and counts of its own: it would answer each question once more."""
     party = bank()
     for one in (party, party.answers, party.own_rows, party.with_rows(X[:5, 2:])):
-        with pytest.raises(TypeError, match=f"a {type(one).__name__} cannot be copied or pickled"):
+        with pytest.raises(TypeError, match=f"{type(one).__name__}.*copied or pickled"):
             repeat(one)
 
 

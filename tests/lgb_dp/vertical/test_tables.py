@@ -252,12 +252,12 @@ def test_tables_of_other_bounds_or_weights_are_refused():
     one, _ = loss("binary")
     numbers = numbers_for(one)
     ones = np.ones(3)
-    with pytest.raises(InvalidArgumentError, match="must be those of the loss"):
+    with pytest.raises(InvalidArgumentError, match="those of the loss"):
         PointTables(loss("regression")[0], numbers, ones, ones)
     for weight in (np.array([0.0, 1.0, 1.5]), np.array([0.0, -0.1, 1.0]), np.array([0.0, np.nan, 1.0])):
-        with pytest.raises(InvalidArgumentError, match=r"weight must be in \[0, 1\]"):
+        with pytest.raises(InvalidArgumentError, match=r"weight.*\[0, 1\]"):
             PointTables(one, numbers, ones, weight)
     with pytest.raises(InvalidArgumentError, match="weight of shape"):
         PointTables(one, numbers, ones, np.ones(2))
-    with pytest.raises(InvalidArgumentError, match="one against the rest"):
+    with pytest.raises(InvalidArgumentError, match="against the rest"):
         PointTables(NewtonLoss("multiclass", 0.5, 0.0), numbers, ones, ones)

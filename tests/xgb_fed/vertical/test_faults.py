@@ -358,7 +358,7 @@ def test_a_checkpoint_is_one_trainings(tmp_path):
     problem = Problem()
     problem.train(Bank(problem, tmp_path / "bank"), BINARY, checkpoint=tmp_path / "active")
     for params, other in [({**BINARY, "eta": 0.1}, problem), (BINARY, Problem(n=91))]:
-        with pytest.raises(CheckpointError, match="of a training run with other data"):
+        with pytest.raises(CheckpointError, match="training run"):
             other.train(Bank(other, tmp_path / "bank2"), params, checkpoint=tmp_path / "active")
     (tmp_path / "active" / STORE_FILE).write_bytes(b"PK nonsense")
     with pytest.raises(CheckpointError, match="cannot be read"):
@@ -415,7 +415,7 @@ def test_a_training_is_not_taken_up_with_a_weaker_cipher(tmp_path):
     with pytest.raises(Killed):
         problem.train(bank, BINARY, checkpoint=tmp_path / "active", cipher=long)
     for weaker in (xgb_fed.OkamotoUchiyama(key_length=1024, allow_weak_key=True), xgb_fed.Plain()):
-        with pytest.raises(PartyRefusedError, match="another scheme or a shorter key"):
+        with pytest.raises(PartyRefusedError, match=r"scheme.*shorter"):
             problem.train(bank, BINARY, checkpoint=tmp_path / "active", cipher=weaker)
 
 
