@@ -133,7 +133,7 @@ def train(
     n_rounds = checked_integer("num_boost_round", num_boost_round, 1)
     colluding = checked_integer("colluding", colluding, 1)
     if max_attempts is None:
-        max_attempts = _attempts(n_rounds, checked_integer("trees_per_round", trees_per_round, 1))
+        max_attempts = n_attempts(n_rounds, checked_integer("trees_per_round", trees_per_round, 1))
     task = FederatedTask(
         dict(params),
         settings_of(_trainer_among(callbacks)),
@@ -172,7 +172,7 @@ def train(
     return booster
 
 
-def _attempts(n_rounds: int, trees_per_round: int) -> int:
+def n_attempts(n_rounds: int, trees_per_round: int) -> int:
     """Releases that noise is planned for by default.
 
     A lost party takes all trees of its round once more: fewer would end the run after all else was paid for.

@@ -134,7 +134,7 @@ class PartyLedger:
 
     def _left(self, run: bytes, budget: tuple[float, float]) -> Fraction:
         """μ² that is left for all of a run, what it has cost already included."""
-        return _limit(budget) - (self._spent - self._spent_by.get(run.hex(), Fraction()))
+        return _limit(budget) - (self.spent - self._spent_by.get(run.hex(), Fraction()))
 
     def charge(
         self, run: bytes, note: Mapping[str, Any], granted: float, budget: tuple[float, float]
@@ -165,7 +165,7 @@ class PartyLedger:
             self._count(run.hex(), entry)
 
     def _forget(self) -> None:
-        self._spent, self._closeness, self._n_counted = Fraction(), 0.0, 0
+        self.spent, self._closeness, self._n_counted = Fraction(), 0.0, 0
         self._unit: Unit | None = None
         self._spent_by: dict[str, Fraction] = defaultdict(Fraction)
 
@@ -181,7 +181,7 @@ class PartyLedger:
                 f"the run was granted mu = {granted:.6g}, and has spent it: too many attempts failed"
             )
         kept = self.budget or budget
-        if self._spent + entry.cost > _limit(kept):
+        if self.spent + entry.cost > _limit(kept):
             raise BudgetExceededError("the party's budget is spent")
         check_closeness(self._closeness + entry.closeness, kept[0])
 
@@ -246,16 +246,16 @@ class PartyLedger:
             except Exception:
                 # What could not be written was not given; what was written is given when it is asked again.
                 if not self.journal.has_answered(run, number):
-                    self._spent, self._spent_by[run.hex()], self._closeness, self._unit, self._n_counted = (
+                    self.spent, self._spent_by[run.hex()], self._closeness, self._unit, self._n_counted = (
                         before
                     )
                 raise
 
     def _state(self, run: bytes) -> tuple[Fraction, Fraction, float, Unit | None, int]:
-        return self._spent, self._spent_by[run.hex()], self._closeness, self._unit, self._n_counted
+        return self.spent, self._spent_by[run.hex()], self._closeness, self._unit, self._n_counted
 
     def _count(self, run: str, entry: _Entry) -> None:
-        self._spent += entry.cost
+        self.spent += entry.cost
         self._spent_by[run] += entry.cost
         self._closeness += entry.closeness
         self._unit = entry.unit

@@ -111,8 +111,8 @@ class Party(RunSessions):
         credentials, known = credentials_of(name, tls, allowed, trust_authority, InvalidArgumentError)
         budget = checked_budget(budget)
         self._folder = None if folder is None else Path(folder)
-        self._ledger = PartyLedger(self._folder, budget)
-        self._side = Side(
+        self.ledger = PartyLedger(self._folder, budget)
+        self.side = Side(
             name,
             rows,
             credentials,
@@ -120,15 +120,15 @@ class Party(RunSessions):
             checked_integer("min_parties", min_parties, 2),
             checked_integer("colluding", colluding, 1),
             checked_integer("parties_per_person", parties_per_person, 1),
-            self._ledger,
+            self.ledger,
         )
         memory = MemoryAllowance(sys.maxsize)
-        super().__init__(name, self._runs_in(self._folder, self._ledger.store.part("runs"), memory))
+        super().__init__(name, self._runs_in(self._folder, self.ledger.store.part("runs"), memory))
 
     def _runs_in(self, folder: Path | None, store: Store, memory: MemoryAllowance) -> Runs:
         """Runs of one coordinator; keys are kept in a store, models in a folder, if there is one."""
         models = None if folder is None else folder / MODELS_FOLDER
-        return Runs(partial(PrivateSubject, self._side, models, memory), KeptRuns(store))
+        return Runs(partial(PrivateSubject, self.side, models, memory), KeptRuns(store))
 
     @property
     def has_folder(self) -> bool:
@@ -138,12 +138,12 @@ class Party(RunSessions):
     @property
     def allow_list(self) -> AllowList:
         """Whom it adds its numbers to."""
-        return self._side.allowed
+        return self.side.allowed
 
     @property
     def has_budget(self) -> bool:
         """Whether its ledger has a budget, which otherwise the first run that it answers decides."""
-        return self._ledger.budget is not None
+        return self.ledger.budget is not None
 
     def for_caller(
         self, directory: Path, store: Store, used: set[bytes], memory: MemoryAllowance
@@ -170,4 +170,4 @@ class Party(RunSessions):
     def close(self) -> None:
         """Let go of the ledger, so that another process, or another `Party`, can use the folder."""
         super().close()
-        self._ledger.journal.close()
+        self.ledger.journal.close()

@@ -79,12 +79,12 @@ class PrivateService(RowService[L], Generic[L, PartyT]):
                     f"party {party.name!r} has no {what}: {why}; pass {argument} to {type(party).__name__}"
                 )
         super().__init__(ids or (), ids is not None, directory, party.name, limits, max_rows)
-        self._party = party
+        self.party = party
 
     def close(self) -> None:
         """Let go of the directory, and of the party's: another service, or process, can use them then."""
         super().close()
-        self._party.close()
+        self.party.close()
 
     def admit(self, caller: str, message: Message) -> None:
         """Refuse requests that are too long, and alignments without ids."""
@@ -136,4 +136,4 @@ class FederatedService(PrivateService[FederatedLimits, Party]):
 
     def new_handler(self, caller: Caller, positions: list[NDArray[np.int64]]) -> RunSessions:
         """Make the party as this coordinator sees it."""
-        return self._party.for_caller(caller.directory, caller.store, caller.used, caller.memory)
+        return self.party.for_caller(caller.directory, caller.store, caller.used, caller.memory)

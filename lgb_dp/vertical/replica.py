@@ -223,26 +223,26 @@ class ReplicaSums:
         numbers: KeptNumbers,
         values: Iterator[int],
     ) -> None:
-        self._exchange, self._holder, self._loss, self._charges = exchange, holder, loss, charges
+        self._exchange, self.holder, self._loss, self._charges = exchange, holder, loss, charges
         self._place, self._numbers, self._values = terms.own.place, numbers, values
         seats = sorted((terms.own, terms.other), key=lambda seat: seat.place)
         self._seats = seats[0], seats[1]
 
     def label_counts(self) -> NDArray[np.int64]:
         """As for `VerticalSums`."""
-        if isinstance(self._holder, TableHolder):
-            return self._holder.label_counts()
+        if isinstance(self.holder, TableHolder):
+            return self.holder.label_counts()
         return np.zeros(self._loss.n_counts(1), dtype=np.int64)
 
     def feature_counts(self, layout: BinLayout) -> NDArray[np.int64]:
         """As for `VerticalSums`."""
-        return self._holder.rows.feature_counts(layout)
+        return self.holder.rows.feature_counts(layout)
 
     def released(
         self, release: Release, sums: NDArray[np.int64], scale: float, sizes: tuple[int, int]
     ) -> NDArray[np.int64]:
         """As for `VerticalSums`: drawn once by the party that has the rows' values, and kept by both."""
-        bound = math.ceil(STEPS * self._holder.rows.n_rows + TAIL * scale)
+        bound = math.ceil(STEPS * self.holder.rows.n_rows + TAIL * scale)
 
         def check(content: bytes) -> None:
             if (np.abs(np.frombuffer(content, dtype="<i8").astype(np.float64)) > bound).any():
@@ -266,7 +266,7 @@ class ReplicaSums:
     def opened(self, refresh: Refresh) -> list[Words]:
         """As for `VerticalSums`."""
         self._numbers.keep(refresh.number, refresh.numbers)
-        layout = refresh.layout(self._seats, self._holder.rows.n_rows)
+        layout = refresh.layout(self._seats, self.holder.rows.n_rows)
         n_values = 2 * sum(n_leaves(tree) for tree in refresh.trees)
         mu = refresh.numbers.mu * math.sqrt(len(refresh.trees))
 
@@ -275,7 +275,7 @@ class ReplicaSums:
             self._charges("leaf sums", mu, close)
 
         def inputs(draws: Any) -> Any:
-            return self._holder.inputs(refresh, draws)
+            return self.holder.inputs(refresh, draws)
 
         return self._exchange.round(refresh.number, layout, inputs, pay)
 

@@ -80,4 +80,4 @@ def lost(*_):
 
 def journal(member):
     """The ledger's journal of a party."""
-    return member._ledger.journal
+    return member.ledger.journal

@@ -100,7 +100,7 @@ class Party:
             else:
                 given.points = words_of(fixed, layout.n_rows, len(layout.positions))
                 made = PointInputs(given.points, leaves, noise)
-            self.inputs[draws._attempt] = given
+            self.inputs[draws.attempt] = given
             return made
 
         return draw

@@ -259,7 +259,7 @@ class RemoteAnswerer:
         ids: Sequence[str] | None = None,
         names: list[bytes] | None = None,
     ) -> None:
-        self._channel = channel
+        self.channel = channel
         opened = channel.ask(OpenQuestions(digest), QuestionsOpened)
         bounds = opened.label_bounds
         if len(bounds) != 2 or not np.isfinite(bounds).all() or not bounds[0] < bounds[1]:
@@ -281,19 +281,19 @@ class RemoteAnswerer:
 
     def set_up(self, stage: int, message: bytes) -> bytes:
         """See `asking.Answerer`."""
-        return self._channel.ask(SetUp(stage, message), Reply).content
+        return self.channel.ask(SetUp(stage, message), Reply).content
 
     def choices(self, question: Question) -> bytes:
         """See `asking.Answerer`."""
-        return self._channel.ask(Ask(question.answer.value, self._about(question.rows)), Reply).content
+        return self.channel.ask(Ask(question.answer.value, self._about(question.rows)), Reply).content
 
     def shares(self, masked_tables: bytes) -> bytes:
         """See `asking.Answerer`."""
-        return self._channel.ask(Tables(masked_tables), Reply).content
+        return self.channel.ask(Tables(masked_tables), Reply).content
 
     def again(self, model: JointModel, asked: bytes) -> bytes | None:
         """See `asking.Answerer`."""
-        return self._channel.ask(Repeat(asked), Reply).content or None
+        return self.channel.ask(Repeat(asked), Reply).content or None
 
     def given(self, question: Question) -> NDArray[np.float64]:
         """See `asking.Answerer`.
@@ -304,11 +304,11 @@ class RemoteAnswerer:
             If there is not one number for each row.
         """
         message = Ask(question.answer.value, self._about(question.rows))
-        values = self._channel.ask(message, OpenReply).values
+        values = self.channel.ask(message, OpenReply).values
         if len(values) != len(question.rows):
             raise ProtocolError(f"{len(values)} open answers about {len(question.rows)} rows")
         return values
 
     def end(self) -> None:
         """End the session."""
-        self._channel.ask(Finish(), Done)
+        self.channel.ask(Finish(), Done)

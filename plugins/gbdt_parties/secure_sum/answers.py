@@ -76,10 +76,10 @@ class AnswerJournal:
     """
 
     def __init__(self, store: Store, about: Mapping[str, Any] | None = None, *, sync: bool = True) -> None:
-        self._store, self._sync, self._lock = store, sync, Lock()
+        self.store, self._sync, self._lock = store, sync, Lock()
         self._process = this_process()
         try:
-            _, answered = _read(self._store)
+            _, answered = _read(self.store)
             self._answered = {(one.session, one.number): one for one in answered}
             self._places = _places_of(answered)
             self._begin(about)
@@ -90,12 +90,12 @@ class AnswerJournal:
     def _begin(self, about: Mapping[str, Any] | None) -> None:
         """Write what a new journal is about."""
         if about is not None and self.about is None:
-            self._store.put(ABOUT, "", dict(about))
+            self.store.put(ABOUT, "", dict(about))
 
     @property
     def about(self) -> Mapping[str, Any] | None:
         """Subject of the journal, as the store has it: the transaction that wrote it may have failed."""
-        return self._store.get(ABOUT, "")
+        return self.store.get(ABOUT, "")
 
     @property
     def answered(self) -> list[Answered]:
@@ -152,20 +152,20 @@ class AnswerJournal:
                 return self._given(key)
             answered = Answered(*key, digest, prepare())
             answer = make()
-            place = self._store.size(ANSWERS, key[0])
+            place = self.store.size(ANSWERS, key[0])
             try:
-                with self._store.transaction(sync=self._sync):
+                with self.store.transaction(sync=self._sync):
                     self._begin(about)
-                    self._store.append(ATTEMPTS, "", vars(answered))
-                    self._store.append(ANSWERS, key[0], answer)
+                    self.store.append(ATTEMPTS, "", vars(answered))
+                    self.store.append(ANSWERS, key[0], answer)
             except BaseException:
-                if self._store.size(ANSWERS, key[0]) > place:
+                if self.store.size(ANSWERS, key[0]) > place:
                     # Interrupted after all was kept: asked again, the attempt has this answer, and no other.
                     self._answered[key], self._places[key] = answered, place
                 raise
             self._answered[key], self._places[key] = answered, place
-            if isinstance(self._store, MemoryStore):
-                for oldest in self._store.keys(ANSWERS)[:-MAX_SESSIONS]:
+            if isinstance(self.store, MemoryStore):
+                for oldest in self.store.keys(ANSWERS)[:-MAX_SESSIONS]:
                     self._forget(oldest)
             return answer
 
@@ -182,15 +182,15 @@ class AnswerJournal:
         """
         if self._process != this_process():
             raise ProtocolError("a party cannot answer in a forked process: its parent answers, too")
-        with self._store.transaction():
-            number = self._store.size(ATTEMPTS, "")
+        with self.store.transaction():
+            number = self.store.size(ATTEMPTS, "")
             asked = hashlib.sha256(session + number.to_bytes(8, "little")).hexdigest()
-            self._store.append(ATTEMPTS, "", vars(Answered(session.hex(), number, asked, note)))
+            self.store.append(ATTEMPTS, "", vars(Answered(session.hex(), number, asked, note)))
 
     @property
     def n_kept(self) -> int:
         """Attempts in the store, those of `note` included."""
-        return self._store.size(ATTEMPTS, "")
+        return self.store.size(ATTEMPTS, "")
 
     def read(self) -> list[Answered]:
         """All attempts as the store has them.
@@ -200,7 +200,7 @@ class AnswerJournal:
         PartyArgumentError
             If it is damaged.
         """
-        return _read(self._store)[1]
+        return _read(self.store)[1]
 
     def about_from_now(self, about: Mapping[str, Any]) -> None:
         """Write what the journal is about, if that is not known, in the transaction that is under way."""
@@ -212,12 +212,12 @@ class AnswerJournal:
             self._forget(session.hex())
 
     def _forget(self, session: str) -> None:
-        self._store.delete(ANSWERS, session)
+        self.store.delete(ANSWERS, session)
         self._places = {key: place for key, place in self._places.items() if key[0] != session}
 
     def _given(self, key: tuple[str, int]) -> bytes:
         """The answer to an attempt, as it was given."""
-        answer = self._store.get(ANSWERS, key[0], self._places[key]) if key in self._places else None
+        answer = self.store.get(ANSWERS, key[0], self._places[key]) if key in self._places else None
         if answer is None:
             raise ProtocolError(f"attempt {key[1]} was answered in a session that is over")
         return answer
@@ -225,7 +225,7 @@ class AnswerJournal:
     def close(self) -> None:
         """Let go of the file; another process can use it then."""
         self._process = (-1, None)
-        self._store.close()
+        self.store.close()
 
 
 def remove_answers(store: Store) -> None:

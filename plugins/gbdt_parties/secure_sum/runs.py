@@ -106,7 +106,7 @@ class Runs:
     """
 
     def __init__(self, subject_of: Callable[[bytes, str], Subject], kept: KeptRuns) -> None:
-        self._subject_of, self._kept = subject_of, kept
+        self.subject_of, self._kept = subject_of, kept
         self.live: PartyRun | None = None
 
     def open(self, message: OpenRun) -> PartyRun:
@@ -128,7 +128,7 @@ class Runs:
             if live is not None or self._kept.has(run):
                 raise ProtocolError("a run of this number has begun already")
             self.close()
-            self.live = PartyRun(self._subject_of(run, message.request), run, message.request)
+            self.live = PartyRun(self.subject_of(run, message.request), run, message.request)
             return self.live
         if live is not None and not live.has_begun:
             raise ProtocolError("the run has not begun")
@@ -149,7 +149,7 @@ class Runs:
         kept = self._kept.state(run)
         self.close()
         try:
-            return PartyRun(self._subject_of(run, kept["request"]), run, kept["request"], kept)
+            return PartyRun(self.subject_of(run, kept["request"]), run, kept["request"], kept)
         except VeilboostError:
             raise
         except (ValueError, KeyError, TypeError, AttributeError):
@@ -209,14 +209,14 @@ class RunSessions(SessionHandler[RunSession]):
 
     def __init__(self, name: str, runs: Runs, used: set[bytes] | None = None) -> None:
         super().__init__(used)
-        self.name, self._runs = name, runs
+        self.name, self.runs = name, runs
 
     def open(self, message: Message, session: bytes) -> tuple[RunSession, Message]:
         """Take up a run."""
         assert isinstance(message, OpenRun)
-        return self._runs.session(message, session)
+        return self.runs.session(message, session)
 
     def close(self) -> None:
         """Let go of the run under way, which is taken up again from the store."""
         with self._lock:
-            self._runs.close()
+            self.runs.close()

@@ -230,7 +230,7 @@ RECORD = {"session": "00" * 16, "number": 2, "asked": "00" * 32, "note": {}}
 def test_a_record_of_an_attempt_is_read(path):
     journal = AnswerJournal(opened(path), {})
     answer(journal)
-    journal._store.append(json_kind(ATTEMPTS.name), "", RECORD)
+    journal.store.append(json_kind(ATTEMPTS.name), "", RECORD)
     if path is not None:
         journal.close()
         assert [one.number for one in AnswerJournal(opened(path), {}).answered] == [1, 2]
@@ -248,7 +248,7 @@ def test_a_record_of_an_attempt_is_read(path):
 def test_a_record_that_is_no_attempt_is_damage(path, head):
     journal = AnswerJournal(opened(path), {})
     answer(journal)
-    journal._store.append(json_kind(ATTEMPTS.name), "", head)
+    journal.store.append(json_kind(ATTEMPTS.name), "", head)
     if path is not None:
         journal.close()
         with pytest.raises(PartyArgumentError, match="ledger is damaged"):
@@ -303,7 +303,7 @@ def test_a_ledger_that_is_exchanged_while_in_use_answers_nothing_more(how, tmp_p
 
 def test_an_answer_that_could_not_be_kept_was_not_given(path, monkeypatch):
     journal = AnswerJournal(opened(path))
-    write, n_written = journal._store.write_entry, []
+    write, n_written = journal.store.write_entry, []
 
     def full(*args):
         n_written.append(args)
@@ -311,7 +311,7 @@ def test_an_answer_that_could_not_be_kept_was_not_given(path, monkeypatch):
             raise OSError(28, "No space left on device")
         write(*args)
 
-    monkeypatch.setattr(journal._store, "write_entry", full)
+    monkeypatch.setattr(journal.store, "write_entry", full)
     for n_before in range(3):
         n_written.clear()
         with pytest.raises(OSError, match="No space"):

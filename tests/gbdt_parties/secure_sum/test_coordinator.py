@@ -211,7 +211,7 @@ def test_a_model_that_differs_is_noticed_and_the_end_is_told_again(way, caplog):
     assert sums_of(parties, way) == [[111, 3]] * N_SUMS
     assert parties[2].model is not None
     parties = made(way)
-    parties[2].sessions._runs._subject_of = lambda run, request: Lying(parties[2])
+    parties[2].sessions.runs.subject_of = lambda run, request: Lying(parties[2])
     with pytest.raises(ProtocolError, match="'cyd' has another model"):
         sums_of(parties, way)
 

@@ -323,7 +323,7 @@ def test_a_claim_of_too_many_attempts_is_refused_and_not_kept(claimed):
     assert parties[0].terms.max_attempts == 6
     liar = Party(1, ONE)
     kept = liar.process().kept
-    liar.store.append(ATTEMPTS, kept._key, Attempt(0, claimed, os.urandom(32)))
+    liar.store.append(ATTEMPTS, kept.key, Attempt(0, claimed, os.urandom(32)))
     outcomes = meet([parties[0], liar])
     assert f"claims to have begun attempt {claimed}" in str(outcomes[0].error)
     assert parties[0].process().kept.last_attempt == 0

@@ -48,7 +48,7 @@ def test_a_side_that_is_ahead_waits_for_the_other_one(monkeypatch):
     sender = Thread(target=lambda: [one.send(message) for message in messages])
     sender.start()
     for k, message in enumerate(messages):
-        assert len(one._outward.messages) <= 3
+        assert len(one.outward.messages) <= 3
         assert other.receive() == message, k
     sender.join(600)
     one, _ = pipes(0.02)

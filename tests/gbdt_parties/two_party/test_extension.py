@@ -158,11 +158,11 @@ def cheated(sides, batch, n_words, guesses, turned=1):
     receiver = sides.receiver
     words = words_with_spares(n_words)
     chosen = drawn_words(words)
-    columns, corrections = receiver._columns(batch, words)
+    columns, corrections = receiver.columns(batch, words)
     corrections ^= chosen
     for block in guesses:
         corrections[block, 0] ^= np.uint64(turned)
-    key = receiver._key(batch, corrections.tobytes())
+    key = receiver.key(batch, corrections.tobytes())
     wrong = np.zeros((1, words), np.uint64)
     wrong[0, 0] = turned
     hashed, error = linear_hashes(key, np.concatenate([chosen[None], columns])), linear_hashes(key, wrong)[0]
@@ -170,7 +170,7 @@ def cheated(sides, batch, n_words, guesses, turned=1):
     for block, guess in guesses.items():
         for m in range(4):
             values[4 * block + m] ^= error * np.uint8(guess >> m & 1)
-    message = corrections.tobytes() + hashed[0].tobytes() + receiver._values_digest(batch, values)
+    message = corrections.tobytes() + hashed[0].tobytes() + receiver.values_digest(batch, values)
     return message
 
 

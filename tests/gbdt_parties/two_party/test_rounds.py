@@ -15,7 +15,7 @@ from gbdt_parties.two_party.layout import TreeLayout
 from gbdt_parties.two_party.life import Failures
 from gbdt_parties.two_party.rounds import PointSide, TableSide
 from gbdt_parties.two_party.session import Session
-from gbdt_parties.two_party.sides import CHOICES, LAST, SUMS, TABLES, _add
+from gbdt_parties.two_party.sides import CHOICES, LAST, SUMS, TABLES, transcribe
 from two_party_oracle import leaf_sums
 from two_party_sides import RUN, A, B, deliver, inputs_of, layout_of, play, sessions
 
@@ -86,10 +86,10 @@ def test_of_a_points_transfers_one_is_held(opened):
     deliver(tables.send(CHOICES), points)
     deliver(points.send(CHOICES), tables)
     for batches, n_transfers in (
-        (points._chosen, 1 + 2 * 3),
-        (tables._offered, 1 + 2 * 3),
-        (tables._chosen, 3),
-        (points._offered, 3),
+        (points.chosen, 1 + 2 * 3),
+        (tables.offered, 1 + 2 * 3),
+        (tables.chosen, 3),
+        (points.offered, 3),
     ):
         for rows, parts in zip((128, 128), batches, strict=True):
             whole = [part if part.base is None else part.base for part in parts]
@@ -256,7 +256,7 @@ def test_noised_shares_are_all_that_opens(opened):
     trace = []
     play(tables, points, trace)
     assert layout.owned_by(0) == [0]
-    theirs = points.opened[0] - points._shares[0] & np.uint64(2**48 - 1)
+    theirs = points.opened[0] - points.sum_shares[0] & np.uint64(2**48 - 1)
     assert (np.frombuffer(trace[-1], "<u8") == theirs).all()
 
 
@@ -284,7 +284,7 @@ def test_sides_that_mean_another_round_refuse_each_other(number, attempt, bounds
     pair, layout = sessions(), layout_of(10)
     inputs = inputs_of(layout)
     tables, _ = sides_of(pair, layout, inputs, 1)
-    pair[1]._begun = None
+    pair[1].begun = None
     leaves = [inputs.leaves[t] for t in layout.owned_by(1)]
     other = replace(layout, bounds=bounds)
     points = PointSide(pair[1], other, number, attempt, inputs.points, leaves, inputs.noise[1])
@@ -483,5 +483,5 @@ def test_sides_are_not_copied(opened):
 def test_a_transcript_has_every_message_behind_its_length():
     found = hashlib.sha256()
     for message in (b"abc", memoryview(b"")):
-        _add(found, message)
+        transcribe(found, message)
     assert found.digest() == hashlib.sha256(b"\3" + bytes(7) + b"abc" + bytes(8)).digest()

@@ -105,7 +105,7 @@ def test_a_greeting_begins_with_the_versions_of_all_parts():
 
 def test_a_stream_of_a_session_is_bound_to_its_purpose_number_and_both_sides():
     one, _ = sessions(nonces=(b"n" * 32, None))
-    draws = Draws(one._seed, one.nonce)
+    draws = Draws(one.seed, one.nonce)
     expected = draws.stream(b"purpose", b"\7\0\0\0", one.digest).words(3)
     assert one.stream(b"purpose", 7).words(3).tolist() == expected.tolist()
     with pytest.raises(RuntimeError, match="made before"):

@@ -29,7 +29,7 @@ def entries(tmp_path):
     ledger = PartyLedger(tmp_path, BUDGET)
     for number in range(3):
         ledger.answer(bytes(32), number, b"asked", NOTE, 0.2, BUDGET, lambda: b"answer")
-    store = ledger.journal._store
+    store = ledger.journal.store
     entries = [store.get(ABOUT, ""), *store.entries(ATTEMPTS, "")]
     ledger.journal.close()
     return entries
@@ -64,7 +64,7 @@ def outcome(read):
 
 def spent_of_the_party(folder):
     ledger = PartyLedger(folder)
-    spent = ledger._spent
+    spent = ledger.spent
     try:
         for run in (bytes(32), b"x" * 32):
             outcome(lambda run=run: ledger.check_run(run, 0.01, ONE_ROW, BUDGET))

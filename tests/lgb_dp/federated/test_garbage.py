@@ -37,7 +37,7 @@ def test_altered_requests_are_refused_or_do_not_matter(caplog):
             outcomes.add("finished")
         except PartyError as error:
             outcomes.add(type(error).__name__)
-        assert len(journal(liar.party).answered) <= 4 if liar.party._ledger else True
+        assert len(journal(liar.party).answered) <= 4 if liar.party.ledger else True
     assert len(outcomes) > 1
     assert "a request failed" not in caplog.text
 

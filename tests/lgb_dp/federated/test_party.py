@@ -186,16 +186,16 @@ def test_an_attempt_is_answered_once_and_a_lost_answer_sent_again(tmp_path):
         train(members[:2])
     first, again = [answer.content for answer in answers if isinstance(answer, Contributed)]
     assert first == again
-    run = members[0].party._runs.live
+    run = members[0].party.runs.live
     number = journal(members[0].party).answered[1].number
     assert run.contribution(1, number, (0, 1)) == first
     members[0].party.close()
 
     restarted = party(0, 2, folder=tmp_path)
-    runs = restarted._ledger.store.part("runs")
+    runs = restarted.ledger.store.part("runs")
     (name,) = runs.keys(RUNS)
     number_of_run, kept = bytes.fromhex(name), runs.get(RUNS, name)
-    subject = PrivateSubject(restarted._side, None, MemoryAllowance(2**30), number_of_run, kept["request"])
+    subject = PrivateSubject(restarted.side, None, MemoryAllowance(2**30), number_of_run, kept["request"])
     run = PartyRun(subject, number_of_run, kept["request"], kept)
     with pytest.raises(ProtocolError, match=r"round 1.*0 is next"):
         run.contribution(1, number, (0, 1))
@@ -384,12 +384,12 @@ def test_an_answer_that_is_interrupted_after_it_was_written_is_counted(tmp_path)
         answer(1)
     ledger.journal.once = written
     answer(1)
-    spent = ledger._spent
+    spent = ledger.spent
     with pytest.raises(OSError, match="full"):
         answer(2, lambda: (_ for _ in ()).throw(OSError("full")))
-    assert ledger._spent == spent
+    assert ledger.spent == spent
     ledger.journal.close()
-    assert PartyLedger(tmp_path)._spent == spent > 0
+    assert PartyLedger(tmp_path).spent == spent > 0
 
 
 # Certificates.
@@ -425,7 +425,7 @@ def test_parties_with_certificates_accept_fingerprints_only(tmp_path):
 
 def test_keys_of_a_run_that_has_ended_are_removed(tmp_path):
     one = Between(party(0, folder=tmp_path))
-    runs, seen = one.party._ledger.store.part("runs"), []
+    runs, seen = one.party.ledger.store.part("runs"), []
 
     def look(number, message, send):
         if isinstance(message, EndRun):

@@ -34,6 +34,6 @@ def test_a_twin_key_of_a_run_that_another_release_has_kept_is_refused_by_name(tm
         lambda place: party(place, folder=tmp_path / NAMES[place]),
         lambda members: train(members, min_parties=3, checkpoint=tmp_path / "progress"),
         Between,
-        lambda member: member._ledger.store.part("runs"),
+        lambda member: member.ledger.store.part("runs"),
         OTHER_FORMATS[other],
     )

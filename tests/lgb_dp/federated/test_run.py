@@ -68,7 +68,7 @@ def test_a_task_that_takes_too_much_is_refused_before_anything_is_asked(depth, t
         assert tracemalloc.get_traced_memory()[1] < 8 << 20
     finally:
         tracemalloc.stop()
-    assert len(member._ledger.journal.answered) == 0
+    assert len(member.ledger.journal.answered) == 0
     assert train([served, other], 2, of_classes(3, 2), min_parties=2).num_trees() == 6
 
 

@@ -125,7 +125,7 @@ def test_side_door_two_runs_of_one_number_are_two_runs(tmp_path, monkeypatch, ce
     service = FederatedService(certified(0, folder=tmp_path / "kept", budget=BUDGET), tmp_path / "served")
     for caller in ("acme", "rival"):
         train([Served(service, "ada", caller), *certified.others()], 2, epsilon=5.0)
-    assert len(journal(service._party).answered) == 6
+    assert len(journal(service.party).answered) == 6
 
 
 def test_first_runs_of_coordinators_at_the_same_time_open_the_ledger_once(tmp_path):
@@ -134,12 +134,12 @@ def test_first_runs_of_coordinators_at_the_same_time_open_the_ledger_once(tmp_pa
 
     def ledger_of(caller):
         together.wait(timeout=60)
-        runs = member.for_caller(tmp_path / str(caller), MemoryStore(), set(), MemoryAllowance(2**30))._runs
-        return runs._subject_of.args[0].ledger
+        runs = member.for_caller(tmp_path / str(caller), MemoryStore(), set(), MemoryAllowance(2**30)).runs
+        return runs.subject_of.args[0].ledger
 
     with ThreadPoolExecutor(8) as pool:
         ledgers = list(pool.map(ledger_of, range(8)))
-    assert set(map(id, ledgers)) == {id(member._ledger)}
+    assert set(map(id, ledgers)) == {id(member.ledger)}
 
 
 def test_sessions_and_lengths_are_limited(tmp_path, certified):

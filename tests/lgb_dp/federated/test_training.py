@@ -39,7 +39,7 @@ from lgb_dp import federated
 from lgb_dp.accounting.gaussian import gaussian_epsilon
 from lgb_dp.accounting.shares import share_variance
 from lgb_dp.federated import replica
-from lgb_dp.federated.coordinator import _attempts
+from lgb_dp.federated.coordinator import n_attempts
 from lgb_dp.federated.task import MAX_ATTEMPTS
 from lgb_dp.mechanisms import rng as rng_module
 from lgb_dp.mechanisms.noise import observed
@@ -166,7 +166,7 @@ def check_model_of_pooled_rows(objective, n_parties, monkeypatch, per_round=1):
     monkeypatch.setattr(rng_module, "KeyStream", lambda key: _key_stream(KEY))
     data = lgb_dp.Dataset(X, y, bounds=BOUNDS, max_bin=8, spacing="mixed", label_overflow="clip", **settings)
     less = 1 - 1e-9
-    rounds = _attempts(12, per_round)
+    rounds = n_attempts(12, per_round)
     trainer = lgb_dp.NewtonBoost(50.0 * less, DELTA * less, rounds=rounds)
     pooled = lgb.train({**params, "verbosity": -1}, data, 12, callbacks=[trainer])
     found = {row["release"] for row in across.privacy.ledger}
@@ -214,17 +214,17 @@ def test_a_party_that_is_lost_in_a_round_of_several_trees_leaves_enough_for_the_
 
 
 def test_noise_is_planned_for_whole_rounds_beyond_the_trees():
-    assert [_attempts(n, 1) for n in (1, 20, 21, 100)] == [2, 22, 23, 106]
-    assert [_attempts(n, 7) for n in (7, 20, 200)] == [14, 27, 214]
-    assert _attempts(99_999, 7) == MAX_ATTEMPTS
-    assert _attempts(10**6, 1) == 10**6  # refused with the number that was given
+    assert [n_attempts(n, 1) for n in (1, 20, 21, 100)] == [2, 22, 23, 106]
+    assert [n_attempts(n, 7) for n in (7, 20, 200)] == [14, 27, 214]
+    assert n_attempts(99_999, 7) == MAX_ATTEMPTS
+    assert n_attempts(10**6, 1) == 10**6  # refused with the number that was given
 
 
 def test_spare_attempts_pay_for_any_release_once_more():
     """Trees share what is left of μ² by the dearest run, which has the histograms and the last release."""
     trees = 1 - PRIOR_SHARE - HISTOGRAM_SHARE - LEVEL_SHARE
     for n_rounds in range(1, 3000):
-        attempts = _attempts(n_rounds, 1)
+        attempts = n_attempts(n_rounds, 1)
         assert (attempts - n_rounds) * trees / attempts >= HISTOGRAM_SHARE
 
 

@@ -118,7 +118,7 @@ def test_a_classifier_of_three_texts():
     again = pickle.loads(pickle.dumps(model))
     assert (again.predict_proba(X) == model.predict_proba(X)).all()
     assert clone(model).get_params() == model.get_params()
-    model._predicted = lambda X: np.zeros((len(X), 3))
+    model.predicted = lambda X: np.zeros((len(X), 3))
     np.testing.assert_allclose(model.predict_proba(X[:2]), 1 / 3)
     for predict in (model.predict, model.predict_proba):
         with pytest.raises(lgb_dp.UnsupportedParameterError, match="booster has 3 classes"):

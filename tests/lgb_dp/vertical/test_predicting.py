@@ -88,7 +88,7 @@ def test_parts_add_up_where_the_other_party_owns_the_first_tree():
     party = bank()
     party.answers.remember(model, party.bins, None)
     joint = party.answers.model_of(model, "bank")
-    assert joint._places[0] == 1
+    assert joint.places[0] == 1
     whole = joint.first_part(OWN) + joint.other_part(party.codes, party.bins)
     np.testing.assert_allclose(whole, model.predict(X, raw_score=True), rtol=0, atol=1e-12)
 
@@ -221,7 +221,7 @@ def test_any_number_of_questions_tells_the_point_and_no_more():
     seen = []
     for _ in range(4):
         side = AskingSide(
-            asking._set_up(), 1, question.to_bytes(), tables[:, ::-1] if len(seen) % 2 else tables
+            asking.set_up(), 1, question.to_bytes(), tables[:, ::-1] if len(seen) % 2 else tables
         )
         found = side.entries(answering.shares(side.masked_tables(answering.choices(question))))
         seen.append(31 - found if len(seen) % 2 else found)
@@ -442,7 +442,7 @@ def test_kept_bytes_answer_the_same_tables_alone():
     party = knowing(store=store)
     asking, answering, model = sides(party, MemoryStore())
     question = Question(model, Answer.ROUNDED, tuple(party.own_rows.row_names[:8]))
-    side = AskingSide(asking._set_up(), 1, question.to_bytes(), np.zeros((8, 32), dtype=np.uint64))
+    side = AskingSide(asking.set_up(), 1, question.to_bytes(), np.zeros((8, 32), dtype=np.uint64))
     masked = side.masked_tables(answering.choices(question))
     assert answering.again(model, question.with_tables(masked)) is None
     shares = answering.shares(masked)
@@ -561,7 +561,7 @@ def test_a_question_about_rows_that_are_not_there_or_too_many_is_refused():
             answering.set_up(1, message)
     with pytest.raises(ProtocolError, match="session was set"):
         answering.choices(Question(model, Answer.LABEL, (bytes(16),)))
-    asking._set_up()
+    asking.set_up()
     with pytest.raises(lgb_dp.InvalidArgumentError, match=r"1 of 1 rows.*selection"):
         answering.choices(Question(model, Answer.LABEL, (bytes(16),)))
     with pytest.raises(lgb_dp.InvalidArgumentError, match=r"1 of 1 rows.*asked"):

@@ -221,9 +221,9 @@ def test_another_set_up_breaks_the_open_question_off():
     party = knowing()
     channel, remote = opened(Served(party.own_rows))
     asking = predicted_side(remote)
-    asking._set_up()
-    remote._channel.ask(Ask("label", np.arange(3)), Reply)
-    asking._set_up()
+    asking.set_up()
+    remote.channel.ask(Ask("label", np.arange(3)), Reply)
+    asking.set_up()
     with pytest.raises(PartyRefusedError, match="question is open"):
         channel.ask(Tables(b""), Reply)
     assert counted(party) == 0

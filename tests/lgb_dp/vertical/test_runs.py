@@ -159,7 +159,7 @@ def test_a_budget_in_memory_is_that_of_all_runs_of_the_party(how):
     ids = [f"row-{k}" for k in range(N)] if how == "aligned" else None
     party = bank(budget=(30.5, 1e-5), ids=ids)
     trained(party, ids=ids)
-    (before,) = {one.note["run"] for one in party._ledger.journal.read()}
+    (before,) = {one.note["run"] for one in party.ledger.journal.read()}
     if how == "of another caller":
         sessions = party.for_caller("another caller")
         trainer = lgb_dp.NewtonBoost(30.0, 1e-5)
@@ -170,7 +170,7 @@ def test_a_budget_in_memory_is_that_of_all_runs_of_the_party(how):
     for _ in range(2):
         with pytest.raises(PartyRefusedError, match=r"budget \(epsilon = 30.5"):
             trained(party, ids=ids)
-    assert {one.note["run"] for one in party._ledger.journal.read()} == {before}
+    assert {one.note["run"] for one in party.ledger.journal.read()} == {before}
 
 
 def test_the_party_with_the_labels_has_one_budget_for_all_its_runs(tmp_path, monkeypatch):
@@ -279,7 +279,7 @@ def test_runs_in_memory_go_on_whatever_else_has_begun(tmp_path, monkeypatch, bud
     # Runs that have ended are let go.
     for _ in range(3):
         trained(party)
-    assert len(party._runs_apart) == (budget is None)
+    assert len(party.runs_apart) == (budget is None)
 
 
 def test_a_run_in_memory_whose_end_was_not_heard_goes_on_whatever_else_has_begun(tmp_path, monkeypatch):
@@ -305,7 +305,7 @@ def test_refused_runs_in_memory_are_let_go():
     for _ in range(3):
         with pytest.raises(PartyRefusedError, match="monotone_constraints"):
             trained(party, params={**PARAMS, "monotone_constraints": [1] * 5})
-    assert len(party._runs_apart) == 1
+    assert len(party.runs_apart) == 1
 
 
 def test_other_numbers_of_rows_and_ids_are_refused():
@@ -464,7 +464,7 @@ def test_runs_of_one_party_in_two_threads_do_not_end_each_other(monkeypatch):
     thread = Thread(target=lambda: others.append(trained(party)), daemon=True)
 
     def hold(sums, refresh):
-        if refresh.number == 1 and isinstance(sums._holder, TableHolder) and thread.ident is None:
+        if refresh.number == 1 and isinstance(sums.holder, TableHolder) and thread.ident is None:
             thread.start()
             thread.join(300)
             assert others, "the second run waits for the first one"

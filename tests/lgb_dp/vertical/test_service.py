@@ -291,7 +291,7 @@ def test_messages_out_of_order_and_of_other_runs_are_refused_by_name(tmp_path):
     with pytest.raises(PartyRefusedError, match="settings, columns"):
         session.ask(ProposeRoster("", roster.to_bytes()), Endorsed)
     trained(party, name="hospital")
-    (known,) = runs_of(party._ledger, "this process").keys(RUNS)
+    (known,) = runs_of(party.ledger, "this process").keys(RUNS)
     with pytest.raises(PartyRefusedError, match="has begun already"):
         opened(bytes.fromhex(known))
     # What is kept of it, for an auditor, is that of its own settings.
@@ -579,7 +579,7 @@ def test_more_rows_than_a_question_may_be_about_are_refused_before_they_are_name
     """Names of the rows of a large table would take memory that no allowance counts."""
     named = []
     monkeypatch.setattr(questions, "MAX_ROWS", N - 1)
-    monkeypatch.setattr(ColumnParty, "_own", lambda *args: named.append(args))
+    monkeypatch.setattr(ColumnParty, "own", lambda *args: named.append(args))
     session = Session(bank().for_caller("acme"), bytes(16), Traffic())
     with pytest.raises(PartyRefusedError, match=f"selection has {N} rows"):
         session.ask(questions.OpenQuestions("0"), questions.QuestionsOpened)
@@ -589,7 +589,7 @@ def test_more_rows_than_a_question_may_be_about_are_refused_before_they_are_name
 def test_an_operator_resets_the_hour_of_questions_about_rows_too(serve):
     """Before, alignments and sessions alone; answers stay counted."""
     service = serve().service
-    answered = service._party.answers.answered
+    answered = service.party.answers.answered
     answered.consent = Consent(questions_per_hour=1)
     answered.begin("hospital")
     answered.take("a model", Answer.LABEL, [bytes(16)])

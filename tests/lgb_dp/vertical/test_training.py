@@ -283,7 +283,7 @@ def test_settings_that_the_host_refuses_are_refused_by_name_before_a_run_is_kept
     party = bank(folder=None)
     with pytest.raises(PartyRefusedError, match="monotone_constraints"):
         trained(params={"monotone_constraints": signs}, party=party)
-    (ledger,) = party._runs_apart.values()
+    (ledger,) = party.runs_apart.values()
     assert not runs_of(ledger, "this process").keys(RUNS)
 
 

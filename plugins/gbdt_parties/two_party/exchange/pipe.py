@@ -44,11 +44,11 @@ class Pipe:
         self, changed: Condition, over: list[bool], inward: _Direction, outward: _Direction, seconds: float
     ) -> None:
         self._changed, self._over = changed, over
-        self._inward, self._outward, self._seconds = inward, outward, seconds
+        self._inward, self.outward, self._seconds = inward, outward, seconds
 
     def send(self, message: bytes) -> None:
         """See `frames.Channel`."""
-        out = self._outward
+        out = self.outward
         with self._changed:
             out.messages.append(message)
             out.n_bytes += len(message)
@@ -61,7 +61,7 @@ class Pipe:
                 out.waits = False
 
     def _may_go_on(self) -> bool:
-        return bool(self._outward.n_bytes <= MAX_WAITING_BYTES or self._inward.waits or self._over)
+        return bool(self.outward.n_bytes <= MAX_WAITING_BYTES or self._inward.waits or self._over)
 
     def _silence(self) -> PartyUnavailableError:
         return PartyUnavailableError(f"the other party was silent for {self._seconds} seconds")

@@ -120,11 +120,11 @@ class Replay:
         return self.difference is None
 
 
-class _DifferenceError(Exception):
+class DifferenceError(Exception):
     """The repetition differs from the record; it leaves the party's side without being answered."""
 
 
-class _Compared:
+class Compared:
     """A channel that gives what a party heard, and compares all that is said with what it said."""
 
     def __init__(self, record: Record, connection: int) -> None:
@@ -139,7 +139,7 @@ class _Compared:
         kept = next(self._said, None)
         if kept is None and heading(message)[0] == Kind.REFUSAL:
             self._differs(message, "refuses what the record says was received")
-        if kept is None or _has_stopped(kept):
+        if kept is None or has_stopped(kept):
             # The process, or the connection, ended here.
             self._is_over = True
             raise PartyUnavailableError("the record of this connection ends here")
@@ -164,11 +164,11 @@ class _Compared:
         """Check that nothing else was said or heard, but that the party had to stop."""
         if self._difference:
             # A refusal that differs was made while another error was on its way.
-            raise _DifferenceError(self._difference)
+            raise DifferenceError(self._difference)
         if self._is_over:
             return
         for kept in self._said:
-            if not _has_stopped(kept):
+            if not has_stopped(kept):
                 self._differs(kept, "was sent, and does not follow from the messages that are kept")
         for message in self._heard:
             self._differs(message, "was received, and is not one that was waited for")
@@ -176,10 +176,10 @@ class _Compared:
     def _differs(self, message: bytes, how: str) -> NoReturn:
         self._is_over = True
         self._difference = f"{_name(message, self._connection)} {how}"
-        raise _DifferenceError(self._difference)
+        raise DifferenceError(self._difference)
 
 
-def _has_stopped(kept: bytes) -> bool:
+def has_stopped(kept: bytes) -> bool:
     """Whether a summary is of the refusal of a party that had to stop, as when it was interrupted."""
     body = STOPPED.encode()
     return kept == summary(kept[:HEADER_BYTES] + body) and heading(kept)[0] == Kind.REFUSAL
@@ -216,9 +216,9 @@ def _check_lists(kept: Kept, connection: int, again: Kept) -> None:
             other = again.entry(kind, place)
             name = f"{_ENTRIES[kind]} {place}, kept in connection {connection},"
             if other is None:
-                raise _DifferenceError(f"{name} is not reached by the messages that are kept of it")
+                raise DifferenceError(f"{name} is not reached by the messages that are kept of it")
             if one != other:
-                raise _DifferenceError(
+                raise DifferenceError(
                     f"{name} is not what follows from the party's seed, rows and received messages"
                 )
 
@@ -236,12 +236,12 @@ def compared(kept: Kept, begin: Begin, train: Train) -> Replay:
     n_rounds = n_attempts = n_connections = n_messages = n_bytes = 0
     has_ended, difference = False, None
     for number in range(kept.n_connections):
-        channel = _Compared(kept.record(number), number)
+        channel = Compared(kept.record(number), number)
         try:
             store, has_ended = replay(kept, number, channel, begin, train)
             channel.check_end()
             _check_lists(kept, number, kept.in_store(store))
-        except _DifferenceError as error:
+        except DifferenceError as error:
             difference, has_ended = str(error), False
         n_messages, n_bytes = n_messages + channel.n_messages, n_bytes + channel.n_bytes
         if difference is not None:
