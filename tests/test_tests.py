@@ -12,13 +12,7 @@ OF_LANGUAGE = {"_exit", "_getframe", "_repr_html_", "_asdict", "_replace", "_fie
 ALLOWED = {
     "gbdt_commons/test_interrupts.py": {"_parse_exception_table"},
     "gbdt_hosts/lightgbm/test_params.py": {"_ConfigAliases", "_choose_param_value"},
-    "gbdt_kernels/test_compilation.py": {
-        "_cache",
-        "_cache_file",
-        "_cache_path",
-        "_save_data",
-        "_save_index",
-    },
+    "gbdt_kernels/test_compilation.py": {"_cache", "_cache_file", "_cache_path", "_save_data", "_save_index"},
     "lgb_dp/boosting/test_run_rows.py": {"_set_predictor"},
     "lgb_dp/boosting/test_trainer.py": {"_binned", "_group_of_row", "_group_weight", "_used_scores"},
     "lgb_dp/data/test_start_scores.py": {"_predictor", "_used_scores"},

@@ -59,10 +59,7 @@ def test_a_folder_that_is_cleared_as_another_run_opens_it_has_one_lock(folder, m
         real(*args)
 
     monkeypatch.setattr(fcntl, "flock", lock)
-    with (
-        folder.opened(),
-        pytest.raises(PartyArgumentError, match=r"use.*object"),
-    ):
+    with folder.opened(), pytest.raises(PartyArgumentError, match=r"use.*object"):
         folder.opened().__enter__()
     assert cleared
 

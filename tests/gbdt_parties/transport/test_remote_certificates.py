@@ -160,10 +160,7 @@ def test_another_party_of_the_same_authority_is_not_the_bank(tmp_path):
     make_certificate(tmp_path, authority("ca"), "umbrella", ["127.0.0.1"])
     server = Server(service, "127.0.0.1:0", TLS.from_directory(tmp_path), ["acme"])
     try:
-        with (
-            connected(server) as party,
-            pytest.raises(AuthenticationError, match=r"certificates.*match"),
-        ):
+        with connected(server) as party, pytest.raises(AuthenticationError, match=r"certificates.*match"):
             party.handle(b"secret")
         address = f"localhost:{server.port}"
         party = RemoteParty(address, tls("acme"), timeout=60)

@@ -182,10 +182,7 @@ def test_the_party_with_the_labels_has_one_budget_for_all_its_runs(tmp_path, mon
     monkeypatch.setattr(party, "for_caller", lambda caller: asked.append(caller))
     monkeypatch.setattr(party, "aligned", lambda ids: asked.append(ids))
     for how in ({}, {"checkpoint": tmp_path / "second"}, {"ids": [f"row-{k}" for k in range(N)]}):
-        with pytest.raises(
-            BudgetExceededError,
-            match=r"\(epsilon = 30.5, .*epsilon = \S+, delta = 1e-05",
-        ):
+        with pytest.raises(BudgetExceededError, match=r"\(epsilon = 30.5, .*epsilon = \S+, delta = 1e-05"):
             trained(party, folder=own, **how)
     assert asked == []
     with pytest.raises(lgb_dp.InvalidArgumentError, match=r"budget.*change"):

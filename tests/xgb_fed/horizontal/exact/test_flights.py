@@ -9,12 +9,7 @@ import pytest
 
 from exact_training import NAMES, Between, lost, party, text_of
 from gbdt_parties import patience as lost_parties
-from gbdt_parties.errors import (
-    AuthenticationError,
-    PartyRefusedError,
-    ProtocolError,
-    SumRangeError,
-)
+from gbdt_parties.errors import AuthenticationError, PartyRefusedError, ProtocolError, SumRangeError
 from gbdt_parties.messages import read, write
 from gbdt_parties.secure_sum.contributions import question_digest
 from gbdt_parties.secure_sum.messages import AskSum, Contributed
@@ -23,14 +18,7 @@ from secure_sessions import attempt, sessions
 from xgb_fed import ExactTerms, HorizontalParty, train_exact
 from xgb_fed.horizontal.exact import training as exact_training_module
 from xgb_fed.horizontal.exact import trees as exact_trees
-from xgb_fed.horizontal.exact.questions import (
-    Flight,
-    Question,
-    ask_counts,
-    ask_words,
-    in_flights,
-    together,
-)
+from xgb_fed.horizontal.exact.questions import Flight, Question, ask_counts, ask_words, in_flights, together
 
 COUNTS = Question("rows", MODULO_64, MODULO_64.from_integers(np.array([3, 4, 5])), 40)
 BINS = Question("round 2: children", MODULO_128, MODULO_128.from_integers(np.array([-7, 9])), 70)

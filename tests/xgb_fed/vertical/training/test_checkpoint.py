@@ -15,14 +15,7 @@ from gbdt_parties.traffic import Flow
 from kept_stores import end_process, restarted
 from xgb_fed.errors import CheckpointError
 from xgb_fed.vertical.protocol.splits import Splits
-from xgb_fed.vertical.training.checkpoint import (
-    ENTRY,
-    ROLE,
-    STORE_FILE,
-    Checkpoint,
-    Journal,
-    Progress,
-)
+from xgb_fed.vertical.training.checkpoint import ENTRY, ROLE, STORE_FILE, Checkpoint, Journal, Progress
 from xgb_fed.vertical.trees.tree import ROOT, FederatedTree
 from xgb_fed.vertical.trees.tree_record import Restart
 
