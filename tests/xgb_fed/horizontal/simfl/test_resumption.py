@@ -66,7 +66,7 @@ class Mortal:
     """A party that dies at some request, before or after it was answered, and starts again."""
 
     def __init__(self, make, dies_at=-1, answers_first=False, every=0):
-        self._make, self.party = make, make()
+        self.make, self.party = make, make()
         self.name = self.party.name
         self._left, self._answers_first, self._every = dies_at, answers_first, every
         self.deaths = 0
@@ -77,7 +77,7 @@ class Mortal:
             if self._answers_first:
                 self.party.handle(request)
             self.party.close()
-            self.party = self._make()
+            self.party = self.make()
             self.deaths += 1
             self._left = self._every or -1
             raise PartyUnavailableError(f"party {self.name!r} is gone")
@@ -400,7 +400,7 @@ def test_another_description_of_the_rows_ends_the_run(tmp_path):
         ROWS[1][:-1], labels(ROWS[1], "binary:logistic")[:-1], "party1", categorical_labels=True
     )
     members = parties(tmp_path, "binary:logistic", dies_at=13)
-    members[1]._make = lambda: shorter
+    members[1].make = lambda: shorter
     with pytest.raises(messages.ProtocolError, match="describes other rows"):
         trained(members, "binary:logistic")
 
