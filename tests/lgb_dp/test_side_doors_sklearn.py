@@ -27,6 +27,7 @@ from sklearn.preprocessing import (
 )
 
 import lgb_dp
+from small_search import searched
 from small_training import binary_data
 
 X, Y = binary_data(60)
@@ -38,14 +39,6 @@ def quiet_fit(model, *args, **kwargs):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return model.fit(*args, **kwargs)
-
-
-def searched(settings=None, model=None, **kwargs):
-    return lgb_dp.DPRandomizedSearchCV(
-        lgb_dp.DPLGBMClassifier(n_estimators=5) if model is None else model,
-        {"max_depth": [1, 2, 3]} if settings is None else settings,
-        **{"epsilon": 20.0, "mean_trials": 6.0, **kwargs},
-    )
 
 
 class Bounded(lgb_dp.DPLGBMClassifier):

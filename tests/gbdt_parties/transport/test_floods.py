@@ -13,13 +13,9 @@ import pytest
 from deployment import HandlerService, certificates, connected, eventually, serving
 from gbdt_parties.errors import AuthenticationError
 from gbdt_parties.transport import server as module
+from served_parties import Echo
 
 FLOODER = Path(__file__).parents[2] / "support" / "flooding.py"
-
-
-class Echo:
-    def handle(self, request):
-        return bytes(request)
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from gbdt_parties.messages import Parts
 from gbdt_parties.transport import server as module
 from gbdt_parties.transport import streams
 from gbdt_parties.transport.server import CALLS_EACH, Callers, Server, raise_descriptor_limit
+from served_parties import Echo
 from stopped_clock import StoppedClock
 
 LONG = 90.0
@@ -132,11 +133,6 @@ def test_frames_of_nothing_are_refused_at_once(start):
         stop.set()
         assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
         assert time.monotonic() - begun < LONG / 3
-
-
-class Echo:
-    def handle(self, request):
-        return bytes(request)
 
 
 def test_an_upload_has_a_least_rate_and_an_end(monkeypatch):

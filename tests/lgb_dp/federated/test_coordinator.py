@@ -5,7 +5,8 @@ from itertools import count
 
 import pytest
 
-from federated_training import Between, journal, lost, parties, train
+from disturbed import Between, lost
+from federated_training import journal, parties, train
 from gbdt_parties import patience
 from gbdt_parties.errors import PartyUnavailableError
 from gbdt_parties.secure_sum.checkpoint import STORE_FILE, Checkpoint

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from federated_training import Between, journal, party, train
+from disturbed import Between
+from federated_training import journal, party, train
 from gbdt_parties.errors import PartyError
 from gbdt_parties.messages import Refusal, read
 

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import lgb_dp
+from disturbed import Between, lost
 from drawn_secrets import DrawnSecrets, found_in
-from federated_training import BINARY, DELTA, NAMES, Between, journal, lost, parties, party, train
+from federated_training import BINARY, DELTA, NAMES, journal, parties, party, train
 from full_disks import AsServed, FullDisk, full_now_and_then
 from gbdt_commons.errors import StoreError
 from gbdt_parties.errors import PartyArgumentError, PartyRefusedError, PartyUnavailableError, ProtocolError

@@ -5,7 +5,8 @@ import json
 import pytest
 
 import lgb_dp
-from federated_training import BINARY, DELTA, NAMES, Between, parties, party, train
+from disturbed import Between
+from federated_training import BINARY, DELTA, NAMES, parties, party, train
 from gbdt_parties.secure_sum.messages import NEW_RUN
 from lgb_dp.federated.service import FederatedService
 from lgb_dp.federated.task import FederatedTask, OpenPrivateRun, settings_of, statement

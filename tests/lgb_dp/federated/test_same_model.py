@@ -2,7 +2,8 @@
 
 import pytest
 
-from federated_training import Between, lost, parties, party, train
+from disturbed import Between, lost
+from federated_training import parties, party, train
 from forked_runs import Fork
 from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError, ProtocolError, RunLostError
 from gbdt_parties.messages import Done

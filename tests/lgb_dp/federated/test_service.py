@@ -2,7 +2,6 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from datetime import datetime, timezone
 from threading import Barrier
 from types import SimpleNamespace
 
@@ -14,12 +13,12 @@ from federated_training import journal, parties, party, train
 from gbdt_commons.store import MemoryStore
 from gbdt_hosts.lightgbm import tree_blocks
 from gbdt_parties.errors import AuthenticationError, PartyRefusedError
-from gbdt_parties.identity.certificates import TLS, Identity, make_authority, make_certificate
+from gbdt_parties.identity.certificates import TLS, make_authority, make_certificate
 from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.transport.remote import RemoteParty
 from gbdt_parties.transport.server import Server
 from lgb_dp.federated.service import FederatedLimits, FederatedService
-from served_parties import Echo
+from served_parties import Echo, Served
 
 NAMES = ("ada", "bob", "cyd")
 BUDGET = (100.0, 1e-5)
@@ -39,17 +38,6 @@ def certified(tmp_path_factory):
 
     make.folder, make.others = folder, lambda: [make(1), make(2)]
     return make
-
-
-class Served:
-    """The service as a party of one coordinator."""
-
-    def __init__(self, service, name, caller="acme"):
-        self.service, self.name = service, name
-        self.caller = Identity(caller, "", datetime.max.replace(tzinfo=timezone.utc))
-
-    def handle(self, request):
-        return self.service.handle(self.caller, (), request)
 
 
 def test_three_parties_over_tls(tmp_path, certified):

@@ -11,20 +11,8 @@ import pandas as pd
 import pytest
 
 import lgb_dp
-from federated_training import (
-    BINARY,
-    BOUNDS,
-    DELTA,
-    Between,
-    X,
-    Y,
-    journal,
-    lost,
-    parties,
-    party,
-    rows_of,
-    train,
-)
+from disturbed import Between, lost
+from federated_training import BINARY, BOUNDS, DELTA, X, Y, journal, parties, party, rows_of, train
 from gbdt_hosts.lightgbm import tree_blocks
 from gbdt_parties.errors import PartyRefusedError, ProtocolError
 from gbdt_parties.messages import read, write

@@ -15,6 +15,7 @@ from veilboost.plans.sections import PartyAddress
 from veilboost.plans.simfl import SimFLData, SimFLTraining
 from veilboost.plans.vertical import CIPHERS, VerticalData, VerticalServed, VerticalTraining
 from veilboost.serving.options import option
+from written_plans import read
 from xgb_fed.horizontal.exact.cuts import DIGITS
 
 TOML = """
@@ -45,12 +46,6 @@ CONTENT = {
 }
 
 LEAST = {"tls": "certs", "parties": [{"name": "bank", "address": "h:1"}], "data": {"label": "y", "file": "a"}}
-
-
-def read(tmp_path, content):
-    path = tmp_path / "plan.yaml"
-    path.write_text(yaml.safe_dump(content))
-    return read_plan(path)
 
 
 def test_toml_and_yaml_say_the_same(tmp_path):

@@ -9,14 +9,13 @@ import sys
 import numpy as np
 import pytest
 import xgboost
-import yaml
 
 from deployment import when_store_has
 from gbdt_parties.secure_sum.checkpoint import OPENED, STORE_FILE
 from private_hospitals import DOCS, Written, written
 from veilboost import command_line as cli
 from veilboost.plans.entries import PlanError
-from veilboost.plans.plan import read_plan
+from written_plans import read
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("grpc")
@@ -131,12 +130,6 @@ PLAN = {
     "tls": "certs",
     "parties": [{"name": "north", "address": "h:1"}, {"name": "south", "address": "h:2"}],
 }
-
-
-def read(tmp_path, content):
-    path = tmp_path / "plan.yaml"
-    path.write_text(yaml.safe_dump(content))
-    return read_plan(path)
 
 
 def test_a_plan_without_own_rows(tmp_path):

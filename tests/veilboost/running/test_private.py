@@ -15,7 +15,7 @@ from private_hospitals import Written, write_rows, written
 from veilboost import command_line as cli
 from veilboost.plans.declared import Declared, read_declared
 from veilboost.plans.entries import PlanError
-from veilboost.plans.plan import read_plan
+from written_plans import read
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("grpc")
@@ -97,12 +97,6 @@ PLAN = {
     "parties": [{"name": "north", "address": "h:1"}, {"name": "south", "address": "h:2"}],
     "training": {"epsilon": 1.0, "delta": 1e-5},
 }
-
-
-def read(tmp_path, content):
-    path = tmp_path / "plan.yaml"
-    path.write_text(yaml.safe_dump(content))
-    return read_plan(path)
 
 
 def test_a_plan_without_own_rows(tmp_path):

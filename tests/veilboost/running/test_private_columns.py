@@ -25,8 +25,9 @@ from private_hospitals import DOCS, Written, written
 from veilboost import command_line as cli
 from veilboost.plans.declared import read_declared, read_declared_columns, rows_to_align
 from veilboost.plans.entries import PlanError
-from veilboost.plans.plan import read_plan, read_served
+from veilboost.plans.plan import read_served
 from veilboost.running import private_columns
+from written_plans import read
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("grpc")
@@ -249,12 +250,6 @@ PLAN = {
     "parties": [{"name": "bank", "address": "h:1"}],
     "training": {"epsilon": 1.0, "delta": 1e-5},
 }
-
-
-def read(tmp_path, content):
-    path = tmp_path / "plan.yaml"
-    path.write_text(yaml.safe_dump(content))
-    return read_plan(path)
 
 
 def test_a_plan_with_the_least_entries(tmp_path):

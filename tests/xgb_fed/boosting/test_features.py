@@ -11,7 +11,6 @@ import xgboost
 from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
-from threadpoolctl import threadpool_limits
 
 from allocated import peak_of
 from gbdt_hosts.xgboost.versions import lowest_bounds_are_infinite
@@ -26,13 +25,6 @@ from xgb_fed.boosting.features import (
     read_columns,
 )
 from xgb_fed.errors import ArgumentTypeError
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread():
-    """So little data is slower on several threads."""
-    with threadpool_limits(1):
-        yield
 
 
 @st.composite

@@ -5,19 +5,10 @@ import pytest
 import xgboost
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from threadpoolctl import threadpool_limits
 
 from gbdt_hosts.xgboost.versions import light_nodes_have_weight
 from native_trees import read_trees
 from xgb_fed.boosting.split_gain import MIN_LOSS_CHANGE, NodeBounds, SplitGain
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread():
-    """So little data is slower on several threads."""
-    with threadpool_limits(1):
-        yield
-
 
 N_BINS = 5
 DEFAULTS = {

@@ -7,20 +7,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from disturbed import Between, lost
 from drawn_secrets import DrawnSecrets
-from exact_training import (
-    N_SUMS,
-    NAMES,
-    Between,
-    X,
-    Y,
-    answers_by_attempt,
-    lost,
-    parties,
-    party,
-    text_of,
-    train,
-)
+from exact_training import N_SUMS, NAMES, X, Y, answers_by_attempt, parties, party, text_of, train
 from full_disks import AsServed, FullDisk, full_now_and_then
 from gbdt_commons.errors import StoreError
 from gbdt_parties import patience as lost_parties

@@ -10,7 +10,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from exact_training import NAMES, PARAMS, Between, X, Y, parties, party, train
+from disturbed import Between
+from exact_training import NAMES, PARAMS, X, Y, parties, party, train
 from gbdt_commons.store import MemoryStore
 from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.secure_sum.messages import AskSum, ProposeRoster

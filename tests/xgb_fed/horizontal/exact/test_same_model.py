@@ -6,7 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from exact_training import N_SUMS, Between, lost, parties, party, text_of, train
+from disturbed import Between, lost
+from exact_training import N_SUMS, parties, party, text_of, train
 from forked_runs import Fork
 from gbdt_parties import patience
 from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError, ProtocolError

@@ -4,17 +4,17 @@ import gc
 import json
 from contextlib import ExitStack
 from dataclasses import replace
-from datetime import datetime, timezone
 
 import numpy as np
 import pytest
 
 from deployment import HandlerService
-from exact_training import NAMES, PARAMS, Between, X, Y, answers_by_attempt, parties, party, text_of, train
+from disturbed import Between
+from exact_training import NAMES, PARAMS, X, Y, answers_by_attempt, parties, party, text_of, train
 from gbdt_parties import messages
 from gbdt_parties.channel import Channel
 from gbdt_parties.errors import AuthenticationError, PartyArgumentError, PartyRefusedError
-from gbdt_parties.identity.certificates import TLS, Identity, make_authority, make_certificate
+from gbdt_parties.identity.certificates import TLS, make_authority, make_certificate
 from gbdt_parties.secure_sum.keys import SessionKeys
 from gbdt_parties.secure_sum.membership import Membership
 from gbdt_parties.secure_sum.messages import (
@@ -34,7 +34,7 @@ from gbdt_parties.secure_sum.trust import Credentials
 from gbdt_parties.traffic import Traffic
 from gbdt_parties.transport.remote import RemoteParty
 from gbdt_parties.transport.server import Server
-from served_parties import Echo
+from served_parties import Echo, Served
 from xgb_fed import ExactTerms, HorizontalParty, train_simfl
 from xgb_fed.horizontal.exact.exchange import OpenExactRun, request_of
 from xgb_fed.horizontal.service import HorizontalLimits, HorizontalService
@@ -55,17 +55,6 @@ def certified(certificates, place, folder=None, **terms):
     known, prints = certificates
     others = [prints[name] for name in NAMES if name != NAMES[place]]
     return party(place, folder, tls=known / NAMES[place], **{"allowed": others, **terms})
-
-
-class Served:
-    """The service as a party of one coordinator."""
-
-    def __init__(self, service, name, caller="acme"):
-        self.service, self.name = service, name
-        self.caller = Identity(caller, "", datetime.max.replace(tzinfo=timezone.utc))
-
-    def handle(self, request):
-        return self.service.handle(self.caller, (), request)
 
 
 def service_of(certificates, folder, limits=None, **terms):

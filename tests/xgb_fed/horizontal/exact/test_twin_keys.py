@@ -2,7 +2,8 @@
 
 import pytest
 
-from exact_training import NAMES, PARAMS, Between, X, parties, party, train
+from disturbed import Between
+from exact_training import NAMES, PARAMS, X, parties, party, train
 from gbdt_parties.secure_sum.messages import NEW_RUN
 from twin_keys import OTHER_FORMATS, RUN, Attack, TwinKeys, refuses_keys_of_another_release
 from xgb_fed.horizontal.exact.exchange import OpenExactRun, request_of
