@@ -404,10 +404,10 @@ class Connection:
         options: list[tuple[str, Any]] = [*streams.OPTIONS, *_RECONNECT]
         # Otherwise a new channel would share the connection of the old one.
         options.append(("grpc.use_local_subchannel_pool", 1))
+        # As certificates are read; for plaintext, a proxy would be another machine.
+        options.append(("grpc.enable_http_proxy", 0))
         tls = self.tls
         if tls is None:
-            # A proxy would be another machine.
-            options.append(("grpc.enable_http_proxy", 0))
             channel = grpc.insecure_channel(self._address, options)
         else:
             expected = tls.server_name or self._expected
