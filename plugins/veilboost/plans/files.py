@@ -65,7 +65,7 @@ def _read_yaml(text: str) -> Any:
     class Loader(yaml.SafeLoader):
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:
             table = super().construct_mapping(node, deep)
-            if len(table) < len(node.value):
+            if len(set(map(str, table))) < len(node.value):
                 raise ValueError(f"the table in line {node.start_mark.line + 1} has a name twice")
             return table
 

@@ -130,6 +130,8 @@ def test_plans_in_another_encoding_are_refused_with_what_to_do(tmp_path, name, e
         ("tls: a\ndata: {file: a, file: b}\n", 2),
         ("tls: a\nparameters:\n  eta: 1\n  'eta': 2\n", 3),
         ("parameters: {1: a, 1.0: b}\n", 1),
+        ("parameters:\n  bounds: {1: a, '1': b}\n", 2),
+        ("parameters: {true: a, 'True': b}\n", 1),
         ("parameters: {eta: [{a: 1, a: 2}]}\n", 1),
     ],
 )
