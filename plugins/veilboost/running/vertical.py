@@ -47,14 +47,14 @@ def _active_table(plan: VerticalPlan, file: str, like: Table | None = None) -> T
     return read_table(plan.path(file), id_column=data.id, label=data.label, **how)
 
 
-def _kept_alignment(plan_file: str, path: Path, own: Sequence[str]) -> Alignment:
-    """Read the ids that `align` wrote, which are all among a file's own."""
+def _kept_alignment(plan_file: str, path: Path, own: Sequence[str] | None = None) -> Alignment:
+    """Read the ids that `align` wrote, which are all among a file's own if these are given."""
     remedy = f"run align first: veilboost align {plan_file}"
     if not path.exists():
         raise PlanError(f"{path} does not exist; {remedy}")
     try:
         alignment = Alignment.load(path)
-        if not len(alignment.positions(own)):
+        if not len(alignment.ids if own is None else alignment.positions(own)):
             raise InvalidDataError("there are none")
     except InvalidDataError as error:
         raise PlanError(f"{path} must have sorted ids, one id per line in UTF-8: {error}; {remedy}") from None

@@ -159,7 +159,7 @@ def test_evaluation_rows_need_ids_and_early_stopping_needs_them(tmp_path, capsys
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"a,1\nb,2\n", b"id\na\nb\n", b"a\nb", b"a\r\nb\r\n", b"b\na\n", b"a\nz\n", "ä\n".encode("latin-1")],
+    [b"", b"a,1\nb,2\n", b"id\na\nb\n", b"a\nb", b"a\r\nb\r\n", b"b\na\n", b"a\nz\n", b"\xe4\n"],
     ids=["empty", "a table", "a header", "cut off", "Windows", "not sorted", "of other rows", "Latin-1"],
 )
 def test_a_file_of_ids_in_another_form_is_named_with_the_form(tmp_path, monkeypatch, capsys, content):
