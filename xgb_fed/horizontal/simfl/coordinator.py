@@ -41,7 +41,7 @@ class SimFL(TurnTaking):
             raise InvalidArgumentError(f"n_hashes={n_hashes!r} must be an integer of at least 1")
         if not (isinstance(known_features, (int, np.integer)) and known_features >= 0):
             raise InvalidArgumentError(f"known_features={known_features!r} must be an integer of at least 0")
-        self._n_hashes, self._known = n_hashes, known_features
+        self._n_hashes, self._known, self.n_hashes = n_hashes, known_features, 0
         super().__init__(
             settings,
             parties,

@@ -59,7 +59,7 @@ def grow_tree(
     leaf : ndarray of int32, shape (n_rows,)
         Each row's leaf.
     """
-    nodes = _GrownNodes(gradients, split_gain, rules, expansion)
+    nodes = _GrownNodes(split_gain, rules, expansion)
     leaf = np.zeros(len(rows), dtype=np.int32)
     partition = Partition.root(len(rows))
     level = _level(partition, rows, gradients)
@@ -118,7 +118,6 @@ class _GrownNodes:
         Of the nodes that were split: the owner, its candidate, and the split's number there.
     """
 
-    gradients: FixedPointGradients
     split_gain: SplitGain
     tree_rules: TreeRules
     expansion: Expansion
@@ -161,7 +160,7 @@ class _GrownNodes:
 
     def _of_nodes(self, level: Level) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
         """Weights that no constraint bounds, shape (n_nodes, n_classes), and sums of hessians."""
-        g, h = self.gradients.to_float(level.sums)
+        g, h = level.gradients.to_float(level.sums)
         return self.split_gain.weights(g, h).T, h.sum(axis=0)
 
     def _add(
@@ -237,7 +236,7 @@ def _level(
     """The nodes of a level."""
     sampled = partition.kept(rows)
     sums, _ = gradients.node_sums(sampled)
-    return Level(rows, partition, sampled, sums, above, assignment or {})
+    return Level(gradients, rows, partition, sampled, sums, above, assignment or {})
 
 
 def _choose(

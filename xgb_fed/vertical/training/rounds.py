@@ -218,7 +218,7 @@ class Rounds:
         )
         with GradientsAhead(self.state.key, gradients, rows, self._rows_at_once()) as messages_ahead:
             self.sessions.for_each(
-                lambda job: job[1].start_tree(self._number_for(job[0], number), gradients, sample.rows),
+                lambda job: job[1].start_tree(self._number_for(job[0], number), sample.rows),
                 list(finders.items()),
             )
             for message in messages_ahead:
