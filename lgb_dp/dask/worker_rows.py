@@ -17,7 +17,7 @@ from gbdt_hosts.dask import HeldPartitions, Message
 from gbdt_kernels.trees import by_columns
 from lgb_dp.dask.messages import ReceivedTrees
 from lgb_dp.dask.partitions import (
-    Partition,
+    BinnedPartition,
     RowRules,
     TrainingRows,
     joined_codes,
@@ -37,7 +37,7 @@ _ROWS_TOGETHER = 2**16
 
 
 @dataclass(frozen=True)
-class _Lease:
+class _RowLease:
     """Rows that are summed together, and the hashes of their groups."""
 
     sums: list[LocalLeafSums]
@@ -45,7 +45,7 @@ class _Lease:
     group_hashes: NDArray[np.uint64]
 
 
-class RowsOfWorker(HeldPartitions[_Lease]):
+class RowsOfWorker(HeldPartitions[_RowLease]):
     """The rows of one training run on one worker.
 
     Parameters
@@ -66,12 +66,12 @@ class RowsOfWorker(HeldPartitions[_Lease]):
         """Begin on a worker of as many threads."""
         super().begin(self._rules.n_threads or n_threads)
 
-    def read(self, *parts: Any) -> Partition | None:
+    def read(self, *parts: Any) -> BinnedPartition | None:
         """Check and bin X, y, weight and groups."""
         return read_partition(self._rules, *parts)
 
     def chosen(
-        self, index: int, partition: Partition | None, message: Message
+        self, index: int, partition: BinnedPartition | None, message: Message
     ) -> tuple[tuple[TrainingRows, NDArray[np.uint64]] | None, int, bytes]:
         """The rows of a partition to train on, and the hashes of its groups."""
         if partition is None:
@@ -79,7 +79,7 @@ class RowsOfWorker(HeldPartitions[_Lease]):
         rows = training_rows(self._rules, partition, int.from_bytes(message["seed"], "big") + index)
         return (rows, partition.group_hash), len(partition.label), partition.digest
 
-    def lease(self, parts: list[tuple[TrainingRows, NDArray[np.uint64]] | None]) -> _Lease:
+    def lease(self, parts: list[tuple[TrainingRows, NDArray[np.uint64]] | None]) -> _RowLease:
         """Partitions of which the small ones are put together."""
         kept = [part for part in parts if part is not None]
         parts.clear()
@@ -90,7 +90,7 @@ class RowsOfWorker(HeldPartitions[_Lease]):
         sums = []
         while lists:
             sums.append(self._summed(lists.pop()))
-        return _Lease(sums, n_rows, hashes)
+        return _RowLease(sums, n_rows, hashes)
 
     def is_quick(self, message: Message) -> bool:
         """Whether the answer takes less time than waking another thread."""

@@ -25,7 +25,7 @@ from xgb_fed.vertical.passive.histogram import Histograms
 
 
 @dataclass
-class _Tree:
+class _GrowingTree:
     """The rows of a growing tree, and their ciphertexts as far as they have come."""
 
     rows: TreeRowsHere
@@ -51,17 +51,17 @@ class _View:
 
 
 @dataclass
-class _Lease:
+class _ColumnLease:
     """Partitions that are held together, one after the other."""
 
     columns: Columns
     index: list[Any]
     views: dict[int, _View] = field(default_factory=dict)
-    trees: dict[int, _Tree] = field(default_factory=dict)
+    trees: dict[int, _GrowingTree] = field(default_factory=dict)
     """Of the views, by the same numbers: the tree that each is growing."""
 
 
-class ColumnsOfWorker(HeldPartitions[_Lease]):
+class ColumnsOfWorker(HeldPartitions[_ColumnLease]):
     """The columns of one matrix on one worker.
 
     Parameters
@@ -96,10 +96,10 @@ class ColumnsOfWorker(HeldPartitions[_Lease]):
         columns, _ = partition
         return partition, *((0, b"") if columns is None else (columns.n_rows, digest_of_values(columns)))
 
-    def lease(self, parts: list[tuple[Columns | None, Any]]) -> _Lease:
+    def lease(self, parts: list[tuple[Columns | None, Any]]) -> _ColumnLease:
         """Partitions one after the other."""
         columns = [own for own, _ in parts if own is not None]
-        return _Lease(_joined(columns, self._n_features), [labels for _, labels in parts])
+        return _ColumnLease(_joined(columns, self._n_features), [labels for _, labels in parts])
 
     def is_quick(self, message: Message) -> bool:
         """Whether the answer takes less time than waking another thread."""
@@ -167,7 +167,7 @@ class ColumnsOfWorker(HeldPartitions[_Lease]):
                     lease.trees.pop(told["view"], None)
                     columns = np.frombuffer(told["columns"], dtype=np.int32)
                     sampled = np.frombuffer(told["sampled"], dtype=bool)
-                    lease.trees[told["view"]] = _Tree(
+                    lease.trees[told["view"]] = _GrowingTree(
                         tree_rows(view.codes, view.bin_offsets, columns, sampled)
                     )
                 else:

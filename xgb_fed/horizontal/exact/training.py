@@ -24,7 +24,7 @@ from gbdt_kernels.trees.wide_sums import as_floats, fixed_points, wide_sum
 from gbdt_parties.errors import InvalidDataError
 from gbdt_parties.secure_sum.rings import Words
 from xgb_fed.boosting.features import BinnedFeatures, Columns, codes_of, offsets_of
-from xgb_fed.boosting.objectives import Gradients, Objective
+from xgb_fed.boosting.objectives import Gradients, XGBoostObjective
 from xgb_fed.ciphers.randomness import SecretStream
 from xgb_fed.horizontal.common.model import add_round
 from xgb_fed.horizontal.exact.cuts import bounds_of_bins, find_cuts
@@ -115,7 +115,7 @@ class ExactTraining:
     done: RoundsDone = field(default=RoundsDone(), init=False)
 
     @cached_property
-    def _objective(self) -> Objective:
+    def _objective(self) -> XGBoostObjective:
         return self.task.settings.loss
 
     @cached_property

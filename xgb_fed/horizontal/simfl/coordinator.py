@@ -12,9 +12,9 @@ from gbdt_parties.channel import Party
 from gbdt_parties.errors import InvalidDataError, PartyRefusedError, ProtocolError
 from xgb_fed.boosting.params import Settings
 from xgb_fed.errors import InvalidArgumentError
-from xgb_fed.horizontal.common.kept_state import SIZE
+from xgb_fed.horizontal.common.party_state import SIZE
 from xgb_fed.horizontal.simfl import messages as wire
-from xgb_fed.horizontal.simfl.checkpoint import KeptProgress, Progress
+from xgb_fed.horizontal.simfl.checkpoint import KeptProgress, SimFLProgress
 from xgb_fed.horizontal.simfl.hash_seed import agreed_seed
 from xgb_fed.horizontal.simfl.lsh import PAPER_HASHES, Doubles, Moments, max_hashes
 from xgb_fed.horizontal.simfl.turn_taking import TurnTaking
@@ -34,7 +34,7 @@ class SimFL(TurnTaking):
         max_rounds: int,
         checkpoint: KeptProgress | None = None,
         patience: float = 0.0,
-        progress: Progress | None = None,
+        progress: SimFLProgress | None = None,
         is_auto: bool = False,
     ) -> None:
         if n_hashes is not None and not (isinstance(n_hashes, (int, np.integer)) and n_hashes >= 1):

@@ -84,7 +84,7 @@ EXPECTED_FAILED_CHECKS: Mapping[str, str] = {
 """Checks of scikit-learn's suite that fail on purpose, each with its reason."""
 
 
-class FitArguments(TypedDict, total=False):
+class VerticalFitArguments(TypedDict, total=False):
     """Keywords of every `fit`; `VerticalXGBClassifier.fit` says what each is."""
 
     parties: Sequence[Party] | None
@@ -192,7 +192,7 @@ class VerticalXGBModel(FederatedXGBModel):
             raise InvalidDataError("rows_by_index=True needs a data frame: its index gives the row positions")
         return index.to_numpy()
 
-    def _begin(self, given: FitArguments) -> list[tuple[tuple[Any, Any, Any], str]]:
+    def _begin(self, given: VerticalFitArguments) -> list[tuple[tuple[Any, Any, Any], str]]:
         """Forget what was fitted, but for a model to continue, which may be this estimator's own.
 
         Returns
@@ -208,7 +208,7 @@ class VerticalXGBModel(FederatedXGBModel):
         self,
         X: Any,
         y: Any,
-        given: FitArguments,
+        given: VerticalFitArguments,
         eval_set: Sequence[tuple[tuple[Any, Any, Any], str]],
         objective: str,
         num_class: int | None,

@@ -25,7 +25,7 @@ from xgb_fed.vertical.trees.partition import Partition
 
 
 @dataclass
-class Level:
+class TreeLevel:
     """The nodes of one level of a tree.
 
     Attributes
@@ -73,10 +73,10 @@ class SplitFinder(Protocol):
     def start_tree(self, tree: int, rows: NDArray[np.bool_]) -> None:
         """Start a new tree on the rows of a sample."""
 
-    def find(self, level: Level) -> dict[int, Candidate]:
+    def find(self, level: TreeLevel) -> dict[int, Candidate]:
         """Give the best candidate of every node that can be split here; of equal ones XGBoost's first."""
 
-    def split(self, level: Level, chosen: dict[int, Candidate]) -> dict[int, Split]:
+    def split(self, level: TreeLevel, chosen: dict[int, Candidate]) -> dict[int, Split]:
         """Split nodes, each at its candidate."""
 
 
@@ -119,7 +119,7 @@ class OwnColumns:
         """See `SplitFinder`."""
         self._parents = []
 
-    def find(self, level: Level) -> dict[int, Candidate]:
+    def find(self, level: TreeLevel) -> dict[int, Candidate]:
         """See `SplitFinder`."""
         sums, counts = self._histograms(level)
         return {
@@ -134,7 +134,7 @@ class OwnColumns:
             for node in range(level.partition.n_nodes)
         }
 
-    def _histograms(self, level: Level) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _histograms(self, level: TreeLevel) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Exact sums, shape (2, 2, n_classes, n_nodes, n_total_bins), and row counts of every bin."""
         halves = level.gradients.halves
         n_classes = halves.shape[2]
@@ -161,7 +161,7 @@ class OwnColumns:
         of_gradients = np.stack(built[:-1]).reshape(2, n_classes, *built[0].shape)
         return np.moveaxis(of_gradients, -1, 1), built[-1][..., 0]
 
-    def split(self, level: Level, chosen: dict[int, Candidate]) -> dict[int, Split]:
+    def split(self, level: TreeLevel, chosen: dict[int, Candidate]) -> dict[int, Split]:
         """See `SplitFinder`."""
         splits = {}
         for node, candidate in chosen.items():

@@ -15,7 +15,7 @@ from xgb_fed.boosting.split_gain import SplitGain
 from xgb_fed.ciphers.base import PrivateKey
 from xgb_fed.errors import CipherError
 from xgb_fed.vertical.growing.bin_sums import AgreedColumns, BinSums
-from xgb_fed.vertical.growing.finder import Level, Split
+from xgb_fed.vertical.growing.finder import Split, TreeLevel
 from xgb_fed.vertical.growing.row_places import RowPlaces
 from xgb_fed.vertical.protocol import messages as wire
 from xgb_fed.vertical.protocol.packing import MultiClassPacking, normalised
@@ -89,7 +89,7 @@ class PassiveFinder:
         """Send encrypted gradients of consecutive rows of the sample."""
         self.channel.ask(message, messages.Done)
 
-    def find(self, level: Level) -> dict[int, Candidate]:
+    def find(self, level: TreeLevel) -> dict[int, Candidate]:
         """See `SplitFinder`."""
         nodes = NodesWithStatistics.of(level.sampled.sizes(), self._agreed.min_node_rows)
         if not len(nodes.all):
@@ -122,7 +122,7 @@ class PassiveFinder:
             for place, node in enumerate(bins.nodes)
         }
 
-    def _assignment_and_flags(self, level: Level) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    def _assignment_and_flags(self, level: TreeLevel) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
         """How the level above was split, as far as this party does not know."""
         if level.above is None:
             return np.empty(0, dtype=np.uint8), np.empty(0, dtype=np.uint8)
@@ -149,14 +149,14 @@ class PassiveFinder:
         n_bins = int(self._walk.bin_offsets[-1])
         return BinSums.read(nodes, answer.counts, plaintexts, per_ciphertext, n_bins, packing)
 
-    def _siblings(self, level: Level, sent: BinSums) -> BinSums:
+    def _siblings(self, level: TreeLevel, sent: BinSums) -> BinSums:
         """The statistics that follow from those sent and from the level above."""
         if level.above is None:
             return BinSums([], sent.counts[:0], sent.sums[..., :0, :])
         split = sorted(level.assignment)
         return sent.siblings([split[node // 2] for node in sent.nodes], self._bins)
 
-    def _check(self, level: Level, siblings: BinSums, bins: BinSums) -> None:
+    def _check(self, level: TreeLevel, siblings: BinSums, bins: BinSums) -> None:
         """Raise `ProtocolError` unless these sums fit the node, the level above and the columns agreed on.
 
         Sums of siblings are checked whether the sibling is large enough to have statistics or not.  That both
@@ -179,7 +179,7 @@ class PassiveFinder:
                 if bins.counts[place, self._walk.bins_of(candidate.column)][elsewhere].any():
                     raise ProtocolError("a child has rows in bins that went to the other side")
 
-    def split(self, level: Level, chosen: dict[int, Candidate]) -> dict[int, Split]:
+    def split(self, level: TreeLevel, chosen: dict[int, Candidate]) -> dict[int, Split]:
         """See `SplitFinder`."""
         nodes = sorted(chosen)
         self._split_here = dict(chosen)
@@ -216,7 +216,9 @@ class PassiveFinder:
         right = [~self._walk.goes_left(candidate)[:-1] for candidate in categorical]
         return wire.SplitCategories(*vectors, to_bits(np.concatenate(right)))
 
-    def _place(self, level: Level, chosen: dict[int, Candidate], flags: dict[int, NDArray[np.bool_]]) -> None:
+    def _place(
+        self, level: TreeLevel, chosen: dict[int, Candidate], flags: dict[int, NDArray[np.bool_]]
+    ) -> None:
         """The rows that go left must fit all splits of the column so far, in whatever tree."""
         for node in sorted(flags):
             best = chosen[node]
@@ -227,7 +229,7 @@ class PassiveFinder:
                 raise ProtocolError(f"party {self.channel.name!r}: {error}") from None
             self._named.append(split)
 
-    def _check_left(self, level: Level, flags: dict[int, NDArray[np.bool_]]) -> None:
+    def _check_left(self, level: TreeLevel, flags: dict[int, NDArray[np.bool_]]) -> None:
         """The rows that go left must add up to the sums of the candidate that was asked for."""
         left = level.partition.children(flags)
         own = Partition(left.rows, left.starts).kept(level.rows)
