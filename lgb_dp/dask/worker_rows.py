@@ -46,12 +46,7 @@ class _RowLease:
 
 
 class RowsOfWorker(HeldPartitions[_RowLease]):
-    """The rows of one training run on one worker.
-
-    Parameters
-    ----------
-    rules : RowRules
-    """
+    """The rows of one training run on one worker."""
 
     refusals = (PrivateTrainingError,)
 

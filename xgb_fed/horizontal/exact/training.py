@@ -100,10 +100,6 @@ class ExactTraining:
         Of this party's rows.
     max_rows : int
         Rows of all parties together that this party takes part with.
-
-    Attributes
-    ----------
-    done : RoundsDone
     """
 
     task: ExactTask

@@ -38,10 +38,6 @@ def objective_of(function: Callable[..., Any]) -> CustomObjective:
     ----------
     function : callable
         ``function(y_true, y_pred)`` returns gradients and hessians.
-
-    Returns
-    -------
-    callable
     """
 
     def objective(margin: NDArray[Any], data: xgboost.DMatrix) -> Any:
@@ -60,10 +56,6 @@ def metric_of(function: Callable[..., Any]) -> CustomMetric:
     ----------
     function : callable
         ``function(y_true, y_pred)`` returns a number; its name is the metric's.
-
-    Returns
-    -------
-    callable
     """
 
     def metric(prediction: NDArray[Any], data: xgboost.DMatrix) -> tuple[str, float]:
