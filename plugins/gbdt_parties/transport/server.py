@@ -71,12 +71,7 @@ NOBODY = Identity("anonymous", "", datetime.max.replace(tzinfo=timezone.utc))
 
 
 class Callers:
-    """Counts the calls under way for each caller, so that no caller takes another one's place.
-
-    Parameters
-    ----------
-    max_each : int
-    """
+    """Counts the calls under way for each caller, so that no caller takes another one's place."""
 
     def __init__(self, max_each: int) -> None:
         self._max_each = max_each

@@ -278,11 +278,6 @@ class _FileColumns:
     path, kind, texts, keep
         As for `read_arrow`.
 
-    Attributes
-    ----------
-    names : list of str
-    n_rows : int
-
     Raises
     ------
     InvalidDataError

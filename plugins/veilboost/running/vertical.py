@@ -28,7 +28,7 @@ from veilboost.running.progress import RoundLines, RoundLog
 from veilboost.running.run import Run, connect, rows_to_predict
 from xgb_fed.boosting.params import Settings
 from xgb_fed.vertical.model.model import MODEL_FILE, VerticalModel
-from xgb_fed.vertical.training.checkpoint import Checkpoint
+from xgb_fed.vertical.training.checkpoint import VerticalCheckpoint
 from xgb_fed.vertical.training.task import ActiveData
 from xgb_fed.vertical.training.train import train
 
@@ -85,7 +85,7 @@ def _aligned(plan: VerticalPlan, parties: Sequence[RemoteParty], table: Table) -
         write_traffic(plan.path(plan.training.record), traffic)
 
 
-class TrainingRun(Run[VerticalPlan]):
+class VerticalRun(Run[VerticalPlan]):
     """Training of an active party with passive ones."""
 
     model_file = MODEL_FILE
@@ -164,13 +164,16 @@ class TrainingRun(Run[VerticalPlan]):
         )
         return as_json(booster), about
 
-    def checkpoint(self, folder: Path) -> Checkpoint:
+    def checkpoint(self, folder: Path) -> VerticalCheckpoint:
         """The progress in a folder."""
-        return Checkpoint(folder, "")
+        return VerticalCheckpoint(folder, "")
 
     def summary(self, model: VerticalModel, directory: Path, n_parties: int) -> str:
         """The numbers of trees and rows."""
         return f"{len(model.trees)} trees on {len(self._data.label)} rows: {directory}"
+
+
+RUN = VerticalRun
 
 
 def predict(plan: VerticalPlan, args: argparse.Namespace) -> Predicted:
