@@ -652,7 +652,7 @@ def interrupt(change, n_lines):
     return False
 
 
-@pytest.mark.parametrize("removes", [False, True])
+@pytest.mark.parametrize("removes", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_transaction_that_is_interrupted_anywhere_is_kept_or_undone_as_a_whole(tmp_path, removes):
     """The store, and the file after it was let go of, say the same; and the store goes on."""
     path, n_lines, is_interrupted, seen = tmp_path / "a.store", 0, True, []
