@@ -305,8 +305,8 @@ def said_of_importing(package):
             ),
         ),
         ("xgb_fed", ("lightgbm", "phe", "grpc", "nacl")),
-        ("gbdt_hosts.lightgbm", ("xgboost",)),
-        ("gbdt_hosts.xgboost", ("lightgbm",)),
+        pytest.param("gbdt_hosts.lightgbm", ("xgboost",), marks=pytest.mark.slow),
+        pytest.param("gbdt_hosts.xgboost", ("lightgbm",), marks=pytest.mark.slow),
     ],
 )
 def test_importing_one_package_does_not_load_what_it_has_no_use_for(package, absent):
@@ -411,18 +411,6 @@ LATE = {
     "StandInDataset": ["feature_name"],
     "Parser": ["epilog"],
     "VerticalDPLGBMModel": ["_answers"],
-    # These remain to be mended.
-    "AnsweringSide": ["_keys"],
-    "AskingSide": ["own_shares"],
-    "ColumnsOfWorker": ["_keys", "_loaded", "_n_threads", "leases"],
-    "ExactTraining": ["_columns", "_gradients", "_objective", "_own_seed", "_rules", "_scale"],
-    "KeyOfWorker": ["_n_threads", "key"],
-    "OwnColumns": ["_codes", "_layout", "_parents", "_walk"],
-    "PassiveFinder": ["_bins", "_depth", "_split_here", "walk"],
-    "Session": ["_base", "_difference", "receiver", "sender"],
-    "SimFL": ["n_hashes"],
-    "StatePlugin": ["_executor", "_state"],
-    "_Active": ["_best", "_changes", "_gain"],
 }
 """Attributes that exist only after another method ran, by the name of their class."""
 

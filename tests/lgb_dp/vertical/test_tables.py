@@ -246,7 +246,7 @@ def test_tables_of_other_bounds_or_weights_are_refused():
     one, _ = loss("binary")
     numbers = numbers_for(one)
     ones = np.ones(3)
-    with pytest.raises(InvalidArgumentError, match="those of the loss"):
+    with pytest.raises(InvalidArgumentError, match="loss"):
         PointTables(loss("regression")[0], numbers, ones, ones)
     for weight in (np.array([0.0, 1.0, 1.5]), np.array([0.0, -0.1, 1.0]), np.array([0.0, np.nan, 1.0])):
         with pytest.raises(InvalidArgumentError, match=r"weight.*\[0, 1\]"):

@@ -37,13 +37,13 @@ def client(cluster, monkeypatch):
 @pytest.fixture
 def asked(monkeypatch):
     """What workers were asked, in order."""
-    questions, answer = [], encryption.KeyOfWorker.work
+    questions, answer = [], encryption.KeyOfWorker.answer
 
     def asked_to_work(worker, message):
         questions.append(message["ask"])
         return answer(worker, message)
 
-    monkeypatch.setattr(encryption.KeyOfWorker, "work", asked_to_work)
+    monkeypatch.setattr(encryption.KeyOfWorker, "answer", asked_to_work)
     return questions
 
 

@@ -72,7 +72,7 @@ def test_without_workers_the_party_refuses_in_time(threads):
     def lose(number, message):
         if isinstance(message, SplitNodes) and cluster.workers:
             for held in party.held:
-                held.cluster.timeout = 2.5
+                held.leases.cluster.timeout = 2.5
             close_worker(cluster, 1)
             close_worker(cluster, 0)
 
