@@ -2,12 +2,12 @@
 
 from xgb_fed.ciphers.okamoto_uchiyama import OkamotoUchiyamaKey
 from xgb_fed.ciphers.residue_key import read_numbers
-from xgb_fed.ciphers.serialization import Kind
+from xgb_fed.ciphers.serialization import PayloadKind
 
 
 def secret_primes(key):
     """The primes of a key's modulus, each with the known factors of itself less one; p of p²·q first."""
-    _, numbers = read_numbers(key.private_bytes(), Kind.PRIVATE_KEY)
+    _, numbers = read_numbers(key.private_bytes(), PayloadKind.PRIVATE_KEY)
     if isinstance(key, OkamotoUchiyamaKey):
         q, p, *factors = numbers
         return [(p, factors), (q, [])]
