@@ -90,8 +90,8 @@ def test_a_side_that_waits_to_send_goes_on_when_the_connection_is_over(monkeypat
 @pytest.mark.parametrize(
     ("field", "value", "text"),
     [
-        (0, b"VB2P", "not of a run of two parties"),
-        (1, Kind.ROUND, "message of kind 7 came where kind 8 was due"),
+        (0, b"VB2P", "run of two"),
+        (1, Kind.ROUND, "message.*kind 7.*kind 8"),
         (2, 3, "flight 3 came where flight 2"),
         (3, 3, "attempt 3 came where attempt 4"),
         (4, 2, "round 2 came where round 3"),

@@ -136,8 +136,8 @@ def test_only_the_refusal_of_a_party_that_stopped_needs_no_reason():
 @pytest.mark.parametrize(
     ("said", "heard", "how"),
     [
-        ([headed(Kind.BEGIN)], [], "was sent, and does not follow"),
-        ([], [headed(Kind.BEGIN)], "was received, and is not one that was waited for"),
+        ([headed(Kind.BEGIN)], [], "sent.*follow"),
+        ([], [headed(Kind.BEGIN)], "received.*waited"),
     ],
 )
 def test_messages_beyond_the_repetition_are_differences(said, heard, how):

@@ -43,7 +43,7 @@ def test_terms_follow_from_a_signed_roster():
         ({"seed": b"seed"}, PartyArgumentError, "seed of 4 bytes"),
         ({"n_rounds": 0}, PartyArgumentError, "n_rounds=0"),
         ({"n_rounds": 60_001}, PartyArgumentError, "n_rounds=60001"),
-        ({"other": SEATS[0]}, PartyArgumentError, "differ in place and key"),
+        ({"other": SEATS[0]}, PartyArgumentError, "differ in place"),
         ({"other": replace(SEATS[1], key=bytes(32))}, AuthenticationError, "not usable"),
     ],
 )

@@ -430,16 +430,16 @@ def test_inconsistent_choices_end_the_session_and_nothing_opens():
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        (lambda i: i.leaves.pop(), "leaves of 0 trees; this side owns 1"),
+        (lambda i: i.leaves.pop(), "leaves.*0 trees.*owns 1"),
         (lambda i: i.leaves.__setitem__(1, np.full(70, 16, np.uint8)), "leaves must be below 16"),
         (
             lambda i: i.leaves.__setitem__(1, np.zeros(69, np.uint8)),
-            r"leaves of type uint8 and shape \(69,\)",
+            r"leaves of type uint8.*\(69,\)",
         ),
         (lambda i: i.leaves.__setitem__(1, np.zeros(70)), "leaves of type float64"),
         (lambda i: setattr(i, "points", np.full(70, 16, np.uint8)), "points must be below 16"),
-        (lambda i: i.noise[1].pop(), "noise must have one word for every leaf"),
-        (lambda i: i.noise[1].__setitem__(0, np.zeros(15, np.uint64)), "noise must have one word"),
+        (lambda i: i.noise[1].pop(), "noise.*word"),
+        (lambda i: i.noise[1].__setitem__(0, np.zeros(15, np.uint64)), "noise.*word"),
     ],
 )
 def test_inputs_that_do_not_fit_are_refused_before_anything_is_sent(opened, change, text):

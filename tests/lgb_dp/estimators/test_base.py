@@ -128,13 +128,13 @@ def test_keywords_that_change_nothing_are_accepted(keywords):
 @pytest.mark.parametrize(
     ("keywords", "reason"),
     [
-        ({"subsample": 0.5}, "rows are drawn by the private trainer"),
+        ({"subsample": 0.5}, "rows.*trainer"),
         ({"bagging_freq": 1}, "rows are drawn"),
         ({"min_child_samples": 5}, "private count would leak"),
         ({"min_split_gain": 0.1}, "private gain would leak"),
         ({"colsample_bytree": 0.5}, "splits are drawn"),
         ({"reg_alpha": 1.0}, "use lambda_l2"),
-        ({"boosting_type": "dart"}, "grown by the private trainer"),
+        ({"boosting_type": "dart"}, "grown.*trainer"),
         ({"class_weight": "balanced"}, "weight_bound"),
         ({"is_unbalance": True}, "weight_bound"),
         ({"scale_pos_weight": 3.0}, "weight_bound"),

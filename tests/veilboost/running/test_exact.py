@@ -145,10 +145,10 @@ def test_a_plan_without_own_rows(tmp_path):
         ({"data": {"file": "a.csv", "allowed": ["sha256:0"]}}, "data.label is missing"),
         ({"data": {"valid": "a.csv", "label": "y"}}, "data.valid needs data.file"),
         ({"data": {"name": "own"}}, "unknown entry 'name'"),
-        ({"data": {"labels": "texts"}}, "data.labels='texts' must be one of"),
-        ({"training": {"cuts": "given"}}, "training.cuts='given' must be one of"),
+        ({"data": {"labels": "texts"}}, "data.labels='texts'"),
+        ({"training": {"cuts": "given"}}, "training.cuts='given'"),
         ({"training": {"n_hashes": 3}}, "unknown entry 'n_hashes'"),
-        ({"parties": PLAN["parties"][:1]}, "training needs at least two parties"),
+        ({"parties": PLAN["parties"][:1]}, "training needs"),
     ],
 )
 def test_what_makes_no_plan_of_exact_training(tmp_path, change, text):

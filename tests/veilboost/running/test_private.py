@@ -114,7 +114,7 @@ def test_a_plan_without_own_rows(tmp_path):
         ({"data": {"file": "a.csv"}}, "data.file needs data.declared and data.allowed"),
         ({"data": {"budget_epsilon": 1.0}}, "budget_epsilon and data.budget_delta go together"),
         ({"data": {"label": "y"}}, "unknown entry 'label'"),
-        ({"parties": PLAN["parties"][:1]}, "training needs at least two parties"),
+        ({"parties": PLAN["parties"][:1]}, "training needs"),
     ],
 )
 def test_what_makes_no_plan_of_private_training(tmp_path, change, text):
@@ -152,7 +152,7 @@ def test_declared_columns_are_the_features_in_their_order(folder):
         ({"label_bounds": [1]}, "bounds of 'label_bounds' must be"),
         ({"categories": {"sex": [0.5]}}, "categories of 'sex' must be"),
         ({"bounds": {"sex": [0, 1]}}, "'sex' has both"),
-        ({"bounds": {"ill": [0, 1]}}, "'ill' cannot be a feature as well"),
+        ({"bounds": {"ill": [0, 1]}}, "'ill'.*feature as well"),
         ({"max_bin": True}, "max_bin=True must be int"),
         ({"bounds": {}, "categories": {}}, "which columns there are"),
     ],

@@ -266,7 +266,7 @@ def without(name):
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"data": None}, "data must be a table"),
+        ({"data": None}, "data.*table"),
         (without("file"), "data: file is missing"),
         (without("declared"), "data: declared is missing"),
         (without("allowed"), "data: allowed is missing"),
@@ -282,7 +282,7 @@ def without(name):
         ({"training": {**PLAN["training"], "colluding": 1}}, "unknown entry 'colluding'"),
         (
             {"parties": [{"name": name, "address": "h:1"} for name in ("bank", "shop")]},
-            "parties has 2 parties; private training with columns apart is",
+            "parties has 2 parties",
         ),
     ],
 )
@@ -335,7 +335,7 @@ def test_columns_alone_have_neither_labels_nor_weights(tmp_path, name):
         read_declared_columns(path)
 
 
-@pytest.mark.parametrize(("ids", "text"), [("a\na", "1 ids occur more than once"), ("a\n ", "id of row 2")])
+@pytest.mark.parametrize(("ids", "text"), [("a\na", "1 ids occur"), ("a\n ", "id of row 2")])
 def test_ids_that_cannot_be_aligned_are_refused(tmp_path, ids, text):
     (tmp_path / "columns.yaml").write_text(yaml.safe_dump(DECLARED))
     first, second = ids.split("\n")

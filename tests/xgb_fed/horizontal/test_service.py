@@ -79,12 +79,12 @@ def test_coordinators_have_folders_of_their_own_and_one_party(tmp_path):
 @pytest.mark.parametrize(
     ("limits", "params", "reason"),
     [
-        ({"max_depth": 3}, {"max_depth": 4}, "max_depth=4; this party accepts at most 3"),
-        ({"max_bin": 16}, {"max_bin": 17}, "max_bin=17; this party accepts at most 16"),
+        ({"max_depth": 3}, {"max_depth": 4}, "max_depth=4; this party accepts.*3"),
+        ({"max_bin": 16}, {"max_bin": 17}, "max_bin=17; this party accepts.*16"),
         ({"max_models": 0}, {}, "keeps at most 0 models"),
-        ({"sessions_per_hour": 0}, {}, "more than 0 sessions in an hour"),
+        ({"sessions_per_hour": 0}, {}, "0 sessions.*hour"),
         ({"max_memory": 2000}, {}, "would take 0 MiB"),
-        ({"max_round_bytes": 100}, {}, "bytes of trees in a round; this party accepts 100"),
+        ({"max_round_bytes": 100}, {}, "bytes.*accepts 100"),
     ],
 )
 def test_limits(tmp_path, limits, params, reason):

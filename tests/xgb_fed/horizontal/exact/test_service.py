@@ -151,12 +151,12 @@ def test_another_coordinators_run_is_not_taken_up(tmp_path, certificates):
 @pytest.mark.parametrize(
     ("limits", "params", "reason"),
     [
-        ({"max_depth": 1}, {}, "max_depth=2; this party accepts at most 1"),
-        ({"max_bin": 7}, {}, "max_bin=8; this party accepts at most 7"),
+        ({"max_depth": 1}, {}, "max_depth=2; this party accepts.*1"),
+        ({"max_bin": 7}, {}, "max_bin=8; this party accepts.*7"),
         ({"max_models": 0}, {}, "keeps at most 0 models"),
-        ({"sessions_per_hour": 0}, {}, "more than 0 sessions in an hour"),
-        ({"max_memory": 20 << 10}, {}, "the settings of a run would take 0 MiB"),
-        ({"max_memory": 100 << 10}, {}, "gradients and histograms would take 0 MiB"),
+        ({"sessions_per_hour": 0}, {}, "0 sessions.*hour"),
+        ({"max_memory": 20 << 10}, {}, "settings.*take 0 MiB"),
+        ({"max_memory": 100 << 10}, {}, "gradients.*take 0 MiB"),
         ({"max_memory": 32 << 20}, {"max_depth": 10, "max_bin": 256}, "would take 108 MiB"),
     ],
 )

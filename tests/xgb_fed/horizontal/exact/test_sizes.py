@@ -45,7 +45,7 @@ def rows(n=30, label=1.0, weight=1.0, first=0):
 @pytest.mark.parametrize(
     ("n_rows", "text"),
     [
-        ([9, 10, 10], "9 rows of weights above 0 at all parties"),
+        ([9, 10, 10], "9 rows.*above 0"),
         ([10, 9, 10], "held-out set 0 has 9 rows"),
         ([10, 10, 9], "held-out set 1 has 9 rows"),
     ],
@@ -165,10 +165,10 @@ def test_small_numbers_have_as_many_digits_as_large_ones():
 @pytest.mark.parametrize(
     ("max_rows", "others", "exponent", "text"),
     [
-        (89, (60, 40, 20), 0, "90 rows of all parties; this party takes part with at most 89"),
+        (89, (60, 40, 20), 0, "90 rows.*part.*89"),
         (90, (60, 40, 9), 0, "held-out set 1 has 9 rows"),
-        (90, (60, 40, 20), 64, "too large for exact sums"),
-        (90, (60, 40, 20), 46, "too large for exact sums of 90 rows"),
+        (90, (60, 40, 20), 64, "too large"),
+        (90, (60, 40, 20), 46, "too.*90 rows"),
     ],
 )
 def test_other_sizes_are_refused(max_rows, others, exponent, text):

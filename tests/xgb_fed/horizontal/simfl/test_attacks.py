@@ -437,7 +437,7 @@ def test_attack_made_up_sums_read_no_more_rounds_than_the_party_takes(tmp_path):
     ("spoil", "reason"),
     [
         (lambda tree: tree[:-1] + b" " * (1 << 10) + b"}", "not written as agreed"),
-        (lambda tree: tree[:-1] + b" " * (1 << 20) + b"}", "bytes are more than a tree of 6 levels has"),
+        (lambda tree: tree[:-1] + b" " * (1 << 20) + b"}", "bytes.*6 levels"),
         (lambda tree: tree[:-1] + b',"more":"' + b"x" * 1000 + b'"}', "not written as agreed"),
         (lambda tree: tree.replace(b"0.0", b"0.00", 1), "not written as agreed"),
         (lambda tree: tree.replace(b'"sum_hessian":[2.0', b'"sum_hessian":[9.0'), "not written as agreed"),
