@@ -45,13 +45,10 @@ def test_an_epsilon_too_small_for_the_arithmetic_raises_before_training():
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        ({"bounds": (3, -3)}, "reversed"),
         ({"bounds": (-np.inf, 3)}, "finite"),
         ({"bounds": (np.nan, 3)}, "finite"),
         ({"bounds": ([0, 0], [1, 1])}, "bounds must be"),
         ({"bounds": 3}, "bounds must be"),
-        ({"bounds": {"Column_0": (0, 1)}}, "bounds lack"),
-        ({"bounds": {"other": (0, 1)}}, "unknown feature"),
         ({"max_bin": 1}, "max_bin"),
         ({"max_bin": 256}, "max_bin"),
         ({"label_bounds": (1, 0)}, "label_bounds"),
@@ -82,7 +79,6 @@ def test_declarations_of_the_dataset(arguments, named):
 @pytest.mark.parametrize(
     ("label", "named"),
     [
-        (Y[:-1], "label has shape"),
         (np.where(np.arange(len(Y)) == 5, np.nan, Y), "NaN"),
         (np.full(len(Y), np.inf), "infinity"),
         (None, "label"),
@@ -91,12 +87,6 @@ def test_declarations_of_the_dataset(arguments, named):
 def test_labels(label, named):
     with pytest.raises(ValueError, match=named):
         dataset(X, label).construct()
-
-
-def test_text_columns_need_categories():
-    frame = pd.DataFrame({"a": ["x", "y"]})
-    with pytest.raises((TypeError, ValueError)):
-        lgb_dp.Dataset(frame, label=[0, 1], bounds={"a": (0, 1)}).construct()
 
 
 @pytest.mark.parametrize(
@@ -134,13 +124,6 @@ def test_values_of_parameters(params, named):
         return
     with pytest.raises((ValueError, lgb.basic.LightGBMError), match=named):
         train(dataset(X, Y), lgb_dp.DPBoost(1.0), **params)
-
-
-def test_a_plain_dataset_is_refused_with_a_private_callback():
-    with pytest.raises(TypeError, match=r"lgb_dp\.Dataset"):
-        lgb.train(
-            {"objective": "binary", "verbosity": -1}, lgb.Dataset(X, Y), callbacks=[lgb_dp.DPBoost(1.0)]
-        )
 
 
 def test_evaluation_data_must_have_the_training_features():

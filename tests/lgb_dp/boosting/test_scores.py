@@ -7,7 +7,6 @@ import pytest
 import lgb_dp
 from allocated import peak_of
 from gbdt_kernels.trees import DenseCodes, add_trees
-from growers import kept_scores
 from lgb_dp.boosting.scores import Scores
 from lgb_dp.boosting.tree import PrivateTree
 from made_codes import Level
@@ -15,14 +14,6 @@ from small_training import binary_data, dataset, train
 
 X, Y = binary_data()
 QUIET = {"objective": "binary", "verbosity": -1, "max_depth": 2, "learning_rate": 0.3}
-
-
-def test_native_predictions_equal_the_scores_training_kept():
-    data = dataset(X, Y)
-    booster = lgb.train(QUIET, data, 5, callbacks=[lgb_dp.DPBoost(1.0)], keep_training_booster=True)
-    with pytest.warns(lgb_dp.NotPrivateWarning):
-        kept = kept_scores(booster, data)[:, 0]
-    np.testing.assert_allclose(booster.predict(X, raw_score=True), kept, atol=1e-12)
 
 
 def test_continuing_fits_what_the_first_model_left():
