@@ -61,16 +61,6 @@ def test_damaged_splits(fitted, tmp_path):
         classes.write_text(damaged)
         with pytest.raises(CorruptDataError):
             VerticalXGBClassifier().load_model(tmp_path / "active")
-    fitted.parties_[0].save_model(tmp_path / "bank")
-    splits = next((tmp_path / "bank").glob("*.splits.json"))
-    for damaged in (
-        "",
-        "{}",
-        '{"format": 1, "names": [], "features": [3], "thresholds": [], "default_left": []}',
-    ):
-        splits.write_text(damaged)
-        with pytest.raises(CorruptDataError):
-            LocalParty(X[:, 3:], "bank").load_model(tmp_path / "bank")
 
 
 def test_missing_parties_at_prediction(fitted):

@@ -77,33 +77,6 @@ def common(service, ids, n_rows, others=("customer-010", "customer-011")):
     return mine.align([int(place) for place in mine.matched()[1][:n_rows]], ids)
 
 
-def test_unknown_ids_are_not_aligned_and_malformed_points_refused(bank):
-    service = bank()
-    for ids, n_rows in ((["customer-010", "nobody"], 2), (["customer-010"], 2), (["nobody"], 1)):
-        assert "were not proven to be known" in common(service, ids, n_rows).reason
-    mine = asker(service, ["customer-010"]).until_answered()
-    assert "2 rows were aligned of 50, where 1 ids were told" in mine.align([0, 1], ["customer-010"]).reason
-    assert common(service, ["customer-010", "customer-011"], 2) is True
-    for wrong in (b"", b"nonsense", b"\xff" * 32, b"\xff" * 96):
-        mine = asker(service, ["a", "b"])
-        mine.open(), mine.mask(), mine.commit()
-        assert "points of 32 bytes were due" in mine.tell(wrong).reason
-    mine = asker(service, ["a", "b"])
-    mine.open(), mine.mask()
-    mine.own.points = bytes(31) + b"\1" + b"\xff" * 32
-    mine.commit(), mine.tell()
-    assert "is not a point of the prime-order group" in mine.answer().reason
-
-
-def test_an_intersection_is_good_for_one_alignment_accepted_or_not(bank):
-    for ids in (["nobody"], ["customer-010"]):
-        service = bank()
-        mine = asker(service, ["customer-010"]).until_answered()
-        mine.align([int(mine.matched()[1][0])], ids)
-        assert "without an intersection" in mine.align([0], ids).reason
-        assert "without an intersection" in mine.answer().reason
-
-
 def test_an_alignment_is_counted_once_when_it_is_opened(bank):
     service = bank(questions_per_hour=2)
     for _ in range(2):

@@ -101,16 +101,6 @@ GOOD = {
 }
 
 
-def test_a_file_cut_off_anywhere_is_refused(tmp_path):
-    path = tmp_path / "splits.json"
-    splits_of([(1, 0.5, True), (0, -3e30, False)]).save(path)
-    content = path.read_bytes()
-    for end in range(len(content)):
-        path.write_bytes(content[:end])
-        with pytest.raises(CorruptDataError, match=r"splits.*model"):
-            Splits.load(path)
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -147,23 +137,6 @@ def test_files_of_other_content_are_refused(tmp_path, change):
     if "more" not in change:
         with pytest.raises(CorruptDataError):
             Splits.load(path)
-
-
-def test_files_without_a_digest_of_their_content_are_refused(tmp_path):
-    path = tmp_path / "splits.json"
-    write_sealed(path, GOOD)
-    kept = path.read_text()
-    for altered in (json.dumps(GOOD), kept.replace("-2.0", "-3.0"), kept.replace("true", "false")):
-        path.write_text(altered)
-        with pytest.raises(CorruptDataError):
-            Splits.load(path)
-
-
-@pytest.mark.parametrize("content", [b"", b"[]", b"3", b"null", b"\xff\xfe", b"[" * 100_000])
-def test_files_of_anything_else_are_refused(tmp_path, content):
-    (tmp_path / "splits.json").write_bytes(content)
-    with pytest.raises(CorruptDataError):
-        Splits.load(tmp_path / "splits.json")
 
 
 def test_a_damaged_splits_file_is_refused_without_its_path(tmp_path, caplog):

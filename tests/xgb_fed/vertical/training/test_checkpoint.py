@@ -163,35 +163,6 @@ def taken_up(tmp_path):
     return progress
 
 
-def test_a_store_that_was_cut_off_is_refused_or_shorter_by_entries(tmp_path):
-    _, expected = kept(tmp_path)
-    end_process(tmp_path)
-    content = (tmp_path / STORE_FILE).read_bytes()
-    for end in range(1, len(content), 23):
-        (tmp_path / STORE_FILE).write_bytes(content[:end])
-        progress = taken_up(tmp_path)
-        assert progress is None or progress.trees == expected.trees[: len(progress.trees)]
-
-
-def test_a_changed_byte_is_refused_or_part_of_no_entry(tmp_path):
-    _, expected = kept(tmp_path)
-    end_process(tmp_path)
-    content = (tmp_path / STORE_FILE).read_bytes()
-    entries = content.index(b'{"training"'), content.rindex(b'"round"')
-    for place in range(0, len(content) - 1, 29):
-        damaged = bytearray(content)
-        damaged[place] ^= 1 + place % 255
-        (tmp_path / STORE_FILE).write_bytes(damaged)
-        progress = taken_up(tmp_path)
-        if progress is not None:
-            assert_same(progress, expected)
-    for entry in entries:
-        damaged = bytearray(content)
-        damaged[entry] ^= 1
-        (tmp_path / STORE_FILE).write_bytes(damaged)
-        assert taken_up(tmp_path) is None
-
-
 WRONG_ORDERS = [(0, 3), (0, 1, 2, 2), (0, 1, 2, 3, 3), (0, 1, 2, 3, 6), (1, 2, 3)]
 
 
