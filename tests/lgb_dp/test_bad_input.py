@@ -67,6 +67,7 @@ def test_an_epsilon_too_small_for_the_arithmetic_raises_before_training():
         ({"weight": -np.ones(len(X)), "weight_bound": 1.0}, "weight"),
         ({"weight": np.ones(3), "weight_bound": 1.0}, "weight"),
         ({"weight": np.ones(len(X)), "weight_bound": 0.0}, "weight_bound"),
+        ({"weight": np.full(len(X), 2.0), "weight_bound": 1.0}, r"weight must lie.*\[0, weight_bound"),
         ({"weight": np.full(len(X), np.nan), "weight_bound": 1.0}, "weight"),
     ],
     ids=lambda value: value if isinstance(value, str) else next(iter(value)),

@@ -162,9 +162,3 @@ def test_mistakes_are_named(folder, capsys, monkeypatch, args, code, words):
     assert found == code
     assert words in shown.err
     assert not (folder / "statement.html").exists()
-
-
-def test_help_has_an_example(capsys):
-    with pytest.raises(SystemExit):
-        main(["statement", "--help"])
-    assert "example:\n  veilboost statement" in capsys.readouterr().out

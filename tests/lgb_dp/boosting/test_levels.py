@@ -15,22 +15,19 @@ from small_training import binary_data, dataset, field, train
 X, Y = binary_data()
 
 
-def test_every_candidate_can_be_chosen_even_with_a_single_row():
+@pytest.mark.parametrize("trainer", [lgb_dp.DPBoost, lgb_dp.MBoost])
+def test_every_candidate_can_be_chosen_even_with_a_single_row(trainer):
     data = lgb_dp.Dataset(np.full((1, 2), -2.9), label=[1.0], bounds=(-3, 3), max_bin=4)
     seen = set()
     for _ in range(150):
-        booster = train(data, lgb_dp.DPBoost(0.01), n_rounds=1, max_depth=1)
-        seen.add(
-            (
-                field(booster, "split_feature")[0],
-                field(booster, "threshold")[0],
-                field(booster, "decision_type")[0],
-            )
-        )
+        booster = train(data, trainer(0.01), n_rounds=1, max_depth=1)
+        seen.add(tuple(field(booster, name)[0] for name in ("split_feature", "threshold", "decision_type")))
     assert len(seen) == 2 * 3 * 2
 
 
-@pytest.mark.parametrize("trainer", [lgb_dp.DPBoost, lgb_dp.SequentialBoost, lgb_dp.ParallelBoost])
+@pytest.mark.parametrize(
+    "trainer", [lgb_dp.DPBoost, lgb_dp.SequentialBoost, lgb_dp.ParallelBoost, lgb_dp.MBoost]
+)
 def test_trees_are_complete_on_pure_and_tiny_data(trainer):
     data = dataset(X[:3], np.ones(3))
     booster = train(data, trainer(1.0), n_rounds=4, max_depth=3, learning_rate=0.1)

@@ -15,13 +15,6 @@ from small_training import binary_data, dataset, field, train
 X, Y = binary_data()
 
 
-def test_weights_without_a_public_bound_raise():
-    with pytest.raises(ValueError, match="weight_bound"):
-        dataset(X, Y, weight=np.ones(len(X))).construct()
-    with pytest.raises(ValueError, match=r"weight must lie.*\[0, weight_bound"):
-        dataset(X, Y, weight=np.full(len(X), 2.0), weight_bound=1.0).construct()
-
-
 def test_a_weighted_tree_uses_the_weighted_sensitivity(monkeypatch):
     from lgb_dp.mechanisms import noise as module
 

@@ -136,20 +136,3 @@ def test_initial_scores_void_unless_public():
     with pytest.warns(lgb_dp.PrivacyLeakWarning, match="init_score"):
         assert not fitted(init_score=X[:, 0]).privacy_.private
     assert fitted(init_score=X[:, 0], public_init_score=True).privacy_.private
-
-
-def test_shap_explains_the_booster():
-    shap = pytest.importorskip("shap", reason="shap is not among the extras")
-    model = fitted()
-    values = shap.TreeExplainer(model.booster_).shap_values(X)
-    np.testing.assert_allclose(
-        np.asarray(values).reshape(300, -1)[:, :4], model.predict(X, pred_contrib=True)[:, :4]
-    )
-
-
-def test_onnxmltools_converts_the_booster():
-    onnxmltools = pytest.importorskip("onnxmltools", reason="onnxmltools is not among the extras")
-    from onnxmltools.convert.common.data_types import FloatTensorType
-
-    model = onnxmltools.convert_lightgbm(fitted().booster_, initial_types=[("X", FloatTensorType([None, 4]))])
-    assert model.graph.node

@@ -510,9 +510,9 @@ def test_labels_that_are_missing(place, capsys, method):
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], *([kind, "--help"] for kind in examination.findings.PARTS)]
+    "arguments", [["estimate"], ["doctor"], *(["doctor", kind] for kind in examination.findings.PARTS)]
 )
 def test_help_fits_a_screen(arguments, capsys):
     with pytest.raises(SystemExit):
-        cli.main(["doctor", *arguments])
+        cli.main([*arguments, "--help"])
     assert len(capsys.readouterr().out.splitlines()) <= 30
