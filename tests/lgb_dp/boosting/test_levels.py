@@ -28,9 +28,9 @@ def test_every_candidate_can_be_chosen_even_with_a_single_row(trainer):
 @pytest.mark.parametrize(
     "trainer", [lgb_dp.DPBoost, lgb_dp.SequentialBoost, lgb_dp.ParallelBoost, lgb_dp.MBoost]
 )
-def test_trees_are_complete_on_pure_and_tiny_data(trainer):
+def test_trees_are_complete_on_pure_and_tiny_data(name):
     data = dataset(X[:3], np.ones(3))
-    booster = train(data, trainer(1.0), n_rounds=4, max_depth=3, learning_rate=0.1)
+    booster = train(data, getattr(lgb_dp, name)(1.0), n_rounds=4, max_depth=3, learning_rate=0.1)
     assert booster.num_trees() == 4
     assert all(tree["num_leaves"] == 8 for tree in booster.dump_model()["tree_info"])
 
