@@ -6,12 +6,7 @@ from gbdt_parties.transport import streams
 
 
 class StoppedClock:
-    """Stands in for `time.monotonic` in watchdogs, so that a busy machine makes none of them fire.
-
-    Parameters
-    ----------
-    monkeypatch : pytest.MonkeyPatch
-    """
+    """Stands in for `time.monotonic` in watchdogs, so that a busy machine makes none of them fire."""
 
     def __init__(self, monkeypatch):
         self._now = time.monotonic()

@@ -71,13 +71,7 @@ def certified(tmp_path_factory):
 
 
 class Served:
-    """A bank's server, which can be killed and started again.
-
-    Parameters
-    ----------
-    certified : dict
-    folder : Path
-    """
+    """A bank's server, which can be killed and started again."""
 
     def __init__(self, certified, folder, limits=None, **data):
         self.certified, self.folder, self.limits, self.data = certified, folder, limits, data
