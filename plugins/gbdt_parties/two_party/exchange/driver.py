@@ -93,7 +93,7 @@ class AttemptDraws(Unrepeatable):
     """
 
     def __init__(self, draws: Draws, attempt: bytes) -> None:
-        self._draws, self._attempt = draws, attempt
+        self._draws, self.attempt = draws, attempt
 
     def stream(self, purpose: bytes) -> KeyStream:
         """The stream of a purpose, such as noise or dither: once in an attempt.
@@ -103,7 +103,7 @@ class AttemptDraws(Unrepeatable):
         RuntimeError
             If it was drawn before.
         """
-        return self._draws.stream(b"inputs", purpose, self._attempt)
+        return self._draws.stream(b"inputs", purpose, self.attempt)
 
 
 @dataclass(frozen=True, eq=False)
