@@ -202,7 +202,7 @@ class VerticalDPLGBMClassifier(ClassifierMixin, VerticalDPLGBMModel):
             Asked of the party; the latter two by its consent.
         """
         if parties is None:
-            result = self.predicted(X)
+            result = self._predicted(X)
         elif answer == "label":
             raise InvalidArgumentError("answer='label' has no probabilities; predict gives labels")
         else:
@@ -308,4 +308,4 @@ class VerticalDPLGBMRegressor(RegressorMixin, VerticalDPLGBMModel):
         answer : {"rounded", "point", "score"}
             Asked of the party; the latter two by its consent.
         """
-        return self.predicted(X) if parties is None else self._asked(X, parties, ids, answer)
+        return self._predicted(X) if parties is None else self._asked(X, parties, ids, answer)

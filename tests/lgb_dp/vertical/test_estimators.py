@@ -97,7 +97,7 @@ def test_tables_are_taken_by_name():
     assert (model.predict(frame[list("dcba")]) == model.predict(frame)).all()
 
 
-def test_a_classifier_of_three_texts():
+def test_a_classifier_of_three_texts(monkeypatch):
     """Probabilities are the model's, each class against all others, over their sum; one label is missing."""
     y = np.array(["ill", "well", "in between"], dtype=object)[np.digitize(SCORE, [-0.5, 0.5])]
     y[0] = None
@@ -118,7 +118,7 @@ def test_a_classifier_of_three_texts():
     again = pickle.loads(pickle.dumps(model))
     assert (again.predict_proba(X) == model.predict_proba(X)).all()
     assert clone(model).get_params() == model.get_params()
-    model.predicted = lambda X: np.zeros((len(X), 3))
+    monkeypatch.setattr(model.booster_, "predict", lambda X: np.zeros((len(X), 3)))
     np.testing.assert_allclose(model.predict_proba(X[:2]), 1 / 3)
     for predict in (model.predict, model.predict_proba):
         with pytest.raises(lgb_dp.UnsupportedParameterError, match="booster has 3 classes"):
