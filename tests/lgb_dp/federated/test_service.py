@@ -18,7 +18,7 @@ from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.transport.remote import RemoteParty
 from gbdt_parties.transport.server import Server
 from lgb_dp.federated.service import FederatedLimits, FederatedService
-from served_parties import Echo, Served
+from served_parties import Echo, Local
 
 NAMES = ("ada", "bob", "cyd")
 BUDGET = (100.0, 1e-5)
@@ -75,9 +75,9 @@ def test_a_server_that_a_party_of_this_process_does_not_allow_is_sent_nothing(ce
 def test_coordinators_have_runs_of_their_own_and_one_ledger(tmp_path, certified):
     member = certified(0, folder=tmp_path / "kept", budget=(60.0, 1e-5))
     service = FederatedService(member, tmp_path / "served")
-    train([Served(service, "ada"), *certified.others()], epsilon=40.0)
+    train([Local(service, name="ada"), *certified.others()], epsilon=40.0)
     with pytest.raises(PartyRefusedError, match="of the party's budget"):
-        train([Served(service, "ada", "rival"), *certified.others()], epsilon=40.0)
+        train([Local(service, "rival", name="ada"), *certified.others()], epsilon=40.0)
     assert len(journal(member).answered) == 5
     record = (tmp_path / "served" / "record.jsonl").read_text()
     assert record.count('"message": "Contributed"') == 6
@@ -112,7 +112,7 @@ def test_side_door_two_runs_of_one_number_are_two_runs(tmp_path, monkeypatch, ce
     monkeypatch.setattr("gbdt_parties.secure_sum.coordinator.os", SimpleNamespace(urandom=lambda n: b"s" * n))
     service = FederatedService(certified(0, folder=tmp_path / "kept", budget=BUDGET), tmp_path / "served")
     for caller in ("acme", "rival"):
-        train([Served(service, "ada", caller), *certified.others()], 2, epsilon=5.0)
+        train([Local(service, caller, name="ada"), *certified.others()], 2, epsilon=5.0)
     assert len(journal(service.party).answered) == 6
 
 
@@ -133,9 +133,8 @@ def test_first_runs_of_coordinators_at_the_same_time_open_the_ledger_once(tmp_pa
 def test_sessions_and_lengths_are_limited(tmp_path, certified):
     def limited(**limits):
         member = certified(0, folder=tmp_path / next(iter(limits)), budget=BUDGET)
-        return Served(
-            FederatedService(member, tmp_path / next(iter(limits)), FederatedLimits(**limits)), "ada"
-        )
+        service = FederatedService(member, tmp_path / next(iter(limits)), FederatedLimits(**limits))
+        return Local(service, name="ada")
 
     with pytest.raises(PartyRefusedError, match="more than 0 sessions"):
         train([limited(sessions_per_hour=0), *certified.others()])

@@ -3,7 +3,6 @@
 import json
 import os
 from contextlib import nullcontext
-from datetime import datetime, timezone
 
 import numpy as np
 import pytest
@@ -12,11 +11,11 @@ from gbdt_parties import messages
 from gbdt_parties.channel import Channel
 from gbdt_parties.errors import PartyRefusedError
 from gbdt_parties.identity.alignment_messages import MaskIds
-from gbdt_parties.identity.certificates import Identity
 from gbdt_parties.secure_sum.run import ANSWERED
 from gbdt_parties.traffic import Traffic
 from kept_stores import end_process
 from made_up_coordinator import LOGISTIC, Caller, Coordinator, made_up_tree, victim
+from served_parties import Local
 from xgb_fed import HorizontalParty, train_simfl
 from xgb_fed.horizontal.common.messages import HorizontalOpened, Introduce, OpenHorizontal, RowShape
 from xgb_fed.horizontal.service import HorizontalLimits, HorizontalService
@@ -33,17 +32,6 @@ Y = (X[:, 0] > 0).astype(int)
 PARAMS = {"objective": "binary:logistic", "max_depth": 2}
 
 
-class Served:
-    """The service as a party of one coordinator."""
-
-    def __init__(self, service, caller="acme", name="north"):
-        self.service, self.name = service, name
-        self.caller = Identity(caller, "", datetime.max.replace(tzinfo=timezone.utc))
-
-    def handle(self, request):
-        return self.service.handle(self.caller, (), request)
-
-
 def north(folder, **limits):
     end_process(folder)
     party = HorizontalParty(X[:60], Y[:60], "north", categorical_labels=True, directory=folder)
@@ -55,7 +43,7 @@ def south():
 
 
 def trained(service, other, caller="acme", params=PARAMS):
-    return train_simfl(params, [Served(service, caller), other], 3, verbose_eval=False)
+    return train_simfl(params, [Local(service, caller, name="north"), other], 3, verbose_eval=False)
 
 
 def test_services_name_all_requests_of_their_handlers(tmp_path):
@@ -142,7 +130,7 @@ def test_the_model_is_reserved_with_the_trees_that_it_is_made_of(tmp_path):
 
 
 def test_requests_of_another_method_are_refused_and_not_waited_for(tmp_path):
-    party = Served(north(tmp_path))
+    party = Local(north(tmp_path), name="north")
     empty = np.zeros(0, dtype=np.int32)
     for message, reason in [
         (OpenModel(bytes(16), 1, empty), "OpenModel is of another method of training"),

@@ -119,7 +119,7 @@ class Journals:
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but the lock and what sessions of this process hold."""
-        return {"_store": self.store}
+        return {"store": self.store}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the state, with a new lock."""

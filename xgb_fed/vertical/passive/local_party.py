@@ -84,7 +84,7 @@ class InProcessParty:
 
     def __getstate__(self) -> dict[str, Any]:
         """Give data and splits, but no session."""
-        return {name: value for name, value in self.__dict__.items() if name != "_handler"}
+        return {name: value for name, value in self.__dict__.items() if name != "handler"}
 
     def __repr__(self) -> str:
         """Show name and shape."""

@@ -10,9 +10,8 @@ import xgb_fed
 from gbdt_commons.errors import StoreError
 from gbdt_commons.store import json_kind
 from gbdt_parties.errors import PartyRefusedError, ProtocolError
-from gbdt_parties.identity.certificates import Identity
-from gbdt_parties.transport.server import NOBODY
 from kept_stores import end_process, restarted
+from served_parties import Local
 from xgb_fed.boosting.features import read_columns
 from xgb_fed.vertical.passive.disclosed_statistics import GIVEN, DisclosedStatistics
 from xgb_fed.vertical.passive.service import Limits, PassiveService
@@ -28,18 +27,8 @@ class Table:
     columns, ids, has_ids = read_columns(X, "X"), range(len(X)), False
 
 
-class Served:
-    name = "bank"
-
-    def __init__(self, service, caller="acme"):
-        self._service, self._caller = service, caller
-
-    def handle(self, request):
-        return self._service.handle(Identity(self._caller, "", NOBODY.expires), (), bytes(request))
-
-
 def trained(service, n_trees, caller="acme"):
-    parties = [Served(service, caller)]
+    parties = [Local(service, caller)]
     params = {"objective": "binary:logistic", "max_depth": 3, "max_bin": 8}
     xgb_fed.train(
         params, xgb_fed.ActiveData(OWN, Y), parties, n_trees, cipher=xgb_fed.Plain(), verbose_eval=False

@@ -38,6 +38,7 @@ from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.transport import service as service_module
 from gbdt_parties.transport.server import MAX_REQUEST_BYTES, NOBODY
 from kept_stores import end_process
+from served_parties import Local
 from small_keys import key_of
 from veilboost.plans.tables import Table
 from xgb_fed.boosting.features import read_columns
@@ -80,18 +81,6 @@ class Talk:
             return messages.read(self.service.handle(request)).message
         caller = Identity("acme", "", NOBODY.expires)
         return messages.read(self.service.handle(caller, self.row_sets, request)).message
-
-
-class Acme:
-    """The service as acme aligns rows with it."""
-
-    name = "bank"
-
-    def __init__(self, service):
-        self.service = service
-
-    def handle(self, request):
-        return self.service.handle(Identity("acme", "", NOBODY.expires), (), request)
 
 
 def opening(n_groups=1, n_rows=N_ROWS):
@@ -273,7 +262,7 @@ def test_disk_attack_by_alignments(service, tmp_path, monkeypatch):
     caller = bank.known_caller(Identity("acme", "", NOBODY.expires))
     digests = []
     for k in range(10):
-        digests.append(align([Acme(bank)], [str(k)]).digest)
+        digests.append(align([Local(bank)], [str(k)]).digest)
         if k:
             # As training on the first rows would.
             bank.aligned(caller, digests[0])
@@ -379,7 +368,7 @@ def test_memory_of_copied_rows_is_reserved_and_given_back_when_an_opening_is_ref
     bank.has_ids = True
     sets = []
     for k in range(4):
-        sets.append(align([Acme(bank)], [str(i) for i in range(k, N_ROWS)]).digest)
+        sets.append(align([Local(bank)], [str(i) for i in range(k, N_ROWS)]).digest)
     caller.memory.max_bytes = 8000
     request = messages.write(b"1" * 16, 0, opening(n_rows=N_ROWS - 1))
     identity = Identity("acme", "", NOBODY.expires)
@@ -430,8 +419,8 @@ def test_log_attack_by_requests_that_are_refused(service, caplog):
     assert all(record.getMessage().startswith("refused acme") for record in caplog.records)
 
 
-class Dying(Acme):
-    """Acme's process is killed before it begins a tree."""
+class Dying(Local):
+    """Local's process is killed before it begins a tree."""
 
     def __init__(self, service, dies_at=None):
         super().__init__(service)
@@ -460,14 +449,14 @@ def test_a_run_whose_process_was_killed_gets_its_memory_back(service, tmp_path):
 
     bank = service(max_memory=45_000)
     caller = bank.known_caller(Identity("acme", "", NOBODY.expires))
-    whole = trained(Acme(bank), "whole")
+    whole = trained(Local(bank), "whole")
     gc.collect()
     assert caller.memory.reserved < 45_000 // 4
     for dies_at in (1, 2):
         with pytest.raises(KeyboardInterrupt):
             trained(Dying(bank, dies_at), "killed")
         assert caller.memory.reserved > 45_000 // 2
-    resumed = trained(Acme(bank), "killed")
+    resumed = trained(Local(bank), "killed")
     assert [tree.to_dict() for tree in resumed.trees] == [tree.to_dict() for tree in whole.trees]
 
 
@@ -491,7 +480,7 @@ def test_rows_that_nobody_uses_are_forgotten_for_those_of_a_new_session(service)
     pytest.importorskip("nacl")
     bank = service(max_memory=MIB)
     identity = Identity("acme", "", NOBODY.expires)
-    sets = [align([Acme(bank)], [str(i) for i in range(k, N_ROWS)]).digest for k in range(2)]
+    sets = [align([Local(bank)], [str(i) for i in range(k, N_ROWS)]).digest for k in range(2)]
     bank.known_caller(identity).memory.max_bytes = 34_000
     for k, digest in enumerate(sets):
         talk = Talk(bank, bytes([k]) * 16)
@@ -508,7 +497,7 @@ def test_memory_of_masked_ids_is_reserved_before_any_is_masked(service, monkeypa
     pytest.importorskip("nacl")
     bank = service(max_memory=BYTES_PER_ID * (N_ROWS + 50))
     memory = bank.known_caller(Identity("acme", "", NOBODY.expires)).memory
-    assert len(align([Acme(bank)], [str(k) for k in range(50)]).ids) == 50
+    assert len(align([Local(bank)], [str(k) for k in range(50)]).ids) == 50
     assert memory.reserved == 0
     monkeypatch.setattr(intersector_module, "OwnList", lambda *args: pytest.fail("masked"))
     assert "masked ids would take" in Talk(bank, b"1" * 16).ask(opening_of(51)).reason
