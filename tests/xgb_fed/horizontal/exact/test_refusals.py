@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import disturbed
 import exact_training as runs
 from gbdt_hosts.xgboost.versions import arithmetic
 from gbdt_parties import messages
@@ -134,7 +135,7 @@ def test_a_run_that_leaves_out_held_out_rows_of_a_party_is_refused():
 
     members = [runs.party(place, held_out=[(runs.X + 10, runs.Y)]) for place in range(3)]
     runs.train(members, 1, verbose_eval=False)
-    members[1] = runs.Between(members[1], leave_out)
+    members[1] = disturbed.Between(members[1], leave_out)
     with pytest.raises(PartyRefusedError, match=r"without.*held-out"):
         runs.train(members, 1, verbose_eval=False)
 
