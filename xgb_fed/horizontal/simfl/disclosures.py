@@ -1,4 +1,4 @@
-"""What a party of SimFL has told in all sessions: groups and hashes of its rows, and its part in hash seeds."""
+"""What a party of SimFL has told in all sessions: groups and hashes of its rows, its part in hash seeds."""
 
 from __future__ import annotations
 
