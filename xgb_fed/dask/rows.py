@@ -108,7 +108,7 @@ class DaskRows:
                 data[self.places.are_in(lease)] = values.reshape(len(features), -1).T
         return Columns(data, [self.names[feature] for feature in features])
 
-    def goes_left(self, questions: Sequence[SideQuestion]) -> list[NDArray[np.bool_]]:
+    def sides(self, questions: Sequence[SideQuestion]) -> list[NDArray[np.bool_]]:
         """Which rows go left, question by question."""
         if not questions:
             return []
