@@ -306,8 +306,8 @@ def said_of_importing(package):
             ),
         ),
         ("xgb_fed", ("lightgbm", "phe", "grpc", "nacl")),
-        ("gbdt_hosts.lightgbm", ("xgboost",)),
-        ("gbdt_hosts.xgboost", ("lightgbm",)),
+        pytest.param("gbdt_hosts.lightgbm", ("xgboost",), marks=pytest.mark.slow),
+        pytest.param("gbdt_hosts.xgboost", ("lightgbm",), marks=pytest.mark.slow),
     ],
 )
 def test_importing_one_package_does_not_load_what_it_has_no_use_for(package, absent):

@@ -76,6 +76,7 @@ def test_kernels_are_plain_functions_where_numba_is_switched_off():
     assert run(code, NUMBA_DISABLE_JIT="1").stdout.split() == ["function"]
 
 
+@pytest.mark.slow
 def test_compiled_only_after_the_first_call(tmp_path):
     for expected in ("False True compiling", "True True"):
         assert run(SCRIPT, NUMBA_CACHE_DIR=str(tmp_path)).stdout.split() == expected.split()

@@ -16,8 +16,7 @@ QUICK = ["--runs", "40", "--rounds", "1", "--confidence", "0.999999"]
     "arguments",
     [
         [],
-        ["--objective", "regression"],
-        ["--objective", "tweedie"],
+        *(pytest.param(["--objective", name], marks=pytest.mark.slow) for name in ("regression", "tweedie")),
         ["--objective", "multiclass", "--depth", "2"],
         ["--method", "dpboost"],
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import logging
+import re
 import ssl
 from collections.abc import Generator, Iterator, Sequence
 from importlib import import_module
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from gbdt_commons.quoting import quoted
+from gbdt_commons.quoting import quoted, shown
 from gbdt_parties.errors import (
     AuthenticationError,
     PartyArgumentError,
@@ -404,10 +405,10 @@ class ServerConnection:
         options: list[tuple[str, Any]] = [*streams.OPTIONS, *_RECONNECT]
         # Otherwise a new channel would share the connection of the old one.
         options.append(("grpc.use_local_subchannel_pool", 1))
+        # As certificates are read; for plaintext, a proxy would be another machine.
+        options.append(("grpc.enable_http_proxy", 0))
         tls = self.tls
         if tls is None:
-            # A proxy would be another machine.
-            options.append(("grpc.enable_http_proxy", 0))
             channel = grpc.insecure_channel(self._address, options)
         else:
             expected = tls.server_name or self._expected
@@ -527,10 +528,10 @@ def host_of(address: str) -> str:
     PartyArgumentError
         If it is not such a text.
     """
-    host, colon, port = str(address).rpartition(":")
-    if not (colon and host and port.isdigit() and int(port) < 1 << 16):
-        raise PartyArgumentError(f"address={address!r} must be host:port")
-    return host.strip("[]")
+    found = re.fullmatch("(.+):([0-9]{1,5})", str(address))
+    if found is None or int(found[2]) >= 1 << 16:
+        raise PartyArgumentError(f"address={shown(address)} must be host:port, with a port up to 65535")
+    return found[1].strip("[]")
 
 
 def is_loopback(host: str) -> bool:

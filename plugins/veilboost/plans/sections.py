@@ -149,6 +149,7 @@ class Served:
         "GiB of rows, blinded ids (512 bytes each), gradients, statistics and trees held for one caller",
         8.0,
         least=0.001,
+        most=1e6,
         metavar="GIB",
     )
 

@@ -32,7 +32,8 @@ def limited(place, max_bytes):
 
 
 @pytest.mark.parametrize(
-    ("n_classes", "depth", "trees", "n_rows"), [(3, 8, 32, 400), (8, 6, 16, 400), (3, 2, 1, 40_000)]
+    ("n_classes", "depth", "trees", "n_rows"),
+    [pytest.param(3, 8, 32, 400, marks=pytest.mark.slow), (8, 6, 16, 400), (3, 2, 1, 40_000)],
 )
 def test_a_run_takes_less_than_is_reckoned(n_classes, depth, trees, n_rows):
     X = np.random.default_rng(0).uniform(-1, 1, (2 * n_rows, 3))

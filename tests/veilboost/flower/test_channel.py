@@ -46,6 +46,8 @@ from veilboost.flower.training import train_over
 pytest.importorskip("pyarrow")
 pytest.importorskip("grpc")
 MODELS = {"private": "model.txt", "exact": "model.json"}
+BOTH = ["private", pytest.param("exact", marks=pytest.mark.slow)]
+"""Ways of training of a test whose fault the nodes meet in the same way in both."""
 
 
 @pytest.fixture
@@ -161,7 +163,7 @@ def test_the_exact_model_is_the_one_in_process_to_the_byte(folder, hospitals):
     assert not of_kind(carrier, "south", OpenSum)
 
 
-@pytest.mark.parametrize("method", ["private", "exact"])
+@pytest.mark.parametrize("method", BOTH)
 def test_a_node_that_was_killed_comes_back_as_another_one_and_the_run_goes_on(
     folder, hospitals, pinned, method
 ):
@@ -180,7 +182,7 @@ def test_a_node_that_was_killed_comes_back_as_another_one_and_the_run_goes_on(
     assert model(folder, method) == expected(folder, method)
 
 
-@pytest.mark.parametrize("method", ["private", "exact"])
+@pytest.mark.parametrize("method", BOTH)
 @pytest.mark.parametrize("number", [3, 7])
 def test_a_server_that_was_killed_goes_on_with_what_its_folder_has(folder, hospitals, pinned, method, number):
     """Behind the third message, as the run begins, it begins again; behind the seventh, it goes on."""
@@ -290,7 +292,7 @@ def test_a_process_that_fails_is_asked_again(folder, hospitals, pinned):
     assert model(folder) == expected(folder)
 
 
-@pytest.mark.parametrize("method", ["private", "exact"])
+@pytest.mark.parametrize("method", BOTH)
 def test_a_coordinator_that_died_goes_on(folder, hospitals, pinned, method):
     running = hospitals(method, timeout=1.0)
 
@@ -407,7 +409,13 @@ LIARS = {
 }
 
 
-@pytest.mark.parametrize("kind", list(LIARS))
+QUICK_LIARS = ("silent", "too many", "with keys of its own", "refusing the roster")
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(kind, marks=() if kind in QUICK_LIARS else pytest.mark.slow) for kind in LIARS],
+)
 def test_a_node_that_claims_anothers_name_ends_no_run(folder, hospitals, pinned, kind, capsys):
     carrier = FakeCarrier(hospitals(timeout=1.0, patience=60.0))
     carrier.liars = {5: LIARS[kind](carrier, "west")}
@@ -499,7 +507,11 @@ def own_nodes_first(carrier):
     return carrier
 
 
-@pytest.mark.parametrize("kind", ["nonsense", "with keys of its own", "refusing the roster"])
+@pytest.mark.parametrize(
+    "kind",
+    ["with keys of its own"]
+    + [pytest.param(kind, marks=pytest.mark.slow) for kind in ("nonsense", "refusing the roster")],
+)
 def test_a_refusal_of_the_party_is_named_whoever_else_says_that_it_is_the_party(folder, hospitals, kind):
     """The roster has a certificate that west does not allow."""
     running = hospitals(timeout=1.0, patience=60.0)
@@ -543,7 +555,11 @@ def test_a_party_that_refuses_an_opening_for_now_is_asked_again(folder, hospital
 
 
 @pytest.mark.parametrize("begun", [False, True])
-@pytest.mark.parametrize("code", [messages.OTHER_REASON, messages.NO_SESSION, messages.NO_RUN])
+@pytest.mark.parametrize(
+    "code",
+    [messages.NO_RUN]
+    + [pytest.param(code, marks=pytest.mark.slow) for code in (messages.OTHER_REASON, messages.NO_SESSION)],
+)
 def test_a_refusal_of_a_node_that_proves_nothing_ends_no_run(folder, hospitals, pinned, code, begun, caplog):
     """It is alone at first, since the party's own node is started later, or again."""
     n_refused = []

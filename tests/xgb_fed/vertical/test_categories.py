@@ -123,7 +123,9 @@ def assert_same(ours, theirs):
         assert_same_tree(a, b, f"tree {number}")
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize(
+    "seed", [*range(8), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(8, 24))]
+)
 def test_trees_and_predictions_are_those_of_xgboost(seed):
     """One-hot and partition splits; missing, unseen, invalid and fractional categories in other rows."""
     problem = drawn(seed)

@@ -15,7 +15,7 @@ from xgb_fed.errors import UnsupportedParameterError
 
 pytestmark = pytest.mark.skipif(not draws.are_reproduced(), reason="another build of XGBoost")
 
-N_DEFAULT, N_ALL = 150, 1000
+N_DEFAULT, N_ALL = 60, 1000
 DURING_TRAINING = {"survival:cox": "negative hessians", "reg:squaredlogerror": "a margin is -1 or less"}
 """What docs/vertical.md says is refused when margins have gone too far."""
 

@@ -122,7 +122,7 @@ def undisturbed(tmp_path_factory):
 @pytest.mark.parametrize("answers_first", [False, True], ids=["unheard", "answer-lost"])
 @pytest.mark.parametrize(
     ("objective", "step"),
-    [("binary:logistic", 2), ("multi:softprob", 5)]
+    [("binary:logistic", 5), ("multi:softprob", 11)]
     + [pytest.param(objective, 1, marks=pytest.mark.slow) for objective in OBJECTIVES],
 )
 def test_a_party_killed_at_any_request_ends_in_the_same_model(
