@@ -51,10 +51,7 @@ QUIET = {"verbosity": -1}
 SIZES = [(rows, bins) for rows in (200_000, 581_012) for bins in (63, 255)]
 """Rows of covtype and bins per feature."""
 FEW_ROWS = 1_000
-COMPILED_FOR = {
-    "this processor": {},
-    "AVX2 alone": {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": ""},
-}
+COMPILED_FOR = {"this processor": {}, "AVX2 alone": {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": ""}}
 """Environment of the process whose kernels are timed."""
 
 TABLE_2 = {

@@ -146,12 +146,7 @@ def run(problem: VerticalProblem, scheme: Any, trees: int, **others: Any) -> dic
     seconds, cipher = (last[k] - first[k] for k in (0, 1))
     counts = {name: (last[2][name] - first[2][name]) / trees for name in last[2]}
     sent = sum(flow.bytes for flow in model.traffic.flows.values())
-    return {
-        "seconds": seconds / trees,
-        "cipher": cipher / trees,
-        "bytes": sent / trees,
-        "operations": counts,
-    }
+    return {"seconds": seconds / trees, "cipher": cipher / trees, "bytes": sent / trees, "operations": counts}
 
 
 def _phe_costs(bits: int, count: int) -> tuple[float, float, float]:

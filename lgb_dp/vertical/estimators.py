@@ -90,12 +90,7 @@ class VerticalDPLGBMModel(PartiesModel):
         self.trees_per_round = trees_per_round
 
     def _train(
-        self,
-        X: Any,
-        y: Any,
-        objective: Mapping[str, Any],
-        run: dict[str, Any],
-        **declared: Any,
+        self, X: Any, y: Any, objective: Mapping[str, Any], run: dict[str, Any], **declared: Any
     ) -> None:
         declared.update((name, run.pop(name)) for name in ("bounds", "categories"))
         rows = Dataset(as_matrix(X), y, label_overflow="clip", max_bin=255, spacing="mixed", **declared)
@@ -167,12 +162,7 @@ class VerticalDPLGBMClassifier(ClassifierMixin, VerticalDPLGBMModel):
         objective: dict[str, Any] = {"objective": "binary"}
         if len(known) > 2:
             objective = {"objective": "multiclassova", "num_class": len(known)}
-        self._train(
-            X,
-            labels,
-            objective,
-            {**given, "parties": parties},
-        )
+        self._train(X, labels, objective, {**given, "parties": parties})
         self.classes_ = known
         return self
 

@@ -22,12 +22,7 @@ from gbdt_commons.store import Store, json_kind
 from gbdt_hosts.lightgbm import check_parameters
 from gbdt_kernels.trees import BinLayout, DenseCodes, SparseCodes, by_columns
 from gbdt_parties.errors import ProtocolError
-from gbdt_parties.two_party.exchange.driver import (
-    Exchange,
-    PointExchange,
-    TableExchange,
-    fresh_nonce,
-)
+from gbdt_parties.two_party.exchange.driver import Exchange, PointExchange, TableExchange, fresh_nonce
 from gbdt_parties.two_party.exchange.frames import Channel
 from gbdt_parties.two_party.exchange.kept import remove_lists
 from gbdt_parties.two_party.exchange.terms import Terms

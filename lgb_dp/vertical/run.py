@@ -28,11 +28,7 @@ from gbdt_commons.store import Store, bytes_kind, json_kind
 from gbdt_kernels.trees import DenseCodes, SparseCodes
 from gbdt_parties.agreed import TEXT_BYTES
 from gbdt_parties.channel import Channel as Session
-from gbdt_parties.errors import (
-    ProtocolError,
-    RunLostError,
-    places_of,
-)
+from gbdt_parties.errors import ProtocolError, RunLostError, places_of
 from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.messages import Abort, Done, Finish, Message
 from gbdt_parties.secure_sum.messages import (

@@ -65,11 +65,7 @@ def ask(handler, session, number, message):
 ONE, TWO, THREE = (bytes([k]) * 16 for k in range(1, 4))
 MESSAGES = {"hello": Hello(1), "ask": Ask(1), "fail": Ask(-1), "finish": Finish(), "stray": Done()}
 STEPS = st.lists(
-    st.tuples(
-        st.sampled_from([ONE, TWO, THREE]),
-        st.integers(0, 4),
-        st.sampled_from(sorted(MESSAGES)),
-    ),
+    st.tuples(st.sampled_from([ONE, TWO, THREE]), st.integers(0, 4), st.sampled_from(sorted(MESSAGES))),
     max_size=40,
 )
 

@@ -17,12 +17,7 @@ from gbdt_commons.public.inherited_parameters import inherits_parameters
 from gbdt_parties.errors import InvalidDataError
 from xgb_fed.boosting.loop import LoopOptions
 from xgb_fed.errors import InvalidArgumentError, NoPartiesWarning, UnsupportedParameterError
-from xgb_fed.estimators.base import (
-    FederatedXGBModel,
-    class_probabilities,
-    named_evaluation_sets,
-    normalised,
-)
+from xgb_fed.estimators.base import FederatedXGBModel, class_probabilities, named_evaluation_sets, normalised
 from xgb_fed.estimators.conventions import check_classes, check_finite, check_matrix, checked_target
 from xgb_fed.estimators.habits import ROWS_APART, refuses_habits
 from xgb_fed.horizontal.common.model import AUTO, HorizontalModel, horizontal_settings, of_classes, read_rows

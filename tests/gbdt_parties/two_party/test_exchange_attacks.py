@@ -26,16 +26,7 @@ from gbdt_parties.two_party.exchange.frames import HEADER_BYTES, Kind
 from gbdt_parties.two_party.exchange.kept import ATTEMPTS, Attempt
 from gbdt_parties.two_party.sides import CHOICES, LAST, SUMS, TABLES
 from kept_stores import restarted
-from two_party_exchange import (
-    KEYS,
-    LEDGER,
-    Killed,
-    Party,
-    layout_of,
-    meet,
-    survive,
-    terms_of,
-)
+from two_party_exchange import KEYS, LEDGER, Killed, Party, layout_of, meet, survive, terms_of
 
 pytest.importorskip("nacl")
 

@@ -11,12 +11,7 @@ from functools import cache
 
 import pytest
 
-from gbdt_parties.errors import (
-    AuthenticationError,
-    PartyRefusedError,
-    PartyUnavailableError,
-    ProtocolError,
-)
+from gbdt_parties.errors import AuthenticationError, PartyRefusedError, PartyUnavailableError, ProtocolError
 from gbdt_parties.two_party.exchange.connection import STATUS_BYTES, Status
 from gbdt_parties.two_party.exchange.frames import HEADER_BYTES, Kind, heading
 from gbdt_parties.two_party.sides import LAST

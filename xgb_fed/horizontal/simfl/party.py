@@ -26,13 +26,7 @@ from xgb_fed.boosting.objectives import XGBoostObjective
 from xgb_fed.errors import InvalidArgumentError
 from xgb_fed.horizontal.common.introductions import names_to_json
 from xgb_fed.horizontal.common.kept_models import KeptModels
-from xgb_fed.horizontal.common.messages import (
-    HorizontalOpened,
-    Introduce,
-    OpenHorizontal,
-    RowShape,
-    Trees,
-)
+from xgb_fed.horizontal.common.messages import HorizontalOpened, Introduce, OpenHorizontal, RowShape, Trees
 from xgb_fed.horizontal.common.model import SharedTrees, check_base_score, settings_of
 from xgb_fed.horizontal.common.party_state import PartyState
 from xgb_fed.horizontal.common.row_groups import RowGroups, group_rows, hashing_bytes

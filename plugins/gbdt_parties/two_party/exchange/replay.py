@@ -27,14 +27,7 @@ from gbdt_commons.store import MemoryStore, Store
 from gbdt_parties.errors import PartyUnavailableError
 from gbdt_parties.two_party.exchange.driver import Exchange
 from gbdt_parties.two_party.exchange.frames import HEADER_BYTES, STOPPED, Channel, Kind, heading
-from gbdt_parties.two_party.exchange.kept import (
-    ATTEMPTS,
-    CHARGES,
-    OPENINGS,
-    SIGNATURES,
-    VALUES,
-    Kept,
-)
+from gbdt_parties.two_party.exchange.kept import ATTEMPTS, CHARGES, OPENINGS, SIGNATURES, VALUES, Kept
 from gbdt_parties.two_party.exchange.record import Record, summary
 
 Begin = Callable[[Store, Callable[[], bytes]], Exchange[Any]]
