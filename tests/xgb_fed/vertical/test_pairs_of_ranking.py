@@ -99,7 +99,9 @@ class Lost:
 
 
 @pytest.mark.parametrize(
-    ("samples", "step"), [({}, 5), ({"subsample": 0.7, "colsample_bytree": 0.8}, 9)], ids=["", "samples"]
+    ("samples", "step"),
+    [pytest.param({}, 5, marks=pytest.mark.slow), ({"subsample": 0.7, "colsample_bytree": 0.8}, 9)],
+    ids=["", "samples"],
 )
 def test_a_forest_that_is_interrupted_goes_on_with_the_same_pairs(tmp_path, samples, step):
     (X, info), params = ranked(), {**PARAMS, "seed": 3, "num_parallel_tree": 3, **samples}
