@@ -110,7 +110,10 @@ def test_printed_pairs_of_reports_of_every_kind_of_release(releases, inherited, 
     check_report(report_of(ledger))
 
 
-@pytest.mark.parametrize(("probability", "epsilon"), [(0.99, 1.0), (0.9, 4.0), (0.5, 4.0)])
+@pytest.mark.parametrize(
+    ("probability", "epsilon"),
+    [(0.99, 1.0), *(pytest.param(one, 4.0, marks=pytest.mark.slow) for one in (0.9, 0.5))],
+)
 def test_printed_pairs_of_secret_samples(probability, epsilon):
     """δ of a replaced row was 55 to 30,000 times the one beside its ε."""
     trainer = lgb_dp.NewtonBoost(epsilon, 1e-6, subsample=probability, structure="cyclic")
@@ -201,7 +204,11 @@ def test_printed_pairs_of_views_and_of_parties_with_columns(models):
             holds(*pair, [(mu, 1.0, 1) for mu in mus])
 
 
-PARTS = [(0.0, 0.0), (0.4, 0.0), (0.4, 4e-6), (1.0, 0.0)]
+PARTS = [
+    *(pytest.param(one, 0.0, marks=pytest.mark.slow) for one in (0.0, 0.4)),
+    (0.4, 4e-6),
+    (1.0, 0.0),
+]
 
 
 @pytest.mark.parametrize(("pure", "approximate"), PARTS)

@@ -60,7 +60,9 @@ SAMPLES = [
 
 @pytest.mark.skipif(not draws.are_reproduced(), reason="another build of XGBoost")
 @pytest.mark.parametrize("others", SAMPLES, ids=str)
-@pytest.mark.parametrize("is_continued", [False, True], ids=["", "continued"])
+@pytest.mark.parametrize(
+    "is_continued", [pytest.param(False, marks=pytest.mark.slow), True], ids=["", "continued"]
+)
 def test_pairs_beside_samples_are_those_of_xgboost(others, is_continued, request):
     """Since XGBoost 3.4, pairs, rows and columns take turns at the numbers of one stream."""
     if is_continued and others.get("seed") == 0 and versions.installed() < (2, 1):
