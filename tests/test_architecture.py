@@ -415,18 +415,6 @@ LATE = {
     "StandInDataset": ["feature_name"],
     "Parser": ["epilog"],
     "VerticalDPLGBMModel": ["_answers"],
-    # These remain to be mended.
-    "AnsweringSide": ["_keys"],
-    "AskingSide": ["own_shares"],
-    "ColumnsOfWorker": ["_keys", "_leases", "_loaded", "_n_threads"],
-    "ExactTraining": ["_columns", "_gradients", "_objective", "_own_seed", "_rules", "_scale"],
-    "KeyOfWorker": ["_key", "_n_threads"],
-    "OwnColumns": ["_codes", "_layout", "_parents", "_walk"],
-    "PassiveFinder": ["_bins", "_depth", "_split_here", "_walk"],
-    "Session": ["_base", "_difference", "receiver", "sender"],
-    "SimFL": ["n_hashes"],
-    "StatePlugin": ["_executor", "_state"],
-    "_Active": ["_best", "_changes", "_gain"],
 }
 """Attributes that exist only after another method ran, by the name of their class."""
 

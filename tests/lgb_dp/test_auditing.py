@@ -201,8 +201,9 @@ def test_what_cannot_be_audited_is_refused():
         audited(lgb_dp.MBoost(np.inf))
     with pytest.raises(TypeError, match="trainer"):
         audited(lgb_dp.DPLGBMClassifier())
-    with pytest.raises(ValueError, match="n_runs"):
-        audited(lgb_dp.DPBoost(1.0), n_runs=2)
+    for n_runs in (2, 1 << 31, 10**400):
+        with pytest.raises(ValueError, match="n_runs"):
+            audited(lgb_dp.DPBoost(1.0), n_runs=n_runs)
     with pytest.raises(ValueError, match="confidence"):
         audited(lgb_dp.DPBoost(1.0), confidence=1.0)
 

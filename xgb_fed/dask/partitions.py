@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
@@ -16,7 +15,7 @@ from gbdt_commons.files import digest_of
 from gbdt_hosts import dask as host
 from gbdt_parties.errors import InvalidDataError
 from xgb_fed import errors
-from xgb_fed.dask.worker_columns import ColumnsOfWorker, load_partition
+from xgb_fed.dask.worker_columns import ColumnsOfWorker
 
 Part = dict[str, Any]
 
@@ -65,19 +64,12 @@ class Partitions:
         names: list[str],
         timeout: float,
     ) -> None:
-        name = f"veilboost-party-{uuid.uuid4().hex}"
         self.names = names
-        self._cluster = host.Cluster(client, name, timeout, ERRORS)
-        self._leases = host.Leases(self._cluster, name, load_partition, [(part,) for part in partitions])
+        held, parts = ColumnsOfWorker(declared, len(names)), [(part,) for part in partitions]
+        self._leases = host.Leases(client, "veilboost-party", held, parts, timeout, ERRORS)
         self._lock = RLock()
         self._numbers = count()
         self._views: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
-        try:
-            self._cluster.register(ColumnsOfWorker(declared, len(names)))
-            self._leases.load()
-        except BaseException:
-            self.close()
-            raise
         self.lengths = np.array([self._leases.adopted[k][0] for k in range(len(partitions))], dtype=np.int64)
         self.starts = np.concatenate([[0], np.cumsum(self.lengths)])
 
@@ -138,8 +130,7 @@ class Partitions:
 
     def close(self) -> None:
         """Make the workers forget the rows, as far as they can be reached."""
-        self._cluster.close()
-        self._leases.forget()
+        self._leases.close()
 
 
 class Places:

@@ -14,26 +14,20 @@ from gbdt_hosts.dask.collections import (
 )
 from gbdt_hosts.dask.connections import DirectConnection, RelayedConnection, connected
 from gbdt_hosts.dask.leases import Lease, Leases
-from gbdt_hosts.dask.workers import (
-    StatePlugin,
-    WorkerState,
-    check_client,
-    heartbeats,
-    in_loop,
-    remove_worker,
-    state_of_task,
-)
+from gbdt_hosts.dask.partitions import HeldPartitions
+from gbdt_hosts.dask.workers import Message, WorkerState, check_client, heartbeats, in_loop, remove_worker
 
 __all__ = [
     "Answer",
     "Cluster",
     "ClusterErrors",
     "DirectConnection",
+    "HeldPartitions",
     "KnownWorker",
     "Lease",
     "Leases",
+    "Message",
     "RelayedConnection",
-    "StatePlugin",
     "WorkerState",
     "check_client",
     "connected",
@@ -46,5 +40,4 @@ __all__ = [
     "made_up_rows",
     "partitions_of",
     "remove_worker",
-    "state_of_task",
 ]

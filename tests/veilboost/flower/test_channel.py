@@ -39,7 +39,7 @@ from lgb_dp.errors import FederatedCheckpointError
 from lgb_dp.federated.task import OpenPrivateRun
 from veilboost import command_line
 from veilboost.flower import channel, node
-from veilboost.flower.carrier import Reply
+from veilboost.flower.carrier import NodeReply
 from veilboost.flower.channel import NodeParty, Nodes
 from veilboost.flower.training import train_over
 
@@ -284,7 +284,7 @@ def test_a_process_that_fails_is_asked_again(folder, hospitals, pinned):
     def disturb(number, name, answer):
         if name == "west" and number in (1, 3, 5, 9) and number not in failed:
             failed.append(number)
-            return Reply("", (), "Flower's error 8: crashed")
+            return NodeReply("", (), "Flower's error 8: crashed")
         return answer()
 
     train_over(FakeCarrier(hospitals(patience=60.0), disturb), "plan.toml")
@@ -329,7 +329,7 @@ def test_sums_that_wait_are_sent_before_there_are_too_many(folder, hospitals, mo
             restarted.append(number)
             running.stop("south")
             running.start("south")
-            return Reply("", (), "Flower's error 8: crashed")
+            return NodeReply("", (), "Flower's error 8: crashed")
         return answer()
 
     running = hospitals("exact", rounds=3, patience=60.0)
@@ -351,11 +351,11 @@ def honest(carrier, name, change=lambda messages: messages):
 
     def answer(requests):
         if not requests:
-            return Reply(name, ())
+            return NodeReply(name, ())
         reply = relayed(carrier.hospitals.config(name), requests)
         read = [messages.read(one) for one in reply.answers]
         changed = change([one.message for one in read])
-        return Reply(
+        return NodeReply(
             name,
             [messages.write(one.session, one.sequence, new) for one, new in zip(read, changed, strict=True)],
         )
@@ -368,7 +368,7 @@ def refusing(name):
 
     def answer(requests):
         refused = [messages.write(*messages.address(one), messages.refusal("no")) for one in requests[:1]]
-        return Reply(name, refused)
+        return NodeReply(name, refused)
 
     return answer
 
@@ -390,14 +390,16 @@ def refused_roster(found):
 
 
 LIARS = {
-    "silent": lambda carrier, name: lambda requests: None if requests else Reply(name, ()),
-    "failing": lambda carrier, name: lambda requests: Reply(name, (), "no" if requests else ""),
-    "nonsense": lambda carrier, name: lambda requests: Reply(name, [b"x"] if requests else ()),
-    "nothing": lambda carrier, name: lambda requests: Reply(name, ()),
-    "too many": lambda carrier, name: lambda requests: Reply(name, [b"x", b"y"] if requests else ()),
+    "silent": lambda carrier, name: lambda requests: None if requests else NodeReply(name, ()),
+    "failing": lambda carrier, name: lambda requests: NodeReply(name, (), "no" if requests else ""),
+    "nonsense": lambda carrier, name: lambda requests: NodeReply(name, [b"x"] if requests else ()),
+    "nothing": lambda carrier, name: lambda requests: NodeReply(name, ()),
+    "too many": lambda carrier, name: lambda requests: NodeReply(name, [b"x", b"y"] if requests else ()),
     "refusing": lambda carrier, name: refusing(name),
     "of another name": lambda carrier, name: (
-        lambda requests: relayed(carrier.hospitals.config("north"), requests) if requests else Reply(name, ())
+        lambda requests: (
+            relayed(carrier.hospitals.config("north"), requests) if requests else NodeReply(name, ())
+        )
     ),
     "without keys": lambda carrier, name: honest(carrier, name, introduced_otherwise),
     "with keys of its own": lambda carrier, name: Forging(carrier.hospitals.folder, name),
@@ -542,7 +544,7 @@ def test_a_party_that_refuses_an_opening_for_now_is_asked_again(folder, hospital
         if (number, name) == (1, "west"):
             (request,) = carrier.sent[-1][1]
             refused.append(messages.write(*messages.address(request), messages.refusal("too many sessions")))
-            return Reply(name, refused)
+            return NodeReply(name, refused)
         return answer()
 
     carrier = own_nodes_first(FakeCarrier(hospitals(timeout=1.0, patience=60.0), disturb))
@@ -564,12 +566,12 @@ def test_a_refusal_of_a_node_that_proves_nothing_ends_no_run(folder, hospitals, 
 
     def answer(requests):
         if not requests:
-            return Reply("west", ())
+            return NodeReply("west", ())
         n_refused.append(len(requests))
         if len(n_refused) == 2:
             carrier.named[112] = "west"
         refused = messages.refusal("a reason of its own", code)
-        return Reply("west", [messages.write(*messages.address(requests[0]), refused)])
+        return NodeReply("west", [messages.write(*messages.address(requests[0]), refused)])
 
     def disturb(number, name, reply):
         if begun and (number, name) == (6, "west") and not carrier.liars:

@@ -15,7 +15,7 @@ from gbdt_parties.secure_sum.messages import (
     OpenRun,
 )
 from veilboost.flower import channel
-from veilboost.flower.carrier import Reply
+from veilboost.flower.carrier import NodeReply
 from veilboost.flower.training import train_over
 
 pytest.importorskip("pyarrow")
@@ -36,7 +36,7 @@ class Replaying:
         self.name, self.introduced, self.made_up = name, introduced, 0
 
     def __call__(self, requests):
-        return Reply(self.name, [self._answer(messages.read(one)) for one in requests])
+        return NodeReply(self.name, [self._answer(messages.read(one)) for one in requests])
 
     def _answer(self, request):
         asked, answer = request.message, Done()

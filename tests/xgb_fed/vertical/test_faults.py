@@ -20,7 +20,7 @@ from xgb_fed.boosting.features import read_columns
 from xgb_fed.errors import CheckpointError
 from xgb_fed.vertical.passive.journal import FOUND, RUN, Journals
 from xgb_fed.vertical.passive.party import PassiveParty
-from xgb_fed.vertical.training.checkpoint import STORE_FILE, Journal
+from xgb_fed.vertical.training.checkpoint import STORE_FILE, VerticalJournal
 from xgb_fed.vertical.trees.tree_record import Restart
 
 pytestmark = pytest.mark.filterwarnings("ignore::xgb_fed.NotEncryptedWarning")
@@ -343,7 +343,7 @@ def test_a_full_disk_at_the_active_party_leaves_the_last_progress(tmp_path, monk
     problem = Problem()
     reference = problem.train(Bank(problem, tmp_path / "reference"), BINARY)
     bank, kept = Bank(problem, tmp_path / "bank"), tmp_path / "active"
-    append, calls = Journal.add_tree, []
+    append, calls = VerticalJournal.add_tree, []
 
     def full(self, progress):
         calls.append(progress)
@@ -352,7 +352,7 @@ def test_a_full_disk_at_the_active_party_leaves_the_last_progress(tmp_path, monk
         append(self, progress)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Journal, "add_tree", full)
+        patch.setattr(VerticalJournal, "add_tree", full)
         with pytest.raises(OSError, match="No space"):
             problem.train(bank, BINARY, checkpoint=kept)
     same = problem.train(bank, BINARY, checkpoint=kept)

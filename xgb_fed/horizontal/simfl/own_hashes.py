@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from gbdt_kernels.similarity.collisions import MAX_HASHES
 from gbdt_parties.errors import InvalidDataError, ProtocolError
-from xgb_fed.horizontal.common.kept_state import KeptState
+from xgb_fed.horizontal.common.party_state import PartyState
 from xgb_fed.horizontal.simfl.hash_seed import MAX_ABANDONED, SeedAgreement, agreed_seed, identity_of
 from xgb_fed.horizontal.simfl.lsh import MIN_ROWS, Moments, hash_rows, max_hashes, typical_distance
 from xgb_fed.horizontal.simfl.messages import ColumnMoments, HashRows, SeedCommitment
@@ -24,13 +24,13 @@ class OwnHashes:
     X : ndarray of float32, shape (n_rows, n_features), or CSR matrix
     known_features : int
         Number of features that others may know.
-    kept : KeptState
+    kept : PartyState
         Disclosures of the party in all of its sessions.
     n_threads : int
         Number of threads; 0 means all available processors.
     """
 
-    def __init__(self, X: Any, known_features: int, kept: KeptState, n_threads: int) -> None:
+    def __init__(self, X: Any, known_features: int, kept: PartyState, n_threads: int) -> None:
         self._X, self._least_known, self._kept, self._n_threads = X, known_features, kept, n_threads
         self._known = known_features
         self._moments: Moments | None = None

@@ -22,11 +22,10 @@ from gbdt_parties import messages
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.messages import Message
-from xgb_fed.boosting.objectives import Objective
+from xgb_fed.boosting.objectives import XGBoostObjective
 from xgb_fed.errors import InvalidArgumentError
 from xgb_fed.horizontal.common.introductions import names_to_json
 from xgb_fed.horizontal.common.kept_models import KeptModels
-from xgb_fed.horizontal.common.kept_state import KeptState
 from xgb_fed.horizontal.common.messages import (
     HorizontalOpened,
     Introduce,
@@ -35,8 +34,9 @@ from xgb_fed.horizontal.common.messages import (
     Trees,
 )
 from xgb_fed.horizontal.common.model import SharedTrees, check_base_score, settings_of
+from xgb_fed.horizontal.common.party_state import PartyState
 from xgb_fed.horizontal.common.row_groups import RowGroups, group_rows, hashing_bytes
-from xgb_fed.horizontal.common.rows import PartyRows, RunLimits
+from xgb_fed.horizontal.common.rows import HorizontalRows, RunLimits
 from xgb_fed.horizontal.simfl import messages as wire
 from xgb_fed.horizontal.simfl.boosting_state import BoostingRounds, BoostingState, Turns, similar_bytes
 from xgb_fed.horizontal.simfl.journal import RunJournals
@@ -54,8 +54,8 @@ class SimFLSide:
 
     Parameters
     ----------
-    rows : PartyRows
-    kept : KeptState
+    rows : HorizontalRows
+    kept : PartyState
     n_jobs : int
     journals : RunJournals
     models : KeptModels or None
@@ -66,8 +66,8 @@ class SimFLSide:
 
     def __init__(
         self,
-        rows: PartyRows,
-        kept: KeptState,
+        rows: HorizontalRows,
+        kept: PartyState,
         n_jobs: int,
         journals: RunJournals,
         models: KeptModels | None,
@@ -155,7 +155,7 @@ class SimFLSide:
         self._rows.check_accepted(settings, opening)
         self._limits.check(settings)
         self._kept.check_rounds(max(0, turns.max_rounds - n_taken), self._rows.max_rounds)
-        objective = Objective(settings.objective, settings.n_classes, settings.scale_pos_weight)
+        objective = XGBoostObjective(settings.objective, settings.n_classes, settings.scale_pos_weight)
         y = self._rows.encoded(opening.classes, settings)
         objective.check_labels(y)
         # Margins three times, gradients and hessians of this party, of the others and of the tree's classes.

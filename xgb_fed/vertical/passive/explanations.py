@@ -33,7 +33,7 @@ def check_level(level: Any) -> None:
         raise InvalidArgumentError(f"allow_explanations={level!r} must be one of {', '.join(LEVELS)}")
 
 
-def tell_sides(
+def sides_of_rows(
     session: PredictionSession, message: wire.TellSides, level: str, memory: MemoryAllowance
 ) -> Message:
     """Answer which way every row of a session goes at some splits.
@@ -61,7 +61,7 @@ def tell_sides(
     return wire.SidesTold(np.concatenate([*sides, np.empty(0, dtype=np.uint8)]))
 
 
-def tell_columns(session: PredictionSession, message: wire.TellColumns, level: str) -> Message:
+def columns_of_splits(session: PredictionSession, message: wire.TellColumns, level: str) -> Message:
     """Answer which splits are on the same column, as far as this party consents.
 
     Raises

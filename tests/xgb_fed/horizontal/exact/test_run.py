@@ -18,7 +18,7 @@ from gbdt_parties.secure_sum.rings import MODULO_64
 from xgb_fed import ExactTerms, HorizontalParty, PartyRefusedError, train_exact
 from xgb_fed.horizontal.common.rows import RunLimits
 from xgb_fed.horizontal.exact.metrics import METRICS, metric_names
-from xgb_fed.horizontal.exact.questions import Question
+from xgb_fed.horizontal.exact.questions import ExactQuestion
 from xgb_fed.horizontal.exact.rows.samples import RowDraws
 from xgb_fed.horizontal.exact.run import ExactSubject, needed_bytes
 from xgb_fed.horizontal.exact.task import ExactTask
@@ -84,7 +84,7 @@ def test_contributions_to_a_sum_have_32_mib_at_all_parties_together(n_values, n_
     """As the wire protocol says: parties that cut sums into other parts cannot add them up."""
 
     def asking():
-        yield (Question("rows", MODULO_64, MODULO_64.zeros(n_values), 40),)
+        yield (ExactQuestion("rows", MODULO_64, MODULO_64.zeros(n_values), 40),)
 
     task, roster = SimpleNamespace(n_rounds=1), SimpleNamespace(names=[f"p{k}" for k in range(1024)])
     training = SimpleNamespace(task=task, draws=RowDraws(None, "", 0), run=asking)

@@ -10,7 +10,7 @@ from scipy.special import ndtri
 
 from gbdt_commons.errors import StoreError
 from gbdt_commons.store import MemoryStore
-from gbdt_hosts.xgboost.boosting import TreeGrower, read_tree, write_tree
+from gbdt_hosts.xgboost.boosting import NativeTreeGrower, read_tree, write_tree
 from gbdt_parties import messages
 from gbdt_parties.channel import Channel
 from gbdt_parties.errors import PartyRefusedError
@@ -167,7 +167,9 @@ def told_by(party, n_others, objective):
     _, table = coordinator.hash_table()
     coordinator.start(made_up_tables(table)[:n_others])
     answers = []
-    grower = TreeGrower(X, {"max_depth": 8, "max_bin": 256, "min_child_weight": 0, "learning_rate": 1.0}, 1)
+    grower = NativeTreeGrower(
+        X, {"max_depth": 8, "max_bin": 256, "min_child_weight": 0, "learning_rate": 1.0}, 1
+    )
     for number in range(3 * n_others):
         sums = coordinator.sums(number // 3)
         answers.append(np.concatenate([sums.g, sums.h]))

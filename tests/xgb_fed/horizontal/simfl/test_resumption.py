@@ -18,9 +18,9 @@ from gbdt_parties.traffic import Traffic
 from kept_stores import copied, damage, end_process
 from made_up_coordinator import Coordinator, made_up_tree, victim
 from xgb_fed import CheckpointError, HorizontalParty, InvalidArgumentError, train_simfl
-from xgb_fed.horizontal.common.kept_state import KEY_BYTES, KeptState
 from xgb_fed.horizontal.common.messages import Introduce, RowShape, Trees
-from xgb_fed.horizontal.simfl.checkpoint import KNOWN, Checkpoint
+from xgb_fed.horizontal.common.party_state import KEY_BYTES, PartyState
+from xgb_fed.horizontal.simfl.checkpoint import KNOWN, SimFLCheckpoint
 from xgb_fed.horizontal.simfl.journal import ENTRIES
 from xgb_fed.horizontal.simfl.messages import (
     AggregatedGradients,
@@ -347,9 +347,9 @@ def test_attack_a_seed_agreement_of_a_lost_session_is_used_with_its_own_contribu
     checkpoint = tmp_path / "checkpoint"
     with pytest.raises(PartyUnavailableError):
         trained(members, "binary:logistic", patience=0.0, checkpoint=checkpoint)
-    path = checkpoint / Checkpoint.store_file
+    path = checkpoint / SimFLCheckpoint.store_file
     whole = path.read_bytes()
-    with Checkpoint(checkpoint).opened() as store:
+    with SimFLCheckpoint(checkpoint).opened() as store:
         known = store.get(KNOWN, "")
         assert len(known.contributions) == 32 * 3
         known.contributions = known.contributions[:-1] + bytes([known.contributions[-1] ^ 1])
@@ -383,7 +383,7 @@ def test_checkpoints_that_do_not_fit(tmp_path):
         trained(members[:2], "binary:logistic", **how)
     with pytest.raises(CheckpointError, match=r"has \d rounds; num_boost_round=1"):
         trained(members, "binary:logistic", 1, **how)
-    path = tmp_path / "checkpoint" / Checkpoint.store_file
+    path = tmp_path / "checkpoint" / SimFLCheckpoint.store_file
     path.write_bytes(b"torn" * 50 + path.read_bytes())
     with pytest.raises(CheckpointError, match="cannot be read"):
         trained(members, "binary:logistic", **how)
@@ -472,7 +472,7 @@ def test_a_round_that_was_interrupted_is_counted_once(tmp_path, monkeypatch):
                 self._n_grown += 1
                 if self._n_grown == 2:
                     with monkeypatch.context() as patch, contextlib.suppress(MemoryError):
-                        patch.setattr("xgb_fed.horizontal.simfl.boosting_state.TreeGrower.grow", _fail)
+                        patch.setattr("xgb_fed.horizontal.simfl.boosting_state.NativeTreeGrower.grow", _fail)
                         self._party.handle(request)
                     self._party.close()
                     self._party = member()
@@ -521,7 +521,7 @@ def test_an_ended_run_keeps_no_seed_but_the_partys_own(tmp_path, monkeypatch):
 
     It is no run's: other groups, or another order, of the same rows would tell them apart.
     """
-    keys, begin = [], KeptState.__init__
+    keys, begin = [], PartyState.__init__
 
     def begun(self, rows, key=None, store=None):
         begin(self, rows, os.urandom(KEY_BYTES), store)
@@ -532,7 +532,7 @@ def test_an_ended_run_keeps_no_seed_but_the_partys_own(tmp_path, monkeypatch):
         keys.append(urandom(size))
         return keys[-1]
 
-    monkeypatch.setattr(KeptState, "__init__", begun)
+    monkeypatch.setattr(PartyState, "__init__", begun)
     monkeypatch.setattr(os, "urandom", noted)
     objective = "binary:logistic"
     members = [made(k, objective, tmp_path / f"party{k}", seed=False) for k in range(N_PARTIES)]

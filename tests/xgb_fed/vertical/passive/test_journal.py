@@ -11,10 +11,10 @@ from gbdt_commons.store_file import StoreFile
 from gbdt_parties.errors import ProtocolError
 from kept_stores import copied, cut_off, end_process, restarted
 from limits import no_more_descriptors
-from xgb_fed.vertical.passive.journal import FOUND, MAX_JOURNALS, RUN, Journals, Terms
+from xgb_fed.vertical.passive.journal import FOUND, MAX_JOURNALS, RUN, Journals, ResumptionTerms
 from xgb_fed.vertical.protocol.splits import Splits
 
-TERMS = Terms("paillier", 2048, 32, "rows", "digest")
+TERMS = ResumptionTerms("paillier", 2048, 32, "rows", "digest")
 MODEL = b"m" * 16
 NAMES = ["a", "β"]
 SPLIT = st.tuples(

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_parties.errors import InvalidDataError
-from xgb_fed.horizontal.common.kept_state import SIZE, KeptState
+from xgb_fed.horizontal.common.party_state import SIZE, PartyState
 
 MAX_SAMPLES = 10_000
 """Default maximum number of samples that a party draws, in all of its training runs."""
@@ -113,7 +113,7 @@ class RowDraws:
 
     Parameters
     ----------
-    kept : KeptState
+    kept : PartyState
     rows : str
         Digest of the party's rows.
     max_samples : int
@@ -122,7 +122,7 @@ class RowDraws:
         Names of all parties of the run, in any order.
     """
 
-    kept: KeptState
+    kept: PartyState
     rows: str
     max_samples: int
     members: Sequence[str] = ()

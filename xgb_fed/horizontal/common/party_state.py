@@ -60,7 +60,7 @@ def _read(content: bytes) -> RowGroups:
 STATE, GROUPS = json_kind("state of rows"), Kind("groups", _written, _read)
 
 
-class KeptState:
+class PartyState:
     """The memory of one party, shared by all of its sessions.
 
     Parameters

@@ -14,7 +14,7 @@ from gbdt_commons.store_file import StoreFile
 from gbdt_parties.errors import InvalidDataError
 from kept_stores import end_process
 from xgb_fed import HorizontalParty
-from xgb_fed.horizontal.common.kept_state import KeptState, arrays_of
+from xgb_fed.horizontal.common.party_state import PartyState, arrays_of
 from xgb_fed.horizontal.common.row_groups import RowGroups
 
 RUN = b"r" * 16
@@ -46,7 +46,7 @@ CHANGES = {
 def test_a_change_that_could_not_be_kept_was_not_made_and_is_made_again(store, change, error, monkeypatch):
     """Else a round that is asked for again would count as counted, and after a restart it would not."""
     make, seen = CHANGES[change]
-    kept = KeptState("rows", bytes(32), store)
+    kept = PartyState("rows", bytes(32), store)
     before = seen(kept)
 
     def full(*_):
@@ -59,13 +59,13 @@ def test_a_change_that_could_not_be_kept_was_not_made_and_is_made_again(store, c
     assert seen(kept) == before
     make(kept)
     assert seen(kept) != before
-    assert seen(KeptState("rows", None, store)) == seen(kept)
+    assert seen(PartyState("rows", None, store)) == seen(kept)
 
 
 def test_groups_and_draws_come_back_with_the_store(store):
-    first = KeptState("rows", None, store)
+    first = PartyState("rows", None, store)
     first.keep_groups(GROUPS)
-    again = KeptState("rows", None, store)
+    again = PartyState("rows", None, store)
     for name in ("order", "starts"):
         np.testing.assert_array_equal(getattr(again.groups, name), getattr(GROUPS, name))
     np.testing.assert_array_equal(again.order(50), first.order(50))
@@ -74,9 +74,9 @@ def test_groups_and_draws_come_back_with_the_store(store):
 
 def test_a_store_of_other_rows_is_let_go_of(tmp_path):
     for _ in range(2):
-        KeptState("rows", None, StoreFile(tmp_path / "a.store", "a tester")).close()
+        PartyState("rows", None, StoreFile(tmp_path / "a.store", "a tester")).close()
         with pytest.raises(InvalidDataError, match="was written for other rows"):
-            KeptState("other rows", None, StoreFile(tmp_path / "a.store", "a tester"))
+            PartyState("other rows", None, StoreFile(tmp_path / "a.store", "a tester"))
 
 
 def party(folder):
