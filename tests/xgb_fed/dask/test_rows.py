@@ -77,7 +77,7 @@ def test_without_workers_the_party_refuses_in_time(threads):
     def lose(number, message):
         if isinstance(message, SplitNodes) and cluster.workers:
             for held in party._held:
-                held._leases._cluster.timeout = 2.5
+                held._cluster.timeout = 2.5
             closed(cluster, 1)
             closed(cluster, 0)
 

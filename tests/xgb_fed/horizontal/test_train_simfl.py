@@ -113,7 +113,7 @@ def test_each_rows_gradient_is_added_at_the_row_it_is_similar_to(grown_on):
     training.prepare()
     tables = [party._simfl._state.hashes for party in parties]
     # The others know a party's rows by another order than its own.
-    orders = [party._simfl._kept.order(len(party._simfl._y)) for party in parties]
+    orders = [party._simfl._disclosures.order(len(party._simfl._y)) for party in parties]
     draws = {
         (j, m): orders[m][parties[j]._simfl._state.similar[m]] for j, m in itertools.permutations(range(3), 2)
     }
@@ -139,7 +139,7 @@ def test_ties_are_drawn_again_at_every_turn(grown_on):
     settings = horizontal_settings({**PARAMS, "objective": "reg:squarederror"})
     training = SimFL(settings, parties, max_rounds=4)
     training.prepare()
-    draws = parties[0]._simfl._kept.order(len(y))[parties[1]._simfl._state.similar[0]]
+    draws = parties[0]._simfl._disclosures.order(len(y))[parties[1]._simfl._state.similar[0]]
     assert draws.shape == (TIE_DRAWS, len(y))
     training.prepare = lambda: None
     booster = training.run(LoopOptions(4)).booster
@@ -224,7 +224,7 @@ def test_theorem_2_bounds_the_error_on_drawn_data(monkeypatch):
         settings = horizontal_settings({**PARAMS, "max_depth": depth})
         training = SimFL(settings, parties, max_rounds=4)
         training.prepare()
-        order = parties[0]._simfl._kept.order(len(parties[0]._simfl._y))
+        order = parties[0]._simfl._disclosures.order(len(parties[0]._simfl._y))
         similar = [order[parties[j]._simfl._state.similar[0][0]] for j in (1, 2)]
         training.prepare = lambda: None
         booster = training.run(LoopOptions(1)).booster

@@ -39,6 +39,7 @@ from xgb_fed.horizontal.common.row_groups import RowGroups, group_rows, hashing_
 from xgb_fed.horizontal.common.rows import HorizontalRows, RunLimits
 from xgb_fed.horizontal.simfl import messages as wire
 from xgb_fed.horizontal.simfl.boosting_state import BoostingRounds, BoostingState, Turns, similar_bytes
+from xgb_fed.horizontal.simfl.disclosures import Disclosures
 from xgb_fed.horizontal.simfl.journal import RunJournals
 from xgb_fed.horizontal.simfl.lsh import TIE_DRAWS
 from xgb_fed.horizontal.simfl.own_hashes import OwnHashes
@@ -78,7 +79,8 @@ class SimFLSide:
         self._rows, self._X, self._y = rows, rows.X, rows.y
         self._kept, self._n_jobs, self._journals = kept, n_jobs, journals
         self._limits, self._memory, self._models = limits, memory, models
-        self._own_hashes = OwnHashes(rows.X, rows.known_features, kept, n_jobs)
+        self._disclosures = Disclosures(kept)
+        self._own_hashes = OwnHashes(rows.X, rows.known_features, self._disclosures, n_jobs)
         self._boosting: BoostingState | None = None
         self._session = b""
         self._model: tuple[SharedTrees, int | None] | None = None
@@ -111,7 +113,7 @@ class SimFLSide:
 
     @property
     def _groups(self) -> RowGroups | None:
-        return self._kept.groups
+        return self._disclosures.groups
 
     @property
     def _state(self) -> BoostingState:
@@ -183,10 +185,12 @@ class SimFLSide:
         state.rooms["hashes"] = [self._memory.reserve(size, "hashes")]
         state.hashes, state.functions = self._own_hashes.hash(message)
         with self._kept.locked():
-            if self._kept.groups is None:  # and never again: other groups would tell rows apart
+            if self._groups is None:  # and never again: other groups would tell rows apart
                 random = self._kept.stream("groups", state.functions)
-                self._kept.keep_groups(group_rows(state.hashes, counted, self._rows.min_similar, random))
-        order = self._kept.order(len(self._y))
+                self._disclosures.keep_groups(
+                    group_rows(state.hashes, counted, self._rows.min_similar, random)
+                )
+        order = self._disclosures.order(len(self._y))
         return wire.HashTable(state.place, state.hashes[order].reshape(-1))
 
     def _find_similar(self, message: wire.HashTable) -> Message:
@@ -264,7 +268,7 @@ class SimFLSide:
         return self._rounds.sums_for(place, self._groups, self._rows.min_similar == 1)
 
     def _receive(self, message: wire.AggregatedGradients) -> Message:
-        self._rounds.receive(message, self._kept.order(len(self._y)))
+        self._rounds.receive(message, self._disclosures.order(len(self._y)))
         return messages.Done()
 
     def _grow(self, message: wire.GrowTrees) -> Message:

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_commons.files import digest_of
+from gbdt_hosts.xgboost.evaluation import EvaluationSet
 from gbdt_hosts.xgboost.targets import Targets
-from gbdt_hosts.xgboost.training import EvaluationSet
 from gbdt_parties import messages
 from gbdt_parties.channel import Channel, Party
 from gbdt_parties.errors import InvalidDataError, ProtocolError

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_commons.files import digest_of
+from gbdt_hosts.xgboost.evaluation import intercept
 from gbdt_hosts.xgboost.gradients import CustomObjective
 from gbdt_hosts.xgboost.margins import words_of
 from gbdt_hosts.xgboost.targets import Targets
-from gbdt_hosts.xgboost.training import intercept
 from gbdt_hosts.xgboost.versions import installed, warn_of_unknown_version
 from gbdt_kernels.residues import arithmetic_is_compiled
 from gbdt_parties.channel import check_parties

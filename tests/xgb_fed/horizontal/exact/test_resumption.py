@@ -70,7 +70,7 @@ def restarted(between, place, folder):
 
 def runs_of(between):
     """The store of the runs of a party."""
-    return between.party._kept._store.part("exact")
+    return between.party._kept.store.part("exact")
 
 
 def few_of_all(few):
