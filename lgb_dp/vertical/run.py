@@ -35,6 +35,7 @@ from gbdt_parties.errors import (
 )
 from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.messages import Abort, Done, Finish, Message
+from gbdt_parties.run.log import RUNS, runs_of
 from gbdt_parties.secure_sum.messages import (
     NEW_RUN,
     ConfirmRoster,
@@ -68,10 +69,6 @@ from lgb_dp.vertical.replica import (
 from lgb_dp.vertical.task import ColumnTask, Flights, OpenColumns, statement
 
 logger = logging.getLogger(__name__)
-
-RUNS = json_kind("columns apart")
-"""Records of runs that both parties have signed, by their numbers; secret, for the keys in them.  That of a
-run which has ended is empty: it says whose the model is."""
 
 MODELS = bytes_kind("models of columns apart")
 RUN = json_kind("number of the run")
@@ -122,16 +119,6 @@ def digest_of_rows(codes: DenseCodes | SparseCodes, label: NDArray[np.float64] |
 
 
 # The party with columns alone.
-
-
-def part_of_runs(caller: str) -> str:
-    """The part of a ledger's store with one caller's runs."""
-    return f"of {caller}"
-
-
-def runs_of(ledger: PartyLedger, caller: str) -> Store:
-    """Records of one caller's runs."""
-    return ledger.store.part(part_of_runs(caller))
 
 
 class ColumnRun:
@@ -381,7 +368,7 @@ class ColumnSessions(SessionHandler[ColumnRun | QuestionSession]):
         # One computation at a time: the connection of an earlier session is lost.
         self.end_sessions(lambda kept: isinstance(kept, ColumnRun))
         side = self._side_of(self._caller, message.run, message.n_known == NEW_RUN)
-        store = runs_of(side.ledger, self._caller)
+        store = runs_of(side.ledger.store, self._caller)
         try:
             run = ColumnRun(side, self.codes, self.bins, store, self._keep, message, self._memory)
         except Exception:
@@ -454,7 +441,7 @@ class ActiveRun:
         store: Store,
     ) -> None:
         self._side, self._task, self._codes, self._label, self._store = side, task, codes, label, store
-        self._request, self._runs = task.to_json(), side.ledger.store.part(OWN_RUNS)
+        self._request, self._runs = task.to_json(), runs_of(side.ledger.store, OWN_RUNS)
 
     @property
     def model(self) -> DPBooster | None:

@@ -16,7 +16,7 @@ from gbdt_commons.store import Store
 from gbdt_commons.store_file import StoreFile
 from gbdt_kernels.trees import DenseCodes, SparseCodes
 from gbdt_parties.errors import PartyError
-from gbdt_parties.secure_sum.answers import ROLE
+from gbdt_parties.run.log import RUNS, THIS_PROCESS, runs_of
 from gbdt_parties.two_party.exchange.agreement import PastAgreement
 from gbdt_parties.two_party.exchange.driver import Exchange
 from gbdt_parties.two_party.exchange.kept import Kept
@@ -24,11 +24,10 @@ from gbdt_parties.two_party.exchange.replay import Replay, compared
 from lgb_dp.data.arguments import checked_data
 from lgb_dp.data.dataset import Dataset
 from lgb_dp.errors import InvalidArgumentError
-from lgb_dp.federated.ledger import LEDGER_FILE
+from lgb_dp.federated.ledger import LEDGER_FILE, ROLE
 from lgb_dp.vertical.columns import agreed_bins, declaration
-from lgb_dp.vertical.prediction.answering import THIS_PROCESS
 from lgb_dp.vertical.replica import EXCHANGES, NUMBERS, PartyRows, exchange_of, trained_over
-from lgb_dp.vertical.run import OWN_RUNS, RUNS, digest_of_rows, part_of_runs
+from lgb_dp.vertical.run import OWN_RUNS, digest_of_rows
 from lgb_dp.vertical.task import ColumnTask, statement
 from lgb_dp.vertical.train import checked_rows
 
@@ -92,8 +91,8 @@ def replay(folder: str | Path, rows: Any, *, run: str | None = None) -> Replay:
 def _runs(store: Store, folder: Path, has_labels: bool) -> Iterator[tuple[str, Any]]:
     """Records of the party's runs, by their numbers."""
     callers = THIS_PROCESS, *(path.name for path in folder.iterdir() if path.is_dir())
-    for name in [OWN_RUNS] if has_labels else map(part_of_runs, callers):
-        part = store.part(name)
+    for name in [OWN_RUNS] if has_labels else callers:
+        part = runs_of(store, name)
         for run in part.keys(RUNS):
             if record := part.get(RUNS, run):
                 yield run, record

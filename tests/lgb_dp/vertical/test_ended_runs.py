@@ -10,11 +10,10 @@ from drawn_secrets import DrawnSecrets
 from gbdt_commons.store_file import StoreFile
 from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError
 from gbdt_parties.messages import Finish, read
-from gbdt_parties.secure_sum.answers import ROLE
 from gbdt_parties.secure_sum.keys import SessionKeys
 from gbdt_parties.two_party.exchange.kept import ATTEMPTS, CHARGES
 from gbdt_parties.two_party.session import Draws
-from lgb_dp.federated.ledger import LEDGER_FILE, read_ledger
+from lgb_dp.federated.ledger import LEDGER_FILE, ROLE, read_ledger
 from lgb_dp.vertical.noise import sum_noise
 from lgb_dp.vertical.replica import EXCHANGES
 from lgb_dp.vertical.run import RUNS, ColumnSessions, part_of_runs

@@ -10,12 +10,11 @@ import lgb_dp
 from columns_apart import BUDGET, PARAMS, N, X, Y, bank, own_rows, text_of, trained
 from gbdt_commons.store_file import StoreFile
 from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError
-from gbdt_parties.secure_sum.answers import ROLE
 from gbdt_parties.secure_sum.keys import SessionKeys
 from gbdt_parties.two_party.exchange.kept import CONNECTIONS, OPENINGS
 from gbdt_parties.two_party.exchange.record import HEARD, SAID
 from lgb_dp.errors import InvalidArgumentError
-from lgb_dp.federated.ledger import LEDGER_FILE, read_ledger
+from lgb_dp.federated.ledger import LEDGER_FILE, ROLE, read_ledger
 from lgb_dp.newton import arithmetic
 from lgb_dp.vertical import MaskedTraffic, replay
 from lgb_dp.vertical.party import part_of_runs, remove_model

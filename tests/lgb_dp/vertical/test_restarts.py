@@ -11,10 +11,9 @@ import pytest
 from columns_apart import BUDGET, CLASSES, OF_CLASSES, N, bank, inputs_drawn, text_of, trained
 from gbdt_commons.store_file import StoreFile
 from gbdt_parties.errors import PartyError
-from gbdt_parties.secure_sum.answers import ROLE
 from gbdt_parties.two_party.exchange.kept import CHARGES, CONNECTIONS, LISTS, OPENINGS, VALUES
 from gbdt_parties.two_party.exchange.pipe import Pipe
-from lgb_dp.federated.ledger import LEDGER_FILE, read_ledger
+from lgb_dp.federated.ledger import LEDGER_FILE, ROLE, read_ledger
 from lgb_dp.vertical.replica import NUMBERS, ReplicaSums
 from vertical_oracle import SEATS, central_sums
 

@@ -159,7 +159,7 @@ def test_a_budget_in_memory_is_that_of_all_runs_of_the_party(how):
     ids = [f"row-{k}" for k in range(N)] if how == "aligned" else None
     party = bank(budget=(30.5, 1e-5), ids=ids)
     trained(party, ids=ids)
-    (before,) = {one.note["run"] for one in party._ledger.journal.read()}
+    (before,) = {one["run"] for one in party._ledger.charges()}
     if how == "of another caller":
         sessions = party.for_caller("another caller")
         trainer = lgb_dp.NewtonBoost(30.0, 1e-5)
@@ -170,7 +170,7 @@ def test_a_budget_in_memory_is_that_of_all_runs_of_the_party(how):
     for _ in range(2):
         with pytest.raises(PartyRefusedError, match=r"of the party's budget \(epsilon = 30.5"):
             trained(party, ids=ids)
-    assert {one.note["run"] for one in party._ledger.journal.read()} == {before}
+    assert {one["run"] for one in party._ledger.charges()} == {before}
 
 
 def test_the_party_with_the_labels_has_one_budget_for_all_its_runs(tmp_path, monkeypatch):
@@ -454,7 +454,7 @@ def test_a_charge_whose_transaction_fails_does_not_count(tmp_path):
     ledger.charge(b"run", note, 0.12, (1.0, 1e-5))
     with pytest.raises(BudgetExceededError, match="granted"):
         ledger.charge(b"run", note, 0.12, (1.0, 1e-5))
-    ledger.journal.close()
+    ledger.close()
     assert len(read_ledger(tmp_path).rows) == 1
 
 

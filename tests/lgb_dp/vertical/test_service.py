@@ -33,6 +33,7 @@ from gbdt_parties.errors import AuthenticationError, PartyError, PartyRefusedErr
 from gbdt_parties.identity.alignment import align
 from gbdt_parties.identity.certificates import TLS, make_authority, make_certificate
 from gbdt_parties.messages import Done, Finish, read, write
+from gbdt_parties.run.log import THIS_PROCESS
 from gbdt_parties.secure_sum.messages import (
     NEW_RUN,
     ConfirmRoster,
@@ -52,7 +53,6 @@ from lgb_dp.federated.ledger import read_ledger
 from lgb_dp.vertical import ColumnLimits, ColumnParty, ColumnService, Consent, MaskedTraffic, predict
 from lgb_dp.vertical import party as party_module
 from lgb_dp.vertical.prediction import models, questions
-from lgb_dp.vertical.prediction.answering import THIS_PROCESS
 from lgb_dp.vertical.prediction.answers import AnswerKind
 from lgb_dp.vertical.replica import ReplicaSums
 from lgb_dp.vertical.run import RUNS, runs_of

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from gbdt_parties.errors import ProtocolError
-from gbdt_parties.secure_sum.questions import Computation
+from gbdt_parties.run.engine import Computation
 from gbdt_parties.secure_sum.rings import MODULO_64
 
 

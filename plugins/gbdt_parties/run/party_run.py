@@ -9,10 +9,12 @@ from typing import Any
 
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.messages import Abort, Done, Message
+from gbdt_parties.run.agreement import Agreement
+from gbdt_parties.run.engine import Computation
+from gbdt_parties.run.exchange import MaskedSums, Participation
+from gbdt_parties.run.log import RunLog
 from gbdt_parties.secure_sum import messages as wire
 from gbdt_parties.secure_sum.contributions import Attempt
-from gbdt_parties.secure_sum.membership import Membership, Participation
-from gbdt_parties.secure_sum.questions import Computation, Question
 from gbdt_parties.secure_sum.rings import Words
 from gbdt_parties.secure_sum.roster import Roster, SignedEnd
 from gbdt_parties.secure_sum.trust import AllowList, Credentials
@@ -86,8 +88,8 @@ class Subject(ABC):
         """Check what is to be trained, before anything is signed."""
 
     @abstractmethod
-    def answer(self, question: Any, roster: bytes, attempt: Attempt, sign: Callable[[Words], bytes]) -> bytes:
-        """The answer to an attempt, the same one however often it is asked for.
+    def pay(self, question: Any, roster: bytes, attempt: Attempt) -> None:
+        """Charge for an attempt before it is answered for the first time, or refuse it.
 
         Parameters
         ----------
@@ -96,9 +98,11 @@ class Subject(ABC):
         roster : bytes
             Digest of the roster, which stands for the run: its number is the coordinator's choice.
         attempt : Attempt
-        sign : callable
-            Masks and signs the party's vector.
         """
+
+    @abstractmethod
+    def vector(self, question: Any, n_members: int) -> Words:
+        """The vector of this party for a sum over so many parties; drawn anew by those that add noise."""
 
     @abstractmethod
     def released(self, question: Any, total: Words, n_members: int) -> Any:
@@ -112,11 +116,8 @@ class Subject(ABC):
     def finished(self, result: Any, signatures: str) -> None:
         """Keep the result, with the signatures of those that have the same one (`SignedEnd.to_json`)."""
 
-    def check_given(self, roster: bytes, attempt: Attempt) -> None:  # noqa: B027 (some keep no answers)
-        """Raise a ProtocolError if this party does not know of an answer of its own that is being opened."""
-
     def close(self) -> None:  # noqa: B027 (most have nothing open)
-        """Let go of files, and of memory that was reserved."""
+        """Let go of memory that was reserved."""
 
 
 class PartyRun:
@@ -125,12 +126,11 @@ class PartyRun:
     Parameters
     ----------
     subject : Subject
-    run : bytes
-        16 bytes.
+    log : RunLog
     request : str
         Of the run; the subject was made for it.
     kept : mapping, optional
-        Result of `to_dict`: the run begins again, from its first sum, and answers are those that were given.
+        Record of the log: the run begins again, from its first sum, and answers are those that were given.
 
     Raises
     ------
@@ -139,40 +139,26 @@ class PartyRun:
     """
 
     def __init__(
-        self, subject: Subject, run: bytes, request: str, kept: Mapping[str, Any] | None = None
+        self, subject: Subject, log: RunLog, request: str, kept: Mapping[str, Any] | None = None
     ) -> None:
-        self.subject, self.run, self.request = subject, run, request
-        member = None if kept is None else kept["member"]
-        self._member = Membership(subject.name, subject.credentials, subject.allowed, run, member)
+        self.subject, self.log, self.request = subject, log, request
+        agreed = None if kept is None else kept["agreement"]
+        self._agreement = Agreement(subject.name, subject.credentials, subject.allowed, log.run, agreed)
         self._proposal: Proposal | None = None
         self._computation: Computation[Any, Any] | None = None
+        self._sums: MaskedSums | None = None
         self._end: SignedEnd | None = None
         if kept is not None:
-            self._take_up(kept)
-
-    def _take_up(self, kept: Mapping[str, Any]) -> None:
-        if kept["rows"] != self.subject.rows:
-            raise ProtocolError("this party has other rows than when the run began")
-        self._proposal = self.subject.proposed(kept["task"])
-        agreed = self._proposal.statement, self._proposal.min_parties
-        public_seed = self._member.take_up(kept["member"], *agreed)
-        if public_seed is None:
-            raise ProtocolError("the run had not begun")
-        self._start(public_seed)
+            if kept["rows"] != subject.rows:
+                raise ProtocolError("this party has other rows than when the run began")
+            self._proposal = subject.proposed(kept["task"])
+            self._agreement.take_up(agreed or {}, self._proposal.statement, self._proposal.min_parties)
+            self._start(self._proposal)
 
     def close(self) -> None:
-        """Let go of memory and files; an ended session may still refer to this object."""
-        self._proposal = self._computation = self._end = None
+        """Let go of memory; an ended session may still refer to this object."""
+        self._proposal = self._computation = self._sums = self._end = None
         self.subject.close()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything that a restarted party needs; secret, for the keys in it."""
-        return {
-            "request": self.request,
-            "task": self._agreed().task,
-            "rows": self.subject.rows,
-            "member": self._member.to_dict(),
-        }
 
     @property
     def has_begun(self) -> bool:
@@ -182,16 +168,16 @@ class PartyRun:
     @property
     def n_opened(self) -> int:
         """Sums that were opened; the number of the next round."""
-        return self._member.n_opened
+        return 0 if self._sums is None else self._sums.n_opened
 
     def introduced(self, session: bytes) -> wire.Introduced:
         """Introduce this party in a coordinator's session."""
-        own = self._member.introduction.to_bytes()
-        said = wire.Introduced(own, self.subject.description(), self._member.n_opened)
+        own = self._agreement.introduction.to_bytes()
+        said = wire.Introduced(own, self.subject.description(), self.n_opened)
         return replace(said, proof=self.subject.credentials.sign(said.digest(session)))
 
     def answer(self, message: Message) -> Message:
-        """Answer a request."""
+        """Answer a request; what must outlive this process is kept before the answer leaves."""
         if isinstance(message, wire.AskSum):
             if message.opened:
                 self.open(wire.Opened.from_bytes(message.opened))
@@ -203,7 +189,9 @@ class PartyRun:
         elif isinstance(message, wire.ProposeRoster):
             return wire.Endorsed(self._endorse(message))
         elif isinstance(message, wire.ConfirmRoster):
-            return wire.Revealed(self._reveal(wire.unpack(message.signatures)))
+            self._check_not_begun()
+            self._agreement.confirm(wire.unpack(message.signatures))
+            return wire.Revealed(self._agreement.keys.seed)
         elif isinstance(message, wire.BeginRounds):
             self._begin(wire.unpack(message.seeds))
         elif isinstance(message, wire.AskModel):
@@ -228,46 +216,38 @@ class PartyRun:
         self._check_not_begun()
         proposal = self.subject.proposed(message.task)
         roster = Roster.from_bytes(message.roster)
-        signature = self._member.endorse(roster, proposal.statement, proposal.min_parties)
+        signature = self._agreement.endorse(roster, proposal.statement, proposal.min_parties)
         # Not before: what is trained is what was signed.
         self._proposal = proposal
         return signature
 
-    def _reveal(self, signatures: Sequence[bytes]) -> bytes:
-        self._check_not_begun()
-        return self._member.reveal(signatures)
-
-    def _agreed(self) -> Proposal:
-        if self._proposal is None:
-            raise ProtocolError("the run was not proposed yet")
-        return self._proposal
-
     def _begin(self, seeds: Sequence[bytes]) -> None:
         self._check_not_begun()
-        self._start(self._member.begin(seeds))
+        self._agreement.begin(seeds)
+        if self._proposal is None:
+            raise ProtocolError("the run was not proposed yet")
+        self._start(self._proposal)
+        self.log.begin(
+            {
+                "request": self.request,
+                "task": self._proposal.task,
+                "rows": self.subject.rows,
+                "agreement": self._agreement.to_dict(),
+            }
+        )
 
-    def _start(self, public_seed: bytes) -> None:
-        roster, _ = self._member.parts()
-        computation = self._agreed().begin(roster, public_seed)
+    def _start(self, proposal: Proposal) -> None:
+        self._sums = MaskedSums(self._agreement, self.subject.participation, proposal.min_parties)
+        computation = proposal.begin(self._agreement.roster, self._agreement.public_seed)
         computation.question()  # raises what the settings and the rows do not allow
         self._computation = computation
 
-    def _begun(self) -> Computation[Any, Any]:
-        if self._computation is None:
+    def _begun(self) -> tuple[Computation[Any, Any], MaskedSums]:
+        if self._computation is None or self._sums is None:
             raise ProtocolError("the run has not begun yet")
-        return self._computation
+        return self._computation, self._sums
 
     # Rounds.
-
-    def _attempt(
-        self, question: Question, asked: tuple[int, int], members: Sequence[int], own: int | None
-    ) -> Attempt:
-        """The attempt that is asked for, if it is one that this party takes part in."""
-        roster, _ = self._member.parts()
-        self.subject.participation.check(asked, members, self.n_opened, self._member.n_parties)
-        attempt = self._member.attempt(question.parts, asked[1], members)
-        attempt.check(own, roster, self._agreed().min_parties)
-        return attempt
 
     def contribution(self, round_number: int, number: int, members: Sequence[int]) -> bytes:
         """The masked and signed answer to this party's own question; nothing if training has ended.
@@ -279,16 +259,17 @@ class PartyRun:
         ProtocolError
             If another attempt is asked for than the run's next one, or the subject refuses.
         """
-        question = self._begun().question()
+        computation, sums = self._begun()
+        question = computation.question()
         if question is None:
             return b""
-        roster, session = self._member.parts()
-        attempt = self._attempt(question, (round_number, number), members, session.place)
-
-        def sign(values: Words) -> bytes:
-            return b"".join(session.contribute(attempt, question.ring, values))
-
-        return self.subject.answer(question, roster.digest, attempt, sign)
+        attempt, roster = sums.attempt(question, (round_number, number), members, is_own=True), sums.roster
+        return self.log.answer(
+            number,
+            roster.digest + attempt.to_bytes(),
+            lambda: sums.masked(attempt, question, self.subject.vector(question, len(attempt.members))),
+            lambda: self.subject.pay(question, roster.digest, attempt),
+        )
 
     def open(self, opened: wire.Opened) -> None:
         """Add up all members' contributions to this party's own question, and go on to the next one.
@@ -299,38 +280,43 @@ class PartyRun:
         ------
         ProtocolError
             If a contribution is missing, is not signed by its member for this attempt and this question, or
-            the sum is out of range.
+            the sum is out of range; or if this party has charged for less than has left it.
         """
-        computation = self._begun()
-        if opened.round < self.n_opened:
+        computation, sums = self._begun()
+        if opened.round < sums.n_opened:
             return
         question = computation.question()
         if question is None:
             raise ProtocolError("training has ended; there is nothing to open")
-        asked = opened.round, opened.number
-        attempt = self._attempt(question, asked, sorted(opened.contributions), None)
-        roster, session = self._member.parts()
-        total = session.add_up(attempt, question.ring, question.n_values, opened.contributions)
-        if session.place in attempt.members:
-            self.subject.check_given(roster.digest, attempt)
+        asked, members = (opened.round, opened.number), sorted(opened.contributions)
+        attempt = sums.attempt(question, asked, members, is_own=False)
+        total = sums.total(attempt, question, opened.contributions)
+        if sums.place in attempt.members and not self.log.knows(attempt.number):
+            raise ProtocolError(
+                f"this party's folder is an older copy: attempt {attempt.number}, which it has answered, is "
+                "not in its ledger; go on with the newer folder"
+            )
         released = self.subject.released(question, total, len(attempt.members))
-        self._member.note_opened(attempt, total)
+        sums.note_opened(attempt, total)
         computation.tell(released)
 
     # The end.
 
     def _content(self) -> Sequence[bytes]:
-        return self.subject.content(self._begun().result())
+        return self.subject.content(self._begun()[0].result())
 
     @property
     def end(self) -> SignedEnd:
-        """The end of the run, signed by this party; a ProtocolError before the end."""
+        """The end of the run, signed by this party, which signs no other one; a ProtocolError before it."""
         if self._end is None:
-            self._end = self._member.signed_end(self._content())
+            self._end = self._begun()[1].signed_end(self._content())
+        self.log.sign_end(self._end.message)
         return self._end
 
     def _finish(self, signatures: Sequence[bytes]) -> None:
-        """Keep the result, if enough parties have signed the same end as this one."""
+        """Keep the result, if enough parties have signed the same end as this one, and forget the keys."""
+        computation, sums = self._begun()
         end = replace(self.end, signatures=signatures)
-        end.check(self.subject.participation.least_at_end(self._member.n_parties))
-        self.subject.finished(self._begun().result(), end.to_json())
+        end.check(self.subject.participation.least_at_end(len(sums.roster.introductions)))
+        self.subject.finished(computation.result(), end.to_json())
+        self.log.end()

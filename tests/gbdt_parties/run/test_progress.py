@@ -3,7 +3,7 @@
 import pytest
 
 from gbdt_parties.errors import PartyArgumentError, PartyUnavailableError
-from gbdt_parties.secure_sum.checkpoint import STORE_FILE, Checkpoint, Memory
+from gbdt_parties.run.progress import STORE_FILE, Checkpoint, Memory
 from gbdt_parties.secure_sum.keys import SessionKeys
 from gbdt_parties.secure_sum.roster import Introduction, Roster, SignedEnd
 from gbdt_parties.secure_sum.trust import Credentials

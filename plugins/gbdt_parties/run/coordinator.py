@@ -24,10 +24,10 @@ from gbdt_parties.errors import (
 )
 from gbdt_parties.messages import Abort, Done, Message
 from gbdt_parties.patience import Reconnector, Wait
+from gbdt_parties.run.exchange import Participation
+from gbdt_parties.run.member import Member
+from gbdt_parties.run.progress import Checkpoint, Memory, Progress
 from gbdt_parties.secure_sum import messages as wire
-from gbdt_parties.secure_sum.checkpoint import Checkpoint, Memory, Progress
-from gbdt_parties.secure_sum.member import Member
-from gbdt_parties.secure_sum.membership import Participation
 from gbdt_parties.secure_sum.roster import SESSION_BYTES, Introduction, Roster, SignedEnd
 from gbdt_parties.traffic import Traffic
 

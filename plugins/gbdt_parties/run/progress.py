@@ -21,8 +21,7 @@ from gbdt_parties.secure_sum.roster import Roster, SignedEnd
 STORE_FILE = "sums.store"
 
 ABOUT, OPENED, MODEL = bytes_kind("about"), bytes_kind("opened sums"), bytes_kind("model")
-BEGUN, ATTEMPT, SIGNATURES = json_kind("begun"), json_kind("attempt"), json_kind("signatures")
-TOLD = json_kind("told the end")
+BEGUN, ATTEMPT, END = json_kind("begun"), json_kind("attempt"), json_kind("end")
 
 
 class Progress:
@@ -63,8 +62,8 @@ class Progress:
         self.roster = Roster.from_bytes(bytes.fromhex(roster)) if roster else None
         self.endorsements = [bytes.fromhex(one) for one in endorsements]
         self.n_opened, self.model = store.size(OPENED, ""), store.get(MODEL, "") or b""
-        self.signatures: str = store.get(SIGNATURES, "") or ""
-        self.is_told = bool(store.get(TOLD, ""))
+        end: tuple[str, bool] = store.get(END, "") or ("", False)
+        self.signatures, self.is_told = end
         at, number, members = store.get(ATTEMPT, "") or (-1, 0, ())
         self.attempt = (number, tuple(members)) if at == self.n_opened else None
         self._last: bytes | None = None
@@ -102,13 +101,13 @@ class Progress:
     def note_model(self, content: bytes, end: SignedEnd) -> None:
         """Keep the model with its signatures, before parties forget the run."""
         with self._store.transaction():
-            self._store.put(SIGNATURES, "", end.to_json())
+            self._store.put(END, "", [end.to_json(), False])
             self._store.put(MODEL, "", content)
         self.model, self.signatures = content, end.to_json()
 
     def note_told(self) -> None:
         """Keep that no party waits for the end any more."""
-        self._store.put(TOLD, "", True)
+        self._store.put(END, "", [self.signatures, True])
         self.is_told = True
 
 

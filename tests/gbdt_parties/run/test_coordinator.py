@@ -20,16 +20,16 @@ from gbdt_parties.errors import (
     RunLostError,
 )
 from gbdt_parties.messages import Message, read
-from gbdt_parties.secure_sum.answers import AnswerJournal
-from gbdt_parties.secure_sum.checkpoint import Checkpoint, Memory
-from gbdt_parties.secure_sum.coordinator import Purpose, coordinate
-from gbdt_parties.secure_sum.membership import AllParties, PresentParties
+from gbdt_parties.run.coordinator import Purpose, coordinate
+from gbdt_parties.run.engine import Computation
+from gbdt_parties.run.exchange import AllParties, PresentParties
+from gbdt_parties.run.log import RUNS
+from gbdt_parties.run.party_run import Proposal, Subject
+from gbdt_parties.run.progress import Checkpoint, Memory
+from gbdt_parties.run.sessions import Runs, RunSessions
 from gbdt_parties.secure_sum.messages import AskModel, AskSum, EndRun, OpenRun, unpack
-from gbdt_parties.secure_sum.questions import Computation
 from gbdt_parties.secure_sum.rings import MODULO_64
 from gbdt_parties.secure_sum.roster import SignedEnd
-from gbdt_parties.secure_sum.run import Proposal, Subject
-from gbdt_parties.secure_sum.runs import RUNS, KeptRuns, Runs, RunSessions
 from gbdt_parties.secure_sum.trust import AllowList, Credentials
 from gbdt_parties.traffic import Traffic
 from kept_stores import restarted
@@ -74,10 +74,12 @@ class Toy(Subject):
             sums.append((yield Number(seed + b"%d" % number)))
         return sums
 
-    def answer(self, question, roster, attempt, sign):
-        values = MODULO_64.from_integers(np.array([self.party.number, 1]))
-        asked = roster + attempt.to_bytes()
-        return self.party.journal.once(roster, attempt.number, asked, dict, lambda: sign(values))
+    def pay(self, question, roster, attempt):
+        if self.party.refuses:
+            raise ProtocolError("the budget is spent")
+
+    def vector(self, question, n_members):
+        return MODULO_64.from_integers(np.array([self.party.number, 1]))
 
     def released(self, question, total, n_members):
         return MODULO_64.centred(total, 1000).tolist()
@@ -94,13 +96,13 @@ class ToyParty:
 
     def __init__(self, place, way, folder=None):
         self.name, self.number, self.participation = NAMES[place], 10**place, WAYS[way]
-        self.folder, self.journal, self.model, self.asked = folder, AnswerJournal(MemoryStore(), {}), None, []
+        self.folder, self.model, self.asked, self.refuses = folder, None, [], False
         self.disturb = lambda message, send: send()
         self.restart()
 
     def restart(self):
         self.store = MemoryStore() if self.folder is None else restarted(self.folder / self.name)
-        runs = Runs(lambda run, request: Toy(self), KeptRuns(self.store))
+        runs = Runs(lambda run, request: Toy(self), self.store)
         self.sessions = RunSessions(self.name, runs)
 
     def handle(self, request):
@@ -302,7 +304,7 @@ def test_a_party_that_refuses_ends_the_run_for_all(way):
 
     def refuse(message, send):
         if isinstance(message, AskSum) and message.round == 1:
-            parties[1].journal.close()
+            parties[1].refuses = True
         return send()
 
     parties[1].disturb = refuse

@@ -9,85 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from gbdt_commons.errors import VeilboostError
-from gbdt_commons.store import Store, bytes_kind, json_kind
-from gbdt_parties.errors import ProtocolError, RunLostError
+from gbdt_commons.store import Store
+from gbdt_parties.errors import ProtocolError
 from gbdt_parties.messages import Abort, Message
-from gbdt_parties.secure_sum.answers import remove_answers
-from gbdt_parties.secure_sum.messages import NEW_RUN, AskModel, BeginRounds, EndRun, Introduced, OpenRun
-from gbdt_parties.secure_sum.roster import SESSION_BYTES, SignedEnd
-from gbdt_parties.secure_sum.run import PartyRun, Subject
+from gbdt_parties.run.log import RunLog
+from gbdt_parties.run.party_run import PartyRun, Subject
+from gbdt_parties.secure_sum.messages import NEW_RUN, EndRun, Introduced, OpenRun
+from gbdt_parties.secure_sum.roster import SESSION_BYTES
 from gbdt_parties.session import SessionHandler
-
-MAX_RUNS = 4
-"""Runs of one coordinator that are kept; the oldest are removed first."""
-
-RUNS = json_kind("runs")
-"""Records of runs by their numbers, in hexadecimal digits; secret, for the keys in them."""
-
-ENDS = bytes_kind("signed ends")
-"""Records of what a party has signed as the end of a run, by the run's number."""
-
-
-class KeptRuns:
-    """State of runs that have begun.
-
-    Parameters
-    ----------
-    store : Store
-        Of one coordinator's runs.
-    """
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def has(self, run: bytes) -> bool:
-        """Whether a run is kept."""
-        return self._store.size(RUNS, run.hex()) > 0
-
-    def keep(self, run: PartyRun) -> None:
-        """Keep a run; the oldest ones are removed."""
-        with self._store.transaction():
-            self._store.put(RUNS, run.run.hex(), run.to_dict())
-            for oldest in self._store.keys(RUNS)[:-MAX_RUNS]:
-                self.forget(bytes.fromhex(oldest))
-
-    def state(self, run: bytes) -> dict[str, Any]:
-        """State of a kept run.
-
-        Raises
-        ------
-        RunLostError
-            If it is not kept.
-        """
-        kept: dict[str, Any] | None = self._store.get(RUNS, run.hex())
-        if kept is None:
-            raise RunLostError("this party does not know the run: it has ended, or its state was removed")
-        return kept
-
-    def sign(self, run: bytes, end: SignedEnd) -> None:
-        """Keep an end of a run before its signature leaves; a ProtocolError if another one was signed."""
-        kept = self._store.get(ENDS, run.hex())
-        if kept is None:
-            self._store.put(ENDS, run.hex(), end.message)
-        elif kept != end.message:
-            raise ProtocolError(
-                "this party has signed another end of this run, with other sums or another model: the "
-                "coordinator has opened others, or the data, CPU or library versions have changed"
-            )
-
-    def answers(self, run: bytes) -> Store:
-        """The records of a run's answers, which are removed with it."""
-        return self._store.part(f"run {run.hex()}")
-
-    def forget(self, run: bytes) -> None:
-        """Remove the keys of a run, and its answers: none can be given any more."""
-        with self._store.transaction():
-            self._store.delete(RUNS, run.hex())
-            self._store.delete(ENDS, run.hex())
-            remove_answers(self.answers(run))
 
 
 class Runs:
@@ -97,7 +28,8 @@ class Runs:
     ----------
     subject_of : callable
         Makes the subject of a run, of its number and the request, which it checks.
-    kept : KeptRuns
+    store : Store
+        Where this coordinator's runs are kept.
 
     Attributes
     ----------
@@ -105,8 +37,8 @@ class Runs:
         The run under way: only one at a time, others wait in the store.
     """
 
-    def __init__(self, subject_of: Callable[[bytes, str], Subject], kept: KeptRuns) -> None:
-        self._subject_of, self._kept = subject_of, kept
+    def __init__(self, subject_of: Callable[[bytes, str], Subject], store: Store) -> None:
+        self._subject_of, self._store = subject_of, store
         self.live: PartyRun | None = None
 
     def open(self, message: OpenRun) -> PartyRun:
@@ -123,12 +55,12 @@ class Runs:
         run = message.run
         if len(run) != SESSION_BYTES:
             raise ProtocolError("a run id must be 16 bytes")
-        live = self.live if self.live is not None and self.live.run == run else None
+        live = self.live if self.live is not None and self.live.log.run == run else None
         if message.n_known == NEW_RUN:
-            if live is not None or self._kept.has(run):
+            if live is not None or RunLog(self._store, run).has_begun:
                 raise ProtocolError("a run of this number has begun already")
             self.close()
-            self.live = PartyRun(self._subject_of(run, message.request), run, message.request)
+            self.live = self._run(run, message.request)
             return self.live
         if live is not None and not live.has_begun:
             raise ProtocolError("the run has not begun")
@@ -144,12 +76,17 @@ class Runs:
         run = self.open(message)
         return RunSession(self, run), run.introduced(session)
 
+    def _run(self, run: bytes, request: str, is_kept: bool = False) -> PartyRun:
+        subject = self._subject_of(run, request)
+        log = RunLog(self._store, run, repeats=subject.participation.repeats)
+        return PartyRun(subject, log, request, log.begun() if is_kept else None)
+
     def _restored(self, run: bytes) -> PartyRun:
         """The run as it began."""
-        kept = self._kept.state(run)
+        kept = RunLog(self._store, run).begun()
         self.close()
         try:
-            return PartyRun(self._subject_of(run, kept["request"]), run, kept["request"], kept)
+            return self._run(run, kept["request"], is_kept=True)
         except VeilboostError:
             raise
         except (ValueError, KeyError, TypeError, AttributeError):
@@ -162,18 +99,12 @@ class Runs:
             self.live = None
 
     def answer(self, run: PartyRun, message: Message) -> Message:
-        """Answer a request; what must outlive this process is kept before the answer leaves."""
+        """Answer a request."""
         if run is not self.live:
             raise ProtocolError("the run was taken up in another session")
-        if isinstance(message, (AskModel, EndRun)):
-            self._kept.sign(run.run, run.end)
         answer = run.answer(message)
-        if isinstance(message, BeginRounds):
-            self._kept.keep(run)
         if isinstance(message, EndRun):
-            run.close()
-            self.live = None
-            self._kept.forget(run.run)
+            self.close()
         return answer
 
 
