@@ -19,8 +19,7 @@ from gbdt_parties.identity.aligned_rows import Alignment
 from gbdt_parties.identity.certificates import TLS, Identity
 from gbdt_parties.identity.row_ids import check_ids
 from gbdt_parties.memory import MemoryAllowance
-from gbdt_parties.run.log import RUNS, THIS_PROCESS, runs_of
-from gbdt_parties.secure_sum.roster import Roster
+from gbdt_parties.run.log import RUNS, THIS_PROCESS, RunLog, runs_of
 from gbdt_parties.secure_sum.trust import AllowList, credentials_of
 from gbdt_parties.two_party.life import Unrepeatable
 from lgb_dp.boosting.booster import DPBooster
@@ -31,7 +30,7 @@ from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
 from lgb_dp.federated.ledger import LEDGER_FILE, ROLE, PartyLedger
 from lgb_dp.vertical.prediction.answering import AskedRows, PartyAnswers
 from lgb_dp.vertical.prediction.consent import Consent
-from lgb_dp.vertical.replica import model_text, remove_exchange
+from lgb_dp.vertical.replica import model_text
 from lgb_dp.vertical.run import ColumnSessions, Side, digest_of_rows
 from lgb_dp.vertical.task import ColumnTask
 
@@ -330,11 +329,6 @@ def remove_model(path: Path, caller: str) -> None:
     Charges and counts stay.
     """
     with closing(StoreFile(path.parents[1] / LEDGER_FILE, ROLE)) as store:
-        runs = runs_of(store, caller)
-        # Of a run that was not kept for an auditor, only its caller is left.
-        if record := runs.get(RUNS, path.stem):
-            roster = Roster.from_bytes(bytes.fromhex(record["agreement"]["roster"]))
-            remove_exchange(store, roster.digest)
-        runs.delete(RUNS, path.stem)
+        RunLog(runs_of(store, caller), bytes.fromhex(path.stem)).end()
         PartyAnswers(store=store.part(_ANSWERS)).forget(path.read_text())
         path.unlink()

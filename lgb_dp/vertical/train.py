@@ -31,12 +31,12 @@ from gbdt_parties.identity.certificates import TLS, Identity
 from gbdt_parties.identity.row_ids import check_ids
 from gbdt_parties.messages import Abort, Done
 from gbdt_parties.patience import Reconnector, Wait
+from gbdt_parties.run.flights.pipe import Pipe, pipes
+from gbdt_parties.run.flights.polled import Asking
 from gbdt_parties.run.log import THIS_PROCESS, runs_of
 from gbdt_parties.secure_sum.roster import SESSION_BYTES
 from gbdt_parties.secure_sum.trust import AllowList, credentials_of
 from gbdt_parties.traffic import Traffic
-from gbdt_parties.two_party.exchange.pipe import Pipe, pipes
-from gbdt_parties.two_party.exchange.polled import Asking
 from lgb_dp.accounting.unit import ONE_ROW
 from lgb_dp.boosting.booster import DPBooster
 from lgb_dp.boosting.params import training_parameters

@@ -27,7 +27,8 @@ class Agreement:
     ----------
     name : str
         The common name of its certificate.
-    credentials : Credentials
+    credentials : Credentials or None
+        None for an auditor.
     allowed : AllowList
         Parties that it computes with.
     run : bytes
@@ -47,17 +48,17 @@ class Agreement:
     def __init__(
         self,
         name: str,
-        credentials: Credentials,
+        credentials: Credentials | None,
         allowed: AllowList,
         run: bytes,
         kept: Mapping[str, Any] | None = None,
     ) -> None:
         self.run, self._credentials, self._allowed = run, credentials, allowed
-        if kept is None:
+        if kept is not None:
+            self.keys, self.introduction = _own(kept)
+        elif credentials is not None:
             self.keys = SessionKeys()
             self.introduction = Introduction.of(name, credentials, self.keys)
-        else:
-            self.keys, self.introduction = _own(kept)
         self._roster: Roster | None = None
         self.signatures: list[bytes] = []
         self._seeds: list[bytes] = []
@@ -90,6 +91,24 @@ class Agreement:
         if kept["seeds"]:
             self.begin([bytes.fromhex(one) for one in kept["seeds"]])
 
+    @classmethod
+    def past(cls, kept: Mapping[str, Any], statement: bytes) -> Agreement:
+        """An agreement for an auditor, who computes with no party; certificates may have expired since.
+
+        Raises
+        ------
+        ProtocolError, AuthenticationError
+            If it is of another format, or the settings are not those of the roster, or a party has not signed
+            it.
+        """
+        roster = Roster.from_bytes(bytes.fromhex(kept["roster"]))
+        if roster.statement != statement:
+            raise ProtocolError("the settings or columns of the run are not those that all parties signed")
+        found = cls("", None, AllowList(), roster.session, kept)
+        found._roster = roster
+        found.confirm([bytes.fromhex(one) for one in kept["signatures"]])
+        return found
+
     @property
     def roster(self) -> Roster:
         """The roster that this party has signed; a ProtocolError before."""
@@ -113,6 +132,8 @@ class Agreement:
         ProtocolError, AuthenticationError
             If it is not.
         """
+        if self._credentials is None:
+            raise ProtocolError("an auditor signs no roster")
         if self._roster is not None and roster != self._roster:
             raise ProtocolError("another roster was signed in this run")
         if roster.session != self.run:

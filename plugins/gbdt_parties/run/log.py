@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -53,11 +54,12 @@ class Answer:
         return _HEAD.pack(self.number, self.asked) + self.content
 
 
-RUNS, ANSWERS = json_kind("runs"), Kind("answers", Answer.to_bytes, Answer.from_bytes)
-"""Records of runs, secret for the keys in them, and of their answers, by the run in hexadecimal digits."""
+RUNS = json_kind("runs")
+"""Records of a caller's runs by their numbers, in hexadecimal digits; secret, for the keys in them.  An empty
+one says whose the model of a run is that has ended."""
 
-ENDS = bytes_kind("signed ends")
-"""Records of what a party has signed as the end of a run."""
+ANSWERS, END = Kind("answers", Answer.to_bytes, Answer.from_bytes), bytes_kind("signed end")
+"""In a run's own part of the store: its answers, and what the party has signed as its end."""
 
 
 def runs_of(store: Store, caller: str) -> Store:
@@ -70,23 +72,28 @@ class RunLog:
 
     Parameters
     ----------
-    store : Store
-        Of one coordinator's runs at a party; what charges for answers writes to the same file.
+    runs : Store
+        Of one caller's runs at a party; what charges for answers writes to the same file.
     run : bytes
         16 bytes.
     repeats : bool
         Whether the party makes the same answer whenever it is asked.  Then its digest is enough, and it need
         not be on the disk before it leaves.
+
+    Attributes
+    ----------
+    store : Store
+        The run's own part, which is removed with it.
     """
 
-    def __init__(self, store: Store, run: bytes, *, repeats: bool = False) -> None:
-        self._store, self.run, self._repeats = store, run, repeats
-        self._key = run.hex()
+    def __init__(self, runs: Store, run: bytes, *, repeats: bool = False) -> None:
+        self._runs, self.run, self._repeats = runs, run, repeats
+        self._key, self.store = run.hex(), runs.part(f"run {run.hex()}")
 
     @property
     def has_begun(self) -> bool:
-        """Whether the run is known."""
-        return self._store.size(RUNS, self._key) > 0
+        """Whether the run is known, also one that has ended."""
+        return self._runs.size(RUNS, self._key) > 0
 
     def begun(self) -> dict[str, Any]:
         """The record of a run that has begun.
@@ -96,17 +103,17 @@ class RunLog:
         RunLostError
             If it is not kept.
         """
-        kept: dict[str, Any] | None = self._store.get(RUNS, self._key)
+        kept: dict[str, Any] | None = self._runs.get(RUNS, self._key)
         if not kept:
             raise RunLostError("this party does not know the run: it has ended, or its state was removed")
         return kept
 
-    def begin(self, record: dict[str, Any]) -> None:
-        """Keep that a run has begun; the oldest ones are removed."""
-        with self._store.transaction():
-            self._store.put(RUNS, self._key, record)
-            for oldest in self._store.keys(RUNS)[:-MAX_RUNS]:
-                RunLog(self._store, bytes.fromhex(oldest)).end()
+    def begin(self, record: dict[str, Any], most: int = sys.maxsize) -> None:
+        """Keep that a run has begun; if there are more than `most`, the oldest ones are removed."""
+        with self._runs.transaction():
+            self._runs.put(RUNS, self._key, record)
+            for oldest in self._runs.keys(RUNS)[:-most]:
+                RunLog(self._runs, bytes.fromhex(oldest)).end()
 
     def knows(self, number: int) -> bool:
         """Whether an attempt was answered here, or would be answered with the same bytes at no cost."""
@@ -136,12 +143,12 @@ class RunLog:
         digest, found = hashlib.sha256(asked).digest(), self._found(number)
         if found is None:
             # The first answer may be paid for with all others, which need not be on the disk.
-            with self._store.transaction(sync=not self._repeats or number == 1):
+            with self.store.transaction(sync=not self._repeats or number == 1):
                 self._check_next(number)
                 pay()
                 content = make()
                 kept = hashlib.sha256(content).digest() if self._repeats else content
-                self._store.append(ANSWERS, self._key, Answer(number, digest, kept))
+                self.store.append(ANSWERS, "", Answer(number, digest, kept))
             return content
         if found.asked != digest:
             raise ProtocolError(
@@ -156,33 +163,35 @@ class RunLog:
         return content
 
     def _check_next(self, number: int) -> None:
-        last = self._at(self._store.size(ANSWERS, self._key) - 1)
+        last = self._at(self.store.size(ANSWERS, "") - 1)
         if last is not None and number <= last.number:
             raise ProtocolError(f"attempt {number} is asked for; attempt {last.number} was answered before")
 
     def _found(self, number: int) -> Answer | None:
         """An answer by its number; numbers ascend."""
-        place = self._store.size(ANSWERS, self._key) - 1
+        place = self.store.size(ANSWERS, "") - 1
         while (found := self._at(place)) is not None and found.number > number:
             place -= 1
         return found if found is not None and found.number == number else None
 
     def _at(self, place: int) -> Answer | None:
-        return self._store.get(ANSWERS, self._key, place) if place >= 0 else None
+        return self.store.get(ANSWERS, "", place) if place >= 0 else None
 
     def sign_end(self, message: bytes) -> None:
         """Keep an end of the run before its signature leaves; a ProtocolError if another one was signed."""
-        kept = self._store.get(ENDS, self._key)
+        kept = self.store.get(END, "")
         if kept is None:
-            self._store.put(ENDS, self._key, message)
+            self.store.put(END, "", message)
         elif kept != message:
             raise ProtocolError(
                 "this party has signed another end of this run, with other sums or another model: the "
                 "coordinator has opened others, or the data, CPU or library versions have changed"
             )
 
-    def end(self) -> None:
-        """Remove the keys of the run, its answers, and what was signed: no answer can be given any more."""
-        with self._store.transaction():
-            for kind in (RUNS, ENDS, ANSWERS):
-                self._store.delete(kind, self._key)
+    def end(self, *, stays_known: bool = False) -> None:
+        """Remove the keys of the run, and all that was kept of it: no answer can be given any more."""
+        with self._runs.transaction():
+            self._runs.delete(RUNS, self._key)
+            self.store.clear()
+            if stays_known:
+                self._runs.put(RUNS, self._key, {})

@@ -12,7 +12,7 @@ from gbdt_parties.messages import Abort, Done, Message
 from gbdt_parties.run.agreement import Agreement
 from gbdt_parties.run.engine import Computation
 from gbdt_parties.run.exchange import MaskedSums, Participation
-from gbdt_parties.run.log import RunLog
+from gbdt_parties.run.log import MAX_RUNS, RunLog
 from gbdt_parties.secure_sum import messages as wire
 from gbdt_parties.secure_sum.contributions import Attempt
 from gbdt_parties.secure_sum.rings import Words
@@ -233,7 +233,8 @@ class PartyRun:
                 "task": self._proposal.task,
                 "rows": self.subject.rows,
                 "agreement": self._agreement.to_dict(),
-            }
+            },
+            MAX_RUNS,
         )
 
     def _start(self, proposal: Proposal) -> None:

@@ -6,7 +6,7 @@ from gbdt_commons.errors import StoreError
 from gbdt_commons.store import MemoryStore, json_kind
 from gbdt_commons.store_file import StoreFile
 from gbdt_parties.errors import ProtocolError, RunLostError
-from gbdt_parties.run.log import ANSWERS, ENDS, MAX_RUNS, RUNS, RunLog, runs_of
+from gbdt_parties.run.log import ANSWERS, MAX_RUNS, RunLog, runs_of
 from kept_stores import cut_off, end_process, interrupting
 
 RUN, PAID = bytes(16), json_kind("paid")
@@ -18,11 +18,11 @@ def opened(path):
 
 
 def answer(log, number=1, asked=b"what", content=b"the answer"):
-    return log.answer(number, asked, lambda: content, lambda: log._store.append(PAID, "", number))
+    return log.answer(number, asked, lambda: content, lambda: log._runs.append(PAID, "", number))
 
 
 def paid(log):
-    return list(log._store.entries(PAID, ""))
+    return list(log._runs.entries(PAID, ""))
 
 
 @pytest.fixture(params=["memory", "file"])
@@ -44,7 +44,7 @@ def test_an_attempt_that_asks_something_else_or_is_before_the_last_one_is_refuse
         answer(log, 2, asked=b"something else")
     with pytest.raises(ProtocolError, match="attempt 1 is asked for; attempt 2 was answered"):
         answer(log, 1)
-    answer(RunLog(log._store, b"s" * 16), 2, asked=b"something else")
+    answer(RunLog(log._runs, b"s" * 16), 2, asked=b"something else")
     assert paid(log) == [2, 2]
     assert [log.knows(number) for number in (1, 2, 3)] == [False, True, False]
 
@@ -57,7 +57,7 @@ def test_an_answer_that_the_party_makes_again_is_compared_with_its_digest(path):
     with pytest.raises(ProtocolError, match="attempt 1 was answered before, with other bytes"):
         answer(log, content=b"another")
     assert log.knows(7)
-    (kept,) = log._store.entries(ANSWERS, RUN.hex())
+    (kept,) = log.store.entries(ANSWERS, "")
     assert len(kept.content) == 32
 
 
@@ -68,7 +68,7 @@ def test_an_error_before_the_answer_leaves_neither_a_charge_nor_an_answer(path):
         raise ValueError("no")
 
     def pay():
-        log._store.append(PAID, "", 1)
+        log._runs.append(PAID, "", 1)
 
     for make, charge in ((fail, pay), (lambda: b"", fail)):
         with pytest.raises(ValueError, match="no"):
@@ -87,11 +87,11 @@ def test_an_attempt_that_is_interrupted_as_it_is_kept_is_answered_and_paid_for_o
         answer(log, content=b"first")
     expected = b"first" if when == "after" else b"second"
     assert answer(log, content=b"second") == expected
-    log._store.close()
+    log._runs.close()
     again = RunLog(opened(tmp_path / "ledger"), RUN)
     assert answer(again, content=b"third") == expected
     assert paid(again) == [1]
-    again._store.close()
+    again._runs.close()
 
 
 def test_the_same_bytes_after_a_restart(tmp_path):
@@ -146,8 +146,12 @@ def test_a_run_that_ends_leaves_nothing(path):
         log.sign_end(b"another end")
     log.end()
     assert not log.has_begun
-    assert [log._store.keys(kind) for kind in (RUNS, ANSWERS, ENDS)] == [[], [], []]
-    assert paid(log) == [1]
+    assert log._runs._kinds() == [PAID.name]
+    log.begin({"keys": "secret"})
+    log.end(stays_known=True)
+    assert log.has_begun
+    with pytest.raises(RunLostError, match="does not know the run"):
+        log.begun()
 
 
 def test_the_oldest_runs_of_a_caller_are_removed_with_their_answers(path):
@@ -155,7 +159,7 @@ def test_the_oldest_runs_of_a_caller_are_removed_with_their_answers(path):
     for caller in ("one", "other"):
         logs = [RunLog(runs_of(store, caller), bytes([k]) * 16) for k in range(MAX_RUNS + 1)]
         for log in logs:
-            log.begin({"keys": "secret"})
+            log.begin({"keys": "secret"}, MAX_RUNS)
             answer(log)
         assert [log.has_begun for log in logs] == [False, *[True] * MAX_RUNS]
         assert [log.knows(1) for log in logs] == [False, *[True] * MAX_RUNS]

@@ -26,7 +26,7 @@ from full_disks import AsServed, FullDisk, full_now_and_then
 from gbdt_commons.errors import StoreError
 from gbdt_parties import patience as lost_parties
 from gbdt_parties.errors import PartyError, PartyRefusedError, PartyUnavailableError, ProtocolError
-from gbdt_parties.run.log import ANSWERS, RUNS
+from gbdt_parties.run.log import ANSWERS, RUNS, RunLog
 from gbdt_parties.run.progress import OPENED, STORE_FILE, Checkpoint
 from gbdt_parties.secure_sum.messages import (
     AskSum,
@@ -146,9 +146,9 @@ def test_a_coordinator_that_has_lost_sums_asks_for_them_again(tmp_path, undistur
     runs = runs_of(members[0])
     (run,) = runs.keys(RUNS)
     # They had not reached the disk when the power failed.
-    n_kept = runs.size(ANSWERS, run) - 3
-    assert n_kept > 0
-    runs.delete(ANSWERS, run, n_kept)
+    kept = RunLog(runs, bytes.fromhex(run)).store
+    kept.delete(ANSWERS, "", kept.size(ANSWERS, "") - 3)
+    assert kept.size(ANSWERS, "") > 0
     assert text_of(train(members, checkpoint=tmp_path / "progress")) == undisturbed
     rounds = [asked.round for asked, answer in members[1].answers if isinstance(asked, AskSum)]
     assert rounds != sorted(set(rounds))
@@ -246,7 +246,7 @@ def test_what_a_party_keeps_holds_no_rows_and_a_digest_of_each_answer(tmp_path):
         runs = runs_of(member)
         (run,) = runs.keys(RUNS)
         assert set(runs.get(RUNS, run)) == {"request", "task", "rows", "agreement"}
-        answers = list(runs.entries(ANSWERS, run))
+        answers = list(RunLog(runs, bytes.fromhex(run)).store.entries(ANSWERS, ""))
         assert [answer.number for answer in answers] == [1, 2, 3, 4, 5, 6, 7]
         assert {len(answer.content) for answer in answers} == {32}
         member.party.close()

@@ -25,9 +25,10 @@ from typing import NoReturn
 from gbdt_commons.quoting import quoted
 from gbdt_parties.curve_group import length_prefixed
 from gbdt_parties.errors import ProtocolError
-from gbdt_parties.two_party.exchange.frames import Kind, Link
-from gbdt_parties.two_party.exchange.kept import Kept, KeptFailures
-from gbdt_parties.two_party.exchange.terms import SIGNATURE_BYTES, Terms
+from gbdt_parties.run.flights.frames import Kind, Link
+from gbdt_parties.run.flights.kept import Kept
+from gbdt_parties.run.flights.terms import SIGNATURE_BYTES, Terms
+from gbdt_parties.two_party.life import Failures
 from gbdt_parties.two_party.names import DIGEST_BYTES, Step
 from gbdt_parties.two_party.session import Session
 
@@ -108,6 +109,8 @@ class Connected:
     kept : Kept
     nonce : bytes
         Of the session, kept already.
+    failures : Failures
+        Of checks on transfers with the other party, over all runs.
 
     Attributes
     ----------
@@ -128,9 +131,8 @@ class Connected:
         If a message is not the one that was due.
     """
 
-    def __init__(self, link: Link, terms: Terms, kept: Kept, nonce: bytes) -> None:
+    def __init__(self, link: Link, terms: Terms, kept: Kept, nonce: bytes, failures: Failures) -> None:
         self.link, self._terms, self._kept = link, terms, kept
-        failures = KeptFailures(kept.store, terms.peer)
         session = Session(terms.run, terms.own, terms.other, terms.seed, failures, nonce)
         self.session = session
         said: list[bytes] = []

@@ -8,12 +8,12 @@ import pytest
 
 from gbdt_parties.curve_group import length_prefixed
 from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError, ProtocolError
-from gbdt_parties.two_party.exchange import pipe, polled
-from gbdt_parties.two_party.exchange.frames import HEADER_BYTES, Kind, Link
-from gbdt_parties.two_party.exchange.pipe import pipes
-from gbdt_parties.two_party.exchange.polled import Answering, Asking, unpacked
+from gbdt_parties.run.flights import pipe, polled
+from gbdt_parties.run.flights.frames import HEADER_BYTES, Kind, Link
+from gbdt_parties.run.flights.pipe import pipes
+from gbdt_parties.run.flights.polled import Answering, Asking, unpacked
 from gbdt_parties.two_party.names import Step
-from two_party_exchange import Party, check_outcome, layout_of
+from two_party_flights import Party, check_outcome, layout_of
 
 STEP = Step(3, 4, 2)
 

@@ -6,10 +6,10 @@ import pytest
 
 from gbdt_commons.store import MemoryStore
 from gbdt_parties.errors import PartyUnavailableError, ProtocolError
-from gbdt_parties.two_party.exchange.frames import HEADER_BYTES, STOPPED, Kind
-from gbdt_parties.two_party.exchange.record import summary
-from gbdt_parties.two_party.exchange.replay import _Compared, _DifferenceError, _has_stopped, replay
-from two_party_exchange import Heard, Killed, Party, layout_of, meet, survive, terms_of
+from gbdt_parties.run.flights.frames import HEADER_BYTES, STOPPED, Kind
+from gbdt_parties.run.flights.record import summary
+from gbdt_parties.run.flights.replay import _Compared, _DifferenceError, _has_stopped, replay
+from two_party_flights import Heard, Killed, Party, layout_of, meet, survive, terms_of
 
 pytest.importorskip("nacl")
 

@@ -6,9 +6,9 @@ import pytest
 
 from gbdt_commons.store import MemoryStore
 from gbdt_parties.errors import PartyUnavailableError
-from gbdt_parties.two_party.exchange.driver import PointExchange, TableExchange
-from gbdt_parties.two_party.exchange.frames import Kind
-from gbdt_parties.two_party.exchange.kept import (
+from gbdt_parties.run.flights.driver import PointExchange, TableExchange
+from gbdt_parties.run.flights.frames import Kind
+from gbdt_parties.run.flights.kept import (
     ATTEMPTS,
     CHARGES,
     CONNECTIONS,
@@ -16,16 +16,16 @@ from gbdt_parties.two_party.exchange.kept import (
     OPENINGS,
     SIGNATURES,
     VALUES,
-    remove_lists,
 )
-from gbdt_parties.two_party.exchange.record import HEARD, SAID
-from gbdt_parties.two_party.exchange.replay import compared
-from two_party_exchange import RUN, Party, layout_of, meet, terms_of
+from gbdt_parties.run.flights.record import HEARD, SAID
+from gbdt_parties.run.flights.replay import compared
+from gbdt_parties.two_party.life import Failures
+from two_party_flights import Party, layout_of, meet, terms_of
 
 pytest.importorskip("nacl")
 
 LAYOUTS = [layout_of(), layout_of(owners=(1, 0, 0), ring_bits=64)]
-KEY = RUN.hex()
+KEY = ""
 
 
 class Recorded(Party):
@@ -35,7 +35,7 @@ class Recorded(Party):
 
     def exchange(self, store, *nonces):
         kind = PointExchange if self.place else TableExchange
-        return kind(self.terms, store, self.check, *nonces, is_recorded=True)
+        return kind(self.terms, store, Failures(), self.check, *nonces, is_recorded=True)
 
     def train(self, exchange):
         def made(stream):
@@ -82,7 +82,7 @@ def copy_of(store, *keys):
     return other
 
 
-RECORDS = [(kind, f"{KEY}/0") for kind in (SAID, HEARD)]
+RECORDS = [(kind, "0") for kind in (SAID, HEARD)]
 
 
 def changed(store, kind, key, place, change):
@@ -102,7 +102,7 @@ STEP = pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.slo
 
 def numbers(store, kind, step):
     """Some numbers of messages, the last one among them."""
-    return range(store.size(kind, f"{KEY}/0") - 1, -1, -step)
+    return range(store.size(kind, "0") - 1, -1, -step)
 
 
 def flipped(content):
@@ -122,8 +122,8 @@ def test_a_run_agrees_with_its_repetition(whole, place):
     assert report.agrees
     assert report.has_ended
     assert (report.rounds, report.attempts, report.connections) == (2, 2, 1)
-    assert report.messages == party.store.size(SAID, f"{KEY}/0")
-    heard = whole[1 - place].store.entries(HEARD, f"{KEY}/0")
+    assert report.messages == party.store.size(SAID, "0")
+    heard = whole[1 - place].store.entries(HEARD, "0")
     assert report.bytes == sum(map(len, heard))
 
 
@@ -141,7 +141,7 @@ def test_runs_that_were_interrupted_agree_in_every_connection(stops):
 def test_a_byte_of_any_received_message_is_found_out(whole, place, step):
     party = whole[place]
     for number in numbers(party.store, HEARD, step):
-        report = replayed(party, changed(party.store, HEARD, f"{KEY}/0", number, flipped))
+        report = replayed(party, changed(party.store, HEARD, "0", number, flipped))
         assert re.match(r"message \d+ \(|value 0|signature of round", report.difference), number
         assert not report.has_ended
 
@@ -151,7 +151,7 @@ def test_a_byte_of_any_received_message_is_found_out(whole, place, step):
 def test_a_byte_of_any_sent_message_is_named(whole, place, step):
     party = whole[place]
     for number in numbers(party.store, SAID, step):
-        report = replayed(party, changed(party.store, SAID, f"{KEY}/0", number, flipped))
+        report = replayed(party, changed(party.store, SAID, "0", number, flipped))
         assert report.difference.startswith(f"message {number} (")
         assert report.difference.endswith(
             "is not what follows from the party's seed, rows and received messages"
@@ -166,11 +166,11 @@ def test_missing_messages_are_named_by_the_first_that_is_not_reached(whole, plac
     """But for those after the last round, without which the run has not ended."""
     party = whole[place]
     for number in numbers(party.store, kind, step):
-        report = replayed(party, changed(party.store, kind, f"{KEY}/0", number, None))
+        report = replayed(party, changed(party.store, kind, "0", number, None))
         assert not report.has_ended
         if report.agrees:
             assert report.rounds == 2
-            assert number >= party.store.size(kind, f"{KEY}/0") - 2
+            assert number >= party.store.size(kind, "0") - 2
         else:
             assert re.search("is not reached by the messages|was sent, and does not", report.difference)
 
@@ -201,8 +201,8 @@ def test_a_changed_entry_of_a_list_is_named(whole, place, kind, name):
 
 def test_a_round_that_was_removed_from_the_messages_is_named(whole):
     party = whole[0]
-    begins = [m[4] for m in party.store.entries(HEARD, f"{KEY}/0")].index(Kind.BEGIN)
-    report = replayed(party, changed(party.store, HEARD, f"{KEY}/0", begins, None))
+    begins = [m[4] for m in party.store.entries(HEARD, "0")].index(Kind.BEGIN)
+    report = replayed(party, changed(party.store, HEARD, "0", begins, None))
     assert report.rounds == 0
     assert re.match(r"message \d+ \(\w+\) of round 0, attempt 1, flight \d, in conn", report.difference)
 
@@ -232,14 +232,3 @@ def test_nothing_is_kept_unless_it_is_asked_for():
     parties = [Party(place, LAYOUTS) for place in (0, 1)]
     meet(parties)
     assert all(party.process().kept.record(0).is_empty for party in parties)
-
-
-def test_lists_and_messages_of_one_run_are_removed_without_those_of_another(whole):
-    store = copy_of(whole[0].store, *RECORDS)
-    other = bytes(32).hex() + "/0"
-    store.append(HEARD, other, b"of another run")
-    assert store.size(OPENINGS, KEY) == 2
-    remove_lists(store, RUN)
-    assert store.keys(HEARD) == [other]
-    for kind in (CONNECTIONS, ATTEMPTS, CHARGES, OPENINGS, SIGNATURES, VALUES, SAID):
-        assert store.keys(kind) == []

@@ -25,8 +25,8 @@ from typing import Any, TypeVar
 from gbdt_commons.store import Kind, Store, bytes_kind
 from gbdt_parties.curve_group import length_prefixed
 from gbdt_parties.errors import ProtocolError
-from gbdt_parties.two_party.exchange.record import HEARD, SAID, Record
-from gbdt_parties.two_party.exchange.terms import Terms
+from gbdt_parties.run.flights.record import Record
+from gbdt_parties.run.flights.terms import Terms
 from gbdt_parties.two_party.life import Failures
 
 _OPENED = b"veilboost two-party opened 1"
@@ -160,22 +160,6 @@ LISTS: tuple[Kind[Any], ...] = (ATTEMPTS, CHARGES, OPENINGS, SIGNATURES, VALUES)
 _FAILURES = bytes_kind("two-party failure")
 
 
-def remove_lists(store: Store, run: bytes) -> None:
-    """Remove the lists of a run that is over, with its nonces, and the messages of all its connections.
-
-    Parameters
-    ----------
-    store : Store
-    run : bytes
-        Digest of the roster.
-    """
-    with store.transaction():
-        for kind in (CONNECTIONS, *LISTS, SAID, HEARD):
-            for key in store.keys(kind):
-                if key.startswith(run.hex()):
-                    store.delete(kind, key)
-
-
 class KeptFailures(Failures):
     """Failed checks on transfers with one party, over all its runs in a store."""
 
@@ -200,21 +184,21 @@ class Kept:
     Parameters
     ----------
     store : Store
-        The party's; ledgers that are charged are kept in the same one.
+        Of the run; ledgers that are charged are kept in the same file.
     terms : Terms
     """
 
     def __init__(self, store: Store, terms: Terms) -> None:
-        self.store, self._terms, self._key = store, terms, terms.run.hex()
+        self.store, self._terms = store, terms
 
     # The state.
 
     def _size(self, kind: Kind[Any]) -> int:
-        return self.store.size(kind, self._key)
+        return self.store.size(kind, "")
 
     def _last(self, kind: Kind[T]) -> T | None:
         n = self._size(kind)
-        return self.store.get(kind, self._key, n - 1) if n else None
+        return self.store.get(kind, "", n - 1) if n else None
 
     @property
     def n_opened(self) -> int:
@@ -254,7 +238,7 @@ class Kept:
     def _has(self, kind: Kind[Any], number: int) -> bool:
         """Whether an attempt is in a list; its numbers ascend."""
         for place in reversed(range(self._size(kind))):
-            found = self.store.get(kind, self._key, place)
+            found = self.store.get(kind, "", place)
             if found is not None and found.number <= number:
                 return bool(found.number == number)
         return False
@@ -278,7 +262,7 @@ class Kept:
 
     def opened(self, number: int) -> Opening:
         """A round that is over."""
-        found = self.store.get(OPENINGS, self._key, number)
+        found = self.store.get(OPENINGS, "", number)
         if found is None:
             raise ProtocolError(f"round {number} is not over yet")
         return found
@@ -296,7 +280,7 @@ class Kept:
 
     def value(self, number: int) -> bytes | None:
         """A value that was released before, by either party."""
-        return self.store.get(VALUES, self._key, number)
+        return self.store.get(VALUES, "", number)
 
     # Its changes.
 
@@ -312,12 +296,12 @@ class Kept:
             if number != self.n_values:
                 raise ProtocolError(f"value {number} is released where value {self.n_values} is next")
             content = make()
-            self.store.append(VALUES, self._key, content)
+            self.store.append(VALUES, "", content)
         return content
 
     def connect(self, nonce: bytes) -> None:
         """Keep the nonce of a session before its first message."""
-        self.store.append(CONNECTIONS, self._key, Connection(nonce, *map(self._size, LISTS)))
+        self.store.append(CONNECTIONS, "", Connection(nonce, *map(self._size, LISTS)))
 
     def begin(self, attempt: Attempt) -> None:
         """Keep an attempt before its first message.
@@ -340,7 +324,7 @@ class Kept:
                     f"{self.last_attempt}, which was made here, or not at round {self.n_opened}: no attempt "
                     "is made twice"
                 )
-            self.store.append(ATTEMPTS, self._key, attempt)
+            self.store.append(ATTEMPTS, "", attempt)
 
     def charge(self, charge: Charge, pay: Callable[[], None]) -> None:
         """Charge for an attempt, and keep its shares, in one transaction.
@@ -359,7 +343,7 @@ class Kept:
                     "before"
                 )
             pay()
-            self.store.append(CHARGES, self._key, charge)
+            self.store.append(CHARGES, "", charge)
 
     def open(self, opening: Opening, signature: bytes | None) -> None:
         """Keep the sums of the attempt that is pending, and the other party's signature if it is there.
@@ -373,37 +357,37 @@ class Kept:
             pending = self.pending
             if pending is None or pending.digest != opening.digest:
                 raise ProtocolError("sums were opened of another attempt than the one that was charged")
-            self.store.append(OPENINGS, self._key, opening)
+            self.store.append(OPENINGS, "", opening)
             if signature is not None:
-                self.store.append(SIGNATURES, self._key, signature)
+                self.store.append(SIGNATURES, "", signature)
 
     def countersign(self, signature: bytes) -> None:
         """Keep the other party's signature of the latest round that is over, if it is not kept yet."""
         with self.store.transaction():
             if self._size(SIGNATURES) < self.n_opened:
-                self.store.append(SIGNATURES, self._key, signature)
+                self.store.append(SIGNATURES, "", signature)
 
     # An auditor's.
 
     def connections(self) -> list[Connection]:
         """All connections that were made."""
-        return list(self.store.entries(CONNECTIONS, self._key))
+        return list(self.store.entries(CONNECTIONS, ""))
 
     def attempts(self) -> list[Attempt]:
         """All attempts that were begun."""
-        return list(self.store.entries(ATTEMPTS, self._key))
+        return list(self.store.entries(ATTEMPTS, ""))
 
     def charges(self) -> list[Charge]:
         """All attempts that were charged."""
-        return list(self.store.entries(CHARGES, self._key))
+        return list(self.store.entries(CHARGES, ""))
 
     def signatures(self) -> list[bytes]:
         """The other party's signatures of all rounds, but perhaps the last one."""
-        return list(self.store.entries(SIGNATURES, self._key))
+        return list(self.store.entries(SIGNATURES, ""))
 
     def record(self, connection: int) -> Record:
         """The messages of a connection, if they are kept."""
-        return Record(self.store, f"{self._key}/{connection}")
+        return Record(self.store, str(connection))
 
     def in_store(self, store: Store) -> Kept:
         """The lists of the same run in another store."""
@@ -411,19 +395,19 @@ class Kept:
 
     def entry(self, kind: Kind[T], place: int) -> T | None:
         """An entry of one of the `LISTS`, or None."""
-        return self.store.get(kind, self._key, place)
+        return self.store.get(kind, "", place)
 
     def copy_before(self, connection: Connection, store: Store) -> None:
         """Copy the lists into another store as they were before a connection."""
         for kind, n in zip(LISTS, connection.sizes, strict=True):
             for place in range(n):
-                store.append(kind, self._key, self.store.get(kind, self._key, place))
+                store.append(kind, "", self.store.get(kind, "", place))
 
     def grown(self, number: int) -> list[tuple[Kind[Any], int, list[Any]]]:
         """Entries that a connection has added to each list, with the place of the first of them."""
-        after = self.store.get(CONNECTIONS, self._key, number + 1)
+        after = self.store.get(CONNECTIONS, "", number + 1)
         ends = [self._size(kind) for kind in LISTS] if after is None else after.sizes
         return [
-            (kind, start, [self.store.get(kind, self._key, place) for place in range(start, end)])
+            (kind, start, [self.store.get(kind, "", place) for place in range(start, end)])
             for kind, start, end in zip(LISTS, self.connections()[number].sizes, ends, strict=True)
         ]

@@ -14,7 +14,7 @@ import hashlib
 from collections.abc import Iterator
 
 from gbdt_commons.store import Store, bytes_kind
-from gbdt_parties.two_party.exchange.frames import HEADER_BYTES, Channel
+from gbdt_parties.run.flights.frames import HEADER_BYTES, Channel
 
 SAID, HEARD = bytes_kind("two-party said"), bytes_kind("two-party heard")
 

@@ -20,13 +20,13 @@ from gbdt_parties.errors import (
     SumRangeError,
     TransferCheckError,
 )
-from gbdt_parties.two_party.exchange.connection import NOTHING, Status
-from gbdt_parties.two_party.exchange.driver import AttemptDraws
-from gbdt_parties.two_party.exchange.frames import HEADER_BYTES, Kind
-from gbdt_parties.two_party.exchange.kept import ATTEMPTS, Attempt
+from gbdt_parties.run.flights.connection import NOTHING, Status
+from gbdt_parties.run.flights.driver import AttemptDraws
+from gbdt_parties.run.flights.frames import HEADER_BYTES, Kind
+from gbdt_parties.run.flights.kept import ATTEMPTS, Attempt
 from gbdt_parties.two_party.sides import CHOICES, LAST, SUMS, TABLES
 from kept_stores import restarted
-from two_party_exchange import (
+from two_party_flights import (
     KEYS,
     LEDGER,
     Killed,
@@ -322,8 +322,7 @@ def test_a_claim_of_too_many_attempts_is_refused_and_not_kept(claimed):
     parties = new_parties()
     assert parties[0].terms.max_attempts == 6
     liar = Party(1, ONE)
-    kept = liar.process().kept
-    liar.store.append(ATTEMPTS, kept._key, Attempt(0, claimed, os.urandom(32)))
+    liar.store.append(ATTEMPTS, "", Attempt(0, claimed, os.urandom(32)))
     outcomes = meet([parties[0], liar])
     assert f"claims to have begun attempt {claimed}" in str(outcomes[0].error)
     assert parties[0].process().kept.last_attempt == 0

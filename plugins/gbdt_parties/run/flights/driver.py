@@ -39,13 +39,13 @@ from gbdt_parties.errors import (
     ProtocolError,
     SumRangeError,
 )
-from gbdt_parties.two_party.exchange.connection import ROUND, Connected
-from gbdt_parties.two_party.exchange.frames import NO_STEP, STOPPED, Channel, Kind, Link
-from gbdt_parties.two_party.exchange.kept import Attempt, Charge, Kept, Opening
-from gbdt_parties.two_party.exchange.record import Recorded
-from gbdt_parties.two_party.exchange.terms import SIGNATURE_BYTES, Terms
+from gbdt_parties.run.flights.connection import ROUND, Connected
+from gbdt_parties.run.flights.frames import NO_STEP, STOPPED, Channel, Kind, Link
+from gbdt_parties.run.flights.kept import Attempt, Charge, Kept, Opening
+from gbdt_parties.run.flights.record import Recorded
+from gbdt_parties.run.flights.terms import SIGNATURE_BYTES, Terms
 from gbdt_parties.two_party.layout import RoundLayout
-from gbdt_parties.two_party.life import Unrepeatable
+from gbdt_parties.two_party.life import Failures, Unrepeatable
 from gbdt_parties.two_party.names import DIGEST_BYTES, Step
 from gbdt_parties.two_party.pads import Words
 from gbdt_parties.two_party.rounds import PointSide, Tables, TableSide
@@ -187,7 +187,9 @@ class Exchange(ABC, Unrepeatable, Generic[Inputs]):
     ----------
     terms : Terms
     store : Store
-        The party's.  Charges are written to the same one.
+        Of the run.  Charges are written to the same file.
+    failures : Failures
+        Of checks on transfers with the other party, over all runs.
     check : callable
         ``check(round, sums)`` raises a SumRangeError if a round's opened sums are out of the public range.
     nonces : callable
@@ -206,11 +208,13 @@ class Exchange(ABC, Unrepeatable, Generic[Inputs]):
         self,
         terms: Terms,
         store: Store,
+        failures: Failures,
         check: Check,
         nonces: Callable[[], bytes] = fresh_nonce,
         is_recorded: bool = False,
     ) -> None:
         self._terms, self._check, self._nonces, self._is_recorded = terms, check, nonces, is_recorded
+        self._failures = failures
         self.kept = Kept(store, terms)
         self._lock, self._process = RLock(), this_process()
         self._connected: Connected | None = None
@@ -245,7 +249,7 @@ class Exchange(ABC, Unrepeatable, Generic[Inputs]):
             with self._at_stake(link):
                 nonce = self._nonces()
                 self.kept.connect(nonce)
-                self._connected = Connected(link, self._terms, self.kept, nonce)
+                self._connected = Connected(link, self._terms, self.kept, nonce, self._failures)
                 self._connected.catch_up(self._open_pending, self._has_made)
 
     def disconnect(self) -> None:

@@ -5,8 +5,8 @@ import random
 import pytest
 
 from gbdt_parties.errors import PartyUnavailableError
-from gbdt_parties.two_party.exchange.kept import Attempt
-from two_party_exchange import Killed, Party, check_outcome, layout_of, meet, survive
+from gbdt_parties.run.flights.kept import Attempt
+from two_party_flights import Killed, Party, check_outcome, layout_of, meet, survive
 
 pytest.importorskip("nacl")
 

@@ -11,15 +11,16 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from gbdt_commons.key_stream import KeyStream
 from gbdt_commons.store import MemoryStore, json_kind
 from gbdt_parties.errors import PartyUnavailableError
-from gbdt_parties.two_party.exchange.driver import (
+from gbdt_parties.run.flights.driver import (
     PointExchange,
     PointInputs,
     TableExchange,
     TableInputs,
     fresh_nonce,
 )
-from gbdt_parties.two_party.exchange.pipe import pipes
-from gbdt_parties.two_party.exchange.terms import Terms
+from gbdt_parties.run.flights.kept import KeptFailures
+from gbdt_parties.run.flights.pipe import pipes
+from gbdt_parties.run.flights.terms import Terms
 from gbdt_parties.two_party.layout import RoundLayout, TreeLayout
 from gbdt_parties.two_party.names import Seat
 from two_party_oracle import leaf_sums
@@ -78,7 +79,8 @@ class Party:
     def process(self, nonces=fresh_nonce, store=None):
         """A new process of this party's."""
         cls = PointExchange if self.place else TableExchange
-        return cls(self.terms, store or CountedStore(self.store, self.events), self.check, nonces)
+        store = store or CountedStore(self.store, self.events)
+        return cls(self.terms, store, KeptFailures(store, self.terms.peer), self.check, nonces)
 
     def inputs_of(self, number):
         """Inputs to a round, of which noise and dither are drawn anew for every attempt."""

@@ -25,9 +25,9 @@ from typing import Any, NoReturn
 from gbdt_commons.errors import VeilboostError
 from gbdt_commons.store import MemoryStore, Store
 from gbdt_parties.errors import PartyUnavailableError
-from gbdt_parties.two_party.exchange.driver import Exchange
-from gbdt_parties.two_party.exchange.frames import HEADER_BYTES, STOPPED, Channel, Kind, heading
-from gbdt_parties.two_party.exchange.kept import (
+from gbdt_parties.run.flights.driver import Exchange
+from gbdt_parties.run.flights.frames import HEADER_BYTES, STOPPED, Channel, Kind, heading
+from gbdt_parties.run.flights.kept import (
     ATTEMPTS,
     CHARGES,
     OPENINGS,
@@ -35,7 +35,7 @@ from gbdt_parties.two_party.exchange.kept import (
     VALUES,
     Kept,
 )
-from gbdt_parties.two_party.exchange.record import Record, summary
+from gbdt_parties.run.flights.record import Record, summary
 
 Begin = Callable[[Store, Callable[[], bytes]], Exchange[Any]]
 """``begin(store, nonces)`` gives the party's side, on a store and with nonces of the auditor."""

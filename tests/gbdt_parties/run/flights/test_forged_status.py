@@ -17,10 +17,10 @@ from gbdt_parties.errors import (
     PartyUnavailableError,
     ProtocolError,
 )
-from gbdt_parties.two_party.exchange.connection import STATUS_BYTES, Status
-from gbdt_parties.two_party.exchange.frames import HEADER_BYTES, Kind, heading
+from gbdt_parties.run.flights.connection import STATUS_BYTES, Status
+from gbdt_parties.run.flights.frames import HEADER_BYTES, Kind, heading
 from gbdt_parties.two_party.sides import LAST
-from two_party_exchange import LEDGER, Party, layout_of, meet, survive, watched
+from two_party_flights import LEDGER, Party, layout_of, meet, survive, watched
 
 pytest.importorskip("nacl")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from cryptography.exceptions import InvalidSignature
@@ -11,8 +10,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from gbdt_commons.quoting import quoted
 from gbdt_parties.curve_group import length_prefixed
 from gbdt_parties.errors import AuthenticationError, PartyArgumentError
-from gbdt_parties.secure_sum.keys import SessionKeys, check_signing_key, commitment_to
-from gbdt_parties.secure_sum.roster import Introduction, Roster
+from gbdt_parties.run.agreement import Agreement
+from gbdt_parties.secure_sum.keys import check_signing_key, commitment_to
 from gbdt_parties.secure_sum.trust import fingerprint
 from gbdt_parties.two_party.names import DIGEST_BYTES, Seat
 
@@ -83,39 +82,21 @@ class Terms:
             ) from None
 
     @classmethod
-    def of(
-        cls,
-        roster: Roster,
-        endorsements: Sequence[bytes],
-        own: Introduction,
-        keys: SessionKeys,
-        n_rounds: int,
-    ) -> Terms:
-        """Terms that a signed roster states.
-
-        Parameters
-        ----------
-        roster : Roster
-            Of two parties; its members were checked.
-        endorsements : sequence of bytes
-            Signatures of both.
-        own : Introduction
-            This party's.
-        keys : SessionKeys
-            The secrets behind it.
-        n_rounds : int
+    def of(cls, agreement: Agreement, n_rounds: int) -> Terms:
+        """Terms of an agreement of two parties.
 
         Raises
         ------
         ProtocolError, AuthenticationError
-            If this party is not in the roster, or one has not signed it, or has an unusable key.
+            If it is not signed by both, or this party is not in the roster, or a key is not usable.
         PartyArgumentError
             If there are not two parties, or the seed is not the one that the roster is committed to.
         """
+        agreement.check_signed()
+        roster, own, keys = agreement.roster, agreement.introduction, agreement.keys
         if len(roster.introductions) != 2:
             raise PartyArgumentError(f"a roster of {len(roster.introductions)} parties; two compute here")
         roster.check_keys()
-        roster.check_endorsements(endorsements)
         place = roster.place_of(own)
         if commitment_to(keys.seed) != own.commitment:
             raise PartyArgumentError("keys have another seed than the one that the roster is committed to")

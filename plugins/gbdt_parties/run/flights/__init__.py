@@ -1,4 +1,4 @@
-"""One party's durable side of a run of rounds with another one: nothing is answered twice, nothing is lost.
+"""One party's side of a run of rounds with one other: nothing is answered twice, and nothing is lost.
 
 Modules, from the ground up: `terms` (who computes with whom), `frames` and `pipe` (messages on their way),
 `record` and `kept` (what survives a crash), `connection` (a session in which both sides know where the run
