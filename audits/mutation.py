@@ -81,18 +81,22 @@ GROUPS = {
     ),
     "sums": Group(
         _in(
-            "plugins/gbdt_parties/secure_sum",
-            "masks.py keys.py rings.py contributions.py answers.py roster.py trust.py membership.py "
-            "questions.py",
+            "plugins/gbdt_parties/secure_sum", "masks.py keys.py rings.py contributions.py roster.py trust.py"
         ),
         ("tests/gbdt_parties/secure_sum",),
+    ),
+    "runs": Group(
+        _in(
+            "plugins/gbdt_parties/run",
+            "agreement.py engine.py exchange.py log.py flights/kept.py flights/terms.py flights/replay.py",
+        ),
+        ("tests/gbdt_parties/run",),
     ),
     "transfers": Group(
         _in(
             "plugins/gbdt_parties/two_party",
             "base_transfers.py extension.py layout.py leaf_sums.py life.py lookups.py names.py "
-            "pads.py punctured_trees.py rounds.py session.py sides.py answers.py "
-            "exchange/agreement.py exchange/kept.py exchange/terms.py exchange/replay.py",
+            "pads.py punctured_trees.py rounds.py session.py sides.py answers.py",
         ),
         ("tests/gbdt_parties/two_party",),
     ),

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.identity.alignment_messages import REQUESTS as ALIGNMENT_REQUESTS
 from gbdt_parties.messages import Message
-from gbdt_parties.secure_sum.run import ANSWERED
-from gbdt_parties.secure_sum.runs import RunSessions
+from gbdt_parties.run.party_run import ANSWERED
+from gbdt_parties.run.sessions import RunSessions
 from gbdt_parties.transport.service import Caller, CallerLimits, RowService
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.federated.party import MODELS_FOLDER, Party
@@ -131,4 +131,4 @@ class FederatedService(PrivateService[FederatedLimits, Party]):
 
     def new_handler(self, caller: Caller, positions: list[NDArray[np.int64]]) -> RunSessions:
         """Make the party as this coordinator sees it."""
-        return self._party.for_caller(caller.directory, caller.store, caller.used, caller.memory)
+        return self._party.for_caller(caller.directory, caller.used, caller.memory)

@@ -13,9 +13,9 @@ from gbdt_hosts.lightgbm import resolve_aliases
 from gbdt_parties.agreed import AgreedSettings, Whole
 from gbdt_parties.curve_group import length_prefixed
 from gbdt_parties.messages import MAX_REASON, Flag, Message, View
+from gbdt_parties.run.flights.terms import MAX_ROUNDS, attempts_at
 from gbdt_parties.secure_sum.messages import OpenRun
 from gbdt_parties.transport.remote import MAX_ANSWER_BYTES
-from gbdt_parties.two_party.exchange.terms import MAX_ROUNDS, attempts_at
 from gbdt_parties.two_party.layout import MAX_ROWS, MAX_TREES
 from lgb_dp.accounting.gaussian import gaussian_mu
 from lgb_dp.accounting.report import PrivacyReport

@@ -31,11 +31,12 @@ from gbdt_parties.identity.certificates import TLS, Identity
 from gbdt_parties.identity.row_ids import check_ids
 from gbdt_parties.messages import Abort, Done
 from gbdt_parties.patience import Reconnector, Wait
+from gbdt_parties.run.flights.pipe import Pipe, pipes
+from gbdt_parties.run.flights.polled import Asking
+from gbdt_parties.run.log import THIS_PROCESS, runs_of
 from gbdt_parties.secure_sum.roster import SESSION_BYTES
 from gbdt_parties.secure_sum.trust import AllowList, credentials_of
 from gbdt_parties.traffic import Traffic
-from gbdt_parties.two_party.exchange.pipe import Pipe, pipes
-from gbdt_parties.two_party.exchange.polled import Asking
 from lgb_dp.accounting.unit import ONE_ROW
 from lgb_dp.boosting.booster import DPBooster
 from lgb_dp.boosting.params import training_parameters
@@ -54,7 +55,6 @@ from lgb_dp.newton.model_memory import memory_limit
 from lgb_dp.newton.trainer import NewtonBoost
 from lgb_dp.vertical.columns import declaration
 from lgb_dp.vertical.party import ColumnParty
-from lgb_dp.vertical.prediction.answering import THIS_PROCESS
 from lgb_dp.vertical.replica import PartyRows, check_settings
 from lgb_dp.vertical.report import CountedChannel, MaskedTraffic
 from lgb_dp.vertical.run import (
@@ -252,11 +252,11 @@ def _opened(
         )
     with ExitStack() as stack:
         own = ledger = _ledger_in("checkpoint", checkpoint, None, read_only)
-        stack.callback(own.journal.close)
+        stack.callback(own.close)
         if folder is not None:
             ledger = _ledger_in("folder", folder, budget, read_only)
-            stack.callback(ledger.journal.close)
-        yield own.store.part(OWN_RUNS), ledger
+            stack.callback(ledger.close)
+        yield runs_of(own.store, OWN_RUNS), ledger
 
 
 def _ledger_in(
@@ -313,7 +313,7 @@ def check(
         if ids is None or kept is not None:
             task.check_size(len(rows.bins.names), memory_limit() or math.inf, True)
         if store.get(MODELS, "") is None:
-            kept_run(store, ledger.store.part(OWN_RUNS))
+            kept_run(store, runs_of(ledger.store, OWN_RUNS))
             _check_cost(store, ledger, asked, budget)
 
 

@@ -125,6 +125,13 @@ class Store(ABC):
         with self.transaction():
             self._remove(kind.name, key, start)
 
+    def clear(self) -> None:
+        """Remove all records, with no trace of them, as `delete` does; of a part, its own."""
+        with self.transaction():
+            for kind in self._kinds():
+                for key in self._keys(kind):
+                    self._remove(kind, key, 0)
+
     def part(self, name: str) -> Store:
         """The records of one owner, such as one caller of a party; other parts do not see them."""
         return _Part(self, name)
@@ -141,6 +148,9 @@ class Store(ABC):
 
     @abstractmethod
     def _keys(self, kind: str) -> list[str]: ...
+
+    @abstractmethod
+    def _kinds(self) -> list[str]: ...
 
     @abstractmethod
     def _write(self, kind: str, key: str, place: int, content: bytes) -> None:
@@ -179,6 +189,10 @@ class _Part(Store):
 
     def _keys(self, kind: str) -> list[str]:
         return self._whole._keys(self._prefix + kind)
+
+    def _kinds(self) -> list[str]:
+        n = len(self._prefix)
+        return [kind[n:] for kind in self._whole._kinds() if kind.startswith(self._prefix)]
 
     def _write(self, kind: str, key: str, place: int, content: bytes) -> None:
         self._whole._write(self._prefix + kind, key, place, content)
@@ -285,6 +299,10 @@ class MemoryStore(OwnStore):
         with self._held():
             last = {key: entries[-1][0] for key, entries in self._sequences.get(kind, {}).items()}
         return sorted(last, key=last.__getitem__)
+
+    def _kinds(self) -> list[str]:
+        with self._held():
+            return [kind for kind, sequences in self._sequences.items() if sequences]
 
     def _write(self, kind: str, key: str, place: int, content: bytes) -> None:
         self._n_written += 1

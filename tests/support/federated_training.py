@@ -78,6 +78,6 @@ def lost(*_):
     raise PartyUnavailableError("lost")
 
 
-def journal(member):
-    """The ledger's journal of a party."""
-    return member._ledger.journal
+def charges(member):
+    """All charges in the ledger of a party."""
+    return member._ledger.charges()

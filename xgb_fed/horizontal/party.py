@@ -12,8 +12,8 @@ from gbdt_commons.store import MemoryStore, Store
 from gbdt_commons.store_file import StoreFile
 from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.messages import Abort, Message
+from gbdt_parties.run.sessions import RunSession
 from gbdt_parties.secure_sum.messages import NEW_RUN, EndRun
-from gbdt_parties.secure_sum.runs import RunSession
 from gbdt_parties.secure_sum.trust import AllowList
 from gbdt_parties.session import SessionHandler
 from xgb_fed.horizontal.common.kept_models import KeptModels

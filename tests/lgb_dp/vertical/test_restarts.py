@@ -11,11 +11,13 @@ import pytest
 from columns_apart import BUDGET, CLASSES, OF_CLASSES, N, bank, inputs_drawn, text_of, trained
 from gbdt_commons.store_file import StoreFile
 from gbdt_parties.errors import PartyError
-from gbdt_parties.secure_sum.answers import ROLE
-from gbdt_parties.two_party.exchange.kept import CHARGES, CONNECTIONS, LISTS, OPENINGS, VALUES
-from gbdt_parties.two_party.exchange.pipe import Pipe
-from lgb_dp.federated.ledger import LEDGER_FILE, read_ledger
+from gbdt_parties.run.flights.kept import CHARGES, OPENINGS, VALUES
+from gbdt_parties.run.flights.pipe import Pipe
+from gbdt_parties.run.log import RUNS, THIS_PROCESS, RunLog, runs_of
+from kept_stores import kept_of_runs
+from lgb_dp.federated.ledger import LEDGER_FILE, ROLE, read_ledger
 from lgb_dp.vertical.replica import NUMBERS, ReplicaSums
+from lgb_dp.vertical.run import OWN_RUNS
 from vertical_oracle import SEATS, central_sums
 
 pytestmark = pytest.mark.filterwarnings("ignore::lgb_dp.errors.NotPrivateWarning")
@@ -117,17 +119,18 @@ def check(folder, booster, inputs, n_classes, auditable):
     for name in ("labels", "bank"):
         charges = {row["release"]: row["answers"] for row in read_ledger(folder / name).rows}
         whole = StoreFile(folder / name / LEDGER_FILE, ROLE, read_only=True)
-        store = whole.part("columns apart")
         assert charges["leaf sums"] >= n_rounds
         assert charges.get("label counts", 0) == n_classes * (name == "labels")
         if not auditable:
-            assert not any(store.keys(kind) for kind in (CONNECTIONS, *LISTS, NUMBERS))
+            assert not kept_of_runs(whole)
             whole.close()
             continue
-        (run,) = store.keys(OPENINGS)
-        assert charges["leaf sums"] == store.size(CHARGES, run)
-        assert store.size(VALUES, run) == store.size(NUMBERS, run) == n_classes
-        opened.append([store.get(OPENINGS, run, k).sums for k in range(n_rounds)])
+        runs = runs_of(whole, OWN_RUNS if name == "labels" else THIS_PROCESS)
+        (run,) = runs.keys(RUNS)
+        store = RunLog(runs, bytes.fromhex(run)).store
+        assert charges["leaf sums"] == store.size(CHARGES, "")
+        assert store.size(VALUES, "") == store.size(NUMBERS, "") == n_classes
+        opened.append([store.get(OPENINGS, "", k).sums for k in range(n_rounds)])
         whole.close()
     assert not opened or opened[0] == opened[1]
     for number, words in enumerate(opened[0] if opened else ()):

@@ -13,7 +13,7 @@ from gbdt_parties.channel import Channel
 from gbdt_parties.errors import PartyRefusedError
 from gbdt_parties.identity.alignment_messages import MaskIds
 from gbdt_parties.identity.certificates import Identity
-from gbdt_parties.secure_sum.run import ANSWERED
+from gbdt_parties.run.party_run import ANSWERED
 from gbdt_parties.traffic import Traffic
 from kept_stores import end_process
 from made_up_coordinator import LOGISTIC, Caller, Coordinator, made_up_tree, victim
