@@ -409,11 +409,10 @@ class HorizontalXGBClassifier(ClassifierMixin, _HorizontalXGB):
 
         Parameters
         ----------
-        X : matrix of shape (n_rows, n_features)
+        X, iteration_range
+            As for `predict_proba`.
         output_margin : bool, default=False
             Return margins instead.
-        iteration_range : (int, int), optional
-            First round, and the one after the last; (0, 0) means all.  Those up to the best one by default.
 
         Returns
         -------
@@ -463,11 +462,10 @@ class HorizontalXGBRegressor(RegressorMixin, _HorizontalXGB):
 
         Parameters
         ----------
-        X : matrix of shape (n_rows, n_features)
+        X, iteration_range
+            As for `HorizontalXGBClassifier.predict_proba`.
         output_margin : bool, default=False
             Without effect: with squared error, margins are values.
-        iteration_range : (int, int), optional
-            First round, and the one after the last; (0, 0) means all.  Those up to the best one by default.
 
         Returns
         -------
