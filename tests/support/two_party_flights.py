@@ -19,7 +19,6 @@ from gbdt_parties.run.flights.driver import (
     fresh_nonce,
 )
 from gbdt_parties.run.flights.kept import KeptFailures
-from gbdt_parties.run.flights.pipe import pipes
 from gbdt_parties.run.flights.terms import Terms
 from gbdt_parties.two_party.layout import RoundLayout, TreeLayout
 from gbdt_parties.two_party.names import Seat
@@ -267,12 +266,12 @@ class Watched:
 
 
 def watched():
-    """Both ends of a connection as `pipes`, in which no silence lasts."""
+    """Both ends of a connection in which no silence lasts."""
     ends, turn = [], Condition()
     return Watched(ends, turn), Watched(ends, turn)
 
 
-def meet(parties, processes=None, change=None, connection=pipes):
+def meet(parties, processes=None, change=None, connection=watched):
     """One connection of both parties: connects, trains, and gives what came out at either, or its error.
 
     Parameters

@@ -12,7 +12,7 @@ from columns_apart import BUDGET, CLASSES, OF_CLASSES, N, bank, inputs_drawn, te
 from gbdt_commons.store_file import StoreFile
 from gbdt_parties.errors import PartyError
 from gbdt_parties.run.flights.kept import CHARGES, OPENINGS, VALUES
-from gbdt_parties.run.flights.pipe import Pipe
+from gbdt_parties.run.flights.polled import Answering, Asking
 from gbdt_parties.run.log import RUNS, THIS_PROCESS, RunLog, runs_of
 from kept_stores import kept_of_runs
 from lgb_dp.federated.ledger import LEDGER_FILE, ROLE, read_ledger
@@ -79,8 +79,9 @@ class Events:
 @pytest.fixture
 def events(monkeypatch):
     found = Events()
-    monkeypatch.setattr(Pipe, "send", found.around(Pipe.send))
-    monkeypatch.setattr(Pipe, "receive", found.around(Pipe.receive))
+    for end in (Asking, Answering):
+        monkeypatch.setattr(end, "send", found.around(end.send))
+        monkeypatch.setattr(end, "receive", found.around(end.receive))
     monkeypatch.setattr(StoreFile, "transaction", found.transaction(StoreFile.transaction))
     return found
 
