@@ -11,7 +11,7 @@ import pytest
 from columns_apart import BUDGET, CLASSES, OF_CLASSES, N, bank, inputs_drawn, text_of, trained
 from gbdt_commons.store_file import StoreFile
 from gbdt_parties.errors import PartyError
-from gbdt_parties.run.flights.kept import CHARGES, OPENINGS, VALUES
+from gbdt_parties.run.flights.kept import EVENTS, Charge, Opening, Value
 from gbdt_parties.run.flights.polled import Answering, Asking
 from gbdt_parties.run.log import RUNS, THIS_PROCESS, RunLog, runs_of
 from kept_stores import kept_of_runs
@@ -129,9 +129,11 @@ def check(folder, booster, inputs, n_classes, auditable):
         runs = runs_of(whole, OWN_RUNS if name == "labels" else THIS_PROCESS)
         (run,) = runs.keys(RUNS)
         store = RunLog(runs, bytes.fromhex(run)).store
-        assert charges["leaf sums"] == store.size(CHARGES, "")
-        assert store.size(VALUES, "") == store.size(NUMBERS, "") == n_classes
-        opened.append([store.get(OPENINGS, "", k).sums for k in range(n_rounds)])
+        events = list(store.entries(EVENTS, ""))
+        kinds = [type(event) for event in events]
+        assert charges["leaf sums"] == kinds.count(Charge)
+        assert kinds.count(Value) == store.size(NUMBERS, "") == n_classes
+        opened.append([event.sums for event in events if isinstance(event, Opening)])
         whole.close()
     assert not opened or opened[0] == opened[1]
     for number, words in enumerate(opened[0] if opened else ()):
