@@ -231,8 +231,7 @@ class ColumnRun:
         if self._n_waiting > self._most_waiting:
             raise ProtocolError(f"messages of more than {self._most_waiting} bytes wait for an answer")
         if self._channel is None:
-            self._channel = Answering(SECONDS)
-            self.begin(self._channel, self._channel.close)
+            self._channel = self._begin()
         if not message.more:
             self._n_waiting = 0
         try:
@@ -240,16 +239,10 @@ class ColumnRun:
         finally:
             self._check_room()
 
-    def begin(self, channel: Channel, close: Callable[[], None]) -> None:
-        """Compute in a thread, over a connection that is closed at the end.
-
-        Raises
-        ------
-        ProtocolError
-            If the run is not signed by both, or is being computed.
-        """
-        if not self._is_signed or self._thread is not None:
-            raise ProtocolError("the run is not signed by both parties, or has a connection already")
+    def _begin(self) -> Answering:
+        """Compute in a thread, over a connection that is closed at the end."""
+        self._agreement.check_signed()
+        channel = Answering(SECONDS)
         ledger, auditable = self._side.ledger, self._side.auditable
 
         def compute() -> None:
@@ -264,11 +257,12 @@ class ColumnRun:
                 if not isinstance(error, VeilboostError):
                     logger.error("a run with columns apart failed: %s", places_of(error))
             finally:
-                close()
+                channel.close()
 
         # The context, so that an observer of releases observes those of this run.
         self._thread = Thread(target=copy_context().run, args=(compute,), daemon=True)
         self._thread.start()
+        return channel
 
     def _check_room(self) -> None:
         """Raise the error of a computation that had no room for its files, which is worth waiting for."""
@@ -286,16 +280,12 @@ class ColumnRun:
             # The other party has the model, and with seed and nonces the noise can be drawn again.
             self._log.end(stays_known=True)
 
-    def join(self) -> None:
-        """Wait for the end of the computation."""
-        if self._thread is not None:
-            self._thread.join()
-
     def stop(self) -> None:
         """End the connection, if there is one, and the computation."""
         if self._channel is not None:
             self._channel.close()
-        self.join()
+        if self._thread is not None:
+            self._thread.join()
 
 
 class ColumnSessions(SessionHandler[ColumnRun | QuestionSession]):

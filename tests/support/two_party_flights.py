@@ -18,8 +18,7 @@ from gbdt_parties.run.flights.driver import (
     TableInputs,
     fresh_nonce,
 )
-from gbdt_parties.run.flights.kept import KeptFailures
-from gbdt_parties.run.flights.pipe import pipes
+from gbdt_parties.run.flights.kept import Attempt, Charge, Connection, KeptFailures, Signature
 from gbdt_parties.run.flights.terms import Terms
 from gbdt_parties.two_party.layout import RoundLayout, TreeLayout
 from gbdt_parties.two_party.names import Seat
@@ -267,12 +266,12 @@ class Watched:
 
 
 def watched():
-    """Both ends of a connection as `pipes`, in which no silence lasts."""
+    """Both ends of a connection in which no silence lasts."""
     ends, turn = [], Condition()
     return Watched(ends, turn), Watched(ends, turn)
 
 
-def meet(parties, processes=None, change=None, connection=pipes):
+def meet(parties, processes=None, change=None, connection=watched):
     """One connection of both parties: connects, trains, and gives what came out at either, or its error.
 
     Parameters
@@ -339,15 +338,15 @@ def check_outcome(parties):
         words = np.frombuffer(one.sums, "<u8").tolist()
         assert words == [word for of_tree in central_sums(layout, *drawn) for word in of_tree]
     for party, of in zip(parties, kept, strict=True):
-        charges, attempts = of.charges(), of.attempts()
+        charges, attempts = of.all(Charge), of.all(Attempt)
         numbers = [one.number for one in attempts]
         assert numbers == sorted(set(numbers))
         assert len(charges) == len({one.number for one in charges}) == party.n_paid
         assert {one.number for one in charges} <= set(numbers)
-        assert len({one.nonce for one in attempts} | {one.nonce for one in of.connections()}) == len(
+        assert len({one.nonce for one in attempts} | {one.nonce for one in of.all(Connection)}) == len(
             attempts
-        ) + len(of.connections())
-        assert len(of.signatures()) == len(layouts)
+        ) + len(of.all(Connection))
+        assert len(of.all(Signature)) == len(layouts)
         shares = [one.own for one in charges if one.own]
         assert len(set(shares)) == len(shares)
         assert max(numbers) <= party.terms.max_attempts

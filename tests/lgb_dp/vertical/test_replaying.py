@@ -10,7 +10,7 @@ import lgb_dp
 from columns_apart import BUDGET, PARAMS, N, X, Y, bank, own_rows, text_of, trained
 from gbdt_commons.store_file import StoreFile
 from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError
-from gbdt_parties.run.flights.kept import OPENINGS
+from gbdt_parties.run.flights.kept import EVENTS, Opening
 from gbdt_parties.run.flights.record import HEARD
 from gbdt_parties.run.log import RUNS, THIS_PROCESS, RunLog, runs_of
 from gbdt_parties.secure_sum.keys import SessionKeys
@@ -186,10 +186,11 @@ def test_a_flipped_byte_a_missing_round_and_other_numbers_are_named(audited, tmp
             exchanges.append(HEARD, key, message)
 
     def without_a_round(store, exchanges):
-        (key,) = exchanges.keys(OPENINGS)
-        last = exchanges.get(OPENINGS, key, 1)
-        exchanges.delete(OPENINGS, key)
-        exchanges.append(OPENINGS, key, last)
+        events = list(exchanges.entries(EVENTS, ""))
+        events.remove(next(event for event in events if isinstance(event, Opening)))
+        exchanges.delete(EVENTS, "")
+        for event in events:
+            exchanges.append(EVENTS, "", event)
 
     def other_numbers(store, exchanges):
         (key,) = exchanges.keys(NUMBERS)
@@ -199,7 +200,7 @@ def test_a_flipped_byte_a_missing_round_and_other_numbers_are_named(audited, tmp
     for number, (change, difference) in enumerate(
         (
             (flip, "message "),
-            (without_a_round, "round 0, kept in connection 0, is not"),
+            (without_a_round, ("signature of round 0, kept in", "attempt 1, kept in")),
             (other_numbers, "message "),
         )
     ):

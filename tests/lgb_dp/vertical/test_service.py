@@ -258,7 +258,7 @@ def test_messages_out_of_order_and_of_other_runs_are_refused_by_name(tmp_path):
         with pytest.raises(PartyError, match=match):
             session.ask(message, answer)
 
-    refused("not signed by both parties", Flights(b"", 0), Flights)
+    refused("not signed by all parties", Flights(b"", 0), Flights)
     refused("messages of more than", Flights(bytes(80 << 20), 1), Flights)
     refused("no roster yet", ConfirmRoster(pack([b"a", b"b"])))
     refused("has not ended yet", Finish())

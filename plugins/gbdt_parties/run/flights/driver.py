@@ -522,7 +522,7 @@ class TableExchange(Exchange[TableInputs]):
         flights.hand_over()
 
     def _has_made(self, attempt: int) -> bool:
-        return self.kept.has_charged(attempt)
+        return self.kept.has(Charge, attempt)
 
     def _open_pending(self, message: bytes) -> None:
         raise ProtocolError("the other side has opened a round before this one could")
@@ -547,7 +547,7 @@ class PointExchange(Exchange[PointInputs]):
         self._open_pending(flights.take_shares(LAST))
 
     def _has_made(self, attempt: int) -> bool:
-        return self.kept.has_begun(attempt)
+        return self.kept.has(Attempt, attempt)
 
     def _open_pending(self, message: bytes) -> None:
         charge = self.kept.pending

@@ -1,12 +1,12 @@
 """An auditor's repetition of one party's side of a run, to the byte.
 
-The auditor has the party's seed and data, its kept lists, and the messages that it received; all nonces are
-among the lists.  Sessions, values, attempts and signatures follow from these alone: the draws from HKDF of
-seed and nonce, Ed25519 signatures from key and text, and what comes before a connection from the lists as
-they were.
+The auditor has the party's seed and data, its kept events, and the messages that it received; all nonces are
+among the events.  Sessions, values, attempts and signatures follow from these alone: the draws from HKDF of
+seed and nonce, Ed25519 signatures from key and text, and what comes before a connection from the
+events before it.
 
 *If they agree*, the party has sent the messages of an honest party with that seed and those data, in
-every connection, and kept the lists of one.  Its noise was not chosen: seed and nonce determine it, and the
+every connection, and kept the events of one.  Its noise was not chosen: seed and nonce determine it, and the
 nonce was sent before anything of the other party's was known.
 *The record cannot be made up*: the other party signs the digest of all messages of a round, in both
 directions, and the repetition checks these signatures as the party did.  Without the other party's key no
@@ -16,9 +16,9 @@ other messages pass for those of a round that is over.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import chain
 from struct import error as StructError
 from typing import Any, NoReturn
 
@@ -27,7 +27,16 @@ from gbdt_commons.store import MemoryStore, Store
 from gbdt_parties.errors import PartyUnavailableError
 from gbdt_parties.run.flights.driver import Exchange
 from gbdt_parties.run.flights.frames import HEADER_BYTES, STOPPED, Channel, Kind, heading
-from gbdt_parties.run.flights.kept import ATTEMPTS, CHARGES, OPENINGS, SIGNATURES, VALUES, Kept
+from gbdt_parties.run.flights.kept import (
+    EVENTS,
+    Attempt,
+    Charge,
+    Connection,
+    Kept,
+    Opening,
+    Signature,
+    Value,
+)
 from gbdt_parties.run.flights.record import Record, summary
 
 Begin = Callable[[Store, Callable[[], bytes]], Exchange[Any]]
@@ -43,7 +52,7 @@ def replay(kept: Kept, connection: int, channel: Channel, begin: Begin, train: T
     Parameters
     ----------
     kept : Kept
-        The party's lists.
+        The party's events.
     connection : int
         Which one, from 0 on.
     channel : Channel
@@ -55,12 +64,12 @@ def replay(kept: Kept, connection: int, channel: Channel, begin: Begin, train: T
     Returns
     -------
     store : Store
-        With the party's lists as they are after the connection.
+        With the party's events as they are after the connection.
     has_ended : bool
         Whether `train` came to its end.
     """
-    attempts, before = kept.attempts(), kept.connections()[connection]
-    nonces: Iterator[bytes] = chain([before.nonce], (one.nonce for one in attempts[before.n_attempts :]))
+    start, grown = kept.connection(connection)
+    nonces = (event.nonce for event in grown if isinstance(event, (Connection, Attempt)))
 
     def next_nonce() -> bytes:
         for nonce in nonces:
@@ -69,7 +78,9 @@ def replay(kept: Kept, connection: int, channel: Channel, begin: Begin, train: T
 
     store = MemoryStore()
     exchange = begin(store, next_nonce)
-    kept.copy_before(before, store)
+    for event in map(kept.event, range(start)):
+        assert event is not None
+        store.append(EVENTS, "", event)
     try:
         exchange.connect(channel)
         train(exchange)
@@ -189,31 +200,34 @@ def _name(message: bytes, connection: int) -> str:
     return f"message {number} ({name}){place} in connection {connection}"
 
 
-_ENTRIES = {
-    VALUES: "value",
-    ATTEMPTS: "attempt",
-    CHARGES: "charge",
-    OPENINGS: "round",
-    SIGNATURES: "signature of round",
+_NAMES = {
+    Connection: "connection",
+    Value: "value",
+    Attempt: "attempt",
+    Charge: "charge",
+    Opening: "round",
+    Signature: "signature of round",
 }
 
 
-def _check_lists(kept: Kept, connection: int, again: Kept) -> None:
-    """Check that a connection has added to the lists what its repetition adds.
+def _check_events(kept: Kept, connection: int, again: Kept) -> None:
+    """Check that a connection has added the events that its repetition adds.
 
     A repetition may keep one thing more: it goes on from the last message to the next one, and the party's
     process may have ended between them.
     """
-    for kind, start, entries in kept.grown(connection):
-        for place, one in enumerate(entries, start):
-            other = again.entry(kind, place)
-            name = f"{_ENTRIES[kind]} {place}, kept in connection {connection},"
-            if other is None:
-                raise _DifferenceError(f"{name} is not reached by the messages that are kept of it")
-            if one != other:
-                raise _DifferenceError(
-                    f"{name} is not what follows from the party's seed, rows and received messages"
-                )
+    start, grown = kept.connection(connection)
+    before = Counter(type(kept.event(place)) for place in range(start))
+    for place, one in enumerate(grown, start):
+        other, kind = again.event(place), type(one)
+        name = f"{_NAMES[kind]} {before[kind]}, kept in connection {connection},"
+        before[kind] += 1
+        if other is None:
+            raise _DifferenceError(f"{name} is not reached by the messages that are kept of it")
+        if one != other:
+            raise _DifferenceError(
+                f"{name} is not what follows from the party's seed, rows and received messages"
+            )
 
 
 def compared(kept: Kept, begin: Begin, train: Train) -> Replay:
@@ -222,7 +236,7 @@ def compared(kept: Kept, begin: Begin, train: Train) -> Replay:
     Parameters
     ----------
     kept : Kept
-        The party's lists and messages.
+        The party's events and messages.
     begin, train : callable
         As of `replay`.
     """
@@ -233,13 +247,13 @@ def compared(kept: Kept, begin: Begin, train: Train) -> Replay:
         try:
             store, has_ended = replay(kept, number, channel, begin, train)
             channel.check_end()
-            _check_lists(kept, number, kept.in_store(store))
+            _check_events(kept, number, kept.in_store(store))
         except _DifferenceError as error:
             difference, has_ended = str(error), False
         n_messages, n_bytes = n_messages + channel.n_messages, n_bytes + channel.n_bytes
         if difference is not None:
             break
-        added = {kind: len(entries) for kind, _, entries in kept.grown(number)}
-        n_rounds, n_attempts = n_rounds + added[OPENINGS], n_attempts + added[ATTEMPTS]
+        added = Counter(map(type, kept.connection(number)[1]))
+        n_rounds, n_attempts = n_rounds + added[Opening], n_attempts + added[Attempt]
         n_connections += 1
     return Replay(n_rounds, n_attempts, n_connections, n_messages, n_bytes, has_ended, difference)

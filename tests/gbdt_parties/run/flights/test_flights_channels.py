@@ -8,18 +8,17 @@ import pytest
 
 from gbdt_parties.curve_group import length_prefixed
 from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError, ProtocolError
-from gbdt_parties.run.flights import pipe, polled
+from gbdt_parties.run.flights import polled
 from gbdt_parties.run.flights.frames import HEADER_BYTES, Kind, Link
-from gbdt_parties.run.flights.pipe import pipes
 from gbdt_parties.run.flights.polled import Answering, Asking, unpacked
 from gbdt_parties.two_party.names import Step
-from two_party_flights import Party, check_outcome, layout_of
+from two_party_flights import Party, check_outcome, layout_of, watched
 
 STEP = Step(3, 4, 2)
 
 
 def linked():
-    ends = pipes(0.05)
+    ends = watched()
     return ends, Link(ends[0], "bank"), Link(ends[1], "hospital")
 
 
@@ -33,58 +32,6 @@ def test_a_message_arrives_where_it_is_due():
         end.close()
         with pytest.raises(PartyUnavailableError, match="has ended the connection"):
             end.receive()
-
-
-def test_silence_is_not_waited_for_forever():
-    _, one, _ = linked()
-    with pytest.raises(PartyUnavailableError, match="silent for"):
-        one.take(Kind.END)
-
-
-def test_a_side_that_is_ahead_waits_for_the_other_one(monkeypatch):
-    monkeypatch.setattr(pipe, "MAX_WAITING_BYTES", 10)
-    one, other = pipes(60.0)
-    messages = [bytes([k]) * 4 for k in range(20)]
-    sender = Thread(target=lambda: [one.send(message) for message in messages])
-    sender.start()
-    for k, message in enumerate(messages):
-        assert len(one._outward.messages) <= 3
-        assert other.receive() == message, k
-    sender.join(600)
-    one, _ = pipes(0.02)
-    with pytest.raises(PartyUnavailableError, match="silent for"):
-        one.send(bytes(11))
-
-
-def test_flights_that_cross_do_not_wait_for_each_other(monkeypatch):
-    monkeypatch.setattr(pipe, "MAX_WAITING_BYTES", 10)
-    ends, found = pipes(60.0), {}
-    messages = [bytes([k]) * 8 for k in range(50)]
-
-    def play(place):
-        for message in messages:
-            ends[place].send(message)
-        found[place] = [ends[place].receive() for _ in messages]
-
-    threads = [Thread(target=play, args=(place,)) for place in (0, 1)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(600)
-    assert found == {0: messages, 1: messages}
-
-
-def test_a_side_that_waits_to_send_goes_on_when_the_connection_is_over(monkeypatch):
-    monkeypatch.setattr(pipe, "MAX_WAITING_BYTES", 1)
-    one, other = pipes(60.0)
-    sender = Thread(target=one.send, args=(b"message",))
-    sender.start()
-    other.close()
-    sender.join(600)
-    assert not sender.is_alive()
-    assert other.receive() == b"message"
-    with pytest.raises(PartyUnavailableError, match="has ended the connection"):
-        other.receive()
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 from gbdt_commons.store import MemoryStore
 from gbdt_parties.errors import PartyUnavailableError, ProtocolError
 from gbdt_parties.run.flights.frames import HEADER_BYTES, STOPPED, Kind
+from gbdt_parties.run.flights.kept import Connection, Signature
 from gbdt_parties.run.flights.record import summary
 from gbdt_parties.run.flights.replay import _Compared, _DifferenceError, _has_stopped, replay
 from two_party_flights import Heard, Killed, Party, layout_of, meet, survive, terms_of
@@ -76,7 +77,7 @@ def test_connections_that_were_interrupted_are_repeated_too(place, event):
     channels.append([one.channel for one in outcomes])
     channels.append([one.channel for one in meet(parties)])
     for k, party in enumerate(parties):
-        assert len(party.process().kept.connections()) == 2
+        assert len(party.process().kept.all(Connection)) == 2
         first, second = (repeated(party, n, channels[n][k]) for n in (0, 1))
         sent = channels[0][k].sent
         assert first[: len(sent)] == sent
@@ -85,9 +86,9 @@ def test_connections_that_were_interrupted_are_repeated_too(place, event):
 
 def test_replay_changes_nothing(whole):
     parties, channels = whole
-    before = [party.process().kept.connections() for party in parties], parties[0].n_paid
+    before = [party.process().kept.all(Connection) for party in parties], parties[0].n_paid
     repeated(parties[0], 0, channels[0])
-    assert before == ([party.process().kept.connections() for party in parties], parties[0].n_paid)
+    assert before == ([party.process().kept.all(Connection) for party in parties], parties[0].n_paid)
     assert isinstance(parties[0].store, MemoryStore)
 
 
@@ -110,12 +111,12 @@ def test_every_round_is_signed_by_both(whole):
     parties, _ = whole
     for party, other in zip(parties, parties[::-1], strict=True):
         kept = party.process().kept
-        for number, signature in enumerate(kept.signatures()):
+        for number, signature in enumerate(kept.all(Signature)):
             opening = kept.opened(number)
-            party.terms.check_signature(b"round", opening.signed, signature)
-            assert signature == other.process().kept.opened(number).signature
+            party.terms.check_signature(b"round", opening.signed, signature.content)
+            assert signature.content == other.process().kept.opened(number).signature
             other.terms.check_signature(b"round", opening.signed, opening.signature)
-        assert len(kept.signatures()) == 2
+        assert len(kept.all(Signature)) == 2
     survive(parties, [])
 
 
