@@ -118,7 +118,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Method:
-    """A way to train: maker of a private trainer of epsilon and trees per ensemble, None for stock LightGBM."""
+    """A way to train: maker of a trainer from epsilon and trees per ensemble, or None for stock LightGBM."""
 
     name: str
     trainer: Callable[[float, int], Any] | None
@@ -471,7 +471,9 @@ def full(scope: Scope, _: Path, bar: tqdm) -> dict[str, Any]:
         here = tuple(seconds.values())
         rows.append([problem.title, *paper, f"{paper[0] / paper[1]:.2f}", *here, f"{here[0] / here[1]:.2f}"])
     columns = ["data", "DPBoost", "LightGBM", "ratio", "tight here", "LightGBM here", "ratio here"]
-    title = f"Table 2, seconds per tree, the paper's and ours of 10 trees on 800,000 rows, {scope.threads} threads"
+    title = (
+        f"Table 2, seconds per tree, the paper's and ours (10 trees, 800,000 rows, {scope.threads} threads)"
+    )
     report.print_table(title, columns, rows)
     return result
 
