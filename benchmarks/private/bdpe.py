@@ -1,8 +1,8 @@
-"""The M-loss paper's own algorithms as printed, for comparison alone: bdpe_alpha is not differentially private.
+"""The M-loss paper's own algorithms as printed, for comparison alone: bdpe_alpha is not private.
 
-Nock and Henecka (2020): `boost` is bdpe_alpha, their Algorithm M-boost with trees of equations (16) to (18), and
-`forest` are their RF-L and RF-E, whose budget of a tree is divided evenly among its leaves.  Where the print
-leaves a choice open, the choice stands beside the line.
+Nock and Henecka (2020): `boost` is bdpe_alpha, their Algorithm M-boost with trees of equations (16) to (18),
+and `forest` are their RF-L and RF-E, whose budget of a tree is divided evenly among its leaves.  Where the
+print leaves a choice open, the choice stands beside the line.
 
 What of `boost` costs privacy that it does not pay for: objective calibration reads the exact weight of every
 node (18), and the leveraging coefficient the exact edge of every tree.  Both are marked "not paid for".
@@ -92,7 +92,7 @@ class Tree:
     """Of each level's nodes, feature number times bins plus the last bin that goes left; -1: all go left."""
     value: Floats = field(default_factory=lambda: np.zeros(1))
     splits: list[dict[str, Floats]] = field(default_factory=list)
-    """What was measured of each level's splits: weight, edge and whether the node is pure."""
+    """What was measured of each level's nodes: shares of the tree's weight, edge of the split, and purity."""
 
     def leaf_of(self, rows: Rows) -> NDArray[np.int64]:
         """Leaf of each row."""
@@ -143,9 +143,14 @@ def grow(
         ]
         positive, negative = (s.reshape(nodes, -1, rows.bins).cumsum(axis=2) for s in sums)
         p, n = positive[:, :1, -1:], negative[:, :1, -1:]
-        of_node = np.full(nodes, alpha) if alpha != CALIBRATED else (p + n)[:, 0, 0] / root  # (18), not paid for
+        of_node = (
+            np.full(nodes, alpha) if alpha != CALIBRATED else (p + n)[:, 0, 0] / root
+        )  # (18), not paid for
         a = of_node.astype(np.float64).clip(MIN_ALPHA, 1)[:, None, None]
-        left, right = (positive[..., :-1], negative[..., :-1]), (p - positive[..., :-1], n - negative[..., :-1])
+        left, right = (
+            (positive[..., :-1], negative[..., :-1]),
+            (p - positive[..., :-1], n - negative[..., :-1]),
+        )
         risks = risk(a, *left) + risk(a, *(np.maximum(side, 0) for side in right))
         # Δ of Corollary 7 with m the number of rows, which bounds the weight of every node.
         delta = 2 * a * np.sqrt(len(weight)) + 2 * (1 - a)
@@ -162,7 +167,8 @@ def grow(
                 positive[np.arange(nodes), feature, bin_] / p[:, 0, 0]
                 - negative[np.arange(nodes), feature, bin_] / n[:, 0, 0]
             )
-        tree.splits.append({"weight": (p + n)[:, 0, 0] / root, "edge": np.nan_to_num(edge), "pure": pure})
+        shares = {"weight": (p + n)[:, 0, 0] / root, "minority": np.minimum(p, n)[:, 0, 0] / root}
+        tree.splits.append({**shares, "edge": np.nan_to_num(edge), "pure": pure})
         tree.cut.append(np.where(pure & ~np.isfinite(budget.epsilon), -1, cut))
         node = _descend(rows, node, tree.cut[-1])
     return tree
@@ -226,7 +232,8 @@ def forest(
 ) -> Floats:
     """Votes for the positive class minus those for the other, of random trees.
 
-    Every tree reads all rows and gets epsilon / trees, or with `disjoint` a part of the rows and all of epsilon.
+    Every tree reads all rows and gets epsilon / trees, or with `disjoint` a part of the rows and all of
+    epsilon.
     """
     n_features = train.cell.shape[1]
     found = np.zeros(len(tests.sign))
