@@ -95,7 +95,7 @@ class _Copied:
 def copied_to(path: Path) -> Iterator[None]:
     """Write whatever is printed meanwhile to a file too, which a page of the documentation includes."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", encoding="utf-8") as file, redirect_stdout(_Copied(sys.stdout, file)):
+    with path.open("w", buffering=1, encoding="utf-8") as file, redirect_stdout(_Copied(sys.stdout, file)):
         yield
 
 

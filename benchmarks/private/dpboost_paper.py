@@ -1,7 +1,7 @@
 """The experiments of the DPBoost paper (Li et al., AAAI 2020) on this implementation.
 
     VEILBOOST_DATA=folder python benchmarks/private/dpboost_paper.py [--quick] [--only figure2,table3]
-        [--sets a9a,covtype] [--rates 0.01,0.1] [--folds 5] [--threads 2] [--out docs/experiments/data]
+        [--sets a9a,covtype] [--rates 0.01] [--epsilons 1,10] [--folds 5] [--threads 2] [--out docs/experiments/data]
 
 table1   data sets, and their sizes in the paper
 a9a      the official split at epsilon 1
@@ -711,6 +711,7 @@ def main() -> None:
     parser.add_argument("--only", help=f"parts, separated by commas, of {', '.join(PARTS)}")
     parser.add_argument("--sets", help="data sets, separated by commas")
     parser.add_argument("--rates", help="learning rates, separated by commas")
+    parser.add_argument("--epsilons", help="budgets, separated by commas")
     parser.add_argument("--folds", type=int, help="how many of the five folds")
     parser.add_argument("--threads", type=int, help="threads of either side")
     options = parser.parse_args()
@@ -723,6 +724,8 @@ def main() -> None:
     scope = replace(scope, folds=options.folds or scope.folds, threads=options.threads or scope.threads)
     if options.rates:
         scope = replace(scope, rates=tuple(float(rate) for rate in options.rates.split(",")))
+    if options.epsilons:
+        scope = replace(scope, epsilons=tuple(float(epsilon) for epsilon in options.epsilons.split(",")))
     if options.sets:
         scope = scope.only(options.sets.split(","))
 
