@@ -268,9 +268,9 @@ def score_label(task: str) -> str:
 
 
 def with_sd(pair: Sequence[float]) -> str:
-    """Mean and standard deviation as text."""
+    """Mean and standard deviation as text, without the latter where it is 0 or of one fold."""
     digits = 3 if abs(pair[0]) < 10 else 2
-    return f"{pair[0]:.{digits}f} ±{pair[1]:.{digits}f}"
+    return f"{pair[0]:.{digits}f}" + (f" ±{pair[1]:.{digits}f}" if pair[1] else "")
 
 
 def of_folds(n: int) -> str:
