@@ -52,12 +52,12 @@ DATA = ("a9a", "codrna", "ijcnn1", "susy", "higgs")
 FILES = {
     "choices": "simfl-choices",
     "similar": "simfl-min-similar",
-    "table2": "simfl-unbalanced",
-    "table3": "simfl-random",
+    "table2": "simfl-table-2",
+    "table3": "simfl-table-3",
     "figure2": "simfl-figure-2",
     "figure3": "simfl-figure-3",
     "figure4": "simfl-figure-4",
-    "table4": "simfl-time",
+    "table4": "simfl-table-4",
     "million": "simfl-million",
     "theorem2": "simfl-theorem-2",
 }
@@ -187,6 +187,11 @@ def mean_and_error(values: list[float]) -> str:
     return f"{np.mean(values):.2f}{spread}"
 
 
+def settings(trees: int, runs: int) -> str:
+    """The corner of a table: what its figures are of."""
+    return f"{trees} trees, {runs} draw{'s' * (runs > 1)}"
+
+
 Table = tuple[str, list[str], list[list[Any]]]
 """Title, columns and rows."""
 
@@ -202,7 +207,8 @@ def table_of_errors(part: str, theta: float | None, args: Any) -> tuple[dict[str
         rows += [[problem.title, *ours], ["the paper", "", simfl, "", "", tfl, a, b, all_in]]
     kind = "balanced" if theta is None else f"unbalanced, θ = {theta:.0%}"
     title = f"Test errors in %, two parties, {kind}; {args.trees} trees, {args.runs} draws of hashes"
-    return results, (title, ["", *ERRORS, "SOLO A", "SOLO B", "ALL-IN"], rows)
+    columns = [settings(args.trees, args.runs), *ERRORS, "SOLO A", "SOLO B", "ALL-IN"]
+    return results, (title, columns, rows)
 
 
 def figure(part: str, args: Any) -> tuple[dict[str, Any], Table]:
@@ -235,7 +241,8 @@ def figure(part: str, args: Any) -> tuple[dict[str, Any], Table]:
     by = "θ" if part == "figure2" else "parties"
     save_panels(args.out / f"{FILES[part]}.png", panels, by, dict.fromkeys(panels, "test error in %"))
     title = f"{part}: test errors in %, {args.trees} trees, {runs} draws"
-    return results, (title, ["", by, *ERRORS, "best SOLO", "worst SOLO", "ALL-IN"], rows)
+    columns = [settings(args.trees, runs), by, *ERRORS, "best SOLO", "worst SOLO", "ALL-IN"]
+    return results, (title, columns, rows)
 
 
 class Stopwatch:
@@ -355,7 +362,15 @@ def timing(args: Any) -> tuple[dict[str, Any], Table]:
         ]
         size = f"{r['rows_per_party']:,}"
         rows.append([name, size, *times, *ratios, *nodes, f"{r['preprocessing']:.2g}", *sizes])
-    columns = ["", "rows per party", "ALL-IN, ms", "SOLO, ms", "growing, ms", "SimFL, ms", "SimFL / SOLO"]
+    columns = [
+        f"{trees} trees",
+        "rows per party",
+        "ALL-IN, ms",
+        "SOLO, ms",
+        "growing, ms",
+        "SimFL, ms",
+        "SimFL / SOLO",
+    ]
     columns += ["SimFL / ALL-IN", "nodes, SOLO", "nodes, SimFL", "preprocessing, s", "MB in it"]
     columns += ["8NL", "MB per tree", "formula"]
     title = f"Parties of equal size, ten of each data set, {trees} trees; CPU time and bytes per tree"
@@ -391,7 +406,7 @@ def by_min_similar(args: Any) -> tuple[dict[str, Any], Table]:
         results[name] = {str(m): simfl_errors(split, trees, runs, min_similar=m) for m in values}
     title = f"Test errors in %, two parties, unbalanced, θ = 80%; {trees} trees, {runs} draws of hashes"
     rows = [[name, *map(mean_and_error, found.values())] for name, found in results.items()]
-    return results, (title, ["", *(f"min_similar={m}" for m in values)], rows)
+    return results, (title, [settings(trees, runs), *(f"min_similar={m}" for m in values)], rows)
 
 
 DEPARTURES: dict[str, tuple[Any, str, Any]] = {
@@ -417,7 +432,7 @@ def choices(args: Any) -> tuple[dict[str, Any], Table]:
                 found[label] = simfl_errors(split, trees, runs)
         found["all three, raw features"] = simfl_errors(split, trees, runs, as_published=True)
     title = f"Errors in % of rows held out of training, θ = 80%; {trees} trees, {runs} draws of hashes"
-    columns = ["", "SimFL", *DEPARTURES, "all three, raw features"]
+    columns = [settings(trees, runs), "SimFL", *DEPARTURES, "all three, raw features"]
     rows = [[name, *map(mean_and_error, found.values())] for name, found in results.items()]
     return results, (title, columns, rows)
 

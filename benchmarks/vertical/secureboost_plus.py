@@ -400,7 +400,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="few rows, columns and trees: does it run?")
     parser.add_argument("--sections", nargs="+", choices=FILES, default=list(FILES))
     parser.add_argument("--trees", type=int, default=2, help="trees that are timed")
-    parser.add_argument("--rows", type=int, help="rows of a data set that are timed, all by default")
+    parser.add_argument("--rows", type=int, help="most rows that are timed, and a tenth of those of several classes")
     parser.add_argument("--growth-to", type=int, default=1_000_000, help="most rows; a thousandth as columns")
     parser.add_argument("--out", type=Path, default=Path("out"))
     arguments = parser.parse_args()
@@ -411,7 +411,8 @@ def main() -> None:
     kept, timed, n_classes_rows, n_encrypted = None, arguments.rows, 100_000, 10_000
     if quick:
         kept, timed, rounds, trees, n_classes_rows, n_encrypted = 2_000, 400, 3, 1, 2_000, 300
-    n_encrypted = min(n_encrypted, timed or n_encrypted)
+    if timed:
+        n_encrypted, n_classes_rows = min(n_encrypted, timed), min(n_classes_rows, 10 * timed)
     make = [vertical_data.give_credit, vertical_data.susy, vertical_data.higgs, vertical_data.epsilon]
     binary = [one().rows(slice(0, kept)) for one in (*make, vertical_data.default_credit)]
     sizes = [(n, 5) for n in (10_000, 30_000, 100_000, 300_000, 1_000_000) if n <= arguments.growth_to]
