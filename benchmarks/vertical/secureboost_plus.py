@@ -384,11 +384,11 @@ def multi(
 
 
 FILES = {
-    "time": "vertical-seconds",
+    "time": "vertical-modes",
     "operations": "vertical-operations",
     "accuracy": "vertical-accuracy",
     "multi": "vertical-multi",
-    "growth": "vertical-growth",
+    "growth": "vertical-sizes",
 }
 """Sections, and the files that each one leaves."""
 
