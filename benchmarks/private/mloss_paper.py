@@ -22,8 +22,8 @@ Best models are chosen on test folds, as the paper does; `sets` chooses nothing.
 
 Boosting comes in four kinds.  "smoothed" is `MBoost(smoothing=0.1)`, "criterion" the same with the printed
 criterion (no smoothing).  "published" is the paper's bdpe_alpha (`bdpe.boost`), which is not private, and
-"divided" the same with noised class weights in the leaves in place of noised links; both divide the budget of a
-level among its nodes, as the paper does.
+"divided" the same with noised class weights in the leaves in place of noised links; both divide the budget of
+a level among its nodes, as the paper does.
 
 The forests come in three readings of where a tree's budget goes: "whole" is ours, every leaf gets all of it;
 "divided" is the paper's, evenly among the leaves; "disjoint" divides too, and gives each tree rows of its own
@@ -546,8 +546,8 @@ def efficiency(found: Found, scope: Scope) -> dict[str, Any]:
         table.append([*cells, *(_average(risks[alpha, level]) for alpha in ALPHAS)])
     columns = ["depth", "tree efficiency", *(f"edge, epsilon {e:g}" for e in budgets)]
     title = (
-        "Tree efficiency (weight of a node over 2^depth, median); edge of the O.C. splits (median, and share of "
-        f"at least {WEAK:g}), one tree on all rows, the printed budget; training error (%) so far, no noise"
+        "Tree efficiency (weight of a node over 2^depth, median); edge of the O.C. splits (median, and share "
+        f"of at least {WEAK:g}), one tree on all rows, the printed budget; training error (%), no noise"
     )
     report.print_table(title, [*columns, *(f"error {alpha}" for alpha in ALPHAS)], table)
     return {"rows": table}

@@ -280,7 +280,7 @@ class VerticalDPLGBMRegressor(RegressorMixin, VerticalDPLGBMModel):
         Parameters
         ----------
         X, parties, ids, answer
-            As for `VerticalDPLGBMClassifier.predict_proba`; with `parties`, targets are rounded to a thousandth
-            of `label_bounds`.
+            As for `VerticalDPLGBMClassifier.predict_proba`; with `parties`, targets are rounded to a
+            thousandth of `label_bounds`.
         """
         return self._predicted(X) if parties is None else self._asked(X, parties, ids, answer)

@@ -53,38 +53,19 @@ def train_tfl(
     -------
     HorizontalModel
     """
-    params, is_auto = of_classes(params)
-    settings = horizontal_settings(params)
     options = LoopOptions(num_boost_round, early_stopping_rounds, verbose_eval, callbacks, bool(evals))
-    members = as_parties(parties, categorical_labels=settings.objective != "reg:squarederror")
-    training = TurnTaking(
-        settings, members, evals, rounds_per_turn, max_rounds=num_boost_round, is_auto=is_auto
-    )
-    return training.run(options)
+    return _in_turns(params, parties, options, evals, rounds_per_turn)
 
 
-def train_alone(
-    params: Mapping[str, Any],
-    X: Any,
-    y: Any,
-    options: LoopOptions,
-    evals: Sequence[tuple[tuple[Any, ...], str]],
+def _in_turns(
+    params: Mapping[str, Any], parties: Any, options: LoopOptions, evals: Any, turn: int = 1, least: int = 2
 ) -> HorizontalModel:
-    """Train on the rows of one party alone, as in SimFL without others.
-
-    Parameters
-    ----------
-    params : mapping
-    X : matrix of shape (n_rows, n_features)
-    y : array-like of shape (n_rows,)
-    options : LoopOptions
-    evals : sequence of ((X, y) or (X, y, weight), str)
-    """
+    """Train in turns of `turn` rounds, without gradients of other parties: SimFL, if there is one alone."""
     params, is_auto = of_classes(params)
-    settings = horizontal_settings(params)
-    members = as_parties([(X, y)], categorical_labels=settings.objective != "reg:squarederror", at_least=1)
-    training = TurnTaking(settings, members, evals, max_rounds=options.num_boost_round, is_auto=is_auto)
-    return training.run(options)
+    settings, n_rounds = horizontal_settings(params), options.num_boost_round
+    is_class = settings.objective != "reg:squarederror"
+    members = as_parties(parties, categorical_labels=is_class, at_least=least)
+    return TurnTaking(settings, members, evals, turn, max_rounds=n_rounds, is_auto=is_auto).run(options)
 
 
 ARGUMENTS_OF: dict[str, dict[str, Any]] = {
@@ -256,7 +237,7 @@ class _HorizontalXGB(FederatedXGBModel):
         options = LoopOptions(
             self.n_estimators, self.early_stopping_rounds, verbose, self.callbacks or (), bool(evals)
         )
-        return train_alone(params, X, y, options, evals)
+        return _in_turns(params, [(X, y)], options, evals, least=1)
 
     def _train_together(
         self, params: dict[str, Any], parties: Sequence[Any], evals: Any, verbose: bool | int

@@ -74,7 +74,7 @@ class SimFLSide:
         self._kept, self._n_jobs, self._journals = kept, n_jobs, journals
         self._limits, self._memory, self._models = limits, memory, models
         self._disclosures = Disclosures(kept)
-        self._own_hashes = OwnHashes(rows.X, rows.known_features, self._disclosures, n_jobs)
+        self._own_hashes = OwnHashes(rows, self._disclosures, n_jobs)
         self._boosting: BoostingState | None = None
         self._session = b""
         self._model: tuple[SharedTrees, int | None] | None = None
@@ -160,7 +160,7 @@ class SimFLSide:
             growing_bytes(self._X.shape, settings.max_depth, settings.max_bin), "bins and histograms of trees"
         )
         state = BoostingState(settings, objective, y, self._rows.weights, turns, opening)
-        state.rooms["run"] = [room, growing]
+        state.rooms["run"], state.as_published = [room, growing], self._rows.as_published
         self._boosting = state
         return state
 
