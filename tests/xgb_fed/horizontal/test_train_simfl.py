@@ -156,9 +156,9 @@ def test_as_published_ties_are_drawn_once_and_penalties_are_not_scaled(grown_on,
     y = np.random.default_rng(1).standard_normal(len(X))
     options = {"categorical_labels": False, "min_similar": 1, "as_published": True}
     parties = [HorizontalParty(X, y + k, f"p{k}", random_state=k, **options) for k in range(2)]
-    given, start = [], TreeGrower.__init__
+    given, start = [], NativeTreeGrower.__init__
     monkeypatch.setattr(
-        TreeGrower,
+        NativeTreeGrower,
         "__init__",
         lambda self, X, params, *rest: (given.append(params), start(self, X, params, *rest))[1],
     )

@@ -37,6 +37,7 @@ class SimFL(TurnTaking):
         if not (isinstance(known_features, (int, np.integer)) and known_features >= 0):
             raise InvalidArgumentError(f"known_features={known_features!r} must be an integer of at least 0")
         self._n_hashes, self._known, self._as_published = n_hashes, known_features, as_published
+        self.n_hashes = 0
         super().__init__(settings, parties, evals, **others)
         limit = self.n_features - 1 - known_features
         if n_hashes is not None and n_hashes > limit:
