@@ -72,10 +72,7 @@ GROUPS = {
         ),
     ),
     "sensitivity": Group(
-        _in(
-            "lgb_dp",
-            "losses newton/releases dpboost/square_loss.py mboost/loss.py vertical/tables.py",
-        ),
+        _in("lgb_dp", "losses newton/releases dpboost/square_loss.py mboost/loss.py vertical/tables.py"),
         _in("tests/lgb_dp", "losses newton/releases dpboost mboost vertical/test_tables.py"),
     ),
     "columns": Group(
@@ -84,18 +81,22 @@ GROUPS = {
     ),
     "sums": Group(
         _in(
-            "plugins/gbdt_parties/secure_sum",
-            "masks.py keys.py rings.py contributions.py answers.py roster.py trust.py membership.py "
-            "questions.py",
+            "plugins/gbdt_parties/secure_sum", "masks.py keys.py rings.py contributions.py roster.py trust.py"
         ),
         ("tests/gbdt_parties/secure_sum",),
+    ),
+    "runs": Group(
+        _in(
+            "plugins/gbdt_parties/run",
+            "agreement.py engine.py exchange.py log.py flights/kept.py flights/terms.py flights/replay.py",
+        ),
+        ("tests/gbdt_parties/run",),
     ),
     "transfers": Group(
         _in(
             "plugins/gbdt_parties/two_party",
             "base_transfers.py extension.py layout.py leaf_sums.py life.py lookups.py names.py "
-            "pads.py punctured_trees.py rounds.py session.py sides.py answers.py "
-            "exchange/agreement.py exchange/kept.py exchange/terms.py exchange/replay.py",
+            "pads.py punctured_trees.py rounds.py session.py sides.py answers.py",
         ),
         ("tests/gbdt_parties/two_party",),
     ),
@@ -413,12 +414,7 @@ def run_group(name: str, settings: argparse.Namespace) -> list[dict[str, Any]]:
         return driver.results
     again = {(one["module"], one["number"]): one for one in driver.results}
     return [
-        {
-            "at first": one["outcome"],
-            **one,
-            **again.get((one["module"], one["number"]), {}),
-        }
-        for one in before
+        {"at first": one["outcome"], **one, **again.get((one["module"], one["number"]), {})} for one in before
     ]
 
 

@@ -34,7 +34,7 @@ from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError, PrivacyLeakWa
 from lgb_dp.mechanisms.noise import PrivateValues, Released, observed
 from lgb_dp.mechanisms.rng import SecureRandom
 
-_MIN_RUNS, _MAX_RUNS = 40, 1_000_000
+_MIN_RUNS, _MAX_RUNS, _MAX_ROUNDS = 40, 1_000_000, 100_000
 _N_THRESHOLDS = 60
 """Thresholds of the likelihood ratio among which the first half of the runs chooses."""
 
@@ -168,7 +168,7 @@ def audit(
         raise InvalidArgumentError("trainer has subsample < 1; audits of secret samples are not supported")
     if math.isinf(trainer.epsilon):
         raise InvalidArgumentError("trainer has epsilon = inf; there is no claim to audit")
-    n_rounds = checked_integer("num_boost_round", num_boost_round, 1)
+    n_rounds = checked_integer("num_boost_round", num_boost_round, 1, _MAX_ROUNDS)
     n_runs = checked_integer("n_runs", n_runs, _MIN_RUNS, _MAX_RUNS)
     confidence = checked_number("confidence", confidence, PROPER_SHARE)
     params = {"verbosity": -1, "num_threads": 1, **params}
@@ -290,9 +290,7 @@ class _Recorded(PrivateTrainer):
     def __init__(self, trainer: PrivateTrainer, show: Callable[[Training], None]) -> None:
         self.trainer, self.show = trainer, show
         super().__init__(
-            trainer.epsilon,
-            random_state=trainer.random_state,
-            public_init_model=trainer.public_init_model,
+            trainer.epsilon, random_state=trainer.random_state, public_init_model=trainer.public_init_model
         )
 
     def planned_rounds(self, n_rounds: int) -> int:

@@ -209,7 +209,7 @@ def modes_and_kinds():
             yield pytest.param(mode, kind, marks=() if is_quick else pytest.mark.slow)
 
 
-@pytest.mark.parametrize(("mode", "kind"), modes_and_kinds())
+@pytest.mark.parametrize(("mode", "kind"), list(modes_and_kinds()))
 def test_no_value_leaves_and_the_model_is_that_of_the_array(
     mode, kind, of_arrays, tmp_path, tmp_path_factory, caplog, capfd
 ):

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.federated.private_servers import Organisation
-from gbdt_parties.secure_sum.checkpoint import STORE_FILE
+from gbdt_parties.run.progress import STORE_FILE
 
 
 def plan_of(method: str, parties: list[Organisation], sections: str) -> str:

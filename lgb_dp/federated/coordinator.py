@@ -13,9 +13,9 @@ from typing import Any
 from gbdt_parties.agreed import read_json
 from gbdt_parties.channel import Party, check_parties
 from gbdt_parties.errors import ProtocolError
-from gbdt_parties.secure_sum.checkpoint import Checkpoint, Memory
-from gbdt_parties.secure_sum.coordinator import Purpose, coordinate
-from gbdt_parties.secure_sum.membership import PresentParties
+from gbdt_parties.run.coordinator import Purpose, coordinate
+from gbdt_parties.run.exchange import PresentParties
+from gbdt_parties.run.progress import Checkpoint, Memory
 from gbdt_parties.secure_sum.messages import unpack
 from gbdt_parties.traffic import Traffic
 from lgb_dp.boosting.booster import DPBooster

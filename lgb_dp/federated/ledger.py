@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from contextlib import closing, nullcontext
+from dataclasses import dataclass, field
 from decimal import ROUND_FLOOR
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
+from gbdt_commons.key_stream import this_process
 from gbdt_commons.quoting import quoted
-from gbdt_commons.store import MemoryStore, Store
+from gbdt_commons.store import MemoryStore, Store, json_kind
 from gbdt_commons.store_file import StoreFile
-from gbdt_parties.errors import PartyArgumentError
-from gbdt_parties.secure_sum.answers import ROLE, Answered, AnswerJournal, read_answered
+from gbdt_parties.errors import PartyArgumentError, ProtocolError
 from lgb_dp.accounting.cost import pair_text
 from lgb_dp.accounting.gaussian import composed_mu, gaussian_epsilon, gaussian_mu
 from lgb_dp.accounting.shares import CLOSENESS_SHARE, check_closeness
@@ -29,21 +29,24 @@ from lgb_dp.accounting.unit import Unit
 from lgb_dp.checks import NOT_NEGATIVE, POSITIVE, PROPER_SHARE, Interval
 from lgb_dp.errors import BudgetExceededError, InvalidArgumentError
 
-LEDGER_FILE = "ledger.store"
+LEDGER_FILE, ROLE = "ledger.store", "a private party"
+
+BUDGET, CHARGES = json_kind("budget"), json_kind("charges")
+"""Records of a ledger's budget, and of all charges in their order."""
 
 _ROUNDING = 5e-10
 """Relative room above `gaussian_mu`, as a `Budget` has it."""
 
 
 class PartyLedger:
-    """Ledger of one party: its limits, and the answers that it has given.
+    """Ledger of one party: its limits, and the charges for all that has left it.
 
     Parameters
     ----------
     folder : Path or None
         The party's; None keeps the ledger in memory.
     budget : (float, float), optional
-        ε and δ of a new ledger, which otherwise takes those of the first run that is answered.
+        ε and δ of a new ledger, which otherwise takes those of the first run that is charged for.
     read_only : bool
         Read a ledger that may be in use, if there is one; nothing is written, and `budget` only compared.
 
@@ -65,31 +68,38 @@ class PartyLedger:
     def __init__(
         self, folder: Path | None, budget: tuple[float, float] | None = None, *, read_only: bool = False
     ) -> None:
-        about = None if budget is None or read_only else _about(budget)
         if folder is None or (read_only and not (folder / LEDGER_FILE).exists()):
             self.store: Store = MemoryStore()
         else:
             self.store = StoreFile(folder / LEDGER_FILE, ROLE, read_only=read_only)
-        self.journal = AnswerJournal(self.store, about)
-        self._lock = Lock()
-        self._forget()
+        self._process, self._is_read_only, self._sums = this_process(), read_only, _Sums()
         try:
             kept = self.budget
-            if budget is not None and kept is not None and budget != kept:
+            if budget is not None and kept is None and not read_only:
+                self.store.put(BUDGET, "", _about(budget))
+            elif budget is not None and kept is not None and budget != kept:
                 raise InvalidArgumentError(
                     f"the ledger in the party's folder has the budget {_text(kept)}, not {_text(budget)}; a "
                     "budget does not change"
                 )
-            self._recount()
+            self._counted()
         except BaseException:
-            self.journal.close()
+            self.close()
             raise
+
+    def close(self) -> None:
+        """Let go of the file; another process can use it then, and this ledger charges for nothing more."""
+        self._process = (-1, None)
+        self.store.close()
 
     @property
     def budget(self) -> tuple[float, float] | None:
-        """ε and δ; None until a run is answered, unless it was given."""
-        about = self.journal.about
-        return None if about is None else _budget(about)
+        """ε and δ, as the store has them; None until a run is charged for, unless they were given."""
+        return _kept_budget(self.store)
+
+    def charges(self) -> list[Mapping[str, Any]]:
+        """All charges, in their order."""
+        return list(self.store.entries(CHARGES, ""))
 
     def check_run(self, run: bytes, mu: float, unit: Unit, budget: tuple[float, float]) -> None:
         """Check that all that a run may cost is left, beside what it has cost already.
@@ -112,9 +122,9 @@ class PartyLedger:
         InvalidArgumentError
             If the ledger is of another unit.
         """
-        self._check_unit(unit)
-        budget = self.budget or budget
-        if Fraction(mu) ** 2 > self._left(run, budget):
+        sums, budget = self._counted(), self.budget or budget
+        sums.check_unit(unit)
+        if Fraction(mu) ** 2 > sums.left(run, budget):
             delta = budget[1]
             raise BudgetExceededError(
                 f"the run may cost {pair_text(gaussian_epsilon(mu, delta), delta)}, and of "
@@ -128,13 +138,11 @@ class PartyLedger:
             self.check_run(b"", mu, unit, budget)
         except BudgetExceededError as error:
             limits = self.budget or budget
-            left = gaussian_epsilon(float(max(self._left(b"", limits), Fraction())) ** 0.5, limits[1])
+            left = gaussian_epsilon(
+                float(max(self._counted().left(b"", limits), Fraction())) ** 0.5, limits[1]
+            )
             most = pair_text(left, limits[1], ROUND_FLOOR)
             raise BudgetExceededError(f"{error}; ask for at most {most}") from None
-
-    def _left(self, run: bytes, budget: tuple[float, float]) -> Fraction:
-        """μ² that is left for all of a run, what it has cost already included."""
-        return _limit(budget) - (self.spent - self._spent_by.get(run.hex(), Fraction()))
 
     def charge(
         self, run: bytes, note: Mapping[str, Any], granted: float, budget: tuple[float, float]
@@ -145,76 +153,14 @@ class PartyLedger:
 
         Parameters
         ----------
-        run, note, granted, budget
-            As of `answer`.
-
-        Raises
-        ------
-        BudgetExceededError, InvalidArgumentError, PartyArgumentError
-            As of `answer`.
-        """
-        entry = _entry(note)
-        with self.store.transaction(), self._lock:
-            if self.journal.n_kept != self._n_counted:
-                # A transaction with a charge has failed since.
-                self._forget()
-                self._recount()
-            self._check(run, entry, granted, budget)
-            self.journal.note(run, note)
-            self.journal.about_from_now(_about(budget))
-            self._count(run.hex(), entry)
-
-    def _forget(self) -> None:
-        self.spent, self._closeness, self._n_counted = Fraction(), 0.0, 0
-        self._unit: Unit | None = None
-        self._spent_by: dict[str, Fraction] = defaultdict(Fraction)
-
-    def _recount(self) -> None:
-        for answered, entry in _parsed(self.journal.read()):
-            self._count(answered.session, entry)
-
-    def _check(self, run: bytes, entry: _Entry, granted: float, budget: tuple[float, float]) -> None:
-        # Once more: two runs may have begun before either of them was answered.
-        self._check_unit(entry.unit)
-        if self._spent_by[run.hex()] + entry.cost > Fraction(granted) ** 2:
-            raise BudgetExceededError(
-                f"the run was granted mu = {granted:.6g}, and has spent it: too many attempts failed"
-            )
-        kept = self.budget or budget
-        if self.spent + entry.cost > _limit(kept):
-            raise BudgetExceededError("the party's budget is spent")
-        check_closeness(self._closeness + entry.closeness, kept[0])
-
-    def _check_unit(self, unit: Unit) -> None:
-        _check_same_unit(self._unit, unit)
-
-    def answer(
-        self,
-        run: bytes,
-        number: int,
-        asked: bytes,
-        note: Mapping[str, Any],
-        granted: float,
-        budget: tuple[float, float],
-        make: Callable[[], bytes],
-    ) -> bytes:
-        """The answer to an attempt, which is charged before it is given, and only once.
-
-        Parameters
-        ----------
         run : bytes
             The digest of its roster, which stands for it: its number is the coordinator's choice.
-        number : int
-        asked : bytes
-            Everything that is asked.
         note : mapping
             With `run`, its number, `time`, `what`, `mu`, the cost, `closeness` and `neighbouring`.
         granted : float
-            μ that all answers of the run may cost together.
+            μ that all charges of the run may cost together.
         budget : (float, float)
             ε and δ of the run, which a ledger without a budget takes.
-        make : callable
-            Makes the answer.
 
         Raises
         ------
@@ -225,47 +171,72 @@ class PartyLedger:
         PartyArgumentError
             If the note is not one that a ledger can have.
         ProtocolError
-            If the attempt was answered before, and asked something else.
+            After `close`, or in a forked process, which would spend the same budget a second time.
         """
-        entry = _entry(note)
+        if self._process != this_process():
+            raise ProtocolError("a party cannot answer in a forked process: its parent answers, too")
+        charge = {**note, "session": run.hex()}
+        entry = _entry(charge)
+        with self.store.transaction():
+            sums, kept = self._counted(), self.budget
+            # Once more: two runs may have begun before either of them was charged for.
+            sums.check_unit(entry.unit)
+            if sums.of_run[entry.session] + entry.cost > Fraction(granted) ** 2:
+                raise BudgetExceededError(
+                    f"the run was granted mu = {granted:.6g}, and has spent it: too many attempts failed"
+                )
+            if sums.spent + entry.cost > _limit(kept or budget):
+                raise BudgetExceededError("the party's budget is spent")
+            check_closeness(sums.closeness + entry.closeness, (kept or budget)[0])
+            if kept is None:
+                self.store.put(BUDGET, "", _about(budget))
+            self.store.append(CHARGES, "", charge)
 
-        def prepare() -> Mapping[str, Any]:
-            self._check(run, entry, granted, budget)
-            return note
+    def _counted(self) -> _Sums:
+        """Sums of all charges that are kept: they are read once, and anew if a transaction has failed."""
+        # One thread at a time.
+        with nullcontext() if self._is_read_only else self.store.transaction(sync=False):
+            n_kept = self.store.size(CHARGES, "")
+            if self._sums.n > n_kept:
+                self._sums = _Sums()
+            for place in range(self._sums.n, n_kept):
+                self._sums.add(_entry(self.store.get(CHARGES, "", place)))
+            return self._sums
 
-        def make_counted() -> bytes:
-            answer = make()
-            # Before it is written: whatever interrupts this process then, no answer goes uncounted.
-            self._count(run.hex(), entry)
-            return answer
 
-        with self._lock:
-            before = self._state(run)
-            try:
-                return self.journal.once(run, number, asked, prepare, make_counted, _about(budget))
-            except Exception:
-                # What could not be written was not given; what was written is given when it is asked again.
-                if not self.journal.has_answered(run, number):
-                    self.spent, self._spent_by[run.hex()], self._closeness, self._unit, self._n_counted = (
-                        before
-                    )
-                raise
+@dataclass
+class _Sums:
+    """Sums of the first charges of a ledger."""
 
-    def _state(self, run: bytes) -> tuple[Fraction, Fraction, float, Unit | None, int]:
-        return self.spent, self._spent_by[run.hex()], self._closeness, self._unit, self._n_counted
+    n: int = 0
+    spent: Fraction = Fraction()
+    closeness: float = 0.0
+    unit: Unit | None = None
+    of_run: defaultdict[str, Fraction] = field(default_factory=lambda: defaultdict(Fraction))
 
-    def _count(self, run: str, entry: _Entry) -> None:
+    def add(self, entry: _Entry) -> None:
+        self.check_unit(entry.unit)
+        self.unit, self.n = entry.unit, self.n + 1
         self.spent += entry.cost
-        self._spent_by[run] += entry.cost
-        self._closeness += entry.closeness
-        self._unit = entry.unit
-        self._n_counted += 1
+        self.of_run[entry.session] += entry.cost
+        self.closeness += entry.closeness
+
+    def left(self, run: bytes, budget: tuple[float, float]) -> Fraction:
+        """μ² that is left for all of a run, what it has cost already included."""
+        return _limit(budget) - (self.spent - self.of_run[run.hex()])
+
+    def check_unit(self, unit: Unit) -> None:
+        if self.unit is not None and self.unit != unit:
+            raise InvalidArgumentError(
+                f"the party's ledger covers {self.unit.neighbouring!r}, the run {unit.neighbouring!r}"
+            )
 
 
 @dataclass(frozen=True)
 class _Entry:
-    """Entry of a ledger about one answer."""
+    """Charge of a ledger."""
 
+    session: str
     run: str
     time: str
     what: str
@@ -279,30 +250,28 @@ class _Entry:
         return Fraction(self.mu) ** 2
 
 
-def _parsed(answered: Iterable[Answered]) -> list[tuple[Answered, _Entry]]:
-    """The attempts of a ledger with what it notes about them, all of one unit."""
-    parsed = list[tuple[Answered, _Entry]]()
-    unit: Unit | None = None
-    for one in answered:
-        entry = _entry(one.note)
-        _check_same_unit(unit, entry.unit)
-        unit = entry.unit
-        parsed.append((one, entry))
-    return parsed
-
-
-def _entry(note: Mapping[str, Any]) -> _Entry:
-    run, time, what, neighbouring = (_text_in(note, name) for name in ("run", "time", "what", "neighbouring"))
-    mu, closeness = (_number_in(note, name, NOT_NEGATIVE) for name in ("mu", "closeness"))
+def _entry(charge: Any) -> _Entry:
+    if not isinstance(charge, dict):
+        raise _damaged("charge", charge, "a table of names and values")
+    session, run, time, what, neighbouring = (
+        _text_in(charge, name) for name in ("session", "run", "time", "what", "neighbouring")
+    )
+    mu, closeness = (_number_in(charge, name, NOT_NEGATIVE) for name in ("mu", "closeness"))
     try:
         unit = Unit.of_relation(neighbouring)
     except ValueError:
         raise _damaged("neighbouring", neighbouring, "a neighbouring relation of this version") from None
-    return _Entry(run, time, what, unit, mu, closeness)
+    return _Entry(session, run, time, what, unit, mu, closeness)
 
 
-def _budget(about: Mapping[str, Any]) -> tuple[float, float]:
-    """ε and δ of a ledger, from its first entry."""
+def _kept_budget(store: Store) -> tuple[float, float] | None:
+    """ε and δ of a ledger; None if nothing is in it."""
+    about = store.get(BUDGET, "")
+    if about is None and not store.size(CHARGES, ""):
+        return None
+    if not isinstance(about, dict):
+        # The first run to come would choose it.
+        raise _damaged("budget", about, "a table of names and values")
     return _number_in(about, "epsilon", POSITIVE), _number_in(about, "delta", PROPER_SHARE)
 
 
@@ -326,13 +295,6 @@ def _damaged(name: str, value: Any, accepted: str) -> PartyArgumentError:
     return PartyArgumentError(
         f"the party's ledger is damaged: {name}={quoted(repr(value))} must be {accepted}"
     )
-
-
-def _check_same_unit(unit: Unit | None, other: Unit) -> None:
-    if unit is not None and unit != other:
-        raise InvalidArgumentError(
-            f"the party's ledger covers {unit.neighbouring!r}, the run {other.neighbouring!r}"
-        )
 
 
 def _about(budget: tuple[float, float]) -> dict[str, float]:
@@ -402,12 +364,14 @@ def read_ledger(folder: str | Path) -> LedgerSums:
     OSError
         If it cannot be read.
     """
-    about, answered = read_answered(Path(folder) / LEDGER_FILE)
-    epsilon, delta = _budget(about)
-    entries = _parsed(answered)
-    kinds: dict[tuple[str, str], list[_Entry]] = defaultdict(list)
-    for one, entry in entries:
-        kinds[one.session, entry.what].append(entry)
+    with closing(StoreFile(Path(folder) / LEDGER_FILE, ROLE, read_only=True)) as store:
+        budget, sums, kinds = _kept_budget(store), _Sums(), defaultdict[tuple[str, str], list[_Entry]](list)
+        for charge in store.entries(CHARGES, ""):
+            entry = _entry(charge)
+            sums.add(entry)
+            kinds[entry.session, entry.what].append(entry)
+    if budget is None:
+        raise PartyArgumentError(f"{str(folder)!r} has no party's ledger, or nothing is in it")
     rows = [
         {
             "run": of_kind[0].run[:8],
@@ -419,9 +383,8 @@ def read_ledger(folder: str | Path) -> LedgerSums:
         for (_, what), of_kind in kinds.items()
     ]
     return LedgerSums(
-        epsilon,
-        delta,
-        composed_mu([entry.mu for _, entry in entries]),
-        entries[0][1].unit.neighbouring if entries else None,
+        *budget,
+        composed_mu([entry.mu for entries in kinds.values() for entry in entries]),
+        None if sums.unit is None else sums.unit.neighbouring,
         rows,
     )

@@ -8,10 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gbdt_commons.store import MemoryStore, Store
 from gbdt_parties.identity.certificates import TLS
 from gbdt_parties.memory import MemoryAllowance
-from gbdt_parties.secure_sum.runs import KeptRuns, Runs, RunSessions
+from gbdt_parties.run.log import THIS_PROCESS, runs_of
+from gbdt_parties.run.sessions import Runs, RunSessions
 from gbdt_parties.secure_sum.trust import AllowList, credentials_of
 from lgb_dp.checks import checked_budget, checked_integer
 from lgb_dp.data.dataset import Dataset
@@ -123,12 +123,13 @@ class Party(RunSessions):
             self.ledger,
         )
         memory = MemoryAllowance(sys.maxsize)
-        super().__init__(name, self._runs_in(self._folder, self.ledger.store.part("runs"), memory))
+        super().__init__(name, self._runs_in(self._folder, THIS_PROCESS, memory))
 
-    def _runs_in(self, folder: Path | None, store: Store, memory: MemoryAllowance) -> Runs:
-        """Runs of one coordinator; keys are kept in a store, models in a folder, if there is one."""
+    def _runs_in(self, folder: Path | None, caller: str, memory: MemoryAllowance) -> Runs:
+        """Runs of one coordinator, beside the ledger; models are kept in a folder, if there is one."""
         models = None if folder is None else folder / MODELS_FOLDER
-        return Runs(partial(PrivateSubject, self.side, models, memory), KeptRuns(store))
+        subject_of = partial(PrivateSubject, self.side, models, memory)
+        return Runs(subject_of, runs_of(self.ledger.store, caller))
 
     @property
     def has_folder(self) -> bool:
@@ -145,29 +146,22 @@ class Party(RunSessions):
         """Whether its ledger has a budget, which otherwise the first run that it answers decides."""
         return self.ledger.budget is not None
 
-    def for_caller(
-        self, directory: Path, store: Store, used: set[bytes], memory: MemoryAllowance
-    ) -> RunSessions:
+    def for_caller(self, directory: Path, used: set[bytes], memory: MemoryAllowance) -> RunSessions:
         """The same party, with the same ledger, for the sessions of one coordinator among several.
-
-        Keys of its runs are kept only if its ledger is: else a restarted party would answer an attempt again.
 
         Parameters
         ----------
         directory : Path
-            Where models are kept.
-        store : Store
-            Where keys of runs that have not ended are kept.
+            Where models are kept, if the ledger is; its name is that of the coordinator.
         used : set of bytes
             Sessions that were opened before.
         memory : MemoryAllowance
             Of the coordinator.
         """
         folder = directory if self.has_folder else None
-        runs = self._runs_in(folder, store if self.has_folder else MemoryStore(), memory)
-        return RunSessions(self.name, runs, used)
+        return RunSessions(self.name, self._runs_in(folder, directory.name, memory), used)
 
     def close(self) -> None:
         """Let go of the ledger, so that another process, or another `Party`, can use the folder."""
         super().close()
-        self.ledger.journal.close()
+        self.ledger.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -15,12 +15,12 @@ from gbdt_commons.files import make_folder, write_signed
 from gbdt_parties.agreed import TEXT_BYTES
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.memory import MemoryAllowance
+from gbdt_parties.run.engine import Computation
+from gbdt_parties.run.exchange import PresentParties
+from gbdt_parties.run.party_run import Proposal, Subject
 from gbdt_parties.secure_sum.contributions import Attempt
-from gbdt_parties.secure_sum.membership import PresentParties
-from gbdt_parties.secure_sum.questions import Computation
 from gbdt_parties.secure_sum.rings import MODULO_64, Words
 from gbdt_parties.secure_sum.roster import Roster
-from gbdt_parties.secure_sum.run import Proposal, Subject
 from gbdt_parties.secure_sum.trust import AllowList, Credentials
 from lgb_dp.accounting.shares import closeness, share_variance
 from lgb_dp.boosting.booster import DPBooster
@@ -122,7 +122,7 @@ class Side:
 
 
 class PrivateSubject(Subject):
-    """The subject of one run at one party (`gbdt_parties.secure_sum.run.Subject`).
+    """The subject of one run at one party (`gbdt_parties.run.party_run.Subject`).
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ class PrivateSubject(Subject):
         self._ledger = side.ledger
         self._budget = (self._task.epsilon, self._task.delta)
         self._random = SecureRandom()
-        self._granted, self._roster = 0.0, b""
+        self._granted = 0.0
         self._unit = side.data.unit.at_parties(self._task.parties_per_person)
 
     def description(self) -> str:
@@ -190,7 +190,7 @@ class PrivateSubject(Subject):
         return Proposal(task, agreed, self._min_parties, self._begin)
 
     def _begin(self, roster: Roster, public_seed: bytes) -> Computation[Question, DPBooster]:
-        n_parties, self._roster = len(roster.introductions), roster.digest
+        n_parties = len(roster.introductions)
         check_opened(self._task, self._known, n_parties)
         training, granted = train_replica(self._side.data, self._task, n_parties, public_seed)
         self._granted = granted.mu
@@ -203,40 +203,29 @@ class PrivateSubject(Subject):
         """Of each party's share of the noise."""
         return [share_variance(std, n_members, self._task.colluding) for std in question.stds]
 
-    def answer(
-        self, question: Question, roster: bytes, attempt: Attempt, sign: Callable[[Words], bytes]
-    ) -> bytes:
-        """Noise, mask and sign this party's sums.
-
-        The attempt is charged before it is answered, and answered once: asked again, the same bytes are
-        given again.
-
-        Raises
-        ------
-        ProtocolError, BudgetExceededError
-            If it is refused.
-        """
-        n, asked = len(attempt.members), roster + attempt.to_bytes()
-        variances = self._variances(question, n)
+    def pay(self, question: Question, roster: bytes, attempt: Attempt) -> None:
+        """See `Subject`; a BudgetExceededError if there is nothing left to pay from."""
+        n = len(attempt.members)
         note = {
             "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
             "run": self._run.hex(),
             "what": question.what,
             "round": attempt.round,
+            "number": attempt.number,
             "parties": n,
             "mu": question.mu,
-            "closeness": question.n_values * closeness(min(variances), n),
+            "closeness": question.n_values * closeness(min(self._variances(question, n)), n),
             "neighbouring": self._unit.neighbouring,
         }
+        self._ledger.charge(roster, note, self._granted, self._budget)
 
-        def make() -> bytes:
-            noised = [
-                release_share(sums, variance, self._random).ravel()
-                for sums, variance in zip(question.sums, variances, strict=True)
-            ]
-            return sign(MODULO_64.from_integers(np.concatenate(noised)))
-
-        return self._ledger.answer(roster, attempt.number, asked, note, self._granted, self._budget, make)
+    def vector(self, question: Question, n_members: int) -> Words:
+        """The sums of this party's rows, with its share of the noise, drawn anew."""
+        noised = [
+            release_share(sums, variance, self._random).ravel()
+            for sums, variance in zip(question.sums, self._variances(question, n_members), strict=True)
+        ]
+        return MODULO_64.from_integers(np.concatenate(noised))
 
     def released(self, question: Question, total: Words, n_members: int) -> Released:
         """The sum as integers, with the noise in it; a SumRangeError if it is out of range."""
@@ -244,14 +233,6 @@ class PrivateSubject(Subject):
         bound = question.limit + math.ceil(STDS_IN_RANGE * math.sqrt(n_members * max(variances)))
         factor = math.sqrt(n_members * variances[0]) / question.stds[0]
         return Released(MODULO_64.centred(total, bound), factor)
-
-    def check_given(self, roster: bytes, attempt: Attempt) -> None:
-        """See `Subject`: an older copy of the ledger would have charged for less than has left."""
-        if not self._ledger.journal.has_answered(roster, attempt.number):
-            raise ProtocolError(
-                f"this party's folder is an older copy: attempt {attempt.number}, which it has answered, is "
-                "not in its ledger; go on with the newer folder"
-            )
 
     # The model.
 
@@ -264,8 +245,7 @@ class PrivateSubject(Subject):
         self._rooms = []
 
     def finished(self, result: DPBooster, signatures: str) -> None:
-        """Write the model of a run that has ended, then forget its answers, which are not given again."""
+        """Write the model of a run that has ended."""
         if self._models is not None:
             path = make_folder(self._models) / f"{self._run.hex()}.txt"
             write_signed(path, self.content(result)[0], signatures)
-        self._ledger.journal.forget(self._roster)

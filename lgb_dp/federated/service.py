@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.identity.alignment_messages import REQUESTS as ALIGNMENT_REQUESTS
 from gbdt_parties.messages import Message
-from gbdt_parties.secure_sum.run import ANSWERED
-from gbdt_parties.secure_sum.runs import RunSessions
+from gbdt_parties.run.party_run import ANSWERED
+from gbdt_parties.run.sessions import RunSessions
 from gbdt_parties.transport.service import Caller, CallerLimits, RowService
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.federated.party import MODELS_FOLDER, Party
@@ -55,12 +55,7 @@ class PrivateService(RowService[L], Generic[L, PartyT]):
     """Powers of a caller that the party has not allowed."""
 
     def __init__(
-        self,
-        party: PartyT,
-        directory: str | Path,
-        limits: L,
-        ids: list[str] | None = None,
-        max_rows: int = 0,
+        self, party: PartyT, directory: str | Path, limits: L, ids: list[str] | None = None, max_rows: int = 0
     ) -> None:
         outlived = "behind a server its ledger must outlive the process, or its budget would be spent again"
         for has, what, why, argument in (
@@ -136,4 +131,4 @@ class FederatedService(PrivateService[FederatedLimits, Party]):
 
     def new_handler(self, caller: Caller, positions: list[NDArray[np.int64]]) -> RunSessions:
         """Make the party as this coordinator sees it."""
-        return self.party.for_caller(caller.directory, caller.store, caller.used, caller.memory)
+        return self.party.for_caller(caller.directory, caller.used, caller.memory)

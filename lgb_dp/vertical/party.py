@@ -19,8 +19,7 @@ from gbdt_parties.identity.aligned_rows import Alignment
 from gbdt_parties.identity.certificates import TLS, Identity
 from gbdt_parties.identity.row_ids import check_ids
 from gbdt_parties.memory import MemoryAllowance
-from gbdt_parties.secure_sum.answers import ROLE
-from gbdt_parties.secure_sum.roster import Roster
+from gbdt_parties.run.log import RUNS, THIS_PROCESS, RunLog, runs_of
 from gbdt_parties.secure_sum.trust import AllowList, credentials_of
 from gbdt_parties.two_party.life import Unrepeatable
 from lgb_dp.boosting.booster import DPBooster
@@ -28,11 +27,11 @@ from lgb_dp.checks import checked_budget
 from lgb_dp.data.arguments import checked_data
 from lgb_dp.data.bins import feature_names, public_bins
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
-from lgb_dp.federated.ledger import LEDGER_FILE, PartyLedger
-from lgb_dp.vertical.prediction.answering import THIS_PROCESS, AskedRows, PartyAnswers
+from lgb_dp.federated.ledger import LEDGER_FILE, ROLE, PartyLedger
+from lgb_dp.vertical.prediction.answering import AskedRows, PartyAnswers
 from lgb_dp.vertical.prediction.consent import Consent
-from lgb_dp.vertical.replica import model_text, remove_exchange
-from lgb_dp.vertical.run import RUNS, ColumnSessions, Side, digest_of_rows, part_of_runs, runs_of
+from lgb_dp.vertical.replica import model_text
+from lgb_dp.vertical.run import ColumnSessions, Side, digest_of_rows
 from lgb_dp.vertical.task import ColumnTask
 
 MODELS_FOLDER = "models"
@@ -281,7 +280,7 @@ class ColumnParty(ColumnSessions, Unrepeatable):
 
     def n_runs_of(self, caller: str) -> int:
         """Runs of a caller that are kept, whether they have ended or not."""
-        return len(runs_of(self.ledger, caller).keys(RUNS))
+        return len(runs_of(self.ledger.store, caller).keys(RUNS))
 
     def aligned(self, ids: Sequence[str]) -> tuple[Alignment, ColumnSessions]:
         """Rows in common with another party in this process, and this party's sessions about them.
@@ -301,7 +300,7 @@ class ColumnParty(ColumnSessions, Unrepeatable):
     def close(self) -> None:
         """Let go of the ledger, so that another process, or another `ColumnParty`, can use the folder."""
         super().close()
-        self.ledger.journal.close()
+        self.ledger.close()
 
     def __repr__(self) -> str:
         """Name and number of features; no cell."""
@@ -319,9 +318,7 @@ def kept_runs(folder: Path, callers: Sequence[str]) -> dict[str, str]:
     """
     with closing(StoreFile(folder / LEDGER_FILE, ROLE, read_only=True)) as store:
         return {
-            run: caller
-            for caller in (*callers, THIS_PROCESS)
-            for run in store.part(part_of_runs(caller)).keys(RUNS)
+            run: caller for caller in (*callers, THIS_PROCESS) for run in runs_of(store, caller).keys(RUNS)
         }
 
 
@@ -332,11 +329,6 @@ def remove_model(path: Path, caller: str) -> None:
     Charges and counts stay.
     """
     with closing(StoreFile(path.parents[1] / LEDGER_FILE, ROLE)) as store:
-        runs = store.part(part_of_runs(caller))
-        # Of a run that was not kept for an auditor, only its caller is left.
-        if record := runs.get(RUNS, path.stem):
-            roster = Roster.from_bytes(bytes.fromhex(record["agreement"]["roster"]))
-            remove_exchange(store, roster.digest)
-        runs.delete(RUNS, path.stem)
+        RunLog(runs_of(store, caller), bytes.fromhex(path.stem)).end()
         PartyAnswers(store=store.part(_ANSWERS)).forget(path.read_text())
         path.unlink()

@@ -22,15 +22,13 @@ from gbdt_commons.store import Store, json_kind
 from gbdt_hosts.lightgbm import check_parameters
 from gbdt_kernels.trees import BinLayout, DenseCodes, SparseCodes, by_columns
 from gbdt_parties.errors import ProtocolError
-from gbdt_parties.two_party.exchange.driver import (
-    Exchange,
-    PointExchange,
-    TableExchange,
-    fresh_nonce,
-)
-from gbdt_parties.two_party.exchange.frames import Channel
-from gbdt_parties.two_party.exchange.kept import remove_lists
-from gbdt_parties.two_party.exchange.terms import Terms
+from gbdt_parties.run.agreement import Agreement
+from gbdt_parties.run.flights.driver import Exchange, PointExchange, TableExchange, fresh_nonce
+from gbdt_parties.run.flights.frames import Channel
+from gbdt_parties.run.flights.kept import KeptFailures
+from gbdt_parties.run.flights.terms import Terms
+from gbdt_parties.run.log import RunLog
+from gbdt_parties.two_party.life import Failures
 from lgb_dp.accounting.ledger import Release
 from lgb_dp.accounting.shares import closeness
 from lgb_dp.accounting.unit import ONE_ROW
@@ -63,18 +61,6 @@ from lgb_dp.vertical.task import ColumnTask
 from lgb_dp.vertical.training import RunOfParties, SeveralClasses, VerticalCore, begun
 
 NUMBERS = json_kind("public numbers")
-EXCHANGES = "columns apart"
-"""Part of a ledger's store with the records of exchanges."""
-
-
-def remove_exchange(store: Store, run: bytes) -> None:
-    """Remove all that a ledger's store has of a run's exchange, named by the digest of its roster."""
-    part = store.part(EXCHANGES)
-    with store.transaction():
-        remove_lists(part, run)
-        part.delete(NUMBERS, run.hex())
-
-
 Charge = Callable[[str, float, float], None]
 """Charges for something that is about to leave: its name, its μ, and its closeness."""
 
@@ -168,19 +154,18 @@ class KeptNumbers:
     Parameters
     ----------
     store : Store
-    run : bytes
-        Digest of the roster.
+        Of the run.
     n_classes : int
     """
 
-    def __init__(self, store: Store, run: bytes, n_classes: int) -> None:
-        self._store, self._key, self._n_classes = store, run.hex(), n_classes
+    def __init__(self, store: Store, n_classes: int) -> None:
+        self._store, self._n_classes = store, n_classes
 
     def keep(self, number: int, numbers: PublicNumbers) -> None:
         """Keep those of a class before its first round; raises a ProtocolError if a later one has others."""
         kept = self._kept(number)
         if kept is None:
-            self._store.append(NUMBERS, self._key, asdict(numbers))
+            self._store.append(NUMBERS, "", asdict(numbers))
         elif kept != numbers:
             raise ProtocolError("the public numbers of the run are others than those that are kept")
 
@@ -192,7 +177,7 @@ class KeptNumbers:
         kept.check_range(sums)
 
     def _kept(self, number: int) -> PublicNumbers | None:
-        kept = self._store.get(NUMBERS, self._key, number % self._n_classes)
+        kept = self._store.get(NUMBERS, "", number % self._n_classes)
         return None if kept is None else PublicNumbers(**{**kept, "bounds": tuple(kept["bounds"])})
 
 
@@ -285,12 +270,14 @@ def exchange_of(
     task: ColumnTask,
     rows: PartyRows,
     store: Store,
+    failures: Failures,
     nonces: Callable[[], bytes] = fresh_nonce,
     is_recorded: bool = False,
 ) -> Exchange[Any]:
     """Make a party's side of the rounds; others are parameters of `Exchange`."""
     kind = PointExchange if rows.label is None else TableExchange
-    return kind(terms, store, KeptNumbers(store, terms.run, task.n_classes).check, nonces, is_recorded)
+    check = KeptNumbers(store, task.n_classes).check
+    return kind(terms, store, failures, check, nonces, is_recorded)
 
 
 def trained_over(
@@ -310,7 +297,7 @@ def trained_over(
     terms, task, rows, public_seed, charges
         As of `train_replica`.
     """
-    numbers = KeptNumbers(exchange.kept.store, terms.run, task.n_classes)
+    numbers = KeptNumbers(exchange.kept.store, task.n_classes)
     columns, values = rows.columns(task.n_threads), count()
 
     def make_sums(loss: Loss, scale: LabelScale, turn: OneAgainstRest | None) -> ReplicaSums:
@@ -325,9 +312,9 @@ def trained_over(
 def train_replica(
     task: ColumnTask,
     rows: PartyRows,
-    terms: Terms,
-    public_seed: bytes,
-    charges: Charges,
+    agreement: Agreement,
+    log: RunLog,
+    ledger: PartyLedger,
     channel: Channel,
     is_recorded: bool,
 ) -> DPBooster:
@@ -337,11 +324,11 @@ def train_replica(
     ----------
     task : ColumnTask
     rows : PartyRows
-    terms : Terms
-    public_seed : bytes
-        Key of the stream that structures are drawn from.
-    charges : Charges
-        Its ledger's store has the exchange's records, too.
+    agreement : Agreement
+        Signed by both parties.
+    log : RunLog
+        Beside the ledger.
+    ledger : PartyLedger
     channel : Channel
     is_recorded : bool
         Whether all messages are kept, for an auditor.
@@ -353,10 +340,13 @@ def train_replica(
     PartyRefusedError, ProtocolError
         If the other party refuses, or deviates.
     """
-    exchange = exchange_of(terms, task, rows, charges.ledger.store.part(EXCHANGES), is_recorded=is_recorded)
+    terms = Terms.of(agreement, task.n_rounds)
+    failures = KeptFailures(ledger.store, terms.peer)
+    exchange = exchange_of(terms, task, rows, log.store, failures, is_recorded=is_recorded)
     exchange.connect(channel)
     try:
-        return trained_over(exchange, terms, task, rows, public_seed, charges)
+        charges = Charges(ledger, terms.run, task)
+        return trained_over(exchange, terms, task, rows, agreement.public_seed, charges)
     except BaseException as error:
         exchange.stop(error)
         raise

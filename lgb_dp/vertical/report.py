@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 
 from gbdt_commons.html_tables import html_table
-from gbdt_parties.two_party.exchange.frames import Channel
+from gbdt_parties.run.flights.frames import Channel
 from lgb_dp.accounting.cost import pair_text
 from lgb_dp.accounting.gaussian import composed_mu, gaussian_epsilon
 from lgb_dp.accounting.shares import CLOSENESS_SHARE
@@ -128,20 +128,20 @@ class CountedChannel:
         self._way, self._names, self._traffic = way, names, traffic
 
     def send(self, message: bytes) -> None:
-        """See `gbdt_parties.two_party.exchange.frames.Channel`."""
+        """See `gbdt_parties.run.flights.frames.Channel`."""
         self._traffic.count(*self._names, len(message))
         self._way.send(message)
 
     def hand_over(self) -> None:
-        """See `gbdt_parties.two_party.exchange.frames.Channel`."""
+        """See `gbdt_parties.run.flights.frames.Channel`."""
         self._way.hand_over()
 
     def finish(self) -> None:
-        """See `gbdt_parties.two_party.exchange.frames.Channel`."""
+        """See `gbdt_parties.run.flights.frames.Channel`."""
         self._way.finish()
 
     def receive(self) -> bytes | memoryview:
-        """See `gbdt_parties.two_party.exchange.frames.Channel`."""
+        """See `gbdt_parties.run.flights.frames.Channel`."""
         message = self._way.receive()
         own, other = self._names
         self._traffic.count(other, own, len(message))

@@ -11,7 +11,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import copy_context
 from dataclasses import dataclass, fields
 from functools import partial
@@ -28,13 +28,13 @@ from gbdt_commons.store import Store, bytes_kind, json_kind
 from gbdt_kernels.trees import DenseCodes, SparseCodes
 from gbdt_parties.agreed import TEXT_BYTES
 from gbdt_parties.channel import Channel as Session
-from gbdt_parties.errors import (
-    ProtocolError,
-    RunLostError,
-    places_of,
-)
+from gbdt_parties.errors import ProtocolError, RunLostError, places_of
 from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.messages import Abort, Done, Finish, Message
+from gbdt_parties.run.agreement import Agreement
+from gbdt_parties.run.flights.frames import Channel
+from gbdt_parties.run.flights.polled import Answering
+from gbdt_parties.run.log import RunLog, runs_of
 from gbdt_parties.secure_sum.messages import (
     NEW_RUN,
     ConfirmRoster,
@@ -47,9 +47,6 @@ from gbdt_parties.secure_sum.messages import (
 from gbdt_parties.secure_sum.roster import SESSION_BYTES, Introduction, Roster
 from gbdt_parties.secure_sum.trust import AllowList, Credentials
 from gbdt_parties.session import SessionHandler
-from gbdt_parties.two_party.exchange.agreement import Agreement
-from gbdt_parties.two_party.exchange.frames import Channel
-from gbdt_parties.two_party.exchange.polled import Answering
 from lgb_dp.boosting.booster import DPBooster
 from lgb_dp.data.bins import PublicBins
 from lgb_dp.errors import FederatedCheckpointError, InvalidArgumentError
@@ -57,21 +54,10 @@ from lgb_dp.federated.ledger import PartyLedger
 from lgb_dp.vertical.columns import agreed_bins, declaration
 from lgb_dp.vertical.prediction.answering import AskedRows
 from lgb_dp.vertical.prediction.questions import OpenQuestions, QuestionSession, check_selection
-from lgb_dp.vertical.replica import (
-    Charges,
-    PartyRows,
-    check_settings,
-    model_text,
-    remove_exchange,
-    train_replica,
-)
+from lgb_dp.vertical.replica import Charges, PartyRows, check_settings, model_text, train_replica
 from lgb_dp.vertical.task import ColumnTask, Flights, OpenColumns, statement
 
 logger = logging.getLogger(__name__)
-
-RUNS = json_kind("columns apart")
-"""Records of runs that both parties have signed, by their numbers; secret, for the keys in them.  That of a
-run which has ended is empty: it says whose the model is."""
 
 MODELS = bytes_kind("models of columns apart")
 RUN = json_kind("number of the run")
@@ -121,17 +107,20 @@ def digest_of_rows(codes: DenseCodes | SparseCodes, label: NDArray[np.float64] |
     return digest.hexdigest()
 
 
+def record_of(request: str, description: str, rows: str, agreement: Agreement) -> dict[str, Any]:
+    """Record of a run that both parties have signed, with a digest of this party's rows."""
+    return {"request": request, "description": description, "rows": rows, "agreement": agreement.to_dict()}
+
+
+def taken_up(side: Side, run: bytes, kept: Mapping[str, Any]) -> Agreement:
+    """The agreement of a run that is kept; everything is checked again."""
+    agreed = kept["agreement"]
+    agreement = Agreement(side.name, side.credentials, side.allowed, run, agreed)
+    agreement.take_up(agreed, statement(kept["request"], kept["description"]), 2, 2)
+    return agreement
+
+
 # The party with columns alone.
-
-
-def part_of_runs(caller: str) -> str:
-    """The part of a ledger's store with one caller's runs."""
-    return f"of {caller}"
-
-
-def runs_of(ledger: PartyLedger, caller: str) -> Store:
-    """Records of one caller's runs."""
-    return ledger.store.part(part_of_runs(caller))
 
 
 class ColumnRun:
@@ -171,7 +160,8 @@ class ColumnRun:
         if len(message.run) != SESSION_BYTES:
             raise ProtocolError(f"run must have {SESSION_BYTES} bytes")
         self._side, self._codes, self._bins = side, codes, bins
-        self._store, self._keep, self.run, self._request = store, keep, message.run, message.request
+        self._keep, self.run, self._request = keep, message.run, message.request
+        self._log = RunLog(store, message.run)
         self._rooms = [memory.reserve(len(message.request) * TEXT_BYTES, "the settings of a run")]
         self._task = ColumnTask.from_json(message.request)
         self._description = json.dumps(declaration(bins), sort_keys=True)
@@ -197,22 +187,19 @@ class ColumnRun:
         self._has_model, self._n_waiting, self.is_over = False, 0, not self._is_signed
 
     def _taken_up(self, is_new: bool) -> tuple[Agreement, bool]:
-        side, kept = self._side, self._store.get(RUNS, self.run.hex())
-        if is_new and kept is not None:
+        side = self._side
+        if is_new and self._log.has_begun:
             raise ProtocolError("a run of this number has begun already")
         if is_new:
             # Before anything is signed; what it costs is checked again with every charge.
             Charges(side.ledger, self.run, self._task).check()
             return Agreement(side.name, side.credentials, side.allowed, self.run), False
-        if not kept:
-            raise RunLostError(
-                "this party does not know the run: it has ended here, or its state was removed"
-            )
+        kept = self._log.begun()
         if kept["request"] != self._request or kept["description"] != self._description:
             raise ProtocolError("the run has other settings or columns than when it began")
         if kept["rows"] != digest_of_rows(self._codes):
             raise ProtocolError("this party has other rows than when the run began")
-        return Agreement.kept(kept["agreement"], side.credentials, side.allowed, self.run), True
+        return taken_up(side, self.run, kept), True
 
     def introduced(self) -> Introduced:
         """Introduce this party."""
@@ -224,7 +211,7 @@ class ColumnRun:
             if message.task:
                 raise ProtocolError("the settings of a run with columns apart are those of its request")
             agreed = statement(self._request, self._description)
-            return Endorsed(self._agreement.endorse(Roster.from_bytes(message.roster), agreed))
+            return Endorsed(self._agreement.endorse(Roster.from_bytes(message.roster), agreed, 2, 2))
         if isinstance(message, ConfirmRoster):
             self._confirm(message)
         elif isinstance(message, Flights):
@@ -235,13 +222,8 @@ class ColumnRun:
 
     def _confirm(self, message: ConfirmRoster) -> None:
         self._agreement.confirm(unpack(message.signatures))
-        record = {
-            "request": self._request,
-            "description": self._description,
-            "rows": digest_of_rows(self._codes),
-            "agreement": self._agreement.to_dict(),
-        }
-        self._store.put(RUNS, self.run.hex(), record)
+        rows = digest_of_rows(self._codes)
+        self._log.begin(record_of(self._request, self._description, rows, self._agreement))
         self._is_signed, self.is_over = True, False
 
     def _flights(self, message: Flights) -> bytes:
@@ -249,8 +231,7 @@ class ColumnRun:
         if self._n_waiting > self._most_waiting:
             raise ProtocolError(f"messages of more than {self._most_waiting} bytes wait for an answer")
         if self._channel is None:
-            self._channel = Answering(SECONDS)
-            self.begin(self._channel, self._channel.close)
+            self._channel = self._begin()
         if not message.more:
             self._n_waiting = 0
         try:
@@ -258,24 +239,16 @@ class ColumnRun:
         finally:
             self._check_room()
 
-    def begin(self, channel: Channel, close: Callable[[], None]) -> None:
-        """Compute in a thread, over a connection that is closed at the end.
-
-        Raises
-        ------
-        ProtocolError
-            If the run is not signed by both, or is being computed.
-        """
-        if not self._is_signed or self._thread is not None:
-            raise ProtocolError("the run is not signed by both parties, or has a connection already")
-        terms = self._agreement.terms(self._task.n_rounds)
-        charges = Charges(self._side.ledger, terms.run, self._task)
+    def _begin(self) -> Answering:
+        """Compute in a thread, over a connection that is closed at the end."""
+        self._agreement.check_signed()
+        channel = Answering(SECONDS)
+        ledger, auditable = self._side.ledger, self._side.auditable
 
         def compute() -> None:
             try:
-                seed = self._agreement.public_seed
                 booster = train_replica(
-                    self._task, self._rows, terms, seed, charges, channel, self._side.auditable
+                    self._task, self._rows, self._agreement, self._log, ledger, channel, auditable
                 )
                 self._keep(self.run, booster, self._task)
                 self._has_model = True
@@ -284,11 +257,12 @@ class ColumnRun:
                 if not isinstance(error, VeilboostError):
                     logger.error("a run with columns apart failed: %s", places_of(error))
             finally:
-                close()
+                channel.close()
 
         # The context, so that an observer of releases observes those of this run.
         self._thread = Thread(target=copy_context().run, args=(compute,), daemon=True)
         self._thread.start()
+        return channel
 
     def _check_room(self) -> None:
         """Raise the error of a computation that had no room for its files, which is worth waiting for."""
@@ -301,24 +275,17 @@ class ColumnRun:
         self._check_room()
         if not self._has_model:
             raise ProtocolError("the run has not ended yet")
-        self.is_over, store = True, self._side.ledger.store
+        self.is_over = True
         if not self._side.auditable:
-            # The other party has the model, and whoever has seed and nonces can draw the noise again.
-            with store.transaction():
-                remove_exchange(store, self._agreement.roster.digest)
-                self._store.delete(RUNS, self.run.hex())
-                self._store.put(RUNS, self.run.hex(), {})
-
-    def join(self) -> None:
-        """Wait for the end of the computation."""
-        if self._thread is not None:
-            self._thread.join()
+            # The other party has the model, and with seed and nonces the noise can be drawn again.
+            self._log.end(stays_known=True)
 
     def stop(self) -> None:
         """End the connection, if there is one, and the computation."""
         if self._channel is not None:
             self._channel.close()
-        self.join()
+        if self._thread is not None:
+            self._thread.join()
 
 
 class ColumnSessions(SessionHandler[ColumnRun | QuestionSession]):
@@ -381,11 +348,11 @@ class ColumnSessions(SessionHandler[ColumnRun | QuestionSession]):
         # One computation at a time: the connection of an earlier session is lost.
         self.end_sessions(lambda kept: isinstance(kept, ColumnRun))
         side = self._side_of(self.known_caller, message.run, message.n_known == NEW_RUN)
-        store = runs_of(side.ledger, self.known_caller)
+        store = runs_of(side.ledger.store, self.known_caller)
         try:
             run = ColumnRun(side, self.codes, self.bins, store, self._keep, message, self._memory)
         except Exception:
-            if store.get(RUNS, message.run.hex()) is None:
+            if not RunLog(store, message.run).has_begun:
                 self._over(message.run)
             raise
         return run, run.introduced()
@@ -412,8 +379,8 @@ class ColumnSessions(SessionHandler[ColumnRun | QuestionSession]):
 # The party with the labels.
 
 
-def kept_run(checkpoint: Store, runs: Store) -> tuple[bytes, Any] | None:
-    """The run of a checkpoint, and its record in the ledger's store; None if none has begun.
+def kept_run(checkpoint: Store, runs: Store) -> RunLog | None:
+    """The log of a checkpoint's run, in the ledger's store; None if none has begun.
 
     Raises
     ------
@@ -423,13 +390,13 @@ def kept_run(checkpoint: Store, runs: Store) -> tuple[bytes, Any] | None:
     number = checkpoint.get(RUN, "")
     if not number:
         return None
-    kept = runs.get(RUNS, number)
-    if kept is None:
+    log = RunLog(runs, bytes.fromhex(number))
+    if not log.has_begun:
         raise FederatedCheckpointError(
             "checkpoint is of a run that the ledger does not know: pass the folder= that it began with, or "
             "another checkpoint for another run"
         )
-    return bytes.fromhex(number), kept
+    return log
 
 
 class ActiveRun:
@@ -454,7 +421,7 @@ class ActiveRun:
         store: Store,
     ) -> None:
         self._side, self._task, self._codes, self._label, self._store = side, task, codes, label, store
-        self._request, self._runs = task.to_json(), side.ledger.store.part(OWN_RUNS)
+        self._request, self._runs = task.to_json(), runs_of(side.ledger.store, OWN_RUNS)
 
     @property
     def model(self) -> DPBooster | None:
@@ -466,7 +433,7 @@ class ActiveRun:
     def has_ended(self) -> bool:
         """Whether both parties have the model, and the keys of the run are of no use any more."""
         number = self._store.get(RUN, "")
-        return self.model is not None and not (number and self._runs.get(RUNS, number))
+        return self.model is not None and not (number and RunLog(self._runs, bytes.fromhex(number)).has_begun)
 
     def connected(self, session: Session, channel: Callable[[], Channel]) -> DPBooster:
         """Begin, or go on with, the run over a new connection.
@@ -485,21 +452,20 @@ class ActiveRun:
         PartyRefusedError, ProtocolError
             If the other party refuses, or deviates.
         """
-        begun = kept_run(self._store, self._runs)
-        if begun is None:
-            agreement, description = self._agree(session)
+        log = kept_run(self._store, self._runs)
+        if log is None:
+            log, agreement, description = self._agree(session)
         else:
-            run, kept = begun
-            agreement = Agreement.kept(kept["agreement"], self._side.credentials, self._side.allowed, run)
-            description = kept["description"]
+            kept = log.begun()
+            agreement, description = taken_up(self._side, log.run, kept), kept["description"]
             try:
-                answer = session.ask(OpenColumns(run, self._request, 0), Introduced)
+                answer = session.ask(OpenColumns(log.run, self._request, 0), Introduced)
             except RunLostError:
                 booster = self.model
                 if booster is None:
                     raise
                 # It has ended there, and the answer that said so was lost.
-                return self._ended(agreement, booster)
+                return self._ended(log, booster)
             known = Introduction.from_bytes(answer.introduction) in agreement.roster.introductions
             if answer.description != description or not known:
                 raise ProtocolError(
@@ -507,25 +473,20 @@ class ActiveRun:
                 )
         bins = agreed_bins(self._task, description, session.name)
         rows = PartyRows(self._codes, self._label, bins, session.name)
-        terms = agreement.terms(self._task.n_rounds)
-        charges = Charges(self._side.ledger, terms.run, self._task)
-        booster = train_replica(
-            self._task, rows, terms, agreement.public_seed, charges, channel(), self._side.auditable
-        )
+        side = self._side
+        booster = train_replica(self._task, rows, agreement, log, side.ledger, channel(), side.auditable)
         # First: once it is told, the other party cannot go on with the run.
         self._store.put(MODELS, "", model_text(booster).encode())
         session.ask(Finish(), Done)
-        return self._ended(agreement, booster)
+        return self._ended(log, booster)
 
-    def _ended(self, agreement: Agreement, booster: DPBooster) -> DPBooster:
+    def _ended(self, log: RunLog, booster: DPBooster) -> DPBooster:
         if not self._side.auditable:
-            with self._side.ledger.store.transaction():
-                remove_exchange(self._side.ledger.store, agreement.roster.digest)
-                self._runs.delete(RUNS, agreement.roster.session.hex())
+            log.end()
         self._store.put(RUN, "", "")
         return booster
 
-    def _agree(self, session: Session) -> tuple[Agreement, str]:
+    def _agree(self, session: Session) -> tuple[RunLog, Agreement, str]:
         run = os.urandom(SESSION_BYTES)
         agreement = Agreement(self._side.name, self._side.credentials, self._side.allowed, run)
         answer = session.ask(OpenColumns(run, self._request, NEW_RUN), Introduced)
@@ -535,17 +496,12 @@ class ActiveRun:
             raise ProtocolError(f"party {session.name!r} introduces itself as another one")
         agreed = statement(self._request, answer.description)
         roster = Roster(run, agreed, (agreement.introduction, introduced))
-        own = agreement.endorse(roster, agreed)
+        own = agreement.endorse(roster, agreed, 2, 2)
         theirs = session.ask(ProposeRoster("", roster.to_bytes()), Endorsed).signature
         agreement.confirm([own, theirs])
         session.ask(ConfirmRoster(pack([own, theirs])), Done)
         # Last: a run that is kept here is known there.
-        record = {
-            "request": self._request,
-            "description": answer.description,
-            "rows": digest_of_rows(self._codes, self._label),
-            "agreement": agreement.to_dict(),
-        }
-        self._runs.put(RUNS, run.hex(), record)
+        log, rows = RunLog(self._runs, run), digest_of_rows(self._codes, self._label)
+        log.begin(record_of(self._request, answer.description, rows, agreement))
         self._store.put(RUN, "", run.hex())
-        return agreement, answer.description
+        return log, agreement, answer.description

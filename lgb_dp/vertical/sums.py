@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_kernels.trees import BinLayout, DenseColumns, SparseColumns, feature_counts
-from gbdt_parties.two_party.exchange.driver import AttemptDraws, PointInputs, TableInputs
+from gbdt_parties.run.flights.driver import AttemptDraws, PointInputs, TableInputs
 from gbdt_parties.two_party.layout import RoundLayout, TreeLayout, rows_per_message
 from gbdt_parties.two_party.leaf_sums import message_bytes
 from gbdt_parties.two_party.names import Seat

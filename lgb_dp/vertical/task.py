@@ -13,9 +13,9 @@ from gbdt_hosts.lightgbm import resolve_aliases
 from gbdt_parties.agreed import AgreedSettings, Whole
 from gbdt_parties.curve_group import length_prefixed
 from gbdt_parties.messages import MAX_REASON, Flag, Message, View
+from gbdt_parties.run.flights.terms import MAX_ROUNDS, attempts_at
 from gbdt_parties.secure_sum.messages import OpenRun
 from gbdt_parties.transport.remote import MAX_ANSWER_BYTES
-from gbdt_parties.two_party.exchange.terms import MAX_ROUNDS, attempts_at
 from gbdt_parties.two_party.layout import MAX_ROWS, MAX_TREES
 from lgb_dp.accounting.gaussian import gaussian_mu
 from lgb_dp.accounting.report import PrivacyReport
@@ -44,18 +44,13 @@ MAX_PLANNED = 100_000
 _STATEMENT = b"veilboost columns apart 1"
 
 
-@dataclass(frozen=True, eq=False)
-class OpenColumns(OpenRun):
+class OpenColumns(OpenRun, kind=214):
     """Active party to the other: takes up a run with columns apart, new or known."""
 
-    kind: ClassVar[int] = 214
 
-
-@dataclass(frozen=True, eq=False)
-class Flights(Message):
+class Flights(Message, kind=215):
     """Either direction: messages of the exchange, masked or noised, each after its length."""
 
-    kind: ClassVar[int] = 215
     content: View
     """Of one or several messages."""
     more: Flag

@@ -31,11 +31,11 @@ from gbdt_parties.identity.certificates import TLS, Identity
 from gbdt_parties.identity.row_ids import check_ids
 from gbdt_parties.messages import Abort, Done
 from gbdt_parties.patience import Reconnector, Wait
+from gbdt_parties.run.flights.polled import Asking
+from gbdt_parties.run.log import THIS_PROCESS, runs_of
 from gbdt_parties.secure_sum.roster import SESSION_BYTES
 from gbdt_parties.secure_sum.trust import AllowList, credentials_of
 from gbdt_parties.traffic import Traffic
-from gbdt_parties.two_party.exchange.pipe import Pipe, pipes
-from gbdt_parties.two_party.exchange.polled import Asking
 from lgb_dp.accounting.unit import ONE_ROW
 from lgb_dp.boosting.booster import DPBooster
 from lgb_dp.boosting.params import training_parameters
@@ -54,7 +54,6 @@ from lgb_dp.newton.model_memory import memory_limit
 from lgb_dp.newton.trainer import NewtonBoost
 from lgb_dp.vertical.columns import declaration
 from lgb_dp.vertical.party import ColumnParty
-from lgb_dp.vertical.prediction.answering import THIS_PROCESS
 from lgb_dp.vertical.replica import PartyRows, check_settings
 from lgb_dp.vertical.report import CountedChannel, MaskedTraffic
 from lgb_dp.vertical.run import (
@@ -252,11 +251,11 @@ def _opened(
         )
     with ExitStack() as stack:
         own = ledger = _ledger_in("checkpoint", checkpoint, None, read_only)
-        stack.callback(own.journal.close)
+        stack.callback(own.close)
         if folder is not None:
             ledger = _ledger_in("folder", folder, budget, read_only)
-            stack.callback(ledger.journal.close)
-        yield own.store.part(OWN_RUNS), ledger
+            stack.callback(ledger.close)
+        yield runs_of(own.store, OWN_RUNS), ledger
 
 
 def _ledger_in(
@@ -313,7 +312,7 @@ def check(
         if ids is None or kept is not None:
             task.check_size(len(rows.bins.names), memory_limit() or math.inf, True)
         if store.get(MODELS, "") is None:
-            kept_run(store, ledger.store.part(OWN_RUNS))
+            kept_run(store, runs_of(ledger.store, OWN_RUNS))
             _check_cost(store, ledger, asked, budget)
 
 
@@ -344,6 +343,7 @@ class _Way:
         The other party, here or behind a server.
     session : Session
     number : bytes
+        The session's.
     names : (str, str)
         Of the party with the labels, and of the other one.
     traffic : MaskedTraffic
@@ -359,39 +359,24 @@ class _Way:
     ) -> None:
         self._sessions, self._session, self._number = sessions, session, number
         self._names, self._traffic = names, traffic
-        self._pipe: Pipe | None = None
         self._other: ColumnRun | None = None
 
     def __call__(self) -> CountedChannel:
         """Make it."""
-        if not isinstance(self._sessions, ColumnSessions):
-            return CountedChannel(_asking(self._session), self._names, self._traffic)
-        self._pipe, other = pipes()
-        self._other = self._sessions.run_of(self._number)
-        self._other.begin(other, other.close)
-        return CountedChannel(self._pipe, self._names, self._traffic)
+        if isinstance(self._sessions, ColumnSessions):
+            self._other = self._sessions.run_of(self._number)
+        return CountedChannel(Asking(self._ask), self._names, self._traffic)
 
-    def close(self) -> None:
-        """End it."""
-        if self._pipe is not None:
-            self._pipe.close()
+    def _ask(self, content: bytes, is_last: bool) -> bytes | memoryview:
+        return self._session.ask(Flights(content, int(not is_last)), Flights).content
 
     def other_error(self) -> BaseException | None:
-        """The error for which the other party in this process has stopped, if it is not this one's."""
+        """End it; the error for which the other party in this process has stopped, if it is its own."""
         if self._other is None:
             return None
-        self._other.join()
+        self._other.stop()
         error = self._other.error
         return None if isinstance(error, (PartyUnavailableError, PartyRefusedError)) else error
-
-
-def _asking(session: Session) -> Asking:
-    """The connection over requests and answers of an open session."""
-
-    def ask(content: bytes, is_last: bool) -> bytes | memoryview:
-        return session.ask(Flights(content, int(not is_last)), Flights).content
-
-    return Asking(ask)
 
 
 def _connected(
@@ -407,7 +392,6 @@ def _connected(
         try:
             return run.connected(session, way)
         except PartyUnavailableError as error:
-            way.close()
             reason = way.other_error()
             if reason is not None:
                 raise reason from None
@@ -419,8 +403,8 @@ def _connected(
                 logger.warning("party %r was not told the end: call again", sessions.name)
                 return run.model
         except BaseException as error:
-            way.close()
-            reason = way.other_error() if isinstance(error, PartyRefusedError) else None
+            found = way.other_error()
+            reason = found if isinstance(error, PartyRefusedError) else None
             if isinstance(error, Exception):
                 with suppress(Exception):
                     session.ask(Abort(), Done)

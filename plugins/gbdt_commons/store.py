@@ -125,6 +125,13 @@ class Store(ABC):
         with self.transaction():
             self._remove(kind.name, key, start)
 
+    def clear(self) -> None:
+        """Remove all records, with no trace of them, as `delete` does; of a part, its own."""
+        with self.transaction():
+            for kind in self.kinds():
+                for key in self._keys(kind):
+                    self._remove(kind, key, 0)
+
     def part(self, name: str) -> Store:
         """The records of one owner, such as one caller of a party; other parts do not see them."""
         return _Part(self, name)
@@ -141,6 +148,10 @@ class Store(ABC):
 
     @abstractmethod
     def _keys(self, kind: str) -> list[str]: ...
+
+    @abstractmethod
+    def kinds(self) -> list[str]:
+        """Names of the kinds that have entries."""
 
     @abstractmethod
     def write_entry(self, kind: str, key: str, place: int, content: bytes) -> None:
@@ -179,6 +190,11 @@ class _Part(Store):
 
     def _keys(self, kind: str) -> list[str]:
         return self._whole._keys(self._prefix + kind)
+
+    def kinds(self) -> list[str]:
+        """Names of the kinds that have entries in the part."""
+        n = len(self._prefix)
+        return [kind[n:] for kind in self._whole.kinds() if kind.startswith(self._prefix)]
 
     def write_entry(self, kind: str, key: str, place: int, content: bytes) -> None:
         """Make an entry of the part the last one."""
@@ -286,6 +302,11 @@ class MemoryStore(OwnStore):
         with self._held():
             last = {key: entries[-1][0] for key, entries in self._sequences.get(kind, {}).items()}
         return sorted(last, key=last.__getitem__)
+
+    def kinds(self) -> list[str]:
+        """Names of the kinds that have entries."""
+        with self._held():
+            return [kind for kind, sequences in self._sequences.items() if sequences]
 
     def write_entry(self, kind: str, key: str, place: int, content: bytes) -> None:
         """Make an entry the last one."""

@@ -184,8 +184,11 @@ class StoreFile(OwnStore):
 
     def _keys(self, kind: str) -> list[str]:
         sql = "SELECT key FROM record WHERE is_live AND kind = ? GROUP BY key ORDER BY MAX(number)"
-        keys = (key for (key,) in self._rows(sql, _stored(kind)))
-        return [key if isinstance(key, str) else key.decode("utf-8", "surrogatepass") for key in keys]
+        return [_name(key) for (key,) in self._rows(sql, _stored(kind))]
+
+    def kinds(self) -> list[str]:
+        """Names of the kinds that have entries."""
+        return [_name(kind) for (kind,) in self._rows("SELECT DISTINCT kind FROM record WHERE is_live")]
 
     def write_entry(self, kind: str, key: str, place: int, content: bytes) -> None:
         """Make an entry the last one."""
@@ -244,6 +247,11 @@ def _stored(name: str) -> str | bytes:
     except UnicodeEncodeError:
         return name.encode("utf-8", "surrogatepass")
     return name
+
+
+def _name(stored: str | bytes) -> str:
+    """The name that `_stored` gave."""
+    return stored if isinstance(stored, str) else stored.decode("utf-8", "surrogatepass")
 
 
 open_stores: weakref.WeakSet[StoreFile] = weakref.WeakSet()

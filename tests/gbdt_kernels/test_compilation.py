@@ -382,7 +382,8 @@ def can_become_nobody():
         return False
 
 
-@pytest.mark.parametrize("use", ["kernel", pytest.param("training", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("use", ["kernel", "training"])
 def test_no_home_and_a_read_only_copy(use):
     if not can_become_nobody():
         pytest.skip("only root can become another user")

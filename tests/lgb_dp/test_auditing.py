@@ -73,7 +73,14 @@ def test_the_code_as_it_is_is_never_accused_and_the_canary_shows_all_there_is(ce
     assert report.with_canary.std() == pytest.approx(1.0, abs=0.2)
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES)
+QUICK = ("poisson", "quantile", "DPBoost", "MBoost", "RandomForestExponential")
+
+
+def quick_or_slow(names):
+    return [pytest.param(name, marks=[pytest.mark.slow] * (name not in QUICK)) for name in names]
+
+
+@pytest.mark.parametrize("objective", quick_or_slow(OBJECTIVES))
 def test_the_canary_shows_all_there_is_of_every_objective(objective):
     """As far apart as is claimed: any bound that were twice as large, or noise half as large, would show."""
     report = audited(
@@ -106,7 +113,7 @@ PURE = {
 }
 
 
-@pytest.mark.parametrize("name", PURE)
+@pytest.mark.parametrize("name", quick_or_slow(PURE))
 def test_pure_trainers_are_not_accused(name):
     # In few runs, a row changes which label a leaf of a random forest gives.
     n_runs = 80 if name == "RandomForestExponential" else 40
@@ -125,7 +132,7 @@ def test_a_quarter_of_the_noise_of_dpboost_is_found(monkeypatch):
     assert report.epsilon_lower > 1.0
 
 
-@pytest.mark.parametrize("kind", ["data frame", "sparse", "weights"])
+@pytest.mark.parametrize("kind", ["data frame", pytest.param("sparse", marks=pytest.mark.slow), "weights"])
 def test_data_of_every_kind_and_unseeded_noise(kind):
     import pandas as pd
     import scipy.sparse

@@ -39,6 +39,6 @@ def train(members, n_rounds=4, params=BINARY, epsilon=50.0, structure="auto", **
         return federated.train(params, members, n_rounds, callbacks=[trainer], **settings)
 
 
-def journal(member):
-    """The ledger's journal of a party."""
-    return member.ledger.journal
+def charges(member):
+    """All charges in the ledger of a party."""
+    return member.ledger.charges()

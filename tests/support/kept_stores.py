@@ -72,3 +72,8 @@ def full_disk(monkeypatch, path, n_commits):
 
     monkeypatch.setattr(HeldFile, "rows", rows)
     return commits
+
+
+def kept_of_runs(store):
+    """Kinds of records of runs that are kept in a party's store."""
+    return [kind for kind in store.kinds() if "/run " in kind]

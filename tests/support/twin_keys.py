@@ -17,6 +17,7 @@ from gbdt_parties.channel import Channel
 from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError
 from gbdt_parties.identity.certificates import TLS, make_authority, make_certificate
 from gbdt_parties.messages import Done
+from gbdt_parties.run.log import RUNS
 from gbdt_parties.secure_sum.contributions import SIGNATURE_BYTES
 from gbdt_parties.secure_sum.keys import SessionKeys
 from gbdt_parties.secure_sum.messages import (
@@ -32,7 +33,6 @@ from gbdt_parties.secure_sum.messages import (
 )
 from gbdt_parties.secure_sum.rings import MODULO_64, MODULO_128
 from gbdt_parties.secure_sum.roster import Introduction, Roster
-from gbdt_parties.secure_sum.runs import RUNS
 from gbdt_parties.secure_sum.trust import Credentials
 from gbdt_parties.traffic import Traffic
 from gbdt_parties.transport.remote import RemoteParty
@@ -267,7 +267,7 @@ def refuses_keys_of_another_release(make, train, between, runs_of, spoil):
     runs = runs_of(members[0].party)
     (run,) = runs.keys(RUNS)
     kept = runs.get(RUNS, run)
-    spoil(kept["member"])
+    spoil(kept["agreement"])
     runs.put(RUNS, run, kept)
     members[0].party.close()
     members[0].party = make(0)

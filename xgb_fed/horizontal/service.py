@@ -16,17 +16,15 @@ from numpy.typing import NDArray
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.identity.alignment_messages import REQUESTS as ALIGNMENT_REQUESTS
 from gbdt_parties.messages import Message
+from gbdt_parties.run.party_run import ANSWERED
 from gbdt_parties.secure_sum.messages import BeginRounds
-from gbdt_parties.secure_sum.run import ANSWERED
 from gbdt_parties.transport.service import Caller, CallerLimits, RowService
 from xgb_fed.horizontal.common.kept_models import KeptModels
 from xgb_fed.horizontal.common.messages import Introduce, OpenHorizontal
 from xgb_fed.horizontal.common.rows import RunLimits
 from xgb_fed.horizontal.exact.exchange import OpenExactRun
 from xgb_fed.horizontal.party import HorizontalParty, HorizontalSessions
-from xgb_fed.horizontal.simfl.messages import (
-    ResumeBoosting,
-)
+from xgb_fed.horizontal.simfl.messages import ResumeBoosting
 from xgb_fed.horizontal.simfl.party import SimFLSide
 
 logger = logging.getLogger(__name__)

@@ -19,9 +19,9 @@ from typing import Any, TypeAlias
 from tqdm.auto import tqdm
 
 from gbdt_parties.channel import Party
-from gbdt_parties.secure_sum.checkpoint import Checkpoint, Memory
-from gbdt_parties.secure_sum.coordinator import Purpose, coordinate
-from gbdt_parties.secure_sum.membership import AllParties
+from gbdt_parties.run.coordinator import Purpose, coordinate
+from gbdt_parties.run.exchange import AllParties
+from gbdt_parties.run.progress import Checkpoint, Memory
 from gbdt_parties.secure_sum.messages import unpack
 from gbdt_parties.traffic import Traffic
 from xgb_fed.boosting.features import MAX_BINS

@@ -16,19 +16,20 @@ from gbdt_commons.store import Store
 from gbdt_commons.store_file import StoreFile
 from gbdt_kernels.trees import DenseCodes, SparseCodes
 from gbdt_parties.errors import PartyError
-from gbdt_parties.secure_sum.answers import ROLE
-from gbdt_parties.two_party.exchange.agreement import PastAgreement
-from gbdt_parties.two_party.exchange.driver import Exchange
-from gbdt_parties.two_party.exchange.kept import Kept
-from gbdt_parties.two_party.exchange.replay import Replay, compared
+from gbdt_parties.run.agreement import Agreement
+from gbdt_parties.run.flights.driver import Exchange
+from gbdt_parties.run.flights.kept import Kept
+from gbdt_parties.run.flights.replay import Replay, compared
+from gbdt_parties.run.flights.terms import Terms
+from gbdt_parties.run.log import RUNS, THIS_PROCESS, RunLog, runs_of
+from gbdt_parties.two_party.life import Failures
 from lgb_dp.data.arguments import checked_data
 from lgb_dp.data.dataset import Dataset
 from lgb_dp.errors import InvalidArgumentError
-from lgb_dp.federated.ledger import LEDGER_FILE
+from lgb_dp.federated.ledger import LEDGER_FILE, ROLE
 from lgb_dp.vertical.columns import agreed_bins, declaration
-from lgb_dp.vertical.prediction.answering import THIS_PROCESS
-from lgb_dp.vertical.replica import EXCHANGES, NUMBERS, PartyRows, exchange_of, trained_over
-from lgb_dp.vertical.run import OWN_RUNS, RUNS, digest_of_rows, part_of_runs
+from lgb_dp.vertical.replica import NUMBERS, PartyRows, exchange_of, trained_over
+from lgb_dp.vertical.run import OWN_RUNS, digest_of_rows
 from lgb_dp.vertical.task import ColumnTask, statement
 from lgb_dp.vertical.train import checked_rows
 
@@ -84,31 +85,31 @@ def replay(folder: str | Path, rows: Any, *, run: str | None = None) -> Replay:
     if not path.exists():
         raise InvalidArgumentError(f"folder={str(folder)!r} has no {LEDGER_FILE}: it is not a party's")
     with closing(StoreFile(path, ROLE, read_only=True)) as store:
-        record = _record(dict(_runs(store, Path(folder), isinstance(rows, Dataset))), run)
-        past = _past(record, rows)
-        return past if isinstance(past, Replay) else past.compared(store.part(EXCHANGES))
+        log = _log(dict(_runs(store, Path(folder), isinstance(rows, Dataset))), run)
+        past = _past(log.begun(), rows)
+        return past if isinstance(past, Replay) else past.compared(log.store)
 
 
-def _runs(store: Store, folder: Path, has_labels: bool) -> Iterator[tuple[str, Any]]:
-    """Records of the party's runs, by their numbers."""
+def _runs(store: Store, folder: Path, has_labels: bool) -> Iterator[tuple[str, RunLog]]:
+    """Logs of the party's runs that are kept with their keys, by their numbers."""
     callers = THIS_PROCESS, *(path.name for path in folder.iterdir() if path.is_dir())
-    for name in [OWN_RUNS] if has_labels else map(part_of_runs, callers):
-        part = store.part(name)
+    for name in [OWN_RUNS] if has_labels else callers:
+        part = runs_of(store, name)
         for run in part.keys(RUNS):
-            if record := part.get(RUNS, run):
-                yield run, record
+            if part.get(RUNS, run):
+                yield run, RunLog(part, bytes.fromhex(run))
 
 
-def _record(records: dict[str, Any], run: str | None) -> Any:
-    if run is None and len(records) == 1:
-        return next(iter(records.values()))
-    if run is None or run not in records:
-        known = ", ".join(records) or (
+def _log(logs: dict[str, RunLog], run: str | None) -> RunLog:
+    if run is None and len(logs) == 1:
+        return next(iter(logs.values()))
+    if run is None or run not in logs:
+        known = ", ".join(logs) or (
             "none is kept with its keys (auditable=True); the party with the labels passes a Dataset, the "
             "other one columns"
         )
         raise InvalidArgumentError(f"run={run!r} is not one of the runs in the folder: {known}")
-    return records[run]
+    return logs[run]
 
 
 @dataclass(frozen=True)
@@ -116,12 +117,12 @@ class _Past:
     """A party's side of a run that is over, or was interrupted."""
 
     task: ColumnTask
-    agreement: PastAgreement
+    agreement: Agreement
     rows: PartyRows
 
     def compared(self, store: Store) -> Replay:
         """Repeat it."""
-        terms = self.agreement.terms
+        terms = Terms.of(self.agreement, self.task.n_rounds)
         kept = Kept(store, terms)
         if all(kept.record(number).is_empty for number in range(kept.n_connections)):
             raise InvalidArgumentError(
@@ -130,9 +131,9 @@ class _Past:
 
         def begin(other: Store, nonces: Callable[[], bytes]) -> Exchange[Any]:
             # They check sums that a connection opens at its beginning; first rounds of classes check them.
-            for numbers in store.entries(NUMBERS, terms.run.hex()):
-                other.append(NUMBERS, terms.run.hex(), numbers)
-            return exchange_of(terms, self.task, self.rows, other, nonces)
+            for numbers in store.entries(NUMBERS, ""):
+                other.append(NUMBERS, "", numbers)
+            return exchange_of(terms, self.task, self.rows, other, Failures(), nonces)
 
         def train(exchange: Exchange[Any]) -> object:
             return trained_over(exchange, terms, self.task, self.rows, self.agreement.public_seed, _no_charge)
@@ -150,7 +151,8 @@ def _past(record: Any, given: Any) -> _Past | Replay:
     task = ColumnTask.from_json(request)
     task.check_here("the parties of the run")
     try:
-        agreement = PastAgreement.of(record["agreement"], statement(request, description), task.n_rounds)
+        agreement = Agreement.past(record["agreement"], statement(request, description))
+        Terms.of(agreement, task.n_rounds)
     except PartyError as error:
         return _not_begun(f"agreement of the parties: {error}")
     other = next(one.name for one in agreement.roster.introductions if one.name != task.name)

@@ -29,8 +29,9 @@ from gbdt_commons.store import Store, bytes_kind
 from gbdt_kernels.trees import DenseCodes, SparseCodes
 from gbdt_parties.curve_group import length_prefixed
 from gbdt_parties.errors import ProtocolError
+from gbdt_parties.run.flights.kept import KeptFailures
+from gbdt_parties.run.log import THIS_PROCESS
 from gbdt_parties.two_party.answers import MAX_ROWS, AnsweringSide
-from gbdt_parties.two_party.exchange.kept import KeptFailures
 from gbdt_parties.two_party.life import Failures, Unrepeatable
 from gbdt_parties.two_party.names import DIGEST_BYTES, Seat
 from gbdt_parties.two_party.session import Session
@@ -47,8 +48,6 @@ can lose its own.  They take fewer bytes than the counts of their rows."""
 
 _ASKING = "the party that asks"
 ASKING_PLACE, ANSWERING_PLACE = 0, 1
-THIS_PROCESS = "this process"
-"""Caller of a party in the same process: names its runs, too."""
 
 
 def opened(run: bytes, place: int, failures: Failures) -> Session:

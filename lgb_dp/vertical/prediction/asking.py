@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_commons.store import Kind, Store, bytes_kind
+from gbdt_parties.run.flights.kept import KeptFailures
 from gbdt_parties.two_party.answers import AskingSide, entries_of
-from gbdt_parties.two_party.exchange.kept import KeptFailures
 from gbdt_parties.two_party.names import DIGEST_BYTES
 from gbdt_parties.two_party.session import Session
 from lgb_dp.errors import InvalidArgumentError

@@ -16,28 +16,3 @@ from gbdt_hosts.dask.connections import DirectConnection, RelayedConnection, con
 from gbdt_hosts.dask.leases import Lease, Leases
 from gbdt_hosts.dask.partitions import HeldPartitions
 from gbdt_hosts.dask.workers import Message, WorkerState, check_client, heartbeats, in_loop, remove_worker
-
-__all__ = [
-    "Answer",
-    "Cluster",
-    "ClusterErrors",
-    "DirectConnection",
-    "HeldPartitions",
-    "KnownWorker",
-    "Lease",
-    "Leases",
-    "Message",
-    "RelayedConnection",
-    "WorkerState",
-    "check_client",
-    "connected",
-    "heartbeats",
-    "in_loop",
-    "is_array",
-    "is_collection",
-    "is_frame",
-    "known_lengths",
-    "made_up_rows",
-    "partitions_of",
-    "remove_worker",
-]

@@ -15,13 +15,11 @@ How a session runs
    commitments, give a public random stream that no party could choose.
 4. An attempt names a round, a number, the members whose vectors are added, and the digest of the question
    that they answer.  Members derive one stream for each other member, mask, sign and send (`masks`,
-   `contributions`).  A party answers an attempt once; what it answered it can send again (`answers`).
+   `contributions`).  A party answers an attempt once; what it answered it can send again.
 5. At the end a party signs the roster, the transcript of attempts and sums, and digests of its result, once
    in a run.  It keeps the result if enough others have signed the same (`roster.SignedEnd`).
 
-A run is a session whose sums follow from each other (`questions`).  The coordinator leads it (`coordinator`,
-`member`) and keeps what it has seen (`checkpoint`); `run` and `runs` are a party's side.  A way of training
-says what is summed (`run.Subject`), and what for (`coordinator.Purpose`).
+A run (`gbdt_parties.run`) is a session whose sums follow from each other.
 
 What is hidden, and why
 -----------------------
@@ -44,8 +42,8 @@ names the two.  No other mask has this information, whatever keys C has announce
 H: so masks between H and C, which C may or may not know, are values at other places, and say nothing of it.
 To ask the oracle itself C would have to know the secret of two drawn keys, which is the (gap) Diffie-Hellman
 problem.  Hence the masks within H look independent and uniform, given all other masks.  Each stream masks one
-vector only, as long as no party answers an attempt twice with different vectors; `answers` sees to that,
-across restarts too.
+vector only, as long as no party answers an attempt twice with different vectors; its log
+(`gbdt_parties.run.log`) sees to that, across restarts too.
 
 *Nothing but the sum.* Give C all masks between H and C, and let it take them off. The rest is y_i' = x_i +
 Σ_(j in H) m_ij for i in H. If the masks within H are independent and uniform, then (y_i') is uniform on the

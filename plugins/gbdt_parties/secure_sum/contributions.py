@@ -113,7 +113,7 @@ class SecureSession:
     def contribute(self, attempt: Attempt, ring: Ring, values: Words) -> Iterator[bytes]:
         """Mask and sign this party's vector for an attempt, chunk by chunk.
 
-        The caller sees to it that an attempt is answered once (`gbdt_parties.secure_sum.answers`).
+        The caller sees to it that an attempt is answered once (`gbdt_parties.run.log`).
 
         Parameters
         ----------

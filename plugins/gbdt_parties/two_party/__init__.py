@@ -3,6 +3,5 @@
 Modules, from the ground up: `names`, `life` and `draws` (what keys are bound to, how long they serve, where
 randomness comes from); `base_transfers`, `punctured_trees` and `extension` (transfers); `pads`, `lookups`
 and `leaf_sums` (their uses); `session`, `layout`, `sides` and `rounds` (who says what when).  Each states its
-functionality, its source and its proof.  `exchange` has a party's side of a whole run, which outlives
-processes and connections.  `lgb_dp.vertical` may use `layout` and `exchange`.
+functionality, its source and its proof.  `gbdt_parties.run.flights` has a party's side of a whole run.
 """

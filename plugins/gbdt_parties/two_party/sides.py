@@ -119,7 +119,7 @@ class RoundSide(Unrepeatable):
         ]
         session.begin(number, attempt)
         self._session, self._layout = session, layout
-        self._number, self._attempt = number, attempt
+        self._number, self.attempt = number, attempt
         self._noise = [np.asarray(words, dtype=np.uint64) for words in noise]
         draws = session.draws(nonce)
         self.nonce = draws.nonce
@@ -141,7 +141,7 @@ class RoundSide(Unrepeatable):
     # What keys are bound to.
 
     def _step(self, flight: int) -> Step:
-        return Step(self._number, self._attempt, flight)
+        return Step(self._number, self.attempt, flight)
 
     def _pads(self, sends: bool, purpose: bytes) -> Pads:
         """Pads of messages that this side sends, or of those that it gets."""

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from gbdt_parties.secure_sum.checkpoint import Checkpoint
+from gbdt_parties.run.progress import Checkpoint
 from veilboost.plans.exact import ExactPlan
 from veilboost.running.native_models import OBJECTIVES, NativeRun, labelled_rows, predict
 from veilboost.running.progress import RoundLog

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from gbdt_commons.files import write_signed
 from gbdt_kernels.trees.layout import MAX_BINS
-from gbdt_parties.secure_sum.checkpoint import Checkpoint
+from gbdt_parties.run.progress import Checkpoint
 from gbdt_parties.transport.server import MAX_REQUEST_BYTES
 from lgb_dp import DPBooster, NewtonBoost, federated
 from lgb_dp.accounting.cost import pair_text

@@ -12,12 +12,11 @@ from typing import Any
 from gbdt_parties.identity.alignment import align
 from gbdt_parties.identity.record import write_traffic
 from gbdt_parties.progress_folder import ProgressFolder
-from gbdt_parties.secure_sum.answers import ROLE
 from gbdt_parties.traffic import Flow, Traffic
 from lgb_dp import Dataset, DPBooster, NewtonBoost, vertical
 from lgb_dp.data.model_columns import columns_of_model
 from lgb_dp.errors import FederatedCheckpointError
-from lgb_dp.federated.ledger import LEDGER_FILE
+from lgb_dp.federated.ledger import LEDGER_FILE, ROLE
 from lgb_dp.vertical.predicting import check_outputs
 from lgb_dp.vertical.task import Flights
 from veilboost.plans.declared import DeclaredColumns, read_declared, rows_to_align

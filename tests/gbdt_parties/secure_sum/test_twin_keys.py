@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gbdt_parties.errors import AuthenticationError, ProtocolError
+from gbdt_parties.run.agreement import Agreement
 from gbdt_parties.secure_sum.contributions import SIGNATURE_BYTES, SecureSession
 from gbdt_parties.secure_sum.keys import SessionKeys, check_signing_key, class_of_secrets
-from gbdt_parties.secure_sum.membership import Membership
 from gbdt_parties.secure_sum.rings import MODULO_64
 from gbdt_parties.secure_sum.roster import Introduction, Roster
 from gbdt_parties.secure_sum.trust import AllowList, Credentials
@@ -61,7 +61,7 @@ def test_twin_keys_of_all_others_do_not_take_the_masks_off(twin, unchecked):
 @pytest.mark.parametrize("victim", [0, 2])
 def test_a_twin_key_is_refused_before_a_roster_is_signed(twin, victim):
     """Also by the party whose own key it is a twin of."""
-    member = Membership(NAMES[victim], SIGNED_BY[NAMES[victim]], AllowList(), bytes(16))
+    member = Agreement(NAMES[victim], SIGNED_BY[NAMES[victim]], AllowList(), bytes(16))
     _, own, _ = roster_with({})
     own[victim] = member.introduction
     own[3] = replace(own[3], exchange_key=TWINS[twin](own[0].exchange_key))
@@ -70,7 +70,7 @@ def test_a_twin_key_is_refused_before_a_roster_is_signed(twin, victim):
     with pytest.raises(AuthenticationError, match=found):
         member.endorse(roster, STATEMENT, 2)
     with pytest.raises(ProtocolError, match=r"signed.*parties"):
-        member.parts()
+        member.check_signed()
 
 
 def test_every_twin_key_is_told_and_no_other():
@@ -220,10 +220,12 @@ def test_twin_key_masks_of_an_earlier_release_are_refused_by_name():
     first = b"".join(len(p).to_bytes(8, "little") + p for p in (*fields, own.commitment))
     with pytest.raises(ProtocolError, match=r"format 1, not 2.*release"):
         Introduction.from_bytes(first)
-    member = Membership("ada", CREDENTIALS["ada"], AllowList(), bytes(16))
+    member = Agreement("ada", CREDENTIALS["ada"], AllowList(), bytes(16))
+    other = Agreement("bob", CREDENTIALS["bob"], AllowList(), bytes(16))
+    member.endorse(Roster(bytes(16), STATEMENT, (member.introduction, other.introduction)), STATEMENT, 2)
     kept = member.to_dict()
-    Membership("ada", CREDENTIALS["ada"], AllowList(), bytes(16), kept)
+    Agreement("ada", CREDENTIALS["ada"], AllowList(), bytes(16), kept)
     old = {**{name: value for name, value in kept.items() if name != "format"}, "introduction": first.hex()}
     for spoiled in (old, {**kept, "format": 3}):
         with pytest.raises(ProtocolError, match=r"begun.*release"):
-            Membership("ada", CREDENTIALS["ada"], AllowList(), bytes(16), spoiled)
+            Agreement("ada", CREDENTIALS["ada"], AllowList(), bytes(16), spoiled)

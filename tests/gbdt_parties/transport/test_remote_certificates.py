@@ -261,7 +261,7 @@ def test_a_connection_goes_through_no_proxy(monkeypatch, how):
 
 def test_a_server_whose_certificate_expires_is_not_sent_requests_for_long(monkeypatch, tmp_path):
     """gRPC checks certificates when a connection is made, so connections do not last."""
-    for seconds in (4, 16, 64):  # the later ones if this machine was too busy to use the certificate in time
+    for seconds in (2, 8, 64):  # the later ones if this machine was too busy to use the certificate in time
         folder = tmp_path / str(seconds)
         make_certificate(folder, authority("ca"), "bank", days=seconds / 86400)
         expires = Identity.of(TLS.from_directory(folder).certificate).expires.timestamp()

@@ -432,10 +432,7 @@ def test_inconsistent_choices_end_the_session_and_nothing_opens():
     [
         (lambda i: i.leaves.pop(), "leaves.*0 trees.*owns 1"),
         (lambda i: i.leaves.__setitem__(1, np.full(70, 16, np.uint8)), "leaves must be below 16"),
-        (
-            lambda i: i.leaves.__setitem__(1, np.zeros(69, np.uint8)),
-            r"leaves of type uint8.*\(69,\)",
-        ),
+        (lambda i: i.leaves.__setitem__(1, np.zeros(69, np.uint8)), r"leaves of type uint8.*\(69,\)"),
         (lambda i: i.leaves.__setitem__(1, np.zeros(70)), "leaves of type float64"),
         (lambda i: setattr(i, "points", np.full(70, 16, np.uint8)), "points must be below 16"),
         (lambda i: i.noise[1].pop(), "noise.*word"),

@@ -49,7 +49,7 @@ def load_and_ask(worker, parts):
         assert not worker.answer_or_failure(message).keys() & {"failed", "wrong", "unknown"}
 
 
-@pytest.mark.parametrize("n_partitions", [1, 8])
+@pytest.mark.parametrize("n_partitions", [pytest.param(1, marks=pytest.mark.slow), 8])
 def test_a_worker_needs_little_more_than_a_byte_per_value(n_partitions):
     """The values themselves are left out.  Codes and bit planes are there at once for one partition only."""
     worker, parts = worker_and_rows(1)

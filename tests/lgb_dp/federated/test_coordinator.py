@@ -6,10 +6,10 @@ from itertools import count
 import pytest
 
 from disturbed import Between, lost
-from federated_training import journal, parties, train
+from federated_training import charges, parties, train
 from gbdt_parties import patience
 from gbdt_parties.errors import PartyUnavailableError
-from gbdt_parties.secure_sum.checkpoint import STORE_FILE, Checkpoint
+from gbdt_parties.run.progress import STORE_FILE, Checkpoint
 from gbdt_parties.secure_sum.messages import AskSum, OpenSum
 from lgb_dp.errors import FederatedCheckpointError, InvalidArgumentError
 from toy_federation import answers_by_attempt, toy_runs
@@ -56,7 +56,7 @@ def test_a_coordinator_killed_at_any_call_goes_on_and_nothing_is_charged_twice(a
             given = answers_by_attempt(member)
             assert all(len(contents) == 1 for contents in given.values()), call
             # The attempt that was under way is finished, not made anew.
-            assert sorted(given) == sorted(one.number for one in journal(member.party).answered), call
+            assert sorted(given) == sorted(one["number"] for one in charges(member.party)), call
             assert len(given) == N_ROUNDS, call
         outcomes.append(model.text)
         # The model is there until the folder is removed.
@@ -81,7 +81,7 @@ def test_a_coordinator_taken_up_without_a_party_makes_another_attempt(tmp_path):
         train(members, N_ROUNDS, checkpoint=tmp_path)
     members[1].disturb = lost
     train(members, N_ROUNDS, checkpoint=tmp_path)
-    numbers = [[one.number for one in journal(member.party).answered] for member in members]
+    numbers = [[one["number"] for one in charges(member.party)] for member in members]
     assert numbers == [[1, 2, 3, 2**32 + 1, 2**32 + 2], [1, 2, 3], [1, 2, 3, 2**32 + 1, 2**32 + 2]]
 
 
@@ -117,7 +117,7 @@ def test_a_run_waits_for_a_party_that_it_cannot_do_without(monkeypatch):
     members[2].disturb = away
     train(members, N_ROUNDS, min_parties=3, patience=60.0)
     # The same attempt with the same members: asked again, charged once.
-    assert [len(journal(member.party).answered) for member in members] == [N_ROUNDS] * 3
+    assert [len(charges(member.party)) for member in members] == [N_ROUNDS] * 3
     members = members_with(None)
     members[2].disturb = lambda number, message, send: lost() if isinstance(message, AskSum) else send()
     with pytest.raises(PartyUnavailableError, match=r"only \['ada', 'bob'\] are left"):
@@ -147,7 +147,7 @@ def test_parties_elsewhere_are_asked_at_once():
 
     members = [Elsewhere(one, meet) for one in parties(3)]
     train(members, N_ROUNDS)
-    assert [len(journal(member.party).answered) for member in members] == [N_ROUNDS] * 3
+    assert [len(charges(member.party)) for member in members] == [N_ROUNDS] * 3
 
 
 def test_training_goes_on_while_a_party_elsewhere_is_being_reached():
@@ -173,7 +173,7 @@ def test_training_goes_on_while_a_party_elsewhere_is_being_reached():
     members = [Elsewhere(one, others) for one in parties(3)]
     members[2].disturb = slow
     train(members, 40)
-    attempted = [one.note["round"] for one in journal(members[2].party).answered]
+    attempted = [one["round"] for one in charges(members[2].party)]
     assert attempted[0] == 0
     assert not set(attempted) & set(range(1, 6))
     kinds = [type(message) for message, _ in members[2].answers]

@@ -1,6 +1,6 @@
 """Drawn schedules of faults and lies: no attempt has two answers, and the ledger holds every answer.
 
-Trees are left out: a run of toy questions goes through the same coordinator, parties, ledgers and journals.
+Trees are left out: a run of toy questions goes through the same coordinator, parties, ledgers and logs.
 """
 
 from dataclasses import replace
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from disturbed import Between, lost
-from federated_training import journal, party, train
+from federated_training import charges, party, train
 from gbdt_parties.errors import PartyError, PartyRefusedError, PartyUnavailableError
 from gbdt_parties.secure_sum.messages import AskSum, OpenRun
 from toy_federation import MU, answers_by_attempt, toy_runs
@@ -132,9 +132,9 @@ def test_under_every_schedule_entries_are_answers_and_no_attempt_has_two(part, t
         for member in schedule.members:
             given = answers_by_attempt(member)
             assert all(len(contents) == 1 for contents in given.values()), seed
-            entries = journal(member.party).answered
-            assert sorted(entry.number for entry in entries) == sorted(given), seed
-            assert sum(entry.note["mu"] ** 2 for entry in entries) <= MU**2 * 10.5
+            entries = charges(member.party)
+            assert sorted(entry["number"] for entry in entries) == sorted(given), seed
+            assert sum(entry["mu"] ** 2 for entry in entries) <= MU**2 * 10.5
             member.party.close()
     assert outcomes.count("finished") > len(outcomes) / 3
     assert len(set(outcomes)) > 1
@@ -156,9 +156,9 @@ def test_a_party_that_comes_back_catches_up(tmp_path):
     schedule.members[2].disturb = away_for_a_while
     model = train(schedule.members, 8)
     assert len(model.text) == 64
-    rounds = [entry.note["round"] for entry in journal(schedule.members[2].party).answered]
+    rounds = [entry["round"] for entry in charges(schedule.members[2].party)]
     assert rounds[0] == 0
     assert 1 not in rounds
     assert 7 in rounds
-    parties = [entry.note["parties"] for entry in journal(schedule.members[0].party).answered]
+    parties = [entry["parties"] for entry in charges(schedule.members[0].party)]
     assert sorted(set(parties)) == [schedule.n_parties - 1, schedule.n_parties]

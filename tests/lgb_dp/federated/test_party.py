@@ -1,7 +1,6 @@
 """A party's own side: its demands, its ledger, and what it refuses of a coordinator that lies."""
 
 import json
-import re
 import shutil
 from dataclasses import replace
 
@@ -11,13 +10,15 @@ import pytest
 import lgb_dp
 from disturbed import Between, lost
 from drawn_secrets import DrawnSecrets, found_in
-from federated_training import BINARY, DELTA, NAMES, journal, parties, party, train
+from federated_training import BINARY, DELTA, NAMES, charges, parties, party, train
 from full_disks import AsServed, FullDisk, full_now_and_then
 from gbdt_commons.errors import StoreError
 from gbdt_parties.errors import PartyArgumentError, PartyRefusedError, PartyUnavailableError, ProtocolError
 from gbdt_parties.identity.certificates import TLS, Identity, make_authority, make_certificate
 from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.messages import Refusal, read, write
+from gbdt_parties.run.log import RUNS, THIS_PROCESS, RunLog, runs_of
+from gbdt_parties.run.party_run import PartyRun
 from gbdt_parties.secure_sum.messages import (
     NEW_RUN,
     AskSum,
@@ -31,12 +32,9 @@ from gbdt_parties.secure_sum.messages import (
     unpack,
 )
 from gbdt_parties.secure_sum.roster import Roster
-from gbdt_parties.secure_sum.run import PartyRun
-from gbdt_parties.secure_sum.runs import RUNS
 from gbdt_parties.secure_sum.trust import Credentials
-from lgb_dp.accounting.unit import ONE_ROW, Unit
 from lgb_dp.federated import run as run_module
-from lgb_dp.federated.ledger import PartyLedger, read_ledger
+from lgb_dp.federated.ledger import read_ledger
 from lgb_dp.federated.run import PrivateSubject
 from lgb_dp.federated.task import FederatedTask, OpenPrivateRun, settings_of
 
@@ -126,7 +124,7 @@ def test_a_party_refuses_a_coordinator_that_sends(lie):
     members = with_liar(how)
     with pytest.raises(PartyRefusedError, match=refusal):
         train(members)
-    assert len(journal(members[0].party).answered) <= 2
+    assert len(charges(members[0].party)) <= 2
 
 
 def of_coordinator(**changes):
@@ -188,16 +186,16 @@ def test_an_attempt_is_answered_once_and_a_lost_answer_sent_again(tmp_path):
     first, again = [answer.content for answer in answers if isinstance(answer, Contributed)]
     assert first == again
     run = members[0].party.runs.live
-    number = journal(members[0].party).answered[1].number
+    number = charges(members[0].party)[1]["number"]
     assert run.contribution(1, number, (0, 1)) == first
     members[0].party.close()
 
     restarted = party(0, 2, folder=tmp_path)
-    runs = restarted.ledger.store.part("runs")
+    runs = runs_of(restarted.ledger.store, THIS_PROCESS)
     (name,) = runs.keys(RUNS)
     number_of_run, kept = bytes.fromhex(name), runs.get(RUNS, name)
     subject = PrivateSubject(restarted.side, None, MemoryAllowance(2**30), number_of_run, kept["request"])
-    run = PartyRun(subject, number_of_run, kept["request"], kept)
+    run = PartyRun(subject, RunLog(runs, number_of_run), kept["request"], kept)
     with pytest.raises(ProtocolError, match=r"round 1.*0 is next"):
         run.contribution(1, number, (0, 1))
     opened = next(asked.opened for asked, _ in members[0].answers if getattr(asked, "opened", b""))
@@ -206,7 +204,7 @@ def test_an_attempt_is_answered_once_and_a_lost_answer_sent_again(tmp_path):
     assert run.contribution(1, number + 1, (0, 1)) != first
     with pytest.raises(ProtocolError, match=r"answered.*something"):
         run.contribution(1, number - 1, (0, 1))
-    assert len(journal(restarted).answered) == 3
+    assert len(charges(restarted)) == 3
 
 
 # The ledger.
@@ -216,7 +214,7 @@ def test_entries_equal_answers_and_their_cost_is_the_run_s(tmp_path):
     members = [Between(party(0, folder=tmp_path)), party(1), party(2)]
     booster = train(members, 6)
     answers = [a for q, a in members[0].answers if isinstance(a, Contributed) and a.content]
-    entries = journal(members[0].party).answered
+    entries = charges(members[0].party)
     assert len(entries) == len(answers) == 7
     members[0].party.close()
     sums = read_ledger(tmp_path)
@@ -237,7 +235,7 @@ def test_a_budget_holds_across_runs_tables_and_restarts(tmp_path):
         train([again, party(1), party(2)], epsilon=40.0)
     assert not any(isinstance(answer, Contributed) for _, answer in again.answers)
     train([again, party(1), party(2)], epsilon=10.0)
-    assert len(journal(again.party).answered) == 10
+    assert len(charges(again.party)) == 10
 
 
 def test_a_new_ledger_takes_the_budget_of_its_first_run(tmp_path):
@@ -255,21 +253,6 @@ def test_a_run_that_is_never_answered_gives_a_ledger_no_budget(tmp_path):
     train([one, party(1)], epsilon=5.0)
     assert read_ledger(tmp_path).epsilon == 5.0
     one.close()
-
-
-def test_a_ledger_that_covers_two_units_is_not_read(tmp_path):
-    ledger = PartyLedger(tmp_path)
-    for number, unit in enumerate((ONE_ROW, TWO_ROWS)):
-        note = {**NOTE, "neighbouring": unit.neighbouring}
-        ledger.journal.once(
-            bytes(16), number, b"", lambda note=note: note, lambda: b"", dict(epsilon=1, delta=0.1)
-        )
-    ledger.journal.close()
-    both = re.escape(f"covers {ONE_ROW.neighbouring!r}, the run {TWO_ROWS.neighbouring!r}")
-    with pytest.raises(lgb_dp.InvalidArgumentError, match=both):
-        PartyLedger(tmp_path)
-    with pytest.raises(lgb_dp.InvalidArgumentError, match="covers 'add or remove one row'"):
-        PartyLedger(tmp_path)  # the first one has let go of the folder
 
 
 def test_a_budget_that_differs_from_the_ledger_s_is_refused(tmp_path):
@@ -303,45 +286,6 @@ def test_settings_of_a_party_out_of_range(settings, error):
         party(0, **settings)
 
 
-TWO_ROWS = Unit(rows=2)
-NOTE = {
-    **{"run": "00", "what": "leaf sums", "mu": 0.1, "closeness": 1e-30, "neighbouring": ONE_ROW.neighbouring},
-    "time": "now",
-}
-BUDGET = (1.0, DELTA)
-
-
-def test_the_ledger_counts_what_it_reads(tmp_path):
-    ledger = PartyLedger(tmp_path)
-    for number in range(4):
-        ledger.answer(bytes(16), number, b"asked", NOTE, 0.2, BUDGET, lambda: b"")
-    with pytest.raises(lgb_dp.BudgetExceededError, match="run was granted"):
-        ledger.answer(bytes(16), 4, b"asked", NOTE, 0.2, BUDGET, lambda: b"")
-    ledger.answer(b"s" * 16, 4, b"asked", NOTE, 0.2, BUDGET, lambda: b"")
-    with pytest.raises(lgb_dp.BudgetExceededError, match="budget is spent"):
-        ledger.answer(b"t" * 16, 4, b"asked", {**NOTE, "mu": 0.2}, 0.3, BUDGET, lambda: b"")
-    ledger.journal.close()
-    again = PartyLedger(tmp_path)
-    with pytest.raises(lgb_dp.BudgetExceededError, match="budget is spent"):
-        again.answer(b"t" * 16, 4, b"asked", {**NOTE, "mu": 0.2}, 0.3, BUDGET, lambda: b"")
-
-
-def test_a_run_that_is_opened_again_is_of_the_ledger_s_unit_and_pays_for_itself(tmp_path):
-    """Also one whose number is known, with other settings; and one of two that began before any answer."""
-    ledger = PartyLedger(tmp_path)
-    ledger.check_run(b"s" * 16, 0.2, TWO_ROWS, BUDGET)
-    ledger.answer(bytes(16), 1, b"asked", NOTE, 0.2, BUDGET, lambda: b"")
-    with pytest.raises(lgb_dp.InvalidArgumentError, match="covers 'add or remove one row'"):
-        ledger.check_run(bytes(16), 0.2, TWO_ROWS, BUDGET)
-    with pytest.raises(lgb_dp.InvalidArgumentError, match="covers 'add or remove one row'"):
-        ledger.answer(
-            b"s" * 16, 1, b"asked", {**NOTE, "neighbouring": TWO_ROWS.neighbouring}, 0.2, BUDGET, lambda: b""
-        )
-    ledger.check_run(bytes(16), 0.26, ONE_ROW, BUDGET)
-    with pytest.raises(lgb_dp.BudgetExceededError, match="run may cost"):
-        ledger.check_run(b"s" * 16, 0.26, ONE_ROW, BUDGET)
-
-
 def test_a_party_that_is_killed_before_the_first_round_knows_the_roster_that_it_signed(tmp_path):
     members = [Between(party(0, folder=tmp_path)), party(1), party(2)]
 
@@ -354,40 +298,7 @@ def test_a_party_that_is_killed_before_the_first_round_knows_the_roster_that_it_
 
     members[0].disturb = killed
     train(members, 2)
-    assert len(journal(members[0].party).answered) == 3
-
-
-def test_an_answer_that_is_interrupted_after_it_was_written_is_counted(tmp_path):
-    ledger = PartyLedger(tmp_path, (1.0, 1e-5))
-    note = {
-        "run": "00",
-        "what": "x",
-        "mu": 0.03,
-        "closeness": 0.0,
-        "neighbouring": ONE_ROW.neighbouring,
-        "time": "",
-    }
-
-    def answer(number, make=bytes):
-        return ledger.answer(b"run", number, b"asked", note, 1.0, (1.0, 1e-5), make)
-
-    written = ledger.journal.once
-
-    def interrupted(*arguments):
-        written(*arguments)
-        raise KeyboardInterrupt
-
-    ledger.journal.once = interrupted
-    with pytest.raises(KeyboardInterrupt):
-        answer(1)
-    ledger.journal.once = written
-    answer(1)
-    spent = ledger.spent
-    with pytest.raises(OSError, match="full"):
-        answer(2, lambda: (_ for _ in ()).throw(OSError("full")))
-    assert ledger.spent == spent
-    ledger.journal.close()
-    assert PartyLedger(tmp_path).spent == spent > 0
+    assert len(charges(members[0].party)) == 3
 
 
 # Certificates.
@@ -423,11 +334,11 @@ def test_parties_with_certificates_accept_fingerprints_only(tmp_path):
 
 def test_keys_of_a_run_that_has_ended_are_removed(tmp_path):
     one = Between(party(0, folder=tmp_path))
-    runs, seen = one.party.ledger.store.part("runs"), []
+    runs, seen = runs_of(one.party.ledger.store, THIS_PROCESS), []
 
     def look(number, message, send):
         if isinstance(message, EndRun):
-            seen.extend(runs.get(RUNS, run)["member"]["keys"] for run in runs.keys(RUNS))
+            seen.extend(runs.get(RUNS, run)["agreement"]["keys"] for run in runs.keys(RUNS))
         return send()
 
     one.disturb = look

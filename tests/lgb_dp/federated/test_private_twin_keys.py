@@ -7,6 +7,7 @@ import pytest
 import lgb_dp
 from disturbed import Between
 from federated_training import BINARY, DELTA, NAMES, parties, party, train
+from gbdt_parties.run.log import THIS_PROCESS, runs_of
 from gbdt_parties.secure_sum.messages import NEW_RUN
 from lgb_dp.federated.service import FederatedService
 from lgb_dp.federated.task import FederatedTask, OpenPrivateRun, settings_of, statement
@@ -37,6 +38,6 @@ def test_a_twin_key_of_a_run_that_another_release_has_kept_is_refused_by_name(tm
         lambda place: party(place, folder=tmp_path / NAMES[place]),
         lambda members: train(members, min_parties=3, checkpoint=tmp_path / "progress"),
         Between,
-        lambda member: member.ledger.store.part("runs"),
+        lambda member: runs_of(member.ledger.store, THIS_PROCESS),
         OTHER_FORMATS[other],
     )

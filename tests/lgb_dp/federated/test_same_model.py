@@ -70,7 +70,7 @@ def test_same_model_for_all_or_a_party_that_signed_twice_is_in_both_ends(tmp_pat
     """At least two have to sign an end of three parties: the one that convicts itself is in both files."""
     fork, ends = forked(tmp_path)
     with monkeypatch.context() as lying:
-        lying.setattr("gbdt_parties.secure_sum.runs.KeptRuns.sign", lambda *_: None)
+        lying.setattr("gbdt_parties.run.log.RunLog.sign_end", lambda *_: None)
         other = fork.replayed(2, fork.other_sum).ask(AskModel(0), FinishedModel)
     assert (other.transcript, other.digests) == (ends[1].transcript, ends[1].digests)
     fork.end(0, {0: ends[0].signature, 2: ends[2].signature})

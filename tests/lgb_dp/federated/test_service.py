@@ -9,8 +9,7 @@ import pytest
 
 import lgb_dp
 from deployment import HandlerService
-from federated_training import journal, parties, party, train
-from gbdt_commons.store import MemoryStore
+from federated_training import charges, parties, party, train
 from gbdt_hosts.lightgbm import tree_blocks
 from gbdt_parties.errors import AuthenticationError, PartyRefusedError
 from gbdt_parties.identity.certificates import TLS, make_authority, make_certificate
@@ -56,7 +55,7 @@ def test_three_parties_over_tls(tmp_path, certified):
             remote.append(one)
         booster = train(remote, 3)
     assert len(tree_blocks(booster.model_to_string())) == 3
-    assert [len(journal(member).answered) for member in members] == [4, 4, 4]
+    assert [len(charges(member)) for member in members] == [4, 4, 4]
 
 
 def test_a_server_that_a_party_of_this_process_does_not_allow_is_sent_nothing(certified):
@@ -78,7 +77,7 @@ def test_coordinators_have_runs_of_their_own_and_one_ledger(tmp_path, certified)
     train([Local(service, name="ada"), *certified.others()], epsilon=40.0)
     with pytest.raises(PartyRefusedError, match="of the party's budget"):
         train([Local(service, "rival", name="ada"), *certified.others()], epsilon=40.0)
-    assert len(journal(member).answered) == 5
+    assert len(charges(member)) == 5
     record = (tmp_path / "served" / "record.jsonl").read_text()
     assert record.count('"message": "Contributed"') == 6
     assert "rival" in record
@@ -88,7 +87,7 @@ def test_side_door_a_party_without_a_folder_is_not_served(tmp_path):
     """Before, keys outlived the ledger: after a restart an attempt was answered again, with new noise."""
     with pytest.raises(lgb_dp.InvalidArgumentError, match=r"party 'ada'.*pass folder="):
         FederatedService(party(0), tmp_path)
-    member = party(0).for_caller(tmp_path, MemoryStore(), set(), MemoryAllowance(2**30))
+    member = party(0).for_caller(tmp_path, set(), MemoryAllowance(2**30))
     train([member, *parties()[1:]], 1)
     assert list(tmp_path.iterdir()) == []
 
@@ -109,11 +108,11 @@ def test_side_door_a_coordinator_does_not_choose_the_budget(tmp_path, certified)
 
 def test_side_door_two_runs_of_one_number_are_two_runs(tmp_path, monkeypatch, certified):
     """Before, a coordinator could end another's run, and spend what it was granted, under its number."""
-    monkeypatch.setattr("gbdt_parties.secure_sum.coordinator.os", SimpleNamespace(urandom=lambda n: b"s" * n))
+    monkeypatch.setattr("gbdt_parties.run.coordinator.os", SimpleNamespace(urandom=lambda n: b"s" * n))
     service = FederatedService(certified(0, folder=tmp_path / "kept", budget=BUDGET), tmp_path / "served")
     for caller in ("acme", "rival"):
         train([Local(service, caller, name="ada"), *certified.others()], 2, epsilon=5.0)
-    assert len(journal(service.party).answered) == 6
+    assert len(charges(service.party)) == 6
 
 
 def test_first_runs_of_coordinators_at_the_same_time_open_the_ledger_once(tmp_path):
@@ -122,7 +121,7 @@ def test_first_runs_of_coordinators_at_the_same_time_open_the_ledger_once(tmp_pa
 
     def ledger_of(caller):
         together.wait(timeout=60)
-        runs = member.for_caller(tmp_path / str(caller), MemoryStore(), set(), MemoryAllowance(2**30)).runs
+        runs = member.for_caller(tmp_path / str(caller), set(), MemoryAllowance(2**30)).runs
         return runs.subject_of.args[0].ledger
 
     with ThreadPoolExecutor(8) as pool:

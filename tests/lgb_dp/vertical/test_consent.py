@@ -9,8 +9,8 @@ import pytest
 import lgb_dp
 from forked_children import refused_in_a_child
 from gbdt_commons.store import MemoryStore
+from gbdt_parties.run.log import THIS_PROCESS
 from lgb_dp.vertical import Consent, predict
-from lgb_dp.vertical.prediction.answering import THIS_PROCESS
 from lgb_dp.vertical.prediction.answers import AnswerKind
 from lgb_dp.vertical.prediction.consent import AnsweredRows
 from predicted_parties import EVERYTHING, IDS, OTHER, OWN, counted, knowing, trained

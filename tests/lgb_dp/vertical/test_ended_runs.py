@@ -2,6 +2,7 @@
 
 import logging
 from contextlib import closing
+from functools import partial
 
 import pytest
 
@@ -10,14 +11,13 @@ from drawn_secrets import DrawnSecrets
 from gbdt_commons.store_file import StoreFile
 from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError
 from gbdt_parties.messages import Finish, read
-from gbdt_parties.secure_sum.answers import ROLE
+from gbdt_parties.run.flights.kept import EVENTS, Attempt, Charge
+from gbdt_parties.run.log import RUNS, THIS_PROCESS, RunLog, runs_of
 from gbdt_parties.secure_sum.keys import SessionKeys
-from gbdt_parties.two_party.exchange.kept import ATTEMPTS, CHARGES
 from gbdt_parties.two_party.session import Draws
-from lgb_dp.federated.ledger import LEDGER_FILE, read_ledger
+from lgb_dp.federated.ledger import LEDGER_FILE, ROLE, read_ledger
 from lgb_dp.vertical.noise import sum_noise
-from lgb_dp.vertical.replica import EXCHANGES
-from lgb_dp.vertical.run import RUNS, ColumnSessions, part_of_runs
+from lgb_dp.vertical.run import ColumnSessions
 from lgb_dp.vertical.sums import PointHolder
 
 pytestmark = pytest.mark.filterwarnings("ignore::lgb_dp.errors.NotPrivateWarning")
@@ -72,15 +72,16 @@ class Thief:
     def redrawn(self, folder):
         n = 0
         with closing(StoreFile(folder / LEDGER_FILE, ROLE, read_only=True)) as store:
-            runs, exchange = store.part(part_of_runs("this process")), store.part(EXCHANGES)
-            for record in filter(None, (runs.get(RUNS, key) for key in runs.keys(RUNS))):
-                seed = SessionKeys.from_secret(bytes.fromhex(record["agreement"]["keys"])).seed
-                for key in exchange.keys(CHARGES):
-                    nonces = {one.number: one.nonce for one in exchange.entries(ATTEMPTS, key)}
-                    for charge in exchange.entries(CHARGES, key):
-                        stream = Draws(seed, nonces[charge.number]).stream(b"inputs", b"noise", charge.digest)
-                        numbers, noise = self.noises[charge.round]
-                        n += noise == [sum_noise(numbers, len(one), stream).tolist() for one in noise]
+            runs = runs_of(store, THIS_PROCESS)
+            for key in filter(partial(runs.get, RUNS), runs.keys(RUNS)):
+                log = RunLog(runs, bytes.fromhex(key))
+                seed = SessionKeys.from_secret(bytes.fromhex(log.begun()["agreement"]["keys"])).seed
+                events = list(log.store.entries(EVENTS, ""))
+                nonces = {one.number: one.nonce for one in events if isinstance(one, Attempt)}
+                for charge in (one for one in events if isinstance(one, Charge)):
+                    stream = Draws(seed, nonces[charge.number]).stream(b"inputs", b"noise", charge.digest)
+                    numbers, noise = self.noises[charge.round]
+                    n += noise == [sum_noise(numbers, len(one), stream).tolist() for one in noise]
         return n
 
 

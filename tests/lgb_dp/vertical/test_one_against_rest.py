@@ -14,7 +14,7 @@ from columns_apart import CLASSES, OF_CLASSES, N, X, bank, inputs_drawn, own_row
 from gbdt_commons.store import MemoryStore
 from gbdt_hosts.lightgbm import tree_blocks, tree_fields
 from gbdt_parties.errors import PartyRefusedError, ProtocolError
-from gbdt_parties.two_party.exchange.terms import attempts_at
+from gbdt_parties.run.flights.terms import attempts_at
 from lgb_dp.accounting.gaussian import gaussian_epsilon, gaussian_mu
 from lgb_dp.accounting.ledger import Ledger
 from lgb_dp.accounting.report import PrivacyReport
@@ -233,7 +233,7 @@ def test_numbers_of_every_class_are_kept_for_the_check_of_its_own_rounds():
     few, many = (PublicNumbers.of(n, 1.0, (1.0, 0.3003), 0.5) for n in (10.0, 1000.0))
     of_classes, store = (many, few, many), MemoryStore()
     for _ in range(2):  # a copy that begins again
-        numbers = KeptNumbers(store, b"run", K)
+        numbers = KeptNumbers(store, K)
         for number in range(2 * K):
             numbers.keep(number, of_classes[number % K])
     hessians = np.array([few.largest[1] + 1], dtype=np.uint64)
@@ -244,7 +244,7 @@ def test_numbers_of_every_class_are_kept_for_the_check_of_its_own_rounds():
             with pytest.raises(ProtocolError, match="range"):
                 numbers.check(number, [hessians])
     with pytest.raises(ProtocolError, match="first round"):
-        KeptNumbers(MemoryStore(), b"run", K).check(0, [hessians])
+        KeptNumbers(MemoryStore(), K).check(0, [hessians])
 
 
 def test_messages_depend_on_public_numbers_alone():

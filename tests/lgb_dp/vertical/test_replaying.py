@@ -10,25 +10,25 @@ import lgb_dp
 from columns_apart import BUDGET, PARAMS, N, X, Y, bank, own_rows, text_of, trained
 from gbdt_commons.store_file import StoreFile
 from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError
-from gbdt_parties.secure_sum.answers import ROLE
+from gbdt_parties.run.flights.kept import EVENTS, Opening
+from gbdt_parties.run.flights.record import HEARD
+from gbdt_parties.run.log import RUNS, THIS_PROCESS, RunLog, runs_of
 from gbdt_parties.secure_sum.keys import SessionKeys
-from gbdt_parties.two_party.exchange.kept import CONNECTIONS, OPENINGS
-from gbdt_parties.two_party.exchange.record import HEARD, SAID
+from kept_stores import kept_of_runs
 from lgb_dp.errors import InvalidArgumentError
-from lgb_dp.federated.ledger import LEDGER_FILE, read_ledger
+from lgb_dp.federated.ledger import LEDGER_FILE, ROLE, read_ledger
 from lgb_dp.newton import arithmetic
 from lgb_dp.vertical import MaskedTraffic, replay
-from lgb_dp.vertical.party import part_of_runs, remove_model
-from lgb_dp.vertical.prediction.answering import THIS_PROCESS
-from lgb_dp.vertical.replica import EXCHANGES, NUMBERS, ReplicaSums
-from lgb_dp.vertical.run import OWN_RUNS, RUNS, digest_of_rows
+from lgb_dp.vertical.party import remove_model
+from lgb_dp.vertical.replica import NUMBERS, ReplicaSums
+from lgb_dp.vertical.run import OWN_RUNS, digest_of_rows
 from lgb_dp.vertical.train import train
 
 pytestmark = pytest.mark.filterwarnings("ignore::lgb_dp.errors.NotPrivateWarning")
 
 NAMES = ("labels", "bank")
 ROWS = {"labels": own_rows, "bank": lambda: X[:, 2:]}
-PARTS = {"labels": OWN_RUNS, "bank": part_of_runs(THIS_PROCESS)}
+CALLERS = {"labels": OWN_RUNS, "bank": THIS_PROCESS}
 
 
 def process(folder, auditable=True, n_trees=4, **kw):
@@ -48,16 +48,17 @@ def audited(tmp_path_factory):
 
 
 def record_of(store, name):
-    part = store.part(PARTS[name])
+    part = runs_of(store, CALLERS[name])
     (key,) = part.keys(RUNS)
     return part, key, part.get(RUNS, key)
 
 
 def changed(audited, tmp_path, name, change):
-    """A report on a copy of a party's folder that was changed: ``change(store, its exchange's part)``."""
+    """A report on a copy of a party's folder that was changed: ``change(store, its run's part)``."""
     shutil.copytree(audited[0] / name, tmp_path / name)
     with closing(StoreFile(tmp_path / name / LEDGER_FILE, ROLE)) as store:
-        change(store, store.part(EXCHANGES))
+        part, key, _ = record_of(store, name)
+        change(store, RunLog(part, bytes.fromhex(key)).store)
     return replay(tmp_path / name, ROWS[name]())
 
 
@@ -171,7 +172,7 @@ def test_other_settings_than_those_that_were_signed_are_named(audited, tmp_path,
         part.put(RUNS, key, {**record, "request": request})
 
     report = changed(audited, tmp_path, name, forge)
-    assert report.difference.endswith("are not those that both parties signed")
+    assert report.difference.endswith("are not those that all parties signed")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -185,10 +186,11 @@ def test_a_flipped_byte_a_missing_round_and_other_numbers_are_named(audited, tmp
             exchanges.append(HEARD, key, message)
 
     def without_a_round(store, exchanges):
-        (key,) = exchanges.keys(OPENINGS)
-        last = exchanges.get(OPENINGS, key, 1)
-        exchanges.delete(OPENINGS, key)
-        exchanges.append(OPENINGS, key, last)
+        events = list(exchanges.entries(EVENTS, ""))
+        events.remove(next(event for event in events if isinstance(event, Opening)))
+        exchanges.delete(EVENTS, "")
+        for event in events:
+            exchanges.append(EVENTS, "", event)
 
     def other_numbers(store, exchanges):
         (key,) = exchanges.keys(NUMBERS)
@@ -198,7 +200,7 @@ def test_a_flipped_byte_a_missing_round_and_other_numbers_are_named(audited, tmp
     for number, (change, difference) in enumerate(
         (
             (flip, "message "),
-            (without_a_round, "round 0, kept in connection 0, is not"),
+            (without_a_round, ("signature of round 0, kept in", "attempt 1, kept in")),
             (other_numbers, "message "),
         )
     ):
@@ -211,9 +213,7 @@ def test_messages_are_kept_only_if_it_is_asked_for(tmp_path):
     process(tmp_path, auditable=False)
     for name in NAMES:
         with closing(StoreFile(tmp_path / name / LEDGER_FILE, ROLE, read_only=True)) as store:
-            exchanges = store.part(EXCHANGES)
-            assert exchanges.keys(SAID) == exchanges.keys(HEARD) == []
-            assert exchanges.keys(CONNECTIONS) == []
+            assert not kept_of_runs(store)
         with pytest.raises(InvalidArgumentError, match="none is kept"):
             replay(tmp_path / name, ROWS[name]())
     with pytest.raises(InvalidArgumentError, match="auditable=True needs a folder"):
@@ -269,7 +269,6 @@ def test_messages_and_seed_go_with_the_model(audited, tmp_path):
     assert replay(tmp_path / "bank", X[:, 2:], run=path.stem).agrees
     remove_model(path, THIS_PROCESS)
     with closing(StoreFile(tmp_path / "bank" / LEDGER_FILE, ROLE, read_only=True)) as store:
-        assert store.part(EXCHANGES).keys(HEARD) == store.part(EXCHANGES).keys(SAID) == []
-        assert store.part(EXCHANGES).keys(OPENINGS) == store.part(EXCHANGES).keys(CONNECTIONS) == []
+        assert not kept_of_runs(store)
     with pytest.raises(InvalidArgumentError, match=r"run=None.*runs"):
         replay(tmp_path / "bank", X[:, 2:])

@@ -53,7 +53,7 @@ def sums_of(exchange, place=0, numbers=None):
         SimpleNamespace(rows=SimpleNamespace(n_rows=N_ROWS)),
         SimpleNamespace(n_counts=lambda n_outputs: 2 * n_outputs),
         lambda *charge: charged.append(charge),
-        numbers or KeptNumbers(MemoryStore(), b"run", 1),
+        numbers or KeptNumbers(MemoryStore(), 1),
         count(4),
     )
     return sums, charged
@@ -104,7 +104,7 @@ def test_a_party_without_labels_counts_none():
 
 
 def test_numbers_of_a_class_stay_and_are_those_that_opened_sums_are_checked_by():
-    kept = KeptNumbers(MemoryStore(), b"run", 2)
+    kept = KeptNumbers(MemoryStore(), 2)
     with pytest.raises(ProtocolError, match="first round"):
         kept.check(0, [])
     kept.keep(0, NUMBERS)
@@ -141,7 +141,8 @@ def test_charges_name_the_run_and_keep_to_its_plan():
 def test_a_copy_that_fails_ends_its_connection(monkeypatch):
     said = []
     exchange = SimpleNamespace(connect=said.append, stop=said.append)
-    charges = SimpleNamespace(ledger=SimpleNamespace(store=MemoryStore()))
+    monkeypatch.setattr(replica.Terms, "of", lambda *args: SimpleNamespace(peer="bank", run=b"run"))
+    task, log = SimpleNamespace(n_rounds=1), SimpleNamespace(store=MemoryStore())
     monkeypatch.setattr(replica, "exchange_of", lambda *args, **settings: exchange)
 
     def lost(*args):
@@ -149,5 +150,5 @@ def test_a_copy_that_fails_ends_its_connection(monkeypatch):
 
     monkeypatch.setattr(replica, "trained_over", lost)
     with pytest.raises(KeyboardInterrupt) as raised:
-        replica.train_replica(None, None, None, b"seed", charges, "channel", False)
+        replica.train_replica(task, None, SimpleNamespace(public_seed=b""), log, log, "channel", False)
     assert said == ["channel", raised.value]

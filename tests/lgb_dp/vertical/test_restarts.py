@@ -11,11 +11,13 @@ import pytest
 from columns_apart import BUDGET, CLASSES, OF_CLASSES, N, bank, inputs_drawn, text_of, trained
 from gbdt_commons.store_file import StoreFile
 from gbdt_parties.errors import PartyError
-from gbdt_parties.secure_sum.answers import ROLE
-from gbdt_parties.two_party.exchange.kept import CHARGES, CONNECTIONS, LISTS, OPENINGS, VALUES
-from gbdt_parties.two_party.exchange.pipe import Pipe
-from lgb_dp.federated.ledger import LEDGER_FILE, read_ledger
+from gbdt_parties.run.flights.kept import EVENTS, Charge, Opening, Value
+from gbdt_parties.run.flights.polled import Answering, Asking
+from gbdt_parties.run.log import RUNS, THIS_PROCESS, RunLog, runs_of
+from kept_stores import kept_of_runs
+from lgb_dp.federated.ledger import LEDGER_FILE, ROLE, read_ledger
 from lgb_dp.vertical.replica import NUMBERS, ReplicaSums
+from lgb_dp.vertical.run import OWN_RUNS
 from vertical_oracle import SEATS, central_sums
 
 pytestmark = pytest.mark.filterwarnings("ignore::lgb_dp.errors.NotPrivateWarning")
@@ -77,8 +79,9 @@ class Events:
 @pytest.fixture
 def events(monkeypatch):
     found = Events()
-    monkeypatch.setattr(Pipe, "send", found.around(Pipe.send))
-    monkeypatch.setattr(Pipe, "receive", found.around(Pipe.receive))
+    for end in (Asking, Answering):
+        monkeypatch.setattr(end, "send", found.around(end.send))
+        monkeypatch.setattr(end, "receive", found.around(end.receive))
     monkeypatch.setattr(StoreFile, "transaction", found.transaction(StoreFile.transaction))
     return found
 
@@ -117,17 +120,20 @@ def check(folder, booster, inputs, n_classes, auditable):
     for name in ("labels", "bank"):
         charges = {row["release"]: row["answers"] for row in read_ledger(folder / name).rows}
         whole = StoreFile(folder / name / LEDGER_FILE, ROLE, read_only=True)
-        store = whole.part("columns apart")
         assert charges["leaf sums"] >= n_rounds
         assert charges.get("label counts", 0) == n_classes * (name == "labels")
         if not auditable:
-            assert not any(store.keys(kind) for kind in (CONNECTIONS, *LISTS, NUMBERS))
+            assert not kept_of_runs(whole)
             whole.close()
             continue
-        (run,) = store.keys(OPENINGS)
-        assert charges["leaf sums"] == store.size(CHARGES, run)
-        assert store.size(VALUES, run) == store.size(NUMBERS, run) == n_classes
-        opened.append([store.get(OPENINGS, run, k).sums for k in range(n_rounds)])
+        runs = runs_of(whole, OWN_RUNS if name == "labels" else THIS_PROCESS)
+        (run,) = runs.keys(RUNS)
+        store = RunLog(runs, bytes.fromhex(run)).store
+        events = list(store.entries(EVENTS, ""))
+        kinds = [type(event) for event in events]
+        assert charges["leaf sums"] == kinds.count(Charge)
+        assert kinds.count(Value) == store.size(NUMBERS, "") == n_classes
+        opened.append([event.sums for event in events if isinstance(event, Opening)])
         whole.close()
     assert not opened or opened[0] == opened[1]
     for number, words in enumerate(opened[0] if opened else ()):

@@ -29,10 +29,10 @@ from gbdt_kernels.trees import DenseCodes
 from gbdt_parties.channel import Channel
 from gbdt_parties.errors import PartyArgumentError, PartyRefusedError, PartyUnavailableError
 from gbdt_parties.messages import Finish
+from gbdt_parties.run.flights.driver import PointInputs, TableInputs
 from gbdt_parties.secure_sum import trust
 from gbdt_parties.secure_sum.messages import NEW_RUN, Introduced
 from gbdt_parties.traffic import Traffic
-from gbdt_parties.two_party.exchange.driver import PointInputs, TableInputs
 from lgb_dp.errors import BudgetExceededError, FederatedCheckpointError
 from lgb_dp.federated.ledger import read_ledger
 from lgb_dp.losses.loss import NewtonLoss
@@ -159,7 +159,7 @@ def test_a_budget_in_memory_is_that_of_all_runs_of_the_party(how):
     ids = [f"row-{k}" for k in range(N)] if how == "aligned" else None
     party = bank(budget=(30.5, 1e-5), ids=ids)
     trained(party, ids=ids)
-    (before,) = {one.note["run"] for one in party.ledger.journal.read()}
+    (before,) = {one["run"] for one in party.ledger.charges()}
     if how == "of another caller":
         sessions = party.for_caller("another caller")
         trainer = lgb_dp.NewtonBoost(30.0, 1e-5)
@@ -170,7 +170,7 @@ def test_a_budget_in_memory_is_that_of_all_runs_of_the_party(how):
     for _ in range(2):
         with pytest.raises(PartyRefusedError, match=r"budget \(epsilon = 30.5"):
             trained(party, ids=ids)
-    assert {one.note["run"] for one in party.ledger.journal.read()} == {before}
+    assert {one["run"] for one in party.ledger.charges()} == {before}
 
 
 def test_the_party_with_the_labels_has_one_budget_for_all_its_runs(tmp_path, monkeypatch):
@@ -254,7 +254,7 @@ def test_an_interrupted_run_goes_on_beside_others_with_its_own_charges(tmp_path,
     ]
 
 
-@pytest.mark.parametrize("budget", [None, (120.0, 1e-5)])
+@pytest.mark.parametrize("budget", [None, pytest.param((120.0, 1e-5), marks=pytest.mark.slow)])
 def test_runs_in_memory_go_on_whatever_else_has_begun(tmp_path, monkeypatch, budget):
     """Before, another run took the place of one that was interrupted, which was lost with all its charges."""
     party, at = bank(budget=budget), [1]
@@ -451,7 +451,7 @@ def test_a_charge_whose_transaction_fails_does_not_count(tmp_path):
     ledger.charge(b"run", note, 0.12, (1.0, 1e-5))
     with pytest.raises(BudgetExceededError, match="granted"):
         ledger.charge(b"run", note, 0.12, (1.0, 1e-5))
-    ledger.journal.close()
+    ledger.close()
     assert len(read_ledger(tmp_path).rows) == 1
 
 

@@ -9,10 +9,10 @@ import pytest
 
 import lgb_dp
 from gbdt_parties.errors import PartyRefusedError, ProtocolError
+from gbdt_parties.run.log import RUNS, THIS_PROCESS, runs_of
 from lgb_dp.vertical.party import ColumnParty
 from lgb_dp.vertical.replica import ReplicaSums
 from lgb_dp.vertical.report import Guarantees, MaskedTraffic
-from lgb_dp.vertical.run import RUNS, runs_of
 from lgb_dp.vertical.sums import PointHolder, TableHolder
 from lgb_dp.vertical.train import train
 from lgb_dp.vertical.training import automatic_levels
@@ -284,7 +284,7 @@ def test_settings_that_the_host_refuses_are_refused_by_name_before_a_run_is_kept
     with pytest.raises(PartyRefusedError, match="monotone_constraints"):
         trained(params={"monotone_constraints": signs}, party=party)
     (ledger,) = party.runs_apart.values()
-    assert not runs_of(ledger, "this process").keys(RUNS)
+    assert not runs_of(ledger.store, THIS_PROCESS).keys(RUNS)
 
 
 def test_settings_of_a_run_are_refused_before_the_other_party_is_asked(tmp_path):

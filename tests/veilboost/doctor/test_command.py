@@ -10,6 +10,7 @@ import yaml
 from cryptography import x509
 
 from gbdt_parties.identity.certificates import TLS, Identity, make_authority, make_certificate
+from gbdt_parties.run.log import runs_of
 from gbdt_parties.transport.server import Server
 from lgb_dp.accounting.unit import ONE_ROW
 from lgb_dp.federated.ledger import PartyLedger
@@ -336,7 +337,7 @@ def test_private_columns_are_aligned_by_ids_that_are_different(place, capsys):
     without = {name: value for name, value in served.items() if name != "budget"}
     assert_to_mend(examined(capsys, without, "bank.yaml"), "values", "budget is missing: no ledger in")
     assert_to_mend(examined(capsys, {**served, "budget": [-1, 1e-5]}, "bank.yaml"), "values", "epsilon")
-    PartyLedger(place / "kept", (2.0, 1e-5)).journal.close()
+    PartyLedger(place / "kept", (2.0, 1e-5)).close()
     kept = {**served, "models": "kept"}
     assert_to_mend(examined(capsys, kept, "bank.yaml"), "values", "budget=(1.5, 1e-05) is not that of the")
     assert examined(capsys, {**kept, "budget": [2.0, 1e-5]}, "bank.yaml")[0] == 0
@@ -363,8 +364,8 @@ def test_private_columns_are_aligned_by_ids_that_are_different(place, capsys):
 def kept(place, kind, value):
     """A checkpoint with a record of a run."""
     ledger = PartyLedger(place / "checkpoint")
-    ledger.store.part(OWN_RUNS).put(kind, "", value)
-    ledger.journal.close()
+    runs_of(ledger.store, OWN_RUNS).put(kind, "", value)
+    ledger.close()
 
 
 def another_task(place):
@@ -382,7 +383,7 @@ def another_ledger(place):
 
 def damaged(folder):
     def damage(place):
-        PartyLedger(place / folder).journal.close()
+        PartyLedger(place / folder).close()
         (place / folder / "ledger.store").write_bytes(b"no store")
 
     return damage
@@ -392,7 +393,7 @@ def spent(place):
     note = {"time": "now", "run": "r", "what": "leaf sums", "mu": 0.2, "closeness": 0.0}
     ledger = PartyLedger(place / "party", (1.0, 1e-5))
     ledger.charge(b"r", {**note, "neighbouring": ONE_ROW.neighbouring}, 1.0, (1.0, 1e-5))
-    ledger.journal.close()
+    ledger.close()
 
 
 @pytest.mark.parametrize(

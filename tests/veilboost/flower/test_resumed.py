@@ -45,7 +45,7 @@ class Replaying:
         return messages.write(request.session, request.sequence, answer)
 
 
-@pytest.mark.parametrize("method", ["private", "exact"])
+@pytest.mark.parametrize("method", ["private", pytest.param("exact", marks=pytest.mark.slow)])
 def test_a_node_that_shows_anothers_introduction_again_spoils_no_run(tmp_path, monkeypatch, method):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(channel, "SECONDS_BETWEEN_LOOKS", 0.01)
@@ -73,7 +73,7 @@ def test_a_node_that_shows_anothers_introduction_again_spoils_no_run(tmp_path, m
         assert (tmp_path / "model" / "model.json").read_bytes() == exact_in_process(tmp_path, 3)
 
 
-@pytest.mark.parametrize("method", ["private", "exact"])
+@pytest.mark.parametrize("method", [pytest.param("private", marks=pytest.mark.slow), "exact"])
 def test_a_node_with_keys_of_its_own_does_not_end_a_run_that_is_taken_up(tmp_path, monkeypatch, method):
     """The coordinator's process is another one, which has not seen the party sign."""
     monkeypatch.chdir(tmp_path)

@@ -11,7 +11,7 @@ import pytest
 import xgboost
 
 from deployment import when_store_has
-from gbdt_parties.secure_sum.checkpoint import OPENED, STORE_FILE
+from gbdt_parties.run.progress import OPENED, STORE_FILE
 from private_hospitals import DOCS, Written, written
 from veilboost import command_line as cli
 from veilboost.plans.entries import PlanError

@@ -14,8 +14,8 @@ from deployment import when_store_has
 from gbdt_commons.store_file import StoreFile
 from two_hospitals import serving_hospitals, write_rows
 from veilboost import command_line as cli
-from xgb_fed.horizontal.common.party_state import STATE
 from xgb_fed.horizontal.simfl.checkpoint import TREES, SimFLCheckpoint
+from xgb_fed.horizontal.simfl.disclosures import TOLD
 
 pytest.importorskip("pyarrow")
 PLAN = """
@@ -109,7 +109,7 @@ def test_serve_train_kill_resume_predict(folder, capsys):
     assert cli.main(["inspect", "north-models/record.jsonl"]) == 0
     assert re.search(r"north +acme +AggregatedGradients +\d", capsys.readouterr().out)
     with closing(StoreFile(folder / "north-models" / "horizontal.store", None, read_only=True)) as store:
-        told = store.get(STATE, "")["told"]
+        told = store.get(TOLD, "")["hashes"]
     assert list(told.values()) == [4]
     assert "secret" not in "".join((folder / f"{name}.log").read_text() for name in ("north", "south"))
 

@@ -38,6 +38,7 @@ def test_a_lost_worker_changes_no_message(threads, kind):
     assert len(cluster.scheduler.workers) == 1
 
 
+@pytest.mark.slow
 def test_a_killed_worker_changes_no_message():
     with local_cluster(2, processes=True) as cluster, Client(cluster) as client:
         client.wait_for_workers(2, timeout=120)
@@ -72,7 +73,7 @@ def test_without_workers_the_party_refuses_in_time(threads):
     def lose(number, message):
         if isinstance(message, SplitNodes) and cluster.workers:
             for held in party.held:
-                held.leases.cluster.timeout = 2.5
+                held.cluster.timeout = 2.5
             close_worker(cluster, 1)
             close_worker(cluster, 0)
 

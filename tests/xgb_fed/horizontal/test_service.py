@@ -11,7 +11,7 @@ from gbdt_parties import messages
 from gbdt_parties.channel import Channel
 from gbdt_parties.errors import PartyRefusedError
 from gbdt_parties.identity.alignment_messages import MaskIds
-from gbdt_parties.secure_sum.run import ANSWERED
+from gbdt_parties.run.party_run import ANSWERED
 from gbdt_parties.traffic import Traffic
 from kept_stores import end_process
 from made_up_coordinator import LOGISTIC, Caller, Coordinator, made_up_tree, victim
@@ -58,7 +58,7 @@ def test_coordinators_have_folders_of_their_own_and_one_party(tmp_path):
         (path,) = (tmp_path / f"for-{caller}" / "models").glob("*.json")
         assert path.read_bytes() == model.as_json()
     # Both runs hashed by one seed: nothing new was told to the second.
-    assert len(service.party.kept.told) == 1
+    assert len(service.party.simfl.disclosures.told.hashes) == 1
     # Hashes for a third, other parties would be too many, whoever asks, and after a restart.
     with pytest.raises(PartyRefusedError, match=r"hashes.*away"):
         trained(north(tmp_path), south(), "third")

@@ -154,12 +154,16 @@ def of_active(traffic):
 
 
 PASSIVE_FAULTS = ["killed", "killed at work", "restarted in between", "unreachable", "answer lost"]
+ACTIVE_FAULTS = ["active killed", "active killed before"]
+EVERY = pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.slow)])
+"""By default, a fault is at every third message, and another fault at the next one."""
 
 
+@EVERY
 @pytest.mark.parametrize("fault", PASSIVE_FAULTS)
-def test_a_passive_party_lost_at_any_message(reference, fault, tmp_path):
+def test_a_passive_party_lost_at_any_message(reference, fault, step, tmp_path):
     problem, params, model, undisturbed = reference
-    for index in range(undisturbed.requests):
+    for index in range(PASSIVE_FAULTS.index(fault) % step, undisturbed.requests, step):
         bank = Bank(problem, tmp_path / str(index))
         bank.faults = {index: fault}
         same = problem.train(bank, params, patience=60)
@@ -171,10 +175,11 @@ def test_a_passive_party_lost_at_any_message(reference, fault, tmp_path):
         assert bank.handler.journals.store.keys(RUN) == [same.model_id.hex()]
 
 
-@pytest.mark.parametrize("fault", ["active killed", "active killed before"])
-def test_the_active_party_killed_at_any_message(reference, fault, tmp_path):
+@EVERY
+@pytest.mark.parametrize("fault", ACTIVE_FAULTS)
+def test_the_active_party_killed_at_any_message(reference, fault, step, tmp_path):
     problem, params, model, undisturbed = reference
-    for index in range(undisturbed.requests):
+    for index in range(ACTIVE_FAULTS.index(fault) % step, undisturbed.requests, step):
         bank = Bank(problem, tmp_path / f"bank{index}")
         bank.faults = {index: fault}
         kept = tmp_path / f"active{index}"

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -16,14 +15,13 @@ from gbdt_commons.store import Store
 from gbdt_parties.agreed import TEXT_BYTES
 from gbdt_parties.errors import InvalidDataError, ProtocolError
 from gbdt_parties.memory import MemoryAllowance, Room
-from gbdt_parties.secure_sum.answers import AnswerJournal
+from gbdt_parties.run.engine import Computation
+from gbdt_parties.run.exchange import AllParties
+from gbdt_parties.run.party_run import Proposal, Subject
+from gbdt_parties.run.sessions import Runs
 from gbdt_parties.secure_sum.contributions import Attempt
-from gbdt_parties.secure_sum.membership import AllParties
-from gbdt_parties.secure_sum.questions import Computation
 from gbdt_parties.secure_sum.rings import Words
 from gbdt_parties.secure_sum.roster import Roster
-from gbdt_parties.secure_sum.run import Proposal, Subject
-from gbdt_parties.secure_sum.runs import KeptRuns, Runs
 from xgb_fed.boosting.features import Columns
 from xgb_fed.horizontal.common.introductions import names_to_json
 from xgb_fed.horizontal.common.kept_models import KeptModels
@@ -100,7 +98,7 @@ class ExactRuns(Runs):
     ----------
     side : ExactSide
     store : Store
-        Where runs are kept, with a journal of their answers.
+        Where runs are kept, with digests of their answers.
     models : KeptModels or None
         Where finished models are kept.
     limits : RunLimits
@@ -124,15 +122,10 @@ class ExactRuns(Runs):
         memory: MemoryAllowance,
         state: PartyState,
     ) -> None:
-        super().__init__(partial(ExactSubject, self), KeptRuns(store))
+        super().__init__(partial(ExactSubject, self), store)
         self.side, self.limits, self.memory, self.state = side, limits, memory, state
         self.booster: xgboost.Booster | None = None
         self._models = models
-
-    def journal(self, run: bytes) -> AnswerJournal:
-        """The journal of a run's answers."""
-        # Not waited for on the disk: what a power failure takes is computed again, from the same rows.
-        return AnswerJournal(self._kept.answers(run), {"run": run.hex()}, sync=False)
 
     @property
     def done(self) -> RoundsDone:
@@ -148,10 +141,10 @@ class ExactRuns(Runs):
 
 
 class ExactSubject(Subject):
-    """The subject of one run at one party (`gbdt_parties.secure_sum.run.Subject`).
+    """The subject of one run at one party (`gbdt_parties.run.party_run.Subject`).
 
     Answers follow from the rows, the keys and the sums before: asked again, also after a restart, a party
-    computes the same bytes.  It keeps a digest of each answer, so that another one never leaves.
+    computes the same bytes.
 
     Parameters
     ----------
@@ -168,8 +161,6 @@ class ExactSubject(Subject):
         side = runs.side
         super().__init__(side.rows.name, side.credentials(), side.allowed, AllParties())
         self._side, self._runs, self._run, self._wants_classes = side, runs, run, REQUESTS[request]
-        self._journal: AnswerJournal | None = None
-        self._last: tuple[int, bytes] = (-1, b"")
         self._rooms: list[Room] = []
         self._n_rounds = 0
         self._begun: ExactTraining | None = None
@@ -255,31 +246,15 @@ class ExactSubject(Subject):
 
     # Rounds.
 
-    def answer(
-        self, question: Flight, roster: bytes, attempt: Attempt, sign: Callable[[Words], bytes]
-    ) -> bytes:
-        """The masked sums of this party's rows; a ProtocolError if they were other ones before."""
-        number = attempt.number
-        if self._last[0] == number:
-            return self._last[1]
+    def pay(self, question: Flight, roster: bytes, attempt: Attempt) -> None:
+        """Count all rounds before the first answer, once."""
+        if attempt.number == 1:
+            # By what all have signed: the run's number is the coordinator's choice.
+            self._runs.state.count_run(roster, self._n_rounds, self._side.rows.max_rounds)
 
-        def prepare() -> Mapping[str, Any]:
-            if number == 1:
-                # By what all have signed: the run's number is the coordinator's choice.
-                self._runs.state.count_run(roster, self._n_rounds, self._side.rows.max_rounds)
-            return {}
-
-        if self._journal is None:
-            self._journal = self._runs.journal(self._run)
-        answer = sign(question.values)
-        digest, asked = hashlib.sha256(answer).digest(), roster + attempt.to_bytes()
-        if self._journal.once(roster, number, asked, prepare, lambda: digest) != digest:
-            raise ProtocolError(
-                f"attempt {number} was answered before, with other bytes than this party computes now: the "
-                "data, CPU or library versions have changed"
-            )
-        self._last = number, answer
-        return answer
+    def vector(self, question: Flight, n_members: int) -> Words:
+        """The sums of this party's rows."""
+        return question.values
 
     def released(self, question: Flight, total: Words, n_members: int) -> Any:
         """The sums as the computation reads them; a SumRangeError if one is out of range."""
@@ -301,7 +276,5 @@ class ExactSubject(Subject):
         self._runs.finished(self._run, result, signatures)
 
     def close(self) -> None:
-        """Let go of the journal of answers, and of reserved memory."""
+        """Let go of reserved memory."""
         self._rooms = []
-        if self._journal is not None:
-            self._journal.close()

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from gbdt_hosts.xgboost.evaluation import intercept
 from gbdt_hosts.xgboost.model import ScalarTree, booster_from_trees
 from gbdt_hosts.xgboost.targets import Targets
-from gbdt_hosts.xgboost.training import intercept
 from gbdt_hosts.xgboost.versions import least_hessian_of_base_scores
 from gbdt_kernels.trees.wide_sums import as_floats, fixed_points, wide_sum
 from gbdt_parties.errors import InvalidDataError

@@ -19,7 +19,7 @@ from gbdt_commons.store import Store, bytes_kind
 from gbdt_parties import messages
 from gbdt_parties.errors import ProtocolError
 from xgb_fed.horizontal.common.messages import OpenHorizontal, Trees
-from xgb_fed.horizontal.common.party_state import arrays_of
+from xgb_fed.horizontal.common.row_groups import arrays_of
 
 ENTRIES = bytes_kind("entries")
 """Records of a run by its number: its start, then its rounds."""

@@ -26,19 +26,14 @@ from xgb_fed.boosting.objectives import XGBoostObjective
 from xgb_fed.errors import InvalidArgumentError
 from xgb_fed.horizontal.common.introductions import names_to_json
 from xgb_fed.horizontal.common.kept_models import KeptModels
-from xgb_fed.horizontal.common.messages import (
-    HorizontalOpened,
-    Introduce,
-    OpenHorizontal,
-    RowShape,
-    Trees,
-)
+from xgb_fed.horizontal.common.messages import HorizontalOpened, Introduce, OpenHorizontal, RowShape, Trees
 from xgb_fed.horizontal.common.model import SharedTrees, check_base_score, settings_of
 from xgb_fed.horizontal.common.party_state import PartyState
 from xgb_fed.horizontal.common.row_groups import RowGroups, group_rows, hashing_bytes
 from xgb_fed.horizontal.common.rows import HorizontalRows, RunLimits
 from xgb_fed.horizontal.simfl import messages as wire
 from xgb_fed.horizontal.simfl.boosting_state import BoostingRounds, BoostingState, Turns, similar_bytes
+from xgb_fed.horizontal.simfl.disclosures import Disclosures
 from xgb_fed.horizontal.simfl.journal import RunJournals
 from xgb_fed.horizontal.simfl.lsh import TIE_DRAWS
 from xgb_fed.horizontal.simfl.own_hashes import OwnHashes
@@ -78,7 +73,8 @@ class SimFLSide:
         self.rows, self._X, self._y = rows, rows.X, rows.y
         self.kept, self._n_jobs, self.journals = kept, n_jobs, journals
         self._limits, self._memory, self._models = limits, memory, models
-        self._own_hashes = OwnHashes(rows.X, rows.known_features, kept, n_jobs)
+        self.disclosures = Disclosures(kept)
+        self._own_hashes = OwnHashes(rows, self.disclosures, n_jobs)
         self._boosting: BoostingState | None = None
         self._session = b""
         self._model: tuple[SharedTrees, int | None] | None = None
@@ -112,7 +108,7 @@ class SimFLSide:
     @property
     def groups(self) -> RowGroups | None:
         """The groups of rows, once rows were hashed."""
-        return self.kept.groups
+        return self.disclosures.groups
 
     @property
     def state(self) -> BoostingState:
@@ -166,7 +162,7 @@ class SimFLSide:
             growing_bytes(self._X.shape, settings.max_depth, settings.max_bin), "bins and histograms of trees"
         )
         state = BoostingState(settings, objective, y, self.rows.weights, turns, opening)
-        state.rooms["run"] = [room, growing]
+        state.rooms["run"], state.as_published = [room, growing], self.rows.as_published
         self._boosting = state
         return state
 
@@ -185,10 +181,10 @@ class SimFLSide:
         state.rooms["hashes"] = [self._memory.reserve(size, "hashes")]
         state.hashes, state.functions = self._own_hashes.hash(message)
         with self.kept.locked():
-            if self.kept.groups is None:  # and never again: other groups would tell rows apart
+            if self.groups is None:  # and never again: other groups would tell rows apart
                 random = self.kept.stream("groups", state.functions)
-                self.kept.keep_groups(group_rows(state.hashes, counted, self.rows.min_similar, random))
-        order = self.kept.order(len(self._y))
+                self.disclosures.keep_groups(group_rows(state.hashes, counted, self.rows.min_similar, random))
+        order = self.disclosures.order(len(self._y))
         return wire.HashTable(state.place, state.hashes[order].reshape(-1))
 
     def _find_similar(self, message: wire.HashTable) -> Message:
@@ -266,7 +262,7 @@ class SimFLSide:
         return self._rounds.sums_for(place, self.groups, self.rows.min_similar == 1)
 
     def _receive(self, message: wire.AggregatedGradients) -> Message:
-        self._rounds.receive(message, self.kept.order(len(self._y)))
+        self._rounds.receive(message, self.disclosures.order(len(self._y)))
         return messages.Done()
 
     def _grow(self, message: wire.GrowTrees) -> Message:

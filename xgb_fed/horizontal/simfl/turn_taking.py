@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_commons.files import digest_of
+from gbdt_hosts.xgboost.evaluation import EvaluationSet
 from gbdt_hosts.xgboost.targets import Targets
-from gbdt_hosts.xgboost.training import EvaluationSet
 from gbdt_parties import messages
 from gbdt_parties.channel import Channel, Party
 from gbdt_parties.errors import InvalidDataError, ProtocolError
@@ -37,13 +37,7 @@ from xgb_fed.horizontal.common.introductions import (
     common_columns,
     common_mean_label,
 )
-from xgb_fed.horizontal.common.messages import (
-    HorizontalOpened,
-    Introduce,
-    OpenHorizontal,
-    RowShape,
-    Trees,
-)
+from xgb_fed.horizontal.common.messages import HorizontalOpened, Introduce, OpenHorizontal, RowShape, Trees
 from xgb_fed.horizontal.common.model import HorizontalModel, SharedTrees, add_round, read_rows
 from xgb_fed.horizontal.common.rows import COORDINATOR
 from xgb_fed.horizontal.simfl import messages as wire

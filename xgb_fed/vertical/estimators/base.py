@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from gbdt_commons.tables.frames import index_of, is_table
+from gbdt_hosts.xgboost.evaluation import CustomMetric
 from gbdt_hosts.xgboost.gradients import CustomObjective
-from gbdt_hosts.xgboost.training import CustomMetric
 from gbdt_parties.channel import Party
 from gbdt_parties.errors import InvalidDataError
 from xgb_fed.ciphers.base import Scheme
@@ -232,12 +232,7 @@ class VerticalXGBModel(FederatedXGBModel):
             model = train(
                 params,
                 ActiveData(
-                    X,
-                    y,
-                    given["sample_weight"],
-                    self._positions(X),
-                    base_margin=given["base_margin"],
-                    **info,
+                    X, y, given["sample_weight"], self._positions(X), base_margin=given["base_margin"], **info
                 ),
                 parties,
                 self.n_estimators,

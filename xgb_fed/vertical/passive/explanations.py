@@ -55,7 +55,7 @@ def sides_of_rows(
     room = memory.reserve(wire.BYTES_PER_SIDE * len(splits) * columns.n_rows, "the sides of rows")
     everyone = np.arange(columns.n_rows)
     questions = [SideQuestion(session.splits.rule(split), everyone) for split in splits.tolist()]
-    sides = [messages.to_bits(flags) for flags in columns.goes_left(questions)]
+    sides = [messages.to_bits(flags) for flags in columns.sides(questions)]
     del room
     session.told.update(splits.tolist())
     return wire.SidesTold(np.concatenate([*sides, np.empty(0, dtype=np.uint8)]))

@@ -14,7 +14,7 @@ from gbdt_parties.errors import InvalidDataError
 from xgb_fed.boosting.features import Columns, check_names, read_columns, read_columns_like
 from xgb_fed.errors import InvalidArgumentError
 from xgb_fed.vertical.passive.explanations import NONE, check_level
-from xgb_fed.vertical.passive.held_rows import HeldRows, RowsHere
+from xgb_fed.vertical.passive.held_rows import HeldRows, held
 from xgb_fed.vertical.passive.party import PassiveParty
 from xgb_fed.vertical.protocol.row_names import RowNames
 from xgb_fed.vertical.protocol.splits import Splits
@@ -185,17 +185,14 @@ class LocalParty(InProcessParty):
         columns = read_columns(
             X, arguments[0], enable_categorical=enable_categorical, feature_types=feature_types
         )
-        rows = [
-            RowsHere(columns),
-            *(
-                RowsHere(read_like(columns, matrix, argument, enable_categorical=enable_categorical))
-                for matrix, argument in zip(eval_sets, arguments[1:], strict=True)
-            ),
+        evals = [
+            held(read_like(columns, matrix, argument, enable_categorical=enable_categorical))
+            for matrix, argument in zip(eval_sets, arguments[1:], strict=True)
         ]
         self._enable_categorical = enable_categorical
         row_names = [RowNames.of(matrix) for matrix in matrices]
         super().__init__(
-            name, rows[0], rows[1:], row_names, allow_export, require_encryption, allow_explanations
+            name, held(columns), evals, row_names, allow_export, require_encryption, allow_explanations
         )
 
     def with_rows(self, X: Any) -> LocalParty:
@@ -218,7 +215,7 @@ class LocalParty(InProcessParty):
         """
         argument = f"X of party {self.name!r}"
         columns = read_like(self._rows, X, argument, enable_categorical=self._enable_categorical)
-        return self._of_rows(RowsHere(columns), RowNames.of(X))
+        return self._of_rows(held(columns), RowNames.of(X))
 
 
 def read_like(rows: Columns | HeldRows, X: Any, argument: str, *, enable_categorical: bool) -> Columns:

@@ -356,13 +356,12 @@ class PassiveParty(SessionHandler[PredictionSession]):
             questions.append(SideQuestion(session.bins.rule(*split), tree.partition.of(node)))
         self.thresholds.add(session.splits.names, [rule for rule, _ in questions])
         split_ids = [session.splits.add(*rule) for rule, _ in questions]
-        flags = session.columns.goes_left(questions)
+        flags = session.columns.sides(questions)
         tree.owned = dict(zip(message.nodes.tolist(), flags, strict=True))
         self._journal_of(session).keep()
         del room
         return wire.Assignments(
-            np.array(split_ids, dtype=np.int32),
-            to_bits(np.concatenate([*flags, np.empty(0, dtype=bool)])),
+            np.array(split_ids, dtype=np.int32), to_bits(np.concatenate([*flags, np.empty(0, dtype=bool)]))
         )
 
     def _route_rows(self, session: PredictionSession, message: wire.RouteRows) -> Message:
@@ -388,7 +387,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
             if len(rows) != message.n_rows[k]:
                 raise ProtocolError("rows and their number do not match")
             questions.append(SideQuestion(splits.rule(split), rows))
-        flags = columns.goes_left(questions)
+        flags = columns.sides(questions)
         routed = wire.Routed(to_bits(np.concatenate([*flags, np.empty(0, dtype=bool)])))
         del room
         return routed

@@ -12,22 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_commons.files import digest_of
+from gbdt_hosts.xgboost.evaluation import intercept
 from gbdt_hosts.xgboost.gradients import CustomObjective
 from gbdt_hosts.xgboost.margins import words_of
 from gbdt_hosts.xgboost.targets import Targets
-from gbdt_hosts.xgboost.training import intercept
 from gbdt_hosts.xgboost.versions import installed, warn_of_unknown_version
 from gbdt_kernels.residues import arithmetic_is_compiled
 from gbdt_parties.channel import check_parties
 from gbdt_parties.errors import InvalidDataError
 from xgb_fed.boosting.categories import to_json
-from xgb_fed.boosting.features import (
-    Columns,
-    check_weight,
-    numeric_vector,
-    read_columns,
-    read_columns_like,
-)
+from xgb_fed.boosting.features import Columns, check_weight, numeric_vector, read_columns, read_columns_like
 from xgb_fed.boosting.labels import read_base_margin, read_bounds, read_queries
 from xgb_fed.boosting.objectives import MIN_HESSIAN
 from xgb_fed.boosting.params import TREE_MODES, Settings
@@ -220,11 +214,7 @@ class ActiveRows:
 
     @classmethod
     def read(
-        cls,
-        given: ActiveData,
-        settings: Settings,
-        argument: str,
-        trained: Columns | None = None,
+        cls, given: ActiveData, settings: Settings, argument: str, trained: Columns | None = None
     ) -> ActiveRows:
         """Check what was given; errors name the argument.
 

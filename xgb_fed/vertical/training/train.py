@@ -9,8 +9,8 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+from gbdt_hosts.xgboost.evaluation import CustomMetric, EvaluationSet
 from gbdt_hosts.xgboost.gradients import CustomObjective
-from gbdt_hosts.xgboost.training import CustomMetric, EvaluationSet
 from gbdt_parties.errors import PartyUnavailableError
 from gbdt_parties.patience import Fanout
 from gbdt_parties.traffic import Traffic

@@ -1,10 +1,5 @@
 """A party's memory: one object's at a time, and never other in the process than in its store."""
 
-import gc
-import io
-import time
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import pytest
 
@@ -14,11 +9,9 @@ from gbdt_commons.store_file import StoreFile
 from gbdt_parties.errors import InvalidDataError
 from kept_stores import end_process
 from xgb_fed import HorizontalParty
-from xgb_fed.horizontal.common.party_state import PartyState, arrays_of
-from xgb_fed.horizontal.common.row_groups import RowGroups
+from xgb_fed.horizontal.common.party_state import PartyState
 
 RUN = b"r" * 16
-GROUPS = RowGroups(np.array([2, 0, 1], dtype=np.int64), np.array([0, 2], dtype=np.int64))
 
 
 @pytest.fixture(params=["memory", "file"])
@@ -26,18 +19,10 @@ def store(request, tmp_path):
     return MemoryStore() if request.param == "memory" else StoreFile(tmp_path / "a.store", "a tester")
 
 
-def told_once(kept):
-    with kept.locked():
-        kept.told = {b"functions": 3}
-        kept.save()
-
-
 CHANGES = {
-    "begin_run": (lambda kept: kept.begin_run(RUN), lambda kept: dict(kept.rounds_of)),
+    "begin_run": (lambda kept: kept.begin_run(RUN), lambda kept: kept.rounds_of),
     "count_round": (lambda kept: kept.count_round(RUN, 0, 5), lambda kept: kept.n_rounds),
-    "count_run": (lambda kept: kept.count_run(RUN, 2, 5), lambda kept: (kept.n_rounds, dict(kept.rounds_of))),
-    "count_samples": (lambda kept: kept.count_samples(b"n", 2, 3, 9), lambda kept: kept.n_samples),
-    "told": (told_once, lambda kept: kept.told),
+    "count_run": (lambda kept: kept.count_run(RUN, 2, 5), lambda kept: (kept.n_rounds, kept.rounds_of)),
 }
 
 
@@ -62,14 +47,9 @@ def test_a_change_that_could_not_be_kept_was_not_made_and_is_made_again(store, c
     assert seen(PartyState("rows", None, store)) == seen(kept)
 
 
-def test_groups_and_draws_come_back_with_the_store(store):
-    first = PartyState("rows", None, store)
-    first.keep_groups(GROUPS)
-    again = PartyState("rows", None, store)
-    for name in ("order", "starts"):
-        np.testing.assert_array_equal(getattr(again.groups, name), getattr(GROUPS, name))
-    np.testing.assert_array_equal(again.order(50), first.order(50))
-    assert again.contribution() == first.contribution()
+def test_draws_come_back_with_the_store(store):
+    first, again = PartyState("rows", None, store), PartyState("rows", None, store)
+    np.testing.assert_array_equal(again.stream("a").words(1, 4), first.stream("a").words(1, 4))
 
 
 def test_a_store_of_other_rows_is_let_go_of(tmp_path):
@@ -91,23 +71,3 @@ def test_a_party_s_folder_is_one_object_s_until_it_is_closed(tmp_path):
     second = party(tmp_path)
     end_process(tmp_path)
     assert party(tmp_path).name == second.name
-
-
-def test_threads_read_arrays_while_garbage_is_collected():
-    """Python 3.11's parser of headers fails if another thread's begins in a collection, as in a finaliser."""
-    file = io.BytesIO()
-    np.savez(file, rows=np.arange(3))
-    content, threshold = file.getvalue(), gc.get_threshold()
-
-    def collected(phase, info):
-        time.sleep(0)
-
-    gc.callbacks.append(collected)
-    gc.set_threshold(20, 2, 2)
-    try:
-        with ThreadPoolExecutor(4) as pool:
-            found = list(pool.map(arrays_of, [content] * 800))
-    finally:
-        gc.set_threshold(*threshold)
-        gc.callbacks.remove(collected)
-    assert all(one["rows"].tolist() == [0, 1, 2] for one in found)

@@ -79,7 +79,7 @@ def test_settings_are_refused_by_name(params, keywords, named):
     ],
 )
 def test_rows_that_differ_are_refused_before_anything_of_them_leaves(monkeypatch, other, match):
-    monkeypatch.delattr(ExactSubject, "answer")
+    monkeypatch.delattr(ExactSubject, "vector")
     with pytest.raises((InvalidDataError, ProtocolError), match=match):
         fit([(X, Y), (X, Y), other])
 
@@ -152,11 +152,7 @@ def test_each_method_of_the_estimator_has_its_own_arguments():
     ("params", "rows", "match"),
     [
         ({"subsample": 1 / 300}, slice(None), r"subsample=0.00333333 .* fewer than min_rows_per_node=10"),
-        (
-            {"subsample": 0.112},
-            slice(None),
-            "subsample=0.112 takes.*fewer than 60",
-        ),
+        ({"subsample": 0.112}, slice(None), "subsample=0.112 takes.*fewer than 60"),
         ({}, slice(0, 9), "party.*above 0 than min_rows_per_node=10"),
     ],
 )

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from itertools import count
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,8 +15,8 @@ from full_disks import AsServed, FullDisk, full_now_and_then
 from gbdt_commons.errors import StoreError
 from gbdt_parties import patience as lost_parties
 from gbdt_parties.errors import PartyError, PartyRefusedError, PartyUnavailableError, ProtocolError
-from gbdt_parties.secure_sum.answers import ANSWERS, ATTEMPTS
-from gbdt_parties.secure_sum.checkpoint import OPENED, STORE_FILE, Checkpoint
+from gbdt_parties.run.log import ANSWERS, RUNS, RunLog
+from gbdt_parties.run.progress import OPENED, STORE_FILE, Checkpoint
 from gbdt_parties.secure_sum.messages import (
     AskSum,
     BeginRounds,
@@ -26,7 +27,6 @@ from gbdt_parties.secure_sum.messages import (
     OpenRun,
     OpenSum,
 )
-from gbdt_parties.secure_sum.runs import RUNS, KeptRuns
 from kept_stores import damage, end_process
 from xgb_fed import CheckpointError, ExactTerms, HorizontalParty, InvalidArgumentError
 from xgb_fed.horizontal.exact import run
@@ -134,19 +134,13 @@ def test_a_coordinator_that_has_lost_sums_asks_for_them_again(tmp_path, undistur
     restarted(members[0], 0, tmp_path)
     runs = runs_of(members[0])
     (run,) = runs.keys(RUNS)
-    forget_answers(KeptRuns(runs).answers(bytes.fromhex(run)), 3)
+    # They had not reached the disk when the power failed.
+    kept = RunLog(runs, bytes.fromhex(run)).store
+    kept.delete(ANSWERS, "", kept.size(ANSWERS, "") - 3)
+    assert kept.size(ANSWERS, "") > 0
     assert text_of(train(members, checkpoint=tmp_path / "progress")) == undisturbed
     rounds = [asked.round for asked, answer in members[1].answers if isinstance(asked, AskSum)]
     assert rounds != sorted(set(rounds))
-
-
-def forget_answers(store, n_answers):
-    """The last answers of a run, which had not reached the disk when the power failed."""
-    (session,) = store.keys(ANSWERS)
-    n_kept = store.size(ANSWERS, session) - n_answers
-    store.delete(ATTEMPTS, "", n_kept)
-    store.delete(ANSWERS, session, n_kept)
-    assert n_kept == store.size(ATTEMPTS, "") > 0
 
 
 def test_parties_without_a_folder_survive_lost_connections(undisturbed):
@@ -223,15 +217,14 @@ def test_another_answer_to_an_attempt_never_leaves(tmp_path, monkeypatch):
     """Even if the arithmetic of a restarted party were another one."""
     members = interrupted(tmp_path)
     restarted(members[1], 1, tmp_path)
-    answered = ExactSubject.answer
+    vector, n_asked = ExactSubject.vector, count(1)
 
-    def altered(self, question, roster, attempt, sign):
-        if attempt.number == 7:
-            others = [replace(one, values=one.values + np.uint64(1)) for one in question.questions]
-            question = replace(question, questions=others)
-        return answered(self, question, roster, attempt, sign)
+    def altered(self, question, n_members):
+        own = vector(self, question, n_members)
+        is_of_last = self.name == NAMES[1] and next(n_asked) == 1
+        return own + np.uint64(1) if is_of_last else own
 
-    monkeypatch.setattr(ExactSubject, "answer", altered)
+    monkeypatch.setattr(ExactSubject, "vector", altered)
     with pytest.raises(PartyRefusedError, match="attempt 7 was answered"):
         train([*members[:1], members[1], members[2]], checkpoint=tmp_path / "progress")
 
@@ -241,11 +234,10 @@ def test_what_a_party_keeps_holds_no_rows_and_a_digest_of_each_answer(tmp_path):
     for place, member in enumerate(members):
         runs = runs_of(member)
         (run,) = runs.keys(RUNS)
-        assert set(runs.get(RUNS, run)) == {"request", "task", "rows", "member"}
-        answers = KeptRuns(runs).answers(bytes.fromhex(run))
-        assert [head["number"] for head in answers.entries(ATTEMPTS, "")] == [1, 2, 3, 4, 5, 6, 7]
-        (session,) = answers.keys(ANSWERS)
-        assert {len(answer) for answer in answers.entries(ANSWERS, session)} == {32}
+        assert set(runs.get(RUNS, run)) == {"request", "task", "rows", "agreement"}
+        answers = list(RunLog(runs, bytes.fromhex(run)).store.entries(ANSWERS, ""))
+        assert [answer.number for answer in answers] == [1, 2, 3, 4, 5, 6, 7]
+        assert {len(answer.content) for answer in answers} == {32}
         member.party.close()
         (kept,) = (path for path in (tmp_path / NAMES[place]).iterdir() if path.suffix == ".store")
         own = X[place::3]
@@ -367,7 +359,7 @@ def test_rounds_of_all_runs_are_counted_once_each(tmp_path):
 
 def test_rounds_are_counted_of_runs_of_one_number(monkeypatch):
     """Before, a coordinator that gave all its runs one number was not counted again."""
-    monkeypatch.setattr("gbdt_parties.secure_sum.coordinator.os", SimpleNamespace(urandom=bytes))
+    monkeypatch.setattr("gbdt_parties.run.coordinator.os", SimpleNamespace(urandom=bytes))
     members = [party(0, max_rounds=3), *parties()[1:]]
     train(members)
     with pytest.raises(PartyRefusedError, match="taken part in 2"):

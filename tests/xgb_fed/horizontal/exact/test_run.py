@@ -53,7 +53,7 @@ def test_rounds_are_counted_of_a_run_that_goes_no_further_than_its_first_sum():
 @pytest.mark.parametrize("is_held_out", [False, True])
 def test_labels_that_have_no_sum_are_refused_before_anything_leaves(wrong, is_held_out, monkeypatch):
     """No power of two holds them, and their sums would be of any size."""
-    monkeypatch.delattr(ExactSubject, "answer")
+    monkeypatch.delattr(ExactSubject, "vector")
     y = Y.astype(np.float64)
     others = np.where(np.arange(len(y)) == 7, wrong, y)
     terms = ExactTerms(held_out=[(X + 10, others)] if is_held_out else [])

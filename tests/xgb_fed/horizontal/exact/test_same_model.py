@@ -56,7 +56,7 @@ def test_same_model_for_all_that_end_an_exact_run_with_two_vectors_of_a_party(fo
 def test_same_model_for_all_of_an_exact_run_though_a_party_signs_both_ends(fork, monkeypatch):
     """Every party has to sign: an honest one's signature is missing on either end."""
     ends = {place: fork.asked(place) for place in range(3)}
-    monkeypatch.setattr("gbdt_parties.secure_sum.runs.KeptRuns.sign", lambda *_: None)
+    monkeypatch.setattr("gbdt_parties.run.log.RunLog.sign_end", lambda *_: None)
     other = fork.replayed(2, fork.other_sum).ask(AskModel(0), FinishedModel)
     assert other.transcript == ends[1].transcript
     with pytest.raises(PartyRefusedError, match=r"only \['bob', 'cyd'\] have signed"):

@@ -15,8 +15,8 @@ from gbdt_parties import messages
 from gbdt_parties.channel import Channel
 from gbdt_parties.errors import AuthenticationError, PartyArgumentError, PartyRefusedError
 from gbdt_parties.identity.certificates import TLS, make_authority, make_certificate
+from gbdt_parties.run.agreement import Agreement
 from gbdt_parties.secure_sum.keys import SessionKeys
-from gbdt_parties.secure_sum.membership import Membership
 from gbdt_parties.secure_sum.messages import (
     AskSum,
     BeginRounds,
@@ -313,13 +313,13 @@ def test_without_its_certificates_key_nobody_signs_for_a_party(tmp_path, certifi
     signing = Credentials.self_signed("bob")
 
     def introduced(name, credentials, allowed, session, kept=None):
-        member = Membership(name, credentials, allowed, session, kept)
+        member = Agreement(name, credentials, allowed, session, kept)
         if name == "bob":
             member.introduction = replace(member.introduction, certificates=stolen)
             member.credentials = signing
         return member
 
-    monkeypatch.setattr("gbdt_parties.secure_sum.run.Membership", introduced)
+    monkeypatch.setattr("gbdt_parties.run.party_run.Agreement", introduced)
     service = service_of(certificates, tmp_path)
     with pytest.raises(PartyRefusedError, match=r"'bob'.*signed"):
         train([Local(service, name="ada"), party(1), certified(certificates, 2)])
@@ -367,7 +367,7 @@ def other_members(message):
     [
         (altered_seed, "the seed of party 'bob' is not the one"),
         (altered_signature, "'bob' are not signed by its certificate"),
-        (other_settings, "for other settings than this party received"),
+        (other_settings, "for other settings"),
         (wrong_sum, "is not signed by it for this attempt"),
         (other_members, "every sum here is over all of them"),
     ],

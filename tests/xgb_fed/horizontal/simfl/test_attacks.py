@@ -63,7 +63,7 @@ def test_attack_what_accepted_moments_say_of_a_column_is_coarse():
     std = one_hot(0.3, rest=3.5)
     party = victim()
     seed, table = Coordinator(party).hash_table(std=std)
-    values = X[party.simfl.kept.order(N_ROWS), 7]  # which nobody else can put beside the estimates
+    values = X[party.simfl.disclosures.order(N_ROWS), 7]  # which nobody else can put beside the estimates
     words = SecretStream(seed).words(table.shape[1], N_FEATURES + 1).T
     uniform = ((words >> np.uint64(11)).astype(float) + 0.5) * 2.0**-53
     window = typical_distance(std)
@@ -94,7 +94,7 @@ def test_attack_the_order_of_a_file_is_not_read_from_its_hashes():
     by_chance = [shift(table[random.permutation(N_ROWS)]).mean() for _ in range(100)]
     assert shift(table).mean() < 1.2 * max(by_chance)
     within = np.empty_like(table)
-    within[party.simfl.kept.order(N_ROWS)] = table
+    within[party.simfl.disclosures.order(N_ROWS)] = table
     assert shift(within).mean() > 5 * max(by_chance)
     _, again = Coordinator(party).hash_table(again=True)  # to everybody in the same order
     assert np.array_equal(again, table)
@@ -143,7 +143,7 @@ def test_attack_no_hash_table_makes_a_party_send_sums_of_fewer_rows():
     _, table = paper.hash_table()
     paper.start([table])
     sums = paper.sums()
-    labels = Y[party.simfl.kept.order(N_ROWS)]
+    labels = Y[party.simfl.disclosures.order(N_ROWS)]
     assert np.array_equal(sums.g < 0, labels == 1)  # the attack on the paper's SimFL: all labels
 
 
@@ -367,7 +367,7 @@ def test_attack_another_number_of_hashes_tells_no_other_hashes():
         _, table = Coordinator(party).hash_table(n_hashes=n_hashes, again=True)
         both = min(3, n_hashes)
         assert np.array_equal(table[:, :both], few[:, :both])
-    assert list(party.simfl.kept.told.values()) == [N_FEATURES - 2]
+    assert list(party.simfl.disclosures.told.hashes.values()) == [N_FEATURES - 2]
 
 
 def test_attack_two_objects_of_one_directory_know_what_the_other_has_told(tmp_path):

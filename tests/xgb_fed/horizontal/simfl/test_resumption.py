@@ -230,7 +230,7 @@ def test_a_second_run_of_the_same_parties_asks_nothing_new(tmp_path):
         end_process(tmp_path)
         members = [made(k, "binary:logistic", tmp_path / str(k), seed=False) for k in range(3)]
         models.append(raw(trained(members, "binary:logistic")))
-        told.append(members[1].kept.told)
+        told.append(members[1].simfl.disclosures.told.hashes)
     assert models[0] == models[1]
     assert told[0] == told[1]
     assert len(told[0]) == 1
@@ -359,9 +359,10 @@ def test_attack_a_seed_agreement_of_a_lost_session_is_used_with_its_own_contribu
     path.write_bytes(whole)
     members = parties(tmp_path, "binary:logistic")
     trained(members, "binary:logistic", checkpoint=checkpoint)
-    for kept in (members[0].kept, members[1].party.kept, members[2].kept):
-        assert len(kept.told) == 1
-        assert kept.n_abandoned == 0
+    for member in (members[0], members[1].party, members[2]):
+        told = member.simfl.disclosures.told
+        assert len(told.hashes) == 1
+        assert told.n_abandoned == 0
 
 
 def test_journals_of_many_runs_are_not_kept(tmp_path):
@@ -492,7 +493,7 @@ def _fail(*_):
 def test_damage_of_what_a_party_keeps_is_noticed(tmp_path, damaged):
     party = victim(directory=tmp_path, random_state=None)
     Coordinator(party).started()
-    key, starts = party.kept.key.hex().encode(), party.kept.groups.starts[:4].tobytes()
+    key, starts = party.kept.key.hex().encode(), party.simfl.disclosures.groups.starts[:4].tobytes()
     party.close()
     changes = {
         "key": (key, key[:-1] + b"0123456789abcdef"[int(key[-1:], 16) ^ 1 :][:1]),

@@ -14,14 +14,14 @@ from xgb_fed.boosting.features import read_columns
 from xgb_fed.ciphers.public_keys import read_public_key
 from xgb_fed.vertical.passive import growing_tree
 from xgb_fed.vertical.passive.growing_tree import GrowingTree
-from xgb_fed.vertical.passive.held_rows import RowsHere, tree_rows
+from xgb_fed.vertical.passive.held_rows import held, tree_rows
 from xgb_fed.vertical.passive.journal import ResumptionTerms
 from xgb_fed.vertical.passive.session import RANDOMNESS, ROOT, TABLE, TrainingSession
 from xgb_fed.vertical.protocol.messages import SPLIT_BY_OTHERS, FindSplits, Gradients
 from xgb_fed.vertical.protocol.splits import NamedSplit, Splits
 
 N_ROWS = 60
-COLUMNS = RowsHere(read_columns(problem(n=N_ROWS, n_features=3, missing=0.1)[0]))
+COLUMNS = held(read_columns(problem(n=N_ROWS, n_features=3, missing=0.1)[0]))
 BINS = COLUMNS.binned(6)
 KEY = KEYS[xgb_fed.OkamotoUchiyama]
 ALL_COLUMNS = np.arange(3, dtype=np.int32)

@@ -15,9 +15,11 @@ from xgb_fed.horizontal.exact import trees as exact_trees
 from xgb_fed.horizontal.exact.cuts import bounds_of_bins
 from xgb_fed.horizontal.exact.questions import ExactQuestion
 from xgb_fed.horizontal.exact.rows.samples import (
+    SAMPLES,
     RowDraws,
     check_own_sample,
     check_subsample,
+    count_samples,
     least_difference,
 )
 from xgb_fed.horizontal.exact.sizes import RowSet, rows_of_its_own
@@ -364,15 +366,20 @@ def test_samples_of_all_runs_are_counted_once_and_across_restarts(tmp_path):
 
 def test_names_of_samples_are_bounded_and_forgotten_ones_counted_again():
     kept = PartyState("", bytes(32))
+
+    def counted():
+        samples = kept.store.get(SAMPLES, "")
+        return samples["n"], len(samples["of"])
+
     for k in range(200):
-        kept.count_samples(bytes([k]), 2, 3, 10**4)
-    assert (kept.n_samples, len(kept.samples_of)) == (1200, 64)
-    kept.count_samples(bytes([199]), 3, 2, 10**4)
-    assert kept.n_samples == 1203  # three rounds of three classes
-    kept.count_samples(bytes([0]), 2, 3, 10**4)
-    assert kept.n_samples == 1209
+        count_samples(kept, str(k), 2, 3, 10**4)
+    assert counted() == (1200, 64)
+    count_samples(kept, "199", 3, 2, 10**4)
+    assert counted()[0] == 1203  # three rounds of three classes
+    count_samples(kept, "0", 2, 3, 10**4)
+    assert counted()[0] == 1209
     with pytest.raises(InvalidDataError, match="max_samples=1209"):
-        kept.count_samples(b"new", 1, 1, 1209)
+        count_samples(kept, "new", 1, 1, 1209)
 
 
 # Held-out rows, and parties that join or leave.

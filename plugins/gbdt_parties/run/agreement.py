@@ -1,0 +1,201 @@
+"""A party's way to a run that all have signed: it introduces itself, endorses a roster, and takes signatures.
+
+Where the seeds of all parties are revealed then, the public stream follows from them.  A party whose noise is
+drawn from its seed keeps it: the stream follows from the roster alone, which has fresh nonces of all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gbdt_parties.curve_group import length_prefixed
+from gbdt_parties.errors import ProtocolError
+from gbdt_parties.secure_sum.keys import SessionKeys
+from gbdt_parties.secure_sum.messages import MAX_PARTIES
+from gbdt_parties.secure_sum.roster import FORMAT, Introduction, Roster
+from gbdt_parties.secure_sum.trust import AllowList, Credentials
+
+_PUBLIC_STREAM = b"veilboost two-party public stream 1"
+
+
+class Agreement:
+    """One party's part in agreeing on a run.
+
+    Parameters
+    ----------
+    name : str
+        The common name of its certificate.
+    credentials : Credentials or None
+        None for an auditor.
+    allowed : AllowList
+        Parties that it computes with.
+    run : bytes
+        16 bytes.
+    kept : mapping, optional
+        Result of `to_dict` before a restart: the keys, and with them the introduction, are the same again.
+        `take_up` does the rest.  A ProtocolError if another release gave it.
+
+    Attributes
+    ----------
+    keys : SessionKeys
+    introduction : Introduction
+    signatures : list of bytes
+        Of all parties, once they are known.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        credentials: Credentials | None,
+        allowed: AllowList,
+        run: bytes,
+        kept: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.run, self._credentials, self._allowed = run, credentials, allowed
+        if kept is not None:
+            self.keys, self.introduction = _own(kept)
+        elif credentials is not None:
+            self.keys = SessionKeys()
+            self.introduction = Introduction.of(name, credentials, self.keys)
+        self._roster: Roster | None = None
+        self.signatures: list[bytes] = []
+        self._seeds: list[bytes] = []
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything that a restarted party needs, in JSON's types; secret, for the keys in it."""
+        return {
+            "format": FORMAT,
+            "keys": self.keys.to_secret().hex(),
+            "introduction": self.introduction.to_bytes().hex(),
+            "roster": self.roster.to_bytes().hex(),
+            "signatures": [one.hex() for one in self.signatures],
+            "seeds": [one.hex() for one in self._seeds],
+        }
+
+    def take_up(self, kept: Mapping[str, Any], statement: bytes, least: int, most: int = MAX_PARTIES) -> None:
+        """Go through what was agreed before a restart.
+
+        Everything is checked again: certificates may have expired, and the allow-list may have changed.
+
+        Parameters
+        ----------
+        kept : mapping
+            As in `Agreement`.
+        statement, least, most
+            As in `endorse`.
+        """
+        self.endorse(Roster.from_bytes(bytes.fromhex(kept["roster"])), statement, least, most)
+        self.confirm([bytes.fromhex(one) for one in kept["signatures"]])
+        if kept["seeds"]:
+            self.begin([bytes.fromhex(one) for one in kept["seeds"]])
+
+    @classmethod
+    def past(cls, kept: Mapping[str, Any], statement: bytes) -> Agreement:
+        """An agreement for an auditor, who computes with no party; certificates may have expired since.
+
+        Raises
+        ------
+        ProtocolError, AuthenticationError
+            If it is of another format, or the settings are not those of the roster, or a party has not signed
+            it.
+        """
+        roster = Roster.from_bytes(bytes.fromhex(kept["roster"]))
+        if roster.statement != statement:
+            raise ProtocolError("the settings or columns of the run are not those that all parties signed")
+        found = cls("", None, AllowList(), roster.session, kept)
+        found._roster = roster
+        found.confirm([bytes.fromhex(one) for one in kept["signatures"]])
+        return found
+
+    @property
+    def roster(self) -> Roster:
+        """The roster that this party has signed; a ProtocolError before."""
+        if self._roster is None:
+            raise ProtocolError("there is no roster yet")
+        return self._roster
+
+    def endorse(self, roster: Roster, statement: bytes, least: int, most: int = MAX_PARTIES) -> bytes:
+        """Sign a roster, which must be of this run and of parties that this one accepts.
+
+        Parameters
+        ----------
+        roster : Roster
+        statement : bytes
+            32 bytes that stand for all that the parties agree on, as this one understands it.
+        least, most : int
+            Parties that there must be, and that there may be.
+
+        Raises
+        ------
+        ProtocolError, AuthenticationError
+            If it is not.
+        """
+        if self._credentials is None:
+            raise ProtocolError("an auditor signs no roster")
+        if self._roster is not None and roster != self._roster:
+            raise ProtocolError("another roster was signed in this run")
+        if roster.session != self.run:
+            raise ProtocolError("the roster is of another run")
+        if roster.statement != statement:
+            raise ProtocolError(
+                "the roster is for other settings, columns or rows than this party has worked out"
+            )
+        n_parties = len(roster.introductions)
+        if not least <= n_parties <= most:
+            raise ProtocolError(
+                f"a roster of {n_parties} parties; this party takes part with at least {least}, and at most "
+                f"{most}"
+            )
+        roster.place_of(self.introduction)
+        roster.check_members(self.introduction, self._allowed)
+        roster.check_keys()
+        self._roster = roster
+        return self._credentials.sign(roster.digest)
+
+    def confirm(self, signatures: Sequence[bytes]) -> None:
+        """Take all parties' signatures, in the roster's order.
+
+        Raises
+        ------
+        ProtocolError, AuthenticationError
+            If one is not of this roster.
+        """
+        self.roster.check_endorsements(signatures)
+        self.signatures = list(signatures)
+
+    def begin(self, seeds: Sequence[bytes]) -> None:
+        """Take the seeds that all parties have revealed, after each has the signatures of all.
+
+        Raises
+        ------
+        ProtocolError
+            If a seed is not the one that its party is committed to, or this party has not revealed its own.
+        """
+        self.check_signed()
+        self.roster.public_seed(dict(enumerate(seeds)))
+        self._seeds = list(seeds)
+
+    def check_signed(self) -> None:
+        """Raise a ProtocolError before all parties have signed the roster."""
+        if not self.signatures:
+            raise ProtocolError("the roster is not signed by all parties yet")
+
+    @property
+    def public_seed(self) -> bytes:
+        """Key of a stream that all parties draw alike, 32 bytes."""
+        self.check_signed()
+        if self._seeds:
+            return self.roster.public_seed(dict(enumerate(self._seeds)))
+        return hashlib.sha256(length_prefixed([_PUBLIC_STREAM, self.roster.digest])).digest()
+
+
+def _own(kept: Mapping[str, Any]) -> tuple[SessionKeys, Introduction]:
+    """The keys and the introduction of a party that was restarted."""
+    if kept.get("format") != FORMAT:
+        raise ProtocolError("the run was begun by another release of veilboost; start a new run")
+    return (
+        SessionKeys.from_secret(bytes.fromhex(kept["keys"])),
+        Introduction.from_bytes(bytes.fromhex(kept["introduction"])),
+    )

@@ -1,0 +1,186 @@
+"""Answers to the questions of a run: masked sums over all parties, which each adds up itself.
+
+Each question follows from the sums before: each question is signed together with the transcript of all that
+was opened.  `AllParties` and `PresentParties` say whose vectors a sum may be over.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gbdt_parties.errors import ProtocolError
+from gbdt_parties.run.agreement import Agreement
+from gbdt_parties.run.engine import Question
+from gbdt_parties.secure_sum.contributions import Attempt, SecureSession, question_digest
+from gbdt_parties.secure_sum.rings import Words
+from gbdt_parties.secure_sum.roster import SignedEnd
+
+
+class AllParties:
+    """Every sum is over all parties, and round k is attempted once, as attempt k + 1.
+
+    A party's vector is then a function of what it holds and of the sums before, and a question that is asked
+    again gets the same bytes.
+    """
+
+    repeats = True
+    """Whether a party asked again, also under another number, sends what it has sent, at no cost.
+
+    Then nothing is lost if the coordinator forgets its latest sums, or asks parties in vain: it neither
+    waits for the disk nor asks the parties of its own process one after the other.
+    """
+
+    def least(self, n_parties: int) -> int:
+        """Parties that every sum must be over, of those in the roster."""
+        return n_parties
+
+    def least_at_end(self, n_parties: int) -> int:
+        """Parties that must have signed the end."""
+        return n_parties
+
+    def number(self, round_number: int, last: int) -> int:
+        """Number of an attempt with new members, after the last one."""
+        return round_number + 1
+
+    def check(self, asked: tuple[int, int], members: Sequence[int], next_round: int, n_parties: int) -> None:
+        """Refuse to take part in another attempt than the run's next one.
+
+        Parameters
+        ----------
+        asked : (int, int)
+            Round and number.
+        members : sequence of int
+        next_round, n_parties : int
+
+        Raises
+        ------
+        ProtocolError
+            Saying what was asked instead.
+        """
+        if asked != (next_round, next_round + 1):
+            raise ProtocolError(
+                f"round {asked[0]}, attempt {asked[1]} was asked for; round {next_round}, attempt "
+                f"{next_round + 1} is next"
+            )
+        if list(members) != list(range(n_parties)):
+            raise ProtocolError("a sum over some parties was asked for; every sum here is over all of them")
+
+
+@dataclass(frozen=True)
+class PresentParties:
+    """Sums are over the parties that are there; attempts are numbered throughout the run.
+
+    Parameters
+    ----------
+    min_parties : int
+        That every sum must be over.
+    """
+
+    min_parties: int
+    repeats = False
+
+    def least(self, n_parties: int) -> int:
+        """The number that was agreed on."""
+        return self.min_parties
+
+    def least_at_end(self, n_parties: int) -> int:
+        """More than half of all: a run that is split up ends twice only if a party signs twice."""
+        return max(self.min_parties, n_parties // 2 + 1)
+
+    def number(self, round_number: int, last: int) -> int:
+        """The next one; none is used twice."""
+        return last + 1
+
+    def check(self, asked: tuple[int, int], members: Sequence[int], next_round: int, n_parties: int) -> None:
+        """Refuse another round than the next one; `Attempt.check` has the rest."""
+        if asked[0] != next_round:
+            raise ProtocolError(f"round {asked[0]} was asked for; {next_round} is next")
+
+
+Participation = AllParties | PresentParties
+"""Whose vectors the sums of a run are over, and how attempts at them are numbered."""
+
+
+class MaskedSums:
+    """One party's part in the sums of a run, from its own vectors to sums that it has opened itself.
+
+    Parameters
+    ----------
+    agreement : Agreement
+        Signed by all parties.
+    participation : Participation
+    min_parties : int
+        Parties that must take part in every sum, by this party's demand and the run's.
+
+    Attributes
+    ----------
+    n_opened : int
+        Sums that were opened; the number of the next round.
+    """
+
+    def __init__(self, agreement: Agreement, participation: Participation, min_parties: int) -> None:
+        agreement.check_signed()
+        self._agreement, self._participation = agreement, participation
+        self._min_parties, self.roster = min_parties, agreement.roster
+        self._session = SecureSession(agreement.keys, self.roster, agreement.introduction)
+        self._transcript = question_digest([self.roster.digest, agreement.public_seed])
+        self.n_opened = 0
+
+    @property
+    def place(self) -> int:
+        """Place of this party in the roster."""
+        return self._session.place
+
+    def attempt(
+        self, question: Question, asked: tuple[int, int], members: Sequence[int], *, is_own: bool
+    ) -> Attempt:
+        """The attempt that is asked for, at this party's own question.
+
+        Parameters
+        ----------
+        question : Question
+        asked : (int, int)
+            Round and number.
+        members : sequence of int
+        is_own : bool
+            Whether this party must be among them.
+
+        Raises
+        ------
+        ProtocolError
+            If it is not one that this party takes part in.
+        """
+        self._participation.check(asked, members, self.n_opened, len(self.roster.introductions))
+        digest = question_digest([self._transcript, *question.parts])
+        attempt = Attempt(self.n_opened, asked[1], tuple(members), digest)
+        attempt.check(self.place if is_own else None, self.roster, self._min_parties)
+        return attempt
+
+    def masked(self, attempt: Attempt, question: Question, values: Words) -> bytes:
+        """The vector of this party, masked and signed."""
+        return b"".join(self._session.contribute(attempt, question.ring, values))
+
+    def total(self, attempt: Attempt, question: Question, contributions: Mapping[int, bytes]) -> Words:
+        """The sum of all members' vectors; errors as of `SecureSession.add_up`."""
+        return self._session.add_up(attempt, question.ring, question.n_values, contributions)
+
+    def note_opened(self, attempt: Attempt, total: Words) -> None:
+        """Go on to the next round: every later question is signed together with this sum."""
+        self._transcript = question_digest([self._transcript, attempt.to_bytes(), total.tobytes()])
+        self.n_opened += 1
+
+    def signed_end(self, parts: Sequence[bytes]) -> SignedEnd:
+        """The end of the run as this party has it, signed by it alone.
+
+        Parameters
+        ----------
+        parts : sequence of bytes
+            Of the result.
+        """
+        digests = [hashlib.sha256(part).digest() for part in parts]
+        signatures = [b""] * len(self.roster.introductions)
+        end = SignedEnd(self.roster, self._agreement.signatures, self._transcript, digests, signatures)
+        signatures[self.place] = self._session.sign(end.message)
+        return end

@@ -1,0 +1,244 @@
+"""A connection: a fresh session, signed by both sides, and where each of them is in the run.
+
+Four messages each way, in step: greeting with status, points, trees, and a signature of all of these, so that
+no one in between has made any of them.  Then both sides know both states, and compare them:
+
+* Both are at one round, with one digest of the roster and all sums so far.  Attempts that were begun are
+  abandoned, and stay charged; the next one has a number above all of either side.
+* One side has opened the round that is pending on the other one, in the same attempt.  It sends again the
+  bytes of the last flight, which it has kept, and both have opened the round.
+* Anything else: one of the stores is an older copy, or another run's, and the run stops.  The round that it
+  would do again is open on the other side, and the sums would differ by the noise of two attempts alone.
+
+An older copy of a store is noticed before a round is open, too, by what the other side has of it: values that
+were released, and charged attempts.  It would release them again, or have left out their charges.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Callable
+from dataclasses import astuple, dataclass, replace
+from typing import NoReturn
+
+from gbdt_commons.quoting import quoted
+from gbdt_parties.curve_group import length_prefixed
+from gbdt_parties.errors import ProtocolError
+from gbdt_parties.run.flights.frames import Kind, Link
+from gbdt_parties.run.flights.kept import Kept
+from gbdt_parties.run.flights.terms import SIGNATURE_BYTES, Terms
+from gbdt_parties.two_party.life import Failures
+from gbdt_parties.two_party.names import DIGEST_BYTES, Step
+from gbdt_parties.two_party.session import Session
+
+ROUND, SET_UP = b"round", b"set-up"
+"""Purposes of signatures."""
+
+NOTHING = bytes(DIGEST_BYTES)
+_STATUS = struct.Struct(f"<IHHI{DIGEST_BYTES}s{DIGEST_BYTES}s{DIGEST_BYTES}s{SIGNATURE_BYTES}s")
+STATUS_BYTES = _STATUS.size
+_DOMAIN = b"veilboost two-party set-up 1"
+
+
+@dataclass(frozen=True)
+class Status:
+    """Where a side is in the run, as it tells the other one.
+
+    Parameters
+    ----------
+    round : int
+        The next one to be opened.
+    attempt : int
+        The latest attempt of all.
+    charged : int
+        The latest attempt that was charged, or 0.
+    n_values : int
+        Values that either side has released.
+    chain : bytes
+        Digest of the roster and of all opened sums.
+    pending : bytes
+        Digest of the attempt whose last flight is missing, or zeros.
+    latest : bytes
+        Digest of the attempt that opened the last round, or zeros.
+    signature : bytes
+        Of the last round, or zeros.
+    """
+
+    round: int
+    attempt: int
+    charged: int
+    n_values: int
+    chain: bytes
+    pending: bytes
+    latest: bytes
+    signature: bytes
+
+    @classmethod
+    def of(cls, kept: Kept) -> Status:
+        """The state that is kept."""
+        opening, pending, n = kept.opening, kept.pending, kept.n_opened
+        return cls(
+            n,
+            kept.last_attempt,
+            kept.last_charge,
+            kept.n_values,
+            kept.chain(n),
+            pending.digest if pending else NOTHING,
+            opening.digest if opening else NOTHING,
+            opening.signature if opening else bytes(SIGNATURE_BYTES),
+        )
+
+    def to_bytes(self) -> bytes:
+        """`STATUS_BYTES` bytes."""
+        return _STATUS.pack(*astuple(self))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Status:
+        """Read what `to_bytes` wrote."""
+        return cls(*_STATUS.unpack(data))
+
+
+class Connected:
+    """One side of a connection, opened by its constructor; `catch_up` must come next.
+
+    Parameters
+    ----------
+    link : Link
+    terms : Terms
+    kept : Kept
+    nonce : bytes
+        Of the session, kept already.
+    failures : Failures
+        Of checks on transfers with the other party, over all runs.
+
+    Attributes
+    ----------
+    link : Link
+    session : Session
+    set_up : bytes
+        Digest of the messages that opened the session.
+    last_attempt : int
+        The latest attempt on either side.
+
+    Raises
+    ------
+    TransferCheckError
+        If the other side's transfers are not consistent, or were not three times before.
+    AuthenticationError
+        If it has not signed its messages.
+    ProtocolError
+        If a message is not the one that was due.
+    """
+
+    def __init__(self, link: Link, terms: Terms, kept: Kept, nonce: bytes, failures: Failures) -> None:
+        self.link, self._terms, self._kept = link, terms, kept
+        session = Session(terms.run, terms.own, terms.other, terms.seed, failures, nonce)
+        self.session = session
+        said: list[bytes] = []
+
+        def crossed(kind: Kind, body: bytes, n_bytes: int) -> bytes:
+            link.send(kind, body)
+            heard = link.take(kind, n_bytes)
+            said.extend(terms.in_order(body, heard))
+            return heard
+
+        own = Status.of(kept)
+        greeting = session.greeting + own.to_bytes()
+        heard = crossed(Kind.GREETING, greeting, len(greeting))
+        self._theirs = Status.from_bytes(heard[-STATUS_BYTES:])
+        points = session.take_greeting(heard[:-STATUS_BYTES])
+        trees = session.take_points(crossed(Kind.POINTS, points, len(points)))
+        session.take_trees(crossed(Kind.TREES, trees, len(trees)))
+        self.set_up = hashlib.sha256(length_prefixed([_DOMAIN, session.digest, *said])).digest()
+        link.send(Kind.SEAL, terms.sign(SET_UP, self.set_up))
+        terms.check_signature(SET_UP, self.set_up, link.take(Kind.SEAL, SIGNATURE_BYTES))
+        self.last_attempt = max(own.attempt, self._theirs.attempt)
+
+    def catch_up(self, open_with: Callable[[bytes], None], has_made: Callable[[int], bool]) -> None:
+        """Compare both sides' states, and send or take again what one of them has missed.
+
+        Parameters
+        ----------
+        open_with : callable
+            ``open_with(last)`` opens the round that is pending here, with the message of the last flight.
+        has_made : callable
+            ``has_made(attempt)`` says whether all is kept here that this side must have done before the other
+            one charged for an attempt.
+
+        Raises
+        ------
+        ProtocolError
+            If the stores of both sides are not of one history: the run stops.
+        """
+        own, theirs = Status.of(self._kept), self._theirs
+        if theirs.attempt > self._terms.max_attempts:
+            raise ProtocolError(
+                f"the other side claims to have begun attempt {theirs.attempt}; all {self._terms.n_rounds} "
+                f"rounds have {self._terms.max_attempts} attempts together"
+            )
+        if theirs.charged and not has_made(theirs.charged):
+            self._stop(f"attempt {theirs.charged} is charged there, and was not made, or charged, here")
+        if theirs.round == own.round:
+            if theirs.chain != own.chain:
+                self._stop(f"the sums of the {own.round} rounds before, or the roster, are other ones there")
+            self._check_status(theirs)
+        elif theirs.round == own.round - 1 and theirs.pending == own.latest:
+            opening = self._kept.opened(theirs.round)
+            if theirs.chain != self._kept.chain(theirs.round) or not opening.last:
+                self._stop(f"it has lost round {theirs.round}, which is open here")
+            self.link.send(Kind.AGAIN, opening.last)
+        elif theirs.round == own.round + 1 and theirs.latest == own.pending != NOTHING:
+            open_with(self.link.take(Kind.AGAIN))
+        else:
+            self._stop(f"it is at round {theirs.round}, and this side at round {own.round}")
+
+    def check_release(self, number: int) -> None:
+        """Check that a value which this side is about to release was not released before.
+
+        Raises
+        ------
+        ProtocolError
+            If the other side has it: the run stops.
+        """
+        if number < self._theirs.n_values:
+            self._stop(f"value {number} was released before, and is not kept here")
+
+    def _check_status(self, theirs: Status) -> None:
+        """Check and keep the other side's signature of the last round, which both have opened."""
+        opening = self._kept.opening
+        if opening is not None:
+            self._terms.check_signature(ROUND, opening.signed, theirs.signature)
+            self._kept.countersign(theirs.signature)
+
+    def send_status(self, kind: Kind, step: Step, result: bytes = b"") -> None:
+        """Tell the other side where this one is, and a digest of its result if there is one."""
+        self.link.send(kind, result + Status.of(self._kept).to_bytes(), step)
+
+    def take_status(self, kind: Kind, step: Step, result: bytes = b"") -> None:
+        """Check that the other side is where this one is, with the same result.
+
+        Raises
+        ------
+        AuthenticationError
+            If it has not signed the last round.
+        ProtocolError
+            If it is anywhere else, or has opened other sums, or has another result.
+        """
+        own = Status.of(self._kept)
+        body = self.link.take(kind, len(result) + STATUS_BYTES, step)
+        theirs = Status.from_bytes(body[len(result) :])
+        # The step, which has the attempt, was compared; one side charges before the other one.
+        if replace(theirs, attempt=own.attempt, charged=own.charged, signature=own.signature) != own:
+            self._stop("it has opened other sums, or fewer")
+        self._check_status(theirs)
+        if body[: len(result)] != result:
+            raise ProtocolError(
+                f"party {quoted(self._terms.name)!r} has another result of all rounds than this side"
+            )
+
+    def _stop(self, reason: str) -> NoReturn:
+        raise ProtocolError(
+            f"the run with party {quoted(self._terms.name)!r} stops, since the stores of both sides are not "
+            f"of one history: {reason}; begin a new run, unless the newer store is found again"
+        )

@@ -1,0 +1,562 @@
+"""One side of a run, round by round: each is charged for before noise leaves, and opened once.
+
+The trainer of either party asks for the sums of one round after the other.  Rounds that are over are answered
+from the store, so that a trainer that is started again asks for all of them from the first one, and goes on
+where the run was.
+
+* *No two noised shares for one attempt.*  An attempt's number is kept before its first message, above those
+  of all attempts on either side; it is charged at most once, and shares leave after it was charged.
+* *No noise twice.*  All that is drawn for an attempt comes from HKDF of the seed, with a fresh nonce as salt
+  and the attempt's digest as information, which contains fresh nonces of both sides.  Values are drawn with
+  the nonce of their session, once in it; one that could not be kept is drawn in another session again.
+* *Charges count where noise may have left*: the charge, and the shares, are one transaction before.
+* *One opening.*  A round is opened in the transaction that keeps its sums; its number does not come back.
+* *Both open the same.*  The side with tables opens first, and keeps the message by which the other one opens,
+  before it sends it; the other one keeps its noised shares before it sends them.  So a side that has missed
+  the last flight can do with that message, and nothing else, whatever else was lost.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, replace
+from threading import RLock
+from typing import Generic, TypeVar
+
+from gbdt_commons.files import is_out_of_room
+from gbdt_commons.key_stream import KeyStream, this_process
+from gbdt_commons.locks import block
+from gbdt_commons.store import Store
+from gbdt_parties.curve_group import length_prefixed
+from gbdt_parties.errors import (
+    PartyArgumentError,
+    PartyRefusedError,
+    PartyUnavailableError,
+    ProtocolError,
+    SumRangeError,
+)
+from gbdt_parties.run.flights.connection import ROUND, Connected
+from gbdt_parties.run.flights.frames import NO_STEP, STOPPED, Channel, Kind, Link
+from gbdt_parties.run.flights.kept import Attempt, Charge, Kept, Opening
+from gbdt_parties.run.flights.record import Recorded
+from gbdt_parties.run.flights.terms import SIGNATURE_BYTES, Terms
+from gbdt_parties.two_party.layout import RoundLayout
+from gbdt_parties.two_party.life import Failures, Unrepeatable
+from gbdt_parties.two_party.names import DIGEST_BYTES, Step
+from gbdt_parties.two_party.pads import Words
+from gbdt_parties.two_party.rounds import PointSide, Tables, TableSide
+from gbdt_parties.two_party.session import Draws
+from gbdt_parties.two_party.sides import (
+    CHOICES,
+    LAST,
+    SUMS,
+    TABLES,
+    Leaves,
+    RoundSide,
+    opened_sums,
+    shares_in,
+)
+
+_ROUND = b"veilboost two-party round 1"
+
+Check = Callable[[int, Sequence[Words]], None]
+"""Raises a SumRangeError if a round's opened sums are out of the public range, with room for both noises."""
+
+Pay = Callable[[], None]
+"""Charges for one attempt; what it writes to the store is part of the attempt's transaction."""
+
+
+def _passes(error: BaseException) -> bool:
+    """Whether an error ends by itself: to the other side, this one is lost meanwhile, and does not refuse."""
+    is_full = isinstance(error, OSError) and is_out_of_room(error)
+    return is_full or isinstance(error, PartyUnavailableError)
+
+
+def fresh_nonce() -> bytes:
+    """32 bytes of the operating system."""
+    return os.urandom(DIGEST_BYTES)
+
+
+class AttemptDraws(Unrepeatable):
+    """Random draws of one party for one attempt.
+
+    Parameters
+    ----------
+    draws : Draws
+        Of a fresh nonce.
+    attempt : bytes
+        Digest of the attempt.
+    """
+
+    def __init__(self, draws: Draws, attempt: bytes) -> None:
+        self._draws, self.attempt = draws, attempt
+
+    def stream(self, purpose: bytes) -> KeyStream:
+        """The stream of a purpose, such as noise or dither: once in an attempt.
+
+        Raises
+        ------
+        RuntimeError
+            If it was drawn before.
+        """
+        return self._draws.stream(b"inputs", purpose, self.attempt)
+
+
+@dataclass(frozen=True, eq=False)
+class TableInputs:
+    """Inputs of the side with tables to one attempt, as of `rounds.TableSide` and in its order.
+
+    Parameters
+    ----------
+    tables : callable
+    leaves : sequence of ndarray of uint8, shape (n_rows,)
+    noise : sequence of ndarray of uint64, shape (2**levels,)
+    """
+
+    tables: Tables
+    leaves: Sequence[Leaves] = field(repr=False)
+    noise: Sequence[Words] = field(repr=False)
+
+
+@dataclass(frozen=True, eq=False)
+class PointInputs:
+    """Inputs of the side with points to one attempt, as of `rounds.PointSide` and in its order.
+
+    Parameters
+    ----------
+    points : ndarray of uint8, shape (n_rows,)
+    leaves : sequence of ndarray of uint8, shape (n_rows,)
+    noise : sequence of ndarray of uint64, shape (2**levels,)
+    """
+
+    points: Leaves = field(repr=False)
+    leaves: Sequence[Leaves] = field(repr=False)
+    noise: Sequence[Words] = field(repr=False)
+
+
+Inputs = TypeVar("Inputs", TableInputs, PointInputs)
+
+
+class Flights:
+    """Messages of one attempt between a link and a side.
+
+    Parameters
+    ----------
+    link : Link
+    side : RoundSide
+    step : Step
+        Round and attempt.
+    n_chunks : int
+        Messages of a flight that has something for every row.
+    """
+
+    def __init__(self, link: Link, side: RoundSide, step: Step, n_chunks: int) -> None:
+        self.side, self._link, self._step, self._n_chunks = side, link, step, n_chunks
+
+    def send(self, flight: int) -> None:
+        """Send a flight but for its shares, each message as soon as it is made."""
+        for message in self.side.send(flight):
+            self._link.send(Kind.ROUND, message, replace(self._step, flight=flight))
+
+    def take(self, flight: int, *, has_rows: bool) -> None:
+        """Take a flight but for its shares."""
+        for _ in range((flight == CHOICES) + has_rows * self._n_chunks):
+            self.side.take(self._link.take_view(Kind.ROUND, replace(self._step, flight=flight)))
+
+    def send_shares(self, flight: int, shares: bytes) -> None:
+        """Send the last message of a flight."""
+        self._link.send(Kind.SHARES, shares, replace(self._step, flight=flight))
+
+    def hand_over(self) -> None:
+        """Let what was sent leave."""
+        self._link.hand_over()
+
+    def take_shares(self, flight: int) -> bytes:
+        """Take the last message of a flight."""
+        return self._link.take(Kind.SHARES, step=replace(self._step, flight=flight))
+
+
+class Exchange(ABC, Unrepeatable, Generic[Inputs]):
+    """One side of a run; one thread at a time uses it.
+
+    Parameters
+    ----------
+    terms : Terms
+    store : Store
+        Of the run.  Charges are written to the same file.
+    failures : Failures
+        Of checks on transfers with the other party, over all runs.
+    check : callable
+        ``check(round, sums)`` raises a SumRangeError if a round's opened sums are out of the public range.
+    nonces : callable
+        Gives a nonce for every session and attempt: an auditor's gives those that were kept.
+    is_recorded : bool
+        Whether all messages are kept, for an auditor.
+    """
+
+    _own_party: int
+    """Number of this side in the layouts' parties."""
+
+    _side: Callable[..., RoundSide]
+    """Makes this side of an attempt."""
+
+    def __init__(
+        self,
+        terms: Terms,
+        store: Store,
+        failures: Failures,
+        check: Check,
+        nonces: Callable[[], bytes] = fresh_nonce,
+        is_recorded: bool = False,
+    ) -> None:
+        self._terms, self._check, self._nonces, self._is_recorded = terms, check, nonces, is_recorded
+        self._failures = failures
+        self.kept = Kept(store, terms)
+        self._lock, self._process = RLock(), this_process()
+        self._connected: Connected | None = None
+
+    @property
+    def n_opened(self) -> int:
+        """Rounds that are over."""
+        return self.kept.n_opened
+
+    def connect(self, channel: Channel) -> None:
+        """Open a session with the other party; one before it is over.
+
+        A round that the other side has opened, and this one has not, is open afterwards.
+
+        Parameters
+        ----------
+        channel : Channel
+            For this connection alone.
+
+        Raises
+        ------
+        PartyUnavailableError
+            If the connection is lost, or the other party is silent.
+        TransferCheckError, AuthenticationError, PartyRefusedError, ProtocolError
+            If the other party deviates, or its store is not of this run's history.
+        """
+        with self._held():
+            self.disconnect()
+            if self._is_recorded:
+                channel = Recorded(channel, self.kept.record(self.kept.n_connections))
+            link = Link(channel, self._terms.name)
+            with self._at_stake(link):
+                nonce = self._nonces()
+                self.kept.connect(nonce)
+                self._connected = Connected(link, self._terms, self.kept, nonce, self._failures)
+                self._connected.catch_up(self._open_pending, self._has_made)
+
+    def disconnect(self) -> None:
+        """End the session; the channel is its maker's to close."""
+        with self._lock:
+            if self._connected is not None:
+                self._connected.session.life.end("the connection has ended")
+                self._connected = None
+
+    def round(
+        self, number: int, layout: RoundLayout, inputs: Callable[[AttemptDraws], Inputs], pay: Pay
+    ) -> list[Words]:
+        """Sums of a round: as they were opened, or of an attempt that is made now.
+
+        After a `PartyUnavailableError` the caller connects again, and asks again.
+
+        Parameters
+        ----------
+        number : int
+            The next round, or one before.
+        layout : RoundLayout
+        inputs : callable
+            ``inputs(draws)`` gives the inputs of one attempt; noise and dither are drawn from `draws`.
+        pay : callable
+            Charges for one attempt, in the transaction before its first noised share leaves.  If it raises an
+            error, the attempt stops, and nothing has left.
+
+        Returns
+        -------
+        list of ndarray of uint64, shape (2**levels,)
+            Sums of every tree with both noises, the same on both sides.
+
+        Raises
+        ------
+        PartyUnavailableError
+            If the connection is lost, or there is none.
+        SumRangeError
+            If the sums are out of range: the attempt is charged, and not opened.
+        TransferCheckError, AuthenticationError, PartyRefusedError, ProtocolError
+            If the other party deviates, or refuses; or if `number` or `layout` is none that is due, or no
+            attempt is left.
+        OSError
+            If there is no room to keep the attempt: nothing noised has left.
+        """
+        with self._held():
+            if not 0 <= number <= self.kept.n_opened or number >= self._terms.n_rounds:
+                raise ProtocolError(
+                    f"round {number} was asked for; {self.kept.n_opened} of {self._terms.n_rounds} are over"
+                )
+            own, other = layout.parties[self._own_party], layout.parties[1 - self._own_party]
+            if (own, other) != (self._terms.own, self._terms.other):
+                raise PartyArgumentError("the parties of the layout are not those of the run")
+            if number == self.kept.n_opened:
+                connected = self._connection()
+                with self._at_stake(connected.link):
+                    self._attempt(connected, layout, inputs, pay)
+            opening, trees = self.kept.opened(number), range(len(layout.trees))
+            if opening.layout != layout.to_bytes():
+                raise ProtocolError(f"round {number} was opened with another layout")
+            return list(shares_in(opening.sums, layout, trees).values())
+
+    def value(
+        self,
+        number: int,
+        n_bytes: int,
+        check: Callable[[bytes], None],
+        make: Callable[[KeyStream], bytes] | None,
+    ) -> bytes:
+        """Value that one side releases, once, and both keep: the same bytes on every connection.
+
+        Both sides ask for the same values, in the same order, on each connection, so that each is given again
+        there.  The owner keeps it with its charge before it leaves for the first time.
+
+        Parameters
+        ----------
+        number : int
+            From 0 on.
+        n_bytes : int
+        check : callable
+            ``check(content)`` raises a ProtocolError if the other side's value is not one that may be.
+        make : callable or None
+            ``make(stream)`` draws the value from a stream of this party's seed and the session's nonce, and
+            charges for it, at its owner; None at the other side.
+
+        Raises
+        ------
+        ProtocolError
+            If it has another length, is refused by `check`, or was another one before; or, before anything is
+            drawn, if the other side has it and this one has lost it.
+        PartyUnavailableError
+            As of `round`; likewise its other errors.
+        """
+        with self._held():
+            connected, kept = self._connection(), self.kept.value(number)
+            with self._at_stake(connected.link):
+                if make is not None:
+                    if kept is None:
+                        connected.check_release(number)
+                        stream = connected.session.stream(b"value", number)
+                        kept = self.kept.release(number, lambda: make(stream))
+                    connected.link.send(Kind.VALUE, kept)
+                    return kept
+                content = connected.link.take(Kind.VALUE, n_bytes)
+                check(content)
+                if kept is None:
+                    return self.kept.release(number, lambda: content)
+                if content != kept:
+                    raise ProtocolError(
+                        f"party {self._terms.name!r} releases another value {number} than before: its store "
+                        "is an older copy, or it has drawn noise again"
+                    )
+                return content
+
+    def end(self, result: bytes = b"") -> None:
+        """Exchange signatures of the last round with the other side, after all rounds.
+
+        Parameters
+        ----------
+        result : bytes
+            Result of all rounds, the same on both sides.
+
+        Raises
+        ------
+        ProtocolError
+            If rounds are left here or there, or the other side has another result; other errors as of
+            `round`.
+        """
+        with self._held():
+            if self.kept.n_opened < self._terms.n_rounds:
+                raise ProtocolError(f"{self.kept.n_opened} of {self._terms.n_rounds} rounds are over")
+            connected = self._connection()
+            with self._at_stake(connected.link):
+                digest = hashlib.sha256(result).digest()
+                connected.send_status(Kind.END, NO_STEP, digest)
+                connected.take_status(Kind.END, NO_STEP, digest)
+                connected.link.finish()
+            self.disconnect()
+
+    def stop(self, error: BaseException) -> None:
+        """End the session because of an error outside of it, and tell the other side of one that stays."""
+        with self._lock:
+            if self._connected is not None:
+                link = self._connected.link
+                self.disconnect()
+                if not _passes(error):
+                    link.refuse()
+
+    @block
+    def _held(self) -> Generator[None, None, None]:
+        """Let one thread at a time go on, in the process that began: a copy would make attempts twice."""
+        if self._process != this_process():
+            raise ProtocolError("a run of two parties cannot go on in a forked process")
+        with self._lock:
+            yield
+
+    def _connection(self) -> Connected:
+        if self._connected is None:
+            raise PartyUnavailableError(f"there is no connection with party {self._terms.name!r}")
+        return self._connected
+
+    @contextmanager
+    def _at_stake(self, link: Link) -> Iterator[None]:
+        """Let any error end the connection, and tell the other side of one that it should know about."""
+        try:
+            yield
+        except BaseException as error:
+            self.disconnect()
+            is_known = isinstance(error, PartyRefusedError) or _passes(error)
+            if isinstance(error, Exception) and not is_known:
+                # Other texts may quote data, or sums that the other side has not opened.
+                is_of_protocol = isinstance(error, ProtocolError) and not isinstance(error, SumRangeError)
+                link.refuse(str(error) if is_of_protocol else STOPPED)
+            raise
+
+    # One attempt.
+
+    def _attempt(
+        self, connected: Connected, layout: RoundLayout, inputs: Callable[[AttemptDraws], Inputs], pay: Pay
+    ) -> None:
+        number, k, nonce = self.kept.n_opened, connected.last_attempt + 1, self._nonces()
+        # WORKING: the number is spent before a message has it.
+        self.kept.begin(Attempt(number, k, nonce))
+        connected.last_attempt = k
+        step, text = Step(number, k, 0), layout.to_bytes()
+        context = connected.session.digest
+        digest = step.digest(context, b"attempt", connected.set_up, self.kept.chain(number), text)
+        draws = AttemptDraws(connected.session.draws(nonce), digest)
+        drawn = inputs(draws)
+        given = (getattr(drawn, one.name) for one in fields(drawn))
+        side = self._side(connected.session, layout, number, k, *given, nonce)
+        # Flights cross: nothing of the other side's is awaited before this one's is under way.
+        connected.send_status(Kind.BEGIN, step)
+        flights = Flights(connected.link, side, step, len(layout.chunks))
+        flights.send(CHOICES)
+        connected.link.hand_over()
+        connected.take_status(Kind.BEGIN, step)
+
+        def charge(own: bytes, heard: bytes) -> None:
+            record = Charge(number, k, self._terms.peer, digest, text, side.transcript, own, heard)
+            self.kept.charge(record, pay)
+
+        self._play(flights, layout, charge)
+
+    @abstractmethod
+    def _play(self, flights: Flights, layout: RoundLayout, charge: Callable[[bytes, bytes], None]) -> None:
+        """Take the other side's choices, and do everything up to the opening.
+
+        ``charge(own, heard)`` charges for the attempt, and keeps the noised shares that are about to leave,
+        and those that came.
+        """
+
+    @abstractmethod
+    def _has_made(self, attempt: int) -> bool:
+        """Whether all is kept that this side does before the other one charges for an attempt."""
+
+    @abstractmethod
+    def _open_pending(self, message: bytes) -> None:
+        """Open the round that is pending with the message of the last flight, which may be of another day."""
+
+    def _opening(self, charge: Charge, transcript: bytes, sums: Sequence[Words], last: bytes) -> Opening:
+        """The record of a round that is opened, without the message of the last flight.
+
+        Parameters
+        ----------
+        charge : Charge
+        transcript : bytes
+            Digest of all messages but that one.
+        sums : sequence of ndarray of uint64
+        last : bytes
+            Shares of the last flight.
+
+        Raises
+        ------
+        SumRangeError
+            If the sums are out of range.
+        """
+        self._check(charge.round, sums)
+        words = b"".join(one.astype("<u8").tobytes() for one in sums)
+        chain = self.kept.chain_with(charge.digest, charge.layout, words)
+        parts = [_ROUND, charge.digest, transcript, last, chain]
+        signed = hashlib.sha256(length_prefixed(parts)).digest()
+        signature = self._terms.sign(ROUND, signed)
+        return Opening(charge.number, charge.digest, charge.layout, words, chain, signed, signature, b"")
+
+
+class TableExchange(Exchange[TableInputs]):
+    """The side with tables, which is the first one of all layouts; it opens first."""
+
+    _own_party, _side = 0, TableSide
+
+    def _play(self, flights: Flights, layout: RoundLayout, charge: Callable[[bytes, bytes], None]) -> None:
+        side, has_trees = flights.side, bool(layout.owned_by(self._terms.own.place))
+        flights.take(CHOICES, has_rows=True)
+        flights.send(TABLES)
+        # CHARGED, before the first shares leave; those of its own trees cannot be known yet.
+        shares = side.shares(TABLES)
+        charge(shares, b"")
+        flights.send_shares(TABLES, shares)
+        flights.take(SUMS, has_rows=has_trees)
+        side.take(flights.take_shares(SUMS))
+        transcript, pending = side.transcript, self.kept.pending
+        last = side.shares(LAST)
+        assert pending is not None
+        opening = self._opening(pending, transcript, side.opened, last)
+        message = last + opening.signature
+        # OPENED, with what opens it on the other side.
+        self.kept.open(replace(opening, last=message), None)
+        flights.send_shares(LAST, message)
+        # The other side goes on to the next round while this one does.
+        flights.hand_over()
+
+    def _has_made(self, attempt: int) -> bool:
+        return self.kept.has(Charge, attempt)
+
+    def _open_pending(self, message: bytes) -> None:
+        raise ProtocolError("the other side has opened a round before this one could")
+
+
+class PointExchange(Exchange[PointInputs]):
+    """The side with points, which is the second one of all layouts; it opens with the last flight."""
+
+    _own_party, _side = 1, PointSide
+
+    def _play(self, flights: Flights, layout: RoundLayout, charge: Callable[[bytes, bytes], None]) -> None:
+        side = flights.side
+        flights.take(CHOICES, has_rows=bool(layout.owned_by(self._terms.other.place)))
+        flights.take(TABLES, has_rows=True)
+        heard = flights.take_shares(TABLES)
+        side.take(heard)
+        flights.send(SUMS)
+        # CHARGED, before the shares leave, with all that opens the round but the last flight.
+        shares = side.shares(SUMS)
+        charge(shares, heard)
+        flights.send_shares(SUMS, shares)
+        self._open_pending(flights.take_shares(LAST))
+
+    def _has_made(self, attempt: int) -> bool:
+        return self.kept.has(Attempt, attempt)
+
+    def _open_pending(self, message: bytes) -> None:
+        charge = self.kept.pending
+        assert charge is not None
+        layout = RoundLayout.from_bytes(charge.layout)
+        own, other = layout.owned_by(self._terms.own.place), layout.owned_by(self._terms.other.place)
+        last, signature = message[:-SIGNATURE_BYTES], message[-SIGNATURE_BYTES:]
+        theirs = shares_in(charge.heard, layout, own) | shares_in(last, layout, other)
+        ours = shares_in(charge.own, layout, range(len(layout.trees)))
+        opening = self._opening(charge, charge.transcript, opened_sums(layout, ours, theirs), last)
+        self._terms.check_signature(ROUND, opening.signed, signature)
+        self.kept.open(opening, signature)

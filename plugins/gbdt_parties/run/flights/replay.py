@@ -1,0 +1,250 @@
+"""An auditor's repetition of one party's side of a run, to the byte.
+
+The auditor has the party's seed and data, its kept events, and the messages that it received; all nonces are
+among the events.  Sessions, values, attempts and signatures follow from these alone: the draws from HKDF of
+seed and nonce, Ed25519 signatures from key and text, and what comes before a connection from the
+events before it.
+
+*If they agree*, the party has sent the messages of an honest party with that seed and those data, in
+every connection, and kept the events of one.  Its noise was not chosen: seed and nonce determine it, and the
+nonce was sent before anything of the other party's was known.
+*The record cannot be made up*: the other party signs the digest of all messages of a round, in both
+directions, and the repetition checks these signatures as the party did.  Without the other party's key no
+other messages pass for those of a round that is over.
+*Not covered*: the end of a connection that was lost; messages after the last round were not signed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from struct import error as StructError
+from typing import Any, NoReturn
+
+from gbdt_commons.errors import VeilboostError
+from gbdt_commons.store import MemoryStore, Store
+from gbdt_parties.errors import PartyUnavailableError
+from gbdt_parties.run.flights.driver import Exchange
+from gbdt_parties.run.flights.frames import HEADER_BYTES, STOPPED, Channel, Kind, heading
+from gbdt_parties.run.flights.kept import EVENTS, Attempt, Charge, Connection, Kept, Opening, Signature, Value
+from gbdt_parties.run.flights.record import Record, summary
+
+Begin = Callable[[Store, Callable[[], bytes]], Exchange[Any]]
+"""``begin(store, nonces)`` gives the party's side, on a store and with nonces of the auditor."""
+
+Train = Callable[[Exchange[Any]], object]
+"""Asks for values and rounds, with the party's data, as the party does."""
+
+
+def replay(kept: Kept, connection: int, channel: Channel, begin: Begin, train: Train) -> tuple[Store, bool]:
+    """Repeat a party's process in one connection.
+
+    Parameters
+    ----------
+    kept : Kept
+        The party's events.
+    connection : int
+        Which one, from 0 on.
+    channel : Channel
+        Gives all messages that the party received, and then raises a PartyUnavailableError.  It gets those
+        that an honest party sent, of which a process that crashed has sent the first ones.
+    begin : callable
+    train : callable
+
+    Returns
+    -------
+    store : Store
+        With the party's events as they are after the connection.
+    has_ended : bool
+        Whether `train` came to its end.
+    """
+    start, grown = kept.connection(connection)
+    nonces = (event.nonce for event in grown if isinstance(event, (Connection, Attempt)))
+
+    def next_nonce() -> bytes:
+        for nonce in nonces:
+            return nonce
+        raise PartyUnavailableError("the record of this run has no other attempt")
+
+    store = MemoryStore()
+    exchange = begin(store, next_nonce)
+    for event in map(kept.event, range(start)):
+        assert event is not None
+        store.append(EVENTS, "", event)
+    try:
+        exchange.connect(channel)
+        train(exchange)
+    except VeilboostError:
+        # The connection is lost, or either party has refused: that was said, or heard.
+        return store, False
+    return store, True
+
+
+@dataclass(frozen=True)
+class Replay:
+    """Comparison of a party's record of a run with a repetition of it.
+
+    Attributes
+    ----------
+    rounds : int
+        Rounds that were opened alike.
+    attempts : int
+        Attempts that were begun alike, those that were abandoned included.
+    connections : int
+        Connections that were repeated to their end.
+    messages, bytes : int
+        Messages that the party sent, and that were repeated to the byte.
+    has_ended : bool
+        Whether the last connection came to the end of the run.
+    difference : str or None
+        The first thing that differs, by name; None if nothing does.
+    """
+
+    rounds: int
+    attempts: int
+    connections: int
+    messages: int
+    bytes: int
+    has_ended: bool
+    difference: str | None
+
+    @property
+    def agrees(self) -> bool:
+        """Whether nothing differs."""
+        return self.difference is None
+
+
+class DifferenceError(Exception):
+    """The repetition differs from the record; it leaves the party's side without being answered."""
+
+
+class Compared:
+    """A channel that gives what a party heard, and compares all that is said with what it said."""
+
+    def __init__(self, record: Record, connection: int) -> None:
+        self._said, self._heard = record.said(), record.heard()
+        self._connection, self._is_over, self._difference = connection, False, ""
+        self.n_messages = self.n_bytes = 0
+
+    def send(self, message: bytes) -> None:
+        """Compare a message with the next one of the record."""
+        if self._is_over:
+            return
+        kept = next(self._said, None)
+        if kept is None and heading(message)[0] == Kind.REFUSAL:
+            self._differs(message, "refuses what the record says was received")
+        if kept is None or has_stopped(kept):
+            # The process, or the connection, ended here.
+            self._is_over = True
+            raise PartyUnavailableError("the record of this connection ends here")
+        if kept != summary(message):
+            self._differs(kept, "is not what follows from the party's seed, rows and received messages")
+        self.n_messages += 1
+        self.n_bytes += len(message)
+
+    def hand_over(self) -> None:
+        """Nothing to compare."""
+
+    def finish(self) -> None:
+        """Nothing to compare."""
+
+    def receive(self) -> bytes:
+        """The next message that the party heard."""
+        for message in self._heard if not self._is_over else ():
+            return message
+        raise PartyUnavailableError("the record of this connection ends here")
+
+    def check_end(self) -> None:
+        """Check that nothing else was said or heard, but that the party had to stop."""
+        if self._difference:
+            # A refusal that differs was made while another error was on its way.
+            raise DifferenceError(self._difference)
+        if self._is_over:
+            return
+        for kept in self._said:
+            if not has_stopped(kept):
+                self._differs(kept, "was sent, and does not follow from the messages that are kept")
+        for message in self._heard:
+            self._differs(message, "was received, and is not one that was waited for")
+
+    def _differs(self, message: bytes, how: str) -> NoReturn:
+        self._is_over = True
+        self._difference = f"{_name(message, self._connection)} {how}"
+        raise DifferenceError(self._difference)
+
+
+def has_stopped(kept: bytes) -> bool:
+    """Whether a summary is of the refusal of a party that had to stop, as when it was interrupted."""
+    body = STOPPED.encode()
+    return kept == summary(kept[:HEADER_BYTES] + body) and heading(kept)[0] == Kind.REFUSAL
+
+
+def _name(message: bytes, connection: int) -> str:
+    """A message by its place in a run."""
+    try:
+        kind, step, number = heading(message)
+        name = Kind(kind).name.lower()
+    except (ValueError, StructError):
+        return f"a message of connection {connection} that is no message of a run"
+    place = f" of round {step.round}, attempt {step.attempt}, flight {step.flight}," if step.attempt else ""
+    return f"message {number} ({name}){place} in connection {connection}"
+
+
+_NAMES = {
+    Connection: "connection",
+    Value: "value",
+    Attempt: "attempt",
+    Charge: "charge",
+    Opening: "round",
+    Signature: "signature of round",
+}
+
+
+def _check_events(kept: Kept, connection: int, again: Kept) -> None:
+    """Check that a connection has added the events that its repetition adds.
+
+    A repetition may keep one thing more: it goes on from the last message to the next one, and the party's
+    process may have ended between them.
+    """
+    start, grown = kept.connection(connection)
+    before = Counter(type(kept.event(place)) for place in range(start))
+    for place, one in enumerate(grown, start):
+        other, kind = again.event(place), type(one)
+        name = f"{_NAMES[kind]} {before[kind]}, kept in connection {connection},"
+        before[kind] += 1
+        if other is None:
+            raise DifferenceError(f"{name} is not reached by the messages that are kept of it")
+        if one != other:
+            raise DifferenceError(
+                f"{name} is not what follows from the party's seed, rows and received messages"
+            )
+
+
+def compared(kept: Kept, begin: Begin, train: Train) -> Replay:
+    """Repeat a party's side of a whole run, and compare it with the party's record.
+
+    Parameters
+    ----------
+    kept : Kept
+        The party's events and messages.
+    begin, train : callable
+        As of `replay`.
+    """
+    n_rounds = n_attempts = n_connections = n_messages = n_bytes = 0
+    has_ended, difference = False, None
+    for number in range(kept.n_connections):
+        channel = Compared(kept.record(number), number)
+        try:
+            store, has_ended = replay(kept, number, channel, begin, train)
+            channel.check_end()
+            _check_events(kept, number, kept.in_store(store))
+        except DifferenceError as error:
+            difference, has_ended = str(error), False
+        n_messages, n_bytes = n_messages + channel.n_messages, n_bytes + channel.n_bytes
+        if difference is not None:
+            break
+        added = Counter(map(type, kept.connection(number)[1]))
+        n_rounds, n_attempts = n_rounds + added[Opening], n_attempts + added[Attempt]
+        n_connections += 1
+    return Replay(n_rounds, n_attempts, n_connections, n_messages, n_bytes, has_ended, difference)

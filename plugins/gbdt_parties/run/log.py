@@ -1,0 +1,197 @@
+"""The log of a run at one party: what was agreed, answered and signed, each kept before it leaves.
+
+One transaction keeps an answer and the charge for it, so that costs and answers cannot differ; an answer that
+was lost on the way is sent again as it was, also after a restart.  A run that has ended leaves nothing here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from gbdt_commons.store import Kind, Store, bytes_kind, json_kind
+from gbdt_parties.errors import ProtocolError, RunLostError
+
+MAX_RUNS = 4
+"""Runs of one coordinator that are kept; the oldest are removed first."""
+
+THIS_PROCESS = "this process"
+"""Name of the caller that is in the party's own process; callers of a service have folders' names."""
+
+_HEAD = struct.Struct("<Q32s")
+
+
+@dataclass(frozen=True)
+class GivenAnswer:
+    """An attempt that was answered.
+
+    Attributes
+    ----------
+    number : int
+        Of the attempt; those of a run ascend.
+    asked : bytes
+        Digest of the roster and the attempt.
+    content : bytes
+        The answer, or its digest if the party makes the same one whenever it is asked.
+    """
+
+    number: int
+    asked: bytes
+    content: bytes
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> GivenAnswer:
+        """Read what `to_bytes` wrote."""
+        number, asked = _HEAD.unpack_from(data)
+        return cls(number, asked, data[_HEAD.size :])
+
+    def to_bytes(self) -> bytes:
+        """All of it."""
+        return _HEAD.pack(self.number, self.asked) + self.content
+
+
+RUNS = json_kind("runs")
+"""Records of a caller's runs by their numbers, in hexadecimal digits; secret, for the keys in them.  An empty
+one says whose the model of a run is that has ended."""
+
+ANSWERS, END = Kind("answers", GivenAnswer.to_bytes, GivenAnswer.from_bytes), bytes_kind("signed end")
+"""In a run's own part of the store: its answers, and what the party has signed as its end."""
+
+
+def runs_of(store: Store, caller: str) -> Store:
+    """The part of a party's store with the runs of one caller."""
+    return store.part(f"of {caller}")
+
+
+class RunLog:
+    """The records of one run.
+
+    Parameters
+    ----------
+    runs : Store
+        Of one caller's runs at a party; what charges for answers writes to the same file.
+    run : bytes
+        16 bytes.
+    repeats : bool
+        Whether the party makes the same answer whenever it is asked.  Then its digest is enough, and it need
+        not be on the disk before it leaves.
+
+    Attributes
+    ----------
+    store : Store
+        The run's own part, which is removed with it.
+    """
+
+    def __init__(self, runs: Store, run: bytes, *, repeats: bool = False) -> None:
+        self._runs, self.run, self._repeats = runs, run, repeats
+        self._key, self.store = run.hex(), runs.part(f"run {run.hex()}")
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the run is known, also one that has ended."""
+        return self._runs.size(RUNS, self._key) > 0
+
+    def begun(self) -> dict[str, Any]:
+        """The record of a run that has begun.
+
+        Raises
+        ------
+        RunLostError
+            If it is not kept.
+        """
+        kept: dict[str, Any] | None = self._runs.get(RUNS, self._key)
+        if not kept:
+            raise RunLostError("this party does not know the run: it has ended, or its state was removed")
+        return kept
+
+    def begin(self, record: dict[str, Any], most: int = sys.maxsize) -> None:
+        """Keep that a run has begun; if there are more than `most`, the oldest ones are removed."""
+        with self._runs.transaction():
+            self._runs.put(RUNS, self._key, record)
+            for oldest in self._runs.keys(RUNS)[:-most]:
+                RunLog(self._runs, bytes.fromhex(oldest)).end()
+
+    def knows(self, number: int) -> bool:
+        """Whether an attempt was answered here, or would be answered with the same bytes at no cost."""
+        return self._repeats or self._found(number) is not None
+
+    def answer(
+        self, number: int, asked: bytes, make: Callable[[], bytes], pay: Callable[[], object]
+    ) -> bytes:
+        """The answer to an attempt: the one that was given before, or a new one.
+
+        Parameters
+        ----------
+        number : int
+        asked : bytes
+            Everything that is asked, the roster included.
+        make : callable
+            Makes the answer.
+        pay : callable
+            Decides whether to answer, and charges for it.  An error of either leaves nothing behind.
+
+        Raises
+        ------
+        ProtocolError
+            If the attempt was answered before, and asked something else, or a later one was answered; or if
+            a party that makes its answers again makes another one.
+        """
+        digest, found = hashlib.sha256(asked).digest(), self._found(number)
+        if found is None:
+            # The first answer may be paid for with all others, which need not be on the disk.
+            with self.store.transaction(sync=not self._repeats or number == 1):
+                self._check_next(number)
+                pay()
+                content = make()
+                kept = hashlib.sha256(content).digest() if self._repeats else content
+                self.store.append(ANSWERS, "", GivenAnswer(number, digest, kept))
+            return content
+        if found.asked != digest:
+            raise ProtocolError(
+                f"attempt {number} was answered before, and asked something else; an attempt is answered once"
+            )
+        content = make() if self._repeats else found.content
+        if self._repeats and hashlib.sha256(content).digest() != found.content:
+            raise ProtocolError(
+                f"attempt {number} was answered before, with other bytes than this party computes now: the "
+                "data, CPU or library versions have changed"
+            )
+        return content
+
+    def _check_next(self, number: int) -> None:
+        last = self._at(self.store.size(ANSWERS, "") - 1)
+        if last is not None and number <= last.number:
+            raise ProtocolError(f"attempt {number} is asked for; attempt {last.number} was answered before")
+
+    def _found(self, number: int) -> GivenAnswer | None:
+        """An answer by its number; numbers ascend."""
+        place = self.store.size(ANSWERS, "") - 1
+        while (found := self._at(place)) is not None and found.number > number:
+            place -= 1
+        return found if found is not None and found.number == number else None
+
+    def _at(self, place: int) -> GivenAnswer | None:
+        return self.store.get(ANSWERS, "", place) if place >= 0 else None
+
+    def sign_end(self, message: bytes) -> None:
+        """Keep an end of the run before its signature leaves; a ProtocolError if another one was signed."""
+        kept = self.store.get(END, "")
+        if kept is None:
+            self.store.put(END, "", message)
+        elif kept != message:
+            raise ProtocolError(
+                "this party has signed another end of this run, with other sums or another model: the "
+                "coordinator has opened others, or the data, CPU or library versions have changed"
+            )
+
+    def end(self, *, stays_known: bool = False) -> None:
+        """Remove the keys of the run, and all that was kept of it: no answer can be given any more."""
+        with self._runs.transaction():
+            self._runs.delete(RUNS, self._key)
+            self.store.clear()
+            if stays_known:
+                self._runs.put(RUNS, self._key, {})

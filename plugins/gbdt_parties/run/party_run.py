@@ -1,0 +1,323 @@
+"""One run of secure sums at one party: from its introduction to the model, one question after the other."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gbdt_parties.errors import ProtocolError
+from gbdt_parties.messages import Abort, Done, Message
+from gbdt_parties.run.agreement import Agreement
+from gbdt_parties.run.engine import Computation
+from gbdt_parties.run.exchange import MaskedSums, Participation
+from gbdt_parties.run.log import MAX_RUNS, RunLog
+from gbdt_parties.secure_sum import messages as wire
+from gbdt_parties.secure_sum.contributions import Attempt
+from gbdt_parties.secure_sum.rings import Words
+from gbdt_parties.secure_sum.roster import Roster, SignedEnd
+from gbdt_parties.secure_sum.trust import AllowList, Credentials
+
+ANSWERED = (
+    wire.ProposeRoster,
+    wire.ConfirmRoster,
+    wire.BeginRounds,
+    wire.AskSum,
+    wire.OpenSum,
+    wire.AskModel,
+    wire.EndRun,
+    Abort,
+)
+"""Requests of an open session."""
+
+
+@dataclass(frozen=True, eq=False)
+class Proposal:
+    """A proposal that a party has checked and may sign.
+
+    Parameters
+    ----------
+    task : str
+        As it was proposed.
+    statement : bytes
+        32 bytes that stand for all that the parties agree on.
+    min_parties : int
+        Parties that must take part in every sum, by this party's demand and the run's.
+    begin : callable
+        Starts the computation, with the roster and the key of the public stream.
+    """
+
+    task: str
+    statement: bytes
+    min_parties: int
+    begin: Callable[[Roster, bytes], Computation[Any, Any]]
+
+
+class Subject(ABC):
+    """The subject of one run at one party: everything but messages, signatures and masks.
+
+    Parameters
+    ----------
+    name : str
+        The party's.
+    credentials : Credentials
+        It signs with.
+    allowed : AllowList
+        Parties that it adds its numbers to.
+    participation : Participation
+    """
+
+    def __init__(
+        self, name: str, credentials: Credentials, allowed: AllowList, participation: Participation
+    ) -> None:
+        self.name, self.credentials, self.allowed = name, credentials, allowed
+        self.participation = participation
+
+    @property
+    def rows(self) -> str:
+        """Names the rows that a run must find as they were when it is taken up; empty if it need not."""
+        return ""
+
+    @abstractmethod
+    def description(self) -> str:
+        """Description of the party's columns, as JSON."""
+
+    @abstractmethod
+    def proposed(self, task: str) -> Proposal:
+        """Check what is to be trained, before anything is signed."""
+
+    @abstractmethod
+    def pay(self, question: Any, roster: bytes, attempt: Attempt) -> None:
+        """Charge for an attempt before it is answered for the first time, or refuse it.
+
+        Parameters
+        ----------
+        question : object
+            Of the subject's computation.
+        roster : bytes
+            Digest of the roster, which stands for the run: its number is the coordinator's choice.
+        attempt : Attempt
+        """
+
+    @abstractmethod
+    def vector(self, question: Any, n_members: int) -> Words:
+        """The vector of this party for a sum over so many parties; drawn anew by those that add noise."""
+
+    @abstractmethod
+    def released(self, question: Any, total: Words, n_members: int) -> Any:
+        """Answer to the computation, made of an opened sum; a SumRangeError if it is out of range."""
+
+    @abstractmethod
+    def content(self, result: Any) -> Sequence[bytes]:
+        """The result, the same at all parties: the model as it is kept, and what is sent with it."""
+
+    @abstractmethod
+    def finished(self, result: Any, signatures: str) -> None:
+        """Keep the result, with the signatures of those that have the same one (`SignedEnd.to_json`)."""
+
+    def close(self) -> None:  # noqa: B027 (most have nothing open)
+        """Let go of memory that was reserved."""
+
+
+class PartyRun:
+    """A run, as one party sees it.
+
+    Parameters
+    ----------
+    subject : Subject
+    log : RunLog
+    request : str
+        Of the run; the subject was made for it.
+    kept : mapping, optional
+        Record of the log: the run begins again, from its first sum, and answers are those that were given.
+
+    Raises
+    ------
+    ProtocolError, AuthenticationError
+        If it cannot be taken up.
+    """
+
+    def __init__(
+        self, subject: Subject, log: RunLog, request: str, kept: Mapping[str, Any] | None = None
+    ) -> None:
+        self.subject, self.log, self.request = subject, log, request
+        agreed = None if kept is None else kept["agreement"]
+        self._agreement = Agreement(subject.name, subject.credentials, subject.allowed, log.run, agreed)
+        self._proposal: Proposal | None = None
+        self._computation: Computation[Any, Any] | None = None
+        self._sums: MaskedSums | None = None
+        self._end: SignedEnd | None = None
+        if kept is not None:
+            if kept["rows"] != subject.rows:
+                raise ProtocolError("this party has other rows than when the run began")
+            self._proposal = subject.proposed(kept["task"])
+            self._agreement.take_up(agreed or {}, self._proposal.statement, self._proposal.min_parties)
+            self._start(self._proposal)
+
+    def close(self) -> None:
+        """Let go of memory; an ended session may still refer to this object."""
+        self._proposal = self._computation = self._sums = self._end = None
+        self.subject.close()
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether all parties have signed the roster and revealed their seeds."""
+        return self._computation is not None
+
+    @property
+    def n_opened(self) -> int:
+        """Sums that were opened; the number of the next round."""
+        return 0 if self._sums is None else self._sums.n_opened
+
+    def introduced(self, session: bytes) -> wire.Introduced:
+        """Introduce this party in a coordinator's session."""
+        own = self._agreement.introduction.to_bytes()
+        said = wire.Introduced(own, self.subject.description(), self.n_opened)
+        return replace(said, proof=self.subject.credentials.sign(said.digest(session)))
+
+    def answer(self, message: Message) -> Message:
+        """Answer a request; what must outlive this process is kept before the answer leaves."""
+        if isinstance(message, wire.AskSum):
+            if message.opened:
+                self.open(wire.Opened.from_bytes(message.opened))
+            return wire.Contributed(
+                self.contribution(message.round, message.number, message.members.tolist())
+            )
+        if isinstance(message, wire.OpenSum):
+            self.open(wire.Opened.from_bytes(message.opened))
+        elif isinstance(message, wire.ProposeRoster):
+            return wire.Endorsed(self._endorse(message))
+        elif isinstance(message, wire.ConfirmRoster):
+            self._check_not_begun()
+            self._agreement.confirm(wire.unpack(message.signatures))
+            return wire.Revealed(self._agreement.keys.seed)
+        elif isinstance(message, wire.BeginRounds):
+            self._begin(wire.unpack(message.seeds))
+        elif isinstance(message, wire.AskModel):
+            end, content = self.end, wire.pack(self._content()) if message.whole else b""
+            return wire.FinishedModel(
+                b"".join(end.digests), end.transcript, b"".join(end.signatures), content
+            )
+        elif isinstance(message, wire.EndRun):
+            self._finish(wire.unpack(message.signatures))
+        elif not isinstance(message, Abort):
+            raise ProtocolError(f"unexpected {type(message).__name__} message")
+        return Done()
+
+    # How a run begins: everything is checked before anything of the rows leaves.
+
+    def _check_not_begun(self) -> None:
+        """Refuse to go back: a run that has begun would be kept as a beginning, too, and outlive its end."""
+        if self.has_begun:
+            raise ProtocolError("the run has begun already")
+
+    def _endorse(self, message: wire.ProposeRoster) -> bytes:
+        self._check_not_begun()
+        proposal = self.subject.proposed(message.task)
+        roster = Roster.from_bytes(message.roster)
+        signature = self._agreement.endorse(roster, proposal.statement, proposal.min_parties)
+        # Not before: what is trained is what was signed.
+        self._proposal = proposal
+        return signature
+
+    def _begin(self, seeds: Sequence[bytes]) -> None:
+        self._check_not_begun()
+        self._agreement.begin(seeds)
+        if self._proposal is None:
+            raise ProtocolError("the run was not proposed yet")
+        self._start(self._proposal)
+        self.log.begin(
+            {
+                "request": self.request,
+                "task": self._proposal.task,
+                "rows": self.subject.rows,
+                "agreement": self._agreement.to_dict(),
+            },
+            MAX_RUNS,
+        )
+
+    def _start(self, proposal: Proposal) -> None:
+        self._sums = MaskedSums(self._agreement, self.subject.participation, proposal.min_parties)
+        computation = proposal.begin(self._agreement.roster, self._agreement.public_seed)
+        computation.question()  # raises what the settings and the rows do not allow
+        self._computation = computation
+
+    def _begun(self) -> tuple[Computation[Any, Any], MaskedSums]:
+        if self._computation is None or self._sums is None:
+            raise ProtocolError("the run has not begun yet")
+        return self._computation, self._sums
+
+    # Rounds.
+
+    def contribution(self, round_number: int, number: int, members: Sequence[int]) -> bytes:
+        """The masked and signed answer to this party's own question; nothing if training has ended.
+
+        An attempt is answered once: asked again, the same bytes are given again.
+
+        Raises
+        ------
+        ProtocolError
+            If another attempt is asked for than the run's next one, or the subject refuses.
+        """
+        computation, sums = self._begun()
+        question = computation.question()
+        if question is None:
+            return b""
+        attempt, roster = sums.attempt(question, (round_number, number), members, is_own=True), sums.roster
+        return self.log.answer(
+            number,
+            roster.digest + attempt.to_bytes(),
+            lambda: sums.masked(attempt, question, self.subject.vector(question, len(attempt.members))),
+            lambda: self.subject.pay(question, roster.digest, attempt),
+        )
+
+    def open(self, opened: wire.Opened) -> None:
+        """Add up all members' contributions to this party's own question, and go on to the next one.
+
+        A sum that was opened before is not opened again.
+
+        Raises
+        ------
+        ProtocolError
+            If a contribution is missing, is not signed by its member for this attempt and this question, or
+            the sum is out of range; or if this party has charged for less than has left it.
+        """
+        computation, sums = self._begun()
+        if opened.round < sums.n_opened:
+            return
+        question = computation.question()
+        if question is None:
+            raise ProtocolError("training has ended; there is nothing to open")
+        asked, members = (opened.round, opened.number), sorted(opened.contributions)
+        attempt = sums.attempt(question, asked, members, is_own=False)
+        total = sums.total(attempt, question, opened.contributions)
+        if sums.place in attempt.members and not self.log.knows(attempt.number):
+            raise ProtocolError(
+                f"this party's folder is an older copy: attempt {attempt.number}, which it has answered, is "
+                "not in its ledger; go on with the newer folder"
+            )
+        released = self.subject.released(question, total, len(attempt.members))
+        sums.note_opened(attempt, total)
+        computation.tell(released)
+
+    # The end.
+
+    def _content(self) -> Sequence[bytes]:
+        return self.subject.content(self._begun()[0].result())
+
+    @property
+    def end(self) -> SignedEnd:
+        """The end of the run, signed by this party, which signs no other one; a ProtocolError before it."""
+        if self._end is None:
+            self._end = self._begun()[1].signed_end(self._content())
+        self.log.sign_end(self._end.message)
+        return self._end
+
+    def _finish(self, signatures: Sequence[bytes]) -> None:
+        """Keep the result, if enough parties have signed the same end as this one, and forget the keys."""
+        computation, sums = self._begun()
+        end = replace(self.end, signatures=signatures)
+        end.check(self.subject.participation.least_at_end(len(sums.roster.introductions)))
+        self.subject.finished(computation.result(), end.to_json())
+        self.log.end()

@@ -1,0 +1,153 @@
+"""The runs of secure sums of one coordinator at one party: the one under way, and those that are kept.
+
+A run that has begun is kept with its keys.  A party that was restarted takes it up from its first
+sum: the coordinator has all of them, and signatures show that they are the ones that were added up before.
+A run that has not begun is not kept: nothing was answered, and the coordinator begins another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gbdt_commons.errors import VeilboostError
+from gbdt_commons.store import Store
+from gbdt_parties.errors import ProtocolError
+from gbdt_parties.messages import Abort, Message
+from gbdt_parties.run.log import RunLog
+from gbdt_parties.run.party_run import PartyRun, Subject
+from gbdt_parties.secure_sum.messages import NEW_RUN, EndRun, Introduced, OpenRun
+from gbdt_parties.secure_sum.roster import SESSION_BYTES
+from gbdt_parties.session import SessionHandler
+
+
+class Runs:
+    """Runs of one coordinator at one party.
+
+    Parameters
+    ----------
+    subject_of : callable
+        Makes the subject of a run, of its number and the request, which it checks.
+    store : Store
+        Where this coordinator's runs are kept.
+
+    Attributes
+    ----------
+    live : PartyRun or None
+        The run under way: only one at a time, others wait in the store.
+    """
+
+    def __init__(self, subject_of: Callable[[bytes, str], Subject], store: Store) -> None:
+        self.subject_of, self._store = subject_of, store
+        self.live: PartyRun | None = None
+
+    def open(self, message: OpenRun) -> PartyRun:
+        """Take up a run, new or known.
+
+        Raises
+        ------
+        RunLostError
+            If it is said to have begun, and is not known here.
+        ProtocolError
+            If a new run has a number that is known, or a known one another request or damaged state; or if
+            the run has not begun.
+        """
+        run = message.run
+        if len(run) != SESSION_BYTES:
+            raise ProtocolError("a run id must be 16 bytes")
+        live = self.live if self.live is not None and self.live.log.run == run else None
+        if message.n_known == NEW_RUN:
+            if live is not None or RunLog(self._store, run).has_begun:
+                raise ProtocolError("a run of this number has begun already")
+            self.close()
+            self.live = self._run(run, message.request)
+            return self.live
+        if live is not None and not live.has_begun:
+            raise ProtocolError("the run has not begun")
+        if live is None or live.n_opened > message.n_known:
+            # A restarted party; or the coordinator has lost sums, which are asked for and answered again.
+            self.live = live = self._restored(run)
+        if live.request != message.request:
+            raise ProtocolError("the run has other settings than when it began")
+        return live
+
+    def session(self, message: OpenRun, session: bytes) -> tuple[RunSession, Introduced]:
+        """Take up a run in a new session, and introduce this party."""
+        run = self.open(message)
+        return RunSession(self, run), run.introduced(session)
+
+    def _run(self, run: bytes, request: str, is_kept: bool = False) -> PartyRun:
+        subject = self.subject_of(run, request)
+        log = RunLog(self._store, run, repeats=subject.participation.repeats)
+        return PartyRun(subject, log, request, log.begun() if is_kept else None)
+
+    def _restored(self, run: bytes) -> PartyRun:
+        """The run as it began."""
+        kept = RunLog(self._store, run).begun()
+        self.close()
+        try:
+            return self._run(run, kept["request"], is_kept=True)
+        except VeilboostError:
+            raise
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise ProtocolError("this party's state of the run is damaged") from None
+
+    def close(self) -> None:
+        """Let go of the run under way, which is taken up again from the store."""
+        if self.live is not None:
+            self.live.close()
+            self.live = None
+
+    def answer(self, run: PartyRun, message: Message) -> Message:
+        """Answer a request."""
+        if run is not self.live:
+            raise ProtocolError("the run was taken up in another session")
+        answer = run.answer(message)
+        if isinstance(message, EndRun):
+            self.close()
+        return answer
+
+
+@dataclass(frozen=True, eq=False)
+class RunSession:
+    """An open session of a run."""
+
+    runs: Runs
+    run: PartyRun
+
+    def answer(self, message: Message) -> Message:
+        """Answer a request."""
+        return self.runs.answer(self.run, message)
+
+    def closed(self) -> None:
+        """Nothing: the run may be taken up again."""
+
+
+class RunSessions(SessionHandler[RunSession]):
+    """A coordinator's sessions of its runs at one party.
+
+    Parameters
+    ----------
+    name : str
+        The party's.
+    runs : Runs
+    used : set of bytes, optional
+        Sessions that were opened before.
+    """
+
+    opening = (OpenRun,)
+    closing = (EndRun, Abort)
+
+    def __init__(self, name: str, runs: Runs, used: set[bytes] | None = None) -> None:
+        super().__init__(used)
+        self.name, self.runs = name, runs
+
+    def open(self, message: Message, session: bytes) -> tuple[RunSession, Message]:
+        """Take up a run."""
+        assert isinstance(message, OpenRun)
+        return self.runs.session(message, session)
+
+    def close(self) -> None:
+        """Let go of the run under way, which is taken up again from the store."""
+        with self._lock:
+            self.runs.close()

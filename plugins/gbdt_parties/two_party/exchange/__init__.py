@@ -1,6 +1,0 @@
-"""One party's durable side of a run of rounds with another one: nothing is answered twice, nothing is lost.
-
-Modules, from the ground up: `terms` (who computes with whom), `frames` and `pipe` (messages on their way),
-`record` and `kept` (what survives a crash), `connection` (a session in which both sides know where the run
-is), `driver` (rounds, charged before noise leaves and opened once) and `replay` (an auditor's).
-"""

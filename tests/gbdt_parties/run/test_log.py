@@ -1,0 +1,165 @@
+"""An attempt is answered once, and what was answered can be sent again."""
+
+import pytest
+
+from gbdt_commons.errors import StoreError
+from gbdt_commons.store import MemoryStore, json_kind
+from gbdt_commons.store_file import StoreFile
+from gbdt_parties.errors import ProtocolError, RunLostError
+from gbdt_parties.run.log import ANSWERS, MAX_RUNS, RunLog, runs_of
+from kept_stores import cut_off, end_process, interrupting
+
+RUN, PAID = bytes(16), json_kind("paid")
+
+
+def opened(path):
+    """The store that a log is in: in memory without a path."""
+    return MemoryStore() if path is None else StoreFile(path, "a tester")
+
+
+def answer(log, number=1, asked=b"what", content=b"the answer"):
+    return log.answer(number, asked, lambda: content, lambda: log.runs.append(PAID, "", number))
+
+
+def paid(log):
+    return list(log.runs.entries(PAID, ""))
+
+
+@pytest.fixture(params=["memory", "file"])
+def path(request, tmp_path):
+    return tmp_path / "ledger" if request.param == "file" else None
+
+
+def test_a_lost_answer_is_sent_again_at_no_cost(path):
+    log = RunLog(opened(path), RUN)
+    assert answer(log) == b"the answer"
+    assert answer(log, content=b"another") == b"the answer"
+    assert paid(log) == [1]
+
+
+def test_an_attempt_that_asks_something_else_or_is_before_the_last_one_is_refused(path):
+    log = RunLog(opened(path), RUN)
+    answer(log, 2)
+    with pytest.raises(ProtocolError, match="attempt 2 was answered"):
+        answer(log, 2, asked=b"something else")
+    with pytest.raises(ProtocolError, match=r"attempt 1.*attempt 2"):
+        answer(log, 1)
+    answer(RunLog(log.runs, b"s" * 16), 2, asked=b"something else")
+    assert paid(log) == [2, 2]
+    assert [log.knows(number) for number in (1, 2, 3)] == [False, True, False]
+
+
+def test_an_answer_that_the_party_makes_again_is_compared_with_its_digest(path):
+    log = RunLog(opened(path), RUN, repeats=True)
+    for _ in range(2):
+        assert answer(log) == b"the answer"
+    assert paid(log) == [1]
+    with pytest.raises(ProtocolError, match="attempt 1 was answered"):
+        answer(log, content=b"another")
+    assert log.knows(7)
+    (kept,) = log.store.entries(ANSWERS, "")
+    assert len(kept.content) == 32
+
+
+def test_an_error_before_the_answer_leaves_neither_a_charge_nor_an_answer(path):
+    log = RunLog(opened(path), RUN)
+
+    def fail():
+        raise ValueError("no")
+
+    def pay():
+        log.runs.append(PAID, "", 1)
+
+    for make, charge in ((fail, pay), (lambda: b"", fail)):
+        with pytest.raises(ValueError, match="no"):
+            log.answer(1, b"what", make, charge)
+    assert not paid(log)
+    assert answer(log, asked=b"now this") == b"the answer"
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_an_attempt_that_is_interrupted_as_it_is_kept_is_answered_and_paid_for_once(
+    tmp_path, monkeypatch, when
+):
+    log = RunLog(opened(tmp_path / "ledger"), RUN)
+    interrupting(monkeypatch, when)
+    with pytest.raises(KeyboardInterrupt):
+        answer(log, content=b"first")
+    expected = b"first" if when == "after" else b"second"
+    assert answer(log, content=b"second") == expected
+    log.runs.close()
+    again = RunLog(opened(tmp_path / "ledger"), RUN)
+    assert answer(again, content=b"third") == expected
+    assert paid(again) == [1]
+    again.runs.close()
+
+
+def test_the_same_bytes_after_a_restart(tmp_path):
+    log = RunLog(opened(tmp_path / "ledger"), RUN)
+    for number in range(5):
+        answer(log, number, content=b"\n\0" * number)
+    end_process(tmp_path)
+    again = RunLog(opened(tmp_path / "ledger"), RUN)
+    assert answer(again, 3, content=b"another") == b"\n\0" * 3
+    with pytest.raises(ProtocolError, match="answered before"):
+        answer(again, 3, asked=b"else")
+
+
+def test_an_answer_cut_off_by_a_crash_was_never_sent(tmp_path):
+    log = RunLog(opened(tmp_path / "ledger"), RUN)
+    answer(log)
+    answer(log, 2)
+    again = RunLog(opened(cut_off(tmp_path / "ledger", tmp_path / "copy", -3)), RUN)
+    assert paid(again) == [1]
+    assert answer(again, 2, content=b"another") == b"another"
+
+
+@pytest.mark.parametrize("how", ["damaged", "removed", "rolled back"])
+def test_a_store_that_is_exchanged_while_in_use_answers_nothing_more(how, tmp_path):
+    path = tmp_path / "ledger"
+    log = RunLog(opened(path), RUN)
+    backup = path.read_bytes()
+    answer(log)
+    if how == "damaged":
+        with open(path, "r+b") as file:
+            file.write(bytes([path.read_bytes()[0] ^ 1]))
+    else:
+        path.unlink()
+        if how == "rolled back":
+            path.write_bytes(backup)
+    for number in (1, 2):
+        with pytest.raises(StoreError, match="removed or replaced"):
+            answer(log, number)
+
+
+def test_a_run_that_ends_leaves_nothing(path):
+    log = RunLog(opened(path), RUN)
+    with pytest.raises(RunLostError, match="know the run"):
+        log.begun()
+    log.begin({"keys": "secret"})
+    assert log.has_begun
+    assert log.begun() == {"keys": "secret"}
+    answer(log)
+    log.sign_end(b"one end")
+    log.sign_end(b"one end")
+    with pytest.raises(ProtocolError, match="signed another"):
+        log.sign_end(b"another end")
+    log.end()
+    assert not log.has_begun
+    assert log.runs.kinds() == [PAID.name]
+    log.begin({"keys": "secret"})
+    log.end(stays_known=True)
+    assert log.has_begun
+    with pytest.raises(RunLostError, match="know the run"):
+        log.begun()
+
+
+def test_the_oldest_runs_of_a_caller_are_removed_with_their_answers(path):
+    store = opened(path)
+    for caller in ("one", "other"):
+        logs = [RunLog(runs_of(store, caller), bytes([k]) * 16) for k in range(MAX_RUNS + 1)]
+        for log in logs:
+            log.begin({"keys": "secret"}, MAX_RUNS)
+            answer(log)
+        assert [log.has_begun for log in logs] == [False, *[True] * MAX_RUNS]
+        assert [log.knows(1) for log in logs] == [False, *[True] * MAX_RUNS]
