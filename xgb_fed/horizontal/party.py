@@ -19,7 +19,14 @@ from gbdt_parties.session import SessionHandler
 from xgb_fed.horizontal.common.kept_models import KeptModels
 from xgb_fed.horizontal.common.kept_state import KeptState
 from xgb_fed.horizontal.common.messages import Introduce
-from xgb_fed.horizontal.common.rows import MAX_ROUNDS, MAX_ROWS, MIN_SIMILAR, PartyRows, RunLimits
+from xgb_fed.horizontal.common.rows import (
+    MAX_ROUNDS,
+    MAX_ROWS,
+    MIN_SIMILAR,
+    OF_THIS_PROCESS,
+    HorizontalLimits,
+    PartyRows,
+)
 from xgb_fed.horizontal.exact.exchange import OpenExactRun
 from xgb_fed.horizontal.exact.run import ExactRuns
 from xgb_fed.horizontal.exact.terms import ExactSide, ExactTerms
@@ -152,10 +159,10 @@ class HorizontalParty(HorizontalSessions):
         if directory is not None:
             store = StoreFile(Path(directory) / STORE_FILE, ROLE)
         self._kept = KeptState("" if directory is None else rows.digest(), key, store)
-        super().__init__(*self._sides(store, None, RunLimits(), MemoryAllowance(sys.maxsize)))
+        super().__init__(*self._sides(store, None, OF_THIS_PROCESS, MemoryAllowance(sys.maxsize)))
 
     def _sides(
-        self, store: Store, models: KeptModels | None, limits: RunLimits, memory: MemoryAllowance
+        self, store: Store, models: KeptModels | None, limits: HorizontalLimits, memory: MemoryAllowance
     ) -> tuple[SimFLSide, ExactRuns, KeptModels | None]:
         """Both sides of one coordinator's training runs, which share the party's counts and its memory."""
         journals = RunJournals(store.part("simfl"))
@@ -169,7 +176,12 @@ class HorizontalParty(HorizontalSessions):
         self._kept.close()
 
     def for_caller(
-        self, directory: Path, store: Store, used: set[bytes], memory: MemoryAllowance, limits: RunLimits
+        self,
+        directory: Path,
+        store: Store,
+        used: set[bytes],
+        memory: MemoryAllowance,
+        limits: HorizontalLimits,
     ) -> HorizontalSessions:
         """The same party for one of several coordinators, who do not see each other's sessions.
 
@@ -182,7 +194,7 @@ class HorizontalParty(HorizontalSessions):
         used : set of bytes
             Sessions that were opened before.
         memory : MemoryAllowance
-        limits : RunLimits
+        limits : HorizontalLimits
         """
         models = KeptModels(directory / "models", limits.max_models)
         return HorizontalSessions(*self._sides(store, models, limits, memory), used)

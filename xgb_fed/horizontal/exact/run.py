@@ -26,7 +26,7 @@ from xgb_fed.boosting.features import Columns
 from xgb_fed.horizontal.common.introductions import names_to_json
 from xgb_fed.horizontal.common.kept_models import KeptModels
 from xgb_fed.horizontal.common.kept_state import KeptState
-from xgb_fed.horizontal.common.rows import PartyRows, RunLimits
+from xgb_fed.horizontal.common.rows import HorizontalLimits, PartyRows
 from xgb_fed.horizontal.exact.exchange import REQUESTS, ExactDescription, content_of
 from xgb_fed.horizontal.exact.metrics import metric_names
 from xgb_fed.horizontal.exact.questions import Flight, in_flights
@@ -101,7 +101,7 @@ class ExactRuns(Runs):
         Where runs are kept, with digests of their answers.
     models : KeptModels or None
         Where finished models are kept.
-    limits : RunLimits
+    limits : HorizontalLimits
     memory : MemoryAllowance
         Of the coordinator.
     state : KeptState
@@ -118,7 +118,7 @@ class ExactRuns(Runs):
         side: ExactSide,
         store: Store,
         models: KeptModels | None,
-        limits: RunLimits,
+        limits: HorizontalLimits,
         memory: MemoryAllowance,
         state: KeptState,
     ) -> None:

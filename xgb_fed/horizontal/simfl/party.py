@@ -36,7 +36,7 @@ from xgb_fed.horizontal.common.messages import (
 )
 from xgb_fed.horizontal.common.model import SharedTrees, check_base_score, settings_of
 from xgb_fed.horizontal.common.row_groups import RowGroups, group_rows, hashing_bytes
-from xgb_fed.horizontal.common.rows import PartyRows, RunLimits
+from xgb_fed.horizontal.common.rows import HorizontalLimits, PartyRows
 from xgb_fed.horizontal.simfl import messages as wire
 from xgb_fed.horizontal.simfl.boosting_state import BoostingRounds, BoostingState, Turns, similar_bytes
 from xgb_fed.horizontal.simfl.journal import RunJournals
@@ -60,7 +60,7 @@ class SimFLSide:
     journals : RunJournals
     models : KeptModels or None
         Where finished models are kept.
-    limits : RunLimits
+    limits : HorizontalLimits
     memory : MemoryAllowance
     """
 
@@ -71,7 +71,7 @@ class SimFLSide:
         n_jobs: int,
         journals: RunJournals,
         models: KeptModels | None,
-        limits: RunLimits,
+        limits: HorizontalLimits,
         memory: MemoryAllowance,
     ) -> None:
         self.name = rows.name

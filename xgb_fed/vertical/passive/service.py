@@ -23,7 +23,8 @@ from gbdt_commons.files import digest_of
 from gbdt_commons.store import Kind, Store, json_kind
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.messages import Message
-from gbdt_parties.transport.service import Caller, CallerLimits, RowService
+from gbdt_parties.quota import CallerLimits
+from gbdt_parties.transport.service import Caller, RowService
 from xgb_fed.boosting.features import Columns
 from xgb_fed.vertical.passive.explanations import NONE, check_level
 from xgb_fed.vertical.passive.given_statistics import MAX_STATISTICS, GivenStatistics
