@@ -205,7 +205,7 @@ class ReplicaSums:
 
     def __init__(
         self,
-        exchange: Exchange[Any],
+        exchange: Exchange,
         terms: Terms,
         holder: TableHolder | PointHolder,
         loss: Loss,
@@ -278,7 +278,7 @@ def exchange_of(
     failures: Failures,
     nonces: Callable[[], bytes] = fresh_nonce,
     is_recorded: bool = False,
-) -> Exchange[Any]:
+) -> Exchange:
     """Make a party's side of the rounds; others are parameters of `Exchange`."""
     kind = PointExchange if rows.label is None else TableExchange
     check = KeptNumbers(store, task.n_classes).check
@@ -286,7 +286,7 @@ def exchange_of(
 
 
 def trained_over(
-    exchange: Exchange[Any],
+    exchange: Exchange,
     terms: Terms,
     task: ColumnTask,
     rows: PartyRows,

@@ -12,10 +12,9 @@ from gbdt_commons.key_stream import KeyStream
 from gbdt_commons.store import MemoryStore, json_kind
 from gbdt_parties.errors import PartyUnavailableError
 from gbdt_parties.run.flights.driver import (
+    Inputs,
     PointExchange,
-    PointInputs,
     TableExchange,
-    TableInputs,
     fresh_nonce,
 )
 from gbdt_parties.run.flights.kept import Attempt, Charge, Connection, KeptFailures, Signature
@@ -97,10 +96,10 @@ class Party:
             if self.place == 0:
                 given.tables = words_of(fixed, (layout.n_rows, len(layout.positions), layout.n_outputs))
                 given.tables = given.tables + words_of(dither, given.tables.shape, 2)
-                made = TableInputs(lambda first, last: given.tables[first:last], leaves, noise)
+                made = Inputs(lambda first, last: given.tables[first:last], leaves, noise)
             else:
                 given.points = words_of(fixed, layout.n_rows, len(layout.positions))
-                made = PointInputs(given.points, leaves, noise)
+                made = Inputs(given.points, leaves, noise)
             self.inputs[draws._attempt] = given
             return made
 

@@ -129,13 +129,13 @@ class _Past:
                 "no messages of the run were kept: train with auditable=True, and replay that run"
             )
 
-        def begin(other: Store, nonces: Callable[[], bytes]) -> Exchange[Any]:
+        def begin(other: Store, nonces: Callable[[], bytes]) -> Exchange:
             # They check sums that a connection opens at its beginning; first rounds of classes check them.
             for numbers in store.entries(NUMBERS, ""):
                 other.append(NUMBERS, "", numbers)
             return exchange_of(terms, self.task, self.rows, other, Failures(), nonces)
 
-        def train(exchange: Exchange[Any]) -> object:
+        def train(exchange: Exchange) -> object:
             return trained_over(exchange, terms, self.task, self.rows, self.agreement.public_seed, _no_charge)
 
         return compared(kept, begin, train)

@@ -29,7 +29,7 @@ from gbdt_kernels.trees import DenseCodes
 from gbdt_parties.channel import Channel
 from gbdt_parties.errors import PartyArgumentError, PartyRefusedError, PartyUnavailableError
 from gbdt_parties.messages import Finish
-from gbdt_parties.run.flights.driver import PointInputs, TableInputs
+from gbdt_parties.run.flights.driver import Inputs
 from gbdt_parties.secure_sum import trust
 from gbdt_parties.secure_sum.messages import NEW_RUN, Introduced
 from gbdt_parties.traffic import Traffic
@@ -527,8 +527,7 @@ def test_no_text_of_what_a_run_holds_shows_rows_labels_or_noise():
     holders = [
         PartyRows(codes, secret.astype(float), (bank().bins, bank().bins), "bank"),
         PointTables(loss, numbers, secret.astype(float), np.array([0.77])),
-        TableInputs(len, [secret], [secret]),
-        PointInputs(secret, [secret], [secret]),
+        Inputs(secret, [secret], [secret]),
     ]
     for holder in holders:
         assert "77" not in repr(holder).replace(repr(numbers), "")

@@ -23,9 +23,8 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from threading import RLock
-from typing import Generic, TypeVar
 
 from gbdt_commons.files import is_out_of_room
 from gbdt_commons.key_stream import KeyStream, this_process
@@ -107,38 +106,20 @@ class AttemptDraws(Unrepeatable):
 
 
 @dataclass(frozen=True, eq=False)
-class TableInputs:
-    """Inputs of the side with tables to one attempt, as of `rounds.TableSide` and in its order.
+class Inputs:
+    """Inputs of one side to one attempt, as of `rounds.TableSide` or `rounds.PointSide` and in their order.
 
     Parameters
     ----------
-    tables : callable
+    secret : callable, or ndarray of uint8, shape (n_rows,)
+        Gives tables at the one side; the points of the other.
     leaves : sequence of ndarray of uint8, shape (n_rows,)
     noise : sequence of ndarray of uint64, shape (2**levels,)
     """
 
-    tables: Tables
+    secret: Tables | Leaves = field(repr=False)
     leaves: Sequence[Leaves] = field(repr=False)
     noise: Sequence[Words] = field(repr=False)
-
-
-@dataclass(frozen=True, eq=False)
-class PointInputs:
-    """Inputs of the side with points to one attempt, as of `rounds.PointSide` and in its order.
-
-    Parameters
-    ----------
-    points : ndarray of uint8, shape (n_rows,)
-    leaves : sequence of ndarray of uint8, shape (n_rows,)
-    noise : sequence of ndarray of uint64, shape (2**levels,)
-    """
-
-    points: Leaves = field(repr=False)
-    leaves: Sequence[Leaves] = field(repr=False)
-    noise: Sequence[Words] = field(repr=False)
-
-
-Inputs = TypeVar("Inputs", TableInputs, PointInputs)
 
 
 class Flights:
@@ -180,7 +161,7 @@ class Flights:
         return self._link.take(Kind.SHARES, step=replace(self._step, flight=flight))
 
 
-class Exchange(ABC, Unrepeatable, Generic[Inputs]):
+class Exchange(ABC, Unrepeatable):
     """One side of a run; one thread at a time uses it.
 
     Parameters
@@ -442,7 +423,7 @@ class Exchange(ABC, Unrepeatable, Generic[Inputs]):
         digest = step.digest(context, b"attempt", connected.set_up, self.kept.chain(number), text)
         draws = AttemptDraws(connected.session.draws(nonce), digest)
         drawn = inputs(draws)
-        given = (getattr(drawn, one.name) for one in fields(drawn))
+        given = drawn.secret, drawn.leaves, drawn.noise
         side = self._side(connected.session, layout, number, k, *given, nonce)
         # Flights cross: nothing of the other side's is awaited before this one's is under way.
         connected.send_status(Kind.BEGIN, step)
@@ -499,7 +480,7 @@ class Exchange(ABC, Unrepeatable, Generic[Inputs]):
         return Opening(charge.number, charge.digest, charge.layout, words, chain, signed, signature, b"")
 
 
-class TableExchange(Exchange[TableInputs]):
+class TableExchange(Exchange):
     """The side with tables, which is the first one of all layouts; it opens first."""
 
     _own_party, _side = 0, TableSide
@@ -532,7 +513,7 @@ class TableExchange(Exchange[TableInputs]):
         raise ProtocolError("the other side has opened a round before this one could")
 
 
-class PointExchange(Exchange[PointInputs]):
+class PointExchange(Exchange):
     """The side with points, which is the second one of all layouts; it opens with the last flight."""
 
     _own_party, _side = 1, PointSide

@@ -78,7 +78,7 @@ def test_settings_are_refused_by_name(params, keywords, named):
     ],
 )
 def test_rows_that_differ_are_refused_before_anything_of_them_leaves(monkeypatch, other, match):
-    monkeypatch.delattr(ExactSubject, "answer")
+    monkeypatch.delattr(ExactSubject, "vector")
     with pytest.raises((InvalidDataError, ProtocolError), match=match):
         fit([(X, Y), (X, Y), other])
 
