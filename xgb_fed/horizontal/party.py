@@ -31,7 +31,6 @@ from xgb_fed.horizontal.exact.exchange import OpenExactRun
 from xgb_fed.horizontal.exact.run import ExactRuns
 from xgb_fed.horizontal.exact.terms import ExactSide, ExactTerms
 from xgb_fed.horizontal.exact.training import RoundsDone
-from xgb_fed.horizontal.simfl.journal import RunJournals
 from xgb_fed.horizontal.simfl.messages import FinishBoosting
 from xgb_fed.horizontal.simfl.party import SimFLSession, SimFLSide
 
@@ -165,8 +164,8 @@ class HorizontalParty(HorizontalSessions):
         self, store: Store, models: KeptModels | None, limits: HorizontalLimits, memory: MemoryAllowance
     ) -> tuple[SimFLSide, ExactRuns, KeptModels | None]:
         """Both sides of one coordinator's training runs, which share the party's counts and its memory."""
-        journals = RunJournals(store.part("simfl"))
-        simfl = SimFLSide(self._rows, self._kept, self._n_jobs, journals, models, limits, memory)
+        own = store.part("simfl")
+        simfl = SimFLSide(self._rows, self._kept, self._n_jobs, own, models, limits, memory)
         runs = ExactRuns(self._side, store.part("exact"), models, limits, memory, self._kept)
         return simfl, runs, models
 

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 import xgboost
 
+from gbdt_commons.store import Store
 from gbdt_hosts.xgboost.boosting import growing_bytes
 from gbdt_hosts.xgboost.model import as_json
 from gbdt_kernels.similarity.collisions import most_similar
@@ -22,6 +23,7 @@ from gbdt_parties import messages
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.messages import Message
+from gbdt_parties.run.log import RunLog
 from xgb_fed.boosting.objectives import Objective
 from xgb_fed.errors import InvalidArgumentError
 from xgb_fed.horizontal.common.introductions import names_to_json
@@ -39,7 +41,7 @@ from xgb_fed.horizontal.common.row_groups import RowGroups, group_rows, hashing_
 from xgb_fed.horizontal.common.rows import HorizontalLimits, PartyRows
 from xgb_fed.horizontal.simfl import messages as wire
 from xgb_fed.horizontal.simfl.boosting_state import BoostingRounds, BoostingState, Turns, similar_bytes
-from xgb_fed.horizontal.simfl.journal import RunJournals
+from xgb_fed.horizontal.simfl.journal import RunJournal, size_of
 from xgb_fed.horizontal.simfl.lsh import TIE_DRAWS
 from xgb_fed.horizontal.simfl.own_hashes import OwnHashes
 
@@ -57,7 +59,8 @@ class SimFLSide:
     rows : PartyRows
     kept : KeptState
     n_jobs : int
-    journals : RunJournals
+    runs : Store
+        Of the coordinator, where runs that have begun are kept.
     models : KeptModels or None
         Where finished models are kept.
     limits : HorizontalLimits
@@ -69,14 +72,14 @@ class SimFLSide:
         rows: PartyRows,
         kept: KeptState,
         n_jobs: int,
-        journals: RunJournals,
+        runs: Store,
         models: KeptModels | None,
         limits: HorizontalLimits,
         memory: MemoryAllowance,
     ) -> None:
         self.name = rows.name
         self._rows, self._X, self._y = rows, rows.X, rows.y
-        self._kept, self._n_jobs, self._journals = kept, n_jobs, journals
+        self._kept, self._n_jobs, self._runs = kept, n_jobs, runs
         self._limits, self._memory, self._models = limits, memory, models
         self._own_hashes = OwnHashes(rows.X, rows.known_features, kept, n_jobs)
         self._boosting: BoostingState | None = None
@@ -226,7 +229,9 @@ class SimFLSide:
         # Two copies while the journal is written: its arrays as one file, and the entry around them.
         written = self._memory.reserve(2 * similar_bytes(state.similar), "the journal of the training run")
         self._kept.begin_run(self._session)
-        rounds = state.start(self._X, self._journals.begin(self._session, start), self._n_jobs)
+        rounds = state.start(
+            self._X, RunJournal.begin(RunLog(self._runs, self._session), start), self._n_jobs
+        )
         del written
         state.rooms.pop("hashes", None)
         _ = rounds.grower  # bins the rows now
@@ -237,8 +242,9 @@ class SimFLSide:
 
     def _resume(self, message: wire.ResumeBoosting) -> Message:
         """Take up a training run: its trees, and this party's part in it, come from the journal."""
-        read = self._memory.reserve(self._journals.size(message.run), "the journal of the training run")
-        journal = self._journals.take_up(message.run)
+        log = RunLog(self._runs, message.run)
+        read = self._memory.reserve(size_of(log), "the journal of the training run")
+        journal = RunJournal.take_up(log)
         if not 0 <= message.n_rounds <= len(journal.rounds):
             raise ProtocolError(f"this party has {len(journal.rounds)} rounds of the training run")
         start = journal.start
@@ -279,7 +285,7 @@ class SimFLSide:
             rounds.received = None
             self._add(known, is_own=True)
             return known
-        self._kept.count_round(rounds.journal.run, number, self._rows.max_rounds)
+        self._kept.count_round(rounds.journal.log.run, number, self._rows.max_rounds)
         grown, values = rounds.grow()
         self._reserve(grown)
         rounds.journal.add(grown, is_own=True)
@@ -296,7 +302,7 @@ class SimFLSide:
         self._reserve(message)
         values = rounds.values_of(message)
         if number >= len(rounds.journal.rounds):
-            self._kept.count_round(rounds.journal.run, number, self._rows.max_rounds)
+            self._kept.count_round(rounds.journal.log.run, number, self._rows.max_rounds)
             rounds.journal.add(message, is_own=False)
         rounds.add_others(message, values)
         logger.info("round %d: received", number + 1)
@@ -324,7 +330,7 @@ class SimFLSide:
             raise ProtocolError("the best round is not one of the training run")
         self._model = rounds.shared, None if best < 0 else best
         if self._models is not None:
-            self._models.keep(rounds.journal.run, as_json(self.get_booster()))
+            self._models.keep(rounds.journal.log.run, as_json(self.get_booster()))
         logger.info("end of the training run: %d rounds", len(rounds.shared.rounds))
         return messages.Done()
 
