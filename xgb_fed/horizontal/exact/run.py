@@ -16,7 +16,7 @@ from gbdt_parties.agreed import TEXT_BYTES
 from gbdt_parties.errors import InvalidDataError, ProtocolError
 from gbdt_parties.memory import MemoryAllowance, Room
 from gbdt_parties.run.engine import Computation
-from gbdt_parties.run.exchange import AllParties
+from gbdt_parties.run.exchange import Participation
 from gbdt_parties.run.party_run import Proposal, Subject
 from gbdt_parties.run.sessions import Runs
 from gbdt_parties.secure_sum.contributions import Attempt
@@ -159,7 +159,7 @@ class ExactSubject(Subject):
         if request not in REQUESTS:
             raise ProtocolError("the run is of another method than exact training")
         side = runs.side
-        super().__init__(side.rows.name, side.credentials(), side.allowed, AllParties())
+        super().__init__(side.rows.name, side.credentials(), side.allowed, Participation())
         self._side, self._runs, self._run, self._wants_classes = side, runs, run, REQUESTS[request]
         self._rooms: list[Room] = []
         self._n_rounds = 0

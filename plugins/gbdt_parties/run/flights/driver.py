@@ -41,7 +41,6 @@ from gbdt_parties.errors import (
 from gbdt_parties.run.flights.connection import ROUND, Connected
 from gbdt_parties.run.flights.frames import NO_STEP, STOPPED, Channel, Kind, Link
 from gbdt_parties.run.flights.kept import Attempt, Charge, Kept, Opening
-from gbdt_parties.run.flights.record import Recorded
 from gbdt_parties.run.flights.terms import SIGNATURE_BYTES, Terms
 from gbdt_parties.two_party.layout import RoundLayout
 from gbdt_parties.two_party.life import Failures, Unrepeatable
@@ -224,9 +223,9 @@ class Exchange(ABC, Unrepeatable):
         """
         with self._held():
             self.disconnect()
-            if self._is_recorded:
-                channel = Recorded(channel, self.kept.record(self.kept.n_connections))
-            link = Link(channel, self._terms.name)
+            record = self.kept.record(self.kept.n_connections)
+            kept = (record.say, record.hear) if self._is_recorded else ()
+            link = Link(channel, self._terms.name, *kept)
             with self._at_stake(link):
                 nonce = self._nonces()
                 self.kept.connect(nonce)
