@@ -30,6 +30,7 @@ from gbdt_parties.channel import Channel
 from gbdt_parties.errors import PartyArgumentError, PartyRefusedError, PartyUnavailableError
 from gbdt_parties.messages import Finish
 from gbdt_parties.run.flights.driver import Inputs
+from gbdt_parties.run.flights.polled import Answering
 from gbdt_parties.secure_sum import trust
 from gbdt_parties.secure_sum.messages import NEW_RUN, Introduced
 from gbdt_parties.traffic import Traffic
@@ -40,7 +41,6 @@ from lgb_dp.vertical.columns import declaration, declared_bins
 from lgb_dp.vertical.numbers import PublicNumbers
 from lgb_dp.vertical.party import ColumnParty
 from lgb_dp.vertical.replica import PartyRows, ReplicaSums
-from lgb_dp.vertical.run import ColumnRun
 from lgb_dp.vertical.sums import TableHolder
 from lgb_dp.vertical.tables import PointTables, loss_bounds
 from lgb_dp.vertical.task import ColumnTask, OpenColumns
@@ -565,11 +565,11 @@ def test_a_run_that_released_nothing_leaves_the_budget_open(tmp_path, monkeypatc
     """The budget of a ledger is that of the first run that releases something."""
     party = bank(folder=tmp_path / "bank")
 
-    def lost(run, channel, close):
+    def lost(*request):
         raise PartyUnavailableError("lost after both have signed")
 
     with monkeypatch.context() as patched:
-        patched.setattr(ColumnRun, "begin", lost)
+        patched.setattr(Answering, "answer", lost)
         with pytest.raises(PartyUnavailableError):
             trained(party, epsilon=20.0)
     assert trained(party).num_trees() == 4
