@@ -112,7 +112,7 @@ GROUPS = {
     "vertical": Group(
         _in(
             "xgb_fed/vertical",
-            "protocol growing/bin_sums.py growing/passive_columns.py passive/given_statistics.py "
+            "protocol growing/bin_sums.py growing/passive_columns.py passive/disclosed_statistics.py "
             "passive/growing_tree.py passive/told_thresholds.py passive/histogram.py",
         ),
         _in("tests/xgb_fed/vertical", "protocol growing passive test_attacks.py"),

@@ -34,7 +34,7 @@ from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError, PrivacyLeakWa
 from lgb_dp.mechanisms.noise import PrivateValues, Released, observed
 from lgb_dp.mechanisms.rng import SecureRandom
 
-_MIN_RUNS = 40
+_MIN_RUNS, _MAX_RUNS, _MAX_ROUNDS = 40, 1_000_000, 100_000
 _N_THRESHOLDS = 60
 """Thresholds of the likelihood ratio among which the first half of the runs chooses."""
 
@@ -141,7 +141,7 @@ def audit(
     num_boost_round : int
         Iterations of a run, for which the whole budget is planned.
     n_runs : int
-        Runs, half of them with the canary; at least 40.
+        Runs, half of them with the canary: 40 to 1,000,000.
     confidence : float
         Of each lower bound on its own, in (0, 1).
     random_state : int, optional
@@ -168,8 +168,8 @@ def audit(
         raise InvalidArgumentError("trainer has subsample < 1; audits of secret samples are not supported")
     if math.isinf(trainer.epsilon):
         raise InvalidArgumentError("trainer has epsilon = inf; there is no claim to audit")
-    n_rounds = checked_integer("num_boost_round", num_boost_round, 1)
-    n_runs = checked_integer("n_runs", n_runs, _MIN_RUNS)
+    n_rounds = checked_integer("num_boost_round", num_boost_round, 1, _MAX_ROUNDS)
+    n_runs = checked_integer("n_runs", n_runs, _MIN_RUNS, _MAX_RUNS)
     confidence = checked_number("confidence", confidence, PROPER_SHARE)
     params = {"verbosity": -1, "num_threads": 1, **params}
     label = checked_numbers("y", y).reshape(-1)

@@ -192,7 +192,7 @@ def serving_as_nobody(which):
                 process.kill()
 
 
-@pytest.mark.parametrize("which", ["compose", "systemd"])
+@pytest.mark.parametrize("which", ["compose", pytest.param("systemd", marks=pytest.mark.slow)])
 def test_no_home_and_read_only_packages_serve(which):
     with serving_as_nobody(which) as (folder, _):
         assert (folder / "models" / "record.jsonl").stat().st_uid == 65534

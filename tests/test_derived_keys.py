@@ -15,7 +15,7 @@ DERIVED = {
     "lgb_dp/vertical/prediction/rows.py": {"hmac.digest"},
     "xgb_fed/ciphers/randomness.py": {"KeyStream"},
     "xgb_fed/ciphers/short_ciphertexts.py": {"KeyStream"},  # a public seed, new for each message
-    "xgb_fed/horizontal/common/kept_state.py": {"SecretStream", "hmac.digest"},
+    "xgb_fed/horizontal/common/party_state.py": {"SecretStream", "hmac.digest"},
     "xgb_fed/horizontal/exact/training.py": {"SecretStream"},
     "xgb_fed/horizontal/simfl/lsh.py": {"SecretStream"},
     "xgb_fed/vertical/training/rounds.py": {"SecretStream"},
@@ -28,7 +28,7 @@ TABLE = (
     "names.py",
     "roster.py",
     "exact/training.py",
-    "kept_state.py",
+    "party_state.py",
     "hash_seed.py",
     "lsh.py",
     "rng.py",

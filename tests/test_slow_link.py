@@ -61,7 +61,7 @@ def seconds_between_first_and_last(sender, receiver, n_bytes):
     return seconds
 
 
-@pytest.mark.parametrize("mbit", [10, 50, 100])
+@pytest.mark.parametrize("mbit", [*(pytest.param(mbit, marks=pytest.mark.slow) for mbit in (10, 50)), 100])
 def test_bandwidth_is_within_a_tenth_in_each_direction(mbit):
     n_bytes = int(mbit * 1e6 / 8 * 0.3)
     with connection(mbit, 5) as (near, far):

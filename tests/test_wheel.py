@@ -36,7 +36,7 @@ def test_the_wheel_trains_without_the_checkout(tmp_path):
         for package in folder.iterdir()
         if (package / "__init__.py").exists()
         for path in package.rglob("*")
-        if path.suffix == ".py" or path.name == "py.typed"
+        if path.suffix in (".py", ".pyi") or path.name == "py.typed"
     }
     found = {path.relative_to(installed).as_posix() for path in installed.rglob("*") if path.is_file()}
     assert {name for name in found if ".dist-info/" not in name} == modules

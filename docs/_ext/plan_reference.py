@@ -9,7 +9,7 @@ from typing import Any
 from veilboost.plans.declared import Declared
 from veilboost.plans.entries import Entry, default_of, is_needed, type_of
 from veilboost.plans.plan import ENTRIES, METHODS
-from veilboost.plans.sections import PartyAddress, Served, Training
+from veilboost.plans.sections import PartyAddress, Served, TrainingSection
 
 
 def table(entries: Iterable[Field[Any]]) -> list[str]:
@@ -40,9 +40,9 @@ def page() -> str:
     lines += ["", "## `[[parties]]`", "", *table(fields(PartyAddress))]
     for method, kind in METHODS.items():
         lines += [f'## `[data]` with `method = "{method}"`', "", *table(fields(kind.data))]
-    lines += ["## `[training]`", "", *table(fields(Training))]
+    lines += ["## `[training]`", "", *table(fields(TrainingSection))]
     for method, kind in METHODS.items():
-        lines += [f'With `method = "{method}"` also:', "", *table(own_fields(kind.training, Training))]
+        lines += [f'With `method = "{method}"` also:', "", *table(own_fields(kind.training, TrainingSection))]
     lines += ["## Settings of every served party", "", *table(fields(Served))]
     for method, kind in METHODS.items():
         lines += [f"## Settings of `serve {method}`", "", *table(own_fields(kind.served, Served))]

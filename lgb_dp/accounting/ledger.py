@@ -307,7 +307,7 @@ def ledger_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, object]]:
             "group": row["group"],
             "release": row["release"],
             "mechanism": row["mechanism"],
-            "cost each": _cost_each(row),
+            "cost each": cost_each(row),
             "count": row["count"],
             "disjoint": row["disjoint_sets_of_rows"],
         }
@@ -320,7 +320,7 @@ def ledger_html(rows: Iterable[Mapping[str, Any]]) -> str:
     return html_table(ledger_rows(rows))
 
 
-def _cost_each(row: Mapping[str, Any]) -> str:
+def cost_each(row: Mapping[str, Any]) -> str:
     """Cost of one release of a ledger's row, for the reader."""
     digits = {"epsilon": 6, "delta": 3, "mu": 6}
     terms = [f"{name} {printed(row[name], n)}" for name, n in digits.items() if row.get(name)]

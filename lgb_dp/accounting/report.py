@@ -12,7 +12,7 @@ from gbdt_commons.html_tables import html_list, html_paragraph
 from gbdt_commons.quoting import quoted
 from lgb_dp.accounting.attack_curve import attack_curve, chance_of_telling
 from lgb_dp.accounting.cost import Cost, pair_text, total_cost
-from lgb_dp.accounting.ledger import Ledger, _cost_each, ledger_html
+from lgb_dp.accounting.ledger import Ledger, cost_each, ledger_html
 from lgb_dp.accounting.unit import ONE_ROW, Unit
 from lgb_dp.checks import NOT_NEGATIVE, NOT_NEGATIVE_OR_INFINITE, checked_delta, checked_number
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError, NoGuaranteeError
@@ -291,7 +291,7 @@ class PrivacyReport:
             *(f"  {remark}" for remark in remarks),
             f"  {'group':>5}  {'release':<22} {'mechanism':<17} {'cost each':>22} {'count':>6} disjoint",
             *(
-                f"  {row['group']:>5}  {row['release']:<22} {row['mechanism']:<17} {_cost_each(row):>22} "
+                f"  {row['group']:>5}  {row['release']:<22} {row['mechanism']:<17} {cost_each(row):>22} "
                 f"{row['count']:>6} {row['disjoint_sets_of_rows']:>8}"
                 for row in self.ledger
             ),

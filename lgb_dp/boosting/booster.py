@@ -29,13 +29,7 @@ ROWS_AT_ONCE = 1 << 16
 
 
 def trained(training: Training, n_rounds: int) -> Asking[DPBooster]:
-    """Train without a host: the trees of all iterations, and the model of them.
-
-    Parameters
-    ----------
-    training : Training
-    n_rounds : int
-    """
+    """Train without a host: the trees of all iterations, and the model of them."""
     for _ in range(n_rounds):
         yield from training.growing()
     return DPBooster(model_str=grown_text(training))

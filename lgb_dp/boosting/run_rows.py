@@ -129,11 +129,8 @@ def rows_of_run(train_set: Dataset, model: InitialModel | None) -> RunRows:
         Text of the model that the booster continues; start scores are predicted anew unless this very text
         gave them.
     """
-    with train_set._lock.held():
+    with train_set.lock.held():
         data = train_set.construct()
-        scores = data._scores_of(model)
-        if model is not None:
-            data._used_scores = scores
         label, weight, group_of_row = (
             None if values is None else values.copy()
             for values in (data.label, data.weight, data.group_of_row)
@@ -144,7 +141,7 @@ def rows_of_run(train_set: Dataset, model: InitialModel | None) -> RunRows:
             label=label,
             weight=weight,
             group_of_row=group_of_row,
-            scores=scores,
+            scores=data.scores_of(model),
             model_digest=None if model is None else model.digest,
             label_bounds=data.label_bounds,
             label_overflow=data.label_overflow,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import inspect
 import math
 import warnings
-from abc import ABC, ABCMeta, abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 import lightgbm
 from lightgbm.callback import CallbackEnv
@@ -36,35 +36,13 @@ T = TypeVar("T", bound="PrivateTrainer")
 RowsOf = Callable[[Dataset, "host.InitialModel | None"], RunRows]
 
 
-class _NamespaceOfClass(dict[str, Any]):
-    """Attributes of a trainer's class, as `vars` has them; LightGBM notes callbacks in their order."""
-
-    def __init__(self, trainer: type) -> None:
-        super().__init__(type.__dict__["__dict__"].__get__(trainer))
-        self._name = trainer.__name__
-
-    def setdefault(self, *_: Any) -> NoReturn:
-        raise ArgumentTypeError(
-            f"callbacks hold the class {self._name}: pass an object of it, as in "
-            f"callbacks=[lgb_dp.{self._name}(epsilon=1.0, ...)]"
-        )
-
-
-class _TrainerClass(ABCMeta):
-    """Metaclass by which a trainer's class among the callbacks is named, before LightGBM calls any."""
-
-    def __getattribute__(cls, name: str) -> Any:
-        # No property: `inspect` takes a class whose `__dict__` is another descriptor for an empty one.
-        return _NamespaceOfClass(cls) if name == "__dict__" else super().__getattribute__(name)
-
-
 @lru_cache
 def _arguments_of(trainer: type) -> tuple[str, ...]:
     """Names of the constructor's arguments."""
     return tuple(inspect.signature(trainer).parameters)
 
 
-class PrivateTrainer(ABC, metaclass=_TrainerClass):
+class PrivateTrainer(ABC):
     """A LightGBM callback that turns the live booster into a private one.
 
     A trainer can be reused: the state of a training run lives with its booster.  A run keeps the settings
@@ -93,6 +71,7 @@ class PrivateTrainer(ABC, metaclass=_TrainerClass):
     """
 
     before_iteration = True
+    booster_: lightgbm.Booster
     accepted_epsilon = POSITIVE
     """Budgets that the trainer accepts; some train without privacy at epsilon = inf."""
 

@@ -23,7 +23,7 @@ from lgb_dp.data.provenance import Provenance
 from lgb_dp.errors import InvalidArgumentError, NotPrivateWarning, UnsupportedParameterError
 from lgb_dp.estimators.base import DPLGBMModel
 from lgb_dp.estimators.enclosing_fits import surroundings
-from lgb_dp.estimators.evaluation import Evaluation
+from lgb_dp.estimators.evaluation import FitEvaluation
 from lgb_dp.estimators.habits import ON_CLUSTERS, ClusterFitArguments, refuses_habits
 from lgb_dp.estimators.models import DPLGBMClassifier, DPLGBMRegressor
 
@@ -130,7 +130,7 @@ class _OnCluster(DPLGBMModel):
 
         `of_rows` are all arguments that users gave beside rows and labels.
         """
-        evaluation = Evaluation.taken_from(of_rows)
+        evaluation = FitEvaluation.taken_from(of_rows)
         budget, callbacks = of_rows.pop("budget"), of_rows.pop("callbacks")
         of_rows["weight"] = of_rows.pop("sample_weight")
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:

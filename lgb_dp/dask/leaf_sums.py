@@ -6,7 +6,6 @@ Integer sums do not depend on how rows are divided, so that neither partitions n
 from __future__ import annotations
 
 import secrets
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -18,7 +17,7 @@ from gbdt_kernels.trees import BinLayout
 from lgb_dp import errors
 from lgb_dp.dask.messages import SentTrees
 from lgb_dp.dask.partitions import RowRules
-from lgb_dp.dask.worker_rows import RowsOfWorker, load_partition
+from lgb_dp.dask.worker_rows import RowsOfWorker
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.newton.releases.trees import Round
 
@@ -68,14 +67,11 @@ class DaskLeafSums:
     def __init__(
         self, client: Any, partitions: Sequence[tuple[Any, ...]], rules: RowRules, timeout: float
     ) -> None:
-        name = f"veilboost-{uuid.uuid4().hex}"
         self._rules = rules
-        self._cluster = host.Cluster(client, name, timeout, ERRORS)
         seed = {"seed": secrets.token_bytes(32)}
-        self._leases = host.Leases(self._cluster, name, load_partition, partitions, seed)
+        held = RowsOfWorker(rules)
+        self._leases = host.Leases(client, "veilboost", held, partitions, timeout, ERRORS, seed)
         try:
-            self._cluster.register(RowsOfWorker(rules))
-            self._leases.load()
             if not sum(n_rows for n_rows, _ in self._leases.adopted.values()):
                 raise InvalidArgumentError("X has no rows")
             if rules.rows_per_group is not None:
@@ -101,8 +97,7 @@ class DaskLeafSums:
 
     def close(self) -> None:
         """Make the workers forget the rows, as far as they can be reached."""
-        self._cluster.close()
-        self._leases.forget()
+        self._leases.close()
 
     def _total(
         self, make: Callable[[host.KnownWorker], Mapping[str, Any]], shape: tuple[int, ...]
@@ -110,7 +105,8 @@ class DaskLeafSums:
         """The sum over all partitions of what the message asks for."""
         total = np.zeros(shape, dtype=np.int64)
         for answer in self._answers(make):
-            total += np.frombuffer(answer["sums"], dtype=np.int64).reshape(shape)
+            if answer["sums"]:  # the worker has rows
+                total += np.frombuffer(answer["sums"], dtype=np.int64).reshape(shape)
         return total
 
     def _answers(self, make: Callable[[host.KnownWorker], Mapping[str, Any]]) -> list[host.Answer]:

@@ -70,7 +70,7 @@ class RowRules:
 
 
 @dataclass(frozen=True)
-class Partition:
+class BinnedPartition:
     """The binned rows of a partition, before rows of groups are chosen.
 
     Parameters
@@ -113,7 +113,7 @@ class TrainingRows:
     group: NDArray[np.int64] | None
 
 
-def read_partition(rules: RowRules, X: Any, y: Any, weight: Any, groups: Any) -> Partition | None:
+def read_partition(rules: RowRules, X: Any, y: Any, weight: Any, groups: Any) -> BinnedPartition | None:
     """Check and bin the rows of a partition; None if it has none.
 
     Raises
@@ -135,7 +135,7 @@ def read_partition(rules: RowRules, X: Any, y: Any, weight: Any, groups: Any) ->
         group = group_numbers(values, n_rows)
         hashes = _hashes(values[np.unique(group, return_index=True)[1]])
     digest = _digest(codes, label, checked, group, hashes)
-    return Partition(codes, label, checked, group, hashes, digest)
+    return BinnedPartition(codes, label, checked, group, hashes, digest)
 
 
 def read_public_partition(
@@ -204,13 +204,13 @@ def _digest(codes: DenseCodes | SparseCodes, *arrays: NDArray[Any] | None) -> by
     return hashed.digest()
 
 
-def training_rows(rules: RowRules, partition: Partition, seed: int) -> TrainingRows:
+def training_rows(rules: RowRules, partition: BinnedPartition, seed: int) -> TrainingRows:
     """The rows to train on, of every group at most as many as are to be used.
 
     Parameters
     ----------
     rules : RowRules
-    partition : Partition
+    partition : BinnedPartition
     seed : int
         Secret, of 256 bits: decides which rows of a group are used, whenever the partition is loaded.
 

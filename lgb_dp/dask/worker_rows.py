@@ -1,26 +1,23 @@
 """A worker's share of a training run: the rows of its partitions, and their positions.
 
-A Dask plugin holds it, so that a worker that joins later has it, too.  Partitions are put there by tasks,
-which give nothing back; what is computed from rows leaves in answers to the client's own messages alone.
-Nothing here raises within Dask, which would log the arguments.
+A Dask plugin holds it, so that a worker that joins later has it, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_commons._version import __version__
-from gbdt_commons.arithmetic import silent_arithmetic
-from gbdt_hosts import dask as host
+from gbdt_hosts.dask import HeldPartitions, Message
 from gbdt_kernels.trees import by_columns
 from lgb_dp.dask.messages import ReceivedTrees
 from lgb_dp.dask.partitions import (
-    Partition,
+    BinnedPartition,
     RowRules,
     TrainingRows,
     joined_codes,
@@ -39,105 +36,70 @@ _ROWS_TOGETHER = 2**16
 """Rows from which on partitions are not put together: a call per partition then costs next to nothing."""
 
 
-class RowsOfWorker:
-    """The rows of one training run on one worker; as for `gbdt_hosts.dask`'s `WorkerState`.
+@dataclass(frozen=True)
+class _RowLease:
+    """Rows that are summed together, and the hashes of their groups."""
 
-    Parameters
-    ----------
-    rules : RowRules
-    """
+    sums: list[LocalLeafSums]
+    n_rows: int
+    group_hashes: NDArray[np.uint64]
+
+
+class RowsOfWorker(HeldPartitions[_RowLease]):
+    """The rows of one training run on one worker."""
+
+    refusals = (PrivateTrainingError,)
 
     def __init__(self, rules: RowRules) -> None:
-        self._rules, self._n_threads = rules, rules.n_threads
-        self._loaded: dict[int, Partition | PrivateTrainingError | str | None] = {}
-        self._leases: dict[int, list[LocalLeafSums]] = {}
-        self._group_hashes: dict[int, NDArray[np.uint64]] = {}
-        self._n_rows, self._is_compiled, self._trees = 0, False, ReceivedTrees()
+        super().__init__()
+        self._rules, self._is_compiled, self._trees = rules, False, ReceivedTrees()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._rules,)  # rows never travel
 
     def begin(self, n_threads: int) -> None:
         """Begin on a worker of as many threads."""
-        self._n_threads = self._n_threads or n_threads
+        super().begin(self._rules.n_threads or n_threads)
 
-    # Calls of tasks.
+    def read(self, *parts: Any) -> BinnedPartition | None:
+        """Check and bin X, y, weight and groups."""
+        return read_partition(self._rules, *parts)
 
-    def store(self, index: int, X: Any, y: Any, weight: Any, groups: Any) -> None:
-        """Keep a partition, or what was wrong with it, until the client asks."""
-        try:
-            with silent_arithmetic():
-                self._loaded[index] = read_partition(self._rules, X, y, weight, groups)
-        except PrivateTrainingError as error:
-            self._loaded[index] = type(error)(*error.args)
-        except Exception as error:
-            self._loaded[index] = type(error).__name__
+    def chosen(
+        self, index: int, partition: BinnedPartition | None, message: Message
+    ) -> tuple[tuple[TrainingRows, NDArray[np.uint64]] | None, int, bytes]:
+        """The rows of a partition to train on, and the hashes of its groups."""
+        if partition is None:
+            return None, 0, b""
+        rows = training_rows(self._rules, partition, int.from_bytes(message["seed"], "big") + index)
+        return (rows, partition.group_hash), len(partition.label), partition.digest
 
-    # Questions of the client.
+    def lease(self, parts: list[tuple[TrainingRows, NDArray[np.uint64]] | None]) -> _RowLease:
+        """Partitions of which the small ones are put together."""
+        kept = [part for part in parts if part is not None]
+        parts.clear()
+        hashes = np.concatenate([np.empty(0, dtype=np.uint64), *(own for _, own in kept)])
+        n_rows = sum(len(rows.label) for rows, _ in kept)
+        lists = _together([rows for rows, _ in kept])
+        kept.clear()
+        sums = []
+        while lists:
+            sums.append(self._summed(lists.pop()))
+        return _RowLease(sums, n_rows, hashes)
 
-    def work(self, message: dict[str, Any]) -> Callable[[], dict[str, Any]]:
-        """Function that answers one of the client's messages."""
-        answers: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
-            "loaded": self._which_are_loaded,
-            "adopt": self._adopt,
+    def is_quick(self, message: Message) -> bool:
+        """Whether the answer takes less time than waking another thread."""
+        n_scores = sum(lease.n_rows for lease in self.leases.values()) * self._rules.scale.n_outputs
+        return message["ask"] == "sums" and self._is_compiled and n_scores <= _SCORES_AT_ONCE
+
+    def questions(self) -> dict[str, Callable[[Message], dict[str, Any]]]:
+        """Functions that answer messages about leases."""
+        return {
             "groups": self._groups,
             "counts": self._counts,
             "features": self._feature_counts,
             "sums": self._sums,
         }
-        return partial(self._guarded, answers[message["ask"]], message)
-
-    def is_quick(self, message: dict[str, Any]) -> bool:
-        """Whether the answer takes less time than waking another thread."""
-        n_scores = self._n_rows * self._rules.scale.n_outputs
-        return message["ask"] == "sums" and self._is_compiled and n_scores <= _SCORES_AT_ONCE
-
-    def _guarded(
-        self, answer: Callable[[Mapping[str, Any]], dict[str, Any]], message: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        try:
-            with silent_arithmetic():
-                return answer(message)
-        except Exception as error:  # its text may quote a row
-            return {"failed": type(error).__name__}
-
-    def _which_are_loaded(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        return {"version": __version__, "loaded": sorted(self._loaded)}
-
-    def _adopt(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """Make leases of partitions; all leases that the client does not list are forgotten."""
-        self._leases = {number: self._leases[number] for number in message["keep"]}
-        self._group_hashes = {number: self._group_hashes[number] for number in message["keep"]}
-        adopted: list[tuple[int, int, bytes]] = []
-        for lease, indices in message["leases"]:
-            parts: list[TrainingRows] = []
-            hashes = [np.empty(0, dtype=np.uint64)]
-            for index in indices:
-                partition = self._loaded.pop(index)
-                if isinstance(partition, str):
-                    return {"wrong": (index, "", partition)}
-                try:
-                    if isinstance(partition, PrivateTrainingError):
-                        raise partition
-                    if partition is None:
-                        adopted.append((index, 0, b""))
-                        continue
-                    seed = int.from_bytes(message["seed"], "big") + index
-                    parts.append(training_rows(self._rules, partition, seed))
-                except PrivateTrainingError as error:
-                    return {"wrong": (index, type(error).__name__, str(error))}
-                adopted.append((index, len(partition.label), partition.digest))
-                self._n_rows += len(partition.label)
-                hashes.append(partition.group_hash)
-            partition = None
-            lists = _together(parts)
-            parts.clear()
-            self._leases[lease] = []
-            self._group_hashes[lease] = np.concatenate(hashes)
-            while lists:
-                self._leases[lease].append(self._summed(lists.pop()))
-        self._loaded.clear()
-        return {"adopted": adopted}
 
     def _summed(self, rows: list[TrainingRows]) -> LocalLeafSums:
         """Rows that are next to each other from now on; `rows` is emptied.
@@ -151,7 +113,7 @@ class RowsOfWorker:
         rows.clear()
         joined = joined_codes(codes)
         codes.clear()
-        columns = by_columns(joined, self._n_threads)
+        columns = by_columns(joined, self.n_threads)
         del joined
         return LocalLeafSums(
             columns,
@@ -160,50 +122,40 @@ class RowsOfWorker:
             self._rules.loss,
             self._rules.scale,
             None,
-            self._n_threads,
+            self.n_threads,
             self._rules.subsample,
             partial(draw_words, SecureRandom(), len(weight), numbers),
         )
 
-    def _groups(self, message: Mapping[str, Any]) -> dict[str, Any]:
+    def _groups(self, message: Message) -> dict[str, Any]:
         """Hashes of the leases' groups, of one of several buckets."""
-        if not self._leases.keys() >= set(message["leases"]):
-            return {"unknown": True}
-        hashes = np.concatenate([self._group_hashes[lease] for lease in message["leases"]])
+        hashes = np.concatenate([self.leases[number].group_hashes for number in message["leases"]])
         mine = hashes % np.uint64(message["buckets"]) == message["bucket"]
         return {"hashes": hashes[mine].tobytes(), "n_groups": len(hashes)}
 
-    def _counts(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        n_counts = self._rules.loss.n_counts(self._rules.scale.n_outputs)
-        return self._total(message, n_counts, LocalLeafSums.label_counts)
+    def _counts(self, message: Message) -> dict[str, Any]:
+        return self._total(message, LocalLeafSums.label_counts)
 
-    def _feature_counts(self, message: Mapping[str, Any]) -> dict[str, Any]:
+    def _feature_counts(self, message: Message) -> dict[str, Any]:
         layout = self._rules.bins.layout()
-        return self._total(message, layout.n_total_bins, lambda rows: rows.feature_counts(layout))
+        return self._total(message, lambda rows: rows.feature_counts(layout))
+
+    def _sums(self, message: Message) -> dict[str, Any]:
+        question = self._trees.question(message)
+        total = self._total(message, lambda rows: rows.sums(question))
+        self._is_compiled = True
+        return total
 
     def _total(
-        self, message: Mapping[str, Any], n: int, counts: Callable[[LocalLeafSums], NDArray[np.int64]]
+        self, message: Message, of_rows: Callable[[LocalLeafSums], NDArray[np.int64]]
     ) -> dict[str, Any]:
-        """`n` sums over the rows of the leases that a message names."""
-        if not self._leases.keys() >= set(message["leases"]):
-            return {"unknown": True}
-        sums = np.zeros(n, dtype=np.int64)
-        for lease in message["leases"]:
-            for rows in self._leases[lease]:
-                sums += counts(rows)
-        return {"sums": sums.tobytes()}
-
-    def _sums(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        question = self._trees.question(message)
-        if not self._leases.keys() >= set(message["leases"]):
-            return {"unknown": True}
-        shape = (question.n_cells, self._rules.scale.n_outputs, 2)
-        sums = np.zeros(shape, dtype=np.int64)
-        for lease in message["leases"]:
-            for rows in self._leases[lease]:
-                sums += rows.sums(question)
-        self._is_compiled = True
-        return {"sums": sums.tobytes()}
+        """Sums over the rows of the leases that a message names; empty without rows."""
+        total: NDArray[np.int64] | None = None
+        for number in message["leases"]:
+            for rows in self.leases[number].sums:
+                own = of_rows(rows)
+                total = own.copy() if total is None else np.add(total, own, out=total)
+        return {"sums": b"" if total is None else total.tobytes()}
 
 
 def _together(parts: Sequence[TrainingRows]) -> list[list[TrainingRows]]:
@@ -231,10 +183,3 @@ def _joined_groups(groups: Sequence[NDArray[np.int64] | None]) -> NDArray[np.int
         joined.append(group + first)
         first += int(group.max(initial=-1)) + 1
     return np.concatenate(joined)
-
-
-def load_partition(name: str, index: int, X: Any, y: Any, weight: Any, groups: Any) -> None:
-    """The task that puts a partition where it runs; its result says nothing."""
-    rows = host.state_of_task(name)
-    if isinstance(rows, RowsOfWorker):
-        rows.store(index, X, y, weight, groups)

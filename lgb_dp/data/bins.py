@@ -29,7 +29,7 @@ from gbdt_kernels.trees.layout import MAX_BINS, offsets
 from lgb_dp.checks import checked_numbers
 from lgb_dp.data.cells import are_codes, category_key
 from lgb_dp.data.provenance import Provenance
-from lgb_dp.data.tables import TIMES, Columns, as_frame, time_as_number
+from lgb_dp.data.tables import TIMES, TableColumns, as_frame, time_as_number
 from lgb_dp.errors import InvalidArgumentError
 
 Spacing = Literal["linear", "mixed"]
@@ -59,7 +59,7 @@ class PublicBins:
     is_categorical : ndarray of bool, shape (n_features,)
     ranges : tuple of (float, float) or None
         Public bounds of numeric features, for the model file.
-    columns : Columns
+    columns : TableColumns
         How the columns of a table become the features.
     provenance : Provenance
         Cost or leakage of the knowledge of the bins.
@@ -69,7 +69,7 @@ class PublicBins:
     values: tuple[NDArray[np.float64], ...]
     is_categorical: NDArray[np.bool_]
     ranges: tuple[tuple[float, float] | None, ...]
-    columns: Columns
+    columns: TableColumns
     provenance: Provenance
 
     def __post_init__(self) -> None:
@@ -300,7 +300,7 @@ def _spaced_edges(low: float, high: float, n_bins: int, spacing: Spacing) -> NDA
     return edges[(edges >= low) & (edges < high)]
 
 
-def data_bounds(data: Any, numeric: Sequence[int], columns: Columns) -> dict[int, tuple[float, float]]:
+def data_bounds(data: Any, numeric: Sequence[int], columns: TableColumns) -> dict[int, tuple[float, float]]:
     """Smallest and largest finite value of numeric columns: private knowledge, never public."""
     result = {}
     frame = as_frame(data) if is_table(data) else None
@@ -342,7 +342,7 @@ def _known_categories(
     names: Sequence[str],
     categories: Categories | None,
     skip: Collection[int],
-    inherited: Columns,
+    inherited: TableColumns,
 ) -> tuple[dict[int, list[Any]], dict[int, list[Any]], list[str]]:
     """Categories by their values and by codes, and the features whose categories had to be read."""
     of_dtype = {
@@ -451,7 +451,7 @@ def public_bins(
     categories: Categories | None,
     bin_edges: Mapping[Any, Any] | None,
     spacing: Spacing = "linear",
-    inherited: Columns | None = None,
+    inherited: TableColumns | None = None,
 ) -> PublicBins:
     """Bins from what the user declared public; their provenance says what had to be read from the data.
 
@@ -462,7 +462,7 @@ def public_bins(
         Feature names, by which the declarations are found.
     bounds, max_bin, categories, bin_edges, spacing
         As for `lgb_dp.Dataset`.
-    inherited : Columns, optional
+    inherited : TableColumns, optional
         Their categories stand where none are declared: then no cell is read for them.
 
     Raises
@@ -473,7 +473,7 @@ def public_bins(
     """
     edges_of = _by_feature(bin_edges or {}, names, "bin_edges")
     kinds = _kinds(data, len(names))
-    known = inherited or Columns()
+    known = inherited or TableColumns()
     is_of_dtype = isinstance(categories, str) and categories == DTYPE
     if not (categories is None or is_of_dtype or isinstance(categories, Mapping)):
         raise InvalidArgumentError(
@@ -484,7 +484,7 @@ def public_bins(
     by_value, by_code, undeclared = _known_categories(data, kinds, names, categories, edges_of, known)
     is_categorical = np.array([f in by_value or f in by_code for f in range(len(names))], dtype=bool)
     refuse_ranges_of_categories(names, {*by_value, *by_code}, bounds=bounds, bin_edges=bin_edges)
-    columns = Columns(
+    columns = TableColumns(
         _names_of_columns(data, names),
         {f: tuple(known) for f, known in by_value.items()},
         {f: _integer_categories(codes, names[f]) for f, codes in by_code.items()},

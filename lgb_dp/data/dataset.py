@@ -234,7 +234,7 @@ class Dataset(StandInDataset):
 
     def _read_subset(self, rows: NDArray[np.int64]) -> None:
         assert isinstance(self.reference, Dataset)
-        with self.reference._lock.held():
+        with self.reference.lock.held():
             parent = self.reference.construct()
             self._binned = parent.bins, parent.codes.take(rows)
             self.pandas_categorical = parent.pandas_categorical
@@ -250,9 +250,9 @@ class Dataset(StandInDataset):
         return self.codes.n_rows
 
     def _predict_start_scores(self, predictor: Any) -> None:
-        self._used_scores = self._scores_of(InitialModel.behind(predictor))
+        self._used_scores = self.scores_of(InitialModel.behind(predictor))
 
-    def _scores_of(self, model: InitialModel | None) -> StartScores | None:
+    def scores_of(self, model: InitialModel | None) -> StartScores | None:
         """Scores that a run from this initial model starts from, whichever other runs share the Dataset."""
         used, parent, data = self._used_scores, self.reference, self.data
         if used is not None and used.model_digest == (None if model is None else model.digest):
@@ -261,11 +261,12 @@ class Dataset(StandInDataset):
             return self._given_scores
         if (rows := self._rows_of_parent) is not None:
             assert isinstance(parent, Dataset)
-            with parent._lock.held():
+            with parent.lock.held():
                 whole = parent.construct()
                 used, data = whole._used_scores, whole.data
             if used is not None and used.model_digest == model.digest:
-                return used.take(rows)
+                self._used_scores = used.take(rows)
+                return self._used_scores
             data = None if data is None else rows_of(checked_data(data), rows)
         if data is None:
             raise UnsupportedParameterError(
@@ -273,7 +274,8 @@ class Dataset(StandInDataset):
                 "that predicted them before (it may have been changed since); make the whole Dataset with "
                 "free_raw_data=False, or pass init_model and lgb_dp.folds to lightgbm.cv"
             )
-        return StartScores.predicted(model, data, self._n_rows(), self.bins.columns)
+        self._used_scores = StartScores.predicted(model, data, self._n_rows(), self.bins.columns)
+        return self._used_scores
 
     # Interface of LightGBM's users.
 
@@ -336,7 +338,7 @@ class Dataset(StandInDataset):
         Dataset
             This one.
         """
-        with self._lock.held():
+        with self.lock.held():
             self._own_provenance = self._own_provenance.joined(more)
         return self
 
@@ -410,7 +412,7 @@ class Dataset(StandInDataset):
         Dataset
             With the bins, bounds and unit of this one.
         """
-        with self._lock.held():
+        with self.lock.held():
             self.construct()
             rows = checked_rows(used_indices, self.num_data())
             part = Dataset(
@@ -437,7 +439,7 @@ class Dataset(StandInDataset):
             return part
 
     def _set(self, field_name: str, **values: Any) -> Dataset:
-        with self._lock.held():
+        with self.lock.held():
             if self._rows_of_parent is not None:
                 raise UnsupportedParameterError(
                     f"{field_name} of a subset cannot be set: it is that of the whole Dataset; set it there"

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from gbdt_hosts.lightgbm import columns_in
-from lgb_dp.data.tables import TIMES, Columns
+from lgb_dp.data.tables import TIMES, TableColumns
 from lgb_dp.errors import AlteredModelError
 
 _SCALARS = (str, int, float, type(None))
 
 
-def columns_of_model(text: str) -> Columns:
+def columns_of_model(text: str) -> TableColumns:
     """Columns that private training has written into a model's text; empty for a model of LightGBM's own.
 
     The text may be somebody else's, so that whatever is read from it is checked here, once.
@@ -30,10 +30,10 @@ def columns_of_model(text: str) -> Columns:
     raise AlteredModelError("the model's text does not say how columns become features; it was altered")
 
 
-def _checked(values: Mapping[str, Any]) -> Columns:
+def _checked(values: Mapping[str, Any]) -> TableColumns:
     if not set(values) <= {"names", "categories", "codes", "times"}:
         raise ValueError("unknown entries")
-    columns = Columns.from_dict(values)
+    columns = TableColumns.from_dict(values)
     names = columns.names or ()
     if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
         raise ValueError("names")

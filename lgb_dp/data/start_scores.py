@@ -19,7 +19,7 @@ from gbdt_hosts.lightgbm import InitialModel
 from lgb_dp.checks import checked_numbers
 from lgb_dp.data.model_columns import columns_of_model
 from lgb_dp.data.provenance import Provenance
-from lgb_dp.data.tables import Columns
+from lgb_dp.data.tables import TableColumns
 from lgb_dp.errors import InvalidArgumentError
 
 _INIT_SCORE_LEAKS = (
@@ -70,7 +70,7 @@ class StartScores:
         return cls(values, is_public=is_public)
 
     @classmethod
-    def predicted(cls, model: InitialModel, data: Any, n_rows: int, columns: Columns) -> StartScores:
+    def predicted(cls, model: InitialModel, data: Any, n_rows: int, columns: TableColumns) -> StartScores:
         """Raw scores that an initial model predicts; they need not be finite.
 
         A model of its own is loaded from the text whose guarantee is read: the live one may change meanwhile.
@@ -116,7 +116,7 @@ class StartScores:
         return Provenance((_INIT_SCORE_LEAKS,))
 
 
-def _of_foreign_model(columns: Columns, categories: Sequence[Sequence[Any]] | None) -> Columns:
+def _of_foreign_model(columns: TableColumns, categories: Sequence[Sequence[Any]] | None) -> TableColumns:
     """Columns whose categories are those that LightGBM stored with a model of its own, column by column."""
     if not categories:
         return columns

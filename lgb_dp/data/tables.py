@@ -1,8 +1,8 @@
 """Tables of pandas, polars, pyarrow and whatever else narwhals knows, as matrices of numbers.
 
-`Columns` says how: which column is which feature, which number stands for each category, and which columns
-hold times.  It follows from names, data types and declared categories, which are public, and never from a
-cell.  It travels inside the model, so that prediction encodes as training did.
+`TableColumns` says how: which column is which feature, which number stands for each category, and which
+columns hold times.  It follows from names, data types and declared categories, which are public, and never
+from a cell.  It travels inside the model, so that prediction encodes as training did.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def numeric_matrix(data: Any) -> NDArray[np.float64]:
     """A table of numbers, truth values and times as a matrix, shape (n_rows, n_columns)."""
     frame = as_frame(data)
     times = {f: kind for f, kind in enumerate(kinds_of(frame)) if kind in TIMES}
-    return Columns(times=times).matrix(data, frame.shape[1])
+    return TableColumns(times=times).matrix(data, frame.shape[1])
 
 
 def time_as_number(value: Any) -> Any:
@@ -72,7 +72,7 @@ def time_as_number(value: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Columns:
+class TableColumns:
     """How the columns of a table become the features of a model.
 
     Parameters
@@ -103,7 +103,7 @@ class Columns:
         return {key: value for key, value in found.items() if value}
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Columns:
+    def from_dict(cls, values: Mapping[str, Any]) -> TableColumns:
         """Read back what `to_dict` gave."""
         names = values.get("names")
         return cls(

@@ -33,7 +33,7 @@ from lgb_dp.data.tables import as_frame
 from lgb_dp.dpboost.trainer import DPBoost
 from lgb_dp.errors import InvalidArgumentError, NotPrivateWarning, UnsupportedParameterError
 from lgb_dp.estimators.enclosing_fits import surroundings
-from lgb_dp.estimators.evaluation import Evaluation
+from lgb_dp.estimators.evaluation import FitEvaluation
 from lgb_dp.estimators.habits import WAYS_OUT
 from lgb_dp.estimators.rows import as_matrix
 from lgb_dp.losses.objective import OBJECTIVES
@@ -418,7 +418,7 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
         Fitted attributes, including those in `fitted`, which are known before, are removed first and set at
         the end, all at once: a fit that is aborted leaves none, neither of itself nor of the fit before.
         """
-        evaluation = Evaluation.taken_from(of_rows)
+        evaluation = FitEvaluation.taken_from(of_rows)
         budget, callbacks, init_model = (of_rows.pop(name) for name in ("budget", "callbacks", "init_model"))
         of_rows["weight"], label_bounds = of_rows.pop("sample_weight"), of_rows.pop("label_bounds", None)
         init_model = getattr(init_model, "booster_", init_model)  # perhaps this estimator's own

@@ -14,7 +14,7 @@ from lgb_dp.errors import InvalidArgumentError
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class FitEvaluation:
     """Evaluation sets and metrics of a fit.
 
     Parameters
@@ -42,7 +42,7 @@ class Evaluation:
     is_public: bool = False
 
     @classmethod
-    def taken_from(cls, given: dict[str, Any]) -> Evaluation:
+    def taken_from(cls, given: dict[str, Any]) -> FitEvaluation:
         """Take the arguments about evaluation out of those of `fit`."""
         sets = {name: given.pop(name, None) for name in ("eval_set", "eval_X", "eval_y")}
         names = ("names", "sample_weight", "init_score", "metric")

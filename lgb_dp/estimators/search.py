@@ -122,7 +122,7 @@ class _Trial:
 
 
 @dataclass(frozen=True)
-class _Part:
+class _SearchRows:
     """The rows of the training or the test part, and the number of each one's person if there are any."""
 
     rows: NDArray[np.int64]
@@ -502,13 +502,15 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
 
 def _divided(
     groups: Any, n_rows: int, unit: Unit, test_share: float, random: SecureRandom
-) -> tuple[_Part, _Part]:
+) -> tuple[_SearchRows, _SearchRows]:
     """Training and test part: each row, or each person with at most k rows, draws its part on its own."""
     rows, person = np.arange(n_rows), None
     if unit.rows is not None:
         rows, person = draw_kept_rows(groups, n_rows, unit.rows)
     is_test = draw_words(random, len(rows), person) < np.uint64(int(test_share * 2.0**64))
-    train, test = (_Part(rows[of], None if person is None else person[of]) for of in (~is_test, is_test))
+    train, test = (
+        _SearchRows(rows[of], None if person is None else person[of]) for of in (~is_test, is_test)
+    )
     return train, test
 
 

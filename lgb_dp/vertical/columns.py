@@ -15,7 +15,7 @@ from lgb_dp.boosting.run_rows import RunRows
 from lgb_dp.data.arguments import checked_label_bounds
 from lgb_dp.data.bins import PublicBins, as_written
 from lgb_dp.data.provenance import Provenance
-from lgb_dp.data.tables import TIMES, Columns
+from lgb_dp.data.tables import TIMES, TableColumns
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.vertical.task import ColumnTask
 
@@ -52,7 +52,7 @@ def joined_bins(own: PublicBins, other: PublicBins, name: str) -> PublicBins:
         own.values + other.values,
         np.concatenate([own.is_categorical, other.is_categorical]),
         own.ranges + other.ranges,
-        Columns(of_table, joined("categories"), joined("codes"), joined("times")),
+        TableColumns(of_table, joined("categories"), joined("codes"), joined("times")),
         own.provenance.joined(other.provenance),
     )
 
@@ -89,7 +89,7 @@ def declared_bins(declared: Any) -> PublicBins:
         names, values, flags, ranges = (declared[k] for k in ("names", "values", "is_categorical", "ranges"))
         if len(values) > MAX_FEATURES:  # before an array is made of each
             raise ValueError
-        columns = Columns.from_dict(declared["columns"])
+        columns = TableColumns.from_dict(declared["columns"])
         arrays = tuple(np.asarray(one, dtype=np.float64) for one in values)
         found = PublicBins(
             tuple(names),

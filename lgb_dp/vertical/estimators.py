@@ -34,7 +34,7 @@ AUTOMATIC_TREES = 200
 """Trees of an estimator: every one takes time and bytes for each row, and noise is that of two parties."""
 
 
-class FitArguments(TypedDict, total=False):
+class ColumnFitArguments(TypedDict, total=False):
     """Keywords of both `fit`s, which say what each is."""
 
     ids: Sequence[str] | None
@@ -126,7 +126,7 @@ class VerticalDPLGBMClassifier(ClassifierMixin, VerticalDPLGBMModel):
 
     classes_: NDArray[Any]
 
-    @refuses_habits(COLUMNS_APART, given=FitArguments)
+    @refuses_habits(COLUMNS_APART, given=ColumnFitArguments)
     def fit(
         self,
         X: Any,
@@ -134,7 +134,7 @@ class VerticalDPLGBMClassifier(ClassifierMixin, VerticalDPLGBMModel):
         *,
         parties: Sequence[Any],
         classes: Sequence[Any] | None = None,
-        **given: Unpack[FitArguments],
+        **given: Unpack[ColumnFitArguments],
     ) -> VerticalDPLGBMClassifier:
         """Train.
 
@@ -243,7 +243,7 @@ class VerticalDPLGBMClassifier(ClassifierMixin, VerticalDPLGBMModel):
 class VerticalDPLGBMRegressor(RegressorMixin, VerticalDPLGBMModel):
     """Differentially private LightGBM regressor on the columns of two parties."""
 
-    @refuses_habits(COLUMNS_APART, given=FitArguments)
+    @refuses_habits(COLUMNS_APART, given=ColumnFitArguments)
     def fit(
         self,
         X: Any,
@@ -251,7 +251,7 @@ class VerticalDPLGBMRegressor(RegressorMixin, VerticalDPLGBMModel):
         *,
         parties: Sequence[Any],
         label_bounds: tuple[float, float] | None = None,
-        **given: Unpack[FitArguments],
+        **given: Unpack[ColumnFitArguments],
     ) -> VerticalDPLGBMRegressor:
         """Train.
 

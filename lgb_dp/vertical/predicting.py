@@ -24,7 +24,7 @@ from lgb_dp.data.arguments import checked_data
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError, UnsupportedParameterError
 from lgb_dp.vertical.party import ColumnParty
 from lgb_dp.vertical.prediction.answering import AskedRows
-from lgb_dp.vertical.prediction.answers import Answer
+from lgb_dp.vertical.prediction.answers import AnswerKind
 from lgb_dp.vertical.prediction.asking import Answerer, AskingParty
 from lgb_dp.vertical.prediction.models import JointModel, digest_of, text_of
 from lgb_dp.vertical.prediction.questions import QuestionsHere, RemoteAnswerer
@@ -130,7 +130,7 @@ def predicted(
     if not isinstance(booster, lightgbm.Booster):
         raise ArgumentTypeError(f"booster must be a lightgbm.Booster, got {type(booster).__name__}")
     check_outputs(booster)
-    kind = Answer(checked_choice("answer", answer, [one.value for one in Answer]))
+    kind = AnswerKind(checked_choice("answer", answer, [one.value for one in AnswerKind]))
     party, X = _only_party(parties), checked_data(X)
     if X.shape[0] > MAX_ROWS:
         raise InvalidArgumentError(
@@ -155,7 +155,7 @@ def predicted(
 
 
 def _asked(
-    model: JointModel, X: Any, kind: Answer, other: Answerer, names: list[bytes], name: str, store: Store
+    model: JointModel, X: Any, kind: AnswerKind, other: Answerer, names: list[bytes], name: str, store: Store
 ) -> NDArray[np.float64]:
     """Predictions of rows with the given names."""
     if X.shape[0] != len(names):

@@ -1,4 +1,6 @@
-"""The root of every exception that veilboost's packages raise on purpose, and that of kept state."""
+"""The root of every exception that veilboost raises on purpose, that of kept state, and logging of errors."""
+
+import traceback
 
 
 class VeilboostError(Exception):
@@ -13,3 +15,9 @@ class StoreError(VeilboostError, ValueError):
 
     The text names the file without its folder, since it may go to another party.
     """
+
+
+def places_of(error: BaseException) -> str:
+    """Kind and traceback places of an error, for logs: without its text, which may quote data."""
+    lines = [f"{frame.filename}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)]
+    return f"{type(error).__name__} at {lines}"

@@ -1,10 +1,9 @@
-"""The errors that occur between organisations, and how they are logged."""
+"""The errors that occur between organisations."""
 
 from __future__ import annotations
 
-import traceback
-
 from gbdt_commons.errors import VeilboostError
+from gbdt_commons.errors import places_of as places_of
 
 
 class PartyError(VeilboostError):
@@ -65,9 +64,3 @@ class SessionLostError(PartyUnavailableError):
 
 class AuthenticationError(ProtocolError):
     """A certificate was not accepted: the other side's by this one, or this one's by the other side."""
-
-
-def places_of(error: BaseException) -> str:
-    """Kind and traceback places of an error, for logs: without its text, which may quote data."""
-    lines = [f"{frame.filename}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)]
-    return f"{type(error).__name__} at {lines}"

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 import lgb_dp
 from gbdt_parties.errors import InvalidDataError
+from lgb_dp.checks import checked_integer
 from veilboost.parsers import Parser
 from veilboost.plans.tables import read_table
 
@@ -23,6 +24,7 @@ _METHODS = ("newton", "dpboost", "mboost")
 _AMOUNTS = ("poisson", "gamma", "tweedie", "huber", "quantile", "regression_l1")
 _REGRESSIONS = ("regression", *_AMOUNTS)
 _OBJECTIVES = ("binary", "multiclass", *_REGRESSIONS)
+_MAX_CLASSES = 1000
 _EXAMPLE_BOUNDS = (-1.0, 1.0)
 
 
@@ -51,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     X, y, bounds, label_bounds = _generated(args) if args.example else _read(args)
     params: dict[str, Any] = {"objective": args.objective}
     if args.objective == "multiclass":
-        params["num_class"] = args.classes
+        params["num_class"] = checked_integer("--classes", args.classes, 2, _MAX_CLASSES)
     if args.depth is not None:
         params["max_depth"] = args.depth
     report = lgb_dp.audit(
@@ -106,7 +108,7 @@ def _read_bounds(path: Path) -> dict[str, list[float]]:
         if not isinstance(bounds, dict) or not bounds:
             raise ValueError
         return {str(name): [float(low), float(high)] for name, (low, high) in bounds.items()}
-    except (TypeError, ValueError, RecursionError):
+    except (TypeError, ValueError, OverflowError, RecursionError):
         raise InvalidDataError(
             f'{path} must hold a JSON object of columns and their bounds, {{"age": [17, 90]}}'
         ) from None

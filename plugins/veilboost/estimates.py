@@ -81,7 +81,7 @@ class Load(NamedTuple):
         return sent, (self.trips_once + trees * self.trips_each) * 2 * latency, trees * self.work
 
 
-class Run(NamedTuple):
+class RunSize(NamedTuple):
     """The size of a training run.
 
     Attributes
@@ -106,7 +106,7 @@ class Run(NamedTuple):
     key_length: int = 2048
 
 
-def vertical(run: Run) -> Load:
+def vertical(run: RunSize) -> Load:
     """Training with columns apart: a ciphertext per row, packed sums of bins, and sides of rows.
 
     Of every split one child's sums are sent, so that a tree needs those of 2^(depth - 1) nodes.
@@ -127,7 +127,7 @@ def vertical(run: Run) -> Load:
     return Load(0.0, others * gradients + statistics + sides, 3, trips, work * scale)
 
 
-def exact(run: Run) -> Load:
+def exact(run: RunSize) -> Load:
     """Rows apart, exact: masked histograms of 128-bit numbers, forwarded to all parties.
 
     Rows cost no bytes.  Cuts are found first, by five digits of four bits for each of them.
@@ -141,27 +141,27 @@ def exact(run: Run) -> Load:
     return _forwarded(run, cuts, answers, trips, work)
 
 
-def private(run: Run) -> Load:
+def private(run: RunSize) -> Load:
     """Rows apart, private: noised sums of leaves, and at most one histogram of every column."""
     leaves = 2**run.depth * 16 + SUM_BYTES
     work = SUM + run.rows / run.parties * run.columns * CELL
     return _forwarded(run, run.columns * run.bins * 8 + SUM_BYTES, leaves, 1, work)
 
 
-def _forwarded(run: Run, once: float, each: float, trips: float, work: float) -> Load:
+def _forwarded(run: RunSize, once: float, each: float, trips: float, work: float) -> Load:
     """The load of a coordinator that is a party: an answer of each other one, and all answers to each."""
     copies = (run.parties - 1) * (1 + run.parties)
     set_up = (run.parties - 1) * (4300.0 + 72 * run.parties)  # with the signatures of the end
     return Load(set_up + copies * once, copies * each, SET_UP_TRIPS, trips, work)
 
 
-METHODS: dict[str, Callable[[Run], Load]] = {"vertical": vertical, "exact": exact, "private": private}
+METHODS: dict[str, Callable[[RunSize], Load]] = {"vertical": vertical, "exact": exact, "private": private}
 PARTIES = {"vertical": 2, "exact": 3, "private": 3}
 
 
 DEFAULTS: Mapping[str, Any] = {
     "trees": 100,
-    **{name: value for name, value in Run._field_defaults.items() if name != "parties"},
+    **{name: value for name, value in RunSize._field_defaults.items() if name != "parties"},
 }
 """Sizes that neither an option nor a plan says; the number of parties depends on the method."""
 
@@ -224,7 +224,7 @@ def _planned(of: str | None) -> tuple[list[str], dict[str, Any]]:
 
 def _estimate(args: argparse.Namespace) -> None:
     methods, planned = _planned(args.of)
-    asked = {name: getattr(args, name) for name in (*Run._fields, "trees")}
+    asked = {name: getattr(args, name) for name in (*RunSize._fields, "trees")}
     given = {name: value for name, value in asked.items() if value is not None}
     sizes = {**DEFAULTS, **planned, **given}
     for name in ("rows", "columns"):
@@ -236,7 +236,7 @@ def _estimate(args: argparse.Namespace) -> None:
     trees = sizes.pop("trees")
     print(f"{'':8}  {'MB once':>9}  {'MB a tree':>9}  {'trips a tree':>12}  {trees} trees")
     for method in methods:
-        run = Run(**{"parties": PARTIES[method], **sizes})
+        run = RunSize(**{"parties": PARTIES[method], **sizes})
         load = METHODS[method](run)
         parts = load.seconds(trees, args.mbit, args.latency / 1000)
         shares = ", ".join(

@@ -499,7 +499,10 @@ def test_a_removal_that_a_reader_puts_off_is_tried_again(tmp_path, monkeypatch, 
     assert set(os.listdir(tmp_path)) == CLOSED
 
 
-@pytest.mark.parametrize("name", ["学", "\0", "é", chr(34), "x", "\udcff"])
+@pytest.mark.parametrize(
+    "name",
+    ["学", "\udcff", *(pytest.param(one, marks=pytest.mark.slow) for one in ("\0", "é", chr(34), "x"))],
+)
 def test_replaced_values_do_not_fill_the_disk(tmp_path, name):
     path, largest = tmp_path / "a.store", 0
     name *= 100
@@ -652,7 +655,7 @@ def interrupt(change, n_lines):
     return False
 
 
-@pytest.mark.parametrize("removes", [False, True])
+@pytest.mark.parametrize("removes", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_transaction_that_is_interrupted_anywhere_is_kept_or_undone_as_a_whole(tmp_path, removes):
     """The store, and the file after it was let go of, say the same; and the store goes on."""
     path, n_lines, is_interrupted, seen = tmp_path / "a.store", 0, True, []

@@ -76,6 +76,7 @@ def test_kernels_are_plain_functions_where_numba_is_switched_off():
     assert run(code, NUMBA_DISABLE_JIT="1").stdout.split() == ["function"]
 
 
+@pytest.mark.slow
 def test_compiled_only_after_the_first_call(tmp_path):
     for expected in ("False True compiling", "True True"):
         assert run(SCRIPT, NUMBA_CACHE_DIR=str(tmp_path)).stdout.split() == expected.split()
@@ -381,7 +382,8 @@ def can_become_nobody():
         return False
 
 
-@pytest.mark.parametrize("use", ["kernel", pytest.param("training", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("use", ["kernel", "training"])
 def test_no_home_and_a_read_only_copy(use):
     if not can_become_nobody():
         pytest.skip("only root can become another user")

@@ -81,7 +81,14 @@ def test_the_code_as_it_is_is_never_accused_and_the_canary_shows_all_there_is(ce
     assert report.with_canary.std() == pytest.approx(1.0, abs=0.2)
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES)
+QUICK = ("poisson", "quantile", "DPBoost", "MBoost", "RandomForestExponential")
+
+
+def quick_or_slow(names):
+    return [pytest.param(name, marks=[pytest.mark.slow] * (name not in QUICK)) for name in names]
+
+
+@pytest.mark.parametrize("objective", quick_or_slow(OBJECTIVES))
 def test_the_canary_shows_all_there_is_of_every_objective(objective):
     """As far apart as is claimed: any bound that were twice as large, or noise half as large, would show."""
     report = audited(
@@ -114,7 +121,7 @@ PURE = {
 }
 
 
-@pytest.mark.parametrize("name", PURE)
+@pytest.mark.parametrize("name", quick_or_slow(PURE))
 def test_pure_trainers_are_not_accused(name):
     # In few runs, a row changes which label a leaf of a random forest gives.
     n_runs = 80 if name == "RandomForestExponential" else 40
@@ -133,7 +140,7 @@ def test_a_quarter_of_the_noise_of_dpboost_is_found(monkeypatch):
     assert report.epsilon_lower > 1.0
 
 
-@pytest.mark.parametrize("kind", ["data frame", "sparse", "weights"])
+@pytest.mark.parametrize("kind", ["data frame", pytest.param("sparse", marks=pytest.mark.slow), "weights"])
 def test_data_of_every_kind_and_unseeded_noise(kind):
     import pandas as pd
     import scipy.sparse
@@ -194,8 +201,9 @@ def test_what_cannot_be_audited_is_refused():
         audited(lgb_dp.MBoost(np.inf))
     with pytest.raises(TypeError, match="trainer"):
         audited(lgb_dp.DPLGBMClassifier())
-    with pytest.raises(ValueError, match="n_runs"):
-        audited(lgb_dp.DPBoost(1.0), n_runs=2)
+    for n_runs in (2, 1 << 31, 10**400):
+        with pytest.raises(ValueError, match="n_runs"):
+            audited(lgb_dp.DPBoost(1.0), n_runs=n_runs)
     with pytest.raises(ValueError, match="confidence"):
         audited(lgb_dp.DPBoost(1.0), confidence=1.0)
 

@@ -191,7 +191,7 @@ def test_models_whose_lines_end_as_lightgbm_knows_them_stay_private(text, tmp_pa
         np.testing.assert_array_equal(booster.predict(data), expected)
 
 
-@pytest.mark.parametrize("source", ["model_str", "model_file"])
+@pytest.mark.parametrize("source", [pytest.param("model_str", marks=pytest.mark.slow), "model_file"])
 def test_a_leaf_line_that_is_longer_than_it_was_does_not_end_the_process(text, tmp_path, source):
     """In a process of its own: LightGBM's abort would end the tests."""
     path = tmp_path / "model.txt"

@@ -90,7 +90,7 @@ def made(kind, budget):
 
 
 @pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.slow), 100])
-@pytest.mark.parametrize("kind", ["newton", "dpboost"])
+@pytest.mark.parametrize("kind", ["newton", pytest.param("dpboost", marks=pytest.mark.slow)])
 def test_an_interrupt_at_any_line_leaves_a_usable_booster_or_a_named_error(kind, every):
     run = run_with(kind)
     run(whole())  # kernels are compiled, modules loaded

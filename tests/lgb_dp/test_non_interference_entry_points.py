@@ -82,8 +82,14 @@ def test_estimators_that_pay_from_a_budget(assert_nothing_differs, method, unit)
     assert_nothing_differs(call)
 
 
-@pytest.mark.parametrize("method", ["newton", "dpboost", "mboost"])
-@pytest.mark.parametrize("form", ["matrix", "table", "persons"])
+@pytest.mark.parametrize(
+    ("method", "form"),
+    [
+        pytest.param(method, form, marks=[pytest.mark.slow] * (method != "newton" and form != "matrix"))
+        for method in ("newton", "dpboost", "mboost")
+        for form in ("matrix", "table", "persons")
+    ],
+)
 def test_bins_that_are_bought(assert_nothing_differs, method, form):
     """Bounds and edges follow from what was released, and so do warnings of wide bounds."""
 

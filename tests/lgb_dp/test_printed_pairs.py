@@ -90,11 +90,15 @@ MADE = [
 SEARCHED = Cost(0.5, 1e-6)
 
 
-@pytest.mark.parametrize("unit", [Unit(), Unit(3, 3), Unit(3, 1), Unit(None, 2, 2)], ids=str)
-@pytest.mark.parametrize("inherited", [None, SEARCHED], ids=["nothing before", "searched"])
-@pytest.mark.parametrize(
-    "releases", [one for n in (1, 2, 3) for one in itertools.combinations(MADE, n)], ids=len
-)
+def ledgers():
+    """Releases, what was spent before and the unit, in all combinations; two of three are slow."""
+    releases = [one for n in (1, 2, 3) for one in itertools.combinations(MADE, n)]
+    units = [Unit(), Unit(3, 3), Unit(3, 1), Unit(None, 2, 2)]
+    for k, case in enumerate(itertools.product(releases, [None, SEARCHED], units)):
+        yield pytest.param(*case, marks=[pytest.mark.slow] * (k % 3 > 0), id=str(k))
+
+
+@pytest.mark.parametrize(("releases", "inherited", "unit"), list(ledgers()))
 def test_printed_pairs_of_reports_of_every_kind_of_release(releases, inherited, unit):
     ledger = Ledger(unit=unit)
     ledger.granted_delta = 1e-5 if any(release.mu for release in releases) else 0.0
@@ -106,7 +110,10 @@ def test_printed_pairs_of_reports_of_every_kind_of_release(releases, inherited, 
     check_report(report_of(ledger))
 
 
-@pytest.mark.parametrize(("probability", "epsilon"), [(0.99, 1.0), (0.9, 4.0), (0.5, 4.0)])
+@pytest.mark.parametrize(
+    ("probability", "epsilon"),
+    [(0.99, 1.0), *(pytest.param(one, 4.0, marks=pytest.mark.slow) for one in (0.9, 0.5))],
+)
 def test_printed_pairs_of_secret_samples(probability, epsilon):
     """δ of a replaced row was 55 to 30,000 times the one beside its ε."""
     trainer = lgb_dp.NewtonBoost(epsilon, 1e-6, subsample=probability, structure="cyclic")
@@ -197,7 +204,11 @@ def test_printed_pairs_of_views_and_of_parties_with_columns(models):
             holds(*pair, [(mu, 1.0, 1) for mu in mus])
 
 
-PARTS = [(0.0, 0.0), (0.4, 0.0), (0.4, 4e-6), (1.0, 0.0)]
+PARTS = [
+    *(pytest.param(one, 0.0, marks=pytest.mark.slow) for one in (0.0, 0.4)),
+    (0.4, 4e-6),
+    (1.0, 0.0),
+]
 
 
 @pytest.mark.parametrize(("pure", "approximate"), PARTS)

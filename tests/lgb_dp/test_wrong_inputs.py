@@ -59,11 +59,6 @@ WRONG = [
         "a private Dataset is trained by a private trainer only",
     ),
     (lambda: train(data=lgb.Dataset(X, Y)), "NewtonBoost needs an lgb_dp.Dataset as train_set"),
-    (
-        lambda: train(callbacks=[lgb_dp.NewtonBoost]),
-        "callbacks hold the class NewtonBoost: pass an object of it, as in callbacks=[lgb_dp.NewtonBoost(",
-    ),
-    (lambda: train(callbacks=[lgb_dp.MBoost]), "callbacks hold the class MBoost: pass an object of it"),
     # Columns.
     (lambda: dataset(CITIES, bounds={"age": (0, 1)}).construct(), TEXT),
     (lambda: dataset(CITIES).construct(), "as in categories={'city': [...]}"),

@@ -19,7 +19,7 @@ from lgb_dp.federated import run
 from lgb_dp.mechanisms.rng import KeyStream, SecureRandom
 from private_hospitals import write_rows
 from veilboost import command_line
-from veilboost.flower.carrier import Reply
+from veilboost.flower.carrier import NodeReply
 from veilboost.flower.node import reply
 from veilboost.plans.declared import read_declared
 from veilboost.plans.plan import module_of, read_served
@@ -229,7 +229,7 @@ class Forging:
         self.signed_by = Credentials(certificates, Credentials.self_signed(name).key)
 
     def __call__(self, requests):
-        return Reply(self.name, [self._answer(messages.read(one)) for one in requests])
+        return NodeReply(self.name, [self._answer(messages.read(one)) for one in requests])
 
     def _answer(self, asked):
         introduction = Introduction.of(self.name, self.signed_by, self.keys).to_bytes()

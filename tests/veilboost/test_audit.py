@@ -16,8 +16,7 @@ QUICK = ["--runs", "40", "--rounds", "1", "--confidence", "0.999999"]
     "arguments",
     [
         [],
-        ["--objective", "regression"],
-        ["--objective", "tweedie"],
+        *(pytest.param(["--objective", name], marks=pytest.mark.slow) for name in ("regression", "tweedie")),
         ["--objective", "multiclass", "--depth", "2"],
         ["--method", "dpboost"],
     ],
@@ -54,11 +53,23 @@ def test_rows_of_a_file(rows, capsys):
     assert cli.main(["audit", *files, *QUICK, "--epsilon", "-1"]) == cli.WRONG_USE
 
 
-@pytest.mark.parametrize("content", ["[]", "{}", '{"a": 3}', '{"a": [1]}', "{"])
+@pytest.mark.parametrize(
+    "content", ["[]", "{}", '{"a": 3}', '{"a": [1]}', "{", '{"a": [0, %s]}' % ("9" * 400)]
+)
 def test_bounds_that_cannot_be_read(rows, content):
     (rows / "bounds.json").write_text(content)
     files = ["--data", str(rows / "rows.csv"), "--label", "y", "--bounds", str(rows / "bounds.json")]
     assert cli.main(["audit", *files, *QUICK]) == cli.WRONG_USE
+
+
+@pytest.mark.parametrize("number", [-1, 0, 1 << 31, 1 << 63, 10**30, 10**400])
+@pytest.mark.parametrize(
+    ("option", "name"), [("rounds", "num_boost_round"), ("runs", "n_runs"), ("classes", "--classes")]
+)
+def test_numbers_that_lightgbm_does_not_hold_are_named(capsys, option, name, number):
+    arguments = ["--objective", "multiclass", *QUICK, f"--{option}={number}"]
+    assert cli.main(["audit", "--example", *arguments]) == cli.WRONG_USE
+    assert f"{name} must be " in capsys.readouterr().err
 
 
 def test_a_file_or_the_example_is_needed():

@@ -15,7 +15,7 @@ from gbdt_parties.traffic import Traffic
 from lgb_dp import federated
 from veilboost import command_line as cli
 from veilboost import estimates
-from veilboost.estimates import Run
+from veilboost.estimates import RunSize
 
 LINKS = Path(__file__).parents[2] / "docs" / "experiments" / "data" / "vertical-links.csv"
 rng = np.random.default_rng(5)
@@ -47,7 +47,7 @@ def test_bytes_of_vertical_training(cipher, columns, depth):
     scheme = xgb_fed.Paillier() if cipher == "paillier" else xgb_fed.OkamotoUchiyama()
     model = xgb_fed.VerticalXGBClassifier(2, max_depth=depth, max_bin=16, cipher=scheme)
     model.fit(X[:, columns:], y, parties=[xgb_fed.LocalParty(X[:, :columns], "bank")])
-    load = estimates.vertical(Run(1000, columns, depth, 16, cipher=cipher))
+    load = estimates.vertical(RunSize(1000, columns, depth, 16, cipher=cipher))
     seen = bytes_with(model.traffic_, ["bank"])
     assert 0.8 * (load.once + 2 * load.each) < seen < 1.02 * (load.once + 2 * load.each)
     asked = sum(flow.messages for (_, to, _), flow in model.traffic_.flows.items() if to == "bank")
@@ -59,7 +59,7 @@ def test_bytes_of_exact_training(columns, depth, bins):
     X, y = rows(3000, columns)
     model = xgb_fed.HorizontalXGBClassifier(3, max_depth=depth, max_bin=bins)
     model.fit(parties=[(X[k::3], y[k::3]) for k in range(3)])
-    load = estimates.exact(Run(3000, columns, depth, bins, 3))
+    load = estimates.exact(RunSize(3000, columns, depth, bins, 3))
     seen = bytes_with(model.traffic_, ["party1", "party2"])
     assert 0.75 * (load.once + 3 * load.each) < seen < 1.02 * (load.once + 3 * load.each)
     asked = sum(flow.messages for (_, to, _), flow in model.traffic_.flows.items() if to == "party1")
@@ -79,7 +79,7 @@ def test_bytes_of_private_training(n_rows, depth, n_parties):
         warnings.simplefilter("ignore")
         callbacks = [lgb_dp.NewtonBoost(8.0, 1e-5)]
         federated.train(params, parties, 20, callbacks=callbacks, traffic=traffic)
-    load = estimates.private(Run(n_rows, 4, depth, 255, n_parties))
+    load = estimates.private(RunSize(n_rows, 4, depth, 255, n_parties))
     seen = bytes_with(traffic, names[1:])
     # The histogram is released only where the noise leaves something to see.
     least = 20 * load.each if n_rows < 30_000 else load.once + 20 * load.each
@@ -90,7 +90,7 @@ def test_bytes_of_private_training(n_rows, depth, n_parties):
 def test_times_are_within_a_factor_of_two_of_measured_ones(row):
     """Of the set that was measured on an idle machine."""
     share = 0.31 if "GOSS" in row["data, rows of a tree"] else 1.0
-    run = Run(45_000, 8, 5, 10, 2, share, "okamoto-uchiyama")
+    run = RunSize(45_000, 8, 5, 10, 2, share, "okamoto-uchiyama")
     mbit, latency = re.findall(r"\d+", row["link"]) or ("10000", "0")  # a LAN
     load = estimates.vertical(run)
     assert load.each / 1e6 == pytest.approx(float(row["MB per tree"]), rel=0.1)

@@ -30,7 +30,7 @@ from xgb_fed.vertical.passive.party import PassiveParty
 from xgb_fed.vertical.passive.service import Limits, PassiveService
 from xgb_fed.vertical.protocol.messages import Gradients, ResumeTraining
 from xgb_fed.vertical.protocol.splits import Splits
-from xgb_fed.vertical.training.checkpoint import ENTRY, ROLE, STORE_FILE, Checkpoint, Progress
+from xgb_fed.vertical.training.checkpoint import ENTRY, ROLE, STORE_FILE, VerticalCheckpoint, VerticalProgress
 
 pytestmark = pytest.mark.filterwarnings("ignore::xgb_fed.NotEncryptedWarning")
 
@@ -181,7 +181,7 @@ def test_an_active_party_names_who_answers_nonsense(tape):
 
 def beginning(n_rows):
     margin = np.zeros((n_rows, 1), dtype=np.float32)
-    return Progress(b"", 0, [], [0], Splits(["f0", "f1"]), margin, [])
+    return VerticalProgress(b"", 0, [], [0], Splits(["f0", "f1"]), margin, [])
 
 
 def test_journals_and_checkpoints(tmp_path):
@@ -223,7 +223,7 @@ def test_journals_and_checkpoints(tmp_path):
     path = kept / STORE_FILE
     with closing(StoreFile(path, ROLE)) as progress_store:
         training = progress_store.get(ENTRY, "")[0]["training"]
-    content, checkpoint = path.read_bytes(), Checkpoint(kept, training)
+    content, checkpoint = path.read_bytes(), VerticalCheckpoint(kept, training)
 
     def load(progress):
         with checkpoint.taken_up() as journal:

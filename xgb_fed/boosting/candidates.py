@@ -79,7 +79,7 @@ NO_TERMS = NodeTerms()
 NO_CANDIDATE = Candidate(np.float32(-np.inf), -1, -1, False)
 
 
-class _Tried(NamedTuple):
+class _TriedRuns(NamedTuple):
     """Candidates of a column, each by a run of its bins, as the walk has them, beside all others.
 
     Attributes
@@ -97,27 +97,27 @@ class _Tried(NamedTuple):
     default_left: NDArray[np.bool_]
 
 
-def _tried_thresholds(start: int, end: int) -> _Tried:
+def _tried_thresholds(start: int, end: int) -> _TriedRuns:
     """A column of numbers whose bins lie from `start` to `end`, upwards and then downwards."""
     ends = np.concatenate([np.arange(start + 1, end + 1), np.arange(end - 1, start - 1, -1)])
     default_left = np.arange(len(ends)) >= end - start
-    return _Tried(np.full(len(ends), start), ends, np.zeros(len(ends), dtype=bool), default_left)
+    return _TriedRuns(np.full(len(ends), start), ends, np.zeros(len(ends), dtype=bool), default_left)
 
 
-def _tried_one_by_one(start: int, end: int) -> _Tried:
+def _tried_one_by_one(start: int, end: int) -> _TriedRuns:
     """Each category against all others: with missing values on the left, then on the right."""
     bins = np.repeat(np.arange(start, end), 2)
     default_left = np.arange(len(bins)) % 2 == 0
-    return _Tried(bins, bins + 1, np.ones(len(bins), dtype=bool), default_left)
+    return _TriedRuns(bins, bins + 1, np.ones(len(bins), dtype=bool), default_left)
 
 
-def _tried_partitions(start: int, end: int, max_cat_threshold: int) -> _Tried:
+def _tried_partitions(start: int, end: int, max_cat_threshold: int) -> _TriedRuns:
     """Sorted categories, from either end."""
     passed = np.arange(1, min(max_cat_threshold, end - start))
     firsts = np.concatenate([np.full(len(passed), start), end - passed])
     ends = np.concatenate([start + passed, np.full(len(passed), end)])
     upwards = np.arange(len(ends)) < len(passed)
-    return _Tried(firsts, ends, upwards, upwards)
+    return _TriedRuns(firsts, ends, upwards, upwards)
 
 
 class CandidateWalk:
@@ -144,7 +144,7 @@ class CandidateWalk:
         self.columns = np.asarray(columns, dtype=np.int64)
         self.bin_offsets = np.concatenate([[0], np.cumsum(np.asarray(n_bins) + 1)]).astype(np.int64)
         none = np.empty(0, dtype=np.int64)
-        tried = [_Tried(none, none, none.astype(bool), none.astype(bool))]
+        tried = [_TriedRuns(none, none, none.astype(bool), none.astype(bool))]
         self._is_categorical = np.isin(self.columns, sorted(categorical))
         self._sorted: list[slice] = []
         """Where the bins of categorical columns lie that are sorted."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import scipy.sparse
@@ -67,6 +67,9 @@ class SplitRule(NamedTuple):
     right: tuple[int, ...] | None = None
 
 
+C = TypeVar("C", bound="Columns")
+
+
 @dataclass(frozen=True)
 class Columns:
     """A matrix as its owner gave it, checked.
@@ -97,15 +100,13 @@ class Columns:
         """Number of columns."""
         return int(self.data.shape[1])
 
-    def take(self, rows: NDArray[np.integer[Any]]) -> Columns:
+    def take(self: C, rows: NDArray[np.integer[Any]]) -> C:
         """Some of the rows."""
         if scipy.sparse.issparse(self.data):
             return replace(self, data=self.data.tocsr()[rows].tocsc())
         return replace(self, data=self.data[rows])
 
-    def with_categories(
-        self, known: Categories, argument: str = "the data", *, quote: bool = True
-    ) -> Columns:
+    def with_categories(self: C, known: Categories, argument: str = "the data", *, quote: bool = True) -> C:
         """The same rows with the codes of the categories that were trained on.
 
         Parameters

@@ -12,7 +12,7 @@ from gbdt_commons.tables.frames import as_frame, as_series, is_table, kind_of
 from gbdt_commons.tables.numbers import check_type, is_missing, is_number
 from gbdt_parties.errors import InvalidDataError
 from xgb_fed.boosting.features import numeric_vector
-from xgb_fed.boosting.objectives import RANKING, Objective
+from xgb_fed.boosting.objectives import RANKING, XGBoostObjective
 from xgb_fed.errors import InvalidArgumentError
 
 
@@ -133,7 +133,7 @@ def places_among(classes: Sequence[Any], y: Any) -> NDArray[np.intp]:
 
 
 def read_bounds(
-    lower: Any, upper: Any, objective: Objective, argument: str
+    lower: Any, upper: Any, objective: XGBoostObjective, argument: str
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]] | None:
     """Check the bounds of times that ``survival:aft`` takes in place of labels.
 
@@ -170,7 +170,9 @@ def read_bounds(
     return low, high
 
 
-def read_queries(qid: Any, n_rows: int, objective: Objective, argument: str) -> NDArray[np.int64] | None:
+def read_queries(
+    qid: Any, n_rows: int, objective: XGBoostObjective, argument: str
+) -> NDArray[np.int64] | None:
     """Check the queries that rows belong to.
 
     Raises

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tqdm.auto import tqdm
 from xgboost.callback import TrainingCallback
 
-from gbdt_hosts.xgboost.training import Callbacks, CustomMetric, EvaluationSet, MetricBooster
+from gbdt_hosts.xgboost.evaluation import Callbacks, CustomMetric, EvaluationSet, MetricBooster
 from xgb_fed.errors import InvalidArgumentError, UnsupportedParameterError
 
 

@@ -97,7 +97,7 @@ def softmax(margin: Vector, least_maximum: float = -np.inf) -> Vector:
 
 
 @dataclass(frozen=True)
-class Objective:
+class XGBoostObjective:
     """One of XGBoost's objectives.
 
     Parameters

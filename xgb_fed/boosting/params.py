@@ -20,7 +20,7 @@ from xgb_fed.boosting.constraint_params import (
     read_interaction_constraints,
     read_monotone_constraints,
 )
-from xgb_fed.boosting.objectives import HORIZONTAL, LOGISTIC, OBJECTIVES, SOFTMAX, Objective
+from xgb_fed.boosting.objectives import HORIZONTAL, LOGISTIC, OBJECTIVES, SOFTMAX, XGBoostObjective
 from xgb_fed.boosting.sampling import Sampling
 from xgb_fed.boosting.split_gain import SplitGain
 from xgb_fed.errors import InvalidArgumentError, UnsupportedParameterError
@@ -256,12 +256,12 @@ class Settings:
             )
 
     @property
-    def loss(self) -> Objective:
+    def loss(self) -> XGBoostObjective:
         """The objective with its parameters."""
         parameters = dict(self.objective_parameters)
         if self.objective == "count:poisson":
             parameters["max_delta_step"] = self.max_delta_step
-        return Objective(self.objective, self.n_classes, self.scale_pos_weight, parameters)
+        return XGBoostObjective(self.objective, self.n_classes, self.scale_pos_weight, parameters)
 
     @property
     def n_classes(self) -> int:

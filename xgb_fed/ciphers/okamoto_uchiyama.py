@@ -185,7 +185,9 @@ class OkamotoUchiyamaKey(KeepsSecrets):
             return public.to_bytes_in_parts(n_rows, parts)
         shape = (n_rows + 1, short.words)
         rows = short.message(parts, self._random)
-        pieces = wire.pack_parts(wire.Kind.SHORT_CIPHERTEXTS, public.scheme, public.key_id, shape, rows)
+        pieces = wire.pack_parts(
+            wire.PayloadKind.SHORT_CIPHERTEXTS, public.scheme, public.key_id, shape, rows
+        )
         return wire.packed_bytes(*shape), pieces
 
     def decrypt(self, ciphertexts: Residues) -> list[int]:
@@ -195,14 +197,14 @@ class OkamotoUchiyamaKey(KeepsSecrets):
     def private_bytes(self) -> bytes:
         """The secret key in clear: keep it accordingly."""
         rows = number_rows([self._q, self._p.value, *self._p.factors])
-        return wire.pack(wire.Kind.PRIVATE_KEY, "okamoto-uchiyama", self.public.key_id, rows)
+        return wire.pack(wire.PayloadKind.PRIVATE_KEY, "okamoto-uchiyama", self.public.key_id, rows)
 
     @staticmethod
     def from_private_bytes(
         data: bytes, *, allow_weak_key: bool = False, n_threads: int = 0
     ) -> OkamotoUchiyamaKey:
         """The key that `private_bytes` wrote."""
-        message, numbers = read_numbers(data, wire.Kind.PRIVATE_KEY)
+        message, numbers = read_numbers(data, wire.PayloadKind.PRIVATE_KEY)
         if message.scheme != "okamoto-uchiyama" or len(numbers) < 3:
             raise CorruptDataError("not an Okamoto–Uchiyama key")
         q, p, *factors = numbers

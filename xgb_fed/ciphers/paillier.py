@@ -219,12 +219,12 @@ class PaillierKey(KeepsSecrets):
             factors = prime.factors if isinstance(prime, FactoredPrime) else ()
             numbers += [prime.value if isinstance(prime, FactoredPrime) else prime, len(factors), *factors]
         rows = number_rows(numbers)
-        return wire.pack(wire.Kind.PRIVATE_KEY, "paillier", self.public.key_id, rows)
+        return wire.pack(wire.PayloadKind.PRIVATE_KEY, "paillier", self.public.key_id, rows)
 
     @staticmethod
     def from_private_bytes(data: bytes, *, allow_weak_key: bool = False, n_threads: int = 0) -> PaillierKey:
         """The key that `private_bytes` wrote."""
-        message, numbers = read_numbers(data, wire.Kind.PRIVATE_KEY)
+        message, numbers = read_numbers(data, wire.PayloadKind.PRIVATE_KEY)
         primes: list[FactoredPrime | int] = []
         while numbers:
             value, count, factors = numbers[0], numbers[1:2], numbers[2:]

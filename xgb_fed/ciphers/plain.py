@@ -124,18 +124,18 @@ class Plain:
 
     def to_bytes(self, a: Rows) -> bytes:
         """Integers for the wire."""
-        return wire.pack(wire.Kind.CIPHERTEXTS, self.scheme, self.key_id, a)
+        return wire.pack(wire.PayloadKind.CIPHERTEXTS, self.scheme, self.key_id, a)
 
     def to_bytes_in_parts(self, n_rows: int, parts: Iterable[Rows]) -> tuple[int, Iterator[bytes]]:
         """Result of `to_bytes` for all parts together: its length, and its bytes part by part."""
         shape = (n_rows, self._width)
-        pieces = wire.pack_parts(wire.Kind.CIPHERTEXTS, self.scheme, self.key_id, shape, parts)
+        pieces = wire.pack_parts(wire.PayloadKind.CIPHERTEXTS, self.scheme, self.key_id, shape, parts)
         return wire.packed_bytes(*shape), pieces
 
     def from_bytes(self, data: bytes) -> Rows:
         """Integers from the wire."""
         message = wire.unpack(data)
-        if message.kind is not wire.Kind.CIPHERTEXTS:
+        if message.kind is not wire.PayloadKind.CIPHERTEXTS:
             raise CorruptDataError(f"expected ciphertexts, not a {message.kind.name.lower()}")
         if (message.scheme, message.key_id) != (self.scheme, self.key_id):
             raise WrongKeyError(f"data of {message.scheme} key {message.key_id.hex()[:8]}")
@@ -146,12 +146,12 @@ class Plain:
     def public_bytes(self) -> bytes:
         """The size of the plaintext space."""
         rows = number_rows([self.plaintext_bits])
-        return wire.pack(wire.Kind.PUBLIC_KEY, self.scheme, self.key_id, rows)
+        return wire.pack(wire.PayloadKind.PUBLIC_KEY, self.scheme, self.key_id, rows)
 
     @staticmethod
     def from_public_bytes(data: bytes) -> Plain:
         """Key that `public_bytes` wrote."""
-        message, numbers = read_numbers(data, wire.Kind.PUBLIC_KEY)
+        message, numbers = read_numbers(data, wire.PayloadKind.PUBLIC_KEY)
         if message.scheme != "plain" or len(numbers) != 1 or not 1 <= numbers[0] <= 1 << 16:
             raise CorruptDataError("not the size of a plaintext space")
         return Plain(numbers[0])

@@ -191,12 +191,12 @@ class ResidueKey:
 
     def to_bytes(self, a: Residues) -> bytes:
         """Ciphertexts for the wire, with version and key id."""
-        return wire.pack(wire.Kind.CIPHERTEXTS, self.scheme, self.key_id, a)
+        return wire.pack(wire.PayloadKind.CIPHERTEXTS, self.scheme, self.key_id, a)
 
     def to_bytes_in_parts(self, n_rows: int, parts: Iterable[Residues]) -> tuple[int, Iterator[bytes]]:
         """Result of `to_bytes` for all parts together: its length, and its bytes part by part."""
         shape = (n_rows, self.modulus.width)
-        pieces = wire.pack_parts(wire.Kind.CIPHERTEXTS, self.scheme, self.key_id, shape, parts)
+        pieces = wire.pack_parts(wire.PayloadKind.CIPHERTEXTS, self.scheme, self.key_id, shape, parts)
         return wire.packed_bytes(*shape), pieces
 
     def from_bytes(self, data: bytes) -> Residues:
@@ -212,8 +212,8 @@ class ResidueKey:
             If a ciphertext is not below the modulus, or not invertible.
         """
         message = wire.unpack(data)
-        is_short = message.kind is wire.Kind.SHORT_CIPHERTEXTS
-        if not is_short and message.kind is not wire.Kind.CIPHERTEXTS:
+        is_short = message.kind is wire.PayloadKind.SHORT_CIPHERTEXTS
+        if not is_short and message.kind is not wire.PayloadKind.CIPHERTEXTS:
             raise CorruptDataError(f"expected ciphertexts, not a {message.kind.name.lower()}")
         if (message.scheme, message.key_id) != (self.scheme, self.key_id):
             raise WrongKeyError(
@@ -239,12 +239,12 @@ class ResidueKey:
 
     def public_bytes(self) -> bytes:
         """The public part for the wire."""
-        return wire.pack(wire.Kind.PUBLIC_KEY, self.scheme, self.key_id, number_rows([self.n]))
+        return wire.pack(wire.PayloadKind.PUBLIC_KEY, self.scheme, self.key_id, number_rows([self.n]))
 
     @staticmethod
     def from_public_bytes(data: bytes, n_threads: int = 0) -> ResidueKey:
         """The key that `public_bytes` wrote."""
-        message, numbers = read_numbers(data, wire.Kind.PUBLIC_KEY)
+        message, numbers = read_numbers(data, wire.PayloadKind.PUBLIC_KEY)
         n = numbers[0] if len(numbers) == 1 else 0
         if message.scheme not in ("paillier", "okamoto-uchiyama") or not _is_plausible(n):
             raise CorruptDataError("not the public part of such a key")
@@ -276,7 +276,7 @@ def number_rows(numbers: list[int]) -> Residues:
     return to_rows(numbers, max(1, -(-max(numbers, default=0).bit_length() // 64)))
 
 
-def read_numbers(data: bytes, kind: wire.Kind) -> tuple[wire.Message, list[int]]:
+def read_numbers(data: bytes, kind: wire.PayloadKind) -> tuple[wire.CipherMessage, list[int]]:
     """The integers of a key message; one that is longer than any key is not taken apart."""
     message = unpack_key(data)
     if message.kind is not kind:
@@ -284,7 +284,7 @@ def read_numbers(data: bytes, kind: wire.Kind) -> tuple[wire.Message, list[int]]
     return message, from_rows(message.rows)
 
 
-def unpack_key(data: bytes) -> wire.Message:
+def unpack_key(data: bytes) -> wire.CipherMessage:
     """Parse the bytes of a key; `CorruptDataError` before anything is allocated if they are too many."""
     if len(data) > MAX_KEY_BYTES:
         raise CorruptDataError(f"{len(data)} bytes are too many for a key")

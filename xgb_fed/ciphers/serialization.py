@@ -33,7 +33,7 @@ _HEADER = struct.Struct("<4sHBB16sQQ")
 _DIGEST_BYTES = 32
 
 
-class Kind(IntEnum):
+class PayloadKind(IntEnum):
     """Kind of a payload."""
 
     CIPHERTEXTS = 1
@@ -43,10 +43,10 @@ class Kind(IntEnum):
 
 
 @dataclass(frozen=True)
-class Message:
+class CipherMessage:
     """A parsed header and its payload, an array of words."""
 
-    kind: Kind
+    kind: PayloadKind
     scheme: str
     key_id: bytes
     rows: NDArray[np.uint64]
@@ -58,13 +58,13 @@ def key_id(scheme: str, public_number: int) -> bytes:
     return hashlib.sha256(f"veilboost key {scheme} ".encode() + number).digest()[:16]
 
 
-def pack(kind: Kind, scheme: str, key: bytes, rows: NDArray[np.uint64]) -> bytes:
+def pack(kind: PayloadKind, scheme: str, key: bytes, rows: NDArray[np.uint64]) -> bytes:
     """Header, payload and digest."""
     return b"".join(pack_parts(kind, scheme, key, rows.shape, (rows,)))
 
 
 def pack_parts(
-    kind: Kind, scheme: str, key: bytes, shape: tuple[int, ...], parts: Iterable[NDArray[np.uint64]]
+    kind: PayloadKind, scheme: str, key: bytes, shape: tuple[int, ...], parts: Iterable[NDArray[np.uint64]]
 ) -> Iterator[bytes]:
     """Result of `pack` for all parts together: the header, each part, the digest.
 
@@ -92,7 +92,7 @@ def packed_bytes(n_rows: int, n_words: int) -> int:
     return _HEADER.size + 8 * n_rows * n_words + _DIGEST_BYTES
 
 
-def unpack(data: bytes) -> Message:
+def unpack(data: bytes) -> CipherMessage:
     """Parse what `pack` wrote.
 
     Raises
@@ -116,7 +116,7 @@ def unpack(data: bytes) -> Message:
     if hashlib.sha256(memoryview(data)[:-_DIGEST_BYTES]).digest() != data[-_DIGEST_BYTES:]:
         raise CorruptDataError("the digest does not match: the bytes were altered")
     names = {number: name for name, number in SCHEMES.items()}
-    if kind not in set(Kind) or scheme not in names:
+    if kind not in set(PayloadKind) or scheme not in names:
         raise CorruptDataError(f"unknown kind {kind} or scheme {scheme}")
     rows = np.frombuffer(payload, dtype="<u8").reshape(n_rows, n_words).astype(np.uint64)
-    return Message(Kind(kind), names[scheme], key, rows)
+    return CipherMessage(PayloadKind(kind), names[scheme], key, rows)

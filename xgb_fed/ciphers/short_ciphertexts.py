@@ -47,7 +47,7 @@ def short_words(key_bits: int) -> int:
     return words if words < n_words(key_bits) else 0
 
 
-class PublicNumbers:
+class MessageNumbers:
     """The numbers T of a message, in order.
 
     Parameters
@@ -81,7 +81,7 @@ def lengthened(rows: Rows, modulus: Modulus) -> Rows:
     words = short_words(modulus.value.bit_length())
     if not words or rows.shape[1] != words or not len(rows) or rows[0, SEED_WORDS:].any():
         raise CorruptDataError("not short ciphertexts of this key")
-    numbers = PublicNumbers(rows[0, :SEED_WORDS], modulus)
+    numbers = MessageNumbers(rows[0, :SEED_WORDS], modulus)
     return add_rows(numbers.draw(len(rows) - 1), widened(rows[1:], modulus.width), modulus.words)
 
 
@@ -110,7 +110,7 @@ class Shortening(KeepsSecrets):
         """Rows of a message, part by part; the seed is the first row of the first part."""
         head = np.zeros((1, self.words), dtype=np.uint64)
         head[:, :SEED_WORDS] = random.words(1, SEED_WORDS)
-        numbers = PublicNumbers(head[0, :SEED_WORDS], self._whole)
+        numbers = MessageNumbers(head[0, :SEED_WORDS], self._whole)
         for part in parts:
             yield np.concatenate([head, self._offsets(part, numbers.draw(len(part)), random)])
             head = head[:0]

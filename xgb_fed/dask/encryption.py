@@ -6,7 +6,6 @@ that the scheduler keeps, and never passes through the scheduler.
 
 from __future__ import annotations
 
-import logging
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
@@ -18,7 +17,6 @@ from numpy.typing import NDArray
 
 from gbdt_hosts import dask as host
 from gbdt_kernels.residues.limbs import from_rows, to_rows
-from gbdt_parties.errors import places_of
 from xgb_fed.ciphers.base import Ciphertexts, KeepsSecrets, Plaintexts, PublicKey, Scheme
 from xgb_fed.ciphers.okamoto_uchiyama import OkamotoUchiyamaKey
 from xgb_fed.ciphers.paillier import Paillier, PaillierKey
@@ -27,7 +25,6 @@ from xgb_fed.dask.partitions import ERRORS
 from xgb_fed.dask.party import TIMEOUT, check_client
 from xgb_fed.errors import ClusterError, InsecureClusterError, UnsupportedParameterError
 
-logger = logging.getLogger(__name__)
 MIN_ROWS = 256
 """Rows below which asking workers takes longer than working here."""
 
@@ -38,34 +35,22 @@ _READERS: dict[str, Callable[..., Any]] = {
 }
 
 
-class KeyOfWorker:
-    """The secret key on one worker; as for `gbdt_hosts.dask`'s `WorkerState`."""
+class KeyOfWorker(host.WorkerState):
+    """The secret key on one worker."""
 
-    def begin(self, n_threads: int) -> None:
-        """Hold no key yet, on a worker of as many threads."""
-        self._n_threads = n_threads
+    def __init__(self) -> None:
+        super().__init__()
         self._key: SecretKey | None = None
 
-    def work(self, message: dict[str, Any]) -> Callable[[], dict[str, Any]]:
-        """Function that answers one of the active party's messages."""
-        return partial(self._guarded, message)
-
-    def is_quick(self, message: dict[str, Any]) -> bool:
-        """Whether the answer takes less time than waking another thread: it never does."""
-        return False
-
-    def _guarded(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        try:
-            if "key" in message:
-                read = _READERS[message["scheme"]]
-                self._key = read(message["key"], allow_weak_key=True, n_threads=self._n_threads)
-            if self._key is None:
-                return {"unknown": True}
-            rows = np.frombuffer(message["rows"], dtype=np.uint64).reshape(-1, message["width"])
-            return {"rows": _worked(self._key, message["ask"], rows).tobytes()}
-        except Exception as error:  # its text may quote a number
-            logger.error("a message could not be answered: %s", places_of(error))
-            return {"failed": type(error).__name__}
+    def answer(self, message: host.Message) -> dict[str, Any]:
+        """The answer to one of the active party's messages."""
+        if "key" in message:
+            read = _READERS[message["scheme"]]
+            self._key = read(message["key"], allow_weak_key=True, n_threads=self.n_threads)
+        if self._key is None:
+            return {"unknown": True}
+        rows = np.frombuffer(message["rows"], dtype=np.uint64).reshape(-1, message["width"])
+        return {"rows": _worked(self._key, message["ask"], rows).tobytes()}
 
 
 def _worked(key: SecretKey, what: str, rows: NDArray[np.uint64]) -> NDArray[np.uint64]:

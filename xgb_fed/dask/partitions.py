@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
@@ -16,7 +15,7 @@ from gbdt_commons.files import digest_of
 from gbdt_hosts import dask as host
 from gbdt_parties.errors import InvalidDataError
 from xgb_fed import errors
-from xgb_fed.dask.worker_columns import ColumnsOfWorker, load_partition
+from xgb_fed.dask.worker_columns import ColumnsOfWorker
 
 Part = dict[str, Any]
 
@@ -34,7 +33,7 @@ ERRORS = host.ClusterErrors(
 """Errors that a party raises when a cluster fails."""
 
 
-class Partitions:
+class Partitions(host.Leases):
     """The partitions of a matrix on a cluster, and what their workers answer.
 
     Parameters
@@ -65,20 +64,13 @@ class Partitions:
         names: list[str],
         timeout: float,
     ) -> None:
-        name = f"veilboost-party-{uuid.uuid4().hex}"
         self.names = names
-        self._cluster = host.Cluster(client, name, timeout, ERRORS)
-        self._leases = host.Leases(self._cluster, name, load_partition, [(part,) for part in partitions])
+        held, parts = ColumnsOfWorker(declared, len(names)), [(part,) for part in partitions]
+        super().__init__(client, "veilboost-party", held, parts, timeout, ERRORS)
         self._lock = RLock()
         self._numbers = count()
         self._views: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
-        try:
-            self._cluster.register(ColumnsOfWorker(declared, len(names)))
-            self._leases.load()
-        except BaseException:
-            self.close()
-            raise
-        self.lengths = np.array([self._leases.adopted[k][0] for k in range(len(partitions))], dtype=np.int64)
+        self.lengths = np.array([self.adopted[k][0] for k in range(len(partitions))], dtype=np.int64)
         self.starts = np.concatenate([[0], np.cumsum(self.lengths)])
 
     @property
@@ -89,7 +81,7 @@ class Partitions:
     @property
     def digests(self) -> list[bytes]:
         """The digest of each partition's values."""
-        return [self._leases.adopted[k][1] for k in range(len(self.lengths))]
+        return [self.adopted[k][1] for k in range(len(self.lengths))]
 
     @property
     def digest(self) -> str:
@@ -99,17 +91,12 @@ class Partitions:
     def labels(self) -> list[list[Any] | None]:
         """The index of each partition of a data frame, None for other partitions."""
         found: dict[int, list[Any] | None] = {}
-        for leases, answer in self.answers(lambda lease: {}, ask="index"):
+        for leases, answer in self.answers_of(lambda lease: {}, ask="index"):
             for lease in leases:
                 found.update(zip(sorted(lease.partitions), answer["index"][lease.number], strict=True))
         return [found[k] for k in sorted(found)]
 
-    @property
-    def present(self) -> list[host.Lease]:
-        """Which worker has which partitions, as far as is known."""
-        return self._leases.present
-
-    def answers(
+    def answers_of(
         self, part: Callable[[host.Lease], Part | None], **message: Any
     ) -> list[tuple[list[host.Lease], host.Answer]]:
         """Answers of all workers to a message.
@@ -128,18 +115,13 @@ class Partitions:
             return {**message, "parts": named, "views": list(self._views)}
 
         with self._lock:
-            return self._leases.answers(make)
+            return self.answers(make)
 
     def remember(self, view: object) -> int:
         """A number for a session's bins, which workers keep for as long as these exist."""
         number = next(self._numbers)
         self._views[number] = view
         return number
-
-    def close(self) -> None:
-        """Make the workers forget the rows, as far as they can be reached."""
-        self._cluster.close()
-        self._leases.forget()
 
 
 class Places:

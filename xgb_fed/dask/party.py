@@ -82,17 +82,16 @@ class DaskParty(InProcessParty):
         check_name(name)
         check_client(client, timeout)
         collections = [X, *eval_sets]
-        for collection, argument in zip(collections, arguments_of(collections, name), strict=True):
+        named = list(zip(collections, arguments_of(collections, name), strict=True))
+        for collection, argument in named:
             check_collection(collection, argument)
         self._client: Client = client
         self._timeout: float = timeout
         self._held: list[Partitions] = []
         try:
-            for collection, argument in zip(collections, arguments_of(collections, name), strict=True):
+            for collection, argument in named:
                 self._held.append(partitions_of(client, collection, argument, timeout))
-            row_names = [
-                _row_names(collection, held) for collection, held in zip(collections, self._held, strict=True)
-            ]
+            row_names = [_row_names(*one) for one in zip(collections, self._held, strict=True)]
             rows = [DaskRows(held) for held in self._held]
             super().__init__(
                 name, rows[0], rows[1:], row_names, allow_export, require_encryption, allow_explanations
@@ -119,16 +118,15 @@ class DaskParty(InProcessParty):
         InvalidDataError
             If it has another number of columns.
         """
-        other = DaskParty(
-            self._client,
-            X,
-            self.name,
-            allow_export=self._allow_export,
-            require_encryption=self._require_encryption,
-            allow_explanations=self._allow_explanations,
-            timeout=self._timeout,
-        )
-        self._share_splits(other)
+        argument = f"X of party {self.name!r}"
+        check_collection(X, argument)
+        held = partitions_of(self._client, X, argument, self._timeout)
+        try:
+            other = self._of_rows(DaskRows(held), _row_names(X, held))
+        except BaseException:
+            held.close()
+            raise
+        other._held = [held]
         return other
 
     def close(self) -> None:

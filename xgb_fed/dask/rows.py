@@ -102,13 +102,13 @@ class DaskRows:
             rows = np.flatnonzero(self.places.are_in(lease))
             return {"rows": self.places.in_lease(lease, rows).tobytes()}
 
-        for leases, answer in self.partitions.answers(part, ask="values", features=features):
+        for leases, answer in self.partitions.answers_of(part, ask="values", features=features):
             for lease in leases:
                 values = np.frombuffer(answer["values"][lease.number], dtype=np.float32)
                 data[self.places.are_in(lease)] = values.reshape(len(features), -1).T
         return Columns(data, [self.names[feature] for feature in features])
 
-    def goes_left(self, questions: Sequence[SideQuestion]) -> list[NDArray[np.bool_]]:
+    def sides(self, questions: Sequence[SideQuestion]) -> list[NDArray[np.bool_]]:
         """Which rows go left, question by question."""
         if not questions:
             return []
@@ -125,7 +125,7 @@ class DaskRows:
                 "starts": [int(start) for start in starts],
             }
 
-        for leases, answer in self.partitions.answers(part, ask="sides", rules=rules):
+        for leases, answer in self.partitions.answers_of(part, ask="sides", rules=rules):
             for lease in leases:
                 mine = self.places.are_in(lease, rows)
                 bits = np.frombuffer(answer["sides"][lease.number], dtype=np.uint8)
@@ -239,8 +239,8 @@ class DaskTreeRows:
 
         while True:
             while any(self._lacks_much(lease, sources, n_needed) for lease in partitions.present):
-                partitions.answers(hear, ask="hear")
-            answers = partitions.answers(
+                partitions.answers_of(hear, ask="hear")
+            answers = partitions.answers_of(
                 ask,
                 ask="histograms",
                 view=self._bins.number,

@@ -1,26 +1,19 @@
-"""A worker's share of a passive party: columns of its rows, and the ciphertexts of a growing tree.
-
-Tasks put partitions there and give nothing back; all that leaves are answers to the party's own messages.
-Nothing here raises within Dask, which would log the arguments.
-"""
+"""A worker's share of a passive party: columns of its rows, and the ciphertexts of a growing tree."""
 
 from __future__ import annotations
 
 import hashlib
-import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from gbdt_commons._version import __version__
 from gbdt_commons.tables.frames import check_types, index_of
-from gbdt_hosts import dask as host
-from gbdt_parties.errors import InvalidDataError, places_of
+from gbdt_hosts.dask import HeldPartitions, Message
+from gbdt_parties.errors import InvalidDataError
 from gbdt_parties.messages import to_bits
 from xgb_fed.boosting.features import Columns, SplitRule, codes_of, offsets_of, read_columns
 from xgb_fed.ciphers.base import Ciphertexts, PublicKey
@@ -30,11 +23,9 @@ from xgb_fed.errors import ArgumentTypeError
 from xgb_fed.vertical.passive.held_rows import TreeRowsHere, tree_rows
 from xgb_fed.vertical.passive.histogram import Histograms
 
-logger = logging.getLogger(__name__)
-
 
 @dataclass
-class _Tree:
+class _GrowingTree:
     """The rows of a growing tree, and their ciphertexts as far as they have come."""
 
     rows: TreeRowsHere
@@ -60,18 +51,18 @@ class _View:
 
 
 @dataclass
-class _Lease:
+class _ColumnLease:
     """Partitions that are held together, one after the other."""
 
     columns: Columns
     index: list[Any]
     views: dict[int, _View] = field(default_factory=dict)
-    trees: dict[int, _Tree] = field(default_factory=dict)
+    trees: dict[int, _GrowingTree] = field(default_factory=dict)
     """Of the views, by the same numbers: the tree that each is growing."""
 
 
-class ColumnsOfWorker:
-    """The columns of one matrix on one worker; as for `gbdt_hosts.dask`'s `WorkerState`.
+class ColumnsOfWorker(HeldPartitions[_ColumnLease]):
+    """The columns of one matrix on one worker.
 
     Parameters
     ----------
@@ -80,95 +71,53 @@ class ColumnsOfWorker:
     n_features : int
     """
 
+    refusals = (InvalidDataError, ArgumentTypeError)
+
     def __init__(self, declared: tuple[str, ...], n_features: int) -> None:
+        super().__init__()
         self._declared, self._n_features = declared, n_features
+        self._keys: dict[bytes, PublicKey] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._declared, self._n_features)  # rows never travel
 
-    def begin(self, n_threads: int) -> None:
-        """Hold nothing yet, on a worker of as many threads."""
-        self._n_threads = n_threads
-        self._loaded: dict[int, tuple[Columns | None, Any] | InvalidDataError | str] = {}
-        self._leases: dict[int, _Lease] = {}
-        self._keys: dict[bytes, PublicKey] = {}
-
-    # Calls of tasks.
-
-    def store(self, index: int, X: Any) -> None:
-        """Keep a partition, or what was wrong with it, until the party asks."""
-        try:
-            self._loaded[index] = self._read(X)
-        except (InvalidDataError, ArgumentTypeError) as error:
-            self._loaded[index] = InvalidDataError(str(error))
-        except Exception as error:
-            self._loaded[index] = type(error).__name__
-
-    def _read(self, X: Any) -> tuple[Columns | None, Any]:
+    def read(self, *parts: Any) -> tuple[Columns | None, Any]:
+        """A matrix, None if it has no rows, and the labels of its rows."""
+        (X,) = parts
         check_types(X, self._declared, InvalidDataError)
         index = index_of(X)
         labels = None if index is None else index.to_numpy()
         return (read_columns(X, "it") if X.shape[0] else None), labels
 
-    # Questions of the party.
+    def chosen(
+        self, index: int, partition: tuple[Columns | None, Any], message: Message
+    ) -> tuple[tuple[Columns | None, Any], int, bytes]:
+        """All of a partition."""
+        columns, _ = partition
+        return partition, *((0, b"") if columns is None else (columns.n_rows, digest_of_values(columns)))
 
-    def work(self, message: dict[str, Any]) -> Callable[[], dict[str, Any]]:
-        """Function that answers one of the party's messages."""
-        answers: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
-            "loaded": self._which_are_loaded,
-            "adopt": self._adopt,
+    def lease(self, parts: list[tuple[Columns | None, Any]]) -> _ColumnLease:
+        """Partitions one after the other."""
+        columns = [own for own, _ in parts if own is not None]
+        return _ColumnLease(_joined(columns, self._n_features), [labels for _, labels in parts])
+
+    def is_quick(self, message: Message) -> bool:
+        """Whether the answer takes less time than waking another thread."""
+        return bool(message["ask"] == "loaded")
+
+    def questions(self) -> dict[str, Callable[[Message], dict[str, Any]]]:
+        """Functions that answer messages about leases."""
+        return {
             "index": self._index,
             "values": self._values,
             "sides": self._sides,
             "hear": self._hear,
             "histograms": self._histograms,
         }
-        return partial(self._guarded, answers[message["ask"]], message)
 
-    def is_quick(self, message: dict[str, Any]) -> bool:
-        """Whether the answer takes less time than waking another thread."""
-        return bool(message["ask"] == "loaded")
-
-    def _guarded(
-        self, answer: Callable[[Mapping[str, Any]], dict[str, Any]], message: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        try:
-            if not self._leases.keys() >= set(message.get("parts", ())):
-                return {"unknown": True}
-            return answer(message)
-        except Exception as error:  # its text may quote a value
-            logger.error("a message could not be answered: %s", places_of(error))
-            return {"failed": type(error).__name__}
-
-    def _which_are_loaded(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        return {"version": __version__, "loaded": sorted(self._loaded)}
-
-    def _adopt(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """Make leases of partitions; all leases that the party does not list are forgotten."""
-        self._leases = {number: self._leases[number] for number in message["keep"]}
-        adopted: list[tuple[int, int, bytes]] = []
-        for number, indices in message["leases"]:
-            parts, index = [], []
-            for k in indices:
-                loaded = self._loaded.pop(k)
-                if isinstance(loaded, str):
-                    return {"wrong": (k, "", loaded)}
-                if isinstance(loaded, InvalidDataError):
-                    return {"wrong": (k, "InvalidDataError", str(loaded))}
-                columns, labels = loaded
-                index.append(labels)
-                if columns is None:
-                    adopted.append((k, 0, b""))
-                    continue
-                adopted.append((k, columns.n_rows, digest_of_values(columns)))
-                parts.append(columns)
-            self._leases[number] = _Lease(_joined(parts, self._n_features), index)
-        self._loaded.clear()
-        return {"adopted": adopted}
-
-    def _index(self, message: Mapping[str, Any]) -> dict[str, Any]:
+    def _index(self, message: Message) -> dict[str, Any]:
         """The labels of rows, partition by partition."""
-        found = {number: self._leases[number].index for number in message["parts"]}
+        found = {number: self.leases[number].index for number in message["parts"]}
         return {
             "index": {
                 number: [None if labels is None else labels.tolist() for labels in index]
@@ -176,20 +125,20 @@ class ColumnsOfWorker:
             }
         }
 
-    def _values(self, message: Mapping[str, Any]) -> dict[str, Any]:
+    def _values(self, message: Message) -> dict[str, Any]:
         """Some columns of some rows."""
         values = {}
         for number, part in message["parts"].items():
-            columns, rows = self._leases[number].columns, np.frombuffer(part["rows"], dtype=np.int32)
+            columns, rows = self.leases[number].columns, np.frombuffer(part["rows"], dtype=np.int32)
             of_lease = [columns.column(feature)[rows] for feature in message["features"]]
             values[number] = np.concatenate([np.empty(0, dtype=np.float32), *of_lease]).tobytes()
         return {"values": values}
 
-    def _sides(self, message: Mapping[str, Any]) -> dict[str, Any]:
+    def _sides(self, message: Message) -> dict[str, Any]:
         """Which rows go left, question by question."""
         sides = {}
         for number, part in message["parts"].items():
-            columns, rows = self._leases[number].columns, np.frombuffer(part["rows"], dtype=np.int32)
+            columns, rows = self.leases[number].columns, np.frombuffer(part["rows"], dtype=np.int32)
             starts = part["starts"]
             flags = [
                 columns.goes_left(SplitRule(*rule), rows[starts[k] : starts[k + 1]])
@@ -198,14 +147,14 @@ class ColumnsOfWorker:
             sides[number] = to_bits(np.concatenate([np.empty(0, dtype=bool), *flags])).tobytes()
         return {"sides": sides}
 
-    def _hear(self, message: Mapping[str, Any]) -> dict[str, Any]:
+    def _hear(self, message: Message) -> dict[str, Any]:
         """Keep the received state of a session and its tree."""
         views = set(message["views"])
-        for lease in self._leases.values():
+        for lease in self.leases.values():
             lease.views = {number: view for number, view in lease.views.items() if number in views}
             lease.trees = {number: tree for number, tree in lease.trees.items() if number in views}
         for number, part in message["parts"].items():
-            lease = self._leases[number]
+            lease = self.leases[number]
             for told in part["told"]:
                 if "cuts" in told:
                     cuts = [np.frombuffer(own, dtype=np.float32) for own in told["cuts"]]
@@ -218,20 +167,20 @@ class ColumnsOfWorker:
                     lease.trees.pop(told["view"], None)
                     columns = np.frombuffer(told["columns"], dtype=np.int32)
                     sampled = np.frombuffer(told["sampled"], dtype=bool)
-                    lease.trees[told["view"]] = _Tree(
+                    lease.trees[told["view"]] = _GrowingTree(
                         tree_rows(view.codes, view.bin_offsets, columns, sampled)
                     )
                 else:
                     lease.trees[told["view"]].receive(told["group"], told["width"], told["ciphertexts"])
         return {}
 
-    def _histograms(self, message: Mapping[str, Any]) -> dict[str, Any]:
+    def _histograms(self, message: Message) -> dict[str, Any]:
         """The sums of this worker's rows, all leases together."""
         self._hear(message)
         key = self._key(message["key"])
         total: Histograms | None = None
         for number, part in message["parts"].items():
-            tree = self._leases[number].trees[message["view"]]
+            tree = self.leases[number].trees[message["view"]]
             rows = np.frombuffer(part["rows"], dtype=np.int32)
             starts = np.frombuffer(part["starts"], dtype=np.int64)
             sources = {group: tree.sources[group] for group in message["groups"]}
@@ -245,7 +194,7 @@ class ColumnsOfWorker:
         if data not in self._keys:
             key = read_public_key(data)
             if isinstance(key, ResidueKey):
-                key = ResidueKey(key.scheme, key.n, self._n_threads)
+                key = ResidueKey(key.scheme, key.n, self.n_threads)
             self._keys = {data: key}
         return self._keys[data]
 
@@ -269,10 +218,3 @@ def digest_of_values(columns: Columns) -> bytes:
     for array in arrays:
         hashed.update(np.ascontiguousarray(array).view(np.uint8).data)
     return hashed.digest()
-
-
-def load_partition(name: str, index: int, X: Any) -> None:
-    """The task that puts a partition where it runs; its result says nothing."""
-    columns = host.state_of_task(name)
-    if isinstance(columns, ColumnsOfWorker):
-        columns.store(index, X)

@@ -241,10 +241,6 @@ def named_evaluation_sets(
     weights : sequence of array-like or None, optional
         One per evaluation set.
 
-    Returns
-    -------
-    list of ((X, y, weight), name)
-
     Raises
     ------
     InvalidArgumentError

@@ -17,15 +17,15 @@ from gbdt_parties.secure_sum.messages import NEW_RUN, EndRun
 from gbdt_parties.secure_sum.trust import AllowList
 from gbdt_parties.session import SessionHandler
 from xgb_fed.horizontal.common.kept_models import KeptModels
-from xgb_fed.horizontal.common.kept_state import KeptState
 from xgb_fed.horizontal.common.messages import Introduce
+from xgb_fed.horizontal.common.party_state import PartyState
 from xgb_fed.horizontal.common.rows import (
     MAX_ROUNDS,
     MAX_ROWS,
     MIN_SIMILAR,
     OF_THIS_PROCESS,
     HorizontalLimits,
-    PartyRows,
+    HorizontalRows,
 )
 from xgb_fed.horizontal.exact.exchange import OpenExactRun
 from xgb_fed.horizontal.exact.run import ExactRuns
@@ -148,7 +148,7 @@ class HorizontalParty(HorizontalSessions):
         directory: str | Path | None = None,
         exact: ExactTerms | None = None,
     ) -> None:
-        rows = PartyRows.of(
+        rows = HorizontalRows.of(
             X, y, name, sample_weight, categorical_labels, min_similar, known_features, max_rows, max_rounds
         )
         key = None if random_state is None else int(random_state).to_bytes(32, "little")
@@ -157,7 +157,7 @@ class HorizontalParty(HorizontalSessions):
         store: Store = MemoryStore()
         if directory is not None:
             store = StoreFile(Path(directory) / STORE_FILE, ROLE)
-        self._kept = KeptState("" if directory is None else rows.digest(), key, store)
+        self._kept = PartyState("" if directory is None else rows.digest(), key, store)
         super().__init__(*self._sides(store, None, OF_THIS_PROCESS, MemoryAllowance(sys.maxsize)))
 
     def _sides(

@@ -22,7 +22,7 @@ from xgb_fed.errors import HeuristicProtectionWarning, InvalidArgumentError
 from xgb_fed.horizontal.common.model import HorizontalModel, horizontal_settings, of_classes
 from xgb_fed.horizontal.common.rows import MIN_SIMILAR
 from xgb_fed.horizontal.parties import as_parties
-from xgb_fed.horizontal.simfl.checkpoint import Checkpoint, Progress
+from xgb_fed.horizontal.simfl.checkpoint import SimFLCheckpoint, SimFLProgress
 from xgb_fed.horizontal.simfl.coordinator import SimFL
 
 WARNING = (
@@ -127,8 +127,8 @@ def train_simfl(
             "or HorizontalParty objects with a directory"
         )
     with ExitStack() as stack:
-        kept = None if checkpoint is None else stack.enter_context(Checkpoint(checkpoint).taken_up())
-        progress = Progress()
+        kept = None if checkpoint is None else stack.enter_context(SimFLCheckpoint(checkpoint).taken_up())
+        progress = SimFLProgress()
         try:
             training = SimFL(
                 settings,

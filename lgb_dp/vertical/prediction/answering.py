@@ -37,7 +37,7 @@ from gbdt_parties.two_party.names import DIGEST_BYTES, Seat
 from gbdt_parties.two_party.session import Session
 from lgb_dp.data.bins import PublicBins
 from lgb_dp.errors import InvalidArgumentError
-from lgb_dp.vertical.prediction.answers import N_POINTS, Answer, nearest_points
+from lgb_dp.vertical.prediction.answers import N_POINTS, AnswerKind, nearest_points
 from lgb_dp.vertical.prediction.consent import OPEN, AnsweredRows, Consent
 from lgb_dp.vertical.prediction.models import MODELS, JointModel, digest_of, text_of
 from lgb_dp.vertical.prediction.rows import ROW_BYTES, as_kept, named_by_ids, named_by_place
@@ -66,13 +66,13 @@ def opened(run: bytes, place: int, failures: Failures) -> Session:
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
+class RowQuestion:
     """A question about some rows, public to both parties.
 
     Parameters
     ----------
     model : JointModel
-    answer : Answer
+    answer : AnswerKind
     rows : tuple of bytes
         Their names.
 
@@ -83,7 +83,7 @@ class Question:
     """
 
     model: JointModel
-    answer: Answer
+    answer: AnswerKind
     rows: tuple[bytes, ...]
 
     def __post_init__(self) -> None:
@@ -200,7 +200,7 @@ class PartyAnswers(Unrepeatable):
 
 
 def _place(model: JointModel, asked: bytes) -> str:
-    """Key of the shares that answer a question, given by `Question.with_tables`."""
+    """Key of the shares that answer a question, given by `RowQuestion.with_tables`."""
     return f"{model.digest} {asked.hex()}"
 
 
@@ -272,7 +272,7 @@ class AnsweringParty:
         self._places = {name: place for place, name in enumerate(rows.row_names)}
         self._session: Session | None = None
         self._due, self._number = b"", 0
-        self._open: tuple[Question, AnsweringSide] | None = None
+        self._open: tuple[RowQuestion, AnsweringSide] | None = None
 
     def set_up(self, stage: int, message: bytes) -> bytes:
         """Take a message of a session's set-up, and give this side's; stage 0 begins another session.
@@ -302,7 +302,7 @@ class AnsweringParty:
             raise ProtocolError("a question came before its session was set up")
         return self._session
 
-    def choices(self, question: Question) -> bytes:
+    def choices(self, question: RowQuestion) -> bytes:
         """Make the first message about a question; one before it is broken off.
 
         Raises
@@ -348,11 +348,11 @@ class AnsweringParty:
         ----------
         model : JointModel
         asked : bytes
-            `Question.with_tables`.
+            `RowQuestion.with_tables`.
         """
         return self.kept.store.get(SENT, _place(model, asked))
 
-    def given(self, question: Question) -> NDArray[np.float64]:
+    def given(self, question: RowQuestion) -> NDArray[np.float64]:
         """Numbers of points, or scores, openly, once the question is counted; by consent alone.
 
         Raises
@@ -363,11 +363,11 @@ class AnsweringParty:
         if question.answer not in OPEN:
             raise InvalidArgumentError(f"answer={question.answer.value!r} is given by table")
         score = self._scores(question)
-        if question.answer is Answer.POINT:
+        if question.answer is AnswerKind.POINT:
             score = nearest_points(score, question.model.points).astype(np.float64)
         return self.kept.answered.give(question.model.digest, question.answer, question.rows, score)
 
-    def _scores(self, question: Question) -> NDArray[np.float64]:
+    def _scores(self, question: RowQuestion) -> NDArray[np.float64]:
         """F_B of the rows of a question that is not refused, which counts for this hour."""
         kept, model = self.kept, question.model
         kept.answered.consent.check(question.answer)

@@ -41,7 +41,7 @@ _LARGEST_LOGARITHM = 700.0
 """Beyond it, exp overflows."""
 
 
-class Answer(Enum):
+class AnswerKind(Enum):
     """The answer to a question about rows."""
 
     LABEL = "label"
@@ -97,7 +97,7 @@ def nearest_points(score: NDArray[np.float64], points: Sequence[float]) -> NDArr
 
 
 def answer_tables(
-    score: NDArray[np.float64], points: Sequence[float], answer: Answer, scale: LabelScale
+    score: NDArray[np.float64], points: Sequence[float], answer: AnswerKind, scale: LabelScale
 ) -> NDArray[np.uint64]:
     """The answer about each row at every point, as numbers that `read_answers` turns into predictions.
 
@@ -106,7 +106,7 @@ def answer_tables(
     score : ndarray of float64, shape (n_rows,)
         F_A with the prior.
     points : sequence of float
-    answer : Answer
+    answer : AnswerKind
         `LABEL` or `ROUNDED`.
     scale : LabelScale
 
@@ -122,7 +122,7 @@ def answer_tables(
     """
     _check_has_table(answer, scale)
     whole = score[:, None] + np.array(points)
-    if answer is Answer.LABEL:
+    if answer is AnswerKind.LABEL:
         return np.asarray(whole > 0, dtype=np.uint64)
     share = predictions(whole, scale)
     if scale.is_regression:
@@ -139,13 +139,13 @@ def predictions(score: NDArray[np.float64], scale: LabelScale) -> NDArray[np.flo
     return scale.centre + scale.scale * score
 
 
-def read_answers(found: NDArray[np.uint64], answer: Answer, scale: LabelScale) -> NDArray[np.float64]:
+def read_answers(found: NDArray[np.uint64], answer: AnswerKind, scale: LabelScale) -> NDArray[np.float64]:
     """Predictions from looked-up entries of `answer_tables`.
 
     Parameters
     ----------
     found : ndarray of uint64, shape (n_rows,)
-    answer : Answer
+    answer : AnswerKind
     scale : LabelScale
 
     Returns
@@ -159,18 +159,18 @@ def read_answers(found: NDArray[np.uint64], answer: Answer, scale: LabelScale) -
         If an entry is none of a table: the other party did not look it up.
     """
     _check_has_table(answer, scale)
-    most = 1 if answer is Answer.LABEL else LEVELS
+    most = 1 if answer is AnswerKind.LABEL else LEVELS
     if (found > most).any():
         raise InvalidArgumentError(f"looked-up answers must be 0 to {most}: the other party deviated")
-    if answer is Answer.ROUNDED and not scale.is_regression:
+    if answer is AnswerKind.ROUNDED and not scale.is_regression:
         return found / LEVELS
     return scale.low + (scale.high - scale.low) * (found / most)
 
 
-def _check_has_table(answer: Answer, scale: LabelScale) -> None:
-    if answer not in (Answer.LABEL, Answer.ROUNDED):
+def _check_has_table(answer: AnswerKind, scale: LabelScale) -> None:
+    if answer not in (AnswerKind.LABEL, AnswerKind.ROUNDED):
         raise InvalidArgumentError(f"answer={answer.value!r} needs no table")
-    if answer is Answer.LABEL and scale.is_regression:
+    if answer is AnswerKind.LABEL and scale.is_regression:
         raise InvalidArgumentError(
             f"answer='label' is for classes; objective={scale.objective!r} has rounded predictions"
         )

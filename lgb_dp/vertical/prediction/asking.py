@@ -27,11 +27,11 @@ from gbdt_parties.two_party.answers import AskingSide, entries_of
 from gbdt_parties.two_party.names import DIGEST_BYTES
 from gbdt_parties.two_party.session import Session
 from lgb_dp.errors import InvalidArgumentError
-from lgb_dp.vertical.prediction.answering import ASKING_PLACE, Question, opened
+from lgb_dp.vertical.prediction.answering import ASKING_PLACE, RowQuestion, opened
 from lgb_dp.vertical.prediction.answers import (
     LEVELS,
     N_POINTS,
-    Answer,
+    AnswerKind,
     answer_tables,
     predictions,
     read_answers,
@@ -51,7 +51,7 @@ class Asked:
     Parameters
     ----------
     digest : bytes
-        `Question.with_tables`.
+        `RowQuestion.with_tables`.
     places : bytes
         Of the answers that will be kept, one after the other.
     own : ndarray of uint64, shape (n_rows,)
@@ -87,7 +87,7 @@ class Answerer(Protocol):
     def set_up(self, stage: int, message: bytes) -> bytes:
         """Exchange messages of a session's set-up."""
 
-    def choices(self, question: Question) -> bytes:
+    def choices(self, question: RowQuestion) -> bytes:
         """Begin a question."""
 
     def shares(self, masked_tables: bytes) -> bytes:
@@ -96,7 +96,7 @@ class Answerer(Protocol):
     def again(self, model: JointModel, asked: bytes) -> bytes | None:
         """Give the answer to a question again, to the same tables."""
 
-    def given(self, question: Question) -> NDArray[np.float64]:
+    def given(self, question: RowQuestion) -> NDArray[np.float64]:
         """Answer openly, by consent."""
 
 
@@ -118,7 +118,7 @@ class AskingParty:
         self._key = f"{model.digest} {name}"
 
     def predict(
-        self, score: NDArray[np.float64], answer: Answer, names: Sequence[bytes]
+        self, score: NDArray[np.float64], answer: AnswerKind, names: Sequence[bytes]
     ) -> NDArray[np.float64]:
         """Predictions of rows with the given names.
 
@@ -126,7 +126,7 @@ class AskingParty:
         ----------
         score : ndarray of float64, shape (n_rows,)
             F_A.
-        answer : Answer
+        answer : AnswerKind
         names : sequence of bytes
             Of different rows.
         """
@@ -138,7 +138,7 @@ class AskingParty:
             return predictions(score + _checked_part(found, answer, points), scale)
         tables = answer_tables(score, points, answer, scale)
         places = self._places(names, [_key(answer, row.tobytes()) for row in tables])
-        if answer is Answer.LABEL:
+        if answer is AnswerKind.LABEL:
             self._keep_labels(score, names, places)
         found = self._answers(answer, names, places, tables)
         return read_answers(found.astype(np.uint64), answer, scale)
@@ -147,8 +147,8 @@ class AskingParty:
         self, score: NDArray[np.float64], names: Sequence[bytes], places: Sequence[bytes]
     ) -> None:
         """Keep the labels of rows whose rounded probability is kept: it has the label in it."""
-        tables = answer_tables(score, self._model.points, Answer.ROUNDED, self._model.scale)
-        rounded = self._places(names, [_key(Answer.ROUNDED, row.tobytes()) for row in tables])
+        tables = answer_tables(score, self._model.points, AnswerKind.ROUNDED, self._model.scale)
+        rounded = self._places(names, [_key(AnswerKind.ROUNDED, row.tobytes()) for row in tables])
         levels = self._kept(rounded)
         known = np.flatnonzero(~np.isnan(levels)).tolist()
         labels = (levels[known] > LEVELS // 2).astype(np.float64)
@@ -156,7 +156,7 @@ class AskingParty:
 
     def _answers(
         self,
-        answer: Answer,
+        answer: AnswerKind,
         names: Sequence[bytes],
         places: Sequence[bytes],
         tables: NDArray[np.uint64] | None,
@@ -166,7 +166,7 @@ class AskingParty:
         missing = np.flatnonzero(np.isnan(found))
         if len(missing):
             rows, of_rows = ([these[k] for k in missing.tolist()] for these in (names, places))
-            question = Question(self._model, answer, tuple(rows))
+            question = RowQuestion(self._model, answer, tuple(rows))
             if tables is None:
                 self._keep(of_rows, self._other.given(question))
             else:
@@ -174,7 +174,7 @@ class AskingParty:
             found[missing] = self._kept(of_rows)
         return found
 
-    def _look_up(self, question: Question, places: Sequence[bytes], tables: NDArray[np.uint64]) -> None:
+    def _look_up(self, question: RowQuestion, places: Sequence[bytes], tables: NDArray[np.uint64]) -> None:
         """Let entries of tables be looked up obliviously."""
         session = self._set_up()
         choices = self._other.choices(question)
@@ -235,17 +235,19 @@ def _parts(joined: bytes) -> list[bytes]:
     return [joined[k : k + ROW_BYTES] for k in range(0, len(joined), ROW_BYTES)]
 
 
-def _checked_part(found: NDArray[np.float64], answer: Answer, points: Sequence[float]) -> NDArray[np.float64]:
+def _checked_part(
+    found: NDArray[np.float64], answer: AnswerKind, points: Sequence[float]
+) -> NDArray[np.float64]:
     """F_B from open answers."""
-    if answer is Answer.SCORE and np.isfinite(found).all():
+    if answer is AnswerKind.SCORE and np.isfinite(found).all():
         return found
-    if answer is Answer.POINT and np.isin(found, np.arange(N_POINTS)).all():
+    if answer is AnswerKind.POINT and np.isin(found, np.arange(N_POINTS)).all():
         return np.array(points)[found.astype(np.int64)]
     raise InvalidArgumentError(
         f"open answers must be points from 0 to {N_POINTS - 1}, or finite scores: the other party deviated"
     )
 
 
-def _key(answer: Answer, table: bytes) -> bytes:
+def _key(answer: AnswerKind, table: bytes) -> bytes:
     """Digest of a question about one row."""
     return hashlib.sha256(answer.value.encode() + b":" + table).digest()[:ROW_BYTES]

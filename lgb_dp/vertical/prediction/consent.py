@@ -15,7 +15,7 @@ from gbdt_commons.store import Kind, MemoryStore, Store
 from gbdt_parties.quota import TAKEN, HourlyQuota
 from lgb_dp.checks import checked_choice, checked_integer
 from lgb_dp.errors import ForkedProcessError, InvalidArgumentError
-from lgb_dp.vertical.prediction.answers import Answer
+from lgb_dp.vertical.prediction.answers import AnswerKind
 from lgb_dp.vertical.prediction.rows import ROW_BYTES, as_kept
 
 MODELS_PER_ROW = 10
@@ -50,21 +50,21 @@ class Consent:
         Of each caller, about any rows and models; those that are broken off count, too.
     """
 
-    answers: Collection[Answer | str] = (Answer.LABEL, Answer.ROUNDED)
+    answers: Collection[AnswerKind | str] = (AnswerKind.LABEL, AnswerKind.ROUNDED)
     questions_per_row: int = 1
     models_per_row: int = MODELS_PER_ROW
     rows_per_model: int = 1_000_000
     questions_per_hour: int = 1_000
 
     def __post_init__(self) -> None:
-        known = [one.value for one in Answer]
-        given = [one.value if isinstance(one, Answer) else one for one in self.answers]
-        chosen = frozenset(Answer(checked_choice("answers", one, known)) for one in given)
+        known = [one.value for one in AnswerKind]
+        given = [one.value if isinstance(one, AnswerKind) else one for one in self.answers]
+        chosen = frozenset(AnswerKind(checked_choice("answers", one, known)) for one in given)
         object.__setattr__(self, "answers", chosen)
         for name in ("questions_per_row", "models_per_row", "rows_per_model", "questions_per_hour"):
             checked_integer(name, getattr(self, name), 1)
 
-    def check(self, answer: Answer) -> None:
+    def check(self, answer: AnswerKind) -> None:
         """Refuse a kind of answer.
 
         Raises
@@ -73,38 +73,38 @@ class Consent:
             If there is no consent to it.
         """
         if answer not in self.answers:
-            given = ", ".join(sorted(repr(Answer(one).value) for one in self.answers))
+            given = ", ".join(sorted(repr(AnswerKind(one).value) for one in self.answers))
             raise InvalidArgumentError(
                 f"answer={answer.value!r} was not consented to; this party gives {given}"
             )
 
 
 @dataclass(frozen=True)
-class Answered:
+class AnsweredQuestion:
     """A question that was answered.
 
     Parameters
     ----------
-    answer : Answer
+    answer : AnswerKind
     rows : list of bytes
         Names (`as_kept`).
     values : list of float
         Those that were given openly, one for each row; none for an answer by table.
     """
 
-    answer: Answer
+    answer: AnswerKind
     rows: list[bytes]
     values: list[float]
 
     def to_bytes(self) -> bytes:
         """Everything, of lengths that follow from the whole one and the kind of answer."""
         numbers = struct.pack(f"<{len(self.values)}d", *self.values)
-        return bytes([list(Answer).index(self.answer)]) + b"".join(self.rows) + numbers
+        return bytes([list(AnswerKind).index(self.answer)]) + b"".join(self.rows) + numbers
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Answered:
+    def from_bytes(cls, data: bytes) -> AnsweredQuestion:
         """Read what `to_bytes` wrote."""
-        answer = list(Answer)[data[0]]
+        answer = list(AnswerKind)[data[0]]
         n, left = divmod(len(data) - 1, ROW_BYTES + 8 * (answer in OPEN))
         if left:
             raise ValueError("a row's name is cut off")
@@ -113,12 +113,12 @@ class Answered:
         return cls(answer, rows, list(struct.unpack(f"<{(len(data) - end) // 8}d", data[end:])))
 
 
-ANSWERED = Kind("answered rows", Answered.to_bytes, Answered.from_bytes)
+ANSWERED = Kind("answered rows", AnsweredQuestion.to_bytes, AnsweredQuestion.from_bytes)
 """Records, under a model's digest, of all questions."""
 
 _OF_AN_HOUR = "questions about rows"
 
-OPEN = frozenset({Answer.POINT, Answer.SCORE})
+OPEN = frozenset({AnswerKind.POINT, AnswerKind.SCORE})
 """Answers without a part of the asking party's: the same question has the same answer."""
 
 
@@ -141,7 +141,7 @@ class AnsweredRows:
         self._process = this_process()
         self._quotas: dict[str, HourlyQuota] = {}
         self._counts: dict[str, Counter[bytes]] = {}
-        self._given: dict[str, dict[tuple[Answer, bytes], float]] = {}
+        self._given: dict[str, dict[tuple[AnswerKind, bytes], float]] = {}
         self._n_read: Counter[str] = Counter()
 
     def begin(self, caller: str) -> None:
@@ -166,7 +166,7 @@ class AnsweredRows:
                 self.store.delete(TAKEN, key)
             self._quotas.clear()
 
-    def check(self, model: str, answer: Answer, rows: Sequence[bytes]) -> Counter[bytes]:
+    def check(self, model: str, answer: AnswerKind, rows: Sequence[bytes]) -> Counter[bytes]:
         """Refuse a question, as `take` would; gives the rows that it would count."""
         if self._process != this_process():
             raise ForkedProcessError(
@@ -207,14 +207,14 @@ class AnsweredRows:
                 f"about a row with: models_per_row={limit}"
             )
 
-    def take(self, model: str, answer: Answer, rows: Sequence[bytes]) -> None:
+    def take(self, model: str, answer: AnswerKind, rows: Sequence[bytes]) -> None:
         """Count a question about some rows that is answered by table, all or none.
 
         Parameters
         ----------
         model : str
             Digest of the model as this party holds it.
-        answer : Answer
+        answer : AnswerKind
         rows : sequence of bytes
             Names of the rows (`rows`).
 
@@ -229,10 +229,10 @@ class AnsweredRows:
         """
         with self.store.transaction():
             counted = list(self.check(model, answer, rows).elements())
-            self._count(model, Answered(answer, counted, []))
+            self._count(model, AnsweredQuestion(answer, counted, []))
 
     def give(
-        self, model: str, answer: Answer, rows: Sequence[bytes], values: NDArray[np.float64]
+        self, model: str, answer: AnswerKind, rows: Sequence[bytes], values: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """Count a question that is answered openly; gives the answers.
 
@@ -253,11 +253,11 @@ class AnsweredRows:
             asked, names = self.check(model, answer, rows), as_kept(self.store, b"row", rows)
             now = dict(zip(names, values.tolist(), strict=True))
             counted = list(asked.elements())
-            self._count(model, Answered(answer, counted, [now[row] for row in counted]))
+            self._count(model, AnsweredQuestion(answer, counted, [now[row] for row in counted]))
             given = self._given[model]
             return np.array([given.get((answer, row), now[row]) for row in names])
 
-    def _count(self, model: str, answered: Answered) -> None:
+    def _count(self, model: str, answered: AnsweredQuestion) -> None:
         if answered.rows:
             # Read back by the next call: if the transaction fails, nothing was counted.
             self.store.append(ANSWERED, model, answered)

@@ -24,7 +24,7 @@ from gbdt_kernels.trees import DenseCodes, SparseCodes
 from lgb_dp.boosting.booster import DPBooster
 from lgb_dp.data.bins import PublicBins
 from lgb_dp.data.model_columns import columns_of_model
-from lgb_dp.data.tables import Columns
+from lgb_dp.data.tables import TableColumns
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.losses.labels import LabelScale
 from lgb_dp.newton.splits.distilled import values_of_codes
@@ -125,10 +125,10 @@ class JointModel:
         return DPBooster(model_str=self._text)
 
     @cached_property
-    def first_columns(self) -> Columns:
+    def first_columns(self) -> TableColumns:
         """Columns of the party with the labels, for its tables."""
         all_, n = columns_of_model(self._text), self.n_first
-        return Columns(
+        return TableColumns(
             None if all_.names is None else all_.names[:n],
             {f: known for f, known in all_.categories.items() if f < n},
             {f: known for f, known in all_.codes.items() if f < n},

@@ -21,8 +21,8 @@ from gbdt_parties.messages import Abort, Done, Finish, Float64s, Int64s, Integer
 from gbdt_parties.two_party.answers import MAX_ROWS
 from gbdt_parties.two_party.names import DIGEST_BYTES
 from lgb_dp.errors import InvalidArgumentError
-from lgb_dp.vertical.prediction.answering import AnsweringParty, AskedRows, Question
-from lgb_dp.vertical.prediction.answers import Answer
+from lgb_dp.vertical.prediction.answering import AnsweringParty, AskedRows, RowQuestion
+from lgb_dp.vertical.prediction.answers import AnswerKind
 from lgb_dp.vertical.prediction.consent import OPEN
 from lgb_dp.vertical.prediction.models import JointModel
 from lgb_dp.vertical.prediction.rows import digest_of_names, named_by_ids, named_by_place
@@ -85,11 +85,11 @@ class Repeat(Message):
 
     kind: ClassVar[int] = 221
     asked: Octets
-    """`Question.with_tables`."""
+    """`RowQuestion.with_tables`."""
 
 
 @dataclass(frozen=True, eq=False)
-class Reply(Message):
+class RowReply(Message):
     """The answer to these: bytes of the protocol, none if nothing was answered."""
 
     kind: ClassVar[int] = 222
@@ -141,29 +141,29 @@ class QuestionSession:
         """
         with self._lock.held():
             if isinstance(message, SetUp):
-                return Reply(self._answering.set_up(message.stage, message.content))
+                return RowReply(self._answering.set_up(message.stage, message.content))
             if isinstance(message, Ask):
                 question = self._question(message.answer, message.places)
                 if question.answer in OPEN:
                     return OpenReply(self._answering.given(question))
-                return Reply(self._answering.choices(question))
+                return RowReply(self._answering.choices(question))
             if isinstance(message, Tables):
-                return Reply(self._answering.shares(message.content))
+                return RowReply(self._answering.shares(message.content))
             if isinstance(message, Repeat):
                 if len(message.asked) != DIGEST_BYTES:
                     raise ProtocolError("the digest of a question is cut off")
-                return Reply(self._answering.again(self._model, message.asked) or b"")
+                return RowReply(self._answering.again(self._model, message.asked) or b"")
             if isinstance(message, (Finish, Abort)):
                 return Done()
         raise ProtocolError(f"{type(message).__name__} is no request about rows")
 
-    def _question(self, answer: str, places: NDArray[np.int64]) -> Question:
+    def _question(self, answer: str, places: NDArray[np.int64]) -> RowQuestion:
         if len(places) > MAX_ROWS or ((places < 0) | (places >= len(self._names))).any():
             raise ProtocolError(
                 f"a question about {len(places)} rows: it is about at most {MAX_ROWS} of the "
                 f"{len(self._names)} rows of the selection"
             )
-        return Question(self._model, _kind(answer), tuple(self._names[k] for k in places.tolist()))
+        return RowQuestion(self._model, _kind(answer), tuple(self._names[k] for k in places.tolist()))
 
 
 def check_selection(n_rows: int) -> None:
@@ -192,8 +192,8 @@ def names_of_rows(ids: Sequence[str] | None, n_rows: int, selection: bytes, name
     return named_by_place(selection, n_rows) if ids is None else named_by_ids(ids, n_rows)
 
 
-def _kind(answer: str) -> Answer:
-    known = {one.value: one for one in Answer}
+def _kind(answer: str) -> AnswerKind:
+    known = {one.value: one for one in AnswerKind}
     if answer not in known:
         raise ProtocolError("a question of an unknown kind")
     return known[answer]
@@ -281,21 +281,21 @@ class RemoteAnswerer:
 
     def set_up(self, stage: int, message: bytes) -> bytes:
         """See `asking.Answerer`."""
-        return self._channel.ask(SetUp(stage, message), Reply).content
+        return self._channel.ask(SetUp(stage, message), RowReply).content
 
-    def choices(self, question: Question) -> bytes:
+    def choices(self, question: RowQuestion) -> bytes:
         """See `asking.Answerer`."""
-        return self._channel.ask(Ask(question.answer.value, self._about(question.rows)), Reply).content
+        return self._channel.ask(Ask(question.answer.value, self._about(question.rows)), RowReply).content
 
     def shares(self, masked_tables: bytes) -> bytes:
         """See `asking.Answerer`."""
-        return self._channel.ask(Tables(masked_tables), Reply).content
+        return self._channel.ask(Tables(masked_tables), RowReply).content
 
     def again(self, model: JointModel, asked: bytes) -> bytes | None:
         """See `asking.Answerer`."""
-        return self._channel.ask(Repeat(asked), Reply).content or None
+        return self._channel.ask(Repeat(asked), RowReply).content or None
 
-    def given(self, question: Question) -> NDArray[np.float64]:
+    def given(self, question: RowQuestion) -> NDArray[np.float64]:
         """See `asking.Answerer`.
 
         Raises

@@ -14,37 +14,5 @@ from gbdt_hosts.dask.collections import (
 )
 from gbdt_hosts.dask.connections import DirectConnection, RelayedConnection, connected
 from gbdt_hosts.dask.leases import Lease, Leases
-from gbdt_hosts.dask.workers import (
-    StatePlugin,
-    WorkerState,
-    check_client,
-    heartbeats,
-    in_loop,
-    remove_worker,
-    state_of_task,
-)
-
-__all__ = [
-    "Answer",
-    "Cluster",
-    "ClusterErrors",
-    "DirectConnection",
-    "KnownWorker",
-    "Lease",
-    "Leases",
-    "RelayedConnection",
-    "StatePlugin",
-    "WorkerState",
-    "check_client",
-    "connected",
-    "heartbeats",
-    "in_loop",
-    "is_array",
-    "is_collection",
-    "is_frame",
-    "known_lengths",
-    "made_up_rows",
-    "partitions_of",
-    "remove_worker",
-    "state_of_task",
-]
+from gbdt_hosts.dask.partitions import HeldPartitions
+from gbdt_hosts.dask.workers import Message, WorkerState, check_client, heartbeats, in_loop, remove_worker

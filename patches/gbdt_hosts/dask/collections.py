@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 from dask.base import is_dask_collection
 
-__all__ = ["is_array", "is_collection", "is_frame", "known_lengths", "made_up_rows", "partitions_of"]
-
 
 def is_array(collection: Any) -> bool:
     """Whether something is a dask array."""

@@ -11,7 +11,7 @@ from distributed.comm.core import connect as _connect
 connect: Any = _connect
 
 
-class Connection(Protocol):
+class WorkerConnection(Protocol):
     """Connection to one worker."""
 
     async def ask(self, message: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -34,7 +34,7 @@ class DirectConnection:
         self._comm, self._operation = comm, operation
 
     async def ask(self, message: Mapping[str, Any]) -> dict[str, Any] | None:
-        """As for `Connection`."""
+        """As for `WorkerConnection`."""
         await self._comm.write({"op": self._operation, "message": dict(message)})
         answer: dict[str, Any] | None = await self._comm.read()
         return answer
@@ -51,7 +51,7 @@ class RelayedConnection:
         self._client, self._address, self._operation = client, address, operation
 
     async def ask(self, message: Mapping[str, Any]) -> dict[str, Any] | None:
-        """As for `Connection`."""
+        """As for `WorkerConnection`."""
         answers = await self._client.run(
             _handle, self._operation, dict(message), workers=[self._address], on_error="return"
         )
@@ -71,7 +71,7 @@ async def _handle(operation: str, message: dict[str, Any], dask_worker: Any = No
 
 async def connected(
     client: Any, address: str, operation: str, timeout: float, relays: bool = True
-) -> Connection:
+) -> WorkerConnection:
     """A connection to a worker, directly if it accepts one within `timeout` seconds.
 
     Parameters

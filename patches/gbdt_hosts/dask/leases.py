@@ -7,6 +7,7 @@ elsewhere, and asked the same question; a partition that has answered is never a
 
 from __future__ import annotations
 
+import uuid
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,8 @@ from typing import Any
 from dask.delayed import delayed
 
 from gbdt_commons._version import __version__
-from gbdt_hosts.dask.cluster import Answer, Cluster, KnownWorker
+from gbdt_hosts.dask.cluster import Answer, Cluster, ClusterErrors, KnownWorker
+from gbdt_hosts.dask.partitions import HeldPartitions, load_partition
 
 _ATTEMPTS = 5
 """Times that a partition is computed before it is given up."""
@@ -33,33 +35,39 @@ class Lease:
 class Leases:
     """All partitions of a collection, each in the lease of some worker.
 
-    The state of the workers' plugin answers two messages about them: ``{"ask": "loaded"}`` with its version
-    and the numbers of the partitions that tasks have put there, and ``{"ask": "adopt", "keep": numbers,
-    "leases": [(number, partitions)]}``, which ends all leases but those to keep, with the number, rows and
-    digest of each partition adopted, or with what is wrong with one.
-
     Parameters
     ----------
-    cluster : Cluster
-    name : str
-        Of the workers' plugin.
-    load : callable
-        The task that puts a partition where it runs: ``load(name, number, *parts of the partition)``.
+    client : distributed.Client
+    prefix : str
+        Of the name of the workers' plugin.
+    held : HeldPartitions
+        The state of every worker.
     partitions : sequence of tuple
         The delayed parts of each partition.
+    timeout : float
+        Seconds after which silence means that something is lost.
+    errors : ClusterErrors
     extra : mapping, optional
         Other content of every ``adopt`` message.
+
+    Raises
+    ------
+    Exception
+        One of `errors`.
     """
 
     def __init__(
         self,
-        cluster: Cluster,
-        name: str,
-        load: Callable[..., None],
+        client: Any,
+        prefix: str,
+        held: HeldPartitions[Any],
         partitions: Sequence[tuple[Any, ...]],
+        timeout: float,
+        errors: ClusterErrors,
         extra: Mapping[str, Any] | None = None,
     ) -> None:
-        self._cluster, self._name, self._task = cluster, name, delayed(load, pure=False)
+        self._name, self._task = f"{prefix}-{uuid.uuid4().hex}", delayed(load_partition, pure=False)
+        self._cluster = Cluster(client, self._name, timeout, errors)
         self._partitions, self._extra = partitions, dict(extra or {})
         self._present: list[Lease] = []
         self._n_leases = self._n_loads = 0
@@ -67,6 +75,12 @@ class Leases:
         self._all = frozenset(range(len(partitions)))
         self.adopted: dict[int, tuple[int, bytes]] = {}
         """Rows and digest of each partition."""
+        try:
+            self._cluster.register(held)
+            self.load()
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def present(self) -> list[Lease]:
@@ -115,7 +129,9 @@ class Leases:
         ]
         if failed:
             raise self._cluster.errors.cluster(f"a worker could not answer: {failed[0]}")
-        answers = {address: answer for address, answer in answers.items() if "unknown" not in answer}
+        for address in [address for address, answer in answers.items() if "unknown" in answer]:
+            del answers[address]
+            self._cluster.worker(address).told.clear()
         lost = messages.keys() - answers.keys()
         self._present = [lease for lease in self._present if lease.address not in lost]
         return answers
@@ -129,6 +145,11 @@ class Leases:
     def forget(self) -> None:
         """Know of no lease any more."""
         self._present = []
+
+    def close(self) -> None:
+        """Make the workers forget the rows, as far as they can be reached."""
+        self._cluster.close()
+        self.forget()
 
     def _compute(self, missing: frozenset[int]) -> None:
         """Wait until tasks have put the partitions somewhere."""

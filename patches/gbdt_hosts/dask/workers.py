@@ -3,30 +3,55 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import pickle
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from numbers import Real
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from distributed import Client, Worker, get_worker
 from distributed.diagnostics.plugin import WorkerPlugin
 
+from gbdt_commons.arithmetic import silent_arithmetic
+from gbdt_commons.errors import places_of
+
+logger = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
+Message = Mapping[str, Any]
 
 
-class WorkerState(Protocol):
-    """State that a worker holds for a client; it can be pickled before it begins."""
+class WorkerState(ABC):
+    """State that a worker holds for a client; it can be pickled before it begins.
+
+    Nothing of it raises within Dask, which would log the arguments.
+    """
+
+    def __init__(self) -> None:
+        self.n_threads = 0
 
     def begin(self, n_threads: int) -> None:
         """Called once on every worker, which has as many threads."""
+        self.n_threads = n_threads
 
-    def work(self, message: dict[str, Any]) -> Callable[[], dict[str, Any]]:
-        """Function that answers a message of plain types; neither may raise, since Dask would log it."""
+    @abstractmethod
+    def answer(self, message: Message) -> dict[str, Any]:
+        """The answer to a message, both of plain types."""
 
-    def is_quick(self, message: dict[str, Any]) -> bool:
+    def is_quick(self, message: Message) -> bool:
         """Whether the answer takes less time than waking another thread."""
+        return False
+
+    def answer_or_failure(self, message: Message) -> dict[str, Any]:
+        """The answer to a message, or the name of an error, whose text may quote a value."""
+        try:
+            with silent_arithmetic():
+                return self.answer(message)
+        except Exception as error:
+            logger.error("a message could not be answered: %s", places_of(error))
+            return {"failed": type(error).__name__}
 
 
 class StatePlugin(WorkerPlugin):
@@ -45,6 +70,8 @@ class StatePlugin(WorkerPlugin):
     def __init__(self, name: str, state: WorkerState | bytes) -> None:
         self.name = name
         self._pickled = state if isinstance(state, bytes) else pickle.dumps(state)
+        self._executor: ThreadPoolExecutor | None = None
+        self._state: Future[WorkerState] = Future()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.name, self._pickled)
@@ -52,14 +79,15 @@ class StatePlugin(WorkerPlugin):
     def setup(self, worker: Worker) -> None:
         """Begin to answer messages on this worker."""
         self._executor = ThreadPoolExecutor(1, thread_name_prefix=self.name)
-        self._state: Future[WorkerState] = self._executor.submit(self._begun, int(worker.state.nthreads))
+        self._state = self._executor.submit(self._begun, int(worker.state.nthreads))
         worker.handlers[self.name] = self._handle
 
     def teardown(self, worker: Worker) -> None:
         """Forget the state."""
         worker.handlers.pop(self.name, None)
         self._state = Future()
-        self._executor.shutdown(wait=False)
+        if self._executor is not None:
+            self._executor.shutdown(wait=False)
 
     def state(self) -> WorkerState | None:
         """The worker's state, for its tasks; None if it could not be made.
@@ -83,10 +111,10 @@ class StatePlugin(WorkerPlugin):
             state = self._state.result()
         except Exception as error:  # of an import
             return {"failed": f"{type(error).__name__}: {error}"}
-        work = state.work(message)
         if state.is_quick(message):
-            return work()
-        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+            return state.answer_or_failure(message)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._executor, state.answer_or_failure, message)
 
 
 def state_of_task(name: str) -> Any:

@@ -1,6 +1,6 @@
 """LightGBM's private surface: the live booster, stand-in data sets, model text, parameter aliases."""
 
-import gbdt_hosts.lightgbm.host  # noqa: F401
+import gbdt_hosts.lightgbm.host
 from gbdt_hosts.lightgbm.booster import (
     Evaluation,
     PrivateBooster,
@@ -29,33 +29,3 @@ from gbdt_hosts.lightgbm.text import (
     tree_fields,
     with_guarantee,
 )
-
-__all__ = [
-    "Evaluation",
-    "Header",
-    "InitialModel",
-    "PrivateBooster",
-    "StandInDataset",
-    "Tree",
-    "TreeFields",
-    "TreeGrower",
-    "check_parameters",
-    "claimed",
-    "columns_in",
-    "default_parameters",
-    "folded_text",
-    "grown_text",
-    "guarantee_in",
-    "header_digest",
-    "header_lines",
-    "log_info",
-    "main_names",
-    "model_text",
-    "resolve_aliases",
-    "settings_in",
-    "take_over",
-    "tree_blocks",
-    "tree_digest",
-    "tree_fields",
-    "with_guarantee",
-]

@@ -64,7 +64,7 @@ class StandInDataset(lightgbm.Dataset):
     weight: Any
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self._lock = OwnLock()
+        self.lock = OwnLock()
         super().__init__(*args, **kwargs)
         self.version = _UntrainableVersion()
 
@@ -86,7 +86,7 @@ class StandInDataset(lightgbm.Dataset):
 
     def construct(self: _Dataset) -> _Dataset:
         """Bin the rows and make the stand-in, if not done yet."""
-        with self._lock.held():
+        with self.lock.held():
             if self._handle is None:
                 self._construct()
         return self
@@ -128,7 +128,7 @@ class StandInDataset(lightgbm.Dataset):
         return self._n_rows()
 
     def _free_handle(self) -> StandInDataset:
-        with self._lock.held():
+        with self.lock.held():
             self._native = None  # owns the handle
             self._handle = None
         return self
@@ -137,7 +137,7 @@ class StandInDataset(lightgbm.Dataset):
         self._handle = None
 
     def _set_predictor(self: _Dataset, predictor: _InnerPredictor | None) -> _Dataset:
-        with self._lock.held():
+        with self.lock.held():
             super()._set_predictor(predictor)
         return self
 

@@ -1,3 +1,3 @@
 """XGBoost's undocumented surface: model trees, one tree at a time, metrics of given margins."""
 
-import gbdt_hosts.xgboost.host  # noqa: F401
+import gbdt_hosts.xgboost.host

@@ -17,7 +17,7 @@ _ITERATION_IS_ASKED_FOR = "iteration" in inspect.signature(xgboost.Booster.boost
 """`Booster.boost` takes the iteration from version 2.1 on."""
 
 
-class TreeGrower:
+class NativeTreeGrower:
     """Grower of trees on the same rows, one at a time; the rows are binned once.
 
     Every tree is grown by a booster of its own.  A booster that has grown trees draws columns by a stream
@@ -73,7 +73,7 @@ class TreeGrower:
 
 
 def growing_bytes(shape: tuple[int, int], max_depth: int, max_bin: int) -> int:
-    """Estimate how much memory a `TreeGrower` takes beside the rows.
+    """Estimate how much memory a `NativeTreeGrower` takes beside the rows.
 
     XGBoost keeps a histogram of 16 bytes per bin of every node that may be split; a tree has fewer of these
     than 2^max_depth and fewer than rows. Measured with XGBoost 3.2 at 16 and 256 bins and 20,000 to 2,000,000

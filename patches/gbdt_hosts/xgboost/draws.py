@@ -25,7 +25,7 @@ _FACTOR, _MODULUS = 16807, 1 << 63
 """Of the generator for rows."""
 
 
-class Draws(Protocol):
+class XGBoostDraws(Protocol):
     """The draws of one training run."""
 
     @property
@@ -68,11 +68,11 @@ class SeparateStreams:
         return self._columns.n_taken
 
     def rows(self, tree: int, n_rows: int, subsample: float) -> NDArray[np.bool_]:
-        """See `Draws`."""
+        """See `XGBoostDraws`."""
         return _sampled_rows(int(_twister(self._seed).random_raw(tree + 2)[-1]), n_rows, subsample)
 
     def some_of(self, columns: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-        """See `Draws`."""
+        """See `XGBoostDraws`."""
         return _first_shuffled(columns, count, self._columns)
 
 
@@ -98,15 +98,15 @@ class OneStream:
         return self._seeds.n_taken
 
     def rows(self, tree: int, n_rows: int, subsample: float) -> NDArray[np.bool_]:
-        """See `Draws`."""
+        """See `XGBoostDraws`."""
         return _sampled_rows(self._seeds.take(), n_rows, subsample)
 
     def some_of(self, columns: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-        """See `Draws`."""
+        """See `XGBoostDraws`."""
         return _first_shuffled(columns, count, _Numbers(self._seeds.take()))
 
 
-def draws_of(seed: int, n_taken: int = 0) -> Draws:
+def draws_of(seed: int, n_taken: int = 0) -> XGBoostDraws:
     """The draws of the installed XGBoost, from where so many random numbers were taken."""
     return (OneStream if draws_come_from_one_stream() else SeparateStreams)(seed, n_taken)
 

@@ -117,10 +117,6 @@ def booster_from_trees(
         Trees of a forest: how many a round has for each class.
     categorical : sequence of int
         Features whose values are categories.
-
-    Returns
-    -------
-    xgboost.Booster
     """
     texts, groups = [], []
     for number, tree in enumerate(trees):

@@ -49,10 +49,6 @@ class Targets:
         columns : ndarray of float32, shape (n_rows, n_columns), optional
             One column of zeros by default.
 
-        Returns
-        -------
-        xgboost.DMatrix
-
         Raises
         ------
         ValueError

@@ -2,5 +2,3 @@
 
 from gbdt_kernels.draws.discrete import discrete_laplace_from_words
 from gbdt_kernels.draws.selection import of_candidates, select
-
-__all__ = ["discrete_laplace_from_words", "of_candidates", "select"]

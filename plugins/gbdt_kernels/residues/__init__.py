@@ -6,20 +6,3 @@ from gbdt_kernels.residues.fixed_base import FixedBase
 from gbdt_kernels.residues.modular import Reduction, decode, encode, invert, multiply, power, shift
 from gbdt_kernels.residues.modulus import Modulus
 from gbdt_kernels.residues.paths import arithmetic_is_compiled, arithmetic_path
-
-__all__ = [
-    "DigitProducts",
-    "FixedBase",
-    "Modulus",
-    "Reduction",
-    "are_units",
-    "arithmetic_is_compiled",
-    "arithmetic_path",
-    "chain_products",
-    "decode",
-    "encode",
-    "invert",
-    "multiply",
-    "power",
-    "shift",
-]

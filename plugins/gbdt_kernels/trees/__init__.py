@@ -17,33 +17,3 @@ from gbdt_kernels.trees.newton import (
 from gbdt_kernels.trees.routing import add_trees, partition_level
 from gbdt_kernels.trees.row_tags import row_tags
 from gbdt_kernels.trees.splitting import candidate_gains, candidate_risks, goes_left_table
-
-__all__ = [
-    "BinLayout",
-    "DenseCodes",
-    "DenseColumns",
-    "Forest",
-    "LogLinkPairs",
-    "NodeLists",
-    "RowPairs",
-    "SoftmaxPairs",
-    "SparseCodes",
-    "SparseColumns",
-    "TablePairs",
-    "add_leaf_values",
-    "add_trees",
-    "bin_csr",
-    "bin_dense",
-    "by_columns",
-    "candidate_gains",
-    "candidate_risks",
-    "feature_counts",
-    "goes_left_table",
-    "grow_structure",
-    "leaf_sums",
-    "level_histograms",
-    "partition_level",
-    "plant",
-    "row_tags",
-    "segment_sums",
-]

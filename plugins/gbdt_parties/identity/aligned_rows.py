@@ -95,7 +95,10 @@ class Alignment:
             If it cannot be read.
         """
         try:
-            return cls(tuple(Path(path).read_bytes().decode().split("\n")[:-1]))
+            *ids, rest = Path(path).read_bytes().decode().split("\n")
         except UnicodeDecodeError:
             # Without the path: this text may go to another party.
             raise InvalidDataError("aligned ids are not text") from None
+        if rest:
+            raise InvalidDataError("the last line of aligned ids has no end")
+        return cls(tuple(ids))

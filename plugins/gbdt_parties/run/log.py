@@ -28,7 +28,7 @@ _HEAD = struct.Struct("<Q32s")
 
 
 @dataclass(frozen=True)
-class Answer:
+class GivenAnswer:
     """An attempt that was answered.
 
     Attributes
@@ -46,7 +46,7 @@ class Answer:
     content: bytes
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Answer:
+    def from_bytes(cls, data: bytes) -> GivenAnswer:
         """Read what `to_bytes` wrote."""
         number, asked = _HEAD.unpack_from(data)
         return cls(number, asked, data[_HEAD.size :])
@@ -60,7 +60,7 @@ RUNS = json_kind("runs")
 """Records of a caller's runs by their numbers, in hexadecimal digits; secret, for the keys in them.  An empty
 one says whose the model of a run is that has ended."""
 
-ANSWERS, END = Kind("answers", Answer.to_bytes, Answer.from_bytes), bytes_kind("signed end")
+ANSWERS, END = Kind("answers", GivenAnswer.to_bytes, GivenAnswer.from_bytes), bytes_kind("signed end")
 """In a run's own part of the store: its answers, and what the party has signed as its end."""
 
 
@@ -159,7 +159,7 @@ class RunLog:
                 pay()
                 content = make()
                 kept = hashlib.sha256(content).digest() if self._repeats else content
-                self.store.append(ANSWERS, "", Answer(number, digest, kept))
+                self.store.append(ANSWERS, "", GivenAnswer(number, digest, kept))
             return content
         if found.asked != digest:
             raise ProtocolError(
@@ -178,14 +178,14 @@ class RunLog:
         if last is not None and number <= last.number:
             raise ProtocolError(f"attempt {number} is asked for; attempt {last.number} was answered before")
 
-    def _found(self, number: int) -> Answer | None:
+    def _found(self, number: int) -> GivenAnswer | None:
         """An answer by its number; numbers ascend."""
         place = self.store.size(ANSWERS, "") - 1
         while (found := self._at(place)) is not None and found.number > number:
             place -= 1
         return found if found is not None and found.number == number else None
 
-    def _at(self, place: int) -> Answer | None:
+    def _at(self, place: int) -> GivenAnswer | None:
         return self.store.get(ANSWERS, "", place) if place >= 0 else None
 
     def sign_end(self, message: bytes) -> None:

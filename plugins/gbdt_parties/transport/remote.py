@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import logging
+import re
 import ssl
 from collections.abc import Generator, Iterator, Sequence
 from importlib import import_module
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from gbdt_commons.quoting import quoted
+from gbdt_commons.quoting import quoted, shown
 from gbdt_parties.errors import (
     AuthenticationError,
     PartyArgumentError,
@@ -92,7 +93,7 @@ class RemoteParty:
         none for all rows of the party's file in its order.
     insecure : bool
         Whether to connect without TLS, for tests; to this machine only.
-    connection : Connection, optional
+    connection : ServerConnection, optional
         That of another object to the same server, which both use in turn; a new one by default.
     allowed : sequence of str, optional
         Certificates that the server may show: ``sha256:`` and a fingerprint.  Nothing is sent to one with
@@ -119,7 +120,7 @@ class RemoteParty:
         *,
         row_sets: Sequence[bytes] = (),
         insecure: bool = False,
-        connection: Connection | None = None,
+        connection: ServerConnection | None = None,
         allowed: Sequence[str] | None = None,
     ) -> None:
         host_of(address)
@@ -133,9 +134,9 @@ class RemoteParty:
         self.address, self.name, self.timeout = address, name, timeout
         self._row_sets: RowSets = tuple(row_sets)
         self._call: Any = None
-        self._connection: Connection | None = connection
+        self._connection: ServerConnection | None = connection
         if connection is None:
-            self._connection = Connection(address, _checked_tls(address, tls, insecure), expected)
+            self._connection = ServerConnection(address, _checked_tls(address, tls, insecure), expected)
         if allowed is not None:
             self.accept_only(AllowList(allowed))
 
@@ -194,7 +195,7 @@ class RemoteParty:
             self.address, None, self.name, self.timeout, row_sets=row_sets, connection=self._used()
         )
 
-    def _used(self) -> Connection:
+    def _used(self) -> ServerConnection:
         if self._connection is None:
             raise PartyUnavailableError(
                 f"party {self.name!r}: a copied RemoteParty has no key; make a new one"
@@ -266,7 +267,7 @@ class RemoteParty:
             connection.keep(call)
         return answer  # type: ignore[return-value]  # a view of bytes that only the caller has
 
-    def _new_call(self, connection: Connection) -> _Call:
+    def _new_call(self, connection: ServerConnection) -> _Call:
         """A call to the server; raises if that has another certificate than it may have."""
         who = f"party {self.name!r} at {self.address}"
         try:
@@ -299,7 +300,7 @@ class RemoteParty:
             self._connection.has_compiled = True
             logger.info("party %r compiles kernels for its machine (once; it keeps them)", self.name)
 
-    def _explained(self, error: grpc.RpcError, dog: Watchdog, connection: Connection) -> Exception:
+    def _explained(self, error: grpc.RpcError, dog: Watchdog, connection: ServerConnection) -> Exception:
         import grpc
 
         code, details = error.code(), error.details() or ""
@@ -335,7 +336,7 @@ def _checked_tls(address: str, tls: TLS | str | Path | None, insecure: bool) -> 
     return tls
 
 
-class Connection:
+class ServerConnection:
     """A connection to a server, made again when it has become old.
 
     Parameters
@@ -404,10 +405,10 @@ class Connection:
         options: list[tuple[str, Any]] = [*streams.OPTIONS, *_RECONNECT]
         # Otherwise a new channel would share the connection of the old one.
         options.append(("grpc.use_local_subchannel_pool", 1))
+        # As certificates are read; for plaintext, a proxy would be another machine.
+        options.append(("grpc.enable_http_proxy", 0))
         tls = self.tls
         if tls is None:
-            # A proxy would be another machine.
-            options.append(("grpc.enable_http_proxy", 0))
             channel = grpc.insecure_channel(self._address, options)
         else:
             expected = tls.server_name or self._expected
@@ -527,10 +528,10 @@ def host_of(address: str) -> str:
     PartyArgumentError
         If it is not such a text.
     """
-    host, colon, port = str(address).rpartition(":")
-    if not (colon and host and port.isdigit() and int(port) < 1 << 16):
-        raise PartyArgumentError(f"address={address!r} must be host:port")
-    return host.strip("[]")
+    found = re.fullmatch("(.+):([0-9]{1,5})", str(address))
+    if found is None or int(found[2]) >= 1 << 16:
+        raise PartyArgumentError(f"address={shown(address)} must be host:port, with a port up to 65535")
+    return found[1].strip("[]")
 
 
 def is_loopback(host: str) -> bool:

@@ -71,12 +71,7 @@ NOBODY = Identity("anonymous", "", datetime.max.replace(tzinfo=timezone.utc))
 
 
 class Callers:
-    """Counts the calls under way for each caller, so that no caller takes another one's place.
-
-    Parameters
-    ----------
-    max_each : int
-    """
+    """Counts the calls under way for each caller, so that no caller takes another one's place."""
 
     def __init__(self, max_each: int) -> None:
         self._max_each = max_each
@@ -162,7 +157,8 @@ class Server:
             raise PartyArgumentError(
                 "tls=... is needed; insecure=True is for tests without it, never for both"
             )
-        if insecure and not is_loopback(host_of(address)):
+        host = host_of(address)  # gRPC takes a port beyond the largest one for another
+        if insecure and not is_loopback(host):
             raise PartyArgumentError(f"insecure=True is for loopback addresses only, not for {address!r}")
         if tls is not None and not allowed:
             raise PartyArgumentError("allowed=() admits no caller; name the active parties' certificates")

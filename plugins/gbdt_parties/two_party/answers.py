@@ -122,7 +122,7 @@ class AskingSide(_Question):
             raise PartyArgumentError("tables of a question must be uint64 below 2**48, a row for each row")
         _check_rows(len(tables))
         super().__init__(session, number, question, *tables.shape)
-        self._tables = tables
+        self._tables, self.own_shares = tables, np.empty(0, dtype=np.uint64)
 
     def masked_tables(self, choices: bytes) -> bytes:
         """Take the other side's first message; gives this side's only one.
@@ -193,7 +193,7 @@ class AnsweringSide(_Question):
         self._points = checked_numbers("points", points, len(points), n_points)
         super().__init__(session, number, question, len(points), n_points)
         self._draws = session.draws(nonce)
-        self.nonce = self._draws.nonce
+        self.nonce, self._keys = self._draws.nonce, np.empty((0, 2), dtype=np.uint64)
 
     def choices(self) -> bytes:
         """Make the first message.

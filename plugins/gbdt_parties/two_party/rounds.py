@@ -51,7 +51,7 @@ from gbdt_parties.two_party.sides import (
     TABLES,
     Leaves,
     Listening,
-    Side,
+    RoundSide,
     check_length,
     checked_numbers,
 )
@@ -60,7 +60,7 @@ Tables = Callable[[int, int], Words]
 """Tables of the rows from one number to another one: uint64 of shape (n, n_points, n_outputs)."""
 
 
-class TableSide(Side):
+class TableSide(RoundSide):
     """The side with tables.
 
     Parameters
@@ -136,7 +136,7 @@ class TableSide(Side):
         yield
 
 
-class PointSide(Side):
+class PointSide(RoundSide):
     """The side with points.
 
     Parameters

@@ -21,6 +21,7 @@ from contextlib import contextmanager
 import numpy as np
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from numpy.typing import NDArray
 
 from gbdt_commons.key_stream import KEY_BYTES, KeyStream
 from gbdt_parties.curve_group import POINT_BYTES, length_prefixed
@@ -116,10 +117,6 @@ class Session(Unrepeatable):
     digest, sending, receiving : bytes
         Name the session, and its directions in which this side has the secret difference and in which it
         chooses, once both nonces are there.
-    sender : TransferSender
-        Of transfers in which the other side chooses, once the session is open.
-    receiver : TransferReceiver
-        Of transfers in which this side chooses.
     """
 
     def __init__(
@@ -138,8 +135,23 @@ class Session(Unrepeatable):
         session_digest(run, own, other, (self.nonce, self.nonce))
         self.greeting = _GREETING + self.nonce
         self.digest = self.sending = self.receiving = b""
+        self._secrets: tuple[NDArray[np.uint8], BaseReceiver] | None = None
+        self._sender: TransferSender | None = None
+        self._receiver: TransferReceiver | None = None
         self._stages = 0
         self._begun: tuple[int, int] | None = None
+
+    @property
+    def sender(self) -> TransferSender:
+        """Transfers in which the other side chooses, once the session is open."""
+        assert self._sender is not None
+        return self._sender
+
+    @property
+    def receiver(self) -> TransferReceiver:
+        """Transfers in which this side chooses, once the session is open."""
+        assert self._receiver is not None
+        return self._receiver
 
     @property
     def nonce(self) -> bytes:
@@ -180,10 +192,11 @@ class Session(Unrepeatable):
             self.sending = direction_digest(self.digest, self.own, self.other)
             self.receiving = direction_digest(self.digest, self.other, self.own)
             bits = np.frombuffer(self._draws.octets(N_BITS // 8, b"difference", self.digest), dtype=np.uint8)
-            self._difference = np.unpackbits(bits, bitorder="little")
-            choices = base_choices(self._difference)
-            self._base = BaseReceiver(self.sending, choices, self._draws.stream(b"base choices", self.digest))
-            return self._base.message
+            difference = np.unpackbits(bits, bitorder="little")
+            stream = self._draws.stream(b"base choices", self.digest)
+            base = BaseReceiver(self.sending, base_choices(difference), stream)
+            self._secrets = difference, base
+            return base.message
 
     def take_points(self, message: bytes) -> bytes:
         """Take the other side's second message; gives this side's third one.
@@ -196,7 +209,7 @@ class Session(Unrepeatable):
         with self._stage(1):
             base = BaseSender(self.receiving, self._draws.stream(b"base keys", self.digest))
             seeds, trees = grown(self.receiving, base.keys(message, N_BITS))
-            self.receiver = TransferReceiver(self.receiving, seeds, self.life)
+            self._receiver = TransferReceiver(self.receiving, seeds, self.life)
             return base.message + trees
 
     def take_trees(self, message: bytes) -> None:
@@ -210,10 +223,12 @@ class Session(Unrepeatable):
             If the message is malformed.
         """
         with self._stage(2):
-            keys = self._base.keys(message[:POINT_BYTES])
-            seeds = punctured(self.sending, self._difference, keys, message[POINT_BYTES:], self.life)
-            self.sender = TransferSender(self.sending, seeds, self._difference, self.life)
-            del self._base, self._difference
+            assert self._secrets is not None
+            difference, base = self._secrets
+            keys = base.keys(message[:POINT_BYTES])
+            seeds = punctured(self.sending, difference, keys, message[POINT_BYTES:], self.life)
+            self._sender = TransferSender(self.sending, seeds, difference, self.life)
+            self._secrets = None
 
     @contextmanager
     def _stage(self, stage: int) -> Iterator[None]:

@@ -82,7 +82,7 @@ def _add(transcript: hashlib._Hash, message: bytes | memoryview) -> None:
     transcript.update(message)
 
 
-class Side(Unrepeatable):
+class RoundSide(Unrepeatable):
     """Common to both sides: transfers chosen and offered, sums of all trees, shares, and the transcript."""
 
     _own_party: int

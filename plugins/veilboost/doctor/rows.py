@@ -29,7 +29,7 @@ from veilboost.serving.rows import read_rows
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowFile:
     """A file of rows, as a run or a server will read it.
 
     Attributes
@@ -52,7 +52,7 @@ class Rows:
     progress: Callable[[], str] | None = None
 
 
-def findings_of(rows: Rows) -> Iterator[Finding]:
+def findings_of(rows: RowFile) -> Iterator[Finding]:
     """Checks of a file, up to the first that fails: those after it would fail for the same reason."""
     try:
         kind = kind_of(rows.file, LIBSVM)
@@ -88,7 +88,7 @@ def findings_of(rows: Rows) -> Iterator[Finding]:
             yield Finding("progress", "of this run, and the ledger of all runs", str(error))
 
 
-def of_plan(plan: Plan[Any, Any]) -> list[Rows]:
+def of_plan(plan: Plan[Any, Any]) -> list[RowFile]:
     """Files of the plan of a run's initiator; none if it has no rows."""
     data = plan.data
     files = [plan.path(one) for one in (data.file, getattr(data, "valid", None)) if one is not None]
@@ -111,7 +111,7 @@ def of_plan(plan: Plan[Any, Any]) -> list[Rows]:
     return [_table(file, how, partial(read_table, file, **how), asked) for file in files]
 
 
-def of_served(method: str, served: Any) -> list[Rows]:
+def of_served(method: str, served: Any) -> list[RowFile]:
     """Files of a served party."""
     if method == "private":
         names = ("budget", "min_parties", "colluding", "parties_per_person")
@@ -145,7 +145,7 @@ def folders_of_served(served: Served) -> list[Path]:
 
 def _table(
     file: Path, how: dict[str, Any], read: Callable[[], Any], parameters: Mapping[str, Any] | None = None
-) -> Rows:
+) -> RowFile:
     def sizes() -> tuple[int, int]:
         # Here, so that the doctor of other training runs does not wait for XGBoost.
         from xgb_fed.boosting.params import Settings
@@ -158,7 +158,9 @@ def _table(
 
     single = [how.get("id_column"), how.get("label")]
     several = [name for key in ("keep", "drop", "one_hot", "categorical") for name in how.get(key) or ()]
-    return Rows(file, [name for name in (*single, *several) if name is not None], how.get("id_column"), sizes)
+    return RowFile(
+        file, [name for name in (*single, *several) if name is not None], how.get("id_column"), sizes
+    )
 
 
 def _declared(
@@ -167,7 +169,7 @@ def _declared(
     demands: Mapping[str, Any],
     with_ledger: Path | None = None,
     parameters: Mapping[str, Any] | None = None,
-) -> Rows:
+) -> RowFile:
     """Rows of a party of private training, which has to accept them, and its own demands.
 
     Labels are those that the `parameters` of a plan train.
@@ -186,7 +188,7 @@ def _declared(
         _check_ledger(with_ledger, demands["budget"])
         return rows.features.num_rows, len(declared.columns)
 
-    return Rows(file, [*declared.columns, *declared.others], None, sizes)
+    return RowFile(file, [*declared.columns, *declared.others], None, sizes)
 
 
 def _check_ledger(folder: Path | None, budget: Sequence[float] | None) -> None:
@@ -207,7 +209,7 @@ def _check_ledger(folder: Path | None, budget: Sequence[float] | None) -> None:
         raise InvalidDataError(f"budget={tuple(budget)} is not that of the ledger in {folder}, {kept}")
 
 
-def _labelled_columns(declared: Declared, file: Path, plan: PrivateColumnsPlan) -> Rows:
+def _labelled_columns(declared: Declared, file: Path, plan: PrivateColumnsPlan) -> RowFile:
     """Rows of the party with the labels in private training with columns apart, and the plan's settings."""
     data, settings = plan.data, plan.training
 
@@ -238,10 +240,10 @@ def _labelled_columns(declared: Declared, file: Path, plan: PrivateColumnsPlan) 
     def sizes() -> tuple[int, int]:
         return check(), len(declared.columns)
 
-    return Rows(file, _named(declared, data.id), data.id, sizes, progress)
+    return RowFile(file, _named(declared, data.id), data.id, sizes, progress)
 
 
-def _columns_alone(declared: DeclaredColumns, served: PrivateColumnsServed) -> Rows:
+def _columns_alone(declared: DeclaredColumns, served: PrivateColumnsServed) -> RowFile:
     """Rows of the party with columns alone, which has to accept them, and its own demands."""
     file = Path(served.data)
 
@@ -257,7 +259,7 @@ def _columns_alone(declared: DeclaredColumns, served: PrivateColumnsServed) -> R
         _check_ledger(Path(served.models), served.epsilon_and_delta)
         return rows.features.num_rows, len(declared.columns)
 
-    return Rows(file, _named(declared, served.id), served.id, sizes)
+    return RowFile(file, _named(declared, served.id), served.id, sizes)
 
 
 def _named(declared: DeclaredColumns, id_column: str | None) -> list[str]:

@@ -11,10 +11,6 @@ from veilboost.flower.node import reply
 def client_app() -> Any:
     """Make the `ClientApp` of a node whose configuration names a party's server (`node.ENTRIES`).
 
-    Returns
-    -------
-    flwr.clientapp.ClientApp
-
     Raises
     ------
     ImportError
@@ -36,10 +32,6 @@ def server_app() -> Any:
     """Make the `ServerApp` of a run whose configuration has `plan`, the file of ``veilboost train``.
 
     Its entry `overwrite` says whether a model that is there is replaced.
-
-    Returns
-    -------
-    flwr.serverapp.ServerApp
 
     Raises
     ------

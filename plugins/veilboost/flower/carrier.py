@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 @dataclass(frozen=True)
-class Reply:
+class NodeReply:
     """Reply of a node to one message of the platform.
 
     Parameters
@@ -43,5 +43,5 @@ class Carrier(Protocol):
             If the node is not there any more.
         """
 
-    def pull(self, numbers: Sequence[str]) -> Mapping[str, Reply]:
+    def pull(self, numbers: Sequence[str]) -> Mapping[str, NodeReply]:
         """The replies that have come, by the numbers of the messages."""

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError
-from veilboost.flower.carrier import Reply
+from veilboost.flower.carrier import NodeReply
 
 logger = logging.getLogger(__name__)
 RECORD = "veilboost"
@@ -42,7 +42,7 @@ class GridCarrier:
             raise PartyUnavailableError(f"Flower has no node {node} any more")
         return str(pushed[0])
 
-    def pull(self, numbers: Sequence[str]) -> Mapping[str, Reply]:
+    def pull(self, numbers: Sequence[str]) -> Mapping[str, NodeReply]:
         """As for `Carrier`."""
         if not numbers:
             return {}
@@ -62,19 +62,19 @@ def _reachable() -> Iterator[None]:
         raise PartyUnavailableError(f"Flower's SuperLink: {type(error).__name__}") from None
 
 
-def _reply(message: Any) -> Reply:
+def _reply(message: Any) -> NodeReply:
     """The reply in a message of a node."""
     if message.has_error():
-        return Reply("", (), f"Flower's error {message.error.code}: {message.error.reason}")
+        return NodeReply("", (), f"Flower's error {message.error.code}: {message.error.reason}")
     try:
         record = message.content[RECORD]
         answers = [bytes(memoryview(one)) for one in record["answers"]]
-        return Reply(str(record["name"]), answers, str(record["failure"]))
+        return NodeReply(str(record["name"]), answers, str(record["failure"]))
     except (KeyError, TypeError):
-        return Reply("", (), "a reply of another app")
+        return NodeReply("", (), "a reply of another app")
 
 
-def answered(message: Any, answer: Callable[[Sequence[bytes]], Reply]) -> Any:
+def answered(message: Any, answer: Callable[[Sequence[bytes]], NodeReply]) -> Any:
     """The message that replies to one of the coordinator's."""
     from flwr.app import ConfigRecord, Message, RecordDict
 

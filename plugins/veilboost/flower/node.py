@@ -16,7 +16,7 @@ from gbdt_commons.errors import VeilboostError
 from gbdt_parties import messages
 from gbdt_parties.errors import PartyArgumentError, places_of
 from gbdt_parties.transport.remote import RemoteParty
-from veilboost.flower.carrier import Reply
+from veilboost.flower.carrier import NodeReply
 
 logger = logging.getLogger(__name__)
 ENTRIES = ("party", "address", "tls")
@@ -25,7 +25,7 @@ ENTRIES = ("party", "address", "tls")
 FAILURE = "the party cannot be asked for now; the node's log says why"
 
 
-def reply(config: Mapping[str, Any], requests: Sequence[bytes], seconds: float) -> Reply:
+def reply(config: Mapping[str, Any], requests: Sequence[bytes], seconds: float) -> NodeReply:
     """A party's reply to requests that travelled together; the node's log alone has the reason of a failure.
 
     Parameters
@@ -43,10 +43,10 @@ def reply(config: Mapping[str, Any], requests: Sequence[bytes], seconds: float) 
         logger.error("%s", error)
     except Exception as error:
         logger.error("a message failed: %s", places_of(error))
-    return Reply("", (), FAILURE)
+    return NodeReply("", (), FAILURE)
 
 
-def _reply(config: Mapping[str, Any], requests: Sequence[bytes], seconds: float) -> Reply:
+def _reply(config: Mapping[str, Any], requests: Sequence[bytes], seconds: float) -> NodeReply:
     for entry in ENTRIES:
         if not (isinstance(config.get(entry), str) and config[entry]):
             raise PartyArgumentError(f"the node's configuration has no {entry}, which must be a text")
@@ -57,4 +57,4 @@ def _reply(config: Mapping[str, Any], requests: Sequence[bytes], seconds: float)
                 answers.append(bytes(party.handle(request)))
                 if messages.is_refusal(answers[-1]):
                     break
-    return Reply(name, answers)
+    return NodeReply(name, answers)

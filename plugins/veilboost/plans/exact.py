@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from veilboost.plans.entries import entry
-from veilboost.plans.sections import LabelledRows, Plan, ServedLabels, SummedRows, Training
+from veilboost.plans.sections import InitiatorRows, Plan, ServedLabels, SummedRows, TrainingSection
 
 MAX_SAMPLES = 10_000
 MIN_ROWS_PER_NODE = 10
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExactData(LabelledRows):
+class ExactData(InitiatorRows):
     """The coordinator's file; the demands of its rows on a run are those of the plan."""
 
     allowed: list[str] = entry("the other organisations' certificates, `sha256:…`; needed with `file`", [])
@@ -29,7 +29,7 @@ class ExactData(LabelledRows):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExactTraining(Training):
+class ExactSection(TrainingSection):
     """Settings of exact training."""
 
     cuts: str = entry(
@@ -44,7 +44,7 @@ class ExactTraining(Training):
     min_parties: int = entry("parties that must take part", 2)
 
 
-ExactPlan: TypeAlias = Plan[ExactData, ExactTraining]
+ExactPlan: TypeAlias = Plan[ExactData, ExactSection]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from gbdt_commons.quoting import quoted
-from veilboost.plans.entries import PlanError, as_table
+from veilboost.plans.entries import PlanError, as_table, shown
 
 MAX_DEPTH = 16
 """Tables and lists within each other; no entry of any file needs a quarter of it."""
@@ -20,8 +20,8 @@ def parsed(path: Path) -> Mapping[str, Any]:
     Raises
     ------
     PlanError
-        If it cannot be read, is nested more than `MAX_DEPTH` deep, or is YAML with aliases: a few lines of
-        them stand for more values than fit into memory.
+        If it cannot be read, is nested more than `MAX_DEPTH` deep, has an integer beyond 64 bits, or is YAML
+        with aliases: a few lines of them stand for more values than fit into memory.
     """
     try:
         # Without the mark at the beginning that Windows' editor writes.
@@ -55,6 +55,8 @@ def parsed(path: Path) -> Mapping[str, Any]:
         raise _too_deep(path) from None
     if _depth(content) > MAX_DEPTH:
         raise _too_deep(path)
+    for name, value in _long_integers(content):
+        raise PlanError(f"{path}: {name}={shown(value)} must be an integer of 64 bits at most")
     return as_table(content, str(path))
 
 
@@ -65,7 +67,7 @@ def _read_yaml(text: str) -> Any:
     class Loader(yaml.SafeLoader):
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:
             table = super().construct_mapping(node, deep)
-            if len(table) < len(node.value):
+            if len(set(map(str, table))) < len(node.value):
                 raise ValueError(f"the table in line {node.start_mark.line + 1} has a name twice")
             return table
 
@@ -88,6 +90,15 @@ def _depth(content: Any) -> int:
         depth += 1
         level = [x for one in holders for x in (one.values() if isinstance(one, Mapping) else one)]
     return depth
+
+
+def _long_integers(content: Any, name: str = "") -> Iterator[tuple[str, int]]:
+    """Integers that no number of a machine holds, with their names; some are beyond all of its floats."""
+    if isinstance(content, int) and not -(1 << 63) <= content < 1 << 63:
+        yield name, content
+    items = content.items() if isinstance(content, Mapping) else ()
+    for key, value in enumerate(content) if isinstance(content, list) else items:
+        yield from _long_integers(value, f"{name}.{quoted(str(key))}".lstrip("."))
 
 
 def _too_deep(path: Path) -> PlanError:

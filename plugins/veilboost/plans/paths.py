@@ -121,7 +121,8 @@ def _is_list_of_ids(head: bytes, path: Path, is_sorted: bool) -> bool:
 
 
 def _fault_of_ids(path: Path, is_sorted: bool) -> str | None:
-    return _fault_of_file(path, "ids", partial(_is_list_of_ids, path=path, is_sorted=is_sorted))
+    what = f"{'sorted ' * is_sorted}ids, one id per line in UTF-8"
+    return _fault_of_file(path, what, partial(_is_list_of_ids, path=path, is_sorted=is_sorted))
 
 
 def _fault_of_predictions(path: Path) -> str | None:

@@ -13,12 +13,12 @@ from veilboost.plans.entries import PlanError, as_table, beside, check_known, fa
 from veilboost.plans.files import parsed
 from veilboost.plans.paths import UsedPath, faults_of_paths, paths_of
 from veilboost.plans.sections import (
-    LabelledRows,
+    InitiatorRows,
     OwnRows,
     PartyAddress,
     Plan,
     Served,
-    Training,
+    TrainingSection,
     faults_of_budget,
 )
 
@@ -32,7 +32,7 @@ class Method:
     """A kind of training: its sections, and what is checked of several entries together."""
 
     data: type[Any]
-    training: type[Training]
+    training: type[TrainingSection]
     served: type[Served]
     faults: Callable[[Any], Iterator[str]]
     faults_of_served: Callable[[Any, Callable[[str], str]], Iterator[str]] = _no_faults
@@ -46,7 +46,7 @@ METHODS: dict[str, Method] = {
         vertical.faults,
         vertical.faults_of_served,
     ),
-    "exact": Method(exact.ExactData, exact.ExactTraining, exact.ExactServed, exact.faults),
+    "exact": Method(exact.ExactData, exact.ExactSection, exact.ExactServed, exact.faults),
     "private": Method(
         private.PrivateData,
         private.PrivateTraining,
@@ -158,7 +158,7 @@ def faults_of_columns(section: Any, called: Callable[[str], str]) -> Iterator[st
 def _faults_of_own_rows(data: OwnRows, parties: list[PartyAddress]) -> Iterator[str]:
     """Rows of a coordinator that lack labels, or other parties."""
     holds_rows = data.file is not None or getattr(data, "valid", None) is not None
-    if isinstance(data, LabelledRows) and data.label is None and holds_rows:
+    if isinstance(data, InitiatorRows) and data.label is None and holds_rows:
         yield "data.label is missing; it names the column of labels"
     if len(parties) + (data.file is not None) < 2:
         yield "parties has one party and data.file is missing; training needs at least two parties"

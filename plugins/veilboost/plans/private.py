@@ -14,7 +14,7 @@ from veilboost.plans.sections import (
     Plan,
     Served,
     SummedRows,
-    Training,
+    TrainingSection,
     faults_of_own_budget,
     faults_of_private,
 )
@@ -36,7 +36,7 @@ class PrivateData(OwnBudget, OwnRows):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrivateTraining(Training):
+class PrivateTraining(TrainingSection):
     """Settings of private training."""
 
     epsilon: float = entry("ε of the model, against what up to `colluding` parties know together")

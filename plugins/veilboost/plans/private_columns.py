@@ -13,7 +13,7 @@ from veilboost.plans.sections import (
     OwnBudget,
     Plan,
     Served,
-    Training,
+    TrainingSection,
     faults_of_own_budget,
     faults_of_private,
 )
@@ -50,7 +50,7 @@ class PrivateColumnsData(KeptMessages, OwnBudget):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrivateColumnsTraining(Training):
+class PrivateColumnsTraining(TrainingSection):
     """Settings of private training with columns apart."""
 
     rounds: int = entry("trees of both parties together", 200, least=1)

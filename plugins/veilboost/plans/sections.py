@@ -11,7 +11,7 @@ from veilboost.plans.entries import entry
 from veilboost.plans.paths import UsedPath, paths_of
 
 DataT = TypeVar("DataT")
-TrainingT = TypeVar("TrainingT", bound="Training")
+TrainingT = TypeVar("TrainingT", bound="TrainingSection")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +24,7 @@ class PartyAddress:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Training:
+class TrainingSection:
     """Settings of a training run by any method."""
 
     rounds: int = entry("boosting rounds", 100, least=1)
@@ -104,7 +104,7 @@ class HorizontalTerms:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelledRows(HorizontalTerms, OwnRows):
+class InitiatorRows(HorizontalTerms, OwnRows):
     """Rows of an initiator that takes part in training without noise."""
 
     label: str | None = entry("column of labels; needed with `file`, and with `valid`", None)
@@ -149,6 +149,7 @@ class Served:
         "GiB of rows, blinded ids (512 bytes each), gradients, statistics and trees held for one caller",
         8.0,
         least=0.001,
+        most=1e6,
         metavar="GIB",
     )
 
@@ -255,7 +256,7 @@ def faults_of_budget(served: BudgetedRows, called: Callable[[str], str]) -> Iter
         yield f"{called('budget')} must be two numbers, epsilon and delta"
 
 
-def faults_of_private(training: Training) -> Iterator[str]:
+def faults_of_private(training: TrainingSection) -> Iterator[str]:
     """Settings that private training does not have."""
     if training.early_stopping_rounds is not None:
         yield (

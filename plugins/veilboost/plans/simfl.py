@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from veilboost.plans.entries import entry
-from veilboost.plans.sections import KnownParties, LabelledRows, Plan, ServedLabels, Training
+from veilboost.plans.sections import InitiatorRows, KnownParties, Plan, ServedLabels, TrainingSection
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +23,7 @@ class SimFLTerms:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SimFLData(SimFLTerms, KnownParties, LabelledRows):
+class SimFLData(SimFLTerms, KnownParties, InitiatorRows):
     """The coordinator's file."""
 
     name: str = entry("name of these rows among the parties", "own")
@@ -31,7 +31,7 @@ class SimFLData(SimFLTerms, KnownParties, LabelledRows):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SimFLTraining(Training):
+class SimFLTraining(TrainingSection):
     """Settings of SimFL."""
 
     n_hashes: int | None = entry("hashes per row; the paper's min(40, d − 1), or fewer, by default", None)

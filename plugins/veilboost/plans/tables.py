@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import logging
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,6 +26,9 @@ UNSEEN = "values not seen in training"
 
 LIBSVM = (".svm", ".libsvm")
 """Endings of files of numbered columns."""
+
+MAX_COLUMNS = 1 << 20
+"""Of a file of numbered columns, each of which has a name and a place, whether or not a row has a value."""
 
 
 class RowNumbers(Sequence[str]):
@@ -242,7 +246,26 @@ def _read_libsvm(path: Path, labelled: bool) -> Table:
     except ValueError:
         # The error's own text quotes the line.
         raise InvalidDataError(f"{path} is not in LIBSVM format") from None
+    except OverflowError:
+        raise _too_many_columns(path) from None
+    if X.shape[1] > MAX_COLUMNS:
+        raise _too_many_columns(path)
     return Table(read_columns(X, str(path)), RowNumbers(X.shape[0]), False, y if labelled else None, [], {})
+
+
+def _too_many_columns(path: Path) -> InvalidDataError:
+    """The error of a LIBSVM file with its largest number of a column."""
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rb") as lines:
+        _, line, column = max(
+            (float(one), number, one.decode())
+            for number, line in enumerate(lines, 1)
+            for one in re.findall(rb"\d+(?=:)", line.partition(b"#")[0])
+        )
+    return InvalidDataError(
+        f"{path}: line {line} has column {quoted(column, 20)}; up to {MAX_COLUMNS} columns are accepted, so "
+        "number those that have values without gaps"
+    )
 
 
 class _FileColumns:
@@ -254,11 +277,6 @@ class _FileColumns:
     ----------
     path, kind, texts, keep
         As for `read_arrow`.
-
-    Attributes
-    ----------
-    names : list of str
-    n_rows : int
 
     Raises
     ------

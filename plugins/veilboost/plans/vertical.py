@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from veilboost.plans.entries import entry
-from veilboost.plans.sections import KnownParties, Plan, ServedTable, Training
+from veilboost.plans.sections import KnownParties, Plan, ServedTable, TrainingSection
 
 if TYPE_CHECKING:
     from xgb_fed.ciphers.base import Scheme
@@ -42,7 +42,7 @@ class VerticalData(KnownParties):
 
 
 @dataclass(frozen=True, kw_only=True)
-class VerticalTraining(Training):
+class VerticalTraining(TrainingSection):
     """Settings of vertical training."""
 
     cipher: str = entry('`"paillier"` or `"okamoto-uchiyama"`', "paillier", choices=tuple(CIPHERS))

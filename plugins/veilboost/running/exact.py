@@ -19,11 +19,11 @@ from xgb_fed.horizontal.common.model import HorizontalModel
 from xgb_fed.horizontal.exact.terms import ExactTerms
 from xgb_fed.horizontal.train_exact import train_exact
 
-__all__ = ["TrainingRun", "predict"]
+__all__ = ["RUN", "predict"]
 logger = logging.getLogger(__name__)
 
 
-class TrainingRun(NativeRun[ExactPlan]):
+class ExactRun(NativeRun[ExactPlan]):
     """Training on sums over all parties; the demands of the coordinator's rows are those of the plan."""
 
     warnings = (FewPartiesWarning,)
@@ -70,3 +70,6 @@ class TrainingRun(NativeRun[ExactPlan]):
     def checkpoint(self, folder: Path) -> Checkpoint:
         """The progress in a folder."""
         return Checkpoint(folder, CheckpointError)
+
+
+RUN = ExactRun

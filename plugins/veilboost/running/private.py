@@ -51,7 +51,7 @@ class PrivateRun(Run[PlanT]):
         )
 
 
-class TrainingRun(PrivateRun[PrivatePlan]):
+class PrivateRowsRun(PrivateRun[PrivatePlan]):
     """Training on noised sums over all parties."""
 
     warnings = (federated.FewPartiesWarning,)
@@ -91,6 +91,9 @@ class TrainingRun(PrivateRun[PrivatePlan]):
     def checkpoint(self, folder: Path) -> Checkpoint:
         """The progress in a folder."""
         return Checkpoint(folder, FederatedCheckpointError)
+
+
+RUN = PrivateRowsRun
 
 
 def largest_message(plan: PrivatePlan) -> int:

@@ -27,13 +27,13 @@ from veilboost.running.private import PrivateRun, trained_model
 from veilboost.running.run import connect, own_credentials, rows_to_predict
 
 
-class Progress(ProgressFolder):
+class ColumnsProgress(ProgressFolder):
     """The folder of a run's progress, with this side's ledger of it."""
 
     store_file, role = LEDGER_FILE, ROLE
 
 
-class TrainingRun(PrivateRun[PrivateColumnsPlan]):
+class PrivateColumnsRun(PrivateRun[PrivateColumnsPlan]):
     """Training of the party with the labels, with one that has columns alone."""
 
     def __init__(self, plan: PrivateColumnsPlan, plan_file: str, stack: ExitStack) -> None:
@@ -69,13 +69,16 @@ class TrainingRun(PrivateRun[PrivateColumnsPlan]):
         finally:
             self.traffic = recorded(masked)
 
-    def checkpoint(self, folder: Path) -> Progress:
+    def checkpoint(self, folder: Path) -> ColumnsProgress:
         """The progress in a folder."""
-        return Progress(folder, FederatedCheckpointError)
+        return ColumnsProgress(folder, FederatedCheckpointError)
 
     def summary(self, model: DPBooster, directory: Path, n_parties: int) -> str:
         """The numbers of trees and parties, and the guarantee."""
         return super().summary(model, directory, 1 + n_parties)
+
+
+RUN = PrivateColumnsRun
 
 
 def recorded(masked: vertical.MaskedTraffic) -> Traffic:

@@ -84,7 +84,7 @@ class Run(ABC, Generic[PlanT]):
         return (plan.path(plan.training.model) / cls.model_file).read_bytes(), f"{cls.host}'s own model"
 
     @abstractmethod
-    def checkpoint(self, folder: Path) -> Checkpoint:
+    def checkpoint(self, folder: Path) -> RunCheckpoint:
         """The progress in a folder, which a written model does not need."""
 
     @abstractmethod
@@ -92,17 +92,17 @@ class Run(ABC, Generic[PlanT]):
         """The model's size, its folder, and what else is worth a line."""
 
 
-class Checkpoint(Protocol):
+class RunCheckpoint(Protocol):
     """The progress of a training run."""
 
     def clear(self) -> None:
         """Remove it."""
 
 
-class Kind(Protocol):
+class RunKind(Protocol):
     """A module for one kind of training."""
 
-    TrainingRun: type[Run[Any]]
+    RUN: type[Run[Any]]
 
     def predict(self, plan: Any, args: argparse.Namespace) -> Predicted:
         """Predict rows of a file by the model of a plan."""
@@ -129,7 +129,7 @@ def connect(plan: Plan[Any, Any], stack: ExitStack, row_sets: Sequence[bytes] = 
 
 
 def train(
-    kind: Kind,
+    kind: RunKind,
     plan: Plan[Any, Any],
     args: argparse.Namespace,
     parties_of: Callable[[Plan[Any, Any], ExitStack, Sequence[bytes]], Sequence[Party]] | None = None,
@@ -138,7 +138,7 @@ def train(
 
     Parameters
     ----------
-    kind : Kind
+    kind : RunKind
     plan : Plan
     args : Namespace
         `plan`, the name of its file, and `overwrite`.
@@ -146,10 +146,10 @@ def train(
         Gives the plan's parties; by default `connect`, those behind servers.
     """
     directory = plan.path(plan.training.model)
-    target = directory / kind.TrainingRun.model_file
+    target = directory / kind.RUN.model_file
     check_free(target, args.overwrite)
-    with ExitStack() as stack, logged(kind.TrainingRun.warnings):
-        run = kind.TrainingRun(plan, args.plan, stack)
+    with ExitStack() as stack, logged(kind.RUN.warnings):
+        run = kind.RUN(plan, args.plan, stack)
         parties = [*run.own, *(parties_of or connect)(plan, stack, run.row_sets)]
         try:
             model = run.train(parties)
@@ -163,9 +163,9 @@ def train(
     print(run.summary(model, directory, len(parties)))
 
 
-def export(kind: Kind, plan: Plan[Any, Any], args: argparse.Namespace) -> None:
+def export(kind: RunKind, plan: Plan[Any, Any], args: argparse.Namespace) -> None:
     """Write the model as its host's own; where it is that already, copy it, or say where it is."""
-    run = kind.TrainingRun
+    run = kind.RUN
     kept = kept_model(plan.path(plan.training.model) / run.model_file)
     if args.out is None and run.is_native:
         print(f"{run.host}'s own model already: {kept}")

@@ -12,14 +12,14 @@ from veilboost.plans.simfl import SimFLPlan
 from veilboost.running.native_models import OBJECTIVES, NativeRun, labelled_rows, predict
 from veilboost.running.progress import RoundLines, RoundLog
 from xgb_fed.horizontal.common.model import HorizontalModel
-from xgb_fed.horizontal.simfl.checkpoint import Checkpoint
+from xgb_fed.horizontal.simfl.checkpoint import SimFLCheckpoint
 from xgb_fed.horizontal.train_simfl import train_simfl
 
-__all__ = ["TrainingRun", "predict"]
+__all__ = ["RUN", "predict"]
 logger = logging.getLogger(__name__)
 
 
-class TrainingRun(NativeRun[SimFLPlan]):
+class SimFLRun(NativeRun[SimFLPlan]):
     """Training by parties that grow trees in turn."""
 
     warnings = (UserWarning,)
@@ -52,6 +52,9 @@ class TrainingRun(NativeRun[SimFLPlan]):
             traffic=self.traffic,
         )
 
-    def checkpoint(self, folder: Path) -> Checkpoint:
+    def checkpoint(self, folder: Path) -> SimFLCheckpoint:
         """The progress in a folder."""
-        return Checkpoint(folder)
+        return SimFLCheckpoint(folder)
+
+
+RUN = SimFLRun

@@ -13,7 +13,7 @@ import numpy as np
 
 from gbdt_commons.sealed import write_sealed
 from gbdt_hosts.xgboost.model import as_json
-from gbdt_parties.errors import ConsentError
+from gbdt_parties.errors import ConsentError, InvalidDataError
 from gbdt_parties.identity.aligned_rows import Alignment
 from gbdt_parties.identity.alignment import align
 from gbdt_parties.identity.record import write_traffic
@@ -28,7 +28,7 @@ from veilboost.running.progress import RoundLines, RoundLog
 from veilboost.running.run import Run, connect, rows_to_predict
 from xgb_fed.boosting.params import Settings
 from xgb_fed.vertical.model.model import MODEL_FILE, VerticalModel
-from xgb_fed.vertical.training.checkpoint import Checkpoint
+from xgb_fed.vertical.training.checkpoint import VerticalCheckpoint
 from xgb_fed.vertical.training.task import ActiveData
 from xgb_fed.vertical.training.train import train
 
@@ -47,11 +47,18 @@ def _active_table(plan: VerticalPlan, file: str, like: Table | None = None) -> T
     return read_table(plan.path(file), id_column=data.id, label=data.label, **how)
 
 
-def _kept_alignment(plan_file: str, path: Path) -> Alignment:
-    """Read the ids that `align` wrote."""
+def _kept_alignment(plan_file: str, path: Path, own: Sequence[str] | None = None) -> Alignment:
+    """Read the ids that `align` wrote, which are all among a file's own if these are given."""
+    remedy = f"run align first: veilboost align {plan_file}"
     if not path.exists():
-        raise PlanError(f"{path} does not exist; run align first: veilboost align {plan_file}")
-    return Alignment.load(path)
+        raise PlanError(f"{path} does not exist; {remedy}")
+    try:
+        alignment = Alignment.load(path)
+        if not len(alignment.ids if own is None else alignment.positions(own)):
+            raise InvalidDataError("there are none")
+    except InvalidDataError as error:
+        raise PlanError(f"{path} must have sorted ids, one id per line in UTF-8: {error}; {remedy}") from None
+    return alignment
 
 
 def align_rows(plan: VerticalPlan, plan_file: str) -> None:
@@ -78,7 +85,7 @@ def _aligned(plan: VerticalPlan, parties: Sequence[RemoteParty], table: Table) -
         write_traffic(plan.path(plan.training.record), traffic)
 
 
-class TrainingRun(Run[VerticalPlan]):
+class VerticalRun(Run[VerticalPlan]):
     """Training of an active party with passive ones."""
 
     model_file = MODEL_FILE
@@ -104,7 +111,7 @@ class TrainingRun(Run[VerticalPlan]):
         Settings.from_params(self.plan.parameters).loss.check_labels(table.label.astype(np.float32), label)
         if self.plan.data.id is None:
             return ActiveData(table.columns, table.label)
-        alignment = _kept_alignment(self._plan_file, self.plan.path(aligned))
+        alignment = _kept_alignment(self._plan_file, self.plan.path(aligned), table.ids)
         self.row_sets.append(alignment.digest)
         positions = alignment.positions(table.ids)
         return ActiveData(table.columns.take(positions), table.label[positions])
@@ -157,13 +164,16 @@ class TrainingRun(Run[VerticalPlan]):
         )
         return as_json(booster), about
 
-    def checkpoint(self, folder: Path) -> Checkpoint:
+    def checkpoint(self, folder: Path) -> VerticalCheckpoint:
         """The progress in a folder."""
-        return Checkpoint(folder, "")
+        return VerticalCheckpoint(folder, "")
 
     def summary(self, model: VerticalModel, directory: Path, n_parties: int) -> str:
         """The numbers of trees and rows."""
         return f"{len(model.trees)} trees on {len(self._data.label)} rows: {directory}"
+
+
+RUN = VerticalRun
 
 
 def predict(plan: VerticalPlan, args: argparse.Namespace) -> Predicted:
@@ -185,7 +195,8 @@ def predict(plan: VerticalPlan, args: argparse.Namespace) -> Predicted:
         parties = connect(plan, stack)
         positions, ids, row_sets = np.arange(table.columns.n_rows), table.ids, list[bytes]()
         if plan.data.id is not None:
-            given = None if args.data else _kept_alignment(args.plan, plan.path(plan.data.aligned))
+            kept = plan.path(plan.data.aligned)
+            given = None if args.data else _kept_alignment(args.plan, kept, table.ids)
             alignment = given or _aligned(plan, parties, table)
             positions, ids = alignment.positions(table.ids), list(alignment.ids)
             row_sets = [alignment.digest]

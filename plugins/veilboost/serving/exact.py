@@ -6,11 +6,11 @@ from gbdt_parties.identity.certificates import TLS, Identity
 from veilboost.plans.exact import ExactServed
 from veilboost.plans.tables import read_table
 from veilboost.serving.rows import horizontal_service, read_rows
-from veilboost.serving.server import Answering
+from veilboost.serving.server import SizedService
 from xgb_fed.horizontal.exact.terms import ExactTerms
 
 
-def make_service(served: ExactServed, tls: TLS) -> Answering:
+def make_service(served: ExactServed, tls: TLS) -> SizedService:
     """Read the party's file, and make its service."""
     table, held_out = read_rows(served, label=served.label, id_column=served.id), []
     if served.valid is not None:

@@ -8,10 +8,10 @@ from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.federated.service import FederatedLimits, FederatedService
 from veilboost.plans.declared import read_declared
 from veilboost.plans.private import PrivateServed
-from veilboost.serving.server import Answering, limits_of
+from veilboost.serving.server import SizedService, limits_of
 
 
-def make_service(served: PrivateServed, tls: TLS) -> Answering:
+def make_service(served: PrivateServed, tls: TLS) -> SizedService:
     """Read the party's file, and make its service."""
     declared = read_declared(served.declared)
     rows = declared.table_of(served.data)
@@ -33,4 +33,4 @@ def make_service(served: PrivateServed, tls: TLS) -> Answering:
         party.close()
         raise InvalidArgumentError(f"--budget is missing: no ledger in {served.models} has one")
     service = FederatedService(party, served.models, limits_of(FederatedLimits, served))
-    return Answering(service, rows.features.num_rows, len(declared.columns))
+    return SizedService(service, rows.features.num_rows, len(declared.columns))

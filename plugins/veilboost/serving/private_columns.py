@@ -7,10 +7,10 @@ from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.vertical import ColumnLimits, ColumnParty, ColumnService, Consent
 from veilboost.plans.declared import read_declared_columns, rows_to_align
 from veilboost.plans.private_columns import PrivateColumnsServed
-from veilboost.serving.server import Answering, limits_of
+from veilboost.serving.server import SizedService, limits_of
 
 
-def make_service(served: PrivateColumnsServed, tls: TLS) -> Answering:
+def make_service(served: PrivateColumnsServed, tls: TLS) -> SizedService:
     """Read the party's file, and make its service."""
     declared = read_declared_columns(served.declared)
     rows = rows_to_align(declared, served.data, served.id)
@@ -30,4 +30,4 @@ def make_service(served: PrivateColumnsServed, tls: TLS) -> Answering:
         party.close()
         raise InvalidArgumentError(f"--budget is missing: no ledger in {served.models} has one")
     service = ColumnService(party, served.models, limits_of(ColumnLimits, served))
-    return Answering(service, rows.features.num_rows, len(declared.columns))
+    return SizedService(service, rows.features.num_rows, len(declared.columns))

@@ -7,7 +7,7 @@ from typing import Any
 from gbdt_parties.errors import InvalidDataError
 from veilboost.plans.sections import ServedLabels, ServedTable
 from veilboost.plans.tables import Table, read_table
-from veilboost.serving.server import Answering, limits_of
+from veilboost.serving.server import SizedService, limits_of
 from xgb_fed.horizontal.common.rows import HorizontalLimits
 from xgb_fed.horizontal.party import HorizontalParty
 from xgb_fed.horizontal.service import HorizontalService
@@ -36,7 +36,7 @@ def read_rows(served: ServedTable, **how: Any) -> Table:
     return table
 
 
-def horizontal_service(served: ServedLabels, table: Table, name: str, **terms: Any) -> Answering:
+def horizontal_service(served: ServedLabels, table: Table, name: str, **terms: Any) -> SizedService:
     """The service of a party with rows and labels, with arguments for one kind of training."""
     party = HorizontalParty(
         table.columns,
@@ -49,4 +49,4 @@ def horizontal_service(served: ServedLabels, table: Table, name: str, **terms: A
         **terms,
     )
     service = HorizontalService(party, served.models, limits_of(HorizontalLimits, served))
-    return Answering(service, table.columns.n_rows, table.columns.n_features)
+    return SizedService(service, table.columns.n_rows, table.columns.n_features)

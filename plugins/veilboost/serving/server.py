@@ -22,7 +22,7 @@ L = TypeVar("L", bound=CallerLimits)
 COMPILING = "compiling kernels for this machine (once; they are cached)"
 
 
-class Answering(NamedTuple):
+class SizedService(NamedTuple):
     """A service, and the size of the table that it answers about."""
 
     service: RowService[Any]
@@ -37,10 +37,10 @@ def limits_of(kind: type[L], served: Served) -> L:
     return kind(**{**given, "max_memory": int(served.max_memory * 2**30)})
 
 
-class Kind(Protocol):
+class ServiceKind(Protocol):
     """A module for one kind of training."""
 
-    def make_service(self, served: Any, tls: TLS) -> Answering:
+    def make_service(self, served: Any, tls: TLS) -> SizedService:
         """Read the party's file, and make its service."""
 
 
@@ -59,7 +59,7 @@ def serve(method: str, served: Served, *, reset_questions: bool) -> None:
     # Before gRPC is loaded: its core writes a line of its own for every connection that shows no certificate.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     tls = TLS.from_directory(served.tls)
-    kind: Kind = module_of(method, "veilboost.serving")
+    kind: ServiceKind = module_of(method, "veilboost.serving")
     service, n_rows, n_features = kind.make_service(served, tls)
     with closing(service), announcing_compilation(lambda: logger.info(COMPILING)):
         if reset_questions:

@@ -13,7 +13,7 @@ from veilboost.kept_files import read_json
 from veilboost.plans.tables import Table, log_unseen
 from veilboost.plans.vertical import VerticalServed
 from veilboost.serving.rows import read_rows
-from veilboost.serving.server import Answering, limits_of
+from veilboost.serving.server import SizedService, limits_of
 from xgb_fed.vertical.passive.service import Limits, NamedRows, PassiveService
 
 logger = logging.getLogger(__name__)
@@ -22,7 +22,7 @@ CATEGORIES_FILE = "categories.json"
 """In a passive party's models folder: values of its one-hot encoded columns."""
 
 
-def make_service(served: VerticalServed, tls: TLS) -> Answering:
+def make_service(served: VerticalServed, tls: TLS) -> SizedService:
     """Read the party's file, and make its service."""
     table = table_of(served)
     rows: NamedRows = table
@@ -32,7 +32,7 @@ def make_service(served: VerticalServed, tls: TLS) -> Answering:
         rows = on_cluster(served.dask, served.data, table, served.id, served.columns, served.drop)
     name = served.name or Identity.of(tls.certificate).name
     service = PassiveService(rows, served.models, name, limits_of(Limits, served))
-    return Answering(service, table.columns.n_rows, table.columns.n_features)
+    return SizedService(service, table.columns.n_rows, table.columns.n_features)
 
 
 def table_of(served: VerticalServed) -> Table:

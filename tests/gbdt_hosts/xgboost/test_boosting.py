@@ -8,7 +8,7 @@ import xgboost
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gbdt_hosts.xgboost.boosting import TreeGrower, max_tree_bytes, read_tree, write_tree
+from gbdt_hosts.xgboost.boosting import NativeTreeGrower, max_tree_bytes, read_tree, write_tree
 from gbdt_hosts.xgboost.model import ScalarTree, booster_from_trees
 
 PARAMS = {"max_depth": 4, "learning_rate": 0.3, "max_bin": 64, "gamma": 0.5}
@@ -28,7 +28,7 @@ def test_trees_are_those_of_stock_training(rows):
     data = xgboost.QuantileDMatrix(X, label=y, max_bin=64)
     stock = {**PARAMS, "objective": "binary:logistic", "base_score": 0.5, "tree_method": "hist"}
     theirs = xgboost.train(stock, data, 5)
-    grower = TreeGrower(X, PARAMS)
+    grower = NativeTreeGrower(X, PARAMS)
     margin, models = np.zeros(len(y), dtype=np.float32), []
     for number in range(5):
         p = 1 / (1 + np.exp(-margin))
@@ -64,14 +64,14 @@ def test_seed_decides_what_is_sampled(rows):
     X, y = rows
     params = {**PARAMS, "subsample": 0.5, "colsample_bytree": 0.5}
     g, h = 0.5 - y, np.full(len(y), 0.25, dtype=np.float32)
-    first, again, other = (TreeGrower(X, params).grow(g, h, seed)[0] for seed in (3, 3, 4))
+    first, again, other = (NativeTreeGrower(X, params).grow(g, h, seed)[0] for seed in (3, 3, 4))
     assert first == again
     assert first != other
 
 
 def test_a_written_tree_has_the_same_splits_and_leaves_and_counts_leaves(rows):
     X, y = rows
-    model, _ = TreeGrower(X, PARAMS).grow(0.5 - y, np.full(len(y), 0.25, dtype=np.float32), 0)
+    model, _ = NativeTreeGrower(X, PARAMS).grow(0.5 - y, np.full(len(y), 0.25, dtype=np.float32), 0)
     before, after = read_tree(model, 5), read_tree(write_tree(read_tree(model, 5)), 5)
     assert write_tree(after) == write_tree(before)
     assert after.parent == before.parent
@@ -90,9 +90,9 @@ def test_a_tree_does_not_depend_on_those_grown_before(rows):
     X, y = rows
     params = {**PARAMS, "subsample": 0.5, "colsample_bytree": 0.5}
     g, h = 0.5 - y, np.full(len(y), 0.25, dtype=np.float32)
-    grower = TreeGrower(X, params)
+    grower = NativeTreeGrower(X, params)
     grower.grow(-g, h, 1)
-    later, fresh = grower.grow(g, h, 2), TreeGrower(X, params).grow(g, h, 2)
+    later, fresh = grower.grow(g, h, 2), NativeTreeGrower(X, params).grow(g, h, 2)
     assert later[0] == fresh[0]
     np.testing.assert_array_equal(later[1], fresh[1])
     np.testing.assert_array_equal(
@@ -104,7 +104,7 @@ def test_a_tree_does_not_depend_on_those_grown_before(rows):
 @pytest.fixture(scope="module")
 def model(rows):
     X, y = rows
-    return TreeGrower(X, PARAMS).grow(0.5 - y, np.full(len(y), 0.25, dtype=np.float32), 0)[0]
+    return NativeTreeGrower(X, PARAMS).grow(0.5 - y, np.full(len(y), 0.25, dtype=np.float32), 0)[0]
 
 
 def test_a_split_on_a_missing_column_is_refused(model):

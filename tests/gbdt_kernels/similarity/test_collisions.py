@@ -18,7 +18,7 @@ def words(count, seed=0):
     return np.random.default_rng(seed).integers(0, 2**64, count, dtype=np.uint64)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     n_hashes=st.integers(1, 40),
     span=st.sampled_from([1, 2, 5, 200, 70_000, 2**31 - 1]),

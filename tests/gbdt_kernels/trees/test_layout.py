@@ -56,7 +56,7 @@ def drawn_rows(rng):
     return (n_bins, is_categorical, subsets), (DenseCodes(codes), sparse)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(seed=SEEDS)
 def test_scores_are_the_same_bits_where_codes_that_no_row_has_take_no_place(seed):
     rng = np.random.default_rng(seed)

@@ -34,7 +34,10 @@ def flood(server, name, n_connections):
             process.kill()
 
 
-@pytest.mark.parametrize("flooders", [["eve"], ["umbrella"], ["eve", "umbrella"]])
+@pytest.mark.parametrize(
+    "flooders",
+    [*(pytest.param([name], marks=pytest.mark.slow) for name in ("eve", "umbrella")), ["eve", "umbrella"]],
+)
 def test_a_flood_of_40_connections_takes_no_place_of_an_allowed_party(flooders, caplog):
     """Eve is not listed, umbrella is."""
     with (

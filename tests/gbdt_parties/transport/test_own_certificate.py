@@ -13,7 +13,7 @@ from served_parties import Echo, with_certificate_of
 
 
 def test_an_expired_certificate_is_named_before_a_connection_is_made(monkeypatch):
-    monkeypatch.setattr(remote_module.Connection, "call", lambda self: pytest.fail("connected"))
+    monkeypatch.setattr(remote_module.ServerConnection, "call", lambda self: pytest.fail("connected"))
     party = RemoteParty("127.0.0.1:9", tls("acme", days=-1), "bank", 5.0)
     with pytest.raises(AuthenticationError, match=r"this side's certificate expired at \d{4}-.*'bank'"):
         party.handle(b"x")

@@ -160,10 +160,10 @@ def test_a_server_that_did_not_run_for_long_still_reads_the_request_that_came_me
 def test_a_time_that_is_over_before_there_is_a_call_ends_the_request(monkeypatch):
     """Otherwise nothing would end it: a watchdog calls once, and a call has no time limit of its own."""
     with serving(HandlerService(Echo())) as server, connected(server) as party:
-        interrupted, interrupt, call = Event(), party.interrupt, remote_module.Connection.call
+        interrupted, interrupt, call = Event(), party.interrupt, remote_module.ServerConnection.call
         monkeypatch.setattr(party, "interrupt", lambda: (interrupt(), interrupted.set()))
         monkeypatch.setattr(
-            remote_module.Connection,
+            remote_module.ServerConnection,
             "call",
             lambda self, seconds: (interrupted.wait(60.0), call(self, seconds))[1],
         )

@@ -3,6 +3,7 @@
 import errno
 import gc
 import os
+import re
 import resource
 import socket
 import time
@@ -15,11 +16,17 @@ import grpc
 import pytest
 
 from deployment import HandlerService, connected, eventually, raw_calls, serving, tls
-from gbdt_parties.errors import AuthenticationError, PartyRefusedError, PartyUnavailableError
+from gbdt_parties.errors import (
+    AuthenticationError,
+    PartyArgumentError,
+    PartyRefusedError,
+    PartyUnavailableError,
+)
 from gbdt_parties.identity.certificates import Identity
 from gbdt_parties.messages import Parts
 from gbdt_parties.transport import server as module
 from gbdt_parties.transport import streams
+from gbdt_parties.transport.remote import RemoteParty
 from gbdt_parties.transport.server import CALLS_EACH, Callers, Server, raise_descriptor_limit
 from stopped_clock import StoppedClock
 
@@ -363,6 +370,18 @@ def test_a_slow_upload_that_goes_on_is_served(monkeypatch):
     ):
         answer, _ = streams.assemble(exchange(upload(), timeout=LONG), len(message), heartbeats=True)
     assert answer == message
+
+
+@pytest.mark.parametrize("port", ["65536", "99999", "-1", "1e3", "", "²", "9" * 5000])
+def test_a_port_that_there_is_not_is_refused_on_both_sides(port):
+    """gRPC took 99999 for another port, and one of 5000 digits was a ValueError of Python's."""
+    for make in (
+        lambda: Server(HandlerService(Echo()), f"127.0.0.1:{port}", tls("bank"), ["acme"]),
+        lambda: RemoteParty(f"127.0.0.1:{port}", tls("acme"), "bank"),
+    ):
+        with pytest.raises(PartyArgumentError, match=f"127.0.0.1:{re.escape(port[:9])}") as caught:
+            make()
+        assert len(str(caught.value)) < 600
 
 
 def test_a_taken_address_is_said_so():

@@ -84,7 +84,7 @@ def test_sampling_all_rows_costs_what_no_sampling_costs():
     assert nearly_all == pytest.approx(gaussian_epsilon(mu * 10, delta), rel=5e-3)
 
 
-@pytest.mark.parametrize("coarse", [1e-3, 0.1])
+@pytest.mark.parametrize("coarse", [pytest.param(1e-3, marks=pytest.mark.slow), 0.1])
 def test_subsampled_calibration_keeps_to_epsilon_and_sampling_never_pays(coarse, monkeypatch):
     monkeypatch.setattr(gaussian, "_COARSE", coarse)
     sampled_mu.cache_clear()

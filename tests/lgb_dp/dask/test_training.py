@@ -37,7 +37,10 @@ def client():
         yield client
 
 
-@pytest.mark.parametrize("lengths", [even(1), even(64), (0, 1, 600, 0, 39), even(7)])
+@pytest.mark.parametrize(
+    "lengths",
+    [even(1), (0, 1, 600, 0, 39), *(pytest.param(even(n), marks=pytest.mark.slow) for n in (7, 64))],
+)
 def test_partitions_do_not_change_the_model(client, lengths):
     booster = on_cluster(client, lengths)
     assert booster.model_to_string() == in_one_process()

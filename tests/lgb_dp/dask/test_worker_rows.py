@@ -10,10 +10,11 @@ import pytest
 from scipy.sparse import csr_matrix
 
 import lgb_dp
+from gbdt_hosts.dask.partitions import load_partition
 from gbdt_hosts.dask.workers import StatePlugin
 from lgb_dp.dask.messages import SentTrees
 from lgb_dp.dask.partitions import RowRules
-from lgb_dp.dask.worker_rows import RowsOfWorker, load_partition
+from lgb_dp.dask.worker_rows import RowsOfWorker
 from lgb_dp.losses.labels import LabelScale
 from lgb_dp.losses.loss import NewtonLoss
 from lgb_dp.newton.releases.trees import PublicTree, Round
@@ -45,10 +46,10 @@ def load_and_ask(worker, parts):
         {"ask": "features", "leases": [1]},
         {"ask": "sums", "leases": [1], **SentTrees().message(Round(1, tree, np.zeros(1), []))},
     ):
-        assert not worker.work(message)().keys() & {"failed", "wrong", "unknown"}
+        assert not worker.answer_or_failure(message).keys() & {"failed", "wrong", "unknown"}
 
 
-@pytest.mark.parametrize("n_partitions", [1, 8])
+@pytest.mark.parametrize("n_partitions", [pytest.param(1, marks=pytest.mark.slow), 8])
 def test_a_worker_needs_little_more_than_a_byte_per_value(n_partitions):
     """The values themselves are left out.  Codes and bit planes are there at once for one partition only."""
     worker, parts = worker_and_rows(1)
@@ -88,11 +89,11 @@ def sums_of(blocks):
     for index, (X, y) in enumerate(blocks):
         worker.store(index, X, y, None, None)
     lease = (1, list(range(len(blocks))))
-    worker.work({"ask": "adopt", "keep": [], "leases": [lease], "seed": bytes(32)})()
+    worker.answer_or_failure({"ask": "adopt", "keep": [], "leases": [lease], "seed": bytes(32)})
     goes_left = np.tile(np.arange(256) < 4, (3, 1)).astype(np.uint8)
     tree = PublicTree(np.array([0, 1, 2], dtype=np.int32), goes_left, np.full(3, -1))
     question = {"ask": "sums", "leases": [1], **SentTrees().message(Round(1, tree, np.zeros(1), []))}
-    return worker.work(question)()
+    return worker.answer_or_failure(question)
 
 
 class OfAnotherVersion:

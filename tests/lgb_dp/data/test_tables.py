@@ -14,7 +14,7 @@ import pytest
 
 import lgb_dp
 from lgb_dp.data.cells import plain_value
-from lgb_dp.data.tables import Columns, time_as_number
+from lgb_dp.data.tables import TableColumns, time_as_number
 
 CITIES = ["Oslo", "Bergen", "Turku"]
 FIRST, LAST = dt.datetime(2020, 1, 1), dt.date(2023, 1, 1)
@@ -330,9 +330,9 @@ def test_times_are_seconds():
 
 
 def test_columns_are_what_json_has():
-    columns = Columns(("a", "b", "c"), {0: ("x", 2, True)}, {1: (0, 5)}, {2: "datetime"})
-    assert Columns.from_dict(columns.to_dict()) == columns
-    assert Columns().to_dict() == {}
+    columns = TableColumns(("a", "b", "c"), {0: ("x", 2, True)}, {1: (0, 5)}, {2: "datetime"})
+    assert TableColumns.from_dict(columns.to_dict()) == columns
+    assert TableColumns().to_dict() == {}
     values = [np.int64(3), np.str_("x"), None, pd.NA, pd.Timestamp("2020-01-01"), True]
     assert [plain_value(v) for v in values] == [3, "x", None, None, "2020-01-01 00:00:00", True]
 
@@ -350,7 +350,7 @@ def test_no_time_raises_an_error_and_units_do_not_matter(unit, zone):
         if unit != "s":
             frames.append(pl.DataFrame({"t": pl.from_arrow(column)}))
         for frame in frames:
-            seconds = Columns(times={0: kind}).matrix(frame, 1)[:, 0]
+            seconds = TableColumns(times={0: kind}).matrix(frame, 1)[:, 0]
             assert np.isnan(seconds).tolist() == [False, True, False, False, False, False]
             assert seconds[[0, 2]].tolist() == [86_400, -86_400]
             assert seconds[3] == pytest.approx(2**62 / (day / 86_400), rel=1e-12)
@@ -364,5 +364,5 @@ def test_dates_of_any_distance_are_seconds():
         pd.DataFrame({"t": pd.Series(column, dtype=pd.ArrowDtype(pa.date32()))}),
         pl.DataFrame({"t": pl.from_arrow(column)}),
     ):
-        seconds = Columns(times={0: "datetime"}).matrix(frame, 1)[:, 0]
+        seconds = TableColumns(times={0: "datetime"}).matrix(frame, 1)[:, 0]
         assert np.array_equal(seconds, [86_400.0, np.nan, (2**31 - 1) * 86_400.0], equal_nan=True)

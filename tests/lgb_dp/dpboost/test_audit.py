@@ -91,7 +91,7 @@ def test_a_third_of_the_leaf_noise_would_be_found_out(monkeypatch):
     assert audit(lgb_dp.DPBoost(2.0, leaf_share=0.99), 2500) > 2.0
 
 
-@pytest.mark.parametrize(("times", "n"), [(12, 600), pytest.param(3, 2500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("times", "n"), [(30, 400), pytest.param(3, 2500, marks=pytest.mark.slow)])
 def test_a_larger_selection_scale_would_be_found_out(monkeypatch, times, n):
     from lgb_dp.dpboost import square_loss as module
 

@@ -28,8 +28,17 @@ ACCEPTED = inspect.signature(parametrize_with_checks).parameters
 """Before scikit-learn 1.6, the suite reads the estimator's ``_xfail_checks`` instead of a declaration."""
 
 
-@parametrize_with_checks(MODELS, **{name: DECLARATION[name] for name in DECLARATION if name in ACCEPTED})
+DECLARED = {name: DECLARATION[name] for name in DECLARATION if name in ACCEPTED}
+
+
+@parametrize_with_checks(MODELS[:1], **DECLARED)
 def test_check_estimator(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks(MODELS[1:], **DECLARED)
+def test_check_the_other_estimator(estimator, check):
     check(estimator)
 
 

@@ -93,7 +93,7 @@ def test_unfitted_models_say_so():
 
 
 def test_grid_search_and_cross_validation_run():
-    search = GridSearchCV(classifier(epsilon=5.0), {"max_depth": [2, 3]}, cv=2, n_jobs=2)
+    search = GridSearchCV(classifier(epsilon=5.0), {"max_depth": [2, 3]}, cv=2)
     with pytest.warns(lgb_dp.NotPrivateWarning, match="search"):
         search.fit(X, Y.astype(int), bounds=BOUNDS)
     assert not search.best_estimator_.privacy_.private

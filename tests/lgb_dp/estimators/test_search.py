@@ -97,9 +97,9 @@ def test_good_settings_are_preferred(monkeypatch):
         warnings.simplefilter("ignore")
         rates = [
             searched(random_state=seed).fit(X, Y.astype(int), bounds=(-3, 3)).best_params_["learning_rate"]
-            for seed in range(8)
+            for seed in range(4)
         ]
-    assert np.mean(np.array(rates) > 0.1) > 0.8
+    assert np.mean(np.array(rates) > 0.1) > 0.7
 
 
 def test_training_and_scoring_read_disjoint_rows(monkeypatch):

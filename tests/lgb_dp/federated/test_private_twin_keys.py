@@ -29,7 +29,9 @@ class TestTwinKeys(TwinKeys):
     attack = Attack(NAMES[:3], parties, service, OpenPrivateRun(RUN, TASK, NEW_RUN), agreed)
 
 
-@pytest.mark.parametrize("other", OTHER_FORMATS)
+@pytest.mark.parametrize(
+    "other", [pytest.param(one, marks=[pytest.mark.slow] * (k > 0)) for k, one in enumerate(OTHER_FORMATS)]
+)
 def test_a_twin_key_of_a_run_that_another_release_has_kept_is_refused_by_name(tmp_path, other):
     refuses_keys_of_another_release(
         lambda place: party(place, folder=tmp_path / NAMES[place]),

@@ -33,7 +33,8 @@ def limited(place, max_bytes):
 
 
 @pytest.mark.parametrize(
-    ("n_classes", "depth", "trees", "n_rows"), [(3, 8, 32, 400), (8, 6, 16, 400), (3, 2, 1, 40_000)]
+    ("n_classes", "depth", "trees", "n_rows"),
+    [pytest.param(3, 8, 32, 400, marks=pytest.mark.slow), (8, 6, 16, 400), (3, 2, 1, 40_000)],
 )
 def test_a_run_takes_less_than_is_reckoned(n_classes, depth, trees, n_rows):
     X = np.random.default_rng(0).uniform(-1, 1, (2 * n_rows, 3))
@@ -57,7 +58,9 @@ def test_a_run_takes_less_than_is_reckoned(n_classes, depth, trees, n_rows):
     assert needed / 10 < peak < 3 * needed + (8 << 20)
 
 
-@pytest.mark.parametrize(("depth", "trees", "n_classes"), [(8, 64, 3), (16, 1024, 256)])
+@pytest.mark.parametrize(
+    ("depth", "trees", "n_classes"), [pytest.param(8, 64, 3, marks=pytest.mark.slow), (16, 1024, 256)]
+)
 def test_a_task_that_takes_too_much_is_refused_before_anything_is_asked(depth, trees, n_classes):
     """Before, 61 MB of answer took 369 MB, and the largest allowed task asked for 275 GB."""
     (served, member), (other, _) = limited(0, 24 << 20), limited(1, 1 << 50)

@@ -178,7 +178,7 @@ def check_model_of_pooled_rows(objective, n_parties, monkeypatch, per_round=1):
 
 
 @pytest.mark.parametrize("objective", ["binary", "multiclass", "regression", "poisson"])
-@pytest.mark.parametrize("n_parties", [2, 5])
+@pytest.mark.parametrize("n_parties", [pytest.param(2, marks=pytest.mark.slow), 5])
 def test_the_same_noise_gives_the_model_of_pooled_rows_to_the_byte(objective, n_parties, monkeypatch):
     check_model_of_pooled_rows(objective, n_parties, monkeypatch)
 
@@ -231,9 +231,9 @@ def test_spare_attempts_pay_for_any_release_once_more():
 @pytest.mark.parametrize(
     ("objective", "what"),
     [
-        ("binary", "label counts"),
+        pytest.param("binary", "label counts", marks=pytest.mark.slow),
         ("binary", "feature histograms"),
-        ("poisson", "feature histograms"),
+        pytest.param("poisson", "feature histograms", marks=pytest.mark.slow),
         ("poisson", "sums over all rows"),
     ],
 )

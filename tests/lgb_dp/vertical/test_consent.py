@@ -11,7 +11,7 @@ from forked_children import refused_in_a_child
 from gbdt_commons.store import MemoryStore
 from gbdt_parties.run.log import THIS_PROCESS
 from lgb_dp.vertical import Consent, predict
-from lgb_dp.vertical.prediction.answers import Answer
+from lgb_dp.vertical.prediction.answers import AnswerKind
 from lgb_dp.vertical.prediction.consent import AnsweredRows
 from predicted_parties import EVERYTHING, IDS, OTHER, OWN, counted, knowing, trained
 
@@ -59,9 +59,9 @@ def test_a_refusal_does_not_say_how_often_others_have_asked():
     for n_of_others in (1, 7):
         answered = AnsweredRows(Consent(models_per_row=2))
         for model in ("of one caller", "of another one"):
-            answered.take(model, Answer.LABEL, rows[:n_of_others])
+            answered.take(model, AnswerKind.LABEL, rows[:n_of_others])
         with pytest.raises(lgb_dp.InvalidArgumentError, match="models_per_row=2") as refused:
-            answered.take("mine", Answer.LABEL, rows)
+            answered.take("mine", AnswerKind.LABEL, rows)
         refusals.append(str(refused.value))
     assert refusals[0] == refusals[1]
 

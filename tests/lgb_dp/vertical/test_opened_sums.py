@@ -48,7 +48,7 @@ def central(one, numbers, inputs, points, clip):
     return np.array(sums)
 
 
-@pytest.mark.parametrize("ring_bits", [48, 64])
+@pytest.mark.parametrize("ring_bits", [48, pytest.param(64, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("n", "objective"), [(1, "binary"), *((97, name) for name in OBJECTIVES)])
 def test_opened_sums_are_the_central_sums_and_both_noises(n, objective, ring_bits):
     scale = LabelScale(

@@ -30,10 +30,10 @@ from lgb_dp.vertical.prediction.answering import (
     SENT,
     AnsweringParty,
     PartyAnswers,
-    Question,
+    RowQuestion,
     opened,
 )
-from lgb_dp.vertical.prediction.answers import LEVELS, Answer, nearest_points
+from lgb_dp.vertical.prediction.answers import LEVELS, AnswerKind, nearest_points
 from lgb_dp.vertical.prediction.asking import AskingParty
 from predicted_parties import (
     CATEGORIES,
@@ -216,7 +216,7 @@ def test_any_number_of_questions_tells_the_point_and_no_more():
     """An asking side that deviates numbers the points; dithered ones would average to F_B."""
     party = knowing(questions_per_row=5, questions_per_hour=50)
     asking, answering, model = sides(party, MemoryStore())
-    question = Question(model, Answer.ROUNDED, tuple(party.own_rows.row_names[:40]))
+    question = RowQuestion(model, AnswerKind.ROUNDED, tuple(party.own_rows.row_names[:40]))
     tables = np.tile(np.arange(32, dtype=np.uint64), (40, 1))
     seen = []
     for _ in range(4):
@@ -271,7 +271,7 @@ def test_points_and_scores_take_consent_and_can_be_asked_for_again():
             predict(trained()[0], OWN, parties=[party], answer="label")
     _, answering, model = sides(knowing(), MemoryStore())
     with pytest.raises(lgb_dp.InvalidArgumentError, match="answer='label' is given by table"):
-        answering.given(Question(model, Answer.LABEL, tuple(knowing().own_rows.row_names)))
+        answering.given(RowQuestion(model, AnswerKind.LABEL, tuple(knowing().own_rows.row_names)))
 
 
 # What the answering side learns.
@@ -441,15 +441,15 @@ def test_kept_bytes_answer_the_same_tables_alone():
     store = MemoryStore()
     party = knowing(store=store)
     asking, answering, model = sides(party, MemoryStore())
-    question = Question(model, Answer.ROUNDED, tuple(party.own_rows.row_names[:8]))
+    question = RowQuestion(model, AnswerKind.ROUNDED, tuple(party.own_rows.row_names[:8]))
     side = AskingSide(asking._set_up(), 1, question.to_bytes(), np.zeros((8, 32), dtype=np.uint64))
     masked = side.masked_tables(answering.choices(question))
     assert answering.again(model, question.with_tables(masked)) is None
     shares = answering.shares(masked)
     assert answering.again(model, question.with_tables(masked)) == shares
     for other_question in (
-        Question(model, Answer.LABEL, question.rows),
-        Question(model, Answer.ROUNDED, question.rows[::-1]),
+        RowQuestion(model, AnswerKind.LABEL, question.rows),
+        RowQuestion(model, AnswerKind.ROUNDED, question.rows[::-1]),
     ):
         assert answering.again(model, other_question.with_tables(masked)) is None
     other_tables = masked[:-1] + bytes([masked[-1] ^ 1])
@@ -562,12 +562,12 @@ def test_a_question_about_rows_that_are_not_there_or_too_many_is_refused():
         with pytest.raises(ProtocolError):
             answering.set_up(1, message)
     with pytest.raises(ProtocolError, match="before its session was set up"):
-        answering.choices(Question(model, Answer.LABEL, (bytes(16),)))
+        answering.choices(RowQuestion(model, AnswerKind.LABEL, (bytes(16),)))
     asking._set_up()
     with pytest.raises(lgb_dp.InvalidArgumentError, match="1 of 1 rows are not in this selection"):
-        answering.choices(Question(model, Answer.LABEL, (bytes(16),)))
+        answering.choices(RowQuestion(model, AnswerKind.LABEL, (bytes(16),)))
     with pytest.raises(lgb_dp.InvalidArgumentError, match="1 of 1 rows were asked about before"):
-        answering.choices(Question(model, Answer.LABEL, (party.own_rows.row_names[0],) * 2))
+        answering.choices(RowQuestion(model, AnswerKind.LABEL, (party.own_rows.row_names[0],) * 2))
     for n in (0, MAX_ROWS + 1):
         with pytest.raises(lgb_dp.InvalidArgumentError, match=f"{n} rows of a question"):
-            Question(model, Answer.LABEL, (bytes(16),) * n)
+            RowQuestion(model, AnswerKind.LABEL, (bytes(16),) * n)

@@ -13,7 +13,7 @@ from lgb_dp.losses.labels import LabelScale
 from lgb_dp.vertical.prediction.answers import (
     LEVELS,
     N_POINTS,
-    Answer,
+    AnswerKind,
     answer_tables,
     nearest_points,
     prediction_points,
@@ -60,7 +60,7 @@ def test_dithered_points_would_be_bisected_and_these_are_not():
     step = (points[17] - points[16]) / 2
     rows = points[16] + np.linspace(-0.4, 0.4, 9) * step
     for own in np.linspace(-3, 3, 200):
-        tables = answer_tables(np.full(9, own), points, Answer.ROUNDED, BINARY)
+        tables = answer_tables(np.full(9, own), points, AnswerKind.ROUNDED, BINARY)
         assert len(np.unique(tables[np.arange(9), nearest_points(rows, points)])) == 1
 
 
@@ -75,29 +75,29 @@ def looked_up(own, others, answer, scale):
 def test_answers_are_labels_probabilities_or_numbers_of_the_score_at_the_point():
     rng = np.random.default_rng(1)
     own, others = rng.normal(0, 3, (2, 500))
-    label, score = looked_up(own, others, Answer.LABEL, BINARY)
+    label, score = looked_up(own, others, AnswerKind.LABEL, BINARY)
     np.testing.assert_array_equal(label, np.where(score > 0, 5.0, 2.0))
-    probability, _ = looked_up(own, others, Answer.ROUNDED, BINARY)
+    probability, _ = looked_up(own, others, AnswerKind.ROUNDED, BINARY)
     np.testing.assert_allclose(probability, expit(score), atol=0.5 / LEVELS + 1e-12)
-    number, score = looked_up(own / 6, others / 6, Answer.ROUNDED, LINEAR)
+    number, score = looked_up(own / 6, others / 6, AnswerKind.ROUNDED, LINEAR)
     np.testing.assert_allclose(number, np.clip(20 + 10 * score, 10, 30), atol=20 * 0.5 / LEVELS + 1e-9)
-    mean, score = looked_up(own - 3, others / 2, Answer.ROUNDED, POISSON)
+    mean, score = looked_up(own - 3, others / 2, AnswerKind.ROUNDED, POISSON)
     np.testing.assert_allclose(mean, 40 * np.exp(np.minimum(score, 0)), atol=40 * 0.5 / LEVELS + 1e-9)
 
 
 def test_an_entry_that_is_in_no_table_is_refused():
     with pytest.raises(InvalidArgumentError, match="0 to 1000"):
-        read_answers(np.array([3, LEVELS + 1], dtype=np.uint64), Answer.ROUNDED, BINARY)
+        read_answers(np.array([3, LEVELS + 1], dtype=np.uint64), AnswerKind.ROUNDED, BINARY)
     with pytest.raises(InvalidArgumentError, match="0 to 1:"):
-        read_answers(np.array([2], dtype=np.uint64), Answer.LABEL, BINARY)
+        read_answers(np.array([2], dtype=np.uint64), AnswerKind.LABEL, BINARY)
 
 
 def test_answers_without_a_table_are_refused_by_name():
-    for answer in (Answer.POINT, Answer.SCORE):
+    for answer in (AnswerKind.POINT, AnswerKind.SCORE):
         with pytest.raises(InvalidArgumentError, match=f"answer='{answer.value}' needs no table"):
             answer_tables(np.zeros(1), (0.0, 1.0), answer, BINARY)
     with pytest.raises(InvalidArgumentError, match="objective='regression' has rounded predictions"):
-        answer_tables(np.zeros(1), (0.0, 1.0), Answer.LABEL, LINEAR)
+        answer_tables(np.zeros(1), (0.0, 1.0), AnswerKind.LABEL, LINEAR)
 
 
 def test_little_is_lost_by_points_that_are_closer_in_the_middle():
@@ -105,7 +105,7 @@ def test_little_is_lost_by_points_that_are_closer_in_the_middle():
     own, others = rng.normal(-2, 1, 20_000), rng.normal(0, 0.9, 20_000)
     label = rng.random(20_000) < expit(own + others)
     exact = roc_auc_score(label, own + others)
-    probability, _ = looked_up(own, others, Answer.ROUNDED, BINARY)
+    probability, _ = looked_up(own, others, AnswerKind.ROUNDED, BINARY)
     assert exact - roc_auc_score(label, probability) < 0.001
     even = np.linspace(-12, 12, N_POINTS)
     assert exact - roc_auc_score(label, own + even[nearest_points(others, even)]) > 0.002
@@ -113,19 +113,19 @@ def test_little_is_lost_by_points_that_are_closer_in_the_middle():
 
 def test_a_row_of_a_model_is_asked_about_once():
     answered = AnsweredRows(Consent())
-    answered.take("model", Answer.LABEL, ROWS[:3])
+    answered.take("model", AnswerKind.LABEL, ROWS[:3])
     with pytest.raises(InvalidArgumentError, match="1 of 3 rows were asked about before"):
-        answered.take("model", Answer.ROUNDED, ROWS[2:])
+        answered.take("model", AnswerKind.ROUNDED, ROWS[2:])
     # All or none: rows 3 and 4 were not counted.
-    answered.take("model", Answer.ROUNDED, ROWS[3:])
-    answered.take("another model", Answer.LABEL, ROWS)
+    answered.take("model", AnswerKind.ROUNDED, ROWS[3:])
+    answered.take("another model", AnswerKind.LABEL, ROWS)
     assert (answered.count("model"), answered.count("another model")) == (5, 5)
 
 
 def test_a_row_twice_in_one_question_is_two_questions():
     with pytest.raises(InvalidArgumentError, match="1 of 2 rows"):
-        AnsweredRows(Consent()).take("model", Answer.LABEL, [*ROWS[:2], ROWS[0]])
-    AnsweredRows(Consent(questions_per_row=2)).take("model", Answer.LABEL, [*ROWS[:2], ROWS[0]])
+        AnsweredRows(Consent()).take("model", AnswerKind.LABEL, [*ROWS[:2], ROWS[0]])
+    AnsweredRows(Consent(questions_per_row=2)).take("model", AnswerKind.LABEL, [*ROWS[:2], ROWS[0]])
 
 
 def test_models_that_a_row_is_asked_about_with_are_limited():
@@ -133,26 +133,26 @@ def test_models_that_a_row_is_asked_about_with_are_limited():
     store = MemoryStore()
     consent = Consent(models_per_row=2, answers=("label", "point"))
     answered = AnsweredRows(consent, store)
-    answered.take("a", Answer.LABEL, [b"1" * 16, b"2" * 16])
-    answered.give("b", Answer.POINT, [b"1" * 16], np.zeros(1))
+    answered.take("a", AnswerKind.LABEL, [b"1" * 16, b"2" * 16])
+    answered.give("b", AnswerKind.POINT, [b"1" * 16], np.zeros(1))
     answered = AnsweredRows(consent, store)
     with pytest.raises(InvalidArgumentError, match=r"some of 2 rows .* other models .*: models_per_row=2"):
-        answered.take("c", Answer.LABEL, [b"1" * 16, b"2" * 16])
-    answered.take("c", Answer.LABEL, [b"2" * 16])
+        answered.take("c", AnswerKind.LABEL, [b"1" * 16, b"2" * 16])
+    answered.take("c", AnswerKind.LABEL, [b"2" * 16])
     # The same question again tells nothing new.
-    assert answered.give("b", Answer.POINT, [b"1" * 16], np.ones(1)) == [0.0]
+    assert answered.give("b", AnswerKind.POINT, [b"1" * 16], np.ones(1)) == [0.0]
 
 
 def test_answers_of_a_model_are_limited():
     answered = AnsweredRows(Consent(rows_per_model=4))
-    answered.take("model", Answer.LABEL, ROWS[:3])
+    answered.take("model", AnswerKind.LABEL, ROWS[:3])
     with pytest.raises(InvalidArgumentError, match="5 answers of one model: this party gives at most 4"):
-        answered.take("model", Answer.LABEL, ROWS[3:])
-    answered.take("model", Answer.LABEL, ROWS[3:4])
+        answered.take("model", AnswerKind.LABEL, ROWS[3:])
+    answered.take("model", AnswerKind.LABEL, ROWS[3:4])
 
 
 def test_more_than_labels_and_rounded_predictions_takes_consent():
-    for answer in (Answer.POINT, Answer.SCORE):
+    for answer in (AnswerKind.POINT, AnswerKind.SCORE):
         with pytest.raises(InvalidArgumentError, match=f"'{answer.value}' was not consented to"):
             AnsweredRows(Consent()).give("model", answer, ROWS, np.zeros(5))
         AnsweredRows(Consent(answers=frozenset({answer}))).give("model", answer, ROWS, np.zeros(5))
@@ -161,13 +161,13 @@ def test_more_than_labels_and_rounded_predictions_takes_consent():
 def test_counts_outlive_the_process(tmp_path):
     path = tmp_path / "store.sqlite"
     store = StoreFile(path, "private columns")
-    AnsweredRows(Consent(), store).take("model", Answer.LABEL, ROWS[:4])
+    AnsweredRows(Consent(), store).take("model", AnswerKind.LABEL, ROWS[:4])
     store.close()
     store = StoreFile(path, "private columns")
     answered = AnsweredRows(Consent(), store)
     assert answered.count("model") == 4
     with pytest.raises(InvalidArgumentError, match="4 of 5 rows"):
-        answered.take("model", Answer.LABEL, ROWS)
+        answered.take("model", AnswerKind.LABEL, ROWS)
     store.close()
 
 
@@ -178,7 +178,7 @@ def test_a_question_that_cannot_be_kept_is_not_answered():
 
     answered = AnsweredRows(Consent(), Full())
     with pytest.raises(OSError, match="disk full"):
-        answered.take("model", Answer.LABEL, ROWS)
+        answered.take("model", AnswerKind.LABEL, ROWS)
     assert answered.count("model") == 0
 
 
@@ -186,4 +186,4 @@ def test_a_damaged_record_is_no_reason_to_answer():
     store = MemoryStore()
     store.append(bytes_kind("answered rows"), "model", b"cut")
     with pytest.raises(StoreError, match="answered rows"):
-        AnsweredRows(Consent(), store).take("model", Answer.LABEL, ROWS)
+        AnsweredRows(Consent(), store).take("model", AnswerKind.LABEL, ROWS)

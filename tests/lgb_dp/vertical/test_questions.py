@@ -25,7 +25,7 @@ from lgb_dp.vertical.prediction.questions import (
     QuestionsOpened,
     RemoteAnswerer,
     Repeat,
-    Reply,
+    RowReply,
     SetUp,
     Tables,
 )
@@ -83,7 +83,7 @@ def test_the_traffic_with_a_party_in_this_process_is_that_with_a_served_one():
     predict(trained()[0], OWN, parties=[Served(knowing().own_rows)], traffic=apart)
     assert here.to_dicts() == apart.to_dicts()
     assert here.flows["active", "bank", "SetUp"].bytes > 128 * 64
-    assert here.flows["bank", "active", "Reply"].messages == 5
+    assert here.flows["bank", "active", "RowReply"].messages == 5
 
 
 def test_messages_of_questions_are_counted():
@@ -209,11 +209,11 @@ def test_requests_that_are_not_due_or_malformed_are_refused_and_count_nothing():
     ):
         channel, _ = opened(served)
         with pytest.raises(PartyRefusedError, match=reason):
-            channel.ask(request, Reply)
+            channel.ask(request, RowReply)
         with pytest.raises(PartyUnavailableError):
-            channel.ask(Tables(b""), Reply)
+            channel.ask(Tables(b""), RowReply)
     channel, _ = opened(served)
-    assert channel.ask(Repeat(bytes(32)), Reply).content == b""
+    assert channel.ask(Repeat(bytes(32)), RowReply).content == b""
     assert counted(party) == 0
 
 
@@ -222,10 +222,10 @@ def test_another_set_up_breaks_the_open_question_off():
     channel, remote = opened(Served(party.own_rows))
     asking = predicted_side(remote)
     asking._set_up()
-    remote._channel.ask(Ask("label", np.arange(3)), Reply)
+    remote._channel.ask(Ask("label", np.arange(3)), RowReply)
     asking._set_up()
     with pytest.raises(PartyRefusedError, match="no question is open"):
-        channel.ask(Tables(b""), Reply)
+        channel.ask(Tables(b""), RowReply)
     assert counted(party) == 0
 
 

@@ -176,8 +176,14 @@ def every(folder, events, inputs, place, step, n_classes, is_apart=None, auditab
     return kill_at
 
 
-@pytest.mark.parametrize(("n_classes", "step"), [(1, 31), (3, 79)])
-@pytest.mark.parametrize("place", [0, 1])
+@pytest.mark.parametrize(
+    ("place", "n_classes", "step"),
+    [
+        (0, 1, 31),
+        (1, 3, 79),
+        *(pytest.param(*one, marks=pytest.mark.slow) for one in ((1, 1, 31), (0, 3, 79))),
+    ],
+)
 def test_a_side_that_is_killed_at_some_events_goes_on(tmp_path, events, inputs, place, n_classes, step):
     assert every(tmp_path, events, inputs, place, step, n_classes) > 2 * step
 

@@ -257,7 +257,7 @@ def test_an_interrupted_run_goes_on_beside_others_with_its_own_charges(tmp_path,
     ]
 
 
-@pytest.mark.parametrize("budget", [None, (120.0, 1e-5)])
+@pytest.mark.parametrize("budget", [None, pytest.param((120.0, 1e-5), marks=pytest.mark.slow)])
 def test_runs_in_memory_go_on_whatever_else_has_begun(tmp_path, monkeypatch, budget):
     """Before, another run took the place of one that was interrupted, which was lost with all its charges."""
     party, at = bank(budget=budget), [1]

@@ -53,7 +53,7 @@ from lgb_dp.federated.ledger import read_ledger
 from lgb_dp.vertical import ColumnLimits, ColumnParty, ColumnService, Consent, MaskedTraffic, predict
 from lgb_dp.vertical import party as party_module
 from lgb_dp.vertical.prediction import models, questions
-from lgb_dp.vertical.prediction.answers import Answer
+from lgb_dp.vertical.prediction.answers import AnswerKind
 from lgb_dp.vertical.replica import ReplicaSums
 from lgb_dp.vertical.sums import TableHolder
 from lgb_dp.vertical.task import Flights, OpenColumns, statement
@@ -591,7 +591,7 @@ def test_an_operator_resets_the_hour_of_questions_about_rows_too(serve):
     answered = service._party.answers.answered
     answered.consent = Consent(questions_per_hour=1)
     answered.begin("hospital")
-    answered.take("a model", Answer.LABEL, [bytes(16)])
+    answered.take("a model", AnswerKind.LABEL, [bytes(16)])
     with pytest.raises(lgb_dp.InvalidArgumentError, match="more than 1 questions about rows in an hour"):
         answered.begin("hospital")
     service.reset_questions()

@@ -7,7 +7,7 @@ import pytest
 from gbdt_commons.store import MemoryStore
 from lgb_dp.vertical.predicting import predicted
 from lgb_dp.vertical.prediction.answering import AnsweringParty
-from lgb_dp.vertical.prediction.answers import Answer
+from lgb_dp.vertical.prediction.answers import AnswerKind
 from lgb_dp.vertical.prediction.rows import ROW_BYTES, SECRET, as_kept, named_by_ids
 from predicted_parties import IDS, OTHER, OWN, counted, knowing, trained
 
@@ -36,7 +36,7 @@ def digests_of(name):
     """Everything about one row that follows from its name, from public numbers and from few guesses."""
     yield name
     yield hashlib.sha256(name).digest()[:ROW_BYTES]
-    for answer in Answer:
+    for answer in AnswerKind:
         yield hashlib.sha256(answer.value.encode() + b":" + name).digest()[:ROW_BYTES]
 
 

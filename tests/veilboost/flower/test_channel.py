@@ -39,13 +39,15 @@ from lgb_dp.errors import FederatedCheckpointError
 from lgb_dp.federated.task import OpenPrivateRun
 from veilboost import command_line
 from veilboost.flower import channel, node
-from veilboost.flower.carrier import Reply
+from veilboost.flower.carrier import NodeReply
 from veilboost.flower.channel import NodeParty, Nodes
 from veilboost.flower.training import train_over
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("grpc")
 MODELS = {"private": "model.txt", "exact": "model.json"}
+BOTH = ["private", pytest.param("exact", marks=pytest.mark.slow)]
+"""Ways of training of a test whose fault the nodes meet in the same way in both."""
 
 
 @pytest.fixture
@@ -161,7 +163,7 @@ def test_the_exact_model_is_the_one_in_process_to_the_byte(folder, hospitals):
     assert not of_kind(carrier, "south", OpenSum)
 
 
-@pytest.mark.parametrize("method", ["private", "exact"])
+@pytest.mark.parametrize("method", BOTH)
 def test_a_node_that_was_killed_comes_back_as_another_one_and_the_run_goes_on(
     folder, hospitals, pinned, method
 ):
@@ -180,7 +182,7 @@ def test_a_node_that_was_killed_comes_back_as_another_one_and_the_run_goes_on(
     assert model(folder, method) == expected(folder, method)
 
 
-@pytest.mark.parametrize("method", ["private", "exact"])
+@pytest.mark.parametrize("method", BOTH)
 @pytest.mark.parametrize("number", [3, 7])
 def test_a_server_that_was_killed_goes_on_with_what_its_folder_has(folder, hospitals, pinned, method, number):
     """Behind the third message, as the run begins, it begins again; behind the seventh, it goes on."""
@@ -282,7 +284,7 @@ def test_a_process_that_fails_is_asked_again(folder, hospitals, pinned):
     def disturb(number, name, answer):
         if name == "west" and number in (1, 3, 5, 9) and number not in failed:
             failed.append(number)
-            return Reply("", (), "Flower's error 8: crashed")
+            return NodeReply("", (), "Flower's error 8: crashed")
         return answer()
 
     train_over(FakeCarrier(hospitals(patience=60.0), disturb), "plan.toml")
@@ -290,7 +292,7 @@ def test_a_process_that_fails_is_asked_again(folder, hospitals, pinned):
     assert model(folder) == expected(folder)
 
 
-@pytest.mark.parametrize("method", ["private", "exact"])
+@pytest.mark.parametrize("method", BOTH)
 def test_a_coordinator_that_died_goes_on(folder, hospitals, pinned, method):
     running = hospitals(method, timeout=1.0)
 
@@ -327,7 +329,7 @@ def test_sums_that_wait_are_sent_before_there_are_too_many(folder, hospitals, mo
             restarted.append(number)
             running.stop("south")
             running.start("south")
-            return Reply("", (), "Flower's error 8: crashed")
+            return NodeReply("", (), "Flower's error 8: crashed")
         return answer()
 
     running = hospitals("exact", rounds=3, patience=60.0)
@@ -349,11 +351,11 @@ def honest(carrier, name, change=lambda messages: messages):
 
     def answer(requests):
         if not requests:
-            return Reply(name, ())
+            return NodeReply(name, ())
         reply = relayed(carrier.hospitals.config(name), requests)
         read = [messages.read(one) for one in reply.answers]
         changed = change([one.message for one in read])
-        return Reply(
+        return NodeReply(
             name,
             [messages.write(one.session, one.sequence, new) for one, new in zip(read, changed, strict=True)],
         )
@@ -366,7 +368,7 @@ def refusing(name):
 
     def answer(requests):
         refused = [messages.write(*messages.address(one), messages.refusal("no")) for one in requests[:1]]
-        return Reply(name, refused)
+        return NodeReply(name, refused)
 
     return answer
 
@@ -388,14 +390,16 @@ def refused_roster(found):
 
 
 LIARS = {
-    "silent": lambda carrier, name: lambda requests: None if requests else Reply(name, ()),
-    "failing": lambda carrier, name: lambda requests: Reply(name, (), "no" if requests else ""),
-    "nonsense": lambda carrier, name: lambda requests: Reply(name, [b"x"] if requests else ()),
-    "nothing": lambda carrier, name: lambda requests: Reply(name, ()),
-    "too many": lambda carrier, name: lambda requests: Reply(name, [b"x", b"y"] if requests else ()),
+    "silent": lambda carrier, name: lambda requests: None if requests else NodeReply(name, ()),
+    "failing": lambda carrier, name: lambda requests: NodeReply(name, (), "no" if requests else ""),
+    "nonsense": lambda carrier, name: lambda requests: NodeReply(name, [b"x"] if requests else ()),
+    "nothing": lambda carrier, name: lambda requests: NodeReply(name, ()),
+    "too many": lambda carrier, name: lambda requests: NodeReply(name, [b"x", b"y"] if requests else ()),
     "refusing": lambda carrier, name: refusing(name),
     "of another name": lambda carrier, name: (
-        lambda requests: relayed(carrier.hospitals.config("north"), requests) if requests else Reply(name, ())
+        lambda requests: (
+            relayed(carrier.hospitals.config("north"), requests) if requests else NodeReply(name, ())
+        )
     ),
     "without keys": lambda carrier, name: honest(carrier, name, introduced_otherwise),
     "with keys of its own": lambda carrier, name: Forging(carrier.hospitals.folder, name),
@@ -405,7 +409,13 @@ LIARS = {
 }
 
 
-@pytest.mark.parametrize("kind", list(LIARS))
+QUICK_LIARS = ("silent", "too many", "with keys of its own", "refusing the roster")
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(kind, marks=() if kind in QUICK_LIARS else pytest.mark.slow) for kind in LIARS],
+)
 def test_a_node_that_claims_anothers_name_ends_no_run(folder, hospitals, pinned, kind, capsys):
     carrier = FakeCarrier(hospitals(timeout=1.0, patience=60.0))
     carrier.liars = {5: LIARS[kind](carrier, "west")}
@@ -497,7 +507,11 @@ def own_nodes_first(carrier):
     return carrier
 
 
-@pytest.mark.parametrize("kind", ["nonsense", "with keys of its own", "refusing the roster"])
+@pytest.mark.parametrize(
+    "kind",
+    ["with keys of its own"]
+    + [pytest.param(kind, marks=pytest.mark.slow) for kind in ("nonsense", "refusing the roster")],
+)
 def test_a_refusal_of_the_party_is_named_whoever_else_says_that_it_is_the_party(folder, hospitals, kind):
     """The roster has a certificate that west does not allow."""
     running = hospitals(timeout=1.0, patience=60.0)
@@ -530,7 +544,7 @@ def test_a_party_that_refuses_an_opening_for_now_is_asked_again(folder, hospital
         if (number, name) == (1, "west"):
             (request,) = carrier.sent[-1][1]
             refused.append(messages.write(*messages.address(request), messages.refusal("too many sessions")))
-            return Reply(name, refused)
+            return NodeReply(name, refused)
         return answer()
 
     carrier = own_nodes_first(FakeCarrier(hospitals(timeout=1.0, patience=60.0), disturb))
@@ -541,19 +555,23 @@ def test_a_party_that_refuses_an_opening_for_now_is_asked_again(folder, hospital
 
 
 @pytest.mark.parametrize("begun", [False, True])
-@pytest.mark.parametrize("code", [messages.OTHER_REASON, messages.NO_SESSION, messages.NO_RUN])
+@pytest.mark.parametrize(
+    "code",
+    [messages.NO_RUN]
+    + [pytest.param(code, marks=pytest.mark.slow) for code in (messages.OTHER_REASON, messages.NO_SESSION)],
+)
 def test_a_refusal_of_a_node_that_proves_nothing_ends_no_run(folder, hospitals, pinned, code, begun, caplog):
     """It is alone at first, since the party's own node is started later, or again."""
     n_refused = []
 
     def answer(requests):
         if not requests:
-            return Reply("west", ())
+            return NodeReply("west", ())
         n_refused.append(len(requests))
         if len(n_refused) == 2:
             carrier.named[112] = "west"
         refused = messages.refusal("a reason of its own", code)
-        return Reply("west", [messages.write(*messages.address(requests[0]), refused)])
+        return NodeReply("west", [messages.write(*messages.address(requests[0]), refused)])
 
     def disturb(number, name, reply):
         if begun and (number, name) == (6, "west") and not carrier.liars:

@@ -9,7 +9,7 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError
 from veilboost.flower import client_app, server_app
-from veilboost.flower.carrier import Reply
+from veilboost.flower.carrier import NodeReply
 from veilboost.flower.grid import GridCarrier, answered
 
 
@@ -52,11 +52,11 @@ def test_bytes_arrive_as_they_were_sent():
 
     def answer(requests):
         seen.append(list(requests))
-        return Reply("north", [b"\xff", b"two"])
+        return NodeReply("north", [b"\xff", b"two"])
 
     grid.replies.append(answered(message, answer))
     assert seen == [[b"\0one", b""]]
-    assert carrier.pull([number]) == {number: Reply("north", [b"\xff", b"two"])}
+    assert carrier.pull([number]) == {number: NodeReply("north", [b"\xff", b"two"])}
     assert carrier.pull([]) == {}
 
 

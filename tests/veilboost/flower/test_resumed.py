@@ -15,7 +15,7 @@ from gbdt_parties.secure_sum.messages import (
     OpenRun,
 )
 from veilboost.flower import channel
-from veilboost.flower.carrier import Reply
+from veilboost.flower.carrier import NodeReply
 from veilboost.flower.training import train_over
 
 pytest.importorskip("pyarrow")
@@ -36,7 +36,7 @@ class Replaying:
         self.name, self.introduced, self.made_up = name, introduced, 0
 
     def __call__(self, requests):
-        return Reply(self.name, [self._answer(messages.read(one)) for one in requests])
+        return NodeReply(self.name, [self._answer(messages.read(one)) for one in requests])
 
     def _answer(self, request):
         asked, answer = request.message, Done()
@@ -52,7 +52,7 @@ class Replaying:
         return messages.write(request.session, request.sequence, answer)
 
 
-@pytest.mark.parametrize("method", ["private", "exact"])
+@pytest.mark.parametrize("method", ["private", pytest.param("exact", marks=pytest.mark.slow)])
 def test_a_node_that_shows_anothers_introduction_again_spoils_no_run(tmp_path, monkeypatch, method):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(channel, "SECONDS_BETWEEN_LOOKS", 0.01)
@@ -80,7 +80,7 @@ def test_a_node_that_shows_anothers_introduction_again_spoils_no_run(tmp_path, m
         assert (tmp_path / "model" / "model.json").read_bytes() == exact_in_process(tmp_path, 3)
 
 
-@pytest.mark.parametrize("method", ["private", "exact"])
+@pytest.mark.parametrize("method", [pytest.param("private", marks=pytest.mark.slow), "exact"])
 def test_a_node_with_keys_of_its_own_does_not_end_a_run_that_is_taken_up(tmp_path, monkeypatch, method):
     """The coordinator's process is another one, which has not seen the party sign."""
     monkeypatch.chdir(tmp_path)

@@ -99,6 +99,25 @@ def test_yaml_values_that_cannot_be_are_named_errors(tmp_path, value):
         read_plan(tmp_path / "plan.yaml")
 
 
+@pytest.mark.parametrize("number", [1 << 63, -(1 << 63) - 1, 10**30, 10**400])
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("training: {{rounds: {}}}", "training.rounds"),
+        ("parameters: {{learning_rate: {}}}", "parameters.learning_rate"),
+        ("parties: [{{name: b}}, {{name: {}}}]", "parties.1.name"),
+        ("bounds: {{age: [0, {}]}}", "bounds.age.1"),
+    ],
+)
+def test_an_integer_that_no_number_of_a_machine_holds_is_named(tmp_path, text, name, number):
+    """One of 400 digits was a defect of the command: it is beyond all floating-point numbers, too."""
+    (tmp_path / "plan.yaml").write_text(text.format(number) + "\n")
+    for read_file in (read_plan, read_declared):
+        with pytest.raises(PlanError, match=f"{name}={str(number)[:9]}.*64 bits") as caught:
+            read_file(tmp_path / "plan.yaml")
+        assert len(str(caught.value)) < len(str(tmp_path)) + 600
+
+
 CONTENTS = {
     "plan.toml": 'tls = "Straße"\n[[parties]]\nname = "b"\naddress = "h:1"\n'
     '[data]\nfile = "a.csv"\nlabel = "y"\n',
@@ -130,6 +149,8 @@ def test_plans_in_another_encoding_are_refused_with_what_to_do(tmp_path, name, e
         ("tls: a\ndata: {file: a, file: b}\n", 2),
         ("tls: a\nparameters:\n  eta: 1\n  'eta': 2\n", 3),
         ("parameters: {1: a, 1.0: b}\n", 1),
+        ("parameters:\n  bounds: {1: a, '1': b}\n", 2),
+        ("parameters: {true: a, 'True': b}\n", 1),
         ("parameters: {eta: [{a: 1, a: 2}]}\n", 1),
     ],
 )

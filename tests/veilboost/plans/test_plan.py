@@ -9,7 +9,7 @@ import yaml
 from veilboost.plans import entries
 from veilboost.plans.declared import Declared
 from veilboost.plans.entries import PlanError
-from veilboost.plans.exact import ExactTraining
+from veilboost.plans.exact import ExactSection
 from veilboost.plans.plan import METHODS, faults_of_served, read_plan
 from veilboost.plans.sections import PartyAddress
 from veilboost.plans.simfl import SimFLData, SimFLTraining
@@ -195,7 +195,7 @@ def test_every_entry_has_a_type_that_is_checked():
 
 
 def test_cuts_of_plans_are_those_of_exact_training():
-    (cuts,) = (f for f in fields(ExactTraining) if f.name == "cuts")
+    (cuts,) = (f for f in fields(ExactSection) if f.name == "cuts")
     assert set(entries.Entry.of(cuts).choices) == set(DIGITS)
 
 

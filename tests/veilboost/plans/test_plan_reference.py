@@ -9,7 +9,7 @@ import pytest
 
 from veilboost.plans.declared import Declared
 from veilboost.plans.plan import ENTRIES, METHODS
-from veilboost.plans.sections import PartyAddress, Served, Training
+from veilboost.plans.sections import PartyAddress, Served, TrainingSection
 
 DOCS = Path(__file__).parents[3] / "docs"
 ROW = re.compile(r"^\| `(\w+)` \| (.*?) \| (.*?) \| (.+) \|$", re.M)
@@ -50,11 +50,11 @@ def default_of(f):
     return "none" if f.default is None else repr(f.default).replace("'", '"')
 
 
-TABLES = [("`[[parties]]`", PartyAddress, None), ("`[training]`", Training, None)]
+TABLES = [("`[[parties]]`", PartyAddress, None), ("`[training]`", TrainingSection, None)]
 TABLES += [("Settings of every served party", Served, None), ("Declared columns", Declared, None)]
 for method, kind in METHODS.items():
     TABLES += [(f'`[data]` with `method = "{method}"`', kind.data, None)]
-    TABLES += [(f'With `method = "{method}"` also:', kind.training, Training)]
+    TABLES += [(f'With `method = "{method}"` also:', kind.training, TrainingSection)]
     TABLES += [(f"Settings of `serve {method}`", kind.served, Served)]
 
 

@@ -102,6 +102,31 @@ def test_libsvm(tmp_path):
         assert "4711" not in str(caught.value)
 
 
+@pytest.mark.parametrize("index", ["4000000000", "1048577", "2147483647", "9" * 3000])
+@pytest.mark.parametrize("name", ["rows.svm", "rows.libsvm.gz"])
+def test_a_column_number_of_libsvm_is_bounded_before_there_are_columns(tmp_path, name, index):
+    path = tmp_path / name
+    with (gzip.open if path.suffix == ".gz" else open)(path, "wt") as file:
+        file.write(f"# 1 9999999999:1\n0 1:1 # 9999999999:1\n1 1:0 {index}:1\n")
+
+    def refused():
+        with pytest.raises(
+            InvalidDataError, match=rf"{name}: line 3 has column {index[:9]}.*1048576"
+        ) as caught:
+            read_table(path, label="y")
+        return caught
+
+    caught, peak = peak_of(refused)
+    assert peak < 8 << 20
+    assert len(str(caught.value)) < len(str(path)) + 400
+
+
+def test_the_largest_column_number_of_libsvm(tmp_path):
+    path = tmp_path / "rows.svm"
+    path.write_text("0 1:1\n1 1048576:1\n")
+    assert read_table(path, label="y").columns.n_features == 1048576
+
+
 def test_what_cannot_be_used_is_named_but_not_quoted(file, tmp_path):
     for how, message in [
         (dict(id_column="nobody"), "no column 'nobody'"),

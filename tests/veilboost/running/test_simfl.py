@@ -14,8 +14,8 @@ from deployment import when_store_has
 from gbdt_commons.store_file import StoreFile
 from two_hospitals import serving_hospitals, write_rows
 from veilboost import command_line as cli
-from xgb_fed.horizontal.common.kept_state import STATE
-from xgb_fed.horizontal.simfl.checkpoint import TREES, Checkpoint
+from xgb_fed.horizontal.simfl.checkpoint import TREES, SimFLCheckpoint
+from xgb_fed.horizontal.simfl.disclosures import TOLD
 
 pytest.importorskip("pyarrow")
 PLAN = """
@@ -78,7 +78,7 @@ def test_serve_train_kill_resume_predict(folder, capsys):
             hospitals[0].kill()
             hospitals[0].start()
 
-        thread = when_store_has(folder / "checkpoint" / Checkpoint.store_file, TREES, 5, strike)
+        thread = when_store_has(folder / "checkpoint" / SimFLCheckpoint.store_file, TREES, 5, strike)
         assert cli.main(["train", "plan.toml", "--overwrite"]) == 0
         thread.join(300)
         assert (folder / "model" / "model.json").read_bytes() == expected
@@ -109,7 +109,7 @@ def test_serve_train_kill_resume_predict(folder, capsys):
     assert cli.main(["inspect", "north-models/record.jsonl"]) == 0
     assert re.search(r"north +acme +AggregatedGradients +\d", capsys.readouterr().out)
     with closing(StoreFile(folder / "north-models" / "horizontal.store", None, read_only=True)) as store:
-        told = store.get(STATE, "")["told"]
+        told = store.get(TOLD, "")["hashes"]
     assert list(told.values()) == [4]
     assert "secret" not in "".join((folder / f"{name}.log").read_text() for name in ("north", "south"))
 
@@ -125,7 +125,7 @@ def test_a_killed_coordinator_goes_on_with_the_same_command(folder, capsys, n_ro
             [sys.executable, "-m", "veilboost", "train", "plan.toml", "--overwrite"]
         )
         try:
-            checkpoint = folder / "checkpoint" / Checkpoint.store_file
+            checkpoint = folder / "checkpoint" / SimFLCheckpoint.store_file
             when_store_has(checkpoint, TREES, n_rounds, coordinator.kill).join(330)
             assert coordinator.wait(60) == -9
         finally:

@@ -157,6 +157,29 @@ def test_evaluation_rows_need_ids_and_early_stopping_needs_them(tmp_path, capsys
     assert text in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"a,1\nb,2\n", b"id\na\nb\n", b"a\nb", b"a\r\nb\r\n", b"b\na\n", b"a\nz\n", b"\xe4\n"],
+    ids=["empty", "a table", "a header", "cut off", "Windows", "not sorted", "of other rows", "Latin-1"],
+)
+def test_a_file_of_ids_in_another_form_is_named_with_the_form(tmp_path, monkeypatch, capsys, content):
+    """An empty one was "active_data has no rows", and one that is cut off lost its last id."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.csv").write_text("id,x,y\na,1,0\nb,2,1\n")
+    (tmp_path / "rows.ids").write_bytes(content)
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(
+        'tls: certs\nparties: [{name: bank, address: "a:1"}]\n'
+        "data: {file: a.csv, label: y, id: id, aligned: rows.ids}\n"
+        "training: {patience: 0, timeout: 1}\n"
+    )
+    assert cli.main(["certs", "acme", "--out", "certs"]) == 0
+    assert cli.main(["train", "plan.yaml"]) == cli.WRONG_USE
+    error = capsys.readouterr().err
+    assert "rows.ids" in error
+    assert "one id per line" in error
+
+
 def test_what_left_in_a_run_that_failed_is_in_the_record(folder, monkeypatch):
     """Before, the active party's record had nothing of it; now both sides' records say the same."""
     path, _ = folder

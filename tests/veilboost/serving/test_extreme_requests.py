@@ -120,7 +120,7 @@ def vertical(folder, signed):
 KINDS = {one.__name__: one for one in (private, private_columns, exact, simfl, vertical)}
 
 
-@pytest.mark.parametrize("n_tries", [12, pytest.param(120, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n_tries", [6, pytest.param(120, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_request_with_an_extreme_value_is_bounded(tmp_path, signed, kind, n_tries):
     (name, service), converse = KINDS[kind](tmp_path, signed)
@@ -150,7 +150,7 @@ def of_rows():
     return OpenPrivateRun, FederatedTask({"objective": "binary", "max_depth": 2}, settings, 4, 5, 1, 2, 1)
 
 
-@pytest.mark.parametrize("n_tries", [60, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n_tries", [20, pytest.param(1000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("kind", "made"), [(private, of_rows), (private_columns, of_columns)])
 def test_every_value_of_a_private_task_is_bounded(tmp_path, signed, kind, made, n_tries):
     (_, service), _ = kind(tmp_path, signed)

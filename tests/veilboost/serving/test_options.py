@@ -68,7 +68,7 @@ def test_limits_by_default_are_those_of_the_service():
 
 @pytest.mark.parametrize("option", ["--max-bin", "--max-depth", "--min-node-rows", "--max-memory"])
 def test_limits_that_admit_nothing_are_refused(option):
-    with pytest.raises(ValueError, match=f"{option}=0.* must be at least"):
+    with pytest.raises(ValueError, match=f"{option}=0.* must be (at least|0.001 to)"):
         limits_of(Limits, arguments(option, "0"))
 
 
@@ -120,6 +120,8 @@ def test_options_of_the_other_kinds_of_training_are_refused(kind, options, text,
         ("simfl", ["--min-similar", "0"], "--min-similar=0 must be at least 1"),
         ("simfl", ["--max-rows", "0"], "--max-rows=0 must be at least 1"),
         ("exact", ["--min-rows-per-node", "0"], "--min-rows-per-node=0 must be at least 1"),
+        ("vertical", ["--max-memory", "inf"], "--max-memory=inf must be 0.001 to 1e\\+06"),
+        ("private", ["--max-memory", "1e308"], "--max-memory=1e\\+308 must be 0.001 to 1e\\+06"),
         ("vertical", ["--max-statistics", "nan"], "--max-statistics=nan must be at least 0"),
     ],
 )

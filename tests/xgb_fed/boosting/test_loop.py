@@ -35,7 +35,9 @@ class Sets(TrainingCallback):
     ],
     ids=["function", "list", "eta", "mapping", "pairs"],
 )
-@pytest.mark.parametrize("more", [{}, {"num_parallel_tree": 2}], ids=str)
+@pytest.mark.parametrize(
+    "more", [pytest.param({}, marks=pytest.mark.slow), {"num_parallel_tree": 2}], ids=str
+)
 def test_trees_are_those_of_xgboost(callback, more):
     params = {**BASE, **more}
     X, y = problem(missing=0.1)

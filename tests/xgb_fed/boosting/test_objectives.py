@@ -11,7 +11,7 @@ from gbdt_hosts.xgboost.gradients import XGBoostGradients
 from gbdt_hosts.xgboost.targets import Targets
 from gbdt_parties.errors import InvalidDataError
 from native_trees import read_trees
-from xgb_fed.boosting.objectives import Objective, sigmoid, softmax
+from xgb_fed.boosting.objectives import XGBoostObjective, sigmoid, softmax
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -37,7 +37,12 @@ def of_xgboost(objective, margin, y, weight):
 
 @pytest.mark.parametrize(
     "objective",
-    [Objective(LOGISTIC), Objective(LOGISTIC, 1, 3.5), Objective(SQUARE), Objective(SOFTPROB, 3)],
+    [
+        XGBoostObjective(LOGISTIC),
+        XGBoostObjective(LOGISTIC, 1, 3.5),
+        XGBoostObjective(SQUARE),
+        XGBoostObjective(SOFTPROB, 3),
+    ],
     ids=["logistic", "scale_pos_weight", "square", "softprob"],
 )
 def test_gradients_are_xgboost_s(objective):
@@ -64,7 +69,7 @@ def test_closed_forms_are_what_xgboost_computes_for_many_rows(name):
     margin = random.normal(0, 4, (500, 1)).astype(np.float32)
     y = (random.random(500) < 0.3).astype(np.float32)
     weight = random.exponential(size=500).astype(np.float32)
-    objective = Objective(name)
+    objective = XGBoostObjective(name)
     assert objective.is_closed_form
     ours = objective.gradients_of(Targets(y, weight))(margin, 0)
     theirs = XGBoostGradients(objective.of_xgboost, Targets(y, weight))(margin, 0)
@@ -81,7 +86,7 @@ def loss_of(objective, margin, y):
 
 
 @given(
-    st.sampled_from([Objective(LOGISTIC), Objective(SQUARE), Objective(SOFTPROB, 4)]),
+    st.sampled_from([XGBoostObjective(LOGISTIC), XGBoostObjective(SQUARE), XGBoostObjective(SOFTPROB, 4)]),
     st.lists(st.floats(-6, 6, width=32), min_size=4, max_size=4),
     st.integers(0, 3),
     st.floats(0.125, 8, width=32),
@@ -102,7 +107,9 @@ def test_gradients_are_derivatives_of_the_loss(objective, margin, label, weight)
         )
 
 
-@pytest.mark.parametrize("objective", [Objective(LOGISTIC), Objective(SQUARE), Objective(SOFTPROB, 3)])
+@pytest.mark.parametrize(
+    "objective", [XGBoostObjective(LOGISTIC), XGBoostObjective(SQUARE), XGBoostObjective(SOFTPROB, 3)]
+)
 def test_predictions_are_xgboost_s(objective):
     n_classes = objective.n_classes
     margin = np.random.default_rng(1).normal(0, 9, (200, n_classes)).astype(np.float32)
@@ -113,7 +120,7 @@ def test_predictions_are_xgboost_s(objective):
     np.testing.assert_allclose(objective.to_prediction(margin), theirs, rtol=3e-7, atol=1e-38)
 
 
-@pytest.mark.parametrize("objective", [Objective(LOGISTIC), Objective(SQUARE)])
+@pytest.mark.parametrize("objective", [XGBoostObjective(LOGISTIC), XGBoostObjective(SQUARE)])
 @pytest.mark.parametrize("base_score", [0.5, 0.3, 0.999, 1e-5])
 def test_margins_of_base_scores_are_xgboost_s(objective, base_score):
     matrix = xgboost.DMatrix(np.zeros((2, 1)), label=np.array([0, 1]))
@@ -125,7 +132,7 @@ def test_margins_of_base_scores_are_xgboost_s(objective, base_score):
 
 def test_margins_of_one_class_alone_are_finite():
     """Labels of one class estimate a base_score of 0 or 1."""
-    low, high = Objective(LOGISTIC).to_margin(np.array([0, 1], dtype=np.float32))
+    low, high = XGBoostObjective(LOGISTIC).to_margin(np.array([0, 1], dtype=np.float32))
     assert -14 < low < -13 < 13 < high < 14
 
 
@@ -142,9 +149,9 @@ def test_probabilities_of_any_margins(margins):
 
 def test_labels_that_an_objective_does_not_know():
     for objective, fine, wrong in [
-        (Objective(LOGISTIC), [0, 0.5, 1], [[-0.1], [1.1], [np.nan], [np.inf]]),
-        (Objective(SQUARE), [-1e30, 0, 7], [[np.nan], [-np.inf]]),
-        (Objective(SOFTPROB, 3), [0, 1, 2], [[3], [-1], [0.5], [np.nan]]),
+        (XGBoostObjective(LOGISTIC), [0, 0.5, 1], [[-0.1], [1.1], [np.nan], [np.inf]]),
+        (XGBoostObjective(SQUARE), [-1e30, 0, 7], [[np.nan], [-np.inf]]),
+        (XGBoostObjective(SOFTPROB, 3), [0, 1, 2], [[3], [-1], [0.5], [np.nan]]),
     ]:
         objective.check_labels(np.array(fine, dtype=np.float32))
         for y in wrong:

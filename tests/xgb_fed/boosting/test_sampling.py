@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from native_trees import read_trees
 from vertical_training import assert_same_tree, parties_of, problem, quantile_matrix, stock, train
-from xgb_fed.boosting.objectives import Objective
+from xgb_fed.boosting.objectives import XGBoostObjective
 from xgb_fed.boosting.sampling import Sampling, TreeColumns
 from xgb_fed.ciphers.randomness import SecretStream
 
@@ -44,7 +44,7 @@ def test_booster_given_the_same_rows(sampling, monkeypatch):
     ours = read_trees(model.export_booster(parties))
     data = quantile_matrix(PARAMS, X, y)
     booster = xgboost.Booster({**PARAMS, "nthread": 1, "tree_method": "hist"}, [data])
-    objective, margin = Objective("binary:logistic"), np.zeros((len(y), 1), dtype=np.float32)
+    objective, margin = XGBoostObjective("binary:logistic"), np.zeros((len(y), 1), dtype=np.float32)
     for number, (sample, tree) in enumerate(zip(drawn, ours, strict=True)):
         assert 0 < sample.rows.sum() < len(y)
         g, h = (

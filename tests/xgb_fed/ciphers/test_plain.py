@@ -56,7 +56,7 @@ def test_bytes_of_other_integers_are_refused(key):
     beyond[0, -1] += 1
     for rows in (beyond, np.pad(largest, ((0, 0), (0, 1))), largest[:, :-1]):
         with pytest.raises(InvalidCiphertextError, match="beyond the plaintext space"):
-            key.public.from_bytes(wire.pack(wire.Kind.CIPHERTEXTS, key.scheme, key.key_id, rows))
+            key.public.from_bytes(wire.pack(wire.PayloadKind.CIPHERTEXTS, key.scheme, key.key_id, rows))
 
 
 def test_range(key):

@@ -14,7 +14,7 @@ from small_keys import KEYS, SCHEMES, integers_of
 from xgb_fed.ciphers.okamoto_uchiyama import OkamotoUchiyama, OkamotoUchiyamaKey
 from xgb_fed.ciphers.paillier import Paillier
 from xgb_fed.ciphers.residue_key import ResidueKey
-from xgb_fed.ciphers.serialization import Kind, pack, unpack
+from xgb_fed.ciphers.serialization import PayloadKind, pack, unpack
 from xgb_fed.errors import CipherError, CorruptDataError, VersionError, WrongKeyError
 
 
@@ -106,7 +106,7 @@ def test_other_versions(key):
 
 def test_rows_have_1_to_65536_words():
     def data(n_words):
-        return pack(Kind.CIPHERTEXTS, "plain", bytes(16), np.ones((1, n_words), np.uint64))
+        return pack(PayloadKind.CIPHERTEXTS, "plain", bytes(16), np.ones((1, n_words), np.uint64))
 
     for n_words in (1, 1 << 16):
         assert unpack(data(n_words)).rows.shape == (1, n_words)

@@ -13,7 +13,7 @@ from small_keys import key_of
 from uniformity import stream
 from xgb_fed import OkamotoUchiyama, Paillier
 from xgb_fed.ciphers import serialization as wire
-from xgb_fed.ciphers.short_ciphertexts import SEED_WORDS, SPARE_BITS, PublicNumbers, lengthened, short_words
+from xgb_fed.ciphers.short_ciphertexts import SEED_WORDS, SPARE_BITS, MessageNumbers, lengthened, short_words
 from xgb_fed.errors import CorruptDataError, InvalidCiphertextError, WrongKeyError
 
 BITS = [330, 512, 1024]
@@ -52,7 +52,7 @@ def test_what_is_sent_is_the_distance_from_public_numbers_by_a_uniform_number_of
     """Of the proof: e = ((c − T) mod p²) + p²·j with 0 <= j < J, and nothing else of c."""
     parts, _, rows = sent(key)
     n, square = key.public.n, key._p.value**2
-    numbers = from_rows(PublicNumbers(rows[0, :SEED_WORDS], key.public.modulus).draw(len(VALUES)))
+    numbers = from_rows(MessageNumbers(rows[0, :SEED_WORDS], key.public.modulus).draw(len(VALUES)))
     steps = (1 << 64 * rows.shape[1]) // square
     assert steps >> SPARE_BITS
     of_c = [c for part in parts for c in from_rows(part)]
@@ -84,10 +84,10 @@ def test_seeds_and_numbers_are_never_used_twice(key):
     """Two ciphertexts at the same public number would not be those of the proof."""
     first, second = sent(key)[2], sent(key)[2]
     assert first[0].tobytes() != second[0].tobytes()
-    numbers = PublicNumbers(first[0, :SEED_WORDS], key.public.modulus)
+    numbers = MessageNumbers(first[0, :SEED_WORDS], key.public.modulus)
     drawn = np.concatenate([numbers.draw(3), numbers.draw(5)])
     assert len({row.tobytes() for row in drawn}) == 8
-    again = PublicNumbers(first[0, :SEED_WORDS], key.public.modulus).draw(8)
+    again = MessageNumbers(first[0, :SEED_WORDS], key.public.modulus).draw(8)
     assert again.tobytes() == drawn.tobytes()
 
 
@@ -106,7 +106,7 @@ def test_a_ciphertext_that_is_sent_twice_gives_the_key_away():
 def test_public_numbers_are_pinned():
     """They are part of the protocol: both sides must make the same ones, in every release."""
     modulus = key_of(OkamotoUchiyama, 512).public.modulus
-    drawn = PublicNumbers(np.arange(SEED_WORDS, dtype=np.uint64), modulus).draw(3)
+    drawn = MessageNumbers(np.arange(SEED_WORDS, dtype=np.uint64), modulus).draw(3)
     assert (drawn[:, -1] >> np.uint64(63) == 0).all()
     assert hashlib.sha256(drawn.astype("<u8").tobytes()).hexdigest() == PINNED
 
@@ -137,7 +137,7 @@ def test_a_key_of_2048_bits_saves_more_than_a_quarter():
 
 
 def forged(key, rows, scheme="okamoto-uchiyama"):
-    return wire.pack(wire.Kind.SHORT_CIPHERTEXTS, scheme, key.public.key_id, rows)
+    return wire.pack(wire.PayloadKind.SHORT_CIPHERTEXTS, scheme, key.public.key_id, rows)
 
 
 def test_what_is_not_such_a_message_is_refused(key):
@@ -159,7 +159,7 @@ def test_what_is_not_such_a_message_is_refused(key):
 def test_a_number_that_is_no_unit_is_refused(key):
     """The sender can reach any number near a public one, a multiple of p among them."""
     _, _, rows = sent(key)
-    [number] = from_rows(PublicNumbers(rows[0, :SEED_WORDS], key.public.modulus).draw(1))
+    [number] = from_rows(MessageNumbers(rows[0, :SEED_WORDS], key.public.modulus).draw(1))
     e = -number % key._p.value
     bad = np.concatenate([rows[:1], to_rows([e], rows.shape[1])])
     with pytest.raises(InvalidCiphertextError):

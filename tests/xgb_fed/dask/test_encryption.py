@@ -37,13 +37,13 @@ def client(cluster, monkeypatch):
 @pytest.fixture
 def asked(monkeypatch):
     """What workers were asked, in order."""
-    questions, answer = [], encryption.KeyOfWorker._guarded
+    questions, answer = [], encryption.KeyOfWorker.answer
 
     def guarded(worker, message):
         questions.append(message["ask"])
         return answer(worker, message)
 
-    monkeypatch.setattr(encryption.KeyOfWorker, "_guarded", guarded)
+    monkeypatch.setattr(encryption.KeyOfWorker, "answer", guarded)
     return questions
 
 

@@ -69,7 +69,7 @@ def test_evaluation_sets_that_do_not_fit(client):
 def test_partitions_that_are_computed_differently(client):
     changing = BLOCKS.map_blocks(lambda block: block + np.random.default_rng().normal(), dtype="f8")
     with DaskParty(client, changing, "bank", timeout=120) as party:
-        leases = party._held[0]._leases
+        leases = party._held[0]
         leases.forget()
         with pytest.raises(xgb_fed.PartitionError, match="not those of the first time"):
             leases.load()

@@ -42,6 +42,7 @@ def test_a_lost_worker_changes_no_message(threads, kind):
     assert len(cluster.scheduler.workers) == 1
 
 
+@pytest.mark.slow
 def test_a_killed_worker_changes_no_message():
     with local_cluster(2, processes=True) as cluster, Client(cluster) as client:
         client.wait_for_workers(2, timeout=120)

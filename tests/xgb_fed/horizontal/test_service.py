@@ -70,7 +70,7 @@ def test_coordinators_have_folders_of_their_own_and_one_party(tmp_path):
         (path,) = (tmp_path / f"for-{caller}" / "models").glob("*.json")
         assert path.read_bytes() == model.as_json()
     # Both runs hashed by one seed: nothing new was told to the second.
-    assert len(service._party._kept.told) == 1
+    assert len(service._party._simfl._disclosures.told.hashes) == 1
     # Hashes for a third, other parties would be too many, whoever asks, and after a restart.
     with pytest.raises(PartyRefusedError, match="hashes of each row were given away"):
         trained(north(tmp_path), south(), "third")

@@ -118,7 +118,9 @@ def test_gains_and_weights_are_those_of_the_installed_version(objective, others)
 
 
 @pytest.mark.parametrize("objective", ["binary:logistic", "multi:softprob", "reg:squarederror"])
-@pytest.mark.parametrize("factor", [1e-12, 1e-18, 1e-25])
+@pytest.mark.parametrize(
+    "factor", [1e-18, *(pytest.param(one, marks=pytest.mark.slow) for one in (1e-12, 1e-25))]
+)
 def test_trees_do_not_depend_on_the_size_of_all_weights(objective, factor):
     """Weights of 1e-18 left 20 binary digits of gradients, and for classes seemed to have grown."""
     y, weight = LABELS[objective], (factor * WEIGHT).astype(np.float32)

@@ -7,11 +7,11 @@ import pytest
 import scipy.sparse
 import xgboost
 
-from gbdt_hosts.xgboost.boosting import TreeGrower
+from gbdt_hosts.xgboost.boosting import NativeTreeGrower
 from gbdt_parties.errors import InvalidDataError, PartyRefusedError, ProtocolError
 from stock_training import train_stock
 from xgb_fed.boosting.loop import LoopOptions
-from xgb_fed.boosting.objectives import Objective
+from xgb_fed.boosting.objectives import XGBoostObjective
 from xgb_fed.errors import UnsupportedParameterError
 from xgb_fed.horizontal.common.model import horizontal_settings
 from xgb_fed.horizontal.estimators import train_tfl
@@ -53,13 +53,13 @@ def train(parties, rounds=6, params=PARAMS, **options):
 def grown_on(monkeypatch):
     """What every tree is grown on: (g, h)."""
     seen = []
-    grow = TreeGrower.grow
+    grow = NativeTreeGrower.grow
 
     def recorded(self, g, h, seed):
         seen.append((g.astype(np.float64), h.astype(np.float64)))
         return grow(self, g, h, seed)
 
-    monkeypatch.setattr(TreeGrower, "grow", recorded)
+    monkeypatch.setattr(NativeTreeGrower, "grow", recorded)
     return seen
 
 
@@ -91,7 +91,7 @@ def test_weighted_gradients_add_up_to_those_of_all_rows_for_every_builder(grown_
                 objective, 0.5
             )
         margin = margin.reshape(len(y), n_classes).astype(np.float32)
-        g, h = Objective(objective, n_classes).gradients(
+        g, h = XGBoostObjective(objective, n_classes).gradients(
             margin, y.astype(np.float32), weight.astype(np.float32)
         )
         for k in range(n_classes):
@@ -113,7 +113,7 @@ def test_each_rows_gradient_is_added_at_the_row_it_is_similar_to(grown_on):
     training.prepare()
     tables = [party._simfl._state.hashes for party in parties]
     # The others know a party's rows by another order than its own.
-    orders = [party._simfl._kept.order(len(party._simfl._y)) for party in parties]
+    orders = [party._simfl._disclosures.order(len(party._simfl._y)) for party in parties]
     draws = {
         (j, m): orders[m][parties[j]._simfl._state.similar[m]] for j, m in itertools.permutations(range(3), 2)
     }
@@ -139,7 +139,7 @@ def test_ties_are_drawn_again_at_every_turn(grown_on):
     settings = horizontal_settings({**PARAMS, "objective": "reg:squarederror"})
     training = SimFL(settings, parties, max_rounds=4)
     training.prepare()
-    draws = parties[0]._simfl._kept.order(len(y))[parties[1]._simfl._state.similar[0]]
+    draws = parties[0]._simfl._disclosures.order(len(y))[parties[1]._simfl._state.similar[0]]
     assert draws.shape == (TIE_DRAWS, len(y))
     training.prepare = lambda: None
     booster = training.run(LoopOptions(4)).booster
@@ -153,13 +153,13 @@ def test_ties_are_drawn_again_at_every_turn(grown_on):
 def test_penalties_are_set_against_one_gradient_a_row(monkeypatch):
     """SimFL's trees have them times N/n; TFL's as they are."""
     given = []
-    start = TreeGrower.__init__
+    start = NativeTreeGrower.__init__
 
     def recorded(self, X, params, *rest):
         given.append((X.shape[0], params))
         start(self, X, params, *rest)
 
-    monkeypatch.setattr(TreeGrower, "__init__", recorded)
+    monkeypatch.setattr(NativeTreeGrower, "__init__", recorded)
     params = {**PARAMS, "reg_lambda": 2.0, "reg_alpha": 0.5, "gamma": 0.25, "min_child_weight": 3.0}
     train(drawn_parties(), 1, params)
     train_tfl(params, drawn_parties(), 1, verbose_eval=False)
@@ -181,9 +181,9 @@ def test_penalties_times_a_factor_are_sums_divided_by_it():
     params["min_child_weight"] = 2.0
     penalties = ("reg_lambda", "reg_alpha", "gamma", "min_child_weight")
     factored = params | {name: 4 * params[name] for name in penalties}
-    _, one = TreeGrower(X, params).grow(g / 4, h / 4, 0)
-    _, two = TreeGrower(X, factored).grow(g, h, 0)
-    _, unpenalised_by_row = TreeGrower(X, params).grow(g, h, 0)
+    _, one = NativeTreeGrower(X, params).grow(g / 4, h / 4, 0)
+    _, two = NativeTreeGrower(X, factored).grow(g, h, 0)
+    _, unpenalised_by_row = NativeTreeGrower(X, params).grow(g, h, 0)
     assert np.allclose(one, two, rtol=1e-5)
     assert not np.allclose(one, unpenalised_by_row, rtol=1e-2)
 
@@ -224,7 +224,7 @@ def test_theorem_2_bounds_the_error_on_drawn_data(monkeypatch):
         settings = horizontal_settings({**PARAMS, "max_depth": depth})
         training = SimFL(settings, parties, max_rounds=4)
         training.prepare()
-        order = parties[0]._simfl._kept.order(len(parties[0]._simfl._y))
+        order = parties[0]._simfl._disclosures.order(len(parties[0]._simfl._y))
         similar = [order[parties[j]._simfl._state.similar[0][0]] for j in (1, 2)]
         training.prepare = lambda: None
         booster = training.run(LoopOptions(1)).booster

@@ -25,7 +25,7 @@ from xgb_fed.errors import CorruptDataError, UnsupportedParameterError
 from xgb_fed.vertical.growing import row_places
 from xgb_fed.vertical.growing.bin_sums import AgreedColumns
 from xgb_fed.vertical.growing.row_places import RowPlaces
-from xgb_fed.vertical.passive.journal import FOUND, Journals, Terms
+from xgb_fed.vertical.passive.journal import FOUND, Journals, ResumptionTerms
 from xgb_fed.vertical.protocol.messages import (
     CategoriesOpened,
     RevealedCategories,
@@ -124,7 +124,9 @@ def assert_same(ours, theirs):
         assert_same_tree(a, b, f"tree {number}")
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize(
+    "seed", [*range(8), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(8, 24))]
+)
 def test_trees_and_predictions_are_those_of_xgboost(seed):
     """One-hot and partition splits; missing, unseen, invalid and fractional categories in other rows."""
     problem = drawn(seed)
@@ -290,7 +292,7 @@ def test_files_with_other_categories_are_refused(change, tmp_path):
 
 def test_journals_keep_categories_on_the_disk(tmp_path):
     splits = Splits(["a", "b"], categories={0: ("x", "y", "z"), 1: None})
-    terms = Terms("plain", 100, 8, "rows", "digest")
+    terms = ResumptionTerms("plain", 100, 8, "rows", "digest")
     journal = Journals(restarted(tmp_path)).start(b"m" * 16, terms, splits)
     for rule in ((0, 0.0, True, (0, 2)), (1, 0.0, False, (7,))):
         splits.add(*rule)

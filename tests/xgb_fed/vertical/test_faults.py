@@ -21,7 +21,7 @@ from xgb_fed.boosting.features import read_columns
 from xgb_fed.errors import CheckpointError
 from xgb_fed.vertical.passive.journal import FOUND, Journals
 from xgb_fed.vertical.passive.party import PassiveParty
-from xgb_fed.vertical.training.checkpoint import STORE_FILE, Journal
+from xgb_fed.vertical.training.checkpoint import STORE_FILE, VerticalJournal
 from xgb_fed.vertical.trees.tree_record import Restart
 
 pytestmark = pytest.mark.filterwarnings("ignore::xgb_fed.NotEncryptedWarning")
@@ -155,12 +155,16 @@ def of_active(traffic):
 
 
 PASSIVE_FAULTS = ["killed", "killed at work", "restarted in between", "unreachable", "answer lost"]
+ACTIVE_FAULTS = ["active killed", "active killed before"]
+EVERY = pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.slow)])
+"""By default, a fault is at every third message, and another fault at the next one."""
 
 
+@EVERY
 @pytest.mark.parametrize("fault", PASSIVE_FAULTS)
-def test_a_passive_party_lost_at_any_message(reference, fault, tmp_path):
+def test_a_passive_party_lost_at_any_message(reference, fault, step, tmp_path):
     problem, params, model, undisturbed = reference
-    for index in range(undisturbed.requests):
+    for index in range(PASSIVE_FAULTS.index(fault) % step, undisturbed.requests, step):
         bank = Bank(problem, tmp_path / str(index))
         bank.faults = {index: fault}
         same = problem.train(bank, params, patience=60)
@@ -172,10 +176,11 @@ def test_a_passive_party_lost_at_any_message(reference, fault, tmp_path):
         assert bank.handler.journals._store.keys(RUNS) == [same.model_id.hex()]
 
 
-@pytest.mark.parametrize("fault", ["active killed", "active killed before"])
-def test_the_active_party_killed_at_any_message(reference, fault, tmp_path):
+@EVERY
+@pytest.mark.parametrize("fault", ACTIVE_FAULTS)
+def test_the_active_party_killed_at_any_message(reference, fault, step, tmp_path):
     problem, params, model, undisturbed = reference
-    for index in range(undisturbed.requests):
+    for index in range(ACTIVE_FAULTS.index(fault) % step, undisturbed.requests, step):
         bank = Bank(problem, tmp_path / f"bank{index}")
         bank.faults = {index: fault}
         kept = tmp_path / f"active{index}"
@@ -339,7 +344,7 @@ def test_a_full_disk_at_the_active_party_leaves_the_last_progress(tmp_path, monk
     problem = Problem()
     reference = problem.train(Bank(problem, tmp_path / "reference"), BINARY)
     bank, kept = Bank(problem, tmp_path / "bank"), tmp_path / "active"
-    append, calls = Journal.add_tree, []
+    append, calls = VerticalJournal.add_tree, []
 
     def full(self, progress):
         calls.append(progress)
@@ -348,7 +353,7 @@ def test_a_full_disk_at_the_active_party_leaves_the_last_progress(tmp_path, monk
         append(self, progress)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Journal, "add_tree", full)
+        patch.setattr(VerticalJournal, "add_tree", full)
         with pytest.raises(OSError, match="No space"):
             problem.train(bank, BINARY, checkpoint=kept)
     same = problem.train(bank, BINARY, checkpoint=kept)

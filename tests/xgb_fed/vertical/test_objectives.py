@@ -94,7 +94,9 @@ def pooled(params, X, info, rounds=2, obj=None):
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
-@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
+@pytest.mark.parametrize(
+    "weighted", [pytest.param(False, marks=pytest.mark.slow), True], ids=["plain", "weighted"]
+)
 @pytest.mark.parametrize("rounds", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_trees_are_those_of_xgboost(objective, weighted, rounds):
     params = params_of(objective)

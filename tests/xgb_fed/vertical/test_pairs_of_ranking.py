@@ -60,7 +60,9 @@ SAMPLES = [
 
 @pytest.mark.skipif(not draws.are_reproduced(), reason="another build of XGBoost")
 @pytest.mark.parametrize("others", SAMPLES, ids=str)
-@pytest.mark.parametrize("is_continued", [False, True], ids=["", "continued"])
+@pytest.mark.parametrize(
+    "is_continued", [pytest.param(False, marks=pytest.mark.slow), True], ids=["", "continued"]
+)
 def test_pairs_beside_samples_are_those_of_xgboost(others, is_continued, request):
     """Since XGBoost 3.4, pairs, rows and columns take turns at the numbers of one stream."""
     if is_continued and others.get("seed") == 0 and versions.installed() < (2, 1):
@@ -99,7 +101,9 @@ class Lost:
 
 
 @pytest.mark.parametrize(
-    ("samples", "step"), [({}, 5), ({"subsample": 0.7, "colsample_bytree": 0.8}, 9)], ids=["", "samples"]
+    ("samples", "step"),
+    [pytest.param({}, 5, marks=pytest.mark.slow), ({"subsample": 0.7, "colsample_bytree": 0.8}, 9)],
+    ids=["", "samples"],
 )
 def test_a_forest_that_is_interrupted_goes_on_with_the_same_pairs(tmp_path, samples, step):
     (X, info), params = ranked(), {**PARAMS, "seed": 3, "num_parallel_tree": 3, **samples}

@@ -15,7 +15,7 @@ from xgb_fed.errors import UnsupportedParameterError
 
 pytestmark = pytest.mark.skipif(not draws.are_reproduced(), reason="another build of XGBoost")
 
-N_DEFAULT, N_ALL = 150, 1000
+N_DEFAULT, N_ALL = 60, 1000
 DURING_TRAINING = {"survival:cox": "negative hessians", "reg:squaredlogerror": "a margin is -1 or less"}
 """What docs/vertical.md says is refused when margins have gone too far."""
 
@@ -82,7 +82,7 @@ def check_weighted(seed, of_two_sizes):
 
 
 @pytest.mark.parametrize("of_two_sizes", [False, True])
-@pytest.mark.parametrize("seed", filter(may_be_weighted, range(200, 210)))
+@pytest.mark.parametrize("seed", list(filter(may_be_weighted, range(200, 204))))
 def test_trees_are_those_of_xgboost_for_weights_that_differ_by_a_million(seed, of_two_sizes):
     """Beyond, XGBoost's own sums in another order of the rows can give other trees, too."""
     check_weighted(seed, of_two_sizes)
@@ -91,7 +91,7 @@ def test_trees_are_those_of_xgboost_for_weights_that_differ_by_a_million(seed, o
 @pytest.mark.slow
 @pytest.mark.parametrize("of_two_sizes", [False, True])
 def test_more_trees_are_those_of_xgboost_for_weights_that_differ_by_a_million(of_two_sizes):
-    for seed in filter(may_be_weighted, range(210, 400)):
+    for seed in filter(may_be_weighted, range(204, 400)):
         check_weighted(seed, of_two_sizes)
 
 

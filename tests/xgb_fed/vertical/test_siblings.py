@@ -56,7 +56,7 @@ def test_the_sums_of_every_node_are_those_of_its_rows(params, smallest, kinds, m
 
     def check(finder, level, siblings, bins):
         seen.append((level.above is None, len(bins.nodes)))
-        of_tree, g = codes[finder.number - 1][:, finder._columns], finder._gradients
+        of_tree, g = codes[finder.number - 1][:, finder._columns], level.gradients
         for place, node in enumerate(bins.nodes):
             rows = level.sampled.of(node)
             assert len(rows) >= smallest

@@ -19,7 +19,7 @@ from gbdt_parties.agreed import read_json
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.traffic import Traffic
 from xgb_fed.boosting.features import Columns, read_columns
-from xgb_fed.boosting.objectives import HORIZONTAL, Objective
+from xgb_fed.boosting.objectives import HORIZONTAL, XGBoostObjective
 from xgb_fed.boosting.params import Settings, without_vertical_only
 from xgb_fed.horizontal.common.introductions import MAX_TEXT
 from xgb_fed.horizontal.common.messages import Trees
@@ -75,7 +75,7 @@ def settings_of(params: str) -> Settings:
         raise ProtocolError(f"parameters: {error}") from None
 
 
-def check_base_score(objective: Objective, base_score: NDArray[np.float64]) -> None:
+def check_base_score(objective: XGBoostObjective, base_score: NDArray[np.float64]) -> None:
     """Raise `ProtocolError` for a base score that no training run has."""
     if len(base_score) not in (1, objective.n_classes) or not np.isfinite(base_score).all():
         raise ProtocolError("the base score is malformed")
@@ -89,7 +89,7 @@ class SharedTrees:
 
     Attributes
     ----------
-    objective : Objective
+    objective : XGBoostObjective
     n_features : int
     base_score : list of float
         XGBoost's parameter.
@@ -99,7 +99,7 @@ class SharedTrees:
         Each round's trees as they travelled.
     """
 
-    objective: Objective
+    objective: XGBoostObjective
     n_features: int
     base_score: list[float]
     max_depth: int

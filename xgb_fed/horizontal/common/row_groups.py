@@ -7,12 +7,16 @@ groups: no difference of two sums is about fewer rows than a group has.
 
 from __future__ import annotations
 
+import io
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gbdt_commons.locks import OwnLock
+from gbdt_commons.store import Kind
 from xgb_fed.ciphers.randomness import SecretStream
 
 
@@ -107,3 +111,31 @@ def _widest_hash(
         wider = spread > largest
         largest[wider], widest[wider] = spread[wider], place
     return widest
+
+
+def _written(groups: RowGroups) -> bytes:
+    file = io.BytesIO()
+    np.savez(file, order=groups.order, starts=groups.starts)
+    return file.getvalue()
+
+
+_READING = OwnLock()
+
+
+def arrays_of(content: bytes) -> dict[str, NDArray[Any]]:
+    """Arrays of an npz file, by their names; one thread reads at a time.
+
+    NumPy has Python parse the arrays' headers.  Python 3.11 keeps the parser's depth in one place for all
+    threads, and ends in a SystemError where two parse at once and garbage is collected meanwhile.
+    """
+    with _READING.held(), np.load(io.BytesIO(content), allow_pickle=False) as file:
+        return {name: file[name] for name in file.files}
+
+
+def _read(content: bytes) -> RowGroups:
+    found = arrays_of(content)
+    return RowGroups(found["order"], found["starts"])
+
+
+GROUPS = Kind("groups", _written, _read)
+"""The record of a party's groups, which stay the same for good."""

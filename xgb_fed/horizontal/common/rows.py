@@ -77,7 +77,7 @@ OF_THIS_PROCESS = HorizontalLimits(
 
 
 @dataclass(frozen=True)
-class PartyRows:
+class HorizontalRows:
     """Checked rows, labels and options; the parameters of `HorizontalParty` say what each is.
 
     Raises
@@ -109,7 +109,7 @@ class PartyRows:
         known_features: int,
         max_rows: int,
         max_rounds: int,
-    ) -> PartyRows:
+    ) -> HorizontalRows:
         """Check the arguments of a party."""
         if not isinstance(name, str) or not name or name in (ACTIVE, COORDINATOR) or not name.isprintable():
             raise InvalidArgumentError(
@@ -143,7 +143,7 @@ class PartyRows:
             int(max_rounds),
         )
 
-    def like(self, X: Any, y: Any, sample_weight: Any = None, *, argument: str) -> PartyRows:
+    def like(self, X: Any, y: Any, sample_weight: Any = None, *, argument: str) -> HorizontalRows:
         """Check further rows of the same columns and kind of labels.
 
         Raises

@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
+class ExactQuestion:
     """A question, and this party's own answer to it.
 
     Parameters
@@ -82,14 +82,14 @@ class Flight:
 
     Parameters
     ----------
-    questions : sequence of Question
+    questions : sequence of ExactQuestion
         Those without values are not put: the sum of no values is known.
     """
 
-    questions: Sequence[Question]
+    questions: Sequence[ExactQuestion]
 
     @cached_property
-    def _put(self) -> list[Question]:
+    def _put(self) -> list[ExactQuestion]:
         return [one for one in self.questions if len(one.values)]
 
     @cached_property
@@ -119,7 +119,7 @@ class Flight:
         return answers[0] if len(answers) == 1 else np.concatenate(answers)
 
     def checked(self, total: Words) -> list[NDArray[Any]]:
-        """The opened sums of all questions, as `Question.checked`.
+        """The opened sums of all questions, as `ExactQuestion.checked`.
 
         Raises
         ------
@@ -134,7 +134,7 @@ class Flight:
         ]
 
 
-Asking = Generator[tuple[Question, ...], list[NDArray[Any]], T]
+Asking = Generator[tuple[ExactQuestion, ...], list[NDArray[Any]], T]
 """A computation that asks questions, some of them together, and returns a T."""
 
 
@@ -149,7 +149,7 @@ def together(*askings: Asking[Any]) -> Asking[list[Any]]:
         Results.
     """
     results: list[Any] = [None] * len(askings)
-    waiting: dict[int, tuple[Question, ...]] = {}
+    waiting: dict[int, tuple[ExactQuestion, ...]] = {}
 
     def go_on(place: int, answers: list[NDArray[Any]] | None) -> None:
         try:
@@ -202,7 +202,7 @@ def _answers(flight: Flight) -> Generator[Flight, list[NDArray[Any]], list[NDArr
     return (yield flight) if flight.n_values else flight.checked(flight.ring.zeros(0))
 
 
-def _pieces(question: Question, max_bytes: int) -> list[Question]:
+def _pieces(question: ExactQuestion, max_bytes: int) -> list[ExactQuestion]:
     """A question as several with no longer answers than that, of at least a value."""
     size, n_values = max(1, max_bytes // (8 * question.ring.words_per_value)), len(question.values)
     if n_values <= size:
@@ -225,7 +225,7 @@ def ask_counts(what: str, counts: NDArray[np.int64]) -> Asking[NDArray[np.int64]
     SumRangeError
         If one is.
     """
-    (total,) = yield (Question(what, MODULO_64, MODULO_64.from_integers(counts), COUNT_BITS),)
+    (total,) = yield (ExactQuestion(what, MODULO_64, MODULO_64.from_integers(counts), COUNT_BITS),)
     if (total < 0).any():
         raise SumRangeError(OUT_OF_RANGE)
     return total
@@ -233,7 +233,7 @@ def ask_counts(what: str, counts: NDArray[np.int64]) -> Asking[NDArray[np.int64]
 
 def ask_words(what: str, words: Words, bits: int) -> Asking[Words]:
     """Ask for sums of fixed-point numbers, given and returned as words of shape (..., 2)."""
-    (total,) = yield (Question(what, MODULO_128, words.reshape(-1, 2), bits),)
+    (total,) = yield (ExactQuestion(what, MODULO_128, words.reshape(-1, 2), bits),)
     return total.reshape(words.shape)
 
 

@@ -25,8 +25,8 @@ from gbdt_parties.secure_sum.roster import Roster
 from xgb_fed.boosting.features import Columns
 from xgb_fed.horizontal.common.introductions import names_to_json
 from xgb_fed.horizontal.common.kept_models import KeptModels
-from xgb_fed.horizontal.common.kept_state import KeptState
-from xgb_fed.horizontal.common.rows import HorizontalLimits, PartyRows
+from xgb_fed.horizontal.common.party_state import PartyState
+from xgb_fed.horizontal.common.rows import HorizontalLimits, HorizontalRows
 from xgb_fed.horizontal.exact.exchange import REQUESTS, ExactDescription, content_of
 from xgb_fed.horizontal.exact.metrics import metric_names
 from xgb_fed.horizontal.exact.questions import Flight, in_flights
@@ -104,7 +104,7 @@ class ExactRuns(Runs):
     limits : HorizontalLimits
     memory : MemoryAllowance
         Of the coordinator.
-    state : KeptState
+    state : PartyState
         Counts the rounds and samples of all runs, and has the key that rows are drawn by.
 
     Attributes
@@ -120,7 +120,7 @@ class ExactRuns(Runs):
         models: KeptModels | None,
         limits: HorizontalLimits,
         memory: MemoryAllowance,
-        state: KeptState,
+        state: PartyState,
     ) -> None:
         super().__init__(partial(ExactSubject, self), store)
         self.side, self.limits, self.memory, self.state = side, limits, memory, state
@@ -225,7 +225,7 @@ class ExactSubject(Subject):
         draws = RowDraws(self._runs.state, side.digest_of_rows, terms.max_samples)
         return ExactTraining(task, labelled, held_out, b"", draws, rows.max_rows)
 
-    def _labelled(self, rows: PartyRows, task: ExactTask) -> LabelledRows:
+    def _labelled(self, rows: HorizontalRows, task: ExactTask) -> LabelledRows:
         settings = task.settings
         y = rows.encoded("" if task.classes is None else json.dumps(list(task.classes)), settings)
         settings.loss.check_labels(y)

@@ -77,14 +77,6 @@ def rows_of_its_own(sets: list[RowSet]) -> list[int]:
     sets in which a set has a factor other than 0 (sets that are the same count as one) is about all rows that
     are in this set alone, whatever their weights are.  So if every set has m such rows, every combination is
     about m rows or more, or about none.
-
-    Parameters
-    ----------
-    sets : list of RowSet
-
-    Returns
-    -------
-    list of int
     """
     groups: dict[bytes, RowSet] = {}
     for one in sets:

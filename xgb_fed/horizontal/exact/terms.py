@@ -12,7 +12,7 @@ from gbdt_commons.files import digest_of
 from gbdt_parties.identity.certificates import TLS
 from gbdt_parties.secure_sum.trust import AllowList, Credentials, credentials_of
 from xgb_fed.errors import InvalidArgumentError
-from xgb_fed.horizontal.common.rows import PartyRows
+from xgb_fed.horizontal.common.rows import HorizontalRows
 from xgb_fed.horizontal.exact.cuts import DIGITS
 from xgb_fed.horizontal.exact.rows.samples import MAX_SAMPLES
 from xgb_fed.horizontal.exact.task import GIVEN, MIN_ROWS_PER_NODE, check_whole
@@ -99,21 +99,21 @@ class ExactSide:
     Parameters
     ----------
     terms : ExactTerms
-    rows : PartyRows
-    held_out : list of PartyRows or None
+    rows : HorizontalRows
+    held_out : list of HorizontalRows or None
     certified : Credentials or None
         None without a certificate.
     allowed : AllowList
     """
 
     terms: ExactTerms
-    rows: PartyRows
-    held_out: list[PartyRows | None]
+    rows: HorizontalRows
+    held_out: list[HorizontalRows | None]
     certified: Credentials | None
     allowed: AllowList
 
     @classmethod
-    def of(cls, terms: ExactTerms, rows: PartyRows) -> ExactSide:
+    def of(cls, terms: ExactTerms, rows: HorizontalRows) -> ExactSide:
         """Check what a party brings."""
         certified, trust = None, terms.trust_authority
         if terms.tls is None:

@@ -10,20 +10,21 @@ import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gbdt_hosts.xgboost.evaluation import intercept
 from gbdt_hosts.xgboost.model import ScalarTree, booster_from_trees
 from gbdt_hosts.xgboost.targets import Targets
-from gbdt_hosts.xgboost.training import intercept
 from gbdt_hosts.xgboost.versions import least_hessian_of_base_scores
 from gbdt_kernels.trees.wide_sums import as_floats, fixed_points, wide_sum
 from gbdt_parties.errors import InvalidDataError
 from gbdt_parties.secure_sum.rings import Words
 from xgb_fed.boosting.features import BinnedFeatures, Columns, codes_of, offsets_of
+from xgb_fed.boosting.objectives import Gradients, XGBoostObjective
 from xgb_fed.ciphers.randomness import SecretStream
 from xgb_fed.horizontal.common.model import add_round
 from xgb_fed.horizontal.exact.cuts import bounds_of_bins, find_cuts
@@ -74,6 +75,15 @@ class RoundsDone(NamedTuple):
     results: Mapping[str, Mapping[str, Sequence[float]]] = {}
 
 
+class _Agreed(NamedTuple):
+    """What a party knows before the first round, all of it but the seed of its own samples as all parties."""
+
+    scale: Sizes
+    columns: SplitColumns
+    rules: GrowingRules
+    own_seed: bytes
+
+
 @dataclass(eq=False)
 class ExactTraining:
     """A run at one party.
@@ -90,10 +100,6 @@ class ExactTraining:
         Of this party's rows.
     max_rows : int
         Rows of all parties together that this party takes part with.
-
-    Attributes
-    ----------
-    done : RoundsDone
     """
 
     task: ExactTask
@@ -104,34 +110,41 @@ class ExactTraining:
     max_rows: int = sys.maxsize
     done: RoundsDone = field(default=RoundsDone(), init=False)
 
+    @cached_property
+    def _objective(self) -> XGBoostObjective:
+        return self.task.settings.loss
+
+    @cached_property
+    def _gradients(self) -> Gradients:
+        return self._objective.gradients_of(Targets(self.rows.y, self.rows.weight))
+
     def run(self) -> Asking[ExactModel]:
         """Train, asking for sums over all parties."""
         settings = self.task.settings
-        self._objective = settings.loss
-        self._gradients = self._objective.gradients_of(Targets(self.rows.y, self.rows.weight))
-        self._scale = yield from self._sizes()
-        base_score = yield from self._base_score()
+        scale, own_seed = yield from self._sizes()
+        base_score = yield from self._base_score(scale)
         cuts = self.task.given_cuts
         if cuts is None:
             cuts = yield from find_cuts(self.rows.columns, settings.max_bin, self.task.cuts)
         bins, lower = bounds_of_bins(cuts)
         codes = codes_of(self.rows.columns, bins)
         features = BinnedFeatures(bins, lower, codes, offsets_of(bins))
-        self._columns = SplitColumns(features, np.arange(self.task.n_columns))
-        self._rules = GrowingRules(
+        columns = SplitColumns(features, np.arange(self.task.n_columns))
+        rules = GrowingRules(
             settings.max_depth,
             self.task.min_rows_per_node,
             settings.split_gain,
-            self._scale.gradients,
-            self._scale.gradient_bits,
-            most_hessian(settings.objective, self._scale.exponent),
+            scale.gradients,
+            scale.gradient_bits,
+            most_hessian(settings.objective, scale.exponent),
         )
+        agreed = _Agreed(scale, columns, rules, own_seed)
         margin = self._start(base_score, self.rows)
         held_out = [None if rows is None else self._start(base_score, rows) for rows in self.held_out]
         names = metric_names(settings.objective, settings.eval_metric)
         history = History(names, self.task.n_sets, self.task.early_stopping_rounds)
         trees: list[ScalarTree] = []
-        grown = yield from self._round(0, margin)
+        grown = yield from self._round(agreed, 0, margin)
         for n_done in range(1, self.task.n_rounds + 1):
             for group, one in enumerate(grown):
                 margin[:, group] += one.values
@@ -139,15 +152,15 @@ class ExactTraining:
             for rows, own in zip(self.held_out, held_out, strict=True):
                 if rows is not None and own is not None:
                     add_round(own, _row_major(rows.columns), [one.tree for one in grown])
-            evaluated = self._evaluated(n_done, history, held_out)
+            evaluated = self._evaluated(scale, n_done, history, held_out)
             if n_done < self.task.n_rounds and not history.may_end_next:
                 # The next round follows whatever the losses are: they travel with its first sums.
-                _, grown = yield from together(evaluated, self._round(n_done, margin))
+                _, grown = yield from together(evaluated, self._round(agreed, n_done, margin))
                 continue
             yield from evaluated
             if n_done == self.task.n_rounds or history.is_over:
                 break
-            grown = yield from self._round(n_done, margin)
+            grown = yield from self._round(agreed, n_done, margin)
         return self._model(trees, base_score, cuts, history)
 
     # Steps before the first round.
@@ -156,18 +169,18 @@ class ExactTraining:
     def _is_sampled(self) -> bool:
         return self.task.settings.subsample < 1
 
-    def _sizes(self) -> Asking[Sizes]:
-        """Numbers of rows and a bound of gradients; samples are counted before any of them is used."""
+    def _sizes(self) -> Asking[tuple[Sizes, bytes]]:
+        """Numbers of rows, a bound of gradients, and the seed of samples, which are counted first."""
         mark = self.draws.mark() if self._is_sampled else np.empty(0, dtype=np.int64)
         sizes = yield from ask_sizes(self.task, self.rows, self.held_out, mark, self.max_rows)
-        if self._is_sampled:
-            settings, n_classes = self.task.settings, self._objective.n_classes
-            self._own_seed = self.draws.seed(sizes.marks, settings.subsample, self.task.n_rounds, n_classes)
-        return sizes
+        if not self._is_sampled:
+            return sizes, b""
+        subsample, n_classes = self.task.settings.subsample, self._objective.n_classes
+        return sizes, self.draws.seed(sizes.marks, subsample, self.task.n_rounds, n_classes)
 
-    def _base_score(self) -> Asking[list[float]]:
+    def _base_score(self, sizes: Sizes) -> Asking[list[float]]:
         """XGBoost's estimate: the mean label, or what it makes of the classes' weights."""
-        settings, rows, scale = self.task.settings, self.rows, self._scale.losses
+        settings, rows, scale = self.task.settings, self.rows, sizes.losses
         if settings.base_score is not None:
             return [float(settings.base_score)]
         weight, y = rows.weight.astype(np.float64), rows.y.astype(np.float64)
@@ -178,7 +191,7 @@ class ExactTraining:
         own = np.stack([_exact_sum(part, scale) for part in parts])
         sums = as_floats((yield from ask_words("weights and labels", own, MAX_BITS)), scale)
         if self._objective.name in OF_NUMBERS:
-            mean = np.float32(self._mean(sums[1], sums[0]))
+            mean = np.float32(_mean(sizes, sums[1], sums[0]))
             if self._objective.name == "reg:squarederror":
                 return [float(np.float32(sums[1] / max(sums[0], least_hessian_of_base_scores())))]
             if mean <= 0:
@@ -204,41 +217,40 @@ class ExactTraining:
 
     # Rounds.
 
-    def _words(self, number: int, margin: NDArray[np.float32]) -> list[Words]:
+    def _words(self, scale: Sizes, number: int, margin: NDArray[np.float32]) -> list[Words]:
         """Gradients and hessians of this party's rows, of each class in shape (n_rows, 4)."""
         g, h = self._gradients(margin, number)
-        limit = math.ldexp(1.0, self._scale.exponent)
+        limit = math.ldexp(1.0, scale.exponent)
         if not (np.abs(g).max() <= limit and h.max() <= limit):
             raise InvalidDataError(
                 "gradients have grown beyond the bound that was agreed on; lower learning_rate, or give "
                 "max_delta_step"
             )
-        scale = self._scale.gradients
-        return [fixed_points([g[:, k], h[:, k]], scale) for k in range(self._objective.n_classes)]
+        return [fixed_points([g[:, k], h[:, k]], scale.gradients) for k in range(self._objective.n_classes)]
 
-    def _round(self, number: int, margin: NDArray[np.float32]) -> Asking[list[GrownTree]]:
+    def _round(self, agreed: _Agreed, number: int, margin: NDArray[np.float32]) -> Asking[list[GrownTree]]:
         settings, rows = self.task.settings, self.rows
-        words, sampled = self._words(number, margin), []
+        words, sampled = self._words(agreed.scale, number, margin), []
         for group in range(self._objective.n_classes):
             # Rows of weight 0 add nothing to sums: counted, they would make small nodes seem larger.
-            sampled.append(self._drawn(number, group) & (rows.weight > 0))
+            sampled.append(self._drawn(agreed.own_seed, number, group) & (rows.weight > 0))
             if self._is_sampled:
                 check_own_sample(int(sampled[-1].sum()), rows.n_counted, self.task.min_rows_per_node)
-        columns = self._columns
+        columns = agreed.columns
         if settings.colsample_bytree < 1:
             random = _stream(self.public_seed, number, 0)
             drawn = settings.sampling.draw_columns(np.arange(self.task.n_columns), random)
             columns = SplitColumns(columns.features, drawn.of_tree)
-        name, n_rows = f"round {number}", self._scale.n_rows
-        grown = yield from grow_trees(columns, words, sampled, self._rules, name, n_rows, self._is_sampled)
+        name, n_rows = f"round {number}", agreed.scale.n_rows
+        grown = yield from grow_trees(columns, words, sampled, agreed.rules, name, n_rows, self._is_sampled)
         return grown
 
-    def _drawn(self, number: int, group: int) -> NDArray[np.bool_]:
+    def _drawn(self, seed: bytes, number: int, group: int) -> NDArray[np.bool_]:
         """The rows of this party that a tree is grown on."""
         n_rows = len(self.rows.y)
         if not self._is_sampled:
             return np.ones(n_rows, dtype=np.bool_)
-        return self.task.settings.sampling.uniform_rows(n_rows, _stream(self._own_seed, number, group))
+        return self.task.settings.sampling.uniform_rows(n_rows, _stream(seed, number, group))
 
     def _predicted(self, margin: NDArray[np.float32]) -> NDArray[np.float32]:
         """Predictions that metrics are computed from: means, or probabilities."""
@@ -248,16 +260,16 @@ class ExactTraining:
         return objective.to_prediction(margin)
 
     def _evaluated(
-        self, n_done: int, history: History, margins: list[NDArray[np.float32] | None]
+        self, sizes: Sizes, n_done: int, history: History, margins: list[NDArray[np.float32] | None]
     ) -> Asking[None]:
         """Evaluate the last of some rounds, and note that they are done."""
         if history.n_sets:
-            losses = yield from self._losses(n_done - 1, history.names, margins)
+            losses = yield from self._losses(sizes, n_done - 1, history.names, margins)
             history.add(losses)
         self.done = RoundsDone(n_done, history.results)
 
     def _losses(
-        self, number: int, names: list[str], margins: list[NDArray[np.float32] | None]
+        self, sizes: Sizes, number: int, names: list[str], margins: list[NDArray[np.float32] | None]
     ) -> Asking[NDArray[np.float64]]:
         """Means over all parties' held-out rows, shape (n_sets, n_metrics)."""
         own = []
@@ -269,7 +281,7 @@ class ExactTraining:
                 columns = [np.ones(len(rows.y)), *(one(prediction, rows.y) for one in functions)]
                 losses = np.stack(columns, axis=1) * rows.weight.astype(np.float64)[:, None]
             own.append(losses.sum(axis=0))
-        scale, values = self._scale.losses, np.concatenate(own)
+        scale, values = sizes.losses, np.concatenate(own)
         # So the sum over all parties is below 2^MAX_BITS in fixed point.
         most = math.ldexp(1.0, MAX_BITS - scale) / max(1, len(self.draws.members))
         if not (np.abs(values) < most).all():
@@ -279,17 +291,7 @@ class ExactTraining:
             )
         total = yield from ask_numbers(f"round {number}: losses", values, scale, MAX_BITS)
         weight, sums = np.split(total.reshape(len(own), -1), [1], axis=1)
-        return self._mean(sums, weight)
-
-    def _mean(self, sums: Any, weight: Any) -> NDArray[np.float64]:
-        """Means, by sums over rows and sums of weights, which have lost their last digits if tiny."""
-        least = math.ldexp(1.0, _WEIGHT_BITS + self._scale.row_bits - self._scale.losses)
-        if not (weight >= min(1.0, least)).all():
-            raise InvalidDataError(
-                "weights are so small beside labels that exact sums of both have too few digits; multiply "
-                "all weights, and divide all labels, by a number"
-            )
-        return np.asarray(sums / weight)
+        return _mean(sizes, sums, weight)
 
     def _model(
         self,
@@ -312,6 +314,17 @@ class ExactTraining:
         if best[0] is not None:
             booster.set_attr(best_iteration=str(best[0]), best_score=str(best[1]))
         return ExactModel(booster, cuts, history.results, *best)
+
+
+def _mean(sizes: Sizes, sums: Any, weight: Any) -> NDArray[np.float64]:
+    """Means, by sums over rows and sums of weights, which have lost their last digits if tiny."""
+    least = math.ldexp(1.0, _WEIGHT_BITS + sizes.row_bits - sizes.losses)
+    if not (weight >= min(1.0, least)).all():
+        raise InvalidDataError(
+            "weights are so small beside labels that exact sums of both have too few digits; multiply "
+            "all weights, and divide all labels, by a number"
+        )
+    return np.asarray(sums / weight)
 
 
 def most_hessian(objective: str, exponent: int) -> float:

@@ -268,7 +268,8 @@ class _Active:
         self.growing, self.node, self.depth, self.bins = growing, node, depth, bins
         self.split: Candidate | None = None
         self.n_sides = UNKNOWN, UNKNOWN
-        self.n_rejected = 0
+        self.n_rejected = self._best = 0
+        self._changes = np.empty(0, dtype=np.float32)
 
     @property
     def name(self) -> tuple[int, int, int]:
@@ -277,13 +278,13 @@ class _Active:
 
     def choose(self, changes: NDArray[np.float32], gain: SplitGain) -> None:
         """Take the best of all candidates; of equal ones the first."""
-        self._changes, self._gain = changes, gain
+        self._changes = changes
         self._best = int(changes.argmax()) if len(changes) else 0
         worth = len(changes) and gain.is_worth(changes[self._best])
         walk = self.growing.columns.walk
         self.split = walk.candidate(self._best, changes[self._best]) if worth else None
 
-    def reject(self, split: Candidate, left_is_small: bool) -> None:
+    def reject(self, split: Candidate, left_is_small: bool, gain: SplitGain) -> None:
         """Pass over the best candidate, and those of its column that have no more rows on the small side."""
         columns = self.growing.columns
         place = columns.place(split)
@@ -293,7 +294,7 @@ class _Active:
         passed = slice(start, self._best + 1) if before else slice(self._best, start + n_bins)
         self._changes[passed] = -np.inf
         self.n_rejected += 1
-        self.choose(self._changes, self._gain)
+        self.choose(self._changes, gain)
 
 
 def grow_trees(
@@ -464,7 +465,7 @@ def _counted(
             n_rows[one.node] = n_left + next(given)
         one.n_sides = n_left, n_rows[one.node] - n_left
         if min(one.n_sides) < rules.min_rows:
-            one.reject(_split_of(one), n_left < rules.min_rows)
+            one.reject(_split_of(one), n_left < rules.min_rows, rules.split_gain)
             rejected.append(one)
         else:
             counted.append(one)

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_hosts.xgboost.boosting import TreeGrower, read_tree, write_tree
+from gbdt_hosts.xgboost.boosting import NativeTreeGrower, read_tree, write_tree
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.memory import Room
-from xgb_fed.boosting.objectives import Objective
+from xgb_fed.boosting.objectives import XGBoostObjective
 from xgb_fed.boosting.params import Settings
 from xgb_fed.horizontal.common.messages import OpenHorizontal, Trees
 from xgb_fed.horizontal.common.model import PENALTIES, TREE_PARAMETERS, SharedTrees, add_round
@@ -70,7 +70,7 @@ class BoostingState:
 
     Attributes
     ----------
-    objective : Objective
+    objective : XGBoostObjective
     y, weight : ndarray of float32, shape (n_rows,)
     turns : Turns
     opening : OpenHorizontal
@@ -89,7 +89,7 @@ class BoostingState:
     """
 
     settings: Settings
-    objective: Objective
+    objective: XGBoostObjective
     y: NDArray[np.float32]
     weight: NDArray[np.float32]
     turns: Turns
@@ -195,9 +195,9 @@ class BoostingRounds:
         self.received: tuple[NDArray[np.float32], NDArray[np.float32]] | None = None
 
     @cached_property
-    def grower(self) -> TreeGrower:
+    def grower(self) -> NativeTreeGrower:
         """Grower of trees on this party's rows."""
-        return TreeGrower(self._X, self.state.tree_parameters, self._n_threads)
+        return NativeTreeGrower(self._X, self.state.tree_parameters, self._n_threads)
 
     def add_own(self, trees: Trees, values: NDArray[np.float32]) -> None:
         """Add a round that was grown here, with the leaf values of the own rows.

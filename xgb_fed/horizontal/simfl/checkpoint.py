@@ -22,7 +22,7 @@ from xgb_fed.horizontal.common.messages import Trees
 
 
 @dataclass
-class Progress:
+class SimFLProgress:
     """How far a training run has come.
 
     Attributes
@@ -47,7 +47,7 @@ class Progress:
     counted: Traffic = field(default_factory=lambda: Traffic(encrypted=False))
 
 
-class Checkpoint(ProgressFolder):
+class SimFLCheckpoint(ProgressFolder):
     """A directory with the progress of one training run."""
 
     # A party has a store of the same name in its directory, which then cannot be a coordinator's, too.
@@ -76,7 +76,7 @@ class KeptProgress:
     def __init__(self, folder: ProgressFolder, store: Store) -> None:
         self._folder, self._store, self._is_loaded = folder, store, False
 
-    def load(self, training: str) -> Progress | None:
+    def load(self, training: str) -> SimFLProgress | None:
         """Kept state of a training run, or None.
 
         Parameters
@@ -98,7 +98,7 @@ class KeptProgress:
             progress.rounds.extend(self._store.entries(TREES, ""))
         return progress
 
-    def save(self, training: str, progress: Progress) -> None:
+    def save(self, training: str, progress: SimFLProgress) -> None:
         """Keep new rounds, and everything else, on the disk.
 
         Raises
@@ -112,7 +112,7 @@ class KeptProgress:
             for trees in progress.rounds[self._store.size(TREES, "") :]:
                 self._store.append(TREES, "", trees)
 
-    def save_traffic(self, progress: Progress) -> None:
+    def save_traffic(self, progress: SimFLProgress) -> None:
         """Keep what left until the end of a call, and what callers have counted of it."""
         known = self._store.get(KNOWN, "") if self._is_loaded else None
         if known is not None:
@@ -127,7 +127,7 @@ def _traffic(flows: list[Any]) -> Traffic:
     return Traffic(False, {tuple(key): Flow(*flow) for key, flow in flows})
 
 
-def _known(progress: Progress) -> bytes:
+def _known(progress: SimFLProgress) -> bytes:
     known = {
         "run": progress.run.hex(),
         "commitments": progress.commitments.hex(),
@@ -139,9 +139,9 @@ def _known(progress: Progress) -> bytes:
     return json.dumps(known).encode()
 
 
-def _progress(content: bytes) -> Progress:
+def _progress(content: bytes) -> SimFLProgress:
     known: dict[str, Any] = json.loads(content)
-    return Progress(
+    return SimFLProgress(
         bytes.fromhex(known["run"]),
         bytes.fromhex(known["commitments"]),
         bytes.fromhex(known["contributions"]),

@@ -12,9 +12,9 @@ from gbdt_parties.channel import Party
 from gbdt_parties.errors import InvalidDataError, PartyRefusedError, ProtocolError
 from xgb_fed.boosting.params import Settings
 from xgb_fed.errors import InvalidArgumentError
-from xgb_fed.horizontal.common.kept_state import SIZE
+from xgb_fed.horizontal.common.party_state import SIZE
 from xgb_fed.horizontal.simfl import messages as wire
-from xgb_fed.horizontal.simfl.checkpoint import KeptProgress, Progress
+from xgb_fed.horizontal.simfl.checkpoint import KeptProgress, SimFLProgress
 from xgb_fed.horizontal.simfl.hash_seed import agreed_seed
 from xgb_fed.horizontal.simfl.lsh import PAPER_HASHES, Doubles, Moments, max_hashes
 from xgb_fed.horizontal.simfl.turn_taking import TurnTaking
@@ -34,14 +34,14 @@ class SimFL(TurnTaking):
         max_rounds: int,
         checkpoint: KeptProgress | None = None,
         patience: float = 0.0,
-        progress: Progress | None = None,
+        progress: SimFLProgress | None = None,
         is_auto: bool = False,
     ) -> None:
         if n_hashes is not None and not (isinstance(n_hashes, (int, np.integer)) and n_hashes >= 1):
             raise InvalidArgumentError(f"n_hashes={n_hashes!r} must be an integer of at least 1")
         if not (isinstance(known_features, (int, np.integer)) and known_features >= 0):
             raise InvalidArgumentError(f"known_features={known_features!r} must be an integer of at least 0")
-        self._n_hashes, self._known = n_hashes, known_features
+        self._n_hashes, self._known, self.n_hashes = n_hashes, known_features, 0
         super().__init__(
             settings,
             parties,

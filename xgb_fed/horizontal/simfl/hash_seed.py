@@ -12,7 +12,7 @@ import hmac
 from dataclasses import dataclass
 
 from gbdt_parties.errors import ProtocolError
-from xgb_fed.horizontal.common.kept_state import SIZE
+from xgb_fed.horizontal.common.party_state import SIZE
 
 MAX_ABANDONED = 100
 """Seeds that may be revealed but not used: a coordinator that draws again until it likes one is stopped."""

@@ -19,8 +19,8 @@ from gbdt_commons.store import bytes_kind
 from gbdt_parties import messages
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.run.log import MAX_RUNS, RunLog
-from xgb_fed.horizontal.common.kept_state import arrays_of
 from xgb_fed.horizontal.common.messages import OpenHorizontal, Trees
+from xgb_fed.horizontal.common.row_groups import arrays_of
 
 ENTRIES = bytes_kind("entries")
 """Records of a run: its start, then its rounds."""

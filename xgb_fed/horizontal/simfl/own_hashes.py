@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from gbdt_kernels.similarity.collisions import MAX_HASHES
 from gbdt_parties.errors import InvalidDataError, ProtocolError
-from xgb_fed.horizontal.common.kept_state import KeptState
+from xgb_fed.horizontal.simfl.disclosures import Disclosures
 from xgb_fed.horizontal.simfl.hash_seed import MAX_ABANDONED, SeedAgreement, agreed_seed, identity_of
 from xgb_fed.horizontal.simfl.lsh import MIN_ROWS, Moments, hash_rows, max_hashes, typical_distance
 from xgb_fed.horizontal.simfl.messages import ColumnMoments, HashRows, SeedCommitment
@@ -24,14 +24,15 @@ class OwnHashes:
     X : ndarray of float32, shape (n_rows, n_features), or CSR matrix
     known_features : int
         Number of features that others may know.
-    kept : KeptState
-        Disclosures of the party in all of its sessions.
+    disclosures : Disclosures
+        Of the party in all of its sessions.
     n_threads : int
         Number of threads; 0 means all available processors.
     """
 
-    def __init__(self, X: Any, known_features: int, kept: KeptState, n_threads: int) -> None:
-        self._X, self._least_known, self._kept, self._n_threads = X, known_features, kept, n_threads
+    def __init__(self, X: Any, known_features: int, disclosures: Disclosures, n_threads: int) -> None:
+        self._X, self._least_known, self._n_threads = X, known_features, n_threads
+        self._disclosures = disclosures
         self._known = known_features
         self._moments: Moments | None = None
         self._agreement: SeedAgreement | None = None
@@ -40,7 +41,7 @@ class OwnHashes:
     def start_session(self, place: int, n_parties: int) -> None:
         """Forget the previous session, but not what it has told."""
         self._known, self._has_hashed = self._least_known, False
-        self._agreement = SeedAgreement(self._kept.contribution(), place, n_parties)
+        self._agreement = SeedAgreement(self._disclosures.contribution(), place, n_parties)
 
     def tell_moments(self, known_features: int) -> ColumnMoments:
         """The moments of the columns.
@@ -70,7 +71,7 @@ class OwnHashes:
 
     def commit(self) -> SeedCommitment:
         """Commit to a contribution to the hash seed, and name the seed of the previous session."""
-        last_seed = self._kept.last_seed
+        last_seed = bytes.fromhex(self._disclosures.told.last_seed)
         return SeedCommitment(self._session.commit(), identity_of(last_seed) if last_seed else b"")
 
     def reveal(self, commitments: bytes) -> bytes:
@@ -81,22 +82,25 @@ class OwnHashes:
         InvalidDataError
             If too many seeds were revealed and then not used.
         """
-        kept, session = self._kept, self._session
-        with kept.locked():
-            answered = kept.is_pending and commitments == kept.commitments
+        known, session = self._disclosures, self._session
+        with known.state.locked():
+            told = known.told
+            answered = told.is_pending and commitments.hex() == told.commitments
             if answered and session.has_committed and not session.commitments:
                 # The answer was lost in an earlier session.
                 session.commitments = commitments
-                return kept.contribution(-1)
-            if kept.n_abandoned >= MAX_ABANDONED:
-                raise InvalidDataError(f"{kept.n_abandoned} hash seeds were revealed and not used")
+                return known.contribution(-1)
+            if told.n_abandoned >= MAX_ABANDONED:
+                raise InvalidDataError(f"{told.n_abandoned} hash seeds were revealed and not used")
             session.check(commitments)
-            if session.contribution != kept.contribution():
+            if session.contribution != known.contribution():
                 raise ProtocolError("this party has revealed its contribution in another session meanwhile")
-            kept.n_abandoned += 1
-            kept.n_revealed += 1
-            kept.commitments, kept.is_pending = commitments, True
-            kept.save()
+            known.change(
+                n_abandoned=told.n_abandoned + 1,
+                n_revealed=told.n_revealed + 1,
+                commitments=commitments.hex(),
+                is_pending=True,
+            )
         return session.contribution
 
     def hash(self, message: HashRows) -> tuple[NDArray[np.int32], bytes]:
@@ -127,7 +131,7 @@ class OwnHashes:
                 f"{message.n_hashes} hashes per row; with {np.count_nonzero(message.std)} columns that count "
                 f"and {self._known} of them known to others, this party gives 1 to {max(0, allowed)} (L < d)"
             )
-        with self._kept.locked():
+        with self._disclosures.state.locked():
             seed = self._seed(message.contributions)
             functions = self._count(seed, message, allowed)
         self._has_hashed = True
@@ -151,13 +155,13 @@ class OwnHashes:
 
     def _seed(self, contributions: bytes) -> bytes:
         """The seed that the contributions give, if they are those of the last agreement."""
-        kept = self._kept
+        told = self._disclosures.told
         if contributions:
             # A session that follows one that was lost goes on with the agreement of that one.
-            return agreed_seed(contributions, self._session.commitments or kept.commitments)
-        if not kept.last_seed:
+            return agreed_seed(contributions, self._session.commitments or bytes.fromhex(told.commitments))
+        if not told.last_seed:
             raise ProtocolError("there is no previous session whose hash seed could be used again")
-        return kept.last_seed
+        return bytes.fromhex(told.last_seed)
 
     def _count(self, seed: bytes, message: HashRows, allowed: int) -> bytes:
         """Add up the equations of all sessions; the same hash functions give no new ones.
@@ -165,18 +169,20 @@ class OwnHashes:
         By one seed and the same moments, the hashes of one request are the first of those of a larger one
         (`hash_rows`).
         """
-        kept = self._kept
+        told = self._disclosures.told
         parts = (seed, message.mean.tobytes(), message.std.tobytes())
-        functions = hashlib.sha256(b"".join(parts)).digest()
-        told = {**kept.told, functions: max(message.n_hashes, kept.told.get(functions, 0))}
-        if len(told) > 1 and sum(told.values()) > allowed:
+        name = (functions := hashlib.sha256(b"".join(parts)).digest()).hex()
+        hashes = {**told.hashes, name: max(message.n_hashes, told.hashes.get(name, 0))}
+        if len(hashes) > 1 and sum(hashes.values()) > allowed:
             raise InvalidDataError(
-                f"{sum(kept.told.values())} hashes of each row were given away in earlier training runs, "
+                f"{sum(told.hashes.values())} hashes of each row were given away in earlier training runs, "
                 f"{allowed} are allowed: train with the same parties and rows again, or use fewer hashes"
             )
-        kept.told, kept.last_seed = told, seed
-        if message.contributions and kept.is_pending:
-            kept.n_abandoned -= 1
-            kept.is_pending = False
-        kept.save()
+        is_used = bool(message.contributions) and told.is_pending
+        self._disclosures.change(
+            hashes=hashes,
+            last_seed=seed.hex(),
+            n_abandoned=told.n_abandoned - is_used,
+            is_pending=told.is_pending and not is_used,
+        )
         return functions

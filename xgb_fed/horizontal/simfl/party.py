@@ -24,11 +24,10 @@ from gbdt_parties.errors import ProtocolError
 from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.messages import Message
 from gbdt_parties.run.log import RunLog
-from xgb_fed.boosting.objectives import Objective
+from xgb_fed.boosting.objectives import XGBoostObjective
 from xgb_fed.errors import InvalidArgumentError
 from xgb_fed.horizontal.common.introductions import names_to_json
 from xgb_fed.horizontal.common.kept_models import KeptModels
-from xgb_fed.horizontal.common.kept_state import KeptState
 from xgb_fed.horizontal.common.messages import (
     HorizontalOpened,
     Introduce,
@@ -37,10 +36,12 @@ from xgb_fed.horizontal.common.messages import (
     Trees,
 )
 from xgb_fed.horizontal.common.model import SharedTrees, check_base_score, settings_of
+from xgb_fed.horizontal.common.party_state import PartyState
 from xgb_fed.horizontal.common.row_groups import RowGroups, group_rows, hashing_bytes
-from xgb_fed.horizontal.common.rows import HorizontalLimits, PartyRows
+from xgb_fed.horizontal.common.rows import HorizontalLimits, HorizontalRows
 from xgb_fed.horizontal.simfl import messages as wire
 from xgb_fed.horizontal.simfl.boosting_state import BoostingRounds, BoostingState, Turns, similar_bytes
+from xgb_fed.horizontal.simfl.disclosures import Disclosures
 from xgb_fed.horizontal.simfl.journal import RunJournal, size_of
 from xgb_fed.horizontal.simfl.lsh import TIE_DRAWS
 from xgb_fed.horizontal.simfl.own_hashes import OwnHashes
@@ -56,8 +57,8 @@ class SimFLSide:
 
     Parameters
     ----------
-    rows : PartyRows
-    kept : KeptState
+    rows : HorizontalRows
+    kept : PartyState
     n_jobs : int
     runs : Store
         Of the coordinator, where runs that have begun are kept.
@@ -69,8 +70,8 @@ class SimFLSide:
 
     def __init__(
         self,
-        rows: PartyRows,
-        kept: KeptState,
+        rows: HorizontalRows,
+        kept: PartyState,
         n_jobs: int,
         runs: Store,
         models: KeptModels | None,
@@ -81,7 +82,8 @@ class SimFLSide:
         self._rows, self._X, self._y = rows, rows.X, rows.y
         self._kept, self._n_jobs, self._runs = kept, n_jobs, runs
         self._limits, self._memory, self._models = limits, memory, models
-        self._own_hashes = OwnHashes(rows.X, rows.known_features, kept, n_jobs)
+        self._disclosures = Disclosures(kept)
+        self._own_hashes = OwnHashes(rows.X, rows.known_features, self._disclosures, n_jobs)
         self._boosting: BoostingState | None = None
         self._session = b""
         self._model: tuple[SharedTrees, int | None] | None = None
@@ -114,7 +116,7 @@ class SimFLSide:
 
     @property
     def _groups(self) -> RowGroups | None:
-        return self._kept.groups
+        return self._disclosures.groups
 
     @property
     def _state(self) -> BoostingState:
@@ -158,7 +160,7 @@ class SimFLSide:
         self._rows.check_accepted(settings, opening)
         self._limits.check(settings)
         self._kept.check_rounds(max(0, turns.max_rounds - n_taken), self._rows.max_rounds)
-        objective = Objective(settings.objective, settings.n_classes, settings.scale_pos_weight)
+        objective = XGBoostObjective(settings.objective, settings.n_classes, settings.scale_pos_weight)
         y = self._rows.encoded(opening.classes, settings)
         objective.check_labels(y)
         # Margins three times, gradients and hessians of this party, of the others and of the tree's classes.
@@ -186,10 +188,12 @@ class SimFLSide:
         state.rooms["hashes"] = [self._memory.reserve(size, "hashes")]
         state.hashes, state.functions = self._own_hashes.hash(message)
         with self._kept.locked():
-            if self._kept.groups is None:  # and never again: other groups would tell rows apart
+            if self._groups is None:  # and never again: other groups would tell rows apart
                 random = self._kept.stream("groups", state.functions)
-                self._kept.keep_groups(group_rows(state.hashes, counted, self._rows.min_similar, random))
-        order = self._kept.order(len(self._y))
+                self._disclosures.keep_groups(
+                    group_rows(state.hashes, counted, self._rows.min_similar, random)
+                )
+        order = self._disclosures.order(len(self._y))
         return wire.HashTable(state.place, state.hashes[order].reshape(-1))
 
     def _find_similar(self, message: wire.HashTable) -> Message:
@@ -270,7 +274,7 @@ class SimFLSide:
         return self._rounds.sums_for(place, self._groups, self._rows.min_similar == 1)
 
     def _receive(self, message: wire.AggregatedGradients) -> Message:
-        self._rounds.receive(message, self._kept.order(len(self._y)))
+        self._rounds.receive(message, self._disclosures.order(len(self._y)))
         return messages.Done()
 
     def _grow(self, message: wire.GrowTrees) -> Message:

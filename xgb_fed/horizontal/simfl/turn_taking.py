@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_commons.files import digest_of
+from gbdt_hosts.xgboost.evaluation import EvaluationSet
 from gbdt_hosts.xgboost.targets import Targets
-from gbdt_hosts.xgboost.training import EvaluationSet
 from gbdt_parties import messages
 from gbdt_parties.channel import Channel, Party
 from gbdt_parties.errors import InvalidDataError, ProtocolError
@@ -28,7 +28,7 @@ from gbdt_parties.traffic import Traffic
 from xgb_fed.boosting.features import check_weight, numeric_vector
 from xgb_fed.boosting.labels import places_among
 from xgb_fed.boosting.loop import LoopOptions, boost, check_patience
-from xgb_fed.boosting.objectives import Objective
+from xgb_fed.boosting.objectives import XGBoostObjective
 from xgb_fed.boosting.params import Settings
 from xgb_fed.errors import CheckpointError, InvalidArgumentError
 from xgb_fed.horizontal.common.introductions import (
@@ -48,7 +48,7 @@ from xgb_fed.horizontal.common.model import HorizontalModel, SharedTrees, add_ro
 from xgb_fed.horizontal.common.rows import COORDINATOR
 from xgb_fed.horizontal.simfl import messages as wire
 from xgb_fed.horizontal.simfl.boosting_state import Turns
-from xgb_fed.horizontal.simfl.checkpoint import KeptProgress, Progress
+from xgb_fed.horizontal.simfl.checkpoint import KeptProgress, SimFLProgress
 
 logger = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
@@ -85,7 +85,7 @@ class TurnTaking:
         Where the progress is kept, and taken up from.
     patience : float
         Seconds to wait for a party that is unavailable; see `Reconnector`.
-    progress : Progress, optional
+    progress : SimFLProgress, optional
         That of a run that has not begun, to be brought up to date.
     is_auto : bool
         Whether the objective may follow from the parties' classes.
@@ -101,7 +101,7 @@ class TurnTaking:
         max_rounds: int,
         checkpoint: KeptProgress | None = None,
         patience: float = 0.0,
-        progress: Progress | None = None,
+        progress: SimFLProgress | None = None,
         is_auto: bool = False,
     ) -> None:
         if not (isinstance(rounds_per_turn, (int, np.integer)) and rounds_per_turn >= 1):
@@ -112,7 +112,7 @@ class TurnTaking:
         self._turns = Turns(len(parties), int(rounds_per_turn), int(max_rounds))
         self._parties, self._checkpoint = parties, checkpoint
         self._classify = settings.objective != "reg:squarederror"
-        self.progress = Progress() if progress is None else progress
+        self.progress = SimFLProgress() if progress is None else progress
         self._session = self._opened = b""
         self._pool = ThreadPoolExecutor(len(parties), thread_name_prefix="xgb_fed")
         self._for_each = Fanout(self._pool, parties)
@@ -128,7 +128,7 @@ class TurnTaking:
             if objective != settings.objective:
                 settings = replace(settings, objective=objective, num_class=len(self.classes))
         self.settings = settings
-        self.objective = Objective(settings.objective, settings.n_classes, settings.scale_pos_weight)
+        self.objective = XGBoostObjective(settings.objective, settings.n_classes, settings.scale_pos_weight)
         self._evals, self._sets = self._read_evals(evals)
         self._described = _description(introductions)
         self._training = self._digest()

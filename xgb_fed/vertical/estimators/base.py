@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from gbdt_commons.tables.frames import index_of, is_table
+from gbdt_hosts.xgboost.evaluation import CustomMetric
 from gbdt_hosts.xgboost.gradients import CustomObjective
-from gbdt_hosts.xgboost.training import CustomMetric
 from gbdt_parties.channel import Party
 from gbdt_parties.errors import InvalidDataError
 from xgb_fed.ciphers.base import Scheme
@@ -38,10 +38,6 @@ def objective_of(function: Callable[..., Any]) -> CustomObjective:
     ----------
     function : callable
         ``function(y_true, y_pred)`` returns gradients and hessians.
-
-    Returns
-    -------
-    callable
     """
 
     def objective(margin: NDArray[Any], data: xgboost.DMatrix) -> Any:
@@ -60,10 +56,6 @@ def metric_of(function: Callable[..., Any]) -> CustomMetric:
     ----------
     function : callable
         ``function(y_true, y_pred)`` returns a number; its name is the metric's.
-
-    Returns
-    -------
-    callable
     """
 
     def metric(prediction: NDArray[Any], data: xgboost.DMatrix) -> tuple[str, float]:
@@ -84,7 +76,7 @@ EXPECTED_FAILED_CHECKS: Mapping[str, str] = {
 """Checks of scikit-learn's suite that fail on purpose, each with its reason."""
 
 
-class FitArguments(TypedDict, total=False):
+class VerticalFitArguments(TypedDict, total=False):
     """Keywords of every `fit`; `VerticalXGBClassifier.fit` says what each is."""
 
     parties: Sequence[Party] | None
@@ -192,7 +184,7 @@ class VerticalXGBModel(FederatedXGBModel):
             raise InvalidDataError("rows_by_index=True needs a data frame: its index gives the row positions")
         return index.to_numpy()
 
-    def _begin(self, given: FitArguments) -> list[tuple[tuple[Any, Any, Any], str]]:
+    def _begin(self, given: VerticalFitArguments) -> list[tuple[tuple[Any, Any, Any], str]]:
         """Forget what was fitted, but for a model to continue, which may be this estimator's own.
 
         Returns
@@ -208,7 +200,7 @@ class VerticalXGBModel(FederatedXGBModel):
         self,
         X: Any,
         y: Any,
-        given: FitArguments,
+        given: VerticalFitArguments,
         eval_set: Sequence[tuple[tuple[Any, Any, Any], str]],
         objective: str,
         num_class: int | None,

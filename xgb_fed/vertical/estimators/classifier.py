@@ -22,7 +22,7 @@ from xgb_fed.errors import CorruptDataError, UnsupportedParameterError
 from xgb_fed.estimators.base import class_probabilities
 from xgb_fed.estimators.conventions import check_classes, checked_target
 from xgb_fed.estimators.habits import COLUMNS_APART, refuses_habits
-from xgb_fed.vertical.estimators.base import FitArguments, VerticalXGBModel, margins_of_sets
+from xgb_fed.vertical.estimators.base import VerticalFitArguments, VerticalXGBModel, margins_of_sets
 from xgb_fed.vertical.model.model import VerticalModel
 
 if TYPE_CHECKING:
@@ -68,14 +68,14 @@ class VerticalXGBClassifier(ClassifierMixin, VerticalXGBModel):
     (569, 2)
     """
 
-    @refuses_habits(COLUMNS_APART, given=FitArguments)
+    @refuses_habits(COLUMNS_APART, given=VerticalFitArguments)
     def fit(
         self,
         X: Any,
         y: Any,
         *,
         base_margin_eval_set: Sequence[Any] | None = None,
-        **given: Unpack[FitArguments],
+        **given: Unpack[VerticalFitArguments],
     ) -> VerticalXGBClassifier:
         """Train with the passive parties.
 

@@ -15,7 +15,7 @@ from xgb_fed.boosting.objectives import RANKING
 from xgb_fed.errors import CorruptDataError, InvalidArgumentError, UnsupportedParameterError
 from xgb_fed.estimators.conventions import checked_target
 from xgb_fed.estimators.habits import RANKED, refuses_habits
-from xgb_fed.vertical.estimators.base import FitArguments, VerticalXGBModel
+from xgb_fed.vertical.estimators.base import VerticalFitArguments, VerticalXGBModel
 from xgb_fed.vertical.model.model import VerticalModel
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class VerticalXGBRanker(VerticalXGBModel):
     (60,)
     """
 
-    @refuses_habits(RANKED, given=FitArguments)
+    @refuses_habits(RANKED, given=VerticalFitArguments)
     def fit(
         self,
         X: Any,
@@ -63,7 +63,7 @@ class VerticalXGBRanker(VerticalXGBModel):
         *,
         qid: Any = None,
         eval_qid: Sequence[Any] | None = None,
-        **given: Unpack[FitArguments],
+        **given: Unpack[VerticalFitArguments],
     ) -> VerticalXGBRanker:
         """Train with the passive parties.
 

@@ -25,11 +25,12 @@ from xgb_fed.vertical.trees.partition import Partition
 
 
 @dataclass
-class Level:
+class TreeLevel:
     """The nodes of one level of a tree.
 
     Attributes
     ----------
+    gradients : FixedPointGradients
     rows : ndarray of bool, shape (n_rows,)
         The sample.
     partition, sampled : Partition
@@ -44,6 +45,7 @@ class Level:
         By party, of every node: what constrains its candidates; empty if nothing does.
     """
 
+    gradients: FixedPointGradients
     rows: NDArray[np.bool_]
     partition: Partition
     sampled: Partition
@@ -68,13 +70,13 @@ class Split:
 class SplitFinder(Protocol):
     """One party's part in growing a tree."""
 
-    def start_tree(self, tree: int, gradients: FixedPointGradients, rows: NDArray[np.bool_]) -> None:
+    def start_tree(self, tree: int, rows: NDArray[np.bool_]) -> None:
         """Start a new tree on the rows of a sample."""
 
-    def find(self, level: Level) -> dict[int, Candidate]:
+    def find(self, level: TreeLevel) -> dict[int, Candidate]:
         """Give the best candidate of every node that can be split here; of equal ones XGBoost's first."""
 
-    def split(self, level: Level, chosen: dict[int, Candidate]) -> dict[int, Split]:
+    def split(self, level: TreeLevel, chosen: dict[int, Candidate]) -> dict[int, Split]:
         """Split nodes, each at its candidate."""
 
 
@@ -100,26 +102,24 @@ class OwnColumns:
         self.features = features
         self.splits = splits
         self._split_gain, self._category_rules = split_gain, category_rules
-        self._columns = np.arange(features.n_features)
-        self._gradients: FixedPointGradients
+        self._parents: list[NDArray[np.int64]] = []
+        self.use_columns(np.arange(features.n_features))
 
     def use_columns(self, columns: NDArray[np.int64]) -> None:
         """Columns that the next tree may split."""
-        self._columns = columns
-
-    def start_tree(self, tree: int, gradients: FixedPointGradients, rows: NDArray[np.bool_]) -> None:
-        """See `SplitFinder`."""
-        self._gradients = gradients
-        self._parents: list[NDArray[np.int64]] = []
-        n_bins = np.array([len(self.features.cuts[f]) for f in self._columns], dtype=np.int64)
+        n_bins = np.array([len(self.features.cuts[f]) for f in columns], dtype=np.int64)
         none = np.zeros((0, int((n_bins + 1).sum())), dtype=bool)
         self._layout = BinLayout(n_bins, np.zeros(len(n_bins), dtype=bool), none)
         codes = self.features.codes
-        everything = len(self._columns) == self.features.n_features
-        self._codes = DenseCodes(codes if everything else np.ascontiguousarray(codes[:, self._columns]))
-        self._walk = CandidateWalk(self._columns, n_bins, self.features.categorical, self._category_rules)
+        everything = len(columns) == self.features.n_features
+        self._codes = DenseCodes(codes if everything else np.ascontiguousarray(codes[:, columns]))
+        self._walk = CandidateWalk(columns, n_bins, self.features.categorical, self._category_rules)
 
-    def find(self, level: Level) -> dict[int, Candidate]:
+    def start_tree(self, tree: int, rows: NDArray[np.bool_]) -> None:
+        """See `SplitFinder`."""
+        self._parents = []
+
+    def find(self, level: TreeLevel) -> dict[int, Candidate]:
         """See `SplitFinder`."""
         sums, counts = self._histograms(level)
         return {
@@ -127,16 +127,16 @@ class OwnColumns:
                 sums[..., node, :],
                 counts[node],
                 level.sums[..., node],
-                self._gradients,
+                level.gradients,
                 self._split_gain,
                 level.terms_of(node, 0),
             )
             for node in range(level.partition.n_nodes)
         }
 
-    def _histograms(self, level: Level) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _histograms(self, level: TreeLevel) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Exact sums, shape (2, 2, n_classes, n_nodes, n_total_bins), and row counts of every bin."""
-        halves = self._gradients.halves
+        halves = level.gradients.halves
         n_classes = halves.shape[2]
         ones = np.ones(halves.shape[-1], dtype=np.int32)
         pairs = [(halves[q, 0, k], halves[q, 1, k]) for q in range(2) for k in range(n_classes)] + [
@@ -161,7 +161,7 @@ class OwnColumns:
         of_gradients = np.stack(built[:-1]).reshape(2, n_classes, *built[0].shape)
         return np.moveaxis(of_gradients, -1, 1), built[-1][..., 0]
 
-    def split(self, level: Level, chosen: dict[int, Candidate]) -> dict[int, Split]:
+    def split(self, level: TreeLevel, chosen: dict[int, Candidate]) -> dict[int, Split]:
         """See `SplitFinder`."""
         splits = {}
         for node, candidate in chosen.items():

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from xgb_fed.boosting.candidates import NO_CANDIDATE, Candidate
 from xgb_fed.boosting.split_gain import SplitGain
-from xgb_fed.vertical.growing.finder import Level, Split, SplitFinder
+from xgb_fed.vertical.growing.finder import Split, SplitFinder, TreeLevel
 from xgb_fed.vertical.growing.gradients import FixedPointGradients
 from xgb_fed.vertical.protocol.messages import MIN_ROWS
 from xgb_fed.vertical.trees.constraints import NodeRules, TreeRules
@@ -59,7 +59,7 @@ def grow_tree(
     leaf : ndarray of int32, shape (n_rows,)
         Each row's leaf.
     """
-    nodes = _GrownNodes(gradients, split_gain, rules, expansion)
+    nodes = _GrownNodes(split_gain, rules, expansion)
     leaf = np.zeros(len(rows), dtype=np.int32)
     partition = Partition.root(len(rows))
     level = _level(partition, rows, gradients)
@@ -118,7 +118,6 @@ class _GrownNodes:
         Of the nodes that were split: the owner, its candidate, and the split's number there.
     """
 
-    gradients: FixedPointGradients
     split_gain: SplitGain
     tree_rules: TreeRules
     expansion: Expansion
@@ -129,20 +128,20 @@ class _GrownNodes:
     parent: list[int] = field(default_factory=list)
     splits: dict[int, tuple[int, Candidate, int]] = field(default_factory=dict)
 
-    def add_root(self, level: Level) -> list[int]:
+    def add_root(self, level: TreeLevel) -> list[int]:
         """Add the only node of the first level."""
         weights, sum_hessian = self._of_nodes(level)
         rules = self.tree_rules.root()
         return [self._add(ROOT, rules, rules, weights[0], sum_hessian[0])]
 
-    def split(self, parents: dict[int, tuple[int, Candidate, int]], below: Level) -> list[int]:
+    def split(self, parents: dict[int, tuple[int, Candidate, int]], below: TreeLevel) -> list[int]:
         """Add the children of nodes, which are those of the level below; returns their numbers.
 
         Parameters
         ----------
         parents : dict
             By node, ascending, as in `splits`.
-        below : Level
+        below : TreeLevel
         """
         weights, sum_hessian = self._of_nodes(below)
         numbers = []
@@ -159,9 +158,9 @@ class _GrownNodes:
             numbers += pair
         return numbers
 
-    def _of_nodes(self, level: Level) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+    def _of_nodes(self, level: TreeLevel) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
         """Weights that no constraint bounds, shape (n_nodes, n_classes), and sums of hessians."""
-        g, h = self.gradients.to_float(level.sums)
+        g, h = level.gradients.to_float(level.sums)
         return self.split_gain.weights(g, h).T, h.sum(axis=0)
 
     def _add(
@@ -210,7 +209,7 @@ def _bounded(weight: NDArray[np.float32], rules: NodeRules) -> NDArray[np.float3
 class _Find:
     """The question for candidates."""
 
-    level: Level
+    level: TreeLevel
 
     def __call__(self, finder: SplitFinder) -> dict[int, Candidate]:
         return finder.find(self.level)
@@ -220,7 +219,7 @@ class _Find:
 class _SplitAt:
     """The order to split."""
 
-    level: Level
+    level: TreeLevel
 
     def __call__(self, job: tuple[SplitFinder, dict[int, Candidate]]) -> dict[int, Split]:
         finder, chosen = job
@@ -233,11 +232,11 @@ def _level(
     gradients: FixedPointGradients,
     above: Partition | None = None,
     assignment: dict[int, tuple[int, NDArray[np.bool_]]] | None = None,
-) -> Level:
+) -> TreeLevel:
     """The nodes of a level."""
     sampled = partition.kept(rows)
     sums, _ = gradients.node_sums(sampled)
-    return Level(rows, partition, sampled, sums, above, assignment or {})
+    return TreeLevel(gradients, rows, partition, sampled, sums, above, assignment or {})
 
 
 def _choose(

@@ -15,11 +15,10 @@ from xgb_fed.boosting.split_gain import SplitGain
 from xgb_fed.ciphers.base import PrivateKey
 from xgb_fed.errors import CipherError
 from xgb_fed.vertical.growing.bin_sums import AgreedColumns, BinSums
-from xgb_fed.vertical.growing.finder import Level, Split
-from xgb_fed.vertical.growing.gradients import FixedPointGradients
+from xgb_fed.vertical.growing.finder import Split, TreeLevel
 from xgb_fed.vertical.growing.row_places import RowPlaces
 from xgb_fed.vertical.protocol import messages as wire
-from xgb_fed.vertical.protocol.packing import normalised
+from xgb_fed.vertical.protocol.packing import MultiClassPacking, normalised
 from xgb_fed.vertical.protocol.splits import NamedSplit
 from xgb_fed.vertical.trees.partition import NodesWithStatistics, Partition
 from xgb_fed.vertical.trees.tree_record import TreeRecord
@@ -71,25 +70,18 @@ class PassiveFinder:
         self._named = named
         self._category_rules = category_rules
         self._first_split = first_split
-        self._columns = np.empty(0, dtype=np.int64)
-        self._gradients: FixedPointGradients
+        self._depth, self._bins, self._split_here = -1, BinSums.of_no_node(), dict[int, Candidate]()
+        self.use_columns(np.empty(0, dtype=np.int64))
 
     def use_columns(self, columns: NDArray[np.int64]) -> None:
         """Choose the columns that the next tree may split."""
-        self._columns = columns
+        self._columns, agreed = columns, self._agreed
+        n_bins = agreed.n_bins[columns]
+        self._walk = CandidateWalk(columns, n_bins, agreed.categorical, self._category_rules)
 
-    def start_tree(self, tree: int, gradients: FixedPointGradients, rows: NDArray[np.bool_]) -> None:
+    def start_tree(self, tree: int, rows: NDArray[np.bool_]) -> None:
         """See `SplitFinder`; the gradients follow by `send`."""
-        self._gradients = gradients
-        self._walk = CandidateWalk(
-            self._columns,
-            self._agreed.n_bins[self._columns],
-            self._agreed.categorical,
-            self._category_rules,
-        )
-        self._depth = -1
-        self._bins = BinSums.of_no_node()
-        self._split_here: dict[int, Candidate] = {}
+        self._depth, self._bins, self._split_here = -1, BinSums.of_no_node(), {}
         sample = np.empty(0, dtype=np.uint8) if rows.all() else to_bits(rows)
         self.channel.ask(wire.StartTree(tree, sample, self._columns.astype(np.int32)), messages.Done)
 
@@ -97,7 +89,7 @@ class PassiveFinder:
         """Send encrypted gradients of consecutive rows of the sample."""
         self.channel.ask(message, messages.Done)
 
-    def find(self, level: Level) -> dict[int, Candidate]:
+    def find(self, level: TreeLevel) -> dict[int, Candidate]:
         """See `SplitFinder`."""
         nodes = NodesWithStatistics.of(level.sampled.sizes(), self._agreed.min_node_rows)
         if not len(nodes.all):
@@ -107,7 +99,7 @@ class PassiveFinder:
         answer = self.channel.ask(wire.FindSplits(*self._assignment_and_flags(level)), wire.SplitStatistics)
         self._depth += 1
         try:
-            sent = self._read(nodes.sent.tolist(), answer)
+            sent = self._read(nodes.sent.tolist(), answer, level.gradients.packing)
             siblings = self._siblings(level, sent)
             bins = sent.with_nodes(siblings, nodes.all.tolist())
             self._check(level, siblings, bins)
@@ -123,14 +115,14 @@ class PassiveFinder:
                 bins.sums[..., place, :],
                 bins.counts[place],
                 level.sums[..., node],
-                self._gradients,
+                level.gradients,
                 self._split_gain,
                 level.terms_of(node, self.number),
             )
             for place, node in enumerate(bins.nodes)
         }
 
-    def _assignment_and_flags(self, level: Level) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    def _assignment_and_flags(self, level: TreeLevel) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
         """How the level above was split, as far as this party does not know."""
         if level.above is None:
             return np.empty(0, dtype=np.uint8), np.empty(0, dtype=np.uint8)
@@ -143,9 +135,9 @@ class PassiveFinder:
                 flags.append(left)
         return assignment, to_bits(np.concatenate(flags))
 
-    def _read(self, nodes: list[int], answer: wire.SplitStatistics) -> BinSums:
+    def _read(self, nodes: list[int], answer: wire.SplitStatistics, packing: MultiClassPacking) -> BinSums:
         """The statistics that were sent, decrypted and taken apart."""
-        packing, public = self._gradients.packing, self._key.public
+        public = self._key.public
         bits = packing.gh.bits * packing.classes_per_ciphertext
         per_ciphertext = (public.plaintext_limit.bit_length() - 1) // bits
         received = public.from_bytes(bytes(answer.sums))
@@ -157,21 +149,21 @@ class PassiveFinder:
         n_bins = int(self._walk.bin_offsets[-1])
         return BinSums.read(nodes, answer.counts, plaintexts, per_ciphertext, n_bins, packing)
 
-    def _siblings(self, level: Level, sent: BinSums) -> BinSums:
+    def _siblings(self, level: TreeLevel, sent: BinSums) -> BinSums:
         """The statistics that follow from those sent and from the level above."""
         if level.above is None:
             return BinSums([], sent.counts[:0], sent.sums[..., :0, :])
         split = sorted(level.assignment)
         return sent.siblings([split[node // 2] for node in sent.nodes], self._bins)
 
-    def _check(self, level: Level, siblings: BinSums, bins: BinSums) -> None:
+    def _check(self, level: TreeLevel, siblings: BinSums, bins: BinSums) -> None:
         """Raise `ProtocolError` unless these sums fit the node, the level above and the columns agreed on.
 
         Sums of siblings are checked whether the sibling is large enough to have statistics or not.  That both
         are sent, and have to add up to their parent, would refuse no more: if they add up, the one sent here
         determines the other, so each pair that passes there has a statement that passes here, and conversely.
         """
-        siblings.check_possible(self._gradients.packing)
+        siblings.check_possible(level.gradients.packing)
         sizes = level.sampled.sizes()
         bins.check_totals(self._walk.bin_offsets, sizes[bins.nodes], level.sums[..., bins.nodes])
         if level.above is None:
@@ -187,7 +179,7 @@ class PassiveFinder:
                 if bins.counts[place, self._walk.bins_of(candidate.column)][elsewhere].any():
                     raise ProtocolError("a child has rows in bins that went to the other side")
 
-    def split(self, level: Level, chosen: dict[int, Candidate]) -> dict[int, Split]:
+    def split(self, level: TreeLevel, chosen: dict[int, Candidate]) -> dict[int, Split]:
         """See `SplitFinder`."""
         nodes = sorted(chosen)
         self._split_here = dict(chosen)
@@ -224,7 +216,9 @@ class PassiveFinder:
         right = [~self._walk.goes_left(candidate)[:-1] for candidate in categorical]
         return wire.SplitCategories(*vectors, to_bits(np.concatenate(right)))
 
-    def _place(self, level: Level, chosen: dict[int, Candidate], flags: dict[int, NDArray[np.bool_]]) -> None:
+    def _place(
+        self, level: TreeLevel, chosen: dict[int, Candidate], flags: dict[int, NDArray[np.bool_]]
+    ) -> None:
         """The rows that go left must fit all splits of the column so far, in whatever tree."""
         for node in sorted(flags):
             best = chosen[node]
@@ -235,11 +229,11 @@ class PassiveFinder:
                 raise ProtocolError(f"party {self.channel.name!r}: {error}") from None
             self._named.append(split)
 
-    def _check_left(self, level: Level, flags: dict[int, NDArray[np.bool_]]) -> None:
+    def _check_left(self, level: TreeLevel, flags: dict[int, NDArray[np.bool_]]) -> None:
         """The rows that go left must add up to the sums of the candidate that was asked for."""
         left = level.partition.children(flags)
         own = Partition(left.rows, left.starts).kept(level.rows)
-        sums, counts = self._gradients.node_sums(own)
+        sums, counts = level.gradients.node_sums(own)
         sums = normalised(sums)
         for k, node in enumerate(sorted(flags)):
             candidate = self._split_here[node]

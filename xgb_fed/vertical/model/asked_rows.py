@@ -25,7 +25,7 @@ A = TypeVar("A", bound=np.generic)
 
 
 @dataclass(frozen=True)
-class AskedRows:
+class PredictionRows:
     """Rows in the order in which they leave, and a channel to each party that is asked.
 
     Attributes
@@ -56,7 +56,7 @@ class AskedRows:
         trees: Sequence[FederatedTree] | None,
         positions: NDArray[np.int32],
         traffic: Traffic | None,
-    ) -> AskedRows:
+    ) -> PredictionRows:
         """Open a session with parties.
 
         Parameters
@@ -100,7 +100,7 @@ class AskedRows:
         """Each row's side at every split: parties do not learn which splits it reaches."""
         return ask_sides(trees, self.splits, self.columns, self.channels, self.n_rows)
 
-    def __enter__(self) -> AskedRows:
+    def __enter__(self) -> PredictionRows:
         """Return the session."""
         return self
 

@@ -22,12 +22,12 @@ from gbdt_parties.errors import ProtocolError
 from gbdt_parties.traffic import Traffic
 from xgb_fed.boosting.features import Columns, read_columns_like
 from xgb_fed.boosting.labels import read_base_margin
-from xgb_fed.boosting.objectives import Objective
+from xgb_fed.boosting.objectives import XGBoostObjective
 from xgb_fed.errors import CorruptDataError, InvalidArgumentError
 from xgb_fed.vertical.explaining.contributions import Explanation, ask_columns, contributions_of
 from xgb_fed.vertical.explaining.decision_paths import DecisionPaths
 from xgb_fed.vertical.explaining.sides import OWN
-from xgb_fed.vertical.model.asked_rows import AskedRows
+from xgb_fed.vertical.model.asked_rows import PredictionRows
 from xgb_fed.vertical.model.export import pooled_booster, revealed_splits
 from xgb_fed.vertical.model.values import check_plain_values, objective_in, restart_in, tree_in
 from xgb_fed.vertical.protocol.messages import ModelOpened, OpenModel, RevealedSplits, RevealSplits
@@ -91,7 +91,7 @@ class VerticalModel:
     ----------
     model_id : bytes
         16 bytes under which passive parties keep their splits.
-    objective : Objective
+    objective : XGBoostObjective
     base_score : list of float
         XGBoost's parameter, one for all classes or one per class.
     trees : list of FederatedTree
@@ -114,7 +114,7 @@ class VerticalModel:
     """
 
     model_id: bytes
-    objective: Objective
+    objective: XGBoostObjective
     base_score: list[float]
     splits: Splits
     parties: list[str]
@@ -335,12 +335,12 @@ class VerticalModel:
 
     def _ask(
         self, X: Any, parties: Any, trees: list[FederatedTree] | None, rows: Any, traffic: Traffic | None
-    ) -> AskedRows:
+    ) -> PredictionRows:
         """Open a session about rows, with the parties of some trees or all; arguments are checked."""
         used = self._parties(parties)
         columns, positions = self.own_columns(X), row_positions(rows)
         check_rows(RowNames.of(X), used, "X", positions)
-        return AskedRows.open(self.model_id, self.splits, columns, used, trees, positions, traffic)
+        return PredictionRows.open(self.model_id, self.splits, columns, used, trees, positions, traffic)
 
     def _parties(self, parties: Any) -> list[Party]:
         """The model's parties in their order."""
@@ -457,7 +457,7 @@ class VerticalModel:
         """
         check_kind(importance_type)
         used, everyone = self._parties(parties), row_positions(None)
-        with AskedRows.open(self.model_id, self.splits, None, used, None, everyone, traffic) as asked:
+        with PredictionRows.open(self.model_id, self.splits, None, used, None, everyone, traffic) as asked:
             columns = ask_columns(self.trees, self.splits, self.parties, self.party_features, asked.channels)
 
         def name_of(owner: int, split: int) -> str:

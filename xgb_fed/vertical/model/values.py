@@ -11,7 +11,7 @@ from dataclasses import astuple, fields
 from typing import Any
 
 from gbdt_parties.traffic import Flow
-from xgb_fed.boosting.objectives import OBJECTIVES, SHARED_PARAMETERS, Objective
+from xgb_fed.boosting.objectives import OBJECTIVES, SHARED_PARAMETERS, XGBoostObjective
 from xgb_fed.vertical.trees.tree import FederatedTree
 from xgb_fed.vertical.trees.tree_record import Restart
 
@@ -44,7 +44,7 @@ def _check(holds: bool, name: str) -> None:
         raise ValueError(name)
 
 
-def objective_in(content: Mapping[str, Any]) -> Objective:
+def objective_in(content: Mapping[str, Any]) -> XGBoostObjective:
     """The objective that a file names.
 
     Raises
@@ -52,7 +52,7 @@ def objective_in(content: Mapping[str, Any]) -> Objective:
     ValueError, TypeError
         If it is none of XGBoost's.
     """
-    objective = Objective(**content)
+    objective = XGBoostObjective(**content)
     _check(isinstance(objective.name, str) and objective.name in OBJECTIVES, "objective")
     _check(_is_integer(objective.n_classes) and 1 <= objective.n_classes <= _MAX_CLASSES, "n_classes")
     _check(_is_number(objective.scale_pos_weight), "scale_pos_weight")

@@ -33,7 +33,7 @@ def check_level(level: Any) -> None:
         raise InvalidArgumentError(f"allow_explanations={level!r} must be one of {', '.join(LEVELS)}")
 
 
-def tell_sides(
+def sides_of_rows(
     session: PredictionSession, message: wire.TellSides, level: str, memory: MemoryAllowance
 ) -> Message:
     """Answer which way every row of a session goes at some splits.
@@ -55,13 +55,13 @@ def tell_sides(
     room = memory.reserve(wire.BYTES_PER_SIDE * len(splits) * columns.n_rows, "the sides of rows")
     everyone = np.arange(columns.n_rows)
     questions = [SideQuestion(session.splits.rule(split), everyone) for split in splits.tolist()]
-    sides = [messages.to_bits(flags) for flags in columns.goes_left(questions)]
+    sides = [messages.to_bits(flags) for flags in columns.sides(questions)]
     del room
     session.told.update(splits.tolist())
     return wire.SidesTold(np.concatenate([*sides, np.empty(0, dtype=np.uint8)]))
 
 
-def tell_columns(session: PredictionSession, message: wire.TellColumns, level: str) -> Message:
+def columns_of_splits(session: PredictionSession, message: wire.TellColumns, level: str) -> Message:
     """Answer which splits are on the same column, as far as this party consents.
 
     Raises

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,7 +117,7 @@ class HeldRows(Protocol):
     def binned(self, max_bin: int) -> HeldBins:
         """The rows cut into at most so many bins, or one more where XGBoost makes one more."""
 
-    def goes_left(self, questions: Sequence[SideQuestion]) -> list[NDArray[np.bool_]]:
+    def sides(self, questions: Sequence[SideQuestion]) -> list[NDArray[np.bool_]]:
         """Which rows go left, question by question."""
 
 
@@ -145,88 +145,41 @@ class TreeRowsHere:
 
 
 @dataclass(frozen=True)
-class BinsHere:
+class BinsHere(BinnedFeatures):
     """Cut columns in this process; see `HeldBins`."""
-
-    features: BinnedFeatures
-
-    @property
-    def bin_offsets(self) -> NDArray[np.int64]:
-        """Places of each column in a histogram."""
-        return self.features.bin_offsets
-
-    @property
-    def categorical(self) -> frozenset[int]:
-        """Columns whose bins are categories."""
-        return self.features.categorical
-
-    def counts(self) -> NDArray[np.int64]:
-        """Rows in each bin of each column, and rows without a value."""
-        return self.features.counts()
-
-    def rule(
-        self, feature: int, last_left: int, default_left: bool, right: tuple[int, ...] | None = None
-    ) -> SplitRule:
-        """A split as a rule for values."""
-        return self.features.rule(feature, last_left, default_left, right)
 
     def of_tree(self, columns: NDArray[np.int32], sampled: NDArray[np.bool_]) -> TreeRowsHere:
         """The sampled rows of a tree in its columns."""
-        return tree_rows(self.features.codes, self.bin_offsets, columns, sampled)
+        return tree_rows(self.codes, self.bin_offsets, columns, sampled)
 
 
 @dataclass(frozen=True)
-class RowsHere:
+class RowsHere(Columns):
     """A matrix in this process; see `HeldRows`."""
-
-    columns: Columns
-
-    @property
-    def names(self) -> list[str]:
-        """Names of the columns."""
-        return self.columns.names
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return self.columns.n_rows
-
-    @property
-    def n_features(self) -> int:
-        """Number of columns."""
-        return self.columns.n_features
-
-    @property
-    def categories(self) -> Categories:
-        """The categorical columns."""
-        return self.columns.categories
 
     @property
     def identity(self) -> Any:
         """The values, and what codes stand for."""
-        data = self.columns.data
-        return digest_of(data, to_json(self.categories)) if self.categories else data
+        return digest_of(self.data, to_json(self.categories)) if self.categories else self.data
 
-    def with_categories(self, known: Categories) -> RowsHere:
+    def with_categories(
+        self, known: Categories, argument: str = "the data", *, quote: bool = False
+    ) -> RowsHere:
         """The same rows with the codes of the categories that were trained on."""
-        return RowsHere(self.columns.with_categories(known, quote=False))
-
-    def take(self, rows: NDArray[np.integer[Any]]) -> RowsHere:
-        """Some of the rows."""
-        return RowsHere(self.columns.take(rows))
+        return super().with_categories(known, argument, quote=quote)
 
     def binned(self, max_bin: int) -> BinsHere:
         """The rows cut into bins."""
-        return BinsHere(bin_features(self.columns, max_bin))
+        return BinsHere(**vars(bin_features(self, max_bin)))
 
-    def goes_left(self, questions: Sequence[SideQuestion]) -> list[NDArray[np.bool_]]:
+    def sides(self, questions: Sequence[SideQuestion]) -> list[NDArray[np.bool_]]:
         """Which rows go left, question by question."""
-        return [self.columns.goes_left(rule, rows) for rule, rows in questions]
+        return [self.goes_left(rule, rows) for rule, rows in questions]
 
 
 def held(rows: Columns | HeldRows) -> HeldRows:
     """Rows as a passive party keeps them; rows that are held already stay as they are."""
-    return RowsHere(rows) if isinstance(rows, Columns) else rows
+    return RowsHere(**vars(rows)) if type(rows) is Columns else cast(HeldRows, rows)
 
 
 def tree_rows(

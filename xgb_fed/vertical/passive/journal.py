@@ -28,7 +28,7 @@ MAX_JOURNALS = 32
 
 
 @dataclass(frozen=True)
-class Terms:
+class ResumptionTerms:
     """Terms that must be the same when a training run is resumed.
 
     Attributes
@@ -49,7 +49,7 @@ class Terms:
     rows: str
     data: str
 
-    def check(self, now: Terms) -> None:
+    def check(self, now: ResumptionTerms) -> None:
         """Raise `ProtocolError` if a run with these terms cannot be resumed under the present ones.
 
         The active party chooses the rows.  Values are compared of rows with the same names only, so that the
@@ -63,19 +63,19 @@ class Terms:
             raise ProtocolError("a training run is not resumed with another scheme or a shorter key")
 
 
-class Journal:
+class SplitsJournal:
     """The splits of one training run.
 
     Parameters
     ----------
     log : RunLog
         By the id of the model that is trained.
-    terms : Terms
+    terms : ResumptionTerms
     splits : Splits
         As far as it has come.
     """
 
-    def __init__(self, log: RunLog, terms: Terms, splits: Splits) -> None:
+    def __init__(self, log: RunLog, terms: ResumptionTerms, splits: Splits) -> None:
         self.terms, self.splits, self.is_current = terms, splits, True
         self._log, self._n_written = log, len(splits)
         about = {"names": splits.names, "terms": asdict(terms), "categories": to_json(splits.categories)}
@@ -108,7 +108,7 @@ class Journals:
 
     def __init__(self, store: Store | None = None) -> None:
         self._store = MemoryStore() if store is None else store
-        self._current: WeakValueDictionary[bytes, Journal] = WeakValueDictionary()
+        self._current: WeakValueDictionary[bytes, SplitsJournal] = WeakValueDictionary()
         self._lock = RLock()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -119,7 +119,7 @@ class Journals:
         """Restore the state, with a new lock."""
         self.__dict__.update(state, _current=WeakValueDictionary(), _lock=RLock())
 
-    def start(self, model: bytes, terms: Terms, splits: Splits) -> Journal:
+    def start(self, model: bytes, terms: ResumptionTerms, splits: Splits) -> SplitsJournal:
         """Open a journal of a training run that starts, or is resumed, with these splits.
 
         Any earlier journal of the run can write no more: a run is one session's at a time.
@@ -138,10 +138,10 @@ class Journals:
             before = self._current.get(model)
             if before is not None:
                 before.is_current = False
-            journal = self._current[model] = Journal(RunLog(self._store, model), terms, splits)
+            journal = self._current[model] = SplitsJournal(RunLog(self._store, model), terms, splits)
         return journal
 
-    def find(self, model: bytes) -> tuple[Terms, Splits] | None:
+    def find(self, model: bytes) -> tuple[ResumptionTerms, Splits] | None:
         """Read the terms and splits of a training run; None if there is no journal of it.
 
         Raises
@@ -153,7 +153,7 @@ class Journals:
         if about is None:
             return None
         try:
-            names, terms = about["names"], Terms(**about["terms"])
+            names, terms = about["names"], ResumptionTerms(**about["terms"])
             splits = Splits(names, categories=from_json(about["categories"], len(names)))
             for found in found_in.entries(FOUND, ""):
                 for split in found:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from gbdt_commons.files import make_folder, write_atomically
 from gbdt_parties.channel import ACTIVE
 from gbdt_parties.errors import InvalidDataError
-from xgb_fed.boosting.features import check_names, read_columns, read_columns_like
+from xgb_fed.boosting.features import Columns, check_names, read_columns, read_columns_like
 from xgb_fed.errors import InvalidArgumentError
 from xgb_fed.vertical.passive.explanations import NONE, check_level
-from xgb_fed.vertical.passive.held_rows import HeldRows, RowsHere
+from xgb_fed.vertical.passive.held_rows import HeldRows, held
 from xgb_fed.vertical.passive.party import PassiveParty
 from xgb_fed.vertical.protocol.row_names import RowNames
 from xgb_fed.vertical.protocol.splits import Splits
+
+Self = TypeVar("Self", bound="InProcessParty")
 
 
 class InProcessParty:
@@ -72,10 +75,16 @@ class InProcessParty:
             allow_explanations=self._allow_explanations,
         )
 
-    def _share_splits(self, other: InProcessParty) -> None:
-        """Let the same party with other rows predict these with the splits of models."""
-        check_same_number(self._rows, other._rows, self.name)
-        other._splits_by_model = self._splits_by_model
+    def _of_rows(self: Self, rows: HeldRows, names: RowNames | None) -> Self:
+        """The same party with other rows, to predict these with the splits of models."""
+        check_same_number(self._rows, rows, self.name)
+        other = copy(self)
+        other._rows, other._evals, other.row_names = rows, [], [names]
+        return other
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Give data and splits, but no session."""
+        return {name: value for name, value in self.__dict__.items() if name != "_handler"}
 
     def __repr__(self) -> str:
         """Show name and shape."""
@@ -176,23 +185,15 @@ class LocalParty(InProcessParty):
         columns = read_columns(
             X, arguments[0], enable_categorical=enable_categorical, feature_types=feature_types
         )
-        rows = [RowsHere(columns)]
-        for matrix, argument in zip(eval_sets, arguments[1:], strict=True):
-            other = (
-                read_columns_like(matrix, columns.names, columns.categories, argument)
-                if columns.categories
-                else read_columns(matrix, argument, enable_categorical=enable_categorical)
-            )
-            rows.append(RowsHere(other))
+        evals = [
+            held(read_like(columns, matrix, argument, enable_categorical=enable_categorical))
+            for matrix, argument in zip(eval_sets, arguments[1:], strict=True)
+        ]
         self._enable_categorical = enable_categorical
         row_names = [RowNames.of(matrix) for matrix in matrices]
         super().__init__(
-            name, rows[0], rows[1:], row_names, allow_export, require_encryption, allow_explanations
+            name, held(columns), evals, row_names, allow_export, require_encryption, allow_explanations
         )
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Give data and splits, but no session."""
-        return {name: value for name, value in self.__dict__.items() if name != "_handler"}
 
     def with_rows(self, X: Any) -> LocalParty:
         """The same party with its columns of other rows, to predict those with its splits of models.
@@ -212,18 +213,16 @@ class LocalParty(InProcessParty):
         InvalidDataError
             If it has another number of columns, or a category that training did not declare.
         """
-        like = self._rows.categories
-        other = LocalParty(
-            read_columns_like(X, self._rows.names, like, f"X of party {self.name!r}") if like else X,
-            self.name,
-            allow_export=self._allow_export,
-            require_encryption=self._require_encryption,
-            allow_explanations=self._allow_explanations,
-            enable_categorical=self._enable_categorical,
-        )
-        other.row_names = [RowNames.of(X)]
-        self._share_splits(other)
-        return other
+        argument = f"X of party {self.name!r}"
+        columns = read_like(self._rows, X, argument, enable_categorical=self._enable_categorical)
+        return self._of_rows(held(columns), RowNames.of(X))
+
+
+def read_like(rows: Columns | HeldRows, X: Any, argument: str, *, enable_categorical: bool) -> Columns:
+    """Columns of other rows, with the codes of the categories of a party's own."""
+    if rows.categories:
+        return read_columns_like(X, rows.names, rows.categories, argument)
+    return read_columns(X, argument, enable_categorical=enable_categorical)
 
 
 def check_name(name: Any) -> None:

@@ -25,10 +25,10 @@ from xgb_fed.boosting.features import Columns
 from xgb_fed.ciphers.plain import Plain
 from xgb_fed.ciphers.public_keys import read_public_key
 from xgb_fed.ciphers.residue_key import MIN_KEY_LENGTH, ResidueKey
-from xgb_fed.vertical.passive.explanations import NONE, tell_columns, tell_sides
-from xgb_fed.vertical.passive.given_statistics import GivenStatistics
+from xgb_fed.vertical.passive.disclosed_statistics import DisclosedStatistics
+from xgb_fed.vertical.passive.explanations import NONE, columns_of_splits, sides_of_rows
 from xgb_fed.vertical.passive.held_rows import HeldRows, SideQuestion, held
-from xgb_fed.vertical.passive.journal import Journal, Journals, Terms
+from xgb_fed.vertical.passive.journal import Journals, ResumptionTerms, SplitsJournal
 from xgb_fed.vertical.passive.session import PredictionSession, TrainingSession, training_session
 from xgb_fed.vertical.passive.told_thresholds import ToldThresholds
 from xgb_fed.vertical.protocol import messages as wire
@@ -75,7 +75,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
         Sessions that were opened before, here or at other handlers of the same active party.
     memory : MemoryAllowance, optional
         Memory that all sessions may hold together; without limit by default.
-    given : GivenStatistics, optional
+    given : DisclosedStatistics, optional
         Counts the sums of bins that the active party learns; without limit by default.
     thresholds : ToldThresholds, optional
         Counts the thresholds at which it learns sides; without limit by default.
@@ -104,7 +104,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
         max_depth: int = MAX_DEPTH,
         used: set[bytes] | None = None,
         memory: MemoryAllowance | None = None,
-        given: GivenStatistics | None = None,
+        given: DisclosedStatistics | None = None,
         thresholds: ToldThresholds | None = None,
         rows_digest: str = "",
         eval_digest: str = "",
@@ -121,7 +121,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
         self._min_rows, self._min_node_rows = min_rows, max(min_node_rows, wire.MIN_ROWS)
         self._max_bin, self._max_depth = max_bin, max_depth
         self._memory = MemoryAllowance(sys.maxsize) if memory is None else memory
-        self._given = GivenStatistics() if given is None else given
+        self._given = DisclosedStatistics() if given is None else given
         self._thresholds = ToldThresholds() if thresholds is None else thresholds
         self._rows_digest, self._eval_digest = rows_digest, eval_digest
         self._allow_explanations = allow_explanations
@@ -156,7 +156,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
     def closed(self, kept: PredictionSession) -> None:
         """End what a session does ahead."""
         if isinstance(kept, TrainingSession):
-            kept.meanwhile.close()
+            kept.background.close()
 
     def _open_training(self, message: wire.OpenTraining, model_id: bytes) -> tuple[TrainingSession, Message]:
         if model_id in self.splits_by_model or self.journals.find(model_id) is not None:
@@ -199,7 +199,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
             message.n_groups,
             message.max_depth,
             model_id,
-            Terms(
+            ResumptionTerms(
                 key.scheme,
                 key.n.bit_length() if isinstance(key, ResidueKey) else space,
                 message.max_bin,
@@ -260,7 +260,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
         journal.keep()
         return messages.Done()
 
-    def _journal_of(self, session: TrainingSession) -> Journal:
+    def _journal_of(self, session: TrainingSession) -> SplitsJournal:
         """The journal of a training run, which is begun when it is needed first."""
         if session.journal is None:
             session.journal = self.journals.start(session.model_id, session.terms, session.splits)
@@ -327,7 +327,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
             raise ProtocolError("statistics were asked for before all gradients came")
         if tree.n_levels == session.max_depth:
             raise ProtocolError(f"statistics of more than {session.max_depth} levels were asked for")
-        session.meanwhile.finish()
+        session.background.finish()
         parents = tree.advance(message)
         session.reserve_level()
         nodes = tree.nodes_with_statistics(self._min_node_rows)
@@ -356,7 +356,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
             questions.append(SideQuestion(session.bins.rule(*split), tree.partition.of(node)))
         self._thresholds.add(session.splits.names, [rule for rule, _ in questions])
         split_ids = [session.splits.add(*rule) for rule, _ in questions]
-        flags = session.columns.goes_left(questions)
+        flags = session.columns.sides(questions)
         tree.owned = dict(zip(message.nodes.tolist(), flags, strict=True))
         self._journal_of(session).keep()
         del room
@@ -388,7 +388,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
             if len(rows) != message.n_rows[k]:
                 raise ProtocolError("rows and their number do not match")
             questions.append(SideQuestion(splits.rule(split), rows))
-        flags = columns.goes_left(questions)
+        flags = columns.sides(questions)
         routed = wire.Routed(to_bits(np.concatenate([*flags, np.empty(0, dtype=bool)])))
         del room
         return routed
@@ -399,10 +399,10 @@ class PassiveParty(SessionHandler[PredictionSession]):
         return session.splits.revealed()
 
     def _tell_sides(self, session: PredictionSession, message: wire.TellSides) -> Message:
-        return tell_sides(session, message, self._allow_explanations, self._memory)
+        return sides_of_rows(session, message, self._allow_explanations, self._memory)
 
     def _tell_columns(self, session: PredictionSession, message: wire.TellColumns) -> Message:
-        return tell_columns(session, message, self._allow_explanations)
+        return columns_of_splits(session, message, self._allow_explanations)
 
     def _finish(self, session: PredictionSession, _: messages.Finish) -> Message:
         if isinstance(session, TrainingSession):

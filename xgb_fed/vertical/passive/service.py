@@ -27,8 +27,8 @@ from gbdt_parties.quota import CallerLimits
 from gbdt_parties.run.log import RunLog
 from gbdt_parties.transport.service import Caller, RowService
 from xgb_fed.boosting.features import Columns
+from xgb_fed.vertical.passive.disclosed_statistics import MAX_STATISTICS, DisclosedStatistics
 from xgb_fed.vertical.passive.explanations import NONE, check_level
-from xgb_fed.vertical.passive.given_statistics import MAX_STATISTICS, GivenStatistics
 from xgb_fed.vertical.passive.held_rows import HeldRows, held
 from xgb_fed.vertical.passive.journal import Journals
 from xgb_fed.vertical.passive.party import PassiveParty
@@ -58,10 +58,10 @@ class Limits(CallerLimits):
     max_bin, max_depth : int
         Bins of a column, and levels of a tree, of a training run.
     max_statistics : float
-        Statistics per row that one active party gets in all its training runs: about one per row tells it the
-        bins of most values, and far fewer do if it encrypts other numbers than gradients (`GivenStatistics`).
-        The default leaves room for four runs of 100 trees of depth 5 on 150,000 rows; runs on a few hundred
-        rows need more.
+        Statistics per row that one active party gets in all its training runs (`DisclosedStatistics`): about
+        one per row tells it the bins of most values, and far fewer do if it encrypts other numbers than
+        gradients.  The default leaves room for four runs of 100 trees of depth 5 on 150,000 rows; runs on a
+        few hundred rows need more.
     max_thresholds : float
         Thresholds of a column, or sets of its categories, at which one active party learns the sides of rows
         in all training runs and predictions (`ToldThresholds`).
@@ -190,7 +190,7 @@ class PassiveService(RowService[Limits]):
     def __init__(self, table: NamedRows, directory: str | Path, name: str, limits: Limits) -> None:
         super().__init__(table.ids, table.has_ids, directory, name, limits, limits.max_rows)
         self._table = table
-        self._kept: dict[Path, tuple[Journals, GivenStatistics, ToldThresholds]] = {}
+        self._kept: dict[Path, tuple[Journals, DisclosedStatistics, ToldThresholds]] = {}
 
     def admit(self, caller: str, message: Message) -> None:
         """Refuse training runs on too few or too many rows, or whose splits there is no room for."""
@@ -210,7 +210,7 @@ class PassiveService(RowService[Limits]):
         if isinstance(message, wire.OpenTraining):
             logger.info("%s starts a training run on %d rows", caller, message.n_rows)
 
-    def _kept_for(self, caller: Caller) -> tuple[Journals, GivenStatistics, ToldThresholds]:
+    def _kept_for(self, caller: Caller) -> tuple[Journals, DisclosedStatistics, ToldThresholds]:
         """One set for all handlers of a caller.
 
         A training run is one session's at a time, and disclosures in one session add to those of the others.
@@ -218,7 +218,7 @@ class PassiveService(RowService[Limits]):
         if caller.directory not in self._kept:
             self._kept[caller.directory] = (
                 Journals(caller.store),
-                GivenStatistics(self._limits.max_statistics, caller.store),
+                DisclosedStatistics(self._limits.max_statistics, caller.store),
                 ToldThresholds(self._limits.max_thresholds, caller.store),
             )
         return self._kept[caller.directory]

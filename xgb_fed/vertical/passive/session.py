@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.memory import MemoryAllowance, Room
 from xgb_fed.ciphers.base import PublicKey
-from xgb_fed.vertical.passive.given_statistics import n_classes_of
+from xgb_fed.vertical.passive.disclosed_statistics import n_classes_of
 from xgb_fed.vertical.passive.growing_tree import GrowingTree
 from xgb_fed.vertical.passive.held_rows import HeldBins, HeldRows
-from xgb_fed.vertical.passive.journal import Journal, Terms
+from xgb_fed.vertical.passive.journal import ResumptionTerms, SplitsJournal
 from xgb_fed.vertical.protocol.messages import Gradients, SplitStatistics
 from xgb_fed.vertical.protocol.splits import Splits
 
@@ -30,7 +30,7 @@ class Prepares(Protocol):
         """Make some of it; False once there is enough for `wanted` rows."""
 
 
-class Meanwhile:
+class BackgroundWork:
     """Does what it is given, in order, and prepares a key's randomness in the time that is left."""
 
     def __init__(self, key: Prepares) -> None:
@@ -140,11 +140,11 @@ class TrainingSession(PredictionSession):
     n_groups: int
     max_depth: int
     model_id: bytes
-    terms: Terms
-    journal: Journal | None = None
+    terms: ResumptionTerms
+    journal: SplitsJournal | None = None
     last_tree: int = -1
     tree: GrowingTree | None = None
-    meanwhile: Meanwhile = field(init=False)
+    background: BackgroundWork = field(init=False)
     n_sent: int = 0
     """Ciphertexts sent for the present tree."""
     n_prepared: int = 0
@@ -152,7 +152,7 @@ class TrainingSession(PredictionSession):
 
     def __post_init__(self) -> None:
         """Start without work."""
-        self.meanwhile = Meanwhile(self.key)
+        self.background = BackgroundWork(self.key)
 
     @property
     def n_classes(self) -> int:
@@ -168,7 +168,7 @@ class TrainingSession(PredictionSession):
             The party's columns of this tree, in ascending order.
         sampled : ndarray of bool, shape (n_rows,)
         """
-        self.meanwhile.drop()
+        self.background.drop()
         self._reserve_gradients(int(sampled.sum()))
         self.tree = GrowingTree.started(self.bins, columns, sampled, self.n_groups)
         self.n_prepared, self.n_sent = self.n_sent, 0
@@ -186,7 +186,7 @@ class TrainingSession(PredictionSession):
         tree = self.growing()
         tree.receive(self.key, message)
         if ROOT in self.rooms and len(rows := tree.rows_to_add(message.group)):
-            self.meanwhile.give(partial(tree.add_at_root, self.key, message.group, rows))
+            self.background.give(partial(tree.add_at_root, self.key, message.group, rows))
 
     def statistics(self, nodes: NDArray[np.int64]) -> SplitStatistics:
         """The statistics of nodes of the tree's present level; randomness of the next ones is made ahead."""
@@ -197,7 +197,7 @@ class TrainingSession(PredictionSession):
 
     def _prepare(self) -> None:
         """Have as much randomness ready as the last tree took."""
-        self.meanwhile.prepare(self.n_prepared if RANDOMNESS in self.rooms else 0)
+        self.background.prepare(self.n_prepared if RANDOMNESS in self.rooms else 0)
 
     def _try_to_reserve(self, what: str, n_bytes: int) -> None:
         """Reserve memory for something that is done ahead; if there is little, it is left until it is due."""

@@ -40,7 +40,7 @@ Entry = tuple[dict[str, Any], list[NDArray[Any]]]
 
 
 @dataclass
-class Progress:
+class VerticalProgress:
     """How far a training run has come.
 
     Attributes
@@ -124,7 +124,7 @@ class Progress:
         self.leaves.clear()
 
 
-class Checkpoint(ProgressFolder):
+class VerticalCheckpoint(ProgressFolder):
     """A directory with the progress of one training run.
 
     Parameters
@@ -141,13 +141,13 @@ class Checkpoint(ProgressFolder):
         self._training = training
 
     @contextmanager
-    def taken_up(self) -> Iterator[Journal]:
+    def taken_up(self) -> Iterator[VerticalJournal]:
         """The journal of the run; no other run uses the directory meanwhile."""
         with self.opened() as store:
-            yield Journal(self, store, self._training)
+            yield VerticalJournal(self, store, self._training)
 
 
-class Journal:
+class VerticalJournal:
     """The progress of a training run in an open store.
 
     Parameters
@@ -165,12 +165,12 @@ class Journal:
         self._n_named: dict[int, int] = {}
         self._evaluated: set[int] = set()
 
-    def load(self, progress: Progress) -> bool:
+    def load(self, progress: VerticalProgress) -> bool:
         """Take up what was kept.
 
         Parameters
         ----------
-        progress : Progress
+        progress : VerticalProgress
             The beginning of the training run, which is brought up to date.
 
         Returns
@@ -199,7 +199,7 @@ class Journal:
         return True
 
     def _read_beginning(
-        self, content: dict[str, Any], margins: list[NDArray[np.float32]], progress: Progress
+        self, content: dict[str, Any], margins: list[NDArray[np.float32]], progress: VerticalProgress
     ) -> None:
         if content["training"] != self._training:
             raise self._folder.of_another_run()
@@ -217,7 +217,7 @@ class Journal:
                 raise ValueError("margins")
             progress.margin, *progress.eval_margins = (margin.copy() for margin in margins)
 
-    def _read(self, content: dict[str, Any], arrays: list[NDArray[Any]], progress: Progress) -> None:
+    def _read(self, content: dict[str, Any], arrays: list[NDArray[Any]], progress: VerticalProgress) -> None:
         """Take up one entry after the first."""
         kind = content["kind"]
         if kind == "under way":
@@ -258,7 +258,7 @@ class Journal:
         """Whether the training run's first entry is on the disk."""
         return self._store.size(ENTRY, "") > 0
 
-    def begin(self, progress: Progress) -> None:
+    def begin(self, progress: VerticalProgress) -> None:
         """Keep the name and the seed of a training run, whose first tree may then be begun again.
 
         If the run continues a model, the margins that it begins with are kept, too.
@@ -279,7 +279,7 @@ class Journal:
             self._store.put(SEED, "", progress.seed)
             self._append(content, margins)
 
-    def add_tree(self, progress: Progress) -> None:
+    def add_tree(self, progress: VerticalProgress) -> None:
         """Keep the last tree, with its rows' leaves and all that changed since the one before.
 
         Raises
@@ -302,13 +302,13 @@ class Journal:
         self._append(content, [progress.leaves[-1].astype(np.min_scalar_type(len(tree)))], sync=False)
         self._note_kept(progress)
 
-    def _note_kept(self, progress: Progress) -> None:
+    def _note_kept(self, progress: VerticalProgress) -> None:
         """Note that the present contents need not be written again."""
         self._n_splits, self._n_restarts = len(progress.splits), len(progress.restarts)
         self._n_named = {owner: len(named) for owner, named in progress.named.items()}
         self._evaluated = set(progress.evaluations)
 
-    def add_round(self, progress: Progress, eval_leaves: list[NDArray[np.int32]]) -> None:
+    def add_round(self, progress: VerticalProgress, eval_leaves: list[NDArray[np.int32]]) -> None:
         """Keep that a round has all its trees, and the leaves of the evaluation sets' rows in them."""
         content = {"kind": "round", "number": len(progress.rounds) - 1}
         most = max(len(tree) for tree in progress.trees[progress.rounds[-1] :])
@@ -319,12 +319,12 @@ class Journal:
         """Keep, on the disk, what a passive party is about to be told; see `TreeRecord`."""
         self._append({"kind": "under way", "tree": tree}, [])
 
-    def add_traffic(self, progress: Progress) -> None:
+    def add_traffic(self, progress: VerticalProgress) -> None:
         """Keep what left until the end of a call, and what callers have counted of it."""
         flows, counted = _flows_of(progress.traffic), _flows_of(progress.counted)
         self._append({"kind": "traffic", "flows": flows, "counted": counted}, [])
 
-    def add_end(self, progress: Progress) -> None:
+    def add_end(self, progress: VerticalProgress) -> None:
         """Keep, on the disk, all rounds: parties that know of the end do not go back to an earlier tree."""
         with self._store.transaction():
             self._store.delete(SEED, "")

@@ -18,7 +18,7 @@ from gbdt_hosts.xgboost.model import model_content
 from gbdt_parties import messages
 from gbdt_parties.channel import Channel
 from xgb_fed.boosting.features import Columns
-from xgb_fed.boosting.objectives import Objective
+from xgb_fed.boosting.objectives import XGBoostObjective
 from xgb_fed.boosting.params import Settings
 from xgb_fed.errors import ArgumentTypeError, InvalidArgumentError, UnsupportedParameterError
 from xgb_fed.vertical.model.model import VerticalModel
@@ -56,14 +56,14 @@ class EarlierModel:
 
     @classmethod
     def read(
-        cls, given: Any, objective: Objective, columns: Columns | None, parties: Sequence[str]
+        cls, given: Any, objective: XGBoostObjective, columns: Columns | None, parties: Sequence[str]
     ) -> EarlierModel:
         """Check the model that was given.
 
         Parameters
         ----------
         given : VerticalModel or xgboost.Booster, or an estimator that holds one
-        objective : Objective
+        objective : XGBoostObjective
             Of the new run.
         columns : Columns or None
             The active party's.
@@ -168,7 +168,9 @@ class EarlierModel:
         model.rounds[:] = self.model.rounds + [len(self.trees) + end for end in model.rounds[1:]]
 
 
-def _of_booster(booster: xgboost.Booster, objective: Objective, own_names: Sequence[str]) -> VerticalModel:
+def _of_booster(
+    booster: xgboost.Booster, objective: XGBoostObjective, own_names: Sequence[str]
+) -> VerticalModel:
     """A native booster whose columns are all the active party's."""
     content = model_content(booster)
     names = content.feature_names or list(own_names)

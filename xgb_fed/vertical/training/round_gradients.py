@@ -12,16 +12,16 @@ from gbdt_hosts.xgboost.gradients import CustomObjective, custom_gradients
 from gbdt_hosts.xgboost.margins import words_of
 from gbdt_hosts.xgboost.targets import Targets
 from gbdt_parties.errors import InvalidDataError
-from xgb_fed.boosting.objectives import Gradients, Objective
+from xgb_fed.boosting.objectives import Gradients, XGBoostObjective
 from xgb_fed.vertical.growing.gradients import apart_from_zero, without_floor
 
 
-def has_floor(objective: Objective, obj: CustomObjective | None) -> bool:
+def has_floor(objective: XGBoostObjective, obj: CustomObjective | None) -> bool:
     """Whether rows may have tiny hessians; for a user's own objective this is unknown."""
     return objective.has_floor or obj is not None
 
 
-class _Tried(NamedTuple):
+class _FirstGradients(NamedTuple):
     """Gradients at the margins before the first tree."""
 
     margin: NDArray[np.float32]
@@ -37,7 +37,7 @@ class RoundGradients:
 
     Parameters
     ----------
-    objective : Objective
+    objective : XGBoostObjective
     targets : Targets
         Of the rows that are trained on.
     first : ndarray of float32, shape (n_rows, n_classes)
@@ -60,7 +60,7 @@ class RoundGradients:
 
     def __init__(
         self,
-        objective: Objective,
+        objective: XGBoostObjective,
         targets: Targets,
         first: NDArray[np.float32],
         seed: int,
@@ -69,10 +69,10 @@ class RoundGradients:
         self._objective, self._is_own = objective, obj is not None
         self._has_floor = has_floor(objective, obj)
         self._compute = objective.gradients_of(targets, seed) if obj is None else _own(obj, targets)
-        self._tried: _Tried | None = None
+        self._tried: _FirstGradients | None = None
         self.digest: str | None = None
         if obj is not None:
-            self._tried = _Tried(first, *self.at(first, 0))
+            self._tried = _FirstGradients(first, *self.at(first, 0))
             self.digest = digest_of(self._tried.g, self._tried.h)
         elif not objective.is_closed_form:
             self.at(first, 0)

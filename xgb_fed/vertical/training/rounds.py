@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_commons.files import digest_of
-from gbdt_hosts.xgboost.draws import Draws, draws_of
+from gbdt_hosts.xgboost.draws import XGBoostDraws, draws_of
 from gbdt_hosts.xgboost.targets import Targets
 from xgb_fed.boosting.features import bin_features
 from xgb_fed.boosting.sampling import TreeColumns
@@ -23,7 +23,7 @@ from xgb_fed.vertical.growing.gradients import FixedPointGradients, GradientsAhe
 from xgb_fed.vertical.growing.grower import grow_tree
 from xgb_fed.vertical.growing.passive_columns import PassiveFinder
 from xgb_fed.vertical.protocol.messages import MIN_ROWS
-from xgb_fed.vertical.training.checkpoint import Journal
+from xgb_fed.vertical.training.checkpoint import VerticalJournal
 from xgb_fed.vertical.training.continuation import EarlierModel
 from xgb_fed.vertical.training.run_state import RunState
 from xgb_fed.vertical.training.sessions import Sessions
@@ -116,11 +116,11 @@ class Rounds:
     state : RunState
     sessions : Sessions
         Open ones.
-    journal : Journal or None
+    journal : VerticalJournal or None
     """
 
     def __init__(
-        self, training: TrainingTask, state: RunState, sessions: Sessions, journal: Journal | None
+        self, training: TrainingTask, state: RunState, sessions: Sessions, journal: VerticalJournal | None
     ) -> None:
         self.training, self.state, self.sessions, self.journal = training, state, sessions, journal
         settings, model, columns = training.settings, state.model, training.rows.columns
@@ -134,7 +134,7 @@ class Rounds:
 
     @classmethod
     def open(
-        cls, training: TrainingTask, state: RunState, sessions: Sessions, journal: Journal | None
+        cls, training: TrainingTask, state: RunState, sessions: Sessions, journal: VerticalJournal | None
     ) -> Rounds:
         """Open the sessions; a run that begins takes the margins of the model that it continues."""
         sessions.open()
@@ -218,7 +218,7 @@ class Rounds:
         )
         with GradientsAhead(self.state.key, gradients, rows, self._rows_at_once()) as messages_ahead:
             self.sessions.for_each(
-                lambda job: job[1].start_tree(self._number_for(job[0], number), gradients, sample.rows),
+                lambda job: job[1].start_tree(self._number_for(job[0], number), sample.rows),
                 list(finders.items()),
             )
             for message in messages_ahead:
@@ -266,7 +266,7 @@ class Rounds:
         return max(256, CHUNK_BYTES // max(1, self.state.key.public.plaintext_limit.bit_length() // 4))
 
     def _columns_among(
-        self, finders: Iterable[int], random: SecretStream, draws: Draws | None
+        self, finders: Iterable[int], random: SecretStream, draws: XGBoostDraws | None
     ) -> TreeColumns:
         """Draw the tree's columns, as XGBoost does or among those of some parties."""
         first, sampling = self._pooled.first, self.training.settings.sampling

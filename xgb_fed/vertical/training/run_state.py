@@ -14,7 +14,7 @@ from xgb_fed.errors import CipherError, UnsupportedParameterError
 from xgb_fed.vertical.model.model import VerticalModel
 from xgb_fed.vertical.protocol.packing import MultiClassPacking, packing_for
 from xgb_fed.vertical.protocol.splits import Splits
-from xgb_fed.vertical.training.checkpoint import Journal, Progress
+from xgb_fed.vertical.training.checkpoint import VerticalJournal, VerticalProgress
 from xgb_fed.vertical.training.continuation import EarlierModel
 from xgb_fed.vertical.training.task import TrainingTask
 from xgb_fed.vertical.trees.tree_record import TreeRecord
@@ -30,7 +30,7 @@ class RunState:
     packing : MultiClassPacking
     model : VerticalModel
         With the trees so far, which are those of `progress`.
-    progress : Progress
+    progress : VerticalProgress
     record : TreeRecord
         Of the tree under way.
     earlier : EarlierModel or None
@@ -42,7 +42,7 @@ class RunState:
     key: PrivateKey
     packing: MultiClassPacking
     model: VerticalModel
-    progress: Progress
+    progress: VerticalProgress
     record: TreeRecord
     earlier: EarlierModel | None
     is_kept: bool
@@ -52,7 +52,7 @@ class RunState:
         self.note_splits()
 
     @classmethod
-    def begin(cls, training: TrainingTask, journal: Journal | None) -> RunState:
+    def begin(cls, training: TrainingTask, journal: VerticalJournal | None) -> RunState:
         """The beginning of a run, or its state at the last tree that a checkpoint has.
 
         Raises
@@ -90,7 +90,7 @@ class RunState:
         """Traffic of the run so far."""
         return self.model.traffic
 
-    def count(self, traffic: Traffic | None, journal: Journal | None) -> None:
+    def count(self, traffic: Traffic | None, journal: VerticalJournal | None) -> None:
         """Add what left, but for what callers have counted, to a caller's table, and keep that."""
         progress = self.progress
         if traffic is not None:
@@ -140,12 +140,12 @@ def _key_of(cipher: Scheme) -> PrivateKey:
     return key
 
 
-def _first_progress(training: TrainingTask, model: VerticalModel) -> Progress:
+def _first_progress(training: TrainingTask, model: VerticalModel) -> VerticalProgress:
     """No tree, and the margins before the first one."""
     margins = [training.first_margins(rows) for rows in [training.rows, *training.eval_rows]]
     state = training.settings.random_state
     seed = int.from_bytes(os.urandom(32), "little") if state is None else int(state)
-    return Progress(
+    return VerticalProgress(
         model.model_id,
         seed,
         model.trees,

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_commons.files import digest_of
+from gbdt_hosts.xgboost.evaluation import intercept
 from gbdt_hosts.xgboost.gradients import CustomObjective
 from gbdt_hosts.xgboost.margins import words_of
 from gbdt_hosts.xgboost.targets import Targets
-from gbdt_hosts.xgboost.training import intercept
 from gbdt_hosts.xgboost.versions import installed, warn_of_unknown_version
 from gbdt_kernels.residues import arithmetic_is_compiled
 from gbdt_parties.channel import check_parties
@@ -48,7 +48,7 @@ from xgb_fed.vertical.trees.routing import ascending, row_positions
 
 
 @dataclass(frozen=True)
-class Plan:
+class SearchPlan:
     """Levels at which parties search, for one tree.
 
     Attributes
@@ -118,18 +118,20 @@ class TreeMode:
         cycles, rest = divmod(round_number, cycle)
         return cycles * self.trees_per_party + min(max(rest - first, 0), self.trees_per_party)
 
-    def plan(self, round_number: int) -> Plan:
+    def plan(self, round_number: int) -> SearchPlan:
         """Searching parties of each level in the trees of a boosting round."""
         everywhere, nowhere = range(self.max_depth), range(0)
         passive = range(1, self.n_passive + 1)
         if self.name == "layered":
             first = self.max_depth - self.active_depth
-            return Plan(range(first, self.max_depth), dict.fromkeys(passive, range(first)))
+            return SearchPlan(range(first, self.max_depth), dict.fromkeys(passive, range(first)))
         if self.name == "mix":
             turns = [*([0] if self.active_has_features else []), *passive]
             turn = turns[round_number // self.trees_per_party % len(turns)]
-            return Plan(everywhere) if turn == 0 else Plan(nowhere, {turn: everywhere})
-        return Plan(everywhere if self.active_has_features else nowhere, dict.fromkeys(passive, everywhere))
+            return SearchPlan(everywhere) if turn == 0 else SearchPlan(nowhere, {turn: everywhere})
+        return SearchPlan(
+            everywhere if self.active_has_features else nowhere, dict.fromkeys(passive, everywhere)
+        )
 
 
 _FLOOR_ROOM = 1e7

@@ -9,8 +9,8 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+from gbdt_hosts.xgboost.evaluation import CustomMetric, EvaluationSet
 from gbdt_hosts.xgboost.gradients import CustomObjective
-from gbdt_hosts.xgboost.training import CustomMetric, EvaluationSet
 from gbdt_parties.errors import PartyUnavailableError
 from gbdt_parties.patience import Fanout
 from gbdt_parties.traffic import Traffic
@@ -20,7 +20,7 @@ from xgb_fed.ciphers.base import Scheme
 from xgb_fed.ciphers.paillier import Paillier
 from xgb_fed.errors import CheckpointError
 from xgb_fed.vertical.model.model import VerticalModel
-from xgb_fed.vertical.training.checkpoint import Checkpoint
+from xgb_fed.vertical.training.checkpoint import VerticalCheckpoint
 from xgb_fed.vertical.training.rounds import Rounds
 from xgb_fed.vertical.training.run_state import RunState
 from xgb_fed.vertical.training.sessions import Sessions
@@ -118,7 +118,7 @@ def train(
         num_boost_round, early_stopping_rounds, verbose_eval, callbacks, bool(evals), custom_metric
     )
     check_patience(patience)
-    kept = None if checkpoint is None else Checkpoint(checkpoint, training.digest())
+    kept = None if checkpoint is None else VerticalCheckpoint(checkpoint, training.digest())
     return run(training, options, evals_result, kept, patience, traffic)
 
 
@@ -126,7 +126,7 @@ def run(
     task: TrainingTask,
     options: LoopOptions,
     evals_result: dict[str, Any] | None = None,
-    checkpoint: Checkpoint | None = None,
+    checkpoint: VerticalCheckpoint | None = None,
     patience: float = 0.0,
     traffic: Traffic | None = None,
 ) -> VerticalModel:

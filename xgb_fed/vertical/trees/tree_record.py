@@ -20,13 +20,7 @@ from xgb_fed.errors import CheckpointError
 
 @dataclass(frozen=True)
 class Restart:
-    """A tree that was grown again after a party had been told its splits and was lost before it answered.
-
-    Attributes
-    ----------
-    tree, level : int
-    party : str
-    """
+    """A tree that was grown again after a party had been told its splits and was lost before it answered."""
 
     tree: int
     level: int

@@ -54,7 +54,7 @@ from gbdt_parties.two_party.sides import (
     SUMS,
     TABLES,
     Leaves,
-    Side,
+    RoundSide,
     opened_sums,
     shares_in,
 )
@@ -127,14 +127,14 @@ class Flights:
     Parameters
     ----------
     link : Link
-    side : Side
+    side : RoundSide
     step : Step
         Round and attempt.
     n_chunks : int
         Messages of a flight that has something for every row.
     """
 
-    def __init__(self, link: Link, side: Side, step: Step, n_chunks: int) -> None:
+    def __init__(self, link: Link, side: RoundSide, step: Step, n_chunks: int) -> None:
         self.side, self._link, self._step, self._n_chunks = side, link, step, n_chunks
 
     def send(self, flight: int) -> None:
@@ -181,7 +181,7 @@ class Exchange(ABC, Unrepeatable):
     _own_party: int
     """Number of this side in the layouts' parties."""
 
-    _side: Callable[..., Side]
+    _side: Callable[..., RoundSide]
     """Makes this side of an attempt."""
 
     def __init__(

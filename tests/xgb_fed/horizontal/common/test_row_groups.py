@@ -1,10 +1,15 @@
 """Groups of rows that only ever send the sum of their gradients."""
 
+import gc
+import io
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
 from xgb_fed.ciphers.randomness import SecretStream
-from xgb_fed.horizontal.common.row_groups import group_rows
+from xgb_fed.horizontal.common.row_groups import arrays_of, group_rows
 
 
 @pytest.mark.parametrize("min_rows", [1, 2, 3, 7, 300])
@@ -36,3 +41,23 @@ def test_rows_of_a_group_have_similar_hashes():
     groups = group_rows(hashes[shuffled], np.ones(192, dtype=bool), 3, SecretStream(bytes(32)))
     clusters = [np.unique(shuffled[rows] // 3) for rows in np.split(groups.order, groups.starts[1:])]
     assert all(len(found) == 1 for found in clusters)
+
+
+def test_threads_read_arrays_while_garbage_is_collected():
+    """Python 3.11's parser of headers fails if another thread's begins in a collection, as in a finaliser."""
+    file = io.BytesIO()
+    np.savez(file, rows=np.arange(3))
+    content, threshold = file.getvalue(), gc.get_threshold()
+
+    def collected(phase, info):
+        time.sleep(0)
+
+    gc.callbacks.append(collected)
+    gc.set_threshold(20, 2, 2)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            found = list(pool.map(arrays_of, [content] * 800))
+    finally:
+        gc.set_threshold(*threshold)
+        gc.callbacks.remove(collected)
+    assert all(one["rows"].tolist() == [0, 1, 2] for one in found)

@@ -24,17 +24,17 @@ from xgb_fed import ExactTerms, HorizontalParty, train_exact
 from xgb_fed.horizontal.exact import training as exact_training_module
 from xgb_fed.horizontal.exact import trees as exact_trees
 from xgb_fed.horizontal.exact.questions import (
+    ExactQuestion,
     Flight,
-    Question,
     ask_counts,
     ask_words,
     in_flights,
     together,
 )
 
-COUNTS = Question("rows", MODULO_64, MODULO_64.from_integers(np.array([3, 4, 5])), 40)
-BINS = Question("round 2: children", MODULO_128, MODULO_128.from_integers(np.array([-7, 9])), 70)
-OTHERS = Question("round 2: other children", MODULO_128, MODULO_128.from_integers(np.array([6, 8])), 70)
+COUNTS = ExactQuestion("rows", MODULO_64, MODULO_64.from_integers(np.array([3, 4, 5])), 40)
+BINS = ExactQuestion("round 2: children", MODULO_128, MODULO_128.from_integers(np.array([-7, 9])), 70)
+OTHERS = ExactQuestion("round 2: other children", MODULO_128, MODULO_128.from_integers(np.array([6, 8])), 70)
 PARTIES = sessions()
 
 

@@ -17,7 +17,7 @@ from tests.support.exact_training import X, Y
 from xgb_fed.boosting.features import MAX_BINS, MAX_VALUE
 from xgb_fed.errors import InvalidArgumentError
 from xgb_fed.horizontal.exact.exchange import content_of, read_content
-from xgb_fed.horizontal.exact.questions import Question
+from xgb_fed.horizontal.exact.questions import ExactQuestion
 from xgb_fed.horizontal.exact.task import ExactTask, check_whole, checked_cuts
 
 PARAMS = {"objective": "binary:logistic", "max_depth": 2}
@@ -94,7 +94,7 @@ def test_numbers_of_a_run_are_those_of_32_bits():
 
 @pytest.mark.parametrize("value", [8, -8, 9, -9, 16, -(2**63)])
 def test_sums_beyond_their_bits_are_refused(value):
-    question = Question("what", MODULO_64, MODULO_64.zeros(1), 3)
+    question = ExactQuestion("what", MODULO_64, MODULO_64.zeros(1), 3)
     assert question.checked(MODULO_64.from_integers(np.array([7, -7]))).tolist() == [7, -7]
     with pytest.raises(SumRangeError):
         question.checked(MODULO_64.from_integers(np.array([0, value])))
@@ -109,7 +109,7 @@ def test_sums_are_accepted_if_they_are_below_their_bits_up_and_down(data):
     value = data.draw(edges)
     is_double = is_wide or own is MODULO_128
     words = [[value % 2**64, (value >> 64) % 2**64]] if is_double else [value % 2**64]
-    question = Question("what", own, own.zeros(1), bits)
+    question = ExactQuestion("what", own, own.zeros(1), bits)
     total = np.array(words, dtype=np.uint64)
     if abs(value) < 2**bits:
         question.checked(total)

@@ -33,6 +33,6 @@ def test_a_twin_key_of_a_run_that_another_release_has_kept_is_refused_by_name(tm
         lambda place: party(place, tmp_path),
         lambda members: train(members, checkpoint=tmp_path / "progress"),
         Between,
-        lambda member: member._kept._store.part("exact"),
+        lambda member: member._kept.store.part("exact"),
         OTHER_FORMATS[other],
     )

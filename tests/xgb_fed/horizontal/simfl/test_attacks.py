@@ -10,7 +10,7 @@ from scipy.special import ndtri
 
 from gbdt_commons.errors import StoreError
 from gbdt_commons.store import MemoryStore
-from gbdt_hosts.xgboost.boosting import TreeGrower, read_tree, write_tree
+from gbdt_hosts.xgboost.boosting import NativeTreeGrower, read_tree, write_tree
 from gbdt_parties import messages
 from gbdt_parties.channel import Channel
 from gbdt_parties.errors import PartyRefusedError
@@ -72,7 +72,7 @@ def test_attack_what_accepted_moments_say_of_a_column_is_coarse():
     std = one_hot(0.3, rest=3.5)
     party = victim()
     seed, table = Coordinator(party).hash_table(std=std)
-    values = X[party._simfl._kept.order(N_ROWS), 7]  # which nobody else can put beside the estimates
+    values = X[party._simfl._disclosures.order(N_ROWS), 7]  # which nobody else can put beside the estimates
     words = SecretStream(seed).words(table.shape[1], N_FEATURES + 1).T
     uniform = ((words >> np.uint64(11)).astype(float) + 0.5) * 2.0**-53
     window = typical_distance(std)
@@ -103,7 +103,7 @@ def test_attack_the_order_of_a_file_is_not_read_from_its_hashes():
     by_chance = [shift(table[random.permutation(N_ROWS)]).mean() for _ in range(100)]
     assert shift(table).mean() < 1.2 * max(by_chance)
     within = np.empty_like(table)
-    within[party._simfl._kept.order(N_ROWS)] = table
+    within[party._simfl._disclosures.order(N_ROWS)] = table
     assert shift(within).mean() > 5 * max(by_chance)
     _, again = Coordinator(party).hash_table(again=True)  # to everybody in the same order
     assert np.array_equal(again, table)
@@ -152,7 +152,7 @@ def test_attack_no_hash_table_makes_a_party_send_sums_of_fewer_rows():
     _, table = paper.hash_table()
     paper.start([table])
     sums = paper.sums()
-    labels = Y[party._simfl._kept.order(N_ROWS)]
+    labels = Y[party._simfl._disclosures.order(N_ROWS)]
     assert np.array_equal(sums.g < 0, labels == 1)  # the attack on the paper's SimFL: all labels
 
 
@@ -167,7 +167,9 @@ def told_by(party, n_others, objective):
     _, table = coordinator.hash_table()
     coordinator.start(made_up_tables(table)[:n_others])
     answers = []
-    grower = TreeGrower(X, {"max_depth": 8, "max_bin": 256, "min_child_weight": 0, "learning_rate": 1.0}, 1)
+    grower = NativeTreeGrower(
+        X, {"max_depth": 8, "max_bin": 256, "min_child_weight": 0, "learning_rate": 1.0}, 1
+    )
     for number in range(3 * n_others):
         sums = coordinator.sums(number // 3)
         answers.append(np.concatenate([sums.g, sums.h]))
@@ -376,7 +378,7 @@ def test_attack_another_number_of_hashes_tells_no_other_hashes():
         _, table = Coordinator(party).hash_table(n_hashes=n_hashes, again=True)
         both = min(3, n_hashes)
         assert np.array_equal(table[:, :both], few[:, :both])
-    assert list(party._simfl._kept.told.values()) == [N_FEATURES - 2]
+    assert list(party._simfl._disclosures.told.hashes.values()) == [N_FEATURES - 2]
 
 
 def test_attack_two_objects_of_one_directory_know_what_the_other_has_told(tmp_path):

@@ -19,9 +19,9 @@ from gbdt_parties.traffic import Traffic
 from kept_stores import copied, damage, end_process
 from made_up_coordinator import Coordinator, made_up_tree, victim
 from xgb_fed import CheckpointError, HorizontalParty, InvalidArgumentError, train_simfl
-from xgb_fed.horizontal.common.kept_state import KEY_BYTES, KeptState
 from xgb_fed.horizontal.common.messages import Introduce, RowShape, Trees
-from xgb_fed.horizontal.simfl.checkpoint import KNOWN, Checkpoint
+from xgb_fed.horizontal.common.party_state import KEY_BYTES, PartyState
+from xgb_fed.horizontal.simfl.checkpoint import KNOWN, SimFLCheckpoint
 from xgb_fed.horizontal.simfl.journal import ENTRIES, RunJournal
 from xgb_fed.horizontal.simfl.messages import (
     AggregatedGradients,
@@ -123,7 +123,7 @@ def undisturbed(tmp_path_factory):
 @pytest.mark.parametrize("answers_first", [False, True], ids=["unheard", "answer-lost"])
 @pytest.mark.parametrize(
     ("objective", "step"),
-    [("binary:logistic", 2), ("multi:softprob", 5)]
+    [("binary:logistic", 5), ("multi:softprob", 11)]
     + [pytest.param(objective, 1, marks=pytest.mark.slow) for objective in OBJECTIVES],
 )
 def test_a_party_killed_at_any_request_ends_in_the_same_model(
@@ -231,7 +231,7 @@ def test_a_second_run_of_the_same_parties_asks_nothing_new(tmp_path):
         end_process(tmp_path)
         members = [made(k, "binary:logistic", tmp_path / str(k), seed=False) for k in range(3)]
         models.append(raw(trained(members, "binary:logistic")))
-        told.append(members[1]._kept.told)
+        told.append(members[1]._simfl._disclosures.told.hashes)
     assert models[0] == models[1]
     assert told[0] == told[1]
     assert len(told[0]) == 1
@@ -348,9 +348,9 @@ def test_attack_a_seed_agreement_of_a_lost_session_is_used_with_its_own_contribu
     checkpoint = tmp_path / "checkpoint"
     with pytest.raises(PartyUnavailableError):
         trained(members, "binary:logistic", patience=0.0, checkpoint=checkpoint)
-    path = checkpoint / Checkpoint.store_file
+    path = checkpoint / SimFLCheckpoint.store_file
     whole = path.read_bytes()
-    with Checkpoint(checkpoint).opened() as store:
+    with SimFLCheckpoint(checkpoint).opened() as store:
         known = store.get(KNOWN, "")
         assert len(known.contributions) == 32 * 3
         known.contributions = known.contributions[:-1] + bytes([known.contributions[-1] ^ 1])
@@ -360,9 +360,10 @@ def test_attack_a_seed_agreement_of_a_lost_session_is_used_with_its_own_contribu
     path.write_bytes(whole)
     members = parties(tmp_path, "binary:logistic")
     trained(members, "binary:logistic", checkpoint=checkpoint)
-    for kept in (members[0]._kept, members[1].party._kept, members[2]._kept):
-        assert len(kept.told) == 1
-        assert kept.n_abandoned == 0
+    for member in (members[0], members[1].party, members[2]):
+        told = member._simfl._disclosures.told
+        assert len(told.hashes) == 1
+        assert told.n_abandoned == 0
 
 
 def test_journals_of_many_runs_are_not_kept(tmp_path):
@@ -384,7 +385,7 @@ def test_checkpoints_that_do_not_fit(tmp_path):
         trained(members[:2], "binary:logistic", **how)
     with pytest.raises(CheckpointError, match=r"has \d rounds; num_boost_round=1"):
         trained(members, "binary:logistic", 1, **how)
-    path = tmp_path / "checkpoint" / Checkpoint.store_file
+    path = tmp_path / "checkpoint" / SimFLCheckpoint.store_file
     path.write_bytes(b"torn" * 50 + path.read_bytes())
     with pytest.raises(CheckpointError, match="cannot be read"):
         trained(members, "binary:logistic", **how)
@@ -473,7 +474,7 @@ def test_a_round_that_was_interrupted_is_counted_once(tmp_path, monkeypatch):
                 self._n_grown += 1
                 if self._n_grown == 2:
                     with monkeypatch.context() as patch, contextlib.suppress(MemoryError):
-                        patch.setattr("xgb_fed.horizontal.simfl.boosting_state.TreeGrower.grow", _fail)
+                        patch.setattr("xgb_fed.horizontal.simfl.boosting_state.NativeTreeGrower.grow", _fail)
                         self._party.handle(request)
                     self._party.close()
                     self._party = member()
@@ -493,7 +494,7 @@ def _fail(*_):
 def test_damage_of_what_a_party_keeps_is_noticed(tmp_path, damaged):
     party = victim(directory=tmp_path, random_state=None)
     Coordinator(party).started()
-    key, starts = party._kept._key.hex().encode(), party._kept.groups.starts[:4].tobytes()
+    key, starts = party._kept._key.hex().encode(), party._simfl._disclosures.groups.starts[:4].tobytes()
     party.close()
     changes = {
         "key": (key, key[:-1] + b"0123456789abcdef"[int(key[-1:], 16) ^ 1 :][:1]),
@@ -522,7 +523,7 @@ def test_an_ended_run_keeps_no_seed_but_the_partys_own(tmp_path, monkeypatch):
 
     It is no run's: other groups, or another order, of the same rows would tell them apart.
     """
-    keys, begin = [], KeptState.__init__
+    keys, begin = [], PartyState.__init__
 
     def begun(self, rows, key=None, store=None):
         begin(self, rows, os.urandom(KEY_BYTES), store)
@@ -533,7 +534,7 @@ def test_an_ended_run_keeps_no_seed_but_the_partys_own(tmp_path, monkeypatch):
         keys.append(urandom(size))
         return keys[-1]
 
-    monkeypatch.setattr(KeptState, "__init__", begun)
+    monkeypatch.setattr(PartyState, "__init__", begun)
     monkeypatch.setattr(os, "urandom", noted)
     objective = "binary:logistic"
     members = [made(k, objective, tmp_path / f"party{k}", seed=False) for k in range(N_PARTIES)]

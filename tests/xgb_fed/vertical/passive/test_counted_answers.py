@@ -31,7 +31,7 @@ from gbdt_parties.identity.certificates import Identity
 from gbdt_parties.messages import to_bits
 from kept_stores import end_process, restarted
 from xgb_fed.boosting.features import SplitRule, read_columns
-from xgb_fed.vertical.passive.given_statistics import GivenStatistics, n_classes_of
+from xgb_fed.vertical.passive.disclosed_statistics import DisclosedStatistics, n_classes_of
 from xgb_fed.vertical.passive.party import PassiveParty
 from xgb_fed.vertical.passive.service import Limits, PassiveService
 from xgb_fed.vertical.passive.told_thresholds import TOLD, ToldThresholds
@@ -93,7 +93,7 @@ class Party(PassiveParty):
     """A party whose counts, and splits, the test sees."""
 
     def __init__(self, *args, **how):
-        self.given, self.thresholds = GivenStatistics(), ToldThresholds()
+        self.given, self.thresholds = DisclosedStatistics(), ToldThresholds()
         super().__init__(*args, given=self.given, thresholds=self.thresholds, **how)
 
     def splits_of(self, number):
@@ -157,7 +157,7 @@ def test_each_answer_that_depends_on_data_changes_the_count():
     """With counts that begin anew before each message, so that none is changed by accident."""
     party, seen = table(), set()
     for talk, message in whole_run(party):
-        party.given = party._given = GivenStatistics()
+        party.given = party._given = DisclosedStatistics()
         party.thresholds = party._thresholds = ToldThresholds()
         answer = talk.ask(message)
         assert not isinstance(answer, messages.Refusal), (message, answer)
@@ -258,7 +258,7 @@ def test_classes_in_a_ciphertext_are_counted(n_classes, n_groups, n_rows):
     packing = packing_for(n_rows, n_classes, 1 << 8192)
     field_bits = packing.gh.bits * packing.classes_per_ciphertext
     assert n_classes_of(field_bits, n_groups, n_rows) == n_groups * n_classes
-    given = GivenStatistics()
+    given = DisclosedStatistics()
     given.add(5, n_classes, n_rows)
     assert given.per_row == pytest.approx(5 * (1 + 2 * n_classes) / n_rows)
 

@@ -14,14 +14,14 @@ from xgb_fed.boosting.features import read_columns
 from xgb_fed.ciphers.public_keys import read_public_key
 from xgb_fed.vertical.passive import growing_tree
 from xgb_fed.vertical.passive.growing_tree import GrowingTree
-from xgb_fed.vertical.passive.held_rows import RowsHere, tree_rows
-from xgb_fed.vertical.passive.journal import Terms
+from xgb_fed.vertical.passive.held_rows import held, tree_rows
+from xgb_fed.vertical.passive.journal import ResumptionTerms
 from xgb_fed.vertical.passive.session import RANDOMNESS, ROOT, TABLE, TrainingSession
 from xgb_fed.vertical.protocol.messages import SPLIT_BY_OTHERS, FindSplits, Gradients
 from xgb_fed.vertical.protocol.splits import NamedSplit, Splits
 
 N_ROWS = 60
-COLUMNS = RowsHere(read_columns(problem(n=N_ROWS, n_features=3, missing=0.1)[0]))
+COLUMNS = held(read_columns(problem(n=N_ROWS, n_features=3, missing=0.1)[0]))
 BINS = COLUMNS.binned(6)
 KEY = KEYS[xgb_fed.OkamotoUchiyama]
 ALL_COLUMNS = np.arange(3, dtype=np.int32)
@@ -83,7 +83,7 @@ def test_a_few_rows_are_not_worth_a_sum_of_their_own(monkeypatch):
 
 
 def session(max_bytes=1 << 30, key=KEY.public):
-    terms = Terms("okamoto-uchiyama", 512, 6, "rows", "digest")
+    terms = ResumptionTerms("okamoto-uchiyama", 512, 6, "rows", "digest")
     return TrainingSession(
         COLUMNS,
         Splits(COLUMNS.names),
@@ -104,7 +104,7 @@ def answered(training, sources):
     training.start_tree(ALL_COLUMNS, sampled_rows())
     for group, source in enumerate(sources):
         training.receive(Gradients(group, 0, KEY.public.to_bytes(source)))
-    training.meanwhile.finish()
+    training.background.finish()
     ahead = len(training.tree.at_root)
     training.tree.advance(FindSplits(EMPTY, EMPTY))
     training.reserve_level()
@@ -125,7 +125,7 @@ def test_a_session_sums_up_the_root_and_makes_randomness_ahead():
     while len(training.key.obfuscators) < training.n_prepared:
         assert time.monotonic() < end
         time.sleep(0.005)
-    training.meanwhile.close()
+    training.background.close()
 
 
 @pytest.mark.parametrize("is_room", [True, False])
@@ -140,7 +140,7 @@ def test_a_table_of_randomness_is_begun_with_the_second_tree_if_there_is_room_to
     assert (key._table is not None) is (TABLE in training.rooms) is is_room
     if is_room:
         assert training.rooms[TABLE].n_bytes == key.table_bytes > 0
-    training.meanwhile.close()
+    training.background.close()
     assert len(KEY.decrypt(key.from_bytes(answer.sums))) > 0
 
 

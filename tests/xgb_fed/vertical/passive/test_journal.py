@@ -12,10 +12,10 @@ from gbdt_parties.errors import ProtocolError
 from gbdt_parties.run.log import RUNS, RunLog
 from kept_stores import copied, cut_off, end_process, restarted
 from limits import no_more_descriptors
-from xgb_fed.vertical.passive.journal import FOUND, MAX_JOURNALS, Journals, Terms
+from xgb_fed.vertical.passive.journal import FOUND, MAX_JOURNALS, Journals, ResumptionTerms
 from xgb_fed.vertical.protocol.splits import Splits
 
-TERMS = Terms("paillier", 2048, 32, "rows", "digest")
+TERMS = ResumptionTerms("paillier", 2048, 32, "rows", "digest")
 MODEL = b"m" * 16
 NAMES = ["a", "β"]
 SPLIT = st.tuples(

@@ -13,8 +13,8 @@ from gbdt_parties.identity.alignment import Alignment
 from gbdt_parties.identity.certificates import Identity
 from kept_stores import end_process, restarted
 from xgb_fed.boosting.features import read_columns
-from xgb_fed.vertical.passive import given_statistics
-from xgb_fed.vertical.passive.given_statistics import GIVEN, OPENED, GivenStatistics
+from xgb_fed.vertical.passive import disclosed_statistics
+from xgb_fed.vertical.passive.disclosed_statistics import GIVEN, OPENED, DisclosedStatistics
 from xgb_fed.vertical.passive.service import Limits, PassiveService
 from xgb_fed.vertical.protocol.messages import CategoriesOpened, TrainingOpened
 
@@ -56,7 +56,7 @@ class Bank:
     @property
     def counted(self):
         """As a server that is started now would read it, less what it writes ahead."""
-        return GivenStatistics(store=self.service.store_of(self.who.name)).per_row
+        return DisclosedStatistics(store=self.service.store_of(self.who.name)).per_row
 
 
 def subsets(n):
@@ -208,14 +208,14 @@ def test_opening_counts_of_categories_and_missing_values_are_counted(tmp_path):
 
 
 def test_opening_counts_that_were_forgotten_are_counted_again(tmp_path, monkeypatch):
-    monkeypatch.setattr(given_statistics, "MAX_OPENINGS", 2)
-    given = GivenStatistics(store=restarted(tmp_path))
+    monkeypatch.setattr(disclosed_statistics, "MAX_OPENINGS", 2)
+    given = DisclosedStatistics(store=restarted(tmp_path))
     for what in "abcb":
         given.add_opening(what, 100)
     assert given.per_row == pytest.approx(0.03)
     given.add_opening("a", 100)
     assert given.per_row == pytest.approx(0.04)
-    again = GivenStatistics(store=restarted(tmp_path))
+    again = DisclosedStatistics(store=restarted(tmp_path))
     before = again.per_row
     for what in "ac":
         again.add_opening(what, 100)

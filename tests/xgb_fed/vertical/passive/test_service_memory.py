@@ -405,7 +405,7 @@ def test_models_kept_are_at_most_as_many_as_agreed_when_sessions_end_side_by_sid
 
 def test_memory_attack_by_a_public_key_of_many_numbers(service):
     rows = np.random.default_rng(0).integers(1 << 62, size=(MIB // 4, 1)).astype(np.uint64)
-    data = wire.pack(wire.Kind.PUBLIC_KEY, "paillier", bytes(16), rows)
+    data = wire.pack(wire.PayloadKind.PUBLIC_KEY, "paillier", bytes(16), rows)
     bank, message = service(), replace(opening(), public_key=data)
     request, answers = messages.write(b"1" * 16, 0, message), []
     identity = Identity("acme", "", NOBODY.expires)

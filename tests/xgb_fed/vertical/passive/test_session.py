@@ -3,7 +3,7 @@ from threading import Event
 
 import pytest
 
-from xgb_fed.vertical.passive.session import Meanwhile
+from xgb_fed.vertical.passive.session import BackgroundWork
 
 
 class Key:
@@ -32,7 +32,7 @@ def key():
 
 @pytest.fixture
 def meanwhile(key):
-    made = Meanwhile(key)
+    made = BackgroundWork(key)
     yield made
     made.close()
 

@@ -19,9 +19,9 @@ from xgb_fed.vertical.training.checkpoint import (
     ENTRY,
     ROLE,
     STORE_FILE,
-    Checkpoint,
-    Journal,
-    Progress,
+    VerticalCheckpoint,
+    VerticalJournal,
+    VerticalProgress,
 )
 from xgb_fed.vertical.trees.tree import ROOT, FederatedTree
 from xgb_fed.vertical.trees.tree_record import Restart
@@ -32,7 +32,7 @@ N_ROWS, N_EVAL = 4, 3
 
 def beginning():
     margins = [np.full((n, 1), 0.25, dtype=np.float32) for n in (N_ROWS, N_EVAL)]
-    return Progress(b"", 0, [], [0], Splits(list(NAMES)), margins[0], margins[1:])
+    return VerticalProgress(b"", 0, [], [0], Splits(list(NAMES)), margins[0], margins[1:])
 
 
 def grow(progress, checkpoint):
@@ -64,14 +64,14 @@ def end_round(progress, checkpoint):
 def opened(tmp_path, training="digest"):
     """The journal of a folder, as a new process opens it."""
     end_process(tmp_path)
-    checkpoint = Checkpoint(tmp_path, training)
-    return Journal(checkpoint, StoreFile(checkpoint.folder / STORE_FILE, ROLE), training)
+    checkpoint = VerticalCheckpoint(tmp_path, training)
+    return VerticalJournal(checkpoint, StoreFile(checkpoint.folder / STORE_FILE, ROLE), training)
 
 
 def kept(tmp_path, n_trees=2):
     """A training run's progress, and the journal that holds it."""
     end_process(tmp_path)
-    Checkpoint(tmp_path, "digest").clear()
+    VerticalCheckpoint(tmp_path, "digest").clear()
     journal, progress = opened(tmp_path), beginning()
     progress.model_id, progress.seed, progress.agreed = b"m" * 16, 2**62 + 1, ["columns"]
     journal.begin(progress)
@@ -110,7 +110,7 @@ def assert_same(one, other):
 
 
 def test_nothing_kept(tmp_path):
-    with Checkpoint(tmp_path / "new" / "folder", "digest").taken_up() as journal:
+    with VerticalCheckpoint(tmp_path / "new" / "folder", "digest").taken_up() as journal:
         assert not journal.load(beginning())
         assert not journal.has_begun
 
@@ -127,7 +127,7 @@ def test_what_was_kept_is_taken_up_and_goes_on(tmp_path):
     _, progress = loaded(tmp_path / "other")
     assert_same(progress, expected)
     end_process(tmp_path / "other")
-    Checkpoint(tmp_path / "other", "digest").clear()
+    VerticalCheckpoint(tmp_path / "other", "digest").clear()
     assert os.listdir(tmp_path / "other") == []
 
 
@@ -154,7 +154,7 @@ def taken_up(tmp_path):
     end_process(tmp_path)
     progress = beginning()
     try:
-        with Checkpoint(tmp_path, "digest").taken_up() as journal:
+        with VerticalCheckpoint(tmp_path, "digest").taken_up() as journal:
             assert journal.load(progress)
     except CheckpointError as error:
         if "cannot be read" in str(error):
@@ -356,5 +356,5 @@ def test_two_training_runs_do_not_share_a_folder(tmp_path):
     model = run(seed=1, checkpoint=tmp_path / "shared", callbacks=[AnotherRun()])
     assert refused == [0, 1, 2]
     assert [tree.to_dict() for tree in model.trees] == [tree.to_dict() for tree in alone.trees]
-    with Checkpoint(tmp_path / "shared", "free again").taken_up():
+    with VerticalCheckpoint(tmp_path / "shared", "free again").taken_up():
         pass

@@ -5,12 +5,12 @@ import pytest
 
 from gbdt_hosts.xgboost.targets import Targets
 from gbdt_parties.errors import InvalidDataError
-from xgb_fed.boosting.objectives import Objective
+from xgb_fed.boosting.objectives import XGBoostObjective
 from xgb_fed.vertical.training.round_gradients import RoundGradients, has_floor
 
 Y = np.array([0.0, 1.0, 1.0], dtype=np.float32)
 FIRST = np.zeros((3, 1), dtype=np.float32)
-SQUARED, LOGISTIC = Objective("reg:squarederror"), Objective("binary:logistic")
+SQUARED, LOGISTIC = XGBoostObjective("reg:squarederror"), XGBoostObjective("binary:logistic")
 
 
 def test_a_function_is_called_once_for_the_first_round():

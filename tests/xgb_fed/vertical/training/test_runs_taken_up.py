@@ -15,7 +15,7 @@ from gbdt_parties.transport.server import NOBODY
 from kept_stores import end_process
 from small_keys import key_of
 from xgb_fed.boosting.features import read_columns
-from xgb_fed.vertical.passive.journal import Journals, Terms
+from xgb_fed.vertical.passive.journal import Journals, ResumptionTerms
 from xgb_fed.vertical.passive.party import PassiveParty
 from xgb_fed.vertical.passive.service import Limits, PassiveService
 from xgb_fed.vertical.protocol.messages import (
@@ -142,7 +142,7 @@ def test_the_number_of_a_run_opens_no_session_after_a_restart(party, ended):
 
 
 def test_a_journal_is_not_started_with_splits_that_it_does_not_hold():
-    journals, terms = Journals(), Terms("plain", 64, 8, "rows", "data")
+    journals, terms = Journals(), ResumptionTerms("plain", 64, 8, "rows", "data")
     splits = Splits(["a", "b"])
     splits.add(0, 1.0, True)
     journals.start(RUN, terms, splits)

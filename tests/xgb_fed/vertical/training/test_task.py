@@ -12,7 +12,7 @@ from gbdt_parties.errors import PartyUnavailableError
 from native_trees import read_trees
 from reference_trees import cut_columns, grow
 from vertical_training import assert_same_tree, parties_of, parts, problem, stock, train
-from xgb_fed.boosting.objectives import Objective
+from xgb_fed.boosting.objectives import XGBoostObjective
 from xgb_fed.errors import UnsupportedParameterError
 from xgb_fed.vertical.protocol.messages import StartTree
 from xgb_fed.vertical.training.task import TreeMode
@@ -128,7 +128,7 @@ def test_layered_is_a_tree_with_the_columns_of_each_level(bounds, active_depth):
     params = {**PARAMS, "tree_mode": "layered", "active_depth": active_depth}
     ours = read_trees(train(params, active, y, parties, 3).export_booster(parties))
     cuts, codes = cut_columns(X, PARAMS["max_bin"])
-    objective, margin = Objective("binary:logistic"), np.zeros((len(y), 1), dtype=np.float32)
+    objective, margin = XGBoostObjective("binary:logistic"), np.zeros((len(y), 1), dtype=np.float32)
     first = range(bounds[0], X.shape[1])
     levels = [first] * (3 - active_depth) + [range(bounds[0])] * active_depth
     for tree in ours:

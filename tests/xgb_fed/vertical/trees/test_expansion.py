@@ -8,7 +8,7 @@ from gbdt_parties.errors import ProtocolError
 from vertical_training import Recorder, assert_same_trees, parties_of, parts, problem, stock, train
 from xgb_fed.boosting.features import bin_features, read_columns
 from xgb_fed.vertical.growing.bin_sums import BinSums
-from xgb_fed.vertical.passive.given_statistics import GivenStatistics
+from xgb_fed.vertical.passive.disclosed_statistics import DisclosedStatistics
 from xgb_fed.vertical.passive.party import PassiveParty
 from xgb_fed.vertical.protocol.messages import SplitStatistics
 from xgb_fed.vertical.trees.expansion import Expansion
@@ -179,7 +179,7 @@ def test_all_statistics_that_are_given_are_counted(more, n_trees, monkeypatch):
     monkeypatch.setattr(BinSums, "digest", lambda sums: known.append(len(sums.nodes)) or digest(sums))
     X, y = problem(missing=0.1)
     params = {**BASE, "max_leaves": 12, "max_depth": 0, "min_child_weight": 0.1, **more}
-    given = GivenStatistics()
+    given = DisclosedStatistics()
     party = Handler(PassiveParty(read_columns(X[:, 3:]), [], {}, given=given))
     model = train(params, X[:, :3], y, [party], 1)
     assert len(model.trees) == n_trees
@@ -195,6 +195,6 @@ def test_all_statistics_that_are_given_are_counted(more, n_trees, monkeypatch):
 
 def test_a_limit_of_statistics_ends_a_lossguide_run():
     X, y = problem()
-    handler = PassiveParty(read_columns(X[:, 3:]), [], {}, given=GivenStatistics(limit=0.2))
+    handler = PassiveParty(read_columns(X[:, 3:]), [], {}, given=DisclosedStatistics(limit=0.2))
     with pytest.raises(ProtocolError, match=r"gives at most 0\.2"):
         train({**BASE, "max_leaves": 40, "max_depth": 0}, X[:, :3], y, [Handler(handler)], 3)

@@ -14,9 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gbdt_commons.store import json_kind
 from gbdt_parties.errors import InvalidDataError
-from xgb_fed.horizontal.common.kept_state import SIZE, KeptState
+from xgb_fed.horizontal.common.party_state import SIZE, PartyState, latest
 
+SAMPLES = json_kind("samples of rows")
 MAX_SAMPLES = 10_000
 """Default maximum number of samples that a party draws, in all of its training runs."""
 
@@ -113,7 +115,7 @@ class RowDraws:
 
     Parameters
     ----------
-    kept : KeptState
+    kept : PartyState
     rows : str
         Digest of the party's rows.
     max_samples : int
@@ -122,7 +124,7 @@ class RowDraws:
         Names of all parties of the run, in any order.
     """
 
-    kept: KeptState
+    kept: PartyState
     rows: str
     max_samples: int
     members: Sequence[str] = ()
@@ -150,5 +152,29 @@ class RowDraws:
         members = json.dumps(sorted(self.members)).encode()
         agreed = (self.rows.encode(), marks.tobytes(), float(subsample).hex().encode(), members)
         name = self.kept.stream("name of samples", *agreed).words(1, 2).tobytes()
-        self.kept.count_samples(name, n_rounds, n_classes, self.max_samples)
+        count_samples(self.kept, name.hex(), n_rounds, n_classes, self.max_samples)
         return self.kept.stream("rows of trees", *agreed).words(1, SIZE // 8).tobytes()
+
+
+def count_samples(state: PartyState, name: str, n_rounds: int, n_classes: int, max_samples: int) -> None:
+    """Count samples of rows, one for each round and class, that were not counted before.
+
+    Those of one name are the same in all runs; of `MAX_RUNS` names it is known what was counted.
+
+    Raises
+    ------
+    InvalidDataError
+        If there were more than `max_samples` in all runs together.
+    """
+    with state.locked():
+        known = state.store.get(SAMPLES, "") or {"n": 0, "of": {}}
+        before = known["of"].get(name, (0, 0))
+        rounds, classes = max(before[0], n_rounds), max(before[1], n_classes)
+        further = rounds * classes - before[0] * before[1]
+        if known["n"] + further > max_samples:
+            raise InvalidDataError(
+                f"{further} further samples of rows; this party has drawn {known['n']}, and draws "
+                f"max_samples={max_samples} in all training runs together"
+            )
+        counted = latest({**known["of"], name: (rounds, classes)})
+        state.store.put(SAMPLES, "", {"n": known["n"] + further, "of": counted})

@@ -10,14 +10,16 @@ from gbdt_parties.errors import InvalidDataError
 from kept_stores import end_process
 from xgb_fed import ExactTerms, HorizontalParty, PartyRefusedError, train_exact
 from xgb_fed.boosting.features import Columns, codes_of
-from xgb_fed.horizontal.common.kept_state import KeptState
+from xgb_fed.horizontal.common.party_state import PartyState
 from xgb_fed.horizontal.exact import trees as exact_trees
 from xgb_fed.horizontal.exact.cuts import bounds_of_bins
-from xgb_fed.horizontal.exact.questions import Question
+from xgb_fed.horizontal.exact.questions import ExactQuestion
 from xgb_fed.horizontal.exact.rows.samples import (
+    SAMPLES,
     RowDraws,
     check_own_sample,
     check_subsample,
+    count_samples,
     least_difference,
 )
 from xgb_fed.horizontal.exact.sizes import RowSet, rows_of_its_own
@@ -35,14 +37,14 @@ PARAMS = {"objective": "binary:logistic", "max_depth": 1, "max_bin": 16, "base_s
 @pytest.fixture
 def opened(monkeypatch):
     """What any one party, or the coordinator, sees: all opened sums with what was asked."""
-    seen, checked = [], Question.checked
+    seen, checked = [], ExactQuestion.checked
 
     def noted(self, total):
         out = checked(self, total)
         seen.append((self.what, np.array(out)))
         return out
 
-    monkeypatch.setattr(Question, "checked", noted)
+    monkeypatch.setattr(ExactQuestion, "checked", noted)
     return seen
 
 
@@ -146,7 +148,7 @@ def test_subsample_difference_of_a_partys_own_rows_is_checked_as_drawn(monkeypat
 def test_samples_depend_on_the_names_of_all_parties():
     """Before, a party that shifted its mark had others draw the same samples with other parties."""
     marks = np.arange(4)
-    draws = [RowDraws(KeptState("", bytes(32)), "rows", 100, names) for names in ("ab", "ba", "ac", "abc")]
+    draws = [RowDraws(PartyState("", bytes(32)), "rows", 100, names) for names in ("ab", "ba", "ac", "abc")]
     seeds = [own.seed(marks, 0.5, 1, 1) for own in draws]
     assert seeds[0] == seeds[1]
     assert len(set(seeds)) == 3
@@ -367,16 +369,21 @@ def test_samples_of_all_runs_are_counted_once_and_across_restarts(tmp_path):
 
 
 def test_names_of_samples_are_bounded_and_forgotten_ones_counted_again():
-    kept = KeptState("", bytes(32))
+    kept = PartyState("", bytes(32))
+
+    def counted():
+        samples = kept.store.get(SAMPLES, "")
+        return samples["n"], len(samples["of"])
+
     for k in range(200):
-        kept.count_samples(bytes([k]), 2, 3, 10**4)
-    assert (kept.n_samples, len(kept.samples_of)) == (1200, 64)
-    kept.count_samples(bytes([199]), 3, 2, 10**4)
-    assert kept.n_samples == 1203  # three rounds of three classes
-    kept.count_samples(bytes([0]), 2, 3, 10**4)
-    assert kept.n_samples == 1209
+        count_samples(kept, str(k), 2, 3, 10**4)
+    assert counted() == (1200, 64)
+    count_samples(kept, "199", 3, 2, 10**4)
+    assert counted()[0] == 1203  # three rounds of three classes
+    count_samples(kept, "0", 2, 3, 10**4)
+    assert counted()[0] == 1209
     with pytest.raises(InvalidDataError, match="max_samples=1209"):
-        kept.count_samples(b"new", 1, 1, 1209)
+        count_samples(kept, "new", 1, 1, 1209)
 
 
 # Held-out rows, and parties that join or leave.

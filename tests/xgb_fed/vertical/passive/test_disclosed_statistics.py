@@ -14,7 +14,7 @@ from gbdt_parties.identity.certificates import Identity
 from gbdt_parties.transport.server import NOBODY
 from kept_stores import end_process, restarted
 from xgb_fed.boosting.features import read_columns
-from xgb_fed.vertical.passive.given_statistics import GIVEN, GivenStatistics
+from xgb_fed.vertical.passive.disclosed_statistics import GIVEN, DisclosedStatistics
 from xgb_fed.vertical.passive.service import Limits, PassiveService
 
 pytestmark = pytest.mark.filterwarnings("ignore::xgb_fed.NotEncryptedWarning")
@@ -67,11 +67,11 @@ def test_the_log_warns_once_the_values_can_be_computed(tmp_path, caplog):
 
 
 def test_what_is_written_is_never_behind(tmp_path):
-    given = GivenStatistics(1.0, restarted(tmp_path))
+    given = DisclosedStatistics(1.0, restarted(tmp_path))
     for _ in range(50):
         given.add(1, 1, 300)
         given._store = restarted(tmp_path)
-        assert GivenStatistics(1.0, given._store).per_row >= given.per_row
+        assert DisclosedStatistics(1.0, given._store).per_row >= given.per_row
     assert given.per_row == pytest.approx(0.5)
     with pytest.raises(ProtocolError, match="at most 1"):
         given.add(51, 1, 300)
@@ -85,7 +85,7 @@ def test_what_is_written_is_never_behind(tmp_path):
 
 def test_a_limit_that_is_not_a_number_limits():
     with pytest.raises(ProtocolError, match="at most nan"):
-        GivenStatistics(float("nan")).add(1, 1, 300)
+        DisclosedStatistics(float("nan")).add(1, 1, 300)
 
 
 @pytest.mark.parametrize(
@@ -95,11 +95,11 @@ def test_a_record_whose_number_is_no_count_is_refused(tmp_path, per_row):
     store = restarted(tmp_path)
     store.put(json_kind(GIVEN.name), "", per_row)
     with pytest.raises(StoreError, match="cannot be read"):
-        GivenStatistics(1.0, store)
+        DisclosedStatistics(1.0, store)
 
 
 @pytest.mark.parametrize("per_row", [0, 0.5, 3])
 def test_a_record_with_a_count_is_read(tmp_path, per_row):
     store = restarted(tmp_path)
     store.put(json_kind(GIVEN.name), "", per_row)
-    assert GivenStatistics(1.0, store).per_row == per_row
+    assert DisclosedStatistics(1.0, store).per_row == per_row

@@ -71,7 +71,7 @@ OPENED = bytes_kind("counted openings")
 """Records, under the digests of openings, that these were counted."""
 
 
-class GivenStatistics:
+class DisclosedStatistics:
     """The equations per row that one active party has got, never less than that after a crash.
 
     A node of a run of k classes gives 1 + 2k sums of each bin over some rows: so many equations for the

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import xgboost
 
+from gbdt_hosts.xgboost.evaluation import EvaluationSet, MetricBooster, intercept
 from gbdt_hosts.xgboost.targets import Targets
-from gbdt_hosts.xgboost.training import EvaluationSet, MetricBooster, intercept
 from native_trees import read_trees
 
 RNG = np.random.default_rng(0)
