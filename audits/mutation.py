@@ -72,10 +72,7 @@ GROUPS = {
         ),
     ),
     "sensitivity": Group(
-        _in(
-            "lgb_dp",
-            "losses newton/releases dpboost/square_loss.py mboost/loss.py vertical/tables.py",
-        ),
+        _in("lgb_dp", "losses newton/releases dpboost/square_loss.py mboost/loss.py vertical/tables.py"),
         _in("tests/lgb_dp", "losses newton/releases dpboost mboost vertical/test_tables.py"),
     ),
     "columns": Group(
@@ -84,8 +81,7 @@ GROUPS = {
     ),
     "sums": Group(
         _in(
-            "plugins/gbdt_parties/secure_sum",
-            "masks.py keys.py rings.py contributions.py roster.py trust.py",
+            "plugins/gbdt_parties/secure_sum", "masks.py keys.py rings.py contributions.py roster.py trust.py"
         ),
         ("tests/gbdt_parties/secure_sum",),
     ),
@@ -418,12 +414,7 @@ def run_group(name: str, settings: argparse.Namespace) -> list[dict[str, Any]]:
         return driver.results
     again = {(one["module"], one["number"]): one for one in driver.results}
     return [
-        {
-            "at first": one["outcome"],
-            **one,
-            **again.get((one["module"], one["number"]), {}),
-        }
-        for one in before
+        {"at first": one["outcome"], **one, **again.get((one["module"], one["number"]), {})} for one in before
     ]
 
 

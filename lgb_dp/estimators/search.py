@@ -326,14 +326,7 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         _, best, said = max(scored, key=itemgetter(0))  # the first of equal ones
         for warning in said:
             warnings.warn(warning.message, stacklevel=2)
-        self._settle(
-            best,
-            limits,
-            search_epsilon(mu, limits[1], mean_trials),
-            mu,
-            paid_for,
-            budget,
-        )
+        self._settle(best, limits, search_epsilon(mu, limits[1], mean_trials), mu, paid_for, budget)
         return self
 
     def _checked_arguments(
@@ -390,10 +383,7 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     @staticmethod
     def _pay(
-        budget: Budget | None,
-        granted: tuple[float, float],
-        paid_for: tuple[PrivacyReport, ...],
-        unit: Unit,
+        budget: Budget | None, granted: tuple[float, float], paid_for: tuple[PrivacyReport, ...], unit: Unit
     ) -> None:
         """Charge the budget with all that the search is granted."""
         if budget is None:

@@ -56,12 +56,7 @@ class PrivateService(RowService[L], Generic[L, PartyT]):
     """Powers of a caller that the party has not allowed."""
 
     def __init__(
-        self,
-        party: PartyT,
-        directory: str | Path,
-        limits: L,
-        ids: list[str] | None = None,
-        max_rows: int = 0,
+        self, party: PartyT, directory: str | Path, limits: L, ids: list[str] | None = None, max_rows: int = 0
     ) -> None:
         outlived = "behind a server its ledger must outlive the process, or its budget would be spent again"
         for has, what, why, argument in (

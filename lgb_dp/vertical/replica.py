@@ -23,12 +23,7 @@ from gbdt_hosts.lightgbm import check_parameters
 from gbdt_kernels.trees import BinLayout, DenseCodes, SparseCodes, by_columns
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.run.agreement import Agreement
-from gbdt_parties.run.flights.driver import (
-    Exchange,
-    PointExchange,
-    TableExchange,
-    fresh_nonce,
-)
+from gbdt_parties.run.flights.driver import Exchange, PointExchange, TableExchange, fresh_nonce
 from gbdt_parties.run.flights.frames import Channel
 from gbdt_parties.run.flights.kept import KeptFailures
 from gbdt_parties.run.flights.terms import Terms
@@ -286,12 +281,7 @@ def exchange_of(
 
 
 def trained_over(
-    exchange: Exchange,
-    terms: Terms,
-    task: ColumnTask,
-    rows: PartyRows,
-    public_seed: bytes,
-    charges: Charge,
+    exchange: Exchange, terms: Terms, task: ColumnTask, rows: PartyRows, public_seed: bytes, charges: Charge
 ) -> DPBooster:
     """Train this party's copy over a connection, and compare the model with the other party's.
 

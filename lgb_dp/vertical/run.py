@@ -28,11 +28,7 @@ from gbdt_commons.store import Store, bytes_kind, json_kind
 from gbdt_kernels.trees import DenseCodes, SparseCodes
 from gbdt_parties.agreed import TEXT_BYTES
 from gbdt_parties.channel import Channel as Session
-from gbdt_parties.errors import (
-    ProtocolError,
-    RunLostError,
-    places_of,
-)
+from gbdt_parties.errors import ProtocolError, RunLostError, places_of
 from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.messages import Abort, Done, Finish, Message
 from gbdt_parties.run.agreement import Agreement
@@ -58,13 +54,7 @@ from lgb_dp.federated.ledger import PartyLedger
 from lgb_dp.vertical.columns import agreed_bins, declaration
 from lgb_dp.vertical.prediction.answering import AskedRows
 from lgb_dp.vertical.prediction.questions import OpenQuestions, QuestionSession, check_selection
-from lgb_dp.vertical.replica import (
-    Charges,
-    PartyRows,
-    check_settings,
-    model_text,
-    train_replica,
-)
+from lgb_dp.vertical.replica import Charges, PartyRows, check_settings, model_text, train_replica
 from lgb_dp.vertical.task import ColumnTask, Flights, OpenColumns, statement
 
 logger = logging.getLogger(__name__)
@@ -119,12 +109,7 @@ def digest_of_rows(codes: DenseCodes | SparseCodes, label: NDArray[np.float64] |
 
 def record_of(request: str, description: str, rows: str, agreement: Agreement) -> dict[str, Any]:
     """Record of a run that both parties have signed, with a digest of this party's rows."""
-    return {
-        "request": request,
-        "description": description,
-        "rows": rows,
-        "agreement": agreement.to_dict(),
-    }
+    return {"request": request, "description": description, "rows": rows, "agreement": agreement.to_dict()}
 
 
 def taken_up(side: Side, run: bytes, kept: Mapping[str, Any]) -> Agreement:

@@ -50,14 +50,7 @@ from lgb_dp.newton.steps import Steps
 from lgb_dp.vertical.columns import bins_of_owner
 from lgb_dp.vertical.numbers import PublicNumbers
 from lgb_dp.vertical.report import Guarantees
-from lgb_dp.vertical.sums import (
-    POINTS_PLACE,
-    TABLES_PLACE,
-    MakeSums,
-    OneAgainstRest,
-    Refresh,
-    VerticalSums,
-)
+from lgb_dp.vertical.sums import POINTS_PLACE, TABLES_PLACE, MakeSums, OneAgainstRest, Refresh, VerticalSums
 from lgb_dp.vertical.tables import loss_bounds, round_points
 from lgb_dp.vertical.task import AUTOMATIC_LEVELS, MAX_LEVELS
 

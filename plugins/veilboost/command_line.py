@@ -74,10 +74,7 @@ COMMANDS = {
         "write the model as one that XGBoost or LightGBM reads alone, if all parties consent",
         "veilboost.running.commands:fill_export",
     ),
-    "estimate": (
-        "estimate how long a training run takes over a line",
-        "veilboost.estimates:fill",
-    ),
+    "estimate": ("estimate how long a training run takes over a line", "veilboost.estimates:fill"),
     "inspect": ("sum up what a party sent and received, from its record", "veilboost.inspection:fill"),
     "audit": (
         "audit a private trainer: a lower bound of the privacy that it really gives",

@@ -112,10 +112,7 @@ def test_labels_must_be_those_of_the_objective(label, params, named):
         train(dataset(X, label), lgb_dp.DPBoost(1.0), **params)
 
 
-@pytest.mark.parametrize(
-    "params",
-    [{"objective": "multiclass"}, {"objective": "binary", "num_class": 3}],
-)
+@pytest.mark.parametrize("params", [{"objective": "multiclass"}, {"objective": "binary", "num_class": 3}])
 def test_num_class_must_go_with_the_objective(params):
     with pytest.raises((ValueError, lgb.basic.LightGBMError), match=r"num_class|[Nn]umber of classes"):
         train(dataset(X, Y), lgb_dp.DPBoost(1.0), **params)

@@ -15,17 +15,7 @@ import lgb_dp
 from lgb_dp.data import dataset as dataset_module
 from lgb_dp.data import groups as groups_module
 from lgb_dp.estimators import search as search_module
-from pinned_training import (
-    BINARY,
-    DELTA,
-    REGRESSION,
-    TRAINERS,
-    a_cell,
-    a_number,
-    dataset,
-    newton,
-    train,
-)
+from pinned_training import BINARY, DELTA, REGRESSION, TRAINERS, a_cell, a_number, dataset, newton, train
 from pinned_world import BOUNDS, CITIES, LABEL_BOUNDS, TABLE, differences
 
 PERSONS = {

@@ -11,12 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from gbdt_commons.key_stream import KeyStream
 from gbdt_commons.store import MemoryStore, json_kind
 from gbdt_parties.errors import PartyUnavailableError
-from gbdt_parties.run.flights.driver import (
-    Inputs,
-    PointExchange,
-    TableExchange,
-    fresh_nonce,
-)
+from gbdt_parties.run.flights.driver import Inputs, PointExchange, TableExchange, fresh_nonce
 from gbdt_parties.run.flights.kept import Attempt, Charge, Connection, KeptFailures, Signature
 from gbdt_parties.run.flights.terms import Terms
 from gbdt_parties.two_party.layout import RoundLayout, TreeLayout

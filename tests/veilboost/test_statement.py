@@ -46,8 +46,7 @@ def run(capsys, *args):
 
 
 @pytest.mark.parametrize(
-    ("kind", "title"),
-    [("vertical", "columns apart"), ("exact", "rows apart (exact horizontal training)")],
+    ("kind", "title"), [("vertical", "columns apart"), ("exact", "rows apart (exact horizontal training)")]
 )
 def test_exact_models_say_first_that_they_protect_nothing(folder, tmp_path, capsys, kind, title):
     record = folder / f"{kind}.jsonl"

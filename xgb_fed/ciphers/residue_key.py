@@ -15,16 +15,7 @@ import gmpy2
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_kernels.residues import (
-    Modulus,
-    are_units,
-    chain_products,
-    encode,
-    invert,
-    multiply,
-    power,
-    shift,
-)
+from gbdt_kernels.residues import Modulus, are_units, chain_products, encode, invert, multiply, power, shift
 from gbdt_kernels.residues.limbs import from_rows, rows_below, to_rows
 from xgb_fed.ciphers import serialization as wire
 from xgb_fed.ciphers.obfuscators import AT_ONCE, ObfuscatorPool

@@ -109,6 +109,8 @@ class HorizontalParty(HorizontalSessions):
         Maximum number of rounds, in all of its training runs together.  Each one can tell more of the
         features: those of groups of rows to an attacker who makes up trees, and those of single rows to one
         who makes up the sums that this party grows trees on.
+    as_published : bool, default=False
+        Whether the party hashes, draws ties and weighs penalties as the paper does; see `train_simfl`.
     random_state : int, optional
         Determines the party's contribution to the hash seed, which of equally similar rows is chosen, the
         order that others know the rows in, and the rows that trees are grown on: a correct guess of it
@@ -143,14 +145,14 @@ class HorizontalParty(HorizontalSessions):
         known_features: int = 0,
         max_rows: int = MAX_ROWS,
         max_rounds: int = MAX_ROUNDS,
+        as_published: bool = False,
         random_state: int | None = None,
         n_jobs: int = 0,
         directory: str | Path | None = None,
         exact: ExactTerms | None = None,
     ) -> None:
-        rows = HorizontalRows.of(
-            X, y, name, sample_weight, categorical_labels, min_similar, known_features, max_rows, max_rounds
-        )
+        limits = (min_similar, known_features, max_rows, max_rounds)
+        rows = HorizontalRows.of(X, y, name, sample_weight, categorical_labels, *limits, as_published)
         key = None if random_state is None else int(random_state).to_bytes(32, "little")
         self._rows, self._n_jobs = rows, n_jobs
         self._side = ExactSide.of(ExactTerms() if exact is None else exact, rows)

@@ -23,9 +23,7 @@ from xgb_fed.horizontal.common.messages import Introduce, OpenHorizontal
 from xgb_fed.horizontal.common.rows import HorizontalLimits
 from xgb_fed.horizontal.exact.exchange import OpenExactRun
 from xgb_fed.horizontal.party import HorizontalParty, HorizontalSessions
-from xgb_fed.horizontal.simfl.messages import (
-    ResumeBoosting,
-)
+from xgb_fed.horizontal.simfl.messages import ResumeBoosting
 from xgb_fed.horizontal.simfl.party import SimFLSide
 
 logger = logging.getLogger(__name__)

@@ -120,13 +120,7 @@ class Session(Unrepeatable):
     """
 
     def __init__(
-        self,
-        run: bytes,
-        own: Seat,
-        other: Seat,
-        seed: bytes,
-        failures: Failures,
-        nonce: bytes | None = None,
+        self, run: bytes, own: Seat, other: Seat, seed: bytes, failures: Failures, nonce: bytes | None = None
     ) -> None:
         self.life = Life(failures)
         self._draws = Draws(seed, nonce)

@@ -14,12 +14,7 @@ from threading import Event, Lock
 
 from gbdt_commons.quoting import quoted
 from gbdt_parties import messages
-from gbdt_parties.errors import (
-    AuthenticationError,
-    PartyRefusedError,
-    PartyUnavailableError,
-    ProtocolError,
-)
+from gbdt_parties.errors import AuthenticationError, PartyRefusedError, PartyUnavailableError, ProtocolError
 from gbdt_parties.messages import NO_SESSION, Done, Message, Refusal
 from gbdt_parties.secure_sum import messages as wire
 from gbdt_parties.secure_sum.roster import Introduction, Roster

@@ -84,11 +84,7 @@ def test_no_digits_are_written_that_the_tolerance_does_not_need():
 
 
 @settings(max_examples=100, deadline=None)
-@given(
-    value=st.floats(-10, 10),
-    distance=st.floats(0, 1e-4),
-    within=st.floats(1e-9, 1e-3),
-)
+@given(value=st.floats(-10, 10), distance=st.floats(0, 1e-4), within=st.floats(1e-9, 1e-3))
 def test_rounding_keeps_the_order(value, distance, within):
     low, high = (folding._short_number(v, within) for v in (value, value + distance))
     assert low <= high

@@ -147,12 +147,7 @@ def test_names_of_columns_stay_as_they_are(name, tmp_path):
 def test_a_tree_of_one_leaf():
     stump = ScalarTree([-1], [-1], [2147483647], [0], [0.5], [False], [0.5], [0.0], [1.0])
     booster = booster_from_trees(
-        [stump],
-        objective="reg:squarederror",
-        n_classes=1,
-        n_features=2,
-        base_score=[0.1],
-        rounds=[0, 1],
+        [stump], objective="reg:squarederror", n_classes=1, n_features=2, base_score=[0.1], rounds=[0, 1]
     )
     model = json.loads(booster.save_raw("json"))
     kept = float(model["learner"]["learner_model_param"]["base_score"].strip("[]"))

@@ -32,12 +32,7 @@ from gbdt_parties.identity.alignment_messages import (
     TellIds,
 )
 from gbdt_parties.identity.intersector import Intersector
-from gbdt_parties.identity.masked_ids import (
-    ACTIVE,
-    PASSIVE,
-    MaskedDigest,
-    run_of,
-)
+from gbdt_parties.identity.masked_ids import ACTIVE, PASSIVE, MaskedDigest, run_of
 from gbdt_parties.identity.row_ids import FORMS
 
 pytest.importorskip("nacl")

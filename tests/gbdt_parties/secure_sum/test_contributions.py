@@ -57,12 +57,7 @@ def test_a_long_vector_is_made_in_chunks():
 
 @pytest.mark.parametrize(
     "other",
-    [
-        attempt(round=2),
-        attempt(number=2),
-        attempt(question=bytes(31) + b"\1"),
-        attempt(members=(0, 1)),
-    ],
+    [attempt(round=2), attempt(number=2), attempt(question=bytes(31) + b"\1"), attempt(members=(0, 1))],
     ids=["round", "attempt", "question", "members"],
 )
 def test_contributions_to_another_attempt_are_refused(other):

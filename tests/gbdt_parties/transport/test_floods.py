@@ -40,10 +40,7 @@ def flood(server, name, n_connections):
 )
 def test_a_flood_of_40_connections_takes_no_place_of_an_allowed_party(flooders, caplog):
     """Eve is not listed, umbrella is."""
-    with (
-        ExitStack() as stack,
-        serving(HandlerService(Echo()), allowed=["acme", "umbrella"]) as server,
-    ):
+    with ExitStack() as stack, serving(HandlerService(Echo()), allowed=["acme", "umbrella"]) as server:
         party = stack.enter_context(connected(server, timeout=120.0))
         for name in flooders:
             stack.enter_context(flood(server, name, 40))

@@ -188,11 +188,7 @@ def test_answers_that_nobody_takes_do_not_keep_their_place(monkeypatch, places):
     monkeypatch.setattr(module, "SILENCE", 1.0)
     clock, service = StoppedClock(monkeypatch), HandlerService(Echo())
     small = [("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", 65535)]
-    with (
-        serving(service) as server,
-        raw_calls(server, options=small) as call,
-        connected(server) as party,
-    ):
+    with serving(service) as server, raw_calls(server, options=small) as call, connected(server) as party:
         party.handle(b"connected")
         eventually(lambda: not places)
         unread = [call(streams.frames(b"\0" * (1 << 19)), timeout=LONG) for _ in range(CALLS_EACH)]
@@ -317,11 +313,7 @@ def test_the_limit_of_descriptors_is_raised_to_what_is_allowed():
 def stalls():
     """Streams that begin and go no further."""
     header, piece, *_ = streams.frames(b"x" * 3 * streams.PIECE_BYTES)
-    return {
-        "nothing": [],
-        "a header": [header],
-        "a third of a message": [header, piece],
-    }
+    return {"nothing": [], "a header": [header], "a third of a message": [header, piece]}
 
 
 @pytest.mark.parametrize("stall", stalls())

@@ -11,13 +11,7 @@ from hypothesis import strategies as st
 
 from gbdt_commons.key_stream import KeyStream
 from gbdt_parties.errors import ProtocolError, TransferCheckError
-from gbdt_parties.two_party.extension import (
-    MAX_WORDS,
-    Batch,
-    linear_hashes,
-    message_bytes,
-    words_with_spares,
-)
+from gbdt_parties.two_party.extension import MAX_WORDS, Batch, linear_hashes, message_bytes, words_with_spares
 from gbdt_parties.two_party.names import Step
 from two_party_oracle import ghash, transfers_message
 from two_party_sides import as_integers, delta_of, transfer_sides

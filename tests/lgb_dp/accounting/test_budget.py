@@ -210,12 +210,7 @@ def test_units_do_not_mix():
 
 @pytest.mark.parametrize(
     ("arguments", "named"),
-    [
-        ((0.0,), "epsilon"),
-        ((1.0, 0.1), "delta"),
-        ((1.0, -1e-9), "delta"),
-        ((float("inf"),), "epsilon"),
-    ],
+    [((0.0,), "epsilon"), ((1.0, 0.1), "delta"), ((1.0, -1e-9), "delta"), ((float("inf"),), "epsilon")],
 )
 def test_limits_are_checked(arguments, named):
     with pytest.raises(lgb_dp.InvalidArgumentError, match=named):

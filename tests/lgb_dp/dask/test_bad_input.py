@@ -73,10 +73,7 @@ BAD_ROWS = [
         ),
         "groups must not span partitions",
     ),
-    (
-        lambda: DaskDataset(UNKNOWN, Yd.rechunk((400, 240)), **PUBLIC),
-        "partition 0: y has another",
-    ),
+    (lambda: DaskDataset(UNKNOWN, Yd.rechunk((400, 240)), **PUBLIC), "partition 0: y has another"),
     (
         lambda: DaskDataset(UNKNOWN, of_unknown_lengths(Yd.rechunk((400, 240))), **PUBLIC),
         "partition 0: y has another number of rows than X",
@@ -91,18 +88,10 @@ def test_rows_that_do_not_fit(client, make, match):
 
 
 BAD_COLLECTIONS = [
-    (
-        lambda: DaskDataset(X, Yd, **PUBLIC),
-        TypeError,
-        "X must be a dask array .*, got ndarray",
-    ),
+    (lambda: DaskDataset(X, Yd, **PUBLIC), TypeError, "X must be a dask array .*, got ndarray"),
     (lambda: DaskDataset(Xd, Y, **PUBLIC), TypeError, "y must be a dask array"),
     (lambda: DaskDataset(Xd, Yd[:600], **PUBLIC), ValueError, "y does not match X"),
-    (
-        lambda: DaskDataset(UNKNOWN, Yd.rechunk(160), **PUBLIC),
-        ValueError,
-        "y does not match X",
-    ),
+    (lambda: DaskDataset(UNKNOWN, Yd.rechunk(160), **PUBLIC), ValueError, "y does not match X"),
     (lambda: DaskDataset(Xd, Xd, **PUBLIC), ValueError, "y must have 1 axes"),
     (lambda: DaskDataset(Xd, Yd, max_bins=3), ValueError, "max_bins is not an argument of DaskDataset"),
 ]

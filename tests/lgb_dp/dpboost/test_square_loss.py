@@ -299,3 +299,39 @@ def test_a_tree_reads_the_codes_of_its_own_rows(monkeypatch):
     assert max(seen) < len(X)
     train(dataset(X, Y), lgb_dp.DPBoost(1.0), n_rounds=1)
     assert seen[-1] == len(X)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.floats(-8, 8), min_size=1, max_size=40), lambdas)
+def test_filtering_moves_a_leaf_by_at_most_the_papers_theorem_5(gradient, lambda_l2):
+    """|V(I) - V(I without the filtered)| ≤ p(|mean of the filtered| + g*), p their share: no term in |I|."""
+    g = np.array(gradient)
+    filtered = np.abs(g) > G_STAR
+
+    def value(part):
+        return -part.sum() / (len(part) + lambda_l2) if len(part) else 0.0
+
+    error = abs(value(g) - value(g[~filtered]))
+    of_filtered = abs(g[filtered].mean()) if filtered.any() else 0.0
+    assert error <= filtered.mean() * (of_filtered + G_STAR) + 1e-9
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.floats(0.001, 1), st.floats(-1, 1), lambdas)
+def test_the_leaf_of_one_row_shrinks_as_the_papers_theorem_6_says_where_lambda_is_0(rate, label, lambda_l2):
+    """The row's gradient shrinks by η/(1+λ) per tree: its leaf is below the clip for λ = 0, and for λ > 0
+    only until (1 - η/(1+λ))^t > (1+λ)(1-η)^t, as the paper's proof takes the whole gradient for the leaf."""
+    score, t = 0.0, np.arange(50)
+    leaves = []
+    for _ in t:
+        leaves.append((label - score) / (1 + lambda_l2))
+        score += rate * leaves[-1]
+    clip = G_STAR * (1 - rate) ** t
+    exact = abs(label) / (1 + lambda_l2) * (1 - rate / (1 + lambda_l2)) ** t
+    np.testing.assert_allclose(np.abs(leaves), exact, atol=1e-9)
+    if lambda_l2 == 0:
+        assert (np.abs(leaves) <= clip + 1e-9).all()
+    else:
+        early = (1 - rate / (1 + lambda_l2)) ** t <= (1 + lambda_l2) * (1 - rate) ** t
+        assert early[0]
+        assert (np.abs(leaves) <= clip + 1e-9)[early].all()

@@ -36,10 +36,7 @@ def test_a_task_is_read_as_it_was_written(made, kind):
 
 
 @pytest.mark.parametrize(("made", "kind"), TASKS)
-@pytest.mark.parametrize(
-    "text",
-    ["", "[]", "1", "{}", '{"a": 1}', "[" * 100_000],
-)
+@pytest.mark.parametrize("text", ["", "[]", "1", "{}", '{"a": 1}', "[" * 100_000])
 def test_other_texts_are_not_of_this_version(made, kind, text):
     with pytest.raises(lgb_dp.InvalidArgumentError, match="not those of this version"):
         kind.from_json(text)

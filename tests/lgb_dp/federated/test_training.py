@@ -28,12 +28,7 @@ from federated_training import (
 from gbdt_hosts.lightgbm import tree_blocks
 from gbdt_parties.errors import PartyRefusedError, ProtocolError
 from gbdt_parties.messages import read, write
-from gbdt_parties.secure_sum.messages import (
-    AskSum,
-    Contributed,
-    FinishedModel,
-    OpenRun,
-)
+from gbdt_parties.secure_sum.messages import AskSum, Contributed, FinishedModel, OpenRun
 from gbdt_parties.traffic import Traffic
 from lgb_dp import federated
 from lgb_dp.accounting.gaussian import gaussian_epsilon

@@ -101,12 +101,7 @@ def test_groups_folds_and_samples_are_void_too():
     assert_void(boosted(persons, epsilon=np.inf, n_rounds=2).privacy)
     assert_void(boosted(epsilon=np.inf, n_rounds=2, subsample=0.5).privacy)
     folds = lgb.cv(
-        QUIET,
-        dataset(X, Y),
-        2,
-        nfold=2,
-        callbacks=[lgb_dp.NewtonBoost(np.inf, DELTA)],
-        return_cvbooster=True,
+        QUIET, dataset(X, Y), 2, nfold=2, callbacks=[lgb_dp.NewtonBoost(np.inf, DELTA)], return_cvbooster=True
     )
     for booster in folds["cvbooster"].boosters:
         assert_void(booster.privacy)

@@ -131,10 +131,7 @@ def test_a_forked_child_gets_none_of_the_noise_that_was_drawn_ahead(structure):
     if child == 0:
         signal.alarm(60)
         refused = 0
-        for attempt in (
-            booster.update,
-            lambda: reserve.hand_out(reserve.scale, 1),
-        ):
+        for attempt in (booster.update, lambda: reserve.hand_out(reserve.scale, 1)):
             try:
                 attempt()
             except RuntimeError:

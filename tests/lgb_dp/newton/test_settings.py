@@ -11,12 +11,7 @@ from scipy.special import softmax
 import lgb_dp
 from lgb_dp.losses.objective import OBJECTIVES
 from lgb_dp.newton.core import NewtonCore
-from lgb_dp.newton.settings import (
-    automatic_depth,
-    automatic_rate,
-    balanced_rows,
-    distilled_depth,
-)
+from lgb_dp.newton.settings import automatic_depth, automatic_rate, balanced_rows, distilled_depth
 from newton_training import X, Y, boosted, live_booster
 from small_training import dataset, field
 
@@ -76,9 +71,7 @@ def test_automatic_settings_follow_the_released_rows_not_the_true_ones(monkeypat
     """With the released number of rows fixed, twice the rows change no setting."""
     release = NewtonCore._release_label_counts
     monkeypatch.setattr(
-        NewtonCore,
-        "_release_label_counts",
-        lambda self: replace((yield from release(self)), n_rows=5000.0),
+        NewtonCore, "_release_label_counts", lambda self: replace((yield from release(self)), n_rows=5000.0)
     )
     texts = []
     for rows in (X, np.repeat(X, 2, axis=0)):

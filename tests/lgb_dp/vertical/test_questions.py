@@ -241,10 +241,7 @@ def predicted_side(remote):
         (QuestionsOpened(2, np.array([1.0, 1.0]), 1, bytes(16), bytes(32)), "bounds of the label"),
         (QuestionsOpened(2, np.array([0.0, np.nan]), 1, bytes(16), bytes(32)), "bounds of the label"),
         (QuestionsOpened(2, np.zeros(0), 1, bytes(16), bytes(32)), "bounds of the label"),
-        (
-            QuestionsOpened(2, np.array([0.0, 1.0]), -1, bytes(16), bytes(32)),
-            "n_rows of QuestionsOpened",
-        ),
+        (QuestionsOpened(2, np.array([0.0, 1.0]), -1, bytes(16), bytes(32)), "n_rows of QuestionsOpened"),
         (
             QuestionsOpened(2, np.array([0.0, 1.0]), 1 << 40, bytes(16), bytes(32)),
             "n_rows of QuestionsOpened",

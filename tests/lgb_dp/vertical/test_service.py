@@ -35,14 +35,7 @@ from gbdt_parties.identity.certificates import TLS, make_authority, make_certifi
 from gbdt_parties.messages import Done, Finish, read, write
 from gbdt_parties.run.agreement import Agreement
 from gbdt_parties.run.log import RUNS, THIS_PROCESS, runs_of
-from gbdt_parties.secure_sum.messages import (
-    NEW_RUN,
-    ConfirmRoster,
-    Endorsed,
-    Introduced,
-    ProposeRoster,
-    pack,
-)
+from gbdt_parties.secure_sum.messages import NEW_RUN, ConfirmRoster, Endorsed, Introduced, ProposeRoster, pack
 from gbdt_parties.secure_sum.roster import Introduction, Roster
 from gbdt_parties.secure_sum.trust import AllowList, Credentials
 from gbdt_parties.traffic import Traffic

@@ -12,13 +12,7 @@ from lgb_dp.losses.labels import LabelScale
 from lgb_dp.losses.loss import STEPS, NewtonLoss
 from lgb_dp.losses.registry import loss_of
 from lgb_dp.vertical.numbers import PublicNumbers
-from lgb_dp.vertical.tables import (
-    N_POINTS,
-    PointTables,
-    loss_bounds,
-    round_points,
-    to_points,
-)
+from lgb_dp.vertical.tables import N_POINTS, PointTables, loss_bounds, round_points, to_points
 
 OWN = {"huber": {"alpha": 2.0}, "quantile": {"alpha": 0.9}, "tweedie": {"tweedie_variance_power": 1.4}}
 OBJECTIVES = ["binary", "regression", "regression_l1", "huber", "quantile", "poisson", "gamma", "tweedie"]

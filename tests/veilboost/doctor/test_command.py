@@ -305,11 +305,7 @@ def columns_apart(training=(), parameters=()):
     ("training", "parameters", "text"),
     [
         ({"epsilon": 0.0}, {}, "epsilon must be positive"),
-        (
-            {"rounds": 5000, "trees_per_round": 2000},
-            {},
-            "trees_per_round must be an integer between 1",
-        ),
+        ({"rounds": 5000, "trees_per_round": 2000}, {}, "trees_per_round must be an integer between 1"),
         ({}, {"max_depth": 9}, "max_depth=9 must be at most 6 with columns apart"),
         ({}, {"learning_rate": 0.9}, "learning_rate=0.9 must be at most 0.375"),
         ({}, {"objective": "lambdarank"}, "objective='lambdarank' is not supported"),

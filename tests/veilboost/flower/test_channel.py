@@ -413,8 +413,7 @@ QUICK_LIARS = ("silent", "too many", "with keys of its own", "refusing the roste
 
 
 @pytest.mark.parametrize(
-    "kind",
-    [pytest.param(kind, marks=() if kind in QUICK_LIARS else pytest.mark.slow) for kind in LIARS],
+    "kind", [pytest.param(kind, marks=() if kind in QUICK_LIARS else pytest.mark.slow) for kind in LIARS]
 )
 def test_a_node_that_claims_anothers_name_ends_no_run(folder, hospitals, pinned, kind, capsys):
     carrier = FakeCarrier(hospitals(timeout=1.0, patience=60.0))

@@ -89,10 +89,7 @@ def test_errors_of_the_platform_and_replies_of_others_are_failures():
     carrier = GridCarrier(grid)
     numbers = [carrier.push(node, [], 1.0) for node in (5, 6)]
     crashed, other = grid.pushed
-    grid.replies = [
-        Message(Error(8, "crashed"), reply_to=crashed),
-        Message(RecordDict({}), reply_to=other),
-    ]
+    grid.replies = [Message(Error(8, "crashed"), reply_to=crashed), Message(RecordDict({}), reply_to=other)]
     found = carrier.pull(numbers)
     assert [found[number].failure for number in numbers] == [
         "Flower's error 8: crashed",

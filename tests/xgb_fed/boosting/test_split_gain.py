@@ -134,11 +134,7 @@ def test_too_little_hessian_on_a_side_is_no_candidate():
 
 
 @given(
-    st.lists(
-        st.tuples(st.floats(-1e6, 1e6), st.just(0.0) | st.floats(1e-6, 1e6)),
-        min_size=1,
-        max_size=10,
-    ),
+    st.lists(st.tuples(st.floats(-1e6, 1e6), st.just(0.0) | st.floats(1e-6, 1e6)), min_size=1, max_size=10),
     PARAMS,
 )
 def test_weights_keep_their_bounds(sums, params):

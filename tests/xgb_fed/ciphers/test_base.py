@@ -10,10 +10,7 @@ from hypothesis import strategies as st
 from gbdt_kernels.residues.limbs import to_rows
 from small_keys import KEYS, SCHEMES
 from xgb_fed.ciphers.okamoto_uchiyama import OkamotoUchiyamaKey
-from xgb_fed.errors import (
-    InvalidCiphertextError,
-    PlaintextRangeError,
-)
+from xgb_fed.errors import InvalidCiphertextError, PlaintextRangeError
 
 
 @given(data=st.data())

@@ -12,7 +12,7 @@ from gbdt_parties.errors import InvalidDataError, PartyRefusedError, ProtocolErr
 from stock_training import train_stock
 from xgb_fed.boosting.loop import LoopOptions
 from xgb_fed.boosting.objectives import XGBoostObjective
-from xgb_fed.errors import UnsupportedParameterError
+from xgb_fed.errors import InvalidArgumentError, UnsupportedParameterError
 from xgb_fed.horizontal.common.model import horizontal_settings
 from xgb_fed.horizontal.estimators import train_tfl
 from xgb_fed.horizontal.parties import as_parties
@@ -148,6 +148,45 @@ def test_ties_are_drawn_again_at_every_turn(grown_on):
     expected = margin - y
     np.add.at(expected, draws[1], margin - y - 1)
     assert np.allclose(grown_on[2][0], expected, atol=1e-4)
+
+
+def test_as_published_ties_are_drawn_once_and_penalties_are_not_scaled(grown_on, monkeypatch):
+    """With rows of 0 and 1, many alike, a builder's second tree would hold other sums of ties."""
+    X = np.repeat(np.random.default_rng(0).integers(0, 2, (30, 6)), 20, axis=0).astype(np.float32)
+    y = np.random.default_rng(1).standard_normal(len(X))
+    options = {"categorical_labels": False, "min_similar": 1, "as_published": True}
+    parties = [HorizontalParty(X, y + k, f"p{k}", random_state=k, **options) for k in range(2)]
+    given, start = [], NativeTreeGrower.__init__
+    monkeypatch.setattr(
+        NativeTreeGrower,
+        "__init__",
+        lambda self, X, params, *rest: (given.append(params), start(self, X, params, *rest))[1],
+    )
+    # With squared error every hessian is 1, so that sums of them are numbers of rows.
+    train(parties, 6, {**PARAMS, "objective": "reg:squarederror", "reg_lambda": 2.0}, as_published=True)
+    for k in (0, 1):
+        first, *others = [h for _, h in grown_on[k::2]]
+        assert first.max() > 2
+        assert all(np.array_equal(first, h) for h in others)
+    assert [params["reg_lambda"] for params in given] == [2.0, 2.0]
+
+
+def test_as_published_single_rows_are_sent_and_all_parties_agree():
+    with pytest.raises(InvalidArgumentError, match="min_similar=3"):
+        train(drawn_parties(), as_published=True)
+    parties = [
+        HorizontalParty(20 * X, y, f"p{k}", categorical_labels=True, min_similar=1, as_published=k == 1)
+        for k, (X, y) in enumerate(drawn_parties())
+    ]
+    with pytest.raises(PartyRefusedError, match="as_published"):
+        train(parties)
+    with pytest.raises(PartyRefusedError, match="too far"):
+        train(parties, as_published=True)
+
+
+def test_a_party_grows_some_rounds_in_a_turn(grown_on):
+    train(drawn_parties(), 6, rounds_per_turn=2)
+    assert [len(g) for g, _ in grown_on] == [400, 400, 410, 410, 420, 420]
 
 
 def test_penalties_are_set_against_one_gradient_a_row(monkeypatch):

@@ -231,9 +231,7 @@ class Liar:
             for at in range(0, len(values), per)
         ]
         return messages.write(
-            envelope.session,
-            envelope.sequence,
-            SplitStatistics(counts, key.to_bytes(key.encrypt(again))),
+            envelope.session, envelope.sequence, SplitStatistics(counts, key.to_bytes(key.encrypt(again)))
         )
 
 
@@ -385,10 +383,7 @@ def test_small_nodes_get_no_statistics_and_others_may_split_them():
 
 @pytest.mark.parametrize(
     ("limits", "params", "reason"),
-    [
-        ({"max_bin": 7}, {}, "max_bin up to 7, not 8"),
-        ({"max_depth": 1}, {}, "max_depth up to 1, not 2"),
-    ],
+    [({"max_bin": 7}, {}, "max_bin up to 7, not 8"), ({"max_depth": 1}, {}, "max_depth up to 1, not 2")],
     ids=["max_bin", "max_depth"],
 )
 def test_limits_of_a_passive_party(limits, params, reason):

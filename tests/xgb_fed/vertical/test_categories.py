@@ -531,7 +531,7 @@ class Redrawing:
         if isinstance(message, StartTree) and message.tree >= self.first:
             kept = list(self.party._handler._sessions.values())[-1].kept
             order = self.random.permutation(kept.columns.n_rows)
-            for values in (kept.bins.features.codes, kept.columns.columns.data):
+            for values in (kept.bins.codes, kept.columns.data):
                 values[:] = values[order]
         return self.party.handle(request)
 

@@ -96,6 +96,7 @@ class HorizontalRows:
     known_features: int
     max_rows: int
     max_rounds: int
+    as_published: bool
 
     @classmethod
     def of(
@@ -109,6 +110,7 @@ class HorizontalRows:
         known_features: int,
         max_rows: int,
         max_rounds: int,
+        as_published: bool = False,
     ) -> HorizontalRows:
         """Check the arguments of a party."""
         if not isinstance(name, str) or not name or name in (ACTIVE, COORDINATOR) or not name.isprintable():
@@ -129,6 +131,11 @@ class HorizontalRows:
         ):
             if not (isinstance(value, (int, np.integer)) and value >= least):
                 raise InvalidArgumentError(f"{argument}={value!r} must be an integer of at least {least}")
+        if as_published and min_similar != 1:
+            raise InvalidArgumentError(
+                f"as_published=True with min_similar={min_similar}: the paper has min_similar=1, with which "
+                "other parties can read single labels"
+            )
         weight = check_weight(sample_weight, len(labels), f"sample_weight of party {name!r}")
         return cls(
             name,
@@ -141,6 +148,7 @@ class HorizontalRows:
             int(known_features),
             int(max_rows),
             int(max_rounds),
+            bool(as_published),
         )
 
     def like(self, X: Any, y: Any, sample_weight: Any = None, *, argument: str) -> HorizontalRows:
@@ -170,7 +178,8 @@ class HorizontalRows:
     def digest(self) -> str:
         """Names everything that groups of rows depend on."""
         labels = self.y if self.y.dtype != object else repr(self.y.tolist())
-        return digest_of(self.X, labels, self.weight, self.min_similar)
+        published = ("as published",) if self.as_published else ()
+        return digest_of(self.X, labels, self.weight, self.min_similar, *published)
 
     def classes(self) -> list[Any]:
         """Return the distinct labels, which only a party that has declared them to be classes tells."""

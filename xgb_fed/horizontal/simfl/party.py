@@ -28,13 +28,7 @@ from xgb_fed.boosting.objectives import XGBoostObjective
 from xgb_fed.errors import InvalidArgumentError
 from xgb_fed.horizontal.common.introductions import names_to_json
 from xgb_fed.horizontal.common.kept_models import KeptModels
-from xgb_fed.horizontal.common.messages import (
-    HorizontalOpened,
-    Introduce,
-    OpenHorizontal,
-    RowShape,
-    Trees,
-)
+from xgb_fed.horizontal.common.messages import HorizontalOpened, Introduce, OpenHorizontal, RowShape, Trees
 from xgb_fed.horizontal.common.model import SharedTrees, check_base_score, settings_of
 from xgb_fed.horizontal.common.party_state import PartyState
 from xgb_fed.horizontal.common.row_groups import RowGroups, group_rows, hashing_bytes
@@ -83,7 +77,7 @@ class SimFLSide:
         self._kept, self._n_jobs, self._runs = kept, n_jobs, runs
         self._limits, self._memory, self._models = limits, memory, models
         self._disclosures = Disclosures(kept)
-        self._own_hashes = OwnHashes(rows.X, rows.known_features, self._disclosures, n_jobs)
+        self._own_hashes = OwnHashes(rows, self._disclosures, n_jobs)
         self._boosting: BoostingState | None = None
         self._session = b""
         self._model: tuple[SharedTrees, int | None] | None = None
@@ -169,7 +163,7 @@ class SimFLSide:
             growing_bytes(self._X.shape, settings.max_depth, settings.max_bin), "bins and histograms of trees"
         )
         state = BoostingState(settings, objective, y, self._rows.weights, turns, opening)
-        state.rooms["run"] = [room, growing]
+        state.rooms["run"], state.as_published = [room, growing], self._rows.as_published
         self._boosting = state
         return state
 

@@ -143,11 +143,7 @@ class GradientsAhead:
     """
 
     def __init__(
-        self,
-        key: PrivateKey,
-        gradients: FixedPointGradients,
-        rows: NDArray[np.int32],
-        rows_at_once: int,
+        self, key: PrivateKey, gradients: FixedPointGradients, rows: NDArray[np.int32], rows_at_once: int
     ) -> None:
         self._key, self._gradients, self._rows = key, gradients, rows
         self._rows_of_part = max(1, PART_BYTES // key.public.ciphertext_bytes)

@@ -152,9 +152,7 @@ class RowPlaces:
             known_categories = self._categorical.setdefault(
                 split.column,
                 _CategoricalColumn(
-                    counts,
-                    np.zeros(self._n_rows, dtype=np.int32),
-                    np.full(self._n_rows, bool(counts[-1])),
+                    counts, np.zeros(self._n_rows, dtype=np.int32), np.full(self._n_rows, bool(counts[-1]))
                 ),
             )
             known_categories.note(

@@ -361,8 +361,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
         self._journal_of(session).keep()
         del room
         return wire.Assignments(
-            np.array(split_ids, dtype=np.int32),
-            to_bits(np.concatenate([*flags, np.empty(0, dtype=bool)])),
+            np.array(split_ids, dtype=np.int32), to_bits(np.concatenate([*flags, np.empty(0, dtype=bool)]))
         )
 
     def _route_rows(self, session: PredictionSession, message: wire.RouteRows) -> Message:

@@ -407,11 +407,7 @@ class Exchange(ABC, Unrepeatable):
     # One attempt.
 
     def _attempt(
-        self,
-        connected: Connected,
-        layout: RoundLayout,
-        inputs: Callable[[AttemptDraws], Inputs],
-        pay: Pay,
+        self, connected: Connected, layout: RoundLayout, inputs: Callable[[AttemptDraws], Inputs], pay: Pay
     ) -> None:
         number, k, nonce = self.kept.n_opened, connected.last_attempt + 1, self._nonces()
         # WORKING: the number is spent before a message has it.

@@ -27,16 +27,7 @@ from gbdt_commons.store import MemoryStore, Store
 from gbdt_parties.errors import PartyUnavailableError
 from gbdt_parties.run.flights.driver import Exchange
 from gbdt_parties.run.flights.frames import HEADER_BYTES, STOPPED, Channel, Kind, heading
-from gbdt_parties.run.flights.kept import (
-    EVENTS,
-    Attempt,
-    Charge,
-    Connection,
-    Kept,
-    Opening,
-    Signature,
-    Value,
-)
+from gbdt_parties.run.flights.kept import EVENTS, Attempt, Charge, Connection, Kept, Opening, Signature, Value
 from gbdt_parties.run.flights.record import Record, summary
 
 Begin = Callable[[Store, Callable[[], bytes]], Exchange]

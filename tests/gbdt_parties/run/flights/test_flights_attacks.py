@@ -26,16 +26,7 @@ from gbdt_parties.run.flights.frames import HEADER_BYTES, Kind
 from gbdt_parties.run.flights.kept import EVENTS, Attempt, Charge
 from gbdt_parties.two_party.sides import CHOICES, LAST, SUMS, TABLES
 from kept_stores import restarted
-from two_party_flights import (
-    KEYS,
-    LEDGER,
-    Killed,
-    Party,
-    layout_of,
-    meet,
-    survive,
-    terms_of,
-)
+from two_party_flights import KEYS, LEDGER, Killed, Party, layout_of, meet, survive, terms_of
 
 pytest.importorskip("nacl")
 

@@ -9,15 +9,7 @@ from gbdt_commons.store import MemoryStore
 from gbdt_parties.errors import PartyUnavailableError
 from gbdt_parties.run.flights.driver import PointExchange, TableExchange
 from gbdt_parties.run.flights.frames import Kind
-from gbdt_parties.run.flights.kept import (
-    EVENTS,
-    Attempt,
-    Charge,
-    Connection,
-    Opening,
-    Signature,
-    Value,
-)
+from gbdt_parties.run.flights.kept import EVENTS, Attempt, Charge, Connection, Opening, Signature, Value
 from gbdt_parties.run.flights.record import HEARD, SAID
 from gbdt_parties.run.flights.replay import compared
 from gbdt_parties.two_party.life import Failures

@@ -11,12 +11,7 @@ from functools import cache, partial
 
 import pytest
 
-from gbdt_parties.errors import (
-    AuthenticationError,
-    PartyRefusedError,
-    PartyUnavailableError,
-    ProtocolError,
-)
+from gbdt_parties.errors import AuthenticationError, PartyRefusedError, PartyUnavailableError, ProtocolError
 from gbdt_parties.run.flights.connection import STATUS_BYTES, Status
 from gbdt_parties.run.flights.frames import HEADER_BYTES, Kind, heading
 from gbdt_parties.run.flights.kept import Attempt, Charge

@@ -297,12 +297,7 @@ def test_continued_training_starts_from_the_models_predictions(distilled, object
     first = boosted(dataset(X, y, **bounds), n_rounds=12, params=params)
     trainer = lgb_dp.NewtonBoost(20.0, 1e-5, rounds=13)  # no release of the mean after the last tree
     second = lgb.train(
-        params,
-        dataset(X, y, **bounds),
-        12,
-        init_model=first,
-        callbacks=[trainer],
-        keep_training_booster=True,
+        params, dataset(X, y, **bounds), 12, init_model=first, callbacks=[trainer], keep_training_booster=True
     )
     grower = second._grower
     surrogate = grower._beginning.splits._surrogate

@@ -17,13 +17,7 @@ from xgb_fed.horizontal.common.introductions import (
     common_mean_label,
     names_to_json,
 )
-from xgb_fed.horizontal.common.messages import (
-    HorizontalOpened,
-    Introduce,
-    OpenHorizontal,
-    RowShape,
-    Trees,
-)
+from xgb_fed.horizontal.common.messages import HorizontalOpened, Introduce, OpenHorizontal, RowShape, Trees
 from xgb_fed.horizontal.simfl.messages import ColumnMoments, SeedContribution
 
 pytestmark = pytest.mark.filterwarnings("ignore::xgb_fed.HeuristicProtectionWarning")

@@ -33,20 +33,11 @@ from made_up_coordinator import (
 from native_trees import read_trees
 from xgb_fed import HeuristicProtectionWarning, HorizontalParty, train_simfl
 from xgb_fed.ciphers.randomness import SecretStream
-from xgb_fed.horizontal.common.messages import (
-    Introduce,
-    RowShape,
-    Trees,
-)
+from xgb_fed.horizontal.common.messages import Introduce, RowShape, Trees
 from xgb_fed.horizontal.common.rows import OF_THIS_PROCESS, HorizontalLimits
 from xgb_fed.horizontal.service import HorizontalService
 from xgb_fed.horizontal.simfl.lsh import typical_distance
-from xgb_fed.horizontal.simfl.messages import (
-    AggregatedGradients,
-    GrowTrees,
-    HashRows,
-    StartBoosting,
-)
+from xgb_fed.horizontal.simfl.messages import AggregatedGradients, GrowTrees, HashRows, StartBoosting
 from xgb_fed.horizontal.simfl.party import SimFLSide
 
 

@@ -14,10 +14,7 @@ from liars import Liar, X, Y, fit_with
 from vertical_training import Recorder, assert_same_trees, parties_of, problem, stock, train
 from xgb_fed.boosting.features import bin_features, read_columns
 from xgb_fed.errors import CipherError
-from xgb_fed.vertical.protocol.messages import (
-    Assignments,
-    ModelOpened,
-)
+from xgb_fed.vertical.protocol.messages import Assignments, ModelOpened
 
 BRIEF = {"objective": "binary:logistic", "max_depth": 2, "max_bin": 4, "base_score": 0.5}
 

@@ -65,7 +65,7 @@ class Redrawing:
         if isinstance(messages.read(request).message, StartTree):
             kept = list(self.party._sessions.values())[-1].kept
             order = self.random.permutation(kept.columns.n_rows)
-            for values in (kept.bins.features.codes, kept.columns.columns.data):
+            for values in (kept.bins.codes, kept.columns.data):
                 values[:] = values[order]
         return self.party.handle(request)
 

@@ -86,9 +86,7 @@ def test_revealed_categories_that_cannot_be_are_refused(recorded, lie):
         if not isinstance(envelope.message, RevealedCategories):
             return answer
         return messages.write(
-            envelope.session,
-            envelope.sequence,
-            RevealedCategories(**{**envelope.message.__dict__, **lie}),
+            envelope.session, envelope.sequence, RevealedCategories(**{**envelope.message.__dict__, **lie})
         )
 
     bank = xgb_fed.LocalParty(theirs, "bank", enable_categorical=True, allow_export=True)

@@ -12,11 +12,7 @@ from veilboost.plans.tables import Table
 from vertical_training import Recorder, parties_of, problem, train
 from xgb_fed.boosting.features import read_columns
 from xgb_fed.vertical.passive.service import Limits, PassiveService
-from xgb_fed.vertical.protocol.messages import (
-    OpenTraining,
-    TellColumns,
-    TellSides,
-)
+from xgb_fed.vertical.protocol.messages import OpenTraining, TellColumns, TellSides
 
 
 def test_explanations_need_a_consent_of_their_own(explained):

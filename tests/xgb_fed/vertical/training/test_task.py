@@ -65,13 +65,7 @@ def test_attack_on_the_trees_of_others_by_the_numbers_of_own_ones(n_classes):
     """In mix mode parties count their own trees; gaps would tell how many the others have grown."""
     X, _ = problem()
     y = np.arange(len(X)) % n_classes
-    parties = [
-        Numbered(
-            X[:, 2:4],
-            "a",
-        ),
-        Numbered(X[:, 4:], "b", lost_in=1),
-    ]
+    parties = [Numbered(X[:, 2:4], "a"), Numbered(X[:, 4:], "b", lost_in=1)]
     objective = (
         {"objective": "binary:logistic"}
         if n_classes == 2

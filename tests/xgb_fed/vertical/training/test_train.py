@@ -84,16 +84,7 @@ def bad(params=None, active=None, label=Y, parties=None, rounds=2, weight=None, 
         ({"rounds": 0}, ValueError, "num_boost_round"),
         ({"rounds": 2.5}, ValueError, "num_boost_round"),
         ({"early_stopping_rounds": 3}, ValueError, "evaluation set"),
-        (
-            {
-                "parties": parties_of(
-                    [X[:, 3:], X[:, 3:]],
-                )[:1]
-                * 2
-            },
-            ValueError,
-            "in common: .'party 0'",
-        ),
+        ({"parties": parties_of([X[:, 3:], X[:, 3:]])[:1] * 2}, ValueError, "in common: .'party 0'"),
         ({"parties": [(X, Y)]}, TypeError, "LocalParty"),
         ({"parties": parties_of([X[:40, 3:]])}, ProtocolError, "'party 0' refuses: .*50 rows, this one 40"),
         ({"cipher": "paillier"}, TypeError, "cipher"),
