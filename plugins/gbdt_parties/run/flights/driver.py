@@ -61,8 +61,8 @@ from gbdt_parties.two_party.sides import (
 
 _ROUND = b"veilboost two-party round 1"
 
-Check = Callable[[int, Sequence[Words]], None]
-"""Raises a SumRangeError if a round's opened sums are out of the public range, with room for both noises."""
+Check = Callable[[bytes, Sequence[Words]], None]
+"""Raises a SumRangeError if opened sums are out of the range that public numbers give."""
 
 Pay = Callable[[], None]
 """Charges for one attempt; what it writes to the store is part of the attempt's transaction."""
@@ -171,7 +171,8 @@ class Exchange(ABC, Unrepeatable):
     failures : Failures
         Of checks on transfers with the other party, over all runs.
     check : callable
-        ``check(round, sums)`` raises a SumRangeError if a round's opened sums are out of the public range.
+        ``check(public, sums)`` raises a SumRangeError if a round's opened sums are out of the range that its
+        public numbers give, with room for both noises.
     nonces : callable
         Gives a nonce for every session and attempt: an auditor's gives those that were kept.
     is_recorded : bool
@@ -240,7 +241,12 @@ class Exchange(ABC, Unrepeatable):
                 self._connected = None
 
     def round(
-        self, number: int, layout: RoundLayout, inputs: Callable[[AttemptDraws], Inputs], pay: Pay
+        self,
+        number: int,
+        layout: RoundLayout,
+        inputs: Callable[[AttemptDraws], Inputs],
+        pay: Pay,
+        public: bytes = b"",
     ) -> list[Words]:
         """Sums of a round: as they were opened, or of an attempt that is made now.
 
@@ -256,6 +262,8 @@ class Exchange(ABC, Unrepeatable):
         pay : callable
             Charges for one attempt, in the transaction before its first noised share leaves.  If it raises an
             error, the attempt stops, and nothing has left.
+        public : bytes
+            Public numbers that the sums are checked by, also if they are opened after a restart.
 
         Returns
         -------
@@ -285,7 +293,7 @@ class Exchange(ABC, Unrepeatable):
             if number == self.kept.n_opened:
                 connected = self._connection()
                 with self._at_stake(connected.link):
-                    self._attempt(connected, layout, inputs, pay)
+                    self._attempt(connected, layout, inputs, pay, public)
             opening, trees = self.kept.opened(number), range(len(layout.trees))
             if opening.layout != layout.to_bytes():
                 raise ProtocolError(f"round {number} was opened with another layout")
@@ -407,7 +415,12 @@ class Exchange(ABC, Unrepeatable):
     # One attempt.
 
     def _attempt(
-        self, connected: Connected, layout: RoundLayout, inputs: Callable[[AttemptDraws], Inputs], pay: Pay
+        self,
+        connected: Connected,
+        layout: RoundLayout,
+        inputs: Callable[[AttemptDraws], Inputs],
+        pay: Pay,
+        public: bytes,
     ) -> None:
         number, k, nonce = self.kept.n_opened, connected.last_attempt + 1, self._nonces()
         # WORKING: the number is spent before a message has it.
@@ -428,7 +441,7 @@ class Exchange(ABC, Unrepeatable):
         connected.take_status(Kind.BEGIN, step)
 
         def charge(own: bytes, heard: bytes) -> None:
-            record = Charge(number, k, self._terms.peer, digest, text, side.transcript, own, heard)
+            record = Charge(number, k, self._terms.peer, digest, text, public, side.transcript, own, heard)
             self.kept.charge(record, pay)
 
         self._play(flights, layout, charge)
@@ -466,7 +479,7 @@ class Exchange(ABC, Unrepeatable):
         SumRangeError
             If the sums are out of range.
         """
-        self._check(charge.round, sums)
+        self._check(charge.public, sums)
         words = b"".join(one.astype("<u8").tobytes() for one in sums)
         chain = self.kept.chain_with(charge.digest, charge.layout, words)
         parts = [_ROUND, charge.digest, transcript, last, chain]
