@@ -304,7 +304,7 @@ def test_journals_keep_categories_on_the_disk(tmp_path):
     store = restarted(tmp_path)
     assert Journals(store).find(b"m" * 16)[1].right == {0: (0, 2)}
     RunLog(store, b"m" * 16).store.put(FOUND, "", [[0, 0.0, True, [2, 0]]])
-    with pytest.raises(StoreError, match="journal of the training run is damaged"):
+    with pytest.raises(StoreError, match=r"journal.*damaged"):
         Journals(store).find(b"m" * 16)
 
 

@@ -234,7 +234,7 @@ def test_a_run_whose_journal_was_removed_goes_on_and_leaves_no_splits_without_te
         journal.keep()
         assert journals.find(MODEL) is None
         assert set(store.keys(RUNS)) == {model.hex() for model in models}
-        assert not RunLog(store, MODEL).store._kinds()
+        assert not RunLog(store, MODEL).store.kinds()
     # The run is begun anew, with all of its splits: they are kept from then on.
     journal = journals.start(MODEL, TERMS, kept)
     kept.add(0, 4.0, True)
