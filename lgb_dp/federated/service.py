@@ -102,7 +102,7 @@ class FederatedService(PrivateService[FederatedLimits, Party]):
     party : Party
         With a folder, so that its ledger outlives the process, an allow-list and a budget.
     directory : path
-        Where runs and the record are kept.
+        Where models and the record are kept.
     limits : FederatedLimits, optional
 
     Raises

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
 from itertools import count
 from typing import Any, cast
 
@@ -37,7 +36,7 @@ from lgb_dp.boosting.params import training_parameters
 from lgb_dp.boosting.training import answered
 from lgb_dp.data.bins import PublicBins
 from lgb_dp.errors import InvalidArgumentError
-from lgb_dp.federated.ledger import PartyLedger
+from lgb_dp.federated.ledger import Charges, PartyLedger
 from lgb_dp.losses.labels import LabelScale
 from lgb_dp.losses.loss import STEPS, Loss
 from lgb_dp.mechanisms.noise import release_gaussian
@@ -104,45 +103,6 @@ class PartyRows:
         if self.label is None:
             return PointHolder(rows, loss)
         return TableHolder(rows, self.label if turn is None else turn.labels(self.label), loss, scale)
-
-
-@dataclass(frozen=True)
-class Charges:
-    """The charges of one run in one party's ledger.
-
-    Parameters
-    ----------
-    ledger : PartyLedger
-    run : bytes
-        Digest of the roster.
-    task : ColumnTask
-    """
-
-    ledger: PartyLedger
-    run: bytes
-    task: ColumnTask
-
-    def check(self) -> None:
-        """Refuse a run for which there is no budget; a ledger without one takes that of the first charge.
-
-        Raises
-        ------
-        BudgetExceededError
-            If there is none.
-        """
-        self.ledger.check_run(self.run, self.task.granted, ONE_ROW, self.task.budget)
-
-    def __call__(self, what: str, mu: float, close: float) -> None:
-        """Charge for something that is about to leave, in the transaction that keeps it."""
-        note = {
-            "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-            "run": self.run.hex(),
-            "what": what,
-            "mu": mu,
-            "closeness": close,
-            "neighbouring": ONE_ROW.neighbouring,
-        }
-        self.ledger.charge(self.run, note, self.task.granted, self.task.budget)
 
 
 class ReplicaSums:
@@ -303,7 +263,7 @@ def train_replica(
     exchange = exchange_of(terms, task, rows, log.store, failures, is_recorded=is_recorded)
     exchange.connect(channel)
     try:
-        charges = Charges(ledger, terms.run, task)
+        charges = Charges(ledger, terms.run, task.granted, task.budget, ONE_ROW)
         return trained_over(exchange, terms, task, rows, agreement.public_seed, charges)
     except BaseException as error:
         exchange.stop(error)

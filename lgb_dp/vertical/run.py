@@ -47,6 +47,7 @@ from gbdt_parties.secure_sum.messages import (
 from gbdt_parties.secure_sum.roster import SESSION_BYTES, Introduction, Roster
 from gbdt_parties.secure_sum.trust import AllowList, Credentials
 from gbdt_parties.session import SessionHandler
+from lgb_dp.accounting.unit import ONE_ROW
 from lgb_dp.boosting.booster import DPBooster
 from lgb_dp.data.bins import PublicBins
 from lgb_dp.errors import FederatedCheckpointError, InvalidArgumentError
@@ -54,7 +55,7 @@ from lgb_dp.federated.ledger import PartyLedger
 from lgb_dp.vertical.columns import agreed_bins, declaration
 from lgb_dp.vertical.prediction.answering import AskedRows
 from lgb_dp.vertical.prediction.questions import OpenQuestions, QuestionSession, check_selection
-from lgb_dp.vertical.replica import Charges, PartyRows, check_settings, model_text, train_replica
+from lgb_dp.vertical.replica import PartyRows, check_settings, model_text, train_replica
 from lgb_dp.vertical.task import ColumnTask, Flights, OpenColumns, statement
 
 logger = logging.getLogger(__name__)
@@ -192,7 +193,7 @@ class ColumnRun:
             raise ProtocolError("a run of this number has begun already")
         if is_new:
             # Before anything is signed; what it costs is checked again with every charge.
-            Charges(side.ledger, self.run, self._task).check()
+            side.ledger.check_run(self.run, self._task.granted, ONE_ROW, self._task.budget)
             return Agreement(side.name, side.credentials, side.allowed, self.run), False
         kept = self._log.begun()
         if kept["request"] != self._request or kept["description"] != self._description:

@@ -93,6 +93,17 @@ class TestStore:
         other.delete(NUMBERS, "run")
         assert contents(store)["numbers"] == {"run": [1]}
 
+    def test_a_part_is_cleared_with_its_parts_alone(self, store):
+        own, within, other = store.part("a"), store.part("a").part("b"), store.part("ab")
+        for part in (store, own, within, other):
+            part.put(NUMBERS, "run", 1)
+            part.put(BLOBS, "run", b"x")
+        own.clear()
+        assert [part.size(NUMBERS, "run") for part in (store, own, within, other)] == [1, 0, 0, 1]
+        assert [part.size(BLOBS, "run") for part in (store, own, within, other)] == [1, 0, 0, 1]
+        store.clear()
+        assert other.size(NUMBERS, "run") == 0
+
     def test_a_record_that_its_kind_cannot_read_is_damage(self, store):
         store.put(bytes_kind("numbers"), "run", b"{" * 9)
         strange = Kind("numbers", bytes, lambda content: {}["nothing"])

@@ -12,7 +12,7 @@ from gbdt_commons.store import MemoryStore, Store
 from gbdt_commons.store_file import StoreFile
 from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.messages import Abort, Message
-from gbdt_parties.run.sessions import RunSession
+from gbdt_parties.run.party_run import PartyRun
 from gbdt_parties.secure_sum.messages import NEW_RUN, EndRun
 from gbdt_parties.secure_sum.trust import AllowList
 from gbdt_parties.session import SessionHandler
@@ -37,7 +37,7 @@ from xgb_fed.horizontal.simfl.party import SimFLSession, SimFLSide
 STORE_FILE, ROLE = "horizontal.store", "the rows of a party of horizontal training"
 
 
-class HorizontalSessions(SessionHandler[RunSession | SimFLSession]):
+class HorizontalSessions(SessionHandler[PartyRun | SimFLSession]):
     """One coordinator's sessions with a party: its exact training runs, and those of SimFL.
 
     Parameters
@@ -60,18 +60,24 @@ class HorizontalSessions(SessionHandler[RunSession | SimFLSession]):
         self.name = simfl.name
         self.simfl, self.exact_runs, self._models = simfl, exact, models
 
-    def open(self, message: Message, session: bytes) -> tuple[RunSession | SimFLSession, Message]:
+    def open(self, message: Message, session: bytes) -> tuple[PartyRun | SimFLSession, Message]:
         """Introduce this party to a coordinator."""
         if isinstance(message, Introduce):
             return SimFLSession(self.simfl, session), self.simfl.introduced(message)
         assert isinstance(message, OpenExactRun)
         if message.n_known == NEW_RUN and self._models is not None:
             self._models.check_room()
-        return self.exact_runs.session(message, session)
+        run = self.exact_runs.open(message)
+        return run, run.introduced(session)
 
-    def closed(self, kept: RunSession | SimFLSession) -> None:
-        """Tell the session's side."""
-        kept.closed()
+    def answer(self, kept: PartyRun | SimFLSession, message: Message) -> Message:
+        """Answer a further request of an open session."""
+        return self.exact_runs.answer(kept, message) if isinstance(kept, PartyRun) else kept.answer(message)
+
+    def closed(self, kept: PartyRun | SimFLSession) -> None:
+        """Drop a run of SimFL, which is taken up from its journal; others stay for another session."""
+        if isinstance(kept, SimFLSession):
+            kept.closed()
 
     def close(self) -> None:
         """Let go of exact training runs that have not ended: another process, or party, can take them up."""

@@ -8,7 +8,6 @@ A run that has not begun is not kept: nothing was answered, and the coordinator 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from gbdt_commons.errors import VeilboostError
 from gbdt_commons.store import Store
@@ -16,7 +15,7 @@ from gbdt_parties.errors import ProtocolError
 from gbdt_parties.messages import Abort, Message
 from gbdt_parties.run.log import RunLog
 from gbdt_parties.run.party_run import PartyRun, Subject
-from gbdt_parties.secure_sum.messages import NEW_RUN, EndRun, Introduced, OpenRun
+from gbdt_parties.secure_sum.messages import NEW_RUN, EndRun, OpenRun
 from gbdt_parties.secure_sum.roster import SESSION_BYTES
 from gbdt_parties.session import SessionHandler
 
@@ -71,11 +70,6 @@ class Runs:
             raise ProtocolError("the run has other settings than when it began")
         return live
 
-    def session(self, message: OpenRun, session: bytes) -> tuple[RunSession, Introduced]:
-        """Take up a run in a new session, and introduce this party."""
-        run = self.open(message)
-        return RunSession(self, run), run.introduced(session)
-
     def _run(self, run: bytes, request: str, is_kept: bool = False) -> PartyRun:
         subject = self.subject_of(run, request)
         log = RunLog(self._store, run, repeats=subject.participation.repeats)
@@ -108,22 +102,7 @@ class Runs:
         return answer
 
 
-@dataclass(frozen=True, eq=False)
-class RunSession:
-    """An open session of a run."""
-
-    runs: Runs
-    run: PartyRun
-
-    def answer(self, message: Message) -> Message:
-        """Answer a request."""
-        return self.runs.answer(self.run, message)
-
-    def closed(self) -> None:
-        """Nothing: the run may be taken up again."""
-
-
-class RunSessions(SessionHandler[RunSession]):
+class RunSessions(SessionHandler[PartyRun]):
     """A coordinator's sessions of its runs at one party.
 
     Parameters
@@ -142,10 +121,15 @@ class RunSessions(SessionHandler[RunSession]):
         super().__init__(used)
         self.name, self.runs = name, runs
 
-    def open(self, message: Message, session: bytes) -> tuple[RunSession, Message]:
-        """Take up a run."""
+    def open(self, message: Message, session: bytes) -> tuple[PartyRun, Message]:
+        """Take up a run, and introduce this party."""
         assert isinstance(message, OpenRun)
-        return self.runs.session(message, session)
+        run = self.runs.open(message)
+        return run, run.introduced(session)
+
+    def answer(self, kept: PartyRun, message: Message) -> Message:
+        """Answer a request of an open session."""
+        return self.runs.answer(kept, message)
 
     def close(self) -> None:
         """Let go of the run under way, which is taken up again from the store."""

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import re
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,7 +11,7 @@ from gbdt_commons.errors import StoreError
 from gbdt_commons.store_file import StoreFile
 from gbdt_parties.errors import PartyArgumentError, ProtocolError
 from lgb_dp.accounting.unit import ONE_ROW, Unit
-from lgb_dp.federated.ledger import CHARGES, LEDGER_FILE, PartyLedger, read_ledger
+from lgb_dp.federated.ledger import CHARGES, LEDGER_FILE, Charges, PartyLedger, read_ledger
 
 TWO_ROWS = Unit(rows=2)
 NOTE = {
@@ -144,3 +145,21 @@ def refusal_to_open(folder):
     with pytest.raises(StoreError) as caught:
         PartyLedger(folder)
     return str(caught.value)
+
+
+def test_charges_name_the_run_and_keep_to_its_plan():
+    said = []
+    ledger = SimpleNamespace(charge=lambda *given: said.append(given))
+    charges = Charges(ledger, b"run", 0.75, (1.0, 1e-5), ONE_ROW)
+    charges("leaf sums", 0.5, 1e-9, round=3)
+    ((run, note, granted, budget),) = said
+    assert (run, granted, budget) == (b"run", 0.75, (1.0, 1e-5))
+    assert note.pop("time").endswith("+00:00")
+    assert note == {
+        "run": b"run".hex(),
+        "what": "leaf sums",
+        "mu": 0.5,
+        "closeness": 1e-9,
+        "neighbouring": ONE_ROW.neighbouring,
+        "round": 3,
+    }

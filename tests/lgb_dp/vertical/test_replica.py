@@ -12,13 +12,12 @@ from gbdt_parties.errors import ProtocolError
 from gbdt_parties.two_party.names import Seat
 from lgb_dp.accounting.ledger import Release
 from lgb_dp.accounting.shares import closeness
-from lgb_dp.accounting.unit import ONE_ROW
 from lgb_dp.losses.loss import STEPS
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.releases.trees import PublicTree
 from lgb_dp.vertical import replica
 from lgb_dp.vertical.numbers import TAIL, PublicNumbers
-from lgb_dp.vertical.replica import Charges, ReplicaSums
+from lgb_dp.vertical.replica import ReplicaSums
 
 A, B = Seat(0, b"a" * 32), Seat(1, b"b" * 32)
 NUMBERS = PublicNumbers.of(100.0, 5.0, (0.1, 0.3), 0.5)
@@ -103,32 +102,11 @@ def test_a_party_without_labels_counts_none():
     assert (counts.dtype, counts.tolist()) == (np.int64, [0, 0])
 
 
-def test_charges_name_the_run_and_keep_to_its_plan():
-    said = []
-    ledger = SimpleNamespace(
-        check_run=lambda *given: said.append(("check", given)), charge=lambda *given: said.append(given)
-    )
-    charges = Charges(ledger, b"run", SimpleNamespace(granted=0.75, budget=(1.0, 1e-5)))
-    charges.check()
-    charges("leaf sums", 0.5, 1e-9)
-    assert said[0] == ("check", (b"run", 0.75, ONE_ROW, (1.0, 1e-5)))
-    run, note, granted, budget = said[1]
-    assert (run, granted, budget) == (b"run", 0.75, (1.0, 1e-5))
-    assert note.pop("time").endswith("+00:00")
-    assert note == {
-        "run": b"run".hex(),
-        "what": "leaf sums",
-        "mu": 0.5,
-        "closeness": 1e-9,
-        "neighbouring": ONE_ROW.neighbouring,
-    }
-
-
 def test_a_copy_that_fails_ends_its_connection(monkeypatch):
     said = []
     exchange = SimpleNamespace(connect=said.append, stop=said.append)
     monkeypatch.setattr(replica.Terms, "of", lambda *args: SimpleNamespace(peer="bank", run=b"run"))
-    task, log = SimpleNamespace(n_rounds=1), SimpleNamespace(store=MemoryStore())
+    task, log = SimpleNamespace(n_rounds=1, granted=1.0, budget=()), SimpleNamespace(store=MemoryStore())
     monkeypatch.setattr(replica, "exchange_of", lambda *args, **settings: exchange)
 
     def lost(*args):
