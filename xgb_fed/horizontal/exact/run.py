@@ -251,7 +251,7 @@ class ExactSubject(Subject):
             # By what all have signed: the run's number is the coordinator's choice.
             self._runs.state.count_run(roster, self._n_rounds, self._side.rows.max_rounds)
 
-    def vector(self, question: Flight, n_members: int) -> Words:
+    def vector(self, question: Flight, n_members: int, noise_key: bytes | None) -> Words:
         """The sums of this party's rows."""
         return question.values
 

@@ -17,7 +17,6 @@ other messages pass for those of a round that is over.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import chain
 from struct import error as StructError
 from typing import Any, NoReturn
@@ -36,6 +35,7 @@ from gbdt_parties.run.flights.kept import (
     Kept,
 )
 from gbdt_parties.run.flights.record import Record, summary
+from gbdt_parties.run.replay import DifferenceError, Replay
 
 Begin = Callable[[Store, Callable[[], bytes]], Exchange[Any]]
 """``begin(store, nonces)`` gives the party's side, on a store and with nonces of the auditor."""
@@ -86,44 +86,6 @@ def replay(kept: Kept, connection: int, channel: Channel, begin: Begin, train: T
     return store, True
 
 
-@dataclass(frozen=True)
-class Replay:
-    """Comparison of a party's record of a run with a repetition of it.
-
-    Attributes
-    ----------
-    rounds : int
-        Rounds that were opened alike.
-    attempts : int
-        Attempts that were begun alike, those that were abandoned included.
-    connections : int
-        Connections that were repeated to their end.
-    messages, bytes : int
-        Messages that the party sent, and that were repeated to the byte.
-    has_ended : bool
-        Whether the last connection came to the end of the run.
-    difference : str or None
-        The first thing that differs, by name; None if nothing does.
-    """
-
-    rounds: int
-    attempts: int
-    connections: int
-    messages: int
-    bytes: int
-    has_ended: bool
-    difference: str | None
-
-    @property
-    def agrees(self) -> bool:
-        """Whether nothing differs."""
-        return self.difference is None
-
-
-class _DifferenceError(Exception):
-    """The repetition differs from the record; it leaves the party's side without being answered."""
-
-
 class _Compared:
     """A channel that gives what a party heard, and compares all that is said with what it said."""
 
@@ -164,7 +126,7 @@ class _Compared:
         """Check that nothing else was said or heard, but that the party had to stop."""
         if self._difference:
             # A refusal that differs was made while another error was on its way.
-            raise _DifferenceError(self._difference)
+            raise DifferenceError(self._difference)
         if self._is_over:
             return
         for kept in self._said:
@@ -176,7 +138,7 @@ class _Compared:
     def _differs(self, message: bytes, how: str) -> NoReturn:
         self._is_over = True
         self._difference = f"{_name(message, self._connection)} {how}"
-        raise _DifferenceError(self._difference)
+        raise DifferenceError(self._difference)
 
 
 def _has_stopped(kept: bytes) -> bool:
@@ -216,9 +178,9 @@ def _check_lists(kept: Kept, connection: int, again: Kept) -> None:
             other = again.entry(kind, place)
             name = f"{_ENTRIES[kind]} {place}, kept in connection {connection},"
             if other is None:
-                raise _DifferenceError(f"{name} is not reached by the messages that are kept of it")
+                raise DifferenceError(f"{name} is not reached by the messages that are kept of it")
             if one != other:
-                raise _DifferenceError(
+                raise DifferenceError(
                     f"{name} is not what follows from the party's seed, rows and received messages"
                 )
 
@@ -241,7 +203,7 @@ def compared(kept: Kept, begin: Begin, train: Train) -> Replay:
             store, has_ended = replay(kept, number, channel, begin, train)
             channel.check_end()
             _check_lists(kept, number, kept.in_store(store))
-        except _DifferenceError as error:
+        except DifferenceError as error:
             difference, has_ended = str(error), False
         n_messages, n_bytes = n_messages + channel.n_messages, n_bytes + channel.n_bytes
         if difference is not None:

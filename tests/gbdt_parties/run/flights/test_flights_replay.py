@@ -8,7 +8,8 @@ from gbdt_commons.store import MemoryStore
 from gbdt_parties.errors import PartyUnavailableError, ProtocolError
 from gbdt_parties.run.flights.frames import HEADER_BYTES, STOPPED, Kind
 from gbdt_parties.run.flights.record import summary
-from gbdt_parties.run.flights.replay import _Compared, _DifferenceError, _has_stopped, replay
+from gbdt_parties.run.flights.replay import _Compared, _has_stopped, replay
+from gbdt_parties.run.replay import DifferenceError
 from two_party_flights import Heard, Killed, Party, layout_of, meet, survive, terms_of
 
 pytest.importorskip("nacl")
@@ -142,18 +143,18 @@ def test_only_the_refusal_of_a_party_that_stopped_needs_no_reason():
 )
 def test_messages_beyond_the_repetition_are_differences(said, heard, how):
     record = SimpleNamespace(said=lambda: map(summary, said), heard=lambda: iter(heard))
-    with pytest.raises(_DifferenceError, match=how):
+    with pytest.raises(DifferenceError, match=how):
         _Compared(record, 0).check_end()
 
 
 def test_after_a_difference_nothing_is_repeated():
     record = SimpleNamespace(said=lambda: iter([summary(headed(Kind.BEGIN))]), heard=lambda: iter([b"a"]))
     compared = _Compared(record, 0)
-    with pytest.raises(_DifferenceError, match="is not what follows"):
+    with pytest.raises(DifferenceError, match="is not what follows"):
         compared.send(headed(Kind.BEGIN, b"other"))
     compared.send(b"not compared any more")
     with pytest.raises(PartyUnavailableError):
         compared.receive()
-    with pytest.raises(_DifferenceError, match="is not what follows"):
+    with pytest.raises(DifferenceError, match="is not what follows"):
         compared.check_end()
     assert (compared.n_messages, compared.n_bytes) == (0, 0)
