@@ -29,7 +29,7 @@ def summary(sent: Message | None) -> bytes:
 
 
 @dataclass(frozen=True)
-class Exchange:
+class KeptExchange:
     """A message that a side received, and the one that it sent with it.
 
     Attributes
@@ -64,8 +64,8 @@ class Record:
         with self._store.transaction(sync=False):
             self._store.append(EXCHANGES, "", summary(sent) + messages.write(bytes(16), 0, received))
 
-    def entries(self) -> Iterator[Exchange | None]:
+    def entries(self) -> Iterator[KeptExchange | None]:
         """All of them, in order; None where a process begins."""
         for entry in self._store.entries(EXCHANGES, ""):
             sent, received = entry[:SUMMARY_BYTES], entry[SUMMARY_BYTES:]
-            yield Exchange(sent, messages.read(received).message) if entry else None
+            yield KeptExchange(sent, messages.read(received).message) if entry else None

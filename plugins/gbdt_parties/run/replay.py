@@ -23,7 +23,7 @@ from gbdt_parties.errors import PartyArgumentError
 from gbdt_parties.messages import Message
 from gbdt_parties.run.log import RUNS, RunLog
 from gbdt_parties.run.party_run import PartyRun, Subject
-from gbdt_parties.run.record import SUMMARY_BYTES, Exchange, summary
+from gbdt_parties.run.record import SUMMARY_BYTES, KeptExchange, summary
 from gbdt_parties.secure_sum.messages import AskSum, Contributed, Opened, OpenSum
 from gbdt_parties.secure_sum.roster import Introduction, Roster
 
@@ -72,7 +72,7 @@ class Compared:
     def __init__(self) -> None:
         self.n_connections = self.n_messages = self.n_bytes = self.number = 0
 
-    def check(self, exchange: Exchange, sent: Message, name: str) -> None:
+    def check(self, exchange: KeptExchange, sent: Message, name: str) -> None:
         """Compare a message with the one that was sent; one that refuses says nothing of rows."""
         self.number += 1
         if exchange.sent == bytes(SUMMARY_BYTES):
@@ -154,7 +154,7 @@ class _Repetition:
         sizes = self._n_opened, len(self._attempts), done.n_connections, done.n_messages, done.n_bytes
         return Replay(*sizes, self._log.has_ended and difference is None, difference)
 
-    def follow(self, exchange: Exchange | None) -> None:
+    def follow(self, exchange: KeptExchange | None) -> None:
         """Repeat what the party did next."""
         if exchange is None or self._run is None:
             self._compared.n_connections += 1
