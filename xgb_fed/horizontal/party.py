@@ -33,7 +33,7 @@ from xgb_fed.horizontal.simfl.journal import RunJournals
 from xgb_fed.horizontal.simfl.messages import FinishBoosting
 from xgb_fed.horizontal.simfl.party import SimFLSession, SimFLSide
 
-_EXACT = "exact"
+EXACT = "exact"
 """Part of a store with exact training runs."""
 
 STORE_FILE, ROLE = "horizontal.store", "the rows of a party of horizontal training"
@@ -175,7 +175,7 @@ class HorizontalParty(HorizontalSessions):
         """Both sides of one coordinator's training runs, which share the party's counts and its memory."""
         journals = RunJournals(store.part("simfl"))
         simfl = SimFLSide(self._rows, self._kept, self._n_jobs, journals, models, limits, memory)
-        own = store.part(_EXACT)
+        own = store.part(EXACT)
         runs = ExactRuns(self._side, own, models, limits, memory, self._kept, self._auditable)
         return simfl, runs, models
 
@@ -243,7 +243,7 @@ class HorizontalParty(HorizontalSessions):
                 self._side, MemoryStore(), None, RunLimits(), MemoryAllowance(sys.maxsize), state
             )
             served = [part_of(file, caller) for file in files for caller in file.keys(CALLER)]
-            return runs.replayed([store.part(_EXACT) for store in (files[0], *served)], run)
+            return runs.replayed([store.part(EXACT) for store in (files[0], *served)], run)
 
     def __repr__(self) -> str:
         """Name and shape of the rows."""
