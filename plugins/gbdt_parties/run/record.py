@@ -1,7 +1,7 @@
 """Messages of one side of a run as it keeps them for an auditor: received ones, and digests of sent ones.
 
 Sent messages follow from the received ones, the side's rows and its kept seed (`gbdt_parties.run.replay`), so
-that their lengths and digests are enough.
+that their lengths and digests are enough.  Sessions and numbers of messages are left out.
 """
 
 from __future__ import annotations
@@ -11,21 +11,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gbdt_commons.store import Store, bytes_kind
-from gbdt_parties import messages
-from gbdt_parties.messages import Message
+from gbdt_parties.messages import readdressed
 
 EXCHANGES = bytes_kind("exchanges")
-"""A message that was sent, as its summary, and then one that was received; a process begins with nothing."""
+"""The summary of a message that was sent, and then one that was received; a process begins with nothing."""
 
 SUMMARY_BYTES = 40
 
 
-def summary(sent: Message | None) -> bytes:
+def summary(sent: bytes) -> bytes:
     """Length and SHA-256 of a message; zeros of none."""
-    if sent is None:
+    if not sent:
         return bytes(SUMMARY_BYTES)
-    content = messages.write(bytes(16), 0, sent)
-    return len(content).to_bytes(8, "little") + hashlib.sha256(content).digest()
+    return len(sent).to_bytes(8, "little") + hashlib.sha256(readdressed(sent)).digest()
 
 
 @dataclass(frozen=True)
@@ -36,11 +34,17 @@ class KeptExchange:
     ----------
     sent : bytes
         Its `summary`; of a request that was refused, that of none.
-    received : Message
+    received : bytes
+        Empty if there was no answer.
     """
 
     sent: bytes
-    received: Message
+    received: bytes
+
+    @property
+    def was_refused(self) -> bool:
+        """Whether the side refused what it received."""
+        return self.sent == bytes(SUMMARY_BYTES)
 
     @property
     def n_bytes(self) -> int:
@@ -49,23 +53,24 @@ class KeptExchange:
 
 
 class Record:
-    """The messages of one side of a run, in a store of its own."""
+    """The messages of one side of a run, in a store of its own; none waits for the disk."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def begin(self) -> None:
         """Keep that a process begins: what it knows is what it finds in its store."""
-        with self._store.transaction(sync=False):
-            self._store.append(EXCHANGES, "", b"")
+        self._append(b"")
 
-    def keep(self, sent: Message | None, received: Message) -> None:
-        """Keep two messages, without waiting for the disk: the next charge waits for all of them."""
+    def keep(self, sent: bytes, received: bytes) -> None:
+        """Keep two messages; the next charge that waits for the disk waits for both."""
+        self._append(summary(sent) + (received and readdressed(received)))
+
+    def _append(self, entry: bytes) -> None:
         with self._store.transaction(sync=False):
-            self._store.append(EXCHANGES, "", summary(sent) + messages.write(bytes(16), 0, received))
+            self._store.append(EXCHANGES, "", entry)
 
     def entries(self) -> Iterator[KeptExchange | None]:
         """All of them, in order; None where a process begins."""
         for entry in self._store.entries(EXCHANGES, ""):
-            sent, received = entry[:SUMMARY_BYTES], entry[SUMMARY_BYTES:]
-            yield KeptExchange(sent, messages.read(received).message) if entry else None
+            yield KeptExchange(entry[:SUMMARY_BYTES], entry[SUMMARY_BYTES:]) if entry else None

@@ -20,10 +20,10 @@ from typing import NoReturn
 from gbdt_commons.errors import VeilboostError
 from gbdt_commons.store import MemoryStore, Store
 from gbdt_parties.errors import PartyArgumentError
-from gbdt_parties.messages import Message
+from gbdt_parties.messages import read, write
 from gbdt_parties.run.log import RUNS, RunLog
 from gbdt_parties.run.party_run import PartyRun, Subject
-from gbdt_parties.run.record import SUMMARY_BYTES, KeptExchange, summary
+from gbdt_parties.run.record import KeptExchange, summary
 from gbdt_parties.secure_sum.messages import AskSum, Contributed, Opened, OpenSum
 from gbdt_parties.secure_sum.roster import Introduction, Roster
 
@@ -72,13 +72,13 @@ class Compared:
     def __init__(self) -> None:
         self.n_connections = self.n_messages = self.n_bytes = self.number = 0
 
-    def check(self, exchange: KeptExchange, sent: Message, name: str) -> None:
+    def check(self, exchange: KeptExchange, sent: bytes, name: str) -> None:
         """Compare a message with the one that was sent; one that refuses says nothing of rows."""
         self.number += 1
-        if exchange.sent == bytes(SUMMARY_BYTES):
+        if exchange.was_refused:
             return
         if exchange.sent != summary(sent):
-            self.differs(f"{type(sent).__name__}, sent with {name},")
+            self.differs(f"{type(read(sent).message).__name__}, sent with {name},")
         self.n_messages += 1
         self.n_bytes += exchange.n_bytes
 
@@ -163,19 +163,19 @@ class _Repetition:
             self._run = PartyRun(subject, self._log, request, self._kept, is_past=True)
         if exchange is None:
             return
-        message = exchange.received
+        message = read(exchange.received).message
         self.name = f"request {self._compared.number} ({type(message).__name__})"
         opened = getattr(message, "opened", b"")
         if opened:
             self._check_opened(self._run, Opened.from_bytes(opened))
-        if exchange.sent == bytes(SUMMARY_BYTES):
+        if exchange.was_refused:
             # It was refused; a sum that came with it may have been opened before.
             message = OpenSum(opened)
             if not opened:
                 return
         answer = self._run.answer(message)
         self._n_opened = max(self._n_opened, self._run.n_opened)
-        self._compared.check(exchange, answer, self.name)
+        self._compared.check(exchange, write(bytes(16), 0, answer), self.name)
         if isinstance(message, AskSum) and isinstance(answer, Contributed) and answer.content:
             self._attempts.add(message.number)
 

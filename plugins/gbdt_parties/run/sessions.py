@@ -14,7 +14,7 @@ from typing import Any
 from gbdt_commons.errors import VeilboostError
 from gbdt_commons.store import Store
 from gbdt_parties.errors import ProtocolError
-from gbdt_parties.messages import Abort, Message
+from gbdt_parties.messages import Abort, Message, write
 from gbdt_parties.run.log import RunLog
 from gbdt_parties.run.party_run import PartyRun, Subject
 from gbdt_parties.secure_sum.messages import NEW_RUN, EndRun, Introduced, OpenRun
@@ -110,12 +110,13 @@ class Runs:
         """Answer a request."""
         if run is not self.live:
             raise ProtocolError("the run was taken up in another session")
-        answer, is_kept = None, run.has_begun and run.log.auditable
+        sent, is_kept = b"", run.has_begun and run.log.auditable
         try:
             answer = run.answer(message)
+            sent = write(bytes(16), 0, answer) if is_kept else b""
         finally:
             if is_kept:
-                run.log.record.keep(answer, message)
+                run.log.record.keep(sent, write(bytes(16), 0, message))
         if isinstance(message, EndRun):
             self.close()
         return answer
