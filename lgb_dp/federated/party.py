@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from gbdt_commons.store_file import StoreFile
 from gbdt_parties.identity.certificates import TLS
 from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.run.log import THIS_PROCESS, runs_of
+from gbdt_parties.run.replay import Replay, chosen, replayed
 from gbdt_parties.run.sessions import Runs, RunSessions
 from gbdt_parties.secure_sum.trust import AllowList, credentials_of
 from lgb_dp.checks import checked_budget, checked_integer
 from lgb_dp.data.dataset import Dataset
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
-from lgb_dp.federated.ledger import PartyLedger
+from lgb_dp.federated.ledger import LEDGER_FILE, ROLE, PartyLedger
 from lgb_dp.federated.run import PrivateSubject, Side
 
 MODELS_FOLDER = "models"
@@ -70,6 +74,11 @@ class Party(RunSessions):
         `trust_authority`.  Required with `tls`; parties in one process accept each other without.
     trust_authority : bool
         Whether names are enough: the operator of the authority can then be all other parties.
+    auditable : bool
+        Whether `folder` keeps the messages and keys of runs for an auditor (`replay`).  The noise of such
+        runs can be drawn again from them: the folder is as secret as the rows, and must not leave the party.
+        They take as much room as the traffic, and stay until four later runs of the coordinator have begun,
+        or their model is removed (``veilboost models --remove``).
     **data
         Arguments of `lgb_dp.Dataset`: `bounds` (required unless all columns are categorical), `label_bounds`,
         `max_bin` (255), `spacing` ("mixed"), `categories`, `bin_edges`, `weight`, `weight_bound`, `groups`,
@@ -96,6 +105,7 @@ class Party(RunSessions):
         tls: TLS | str | Path | None = None,
         allowed: Sequence[str] | None = None,
         trust_authority: bool = False,
+        auditable: bool = False,
         **data: Any,
     ) -> None:
         unknown = sorted(set(data) - set(_DATA_ARGUMENTS))
@@ -110,6 +120,8 @@ class Party(RunSessions):
             raise InvalidArgumentError(f"declarations of parties must be public: {rows.provenance.leaks[0]}")
         credentials, known = credentials_of(name, tls, allowed, trust_authority, InvalidArgumentError)
         budget = checked_budget(budget)
+        if auditable and folder is None:
+            raise InvalidArgumentError("auditable=True needs a folder, where messages are kept")
         self._folder = None if folder is None else Path(folder)
         self.ledger = PartyLedger(self._folder, budget)
         self.side = Side(
@@ -121,6 +133,7 @@ class Party(RunSessions):
             checked_integer("colluding", colluding, 1),
             checked_integer("parties_per_person", parties_per_person, 1),
             self.ledger,
+            auditable,
         )
         memory = MemoryAllowance(sys.maxsize)
         super().__init__(name, self._runs_in(self._folder, THIS_PROCESS, memory))
@@ -129,7 +142,46 @@ class Party(RunSessions):
         """Runs of one coordinator, beside the ledger; models are kept in a folder, if there is one."""
         models = None if folder is None else folder / MODELS_FOLDER
         subject_of = partial(PrivateSubject, self.side, models, memory)
-        return Runs(subject_of, runs_of(self.ledger.store, caller))
+        return Runs(subject_of, runs_of(self.ledger.store, caller), self.side.auditable)
+
+    def replay(self, folder: str | Path, *, run: str | None = None) -> Replay:
+        """Repeat a party's side of a run from its folder and these rows, and compare every message.
+
+        An auditor makes a `Party` of the party's rows, with its declarations and without a folder.  If the
+        result `agrees`, the party has sent what an honest party with these rows sends, with noise that it did
+        not choose.  **The folder is private**: the auditor can subtract the party's noise, and so must be
+        allowed to see its rows.
+
+        Parameters
+        ----------
+        folder : path
+            The party's, which has trained with ``auditable=True``.  It is only read.
+        run : str, optional
+            Number of the run in hexadecimal digits, the name of its model; by default the only one.
+
+        Returns
+        -------
+        Replay
+            Sums, attempts, messages and bytes that agree, and the name of the first difference.
+
+        Raises
+        ------
+        PartyArgumentError
+            If the folder has no such run, or its messages were not kept.
+        StoreError
+            If the folder's file is damaged, or in use.
+        """
+
+        def subject(number: bytes, request: str) -> PrivateSubject:
+            side = replace(self.side, ledger=PartyLedger(None, None), auditable=True)
+            return PrivateSubject(side, None, MemoryAllowance(sys.maxsize), number, request)
+
+        path = Path(folder) / LEDGER_FILE
+        if not path.exists():
+            raise InvalidArgumentError(f"folder={str(folder)!r} has no {LEDGER_FILE}: it is not a party's")
+        callers = THIS_PROCESS, *(one.name for one in Path(folder).iterdir() if one.is_dir())
+        with closing(StoreFile(path, ROLE, read_only=True)) as store:
+            return replayed(chosen([runs_of(store, caller) for caller in callers], run), subject)
 
     @property
     def has_folder(self) -> bool:

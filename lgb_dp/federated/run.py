@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
-from gbdt_commons.files import make_folder, write_signed
+from gbdt_commons.files import digest_of, make_folder, write_signed
 from gbdt_parties.agreed import TEXT_BYTES
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.memory import MemoryAllowance
@@ -108,6 +109,8 @@ class Side:
     min_parties, colluding, parties_per_person : int
         This party's own demands.
     ledger : PartyLedger
+    auditable : bool
+        Whether keys and messages of its runs are kept for `Party.replay`.
     """
 
     name: str
@@ -118,6 +121,14 @@ class Side:
     colluding: int
     parties_per_person: int
     ledger: PartyLedger
+    auditable: bool
+
+    @cached_property
+    def digest_of_rows(self) -> str:
+        """Digest of all that sums are computed of."""
+        data = self.data
+        codes = [getattr(data.codes, field.name) for field in fields(data.codes)]
+        return digest_of(*codes, data.label, data.weight, data.group_of_row)
 
 
 class PrivateSubject(Subject):
@@ -209,10 +220,16 @@ class PrivateSubject(Subject):
         assert self._charges is not None  # the run has begun
         self._charges(question.what, question.mu, close, **about)
 
-    def vector(self, question: Question, n_members: int) -> Words:
-        """The sums of this party's rows, with its share of the noise, drawn anew."""
+    @property
+    def rows(self) -> str:
+        """Names the rows of an auditable run, whose noise must not be drawn again for others."""
+        return self._side.digest_of_rows if self._side.auditable else ""
+
+    def vector(self, question: Question, n_members: int, noise_key: bytes | None) -> Words:
+        """The sums of this party's rows, with its share of the noise."""
+        random = self._random if noise_key is None else SecureRandom.repeatable(noise_key)
         noised = [
-            release_share(sums, variance, self._random).ravel()
+            release_share(sums, variance, random).ravel()
             for sums, variance in zip(question.sums, self._variances(question, n_members), strict=True)
         ]
         return MODULO_64.from_integers(np.concatenate(noised))

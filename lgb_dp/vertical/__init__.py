@@ -3,7 +3,7 @@
 The other party is in this process, or behind a server.  Both are assumed to follow the protocol.
 """
 
-from gbdt_parties.run.flights.replay import Replay
+from gbdt_parties.run.replay import Replay
 from lgb_dp.vertical.auditing.replaying import replay
 from lgb_dp.vertical.estimators import VerticalDPLGBMClassifier, VerticalDPLGBMRegressor
 from lgb_dp.vertical.party import ColumnParty

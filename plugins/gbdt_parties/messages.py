@@ -219,6 +219,12 @@ def address(data: bytes) -> tuple[bytes, int]:
     return (session, sequence) if magic == _MAGIC else (bytes(16), 0)
 
 
+def readdressed(data: bytes, session: bytes = bytes(16), sequence: int = 0) -> bytes:
+    """A message as it is in another place, by default in none: all of it but session and number."""
+    magic, version, kind, _, _ = _HEADER.unpack_from(data)
+    return _HEADER.pack(magic, version, kind, session, sequence) + data[_HEADER.size :]
+
+
 def is_refusal(data: bytes) -> bool:
     """Whether a message is a refusal, for those who pass messages on without knowing their kinds."""
     if len(data) < _HEADER.size:

@@ -44,7 +44,7 @@ EXIT_CODES = """exit codes:
   3  a party is unavailable; the same command goes on where it stopped
   4  a party refuses, or certificates do not match
   5  a party broke the protocol
-  6  an audit found that a claim does not hold
+  6  an audit found that a claim does not hold, or a replay that a party sent something else
   70 a defect in veilboost
   130 interrupted
 """
@@ -79,6 +79,10 @@ COMMANDS = {
     "audit": (
         "audit a private trainer: a lower bound of the privacy that it really gives",
         "veilboost.audit:fill",
+    ),
+    "replay": (
+        "repeat a party's side of a run from its folder and rows, for an auditor: every byte that it sent",
+        "veilboost.replay:fill",
     ),
     "models": (
         "list the models that a party keeps, or keeps splits of, and who may use them; remove some",

@@ -73,11 +73,35 @@ def kept_models(folder: str | Path) -> list[KeptModel]:
 
 def _whole_model(path: Path) -> KeptModel:
     def remove() -> None:
+        _end_run(path, caller)
         path.unlink()
         path.with_suffix(SIGNATURES).unlink(missing_ok=True)
 
     caller = unquote(path.parts[-3][len("for-") :])
     return KeptModel(caller, path.name.split(".")[0], "whole", path.stat().st_mtime, remove)
+
+
+def _end_run(model: Path, caller: str) -> None:
+    """Remove the keys and messages of an auditable run with its model, if they are kept."""
+    from gbdt_commons.store_file import StoreFile
+    from gbdt_parties.run.log import RunLog, runs_of
+
+    folder, run = model.parents[2], bytes.fromhex(model.stem)
+    if model.suffix == ".txt":
+        from lgb_dp.federated.ledger import LEDGER_FILE, ROLE
+
+        path, role = folder / LEDGER_FILE, ROLE
+    else:
+        from gbdt_parties.transport.service import STORE_FILE, part_of
+        from xgb_fed.horizontal.party import EXACT
+        from xgb_fed.horizontal.service import HorizontalService
+
+        path, role = folder / STORE_FILE, HorizontalService.role
+    if path.exists():
+        with closing(StoreFile(path, role)) as store:
+            is_private = model.suffix == ".txt"
+            part = runs_of(store, model.parts[-3]) if is_private else part_of(store, caller).part(EXACT)
+            RunLog(part, run).end()
 
 
 def _models_of_columns_apart(folder: Path, callers: Sequence[str]) -> Iterator[KeptModel]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass
 
 import gmpy2
 
 from xgb_fed.ciphers.base import KeepsSecrets
+from xgb_fed.ciphers.randomness import below
 from xgb_fed.errors import CipherError
 
 ROUNDS = 40
@@ -36,7 +36,7 @@ def are_too_close(p: int, q: int) -> bool:
 def random_prime(low: int, high: int) -> int:
     """A prime drawn uniformly from those in ``[low, high)``, which must hold one."""
     while True:
-        candidate = low + secrets.randbelow(high - low)
+        candidate = low + below(high - low)
         if gmpy2.is_prime(candidate | 1, ROUNDS) and low <= candidate | 1 < high:
             return candidate | 1
 
@@ -71,7 +71,7 @@ class FactoredPrime(KeepsSecrets):
         """
         p = self.value
         while True:
-            x = 1 + secrets.randbelow(p - 1)
+            x = 1 + below(p - 1)
             if all(gmpy2.powmod(x, (p - 1) // f, p) != 1 for f in self.factors):
                 return x
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,16 @@ from gbdt_commons.store_file import StoreFile
 from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.messages import Abort, Message
 from gbdt_parties.run.party_run import PartyRun
+from gbdt_parties.run.replay import Replay
 from gbdt_parties.secure_sum.messages import NEW_RUN, EndRun
 from gbdt_parties.secure_sum.trust import AllowList
 from gbdt_parties.session import SessionHandler
+from gbdt_parties.transport.service import CALLER, part_of
+from gbdt_parties.transport.service import STORE_FILE as SERVED
+from xgb_fed.errors import InvalidArgumentError
 from xgb_fed.horizontal.common.kept_models import KeptModels
 from xgb_fed.horizontal.common.messages import Introduce
-from xgb_fed.horizontal.common.party_state import PartyState
+from xgb_fed.horizontal.common.party_state import STATE, PartyState
 from xgb_fed.horizontal.common.rows import (
     MAX_ROUNDS,
     MAX_ROWS,
@@ -33,6 +38,9 @@ from xgb_fed.horizontal.exact.terms import ExactSide, ExactTerms
 from xgb_fed.horizontal.exact.training import RoundsDone
 from xgb_fed.horizontal.simfl.messages import FinishBoosting
 from xgb_fed.horizontal.simfl.party import SimFLSession, SimFLSide
+
+EXACT = "exact"
+"""Part of a store with exact training runs."""
 
 STORE_FILE, ROLE = "horizontal.store", "the rows of a party of horizontal training"
 
@@ -130,6 +138,10 @@ class HorizontalParty(HorizontalSessions):
 
     exact : ExactTerms, optional
         Terms of the party for exact training, with held-out rows and a certificate.
+    auditable : bool, default=False
+        Whether `directory` keeps messages and keys of exact training runs for an auditor (`replay`): as much
+        as the traffic, and as secret as the rows.  They stay until four later runs of the coordinator have
+        begun, or their model is removed (``veilboost models --remove``).
 
     Raises
     ------
@@ -156,11 +168,14 @@ class HorizontalParty(HorizontalSessions):
         n_jobs: int = 0,
         directory: str | Path | None = None,
         exact: ExactTerms | None = None,
+        auditable: bool = False,
     ) -> None:
+        if auditable and directory is None:
+            raise InvalidArgumentError("auditable=True needs a directory, where messages are kept")
         limits = (min_similar, known_features, max_rows, max_rounds)
         rows = HorizontalRows.of(X, y, name, sample_weight, categorical_labels, *limits, as_published)
         key = None if random_state is None else int(random_state).to_bytes(32, "little")
-        self._rows, self._n_jobs = rows, n_jobs
+        self._rows, self._n_jobs, self._auditable = rows, n_jobs, auditable
         self.exact_side = ExactSide.of(ExactTerms() if exact is None else exact, rows)
         store: Store = MemoryStore()
         if directory is not None:
@@ -174,7 +189,8 @@ class HorizontalParty(HorizontalSessions):
         """Both sides of one coordinator's training runs, which share the party's counts and its memory."""
         own = store.part("simfl")
         simfl = SimFLSide(self._rows, self.kept, self._n_jobs, own, models, limits, memory)
-        runs = ExactRuns(self.exact_side, store.part("exact"), models, limits, memory, self.kept)
+        own = store.part(EXACT)
+        runs = ExactRuns(self.exact_side, own, models, limits, memory, self.kept, self._auditable)
         return simfl, runs, models
 
     def close(self) -> None:
@@ -205,6 +221,48 @@ class HorizontalParty(HorizontalSessions):
         """
         models = KeptModels(directory / "models", limits.max_models)
         return HorizontalSessions(*self._sides(store, models, limits, memory), used)
+
+    def replay(self, directory: str | Path, *, run: str | None = None) -> Replay:
+        """Repeat a party's side of an exact training run from its directory and these rows.
+
+        An auditor makes a `HorizontalParty` of the party's rows and held-out rows, without a directory.  If
+        the result `agrees`, the party has sent what an honest party with these rows sends.
+
+        Parameters
+        ----------
+        directory : path
+            The party's, or that of its service, which has trained with ``auditable=True``.  It is only read.
+        run : str, optional
+            Number of the run in hexadecimal digits; by default the only one.
+
+        Returns
+        -------
+        Replay
+            Sums, messages and bytes that agree, and the name of the first difference.
+
+        Raises
+        ------
+        PartyArgumentError
+            If the directory has no such run, or its messages were not kept.
+        StoreError
+            If a file in it is damaged, or in use.
+        """
+        with ExitStack() as stack:
+            paths = (Path(directory) / name for name in (STORE_FILE, SERVED))
+            files = [
+                stack.enter_context(closing(StoreFile(path, None, read_only=True)))
+                for path in paths
+                if path.exists()
+            ]
+            known = files[0].get(STATE, "") if files else None
+            if known is None:
+                raise InvalidArgumentError(f"directory={str(directory)!r} has no {STORE_FILE} of a party")
+            state = PartyState(known["rows"], bytes.fromhex(known["key"]))
+            runs = ExactRuns(
+                self.exact_side, MemoryStore(), None, OF_THIS_PROCESS, MemoryAllowance(sys.maxsize), state
+            )
+            served = [part_of(file, caller) for file in files for caller in file.keys(CALLER)]
+            return runs.replayed([store.part(EXACT) for store in (files[0], *served)], run)
 
     def __repr__(self) -> str:
         """Name and shape of the rows."""

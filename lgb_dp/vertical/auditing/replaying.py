@@ -19,9 +19,10 @@ from gbdt_parties.errors import PartyError
 from gbdt_parties.run.agreement import Agreement
 from gbdt_parties.run.flights.driver import Exchange
 from gbdt_parties.run.flights.kept import Kept
-from gbdt_parties.run.flights.replay import Replay, compared
+from gbdt_parties.run.flights.replay import compared
 from gbdt_parties.run.flights.terms import Terms
 from gbdt_parties.run.log import RUNS, THIS_PROCESS, RunLog, runs_of
+from gbdt_parties.run.replay import Replay
 from gbdt_parties.two_party.life import Failures
 from lgb_dp.data.arguments import checked_data
 from lgb_dp.data.dataset import Dataset

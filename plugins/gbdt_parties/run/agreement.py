@@ -14,7 +14,7 @@ from gbdt_parties.curve_group import length_prefixed
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.secure_sum.keys import SessionKeys
 from gbdt_parties.secure_sum.messages import MAX_PARTIES
-from gbdt_parties.secure_sum.roster import FORMAT, Introduction, Roster
+from gbdt_parties.secure_sum.roster import FORMAT, Introduction, Roster, public_keys
 from gbdt_parties.secure_sum.trust import AllowList, Credentials
 
 _PUBLIC_STREAM = b"veilboost two-party public stream 1"
@@ -106,7 +106,12 @@ class Agreement:
             raise ProtocolError("the settings or columns of the run are not those that all parties signed")
         found = cls("", None, AllowList(), roster.session, kept)
         found._roster = roster
+        own = found.introduction
+        if own != Introduction(own.name, own.certificates, **public_keys(found.keys)):
+            raise ProtocolError("the keys of the run are not those that the party introduced itself with")
         found.confirm([bytes.fromhex(one) for one in kept["signatures"]])
+        if kept["seeds"]:
+            found.begin([bytes.fromhex(one) for one in kept["seeds"]])
         return found
 
     @property

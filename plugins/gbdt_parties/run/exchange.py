@@ -138,6 +138,10 @@ class MaskedSums:
         """The vector of this party, masked and signed."""
         return b"".join(self._session.contribute(attempt, question.ring, values))
 
+    def noise_key(self, attempt: Attempt) -> bytes:
+        """See `SessionKeys.noise_key`."""
+        return self._agreement.keys.noise_key(self.roster.digest, attempt.to_bytes())
+
     def total(self, attempt: Attempt, question: Question, contributions: Mapping[int, bytes]) -> Words:
         """The sum of all members' vectors; errors as of `SecureSession.add_up`."""
         return self._session.add_up(attempt, question.ring, question.n_values, contributions)

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from gbdt_commons.store import Kind, Store, bytes_kind, json_kind
 from gbdt_parties.errors import ProtocolError, RunLostError
+from gbdt_parties.run.record import Record
 
 T = TypeVar("T")
 
@@ -81,16 +82,21 @@ class RunLog:
     repeats : bool
         Whether the party makes the same answer whenever it is asked.  Then its digest is enough, and it need
         not be on the disk before it leaves.
+    auditable : bool
+        Whether keys and messages stay when the run has ended, for an auditor (`gbdt_parties.run.replay`).
 
     Attributes
     ----------
     store : Store
         The run's own part, which is removed with it.
+    record : Record
+        Messages of an auditable run.
     """
 
-    def __init__(self, runs: Store, run: bytes, *, repeats: bool = False) -> None:
-        self.runs, self.run, self._repeats = runs, run, repeats
+    def __init__(self, runs: Store, run: bytes, *, repeats: bool = False, auditable: bool = False) -> None:
+        self.runs, self.run, self._repeats, self.auditable = runs, run, repeats, auditable
         self._key, self.store = run.hex(), runs.part(f"run {run.hex()}")
+        self.record = Record(self.store)
 
     @property
     def has_begun(self) -> bool:
@@ -105,10 +111,24 @@ class RunLog:
         RunLostError
             If it is not kept.
         """
-        kept: dict[str, Any] | None = self.runs.get(RUNS, self._key)
-        if not kept:
+        kept = self.past()
+        if not kept or kept.get("has_ended"):
             raise RunLostError("this party does not know the run: it has ended, or its state was removed")
         return kept
+
+    def past(self) -> dict[str, Any]:
+        """The record of a run, also of an auditable one that has ended; empty if it is not kept."""
+        return self.runs.get(RUNS, self._key) or {}
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether an auditable run has ended."""
+        return bool(self.past().get("has_ended"))
+
+    @property
+    def is_auditable(self) -> bool:
+        """Whether the run's keys and messages are kept."""
+        return bool(self.past().get("auditable"))
 
     def begin(self, record: dict[str, Any], most: int = sys.maxsize) -> None:
         """Keep that a run has begun; if there are more than `most`, the oldest ones are removed."""
@@ -200,8 +220,14 @@ class RunLog:
             )
 
     def end(self, *, stays_known: bool = False) -> None:
-        """Remove the keys of the run, and all that was kept of it: no answer can be given any more."""
+        """Remove the keys of the run, and all that was kept of it: no answer can be given any more.
+
+        Those of an auditable run stay until `MAX_RUNS` later ones have begun, and give no answer, either.
+        """
         with self.runs.transaction():
+            if self.auditable:
+                self.runs.put(RUNS, self._key, {**self.begun(), "has_ended": True})
+                return
             self.runs.delete(RUNS, self._key)
             self.store.clear()
             if stays_known:

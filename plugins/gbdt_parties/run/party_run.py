@@ -101,8 +101,17 @@ class Subject(ABC):
         """
 
     @abstractmethod
-    def vector(self, question: Any, n_members: int) -> Words:
-        """The vector of this party for a sum over so many parties; drawn anew by those that add noise."""
+    def vector(self, question: Any, n_members: int, noise_key: bytes | None) -> Words:
+        """The vector of this party for a sum over so many parties.
+
+        Parameters
+        ----------
+        question : object
+        n_members : int
+        noise_key : bytes or None
+            Of the stream that noise is drawn from, 32 bytes.  None unless the run is auditable: noise is then
+            drawn anew.
+        """
 
     @abstractmethod
     def released(self, question: Any, total: Words, n_members: int) -> Any:
@@ -131,6 +140,9 @@ class PartyRun:
         Of the run; the subject was made for it.
     kept : mapping, optional
         Record of the log: the run begins again, from its first sum, and answers are those that were given.
+    is_past : bool
+        Whether it is an auditor who begins it again: no other party is heard, and certificates may have
+        expired.
 
     Raises
     ------
@@ -139,7 +151,13 @@ class PartyRun:
     """
 
     def __init__(
-        self, subject: Subject, log: RunLog, request: str, kept: Mapping[str, Any] | None = None
+        self,
+        subject: Subject,
+        log: RunLog,
+        request: str,
+        kept: Mapping[str, Any] | None = None,
+        *,
+        is_past: bool = False,
     ) -> None:
         self.subject, self.log, self.request = subject, log, request
         agreed = None if kept is None else kept["agreement"]
@@ -152,7 +170,10 @@ class PartyRun:
             if kept["rows"] != subject.rows:
                 raise ProtocolError("this party has other rows than when the run began")
             self._proposal = subject.proposed(kept["task"])
-            self._agreement.take_up(agreed or {}, self._proposal.statement, self._proposal.min_parties)
+            if is_past:
+                self._agreement = Agreement.past(agreed or {}, self._proposal.statement)
+            else:
+                self._agreement.take_up(agreed or {}, self._proposal.statement, self._proposal.min_parties)
             self._start(self._proposal)
 
     def close(self) -> None:
@@ -233,6 +254,7 @@ class PartyRun:
                 "task": self._proposal.task,
                 "rows": self.subject.rows,
                 "agreement": self._agreement.to_dict(),
+                "auditable": self.log.auditable,
             },
             MAX_RUNS,
         )
@@ -265,11 +287,14 @@ class PartyRun:
         if question is None:
             return b""
         attempt, roster = sums.attempt(question, (round_number, number), members, is_own=True), sums.roster
+
+        def make() -> bytes:
+            key = sums.noise_key(attempt) if self.log.auditable else None
+            return sums.masked(attempt, question, self.subject.vector(question, len(attempt.members), key))
+
+        asked = roster.digest + attempt.to_bytes()
         return self.log.answer(
-            number,
-            roster.digest + attempt.to_bytes(),
-            lambda: sums.masked(attempt, question, self.subject.vector(question, len(attempt.members))),
-            lambda: self.subject.pay(question, roster.digest, attempt),
+            number, asked, make, lambda: self.subject.pay(question, roster.digest, attempt)
         )
 
     def open(self, opened: wire.Opened) -> None:

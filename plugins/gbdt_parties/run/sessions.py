@@ -7,12 +7,13 @@ A run that has not begun is not kept: nothing was answered, and the coordinator 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from gbdt_commons.errors import VeilboostError
 from gbdt_commons.store import Store
 from gbdt_parties.errors import ProtocolError
-from gbdt_parties.messages import Abort, Message
+from gbdt_parties.messages import Abort, Message, write
 from gbdt_parties.run.log import RunLog
 from gbdt_parties.run.party_run import PartyRun, Subject
 from gbdt_parties.secure_sum.messages import NEW_RUN, EndRun, OpenRun
@@ -29,6 +30,8 @@ class Runs:
         Makes the subject of a run, of its number and the request, which it checks.
     store : Store
         Where this coordinator's runs are kept.
+    auditable : bool
+        Whether the keys and messages of new runs are kept for an auditor (`gbdt_parties.run.replay`).
 
     Attributes
     ----------
@@ -36,8 +39,10 @@ class Runs:
         The run under way: only one at a time, others wait in the store.
     """
 
-    def __init__(self, subject_of: Callable[[bytes, str], Subject], store: Store) -> None:
-        self.subject_of, self._store = subject_of, store
+    def __init__(
+        self, subject_of: Callable[[bytes, str], Subject], store: Store, auditable: bool = False
+    ) -> None:
+        self.subject_of, self._store, self._auditable = subject_of, store, auditable
         self.live: PartyRun | None = None
 
     def open(self, message: OpenRun) -> PartyRun:
@@ -70,17 +75,20 @@ class Runs:
             raise ProtocolError("the run has other settings than when it began")
         return live
 
-    def _run(self, run: bytes, request: str, is_kept: bool = False) -> PartyRun:
+    def _run(self, run: bytes, request: str, kept: Mapping[str, Any] | None = None) -> PartyRun:
         subject = self.subject_of(run, request)
-        log = RunLog(self._store, run, repeats=subject.participation.repeats)
-        return PartyRun(subject, log, request, log.begun() if is_kept else None)
+        auditable = self._auditable if kept is None else kept["auditable"]
+        log = RunLog(self._store, run, repeats=subject.participation.repeats, auditable=auditable)
+        if kept is not None and auditable:
+            log.record.begin()
+        return PartyRun(subject, log, request, kept)
 
     def _restored(self, run: bytes) -> PartyRun:
         """The run as it began."""
         kept = RunLog(self._store, run).begun()
         self.close()
         try:
-            return self._run(run, kept["request"], is_kept=True)
+            return self._run(run, kept["request"], kept)
         except VeilboostError:
             raise
         except (ValueError, KeyError, TypeError, AttributeError):
@@ -96,7 +104,13 @@ class Runs:
         """Answer a request."""
         if run is not self.live:
             raise ProtocolError("the run was taken up in another session")
-        answer = run.answer(message)
+        sent, is_kept = b"", run.has_begun and run.log.auditable
+        try:
+            answer = run.answer(message)
+            sent = write(bytes(16), 0, answer) if is_kept else b""
+        finally:
+            if is_kept:
+                run.log.record.keep(sent, write(bytes(16), 0, message))
         if isinstance(message, EndRun):
             self.close()
         return answer

@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from gbdt_parties.errors import AuthenticationError
 
@@ -22,6 +24,7 @@ SIZE = 32
 """Bytes of every key, nonce, seed and digest."""
 
 _COMMITMENT = b"veilboost secure sum seed 1\0"
+_NOISE = b"veilboost secure sum noise 1\0"
 _P = 2**255 - 19
 _D = -121665 * pow(121666, -1, _P)
 """Of Ed25519's curve, -x² + y² = 1 + d x² y²."""
@@ -69,6 +72,23 @@ class SessionKeys:
             seed,
             nonce,
         )
+
+    def noise_key(self, roster: bytes, attempt: bytes) -> bytes:
+        """Key of the noise of one attempt, 32 bytes, where an auditor is to draw it again.
+
+        The signing key in the party's introduction binds it, and nobody else can compute it.  An attempt has
+        the digest of seeds that all parties have revealed after they were introduced, so that no party can
+        choose its noise by its key.
+
+        Parameters
+        ----------
+        roster : bytes
+            Digest of the roster, which covers the session.
+        attempt : bytes
+            Round, number, members and question: no other vector gets the same noise.
+        """
+        hkdf = HKDF(hashes.SHA256(), SIZE, salt=roster, info=_NOISE + attempt)
+        return hkdf.derive(self.signing.private_bytes_raw())
 
     def secret_with(self, public_key: bytes) -> bytes:
         """Secret that only this party and the holder of another key know.

@@ -58,14 +58,7 @@ class Introduction:
     @classmethod
     def of(cls, name: str, credentials: Credentials, keys: SessionKeys) -> Introduction:
         """A party's introduction."""
-        return cls(
-            name,
-            credentials.certificates,
-            keys.nonce,
-            keys.exchange.public_key().public_bytes_raw(),
-            keys.signing.public_key().public_bytes_raw(),
-            commitment_to(keys.seed),
-        )
+        return cls(name, credentials.certificates, **public_keys(keys))
 
     def to_bytes(self) -> bytes:
         """Format and all fields, each after its length: no two introductions have the same bytes."""
@@ -96,6 +89,16 @@ class Introduction:
             return cls(name.decode(), certificates, *numbers)
         except UnicodeDecodeError:
             raise ProtocolError("the name in an introduction is not UTF-8") from None
+
+
+def public_keys(keys: SessionKeys) -> dict[str, bytes]:
+    """The parts of an introduction that follow from a session's keys."""
+    return {
+        "nonce": keys.nonce,
+        "exchange_key": keys.exchange.public_key().public_bytes_raw(),
+        "signing_key": keys.signing.public_key().public_bytes_raw(),
+        "commitment": commitment_to(keys.seed),
+    }
 
 
 @dataclass(frozen=True)

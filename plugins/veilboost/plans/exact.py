@@ -7,14 +7,21 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from veilboost.plans.entries import entry
-from veilboost.plans.sections import InitiatorRows, Plan, ServedLabels, SummedRows, TrainingSection
+from veilboost.plans.sections import (
+    InitiatorRows,
+    KeptMessages,
+    Plan,
+    ServedLabels,
+    SummedRows,
+    TrainingSection,
+)
 
 MAX_SAMPLES = 10_000
 MIN_ROWS_PER_NODE = 10
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExactData(InitiatorRows):
+class ExactData(KeptMessages, InitiatorRows):
     """The coordinator's file; the demands of its rows on a run are those of the plan."""
 
     allowed: list[str] = entry("the other organisations' certificates, `sha256:…`; needed with `file`", [])
@@ -48,7 +55,7 @@ ExactPlan: TypeAlias = Plan[ExactData, ExactSection]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExactServed(SummedRows, ServedLabels):
+class ExactServed(KeptMessages, SummedRows, ServedLabels):
     """Settings of a party in exact training."""
 
     cuts: list[str] = entry(

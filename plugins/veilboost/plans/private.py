@@ -9,6 +9,7 @@ from typing import TypeAlias
 from veilboost.plans.entries import entry
 from veilboost.plans.sections import (
     BudgetedRows,
+    KeptMessages,
     OwnBudget,
     OwnRows,
     Plan,
@@ -21,7 +22,7 @@ from veilboost.plans.sections import (
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrivateData(OwnBudget, OwnRows):
+class PrivateData(KeptMessages, OwnBudget, OwnRows):
     """The coordinator's file."""
 
     file: str | None = entry("CSV or Parquet file of rows that take part", None, is_path=True)
@@ -58,7 +59,7 @@ PrivatePlan: TypeAlias = Plan[PrivateData, PrivateTraining]
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrivateServed(BudgetedRows, SummedRows, Served):
+class PrivateServed(KeptMessages, BudgetedRows, SummedRows, Served):
     """Settings of a party in private training."""
 
     data: str = entry("CSV or Parquet file", is_path=True, metavar="FILE")

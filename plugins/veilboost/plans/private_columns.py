@@ -10,6 +10,7 @@ from veilboost.plans.entries import entry
 from veilboost.plans.sections import (
     AlignedRows,
     BudgetedRows,
+    KeptMessages,
     OwnBudget,
     Plan,
     Served,
@@ -19,19 +20,6 @@ from veilboost.plans.sections import (
 )
 
 _ID = "column of ids; without it the parties' files must have the same rows in the same order"
-
-
-@dataclass(frozen=True, kw_only=True)
-class KeptMessages:
-    """Whether a party's side of a run can be repeated."""
-
-    auditable: bool = entry(
-        "whether this party's ledger keeps messages and seeds of runs, for an auditor who repeats its side "
-        "(`lgb_dp.vertical.replay`); they take as much room as the traffic, and need the same secrecy as the "
-        "rows",
-        False,
-        option="keep the messages of runs for lgb_dp.vertical.replay, as private as the rows",
-    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -92,6 +92,18 @@ class OwnRows:
 
 
 @dataclass(frozen=True, kw_only=True)
+class KeptMessages:
+    """Whether a party's side of a run can be repeated."""
+
+    auditable: bool = entry(
+        "whether this party's folder keeps messages and seeds of runs, for an auditor who repeats its side "
+        "(`veilboost replay`); they take as much room as the traffic, and need the same secrecy as the rows",
+        False,
+        option="keep the messages of runs for veilboost replay, as private as the rows",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class HorizontalTerms:
     """Limits of horizontal training without noise, as a party sets them for its rows."""
 

@@ -44,7 +44,7 @@ class ExactRun(NativeRun[ExactPlan]):
             allowed=data.allowed,
             max_samples=data.max_samples,
         )
-        party = self.own_party(data.file, name, exact=terms)
+        party = self.own_party(data.file, name, exact=terms, auditable=data.auditable)
         stack.callback(party.close)
         self.own = [party]
 

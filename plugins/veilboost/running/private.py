@@ -140,6 +140,7 @@ def _own_party(plan: PrivatePlan, file: str) -> federated.Party:
         colluding=data.colluding,
         tls=tls,
         allowed=data.allowed,
+        auditable=data.auditable,
         **declared.arguments(),
         **rows.own,
     )

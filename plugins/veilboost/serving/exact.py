@@ -28,4 +28,6 @@ def make_service(served: ExactServed, tls: TLS) -> SizedService:
         allowed=served.party,
         max_samples=served.max_samples,
     )
-    return horizontal_service(served, table, Identity.of(tls.certificate).name, exact=terms)
+    return horizontal_service(
+        served, table, Identity.of(tls.certificate).name, exact=terms, auditable=served.auditable
+    )

@@ -26,6 +26,7 @@ def make_service(served: PrivateServed, tls: TLS) -> SizedService:
         parties_per_person=served.parties_per_person,
         tls=tls,
         allowed=served.party,
+        auditable=served.auditable,
         **declared.arguments(),
         **rows.own,
     )

@@ -78,7 +78,7 @@ class Toy(Subject):
         if self.party.refuses:
             raise ProtocolError("the budget is spent")
 
-    def vector(self, question, n_members):
+    def vector(self, question, n_members, noise_key):
         return MODULO_64.from_integers(np.array([self.party.number, 1]))
 
     def released(self, question, total, n_members):

@@ -160,7 +160,7 @@ def test_another_seed_is_named(audited, tmp_path, name):
         part.put(RUNS, key, {**record, "agreement": agreement})
 
     report = changed(audited, tmp_path, name, forge)
-    assert "another seed than the one that the roster is committed to" in report.difference
+    assert "keys of the run are not those" in report.difference
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -92,6 +92,28 @@ def test_three_processes_as_written(run, capsys):
     assert "secret" not in logs + (folder / "north" / "record.jsonl").read_text()
 
 
+def test_every_side_of_a_run_by_the_command_can_be_repeated_by_an_auditor(run, capsys):
+    plan = run.folder / "plan.toml"
+    plan.write_text(plan.read_text().replace("[data]\n", "[data]\nauditable = true\n"))
+    run.serve(0, "--auditable")
+    run.serve(1)
+    (train,) = run.of("train")
+    assert cli.main(train) == 0
+    run.stop()
+    capsys.readouterr()
+    how = ["--label", "ill", "--id", "patient", "--categorical-labels", "--valid", "north-valid.csv"]
+    of_north = ["replay", "north", "exact", "--data", "north.csv", *how]
+    for asked in (["replay", "party", "plan.toml"], of_north):
+        assert cli.main([*asked, "--json"]) == 0
+        report = json.loads(capsys.readouterr().out)
+        assert (report["has_ended"], report["difference"]) == (True, None)
+    assert cli.main(["replay", "south", "exact", "--data", "south.csv", *how]) == cli.WRONG_USE
+    assert "run=None" in capsys.readouterr().err
+    (kept,) = run.folder.glob("north/for-acme/models/*.json")
+    assert cli.main(["models", "north", "--remove", kept.stem]) == 0
+    assert cli.main(of_north) == cli.WRONG_USE
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("n_sums", [1, 20, 60])
 def test_killed_servers_and_coordinators_go_on(run, capsys, n_sums):

@@ -99,6 +99,26 @@ PLAN = {
 }
 
 
+def test_every_side_of_a_run_by_the_command_can_be_repeated_by_an_auditor(folder, capsys):
+    run = Written(folder, certified(capsys))
+    try:
+        plan = folder / "plan.toml"
+        plan.write_text(plan.read_text().replace("[data]\n", "[data]\nauditable = true\n"))
+        run.serve(0, "--auditable")
+        run.serve(1)
+        (train,) = run.of("train")
+        assert cli.main(train) == 0
+    finally:
+        run.stop()
+    of_north = ["replay", "north", "private", "--data", "north.csv", "--declared", "columns.toml"]
+    for asked in (["replay", "party", "plan.toml"], of_north):
+        assert cli.main(asked) == 0
+        assert "everything agrees" in capsys.readouterr().out
+    (kept,) = folder.glob("north/for-acme/models/*.txt")
+    assert cli.main(["models", "north", "--remove", kept.stem]) == 0
+    assert cli.main(of_north) == cli.WRONG_USE
+
+
 def test_a_plan_without_own_rows(tmp_path):
     plan = read(tmp_path, PLAN)
     assert plan.method == "private"

@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import json
 import re
 import subprocess
 import sys
@@ -17,7 +18,6 @@ import yaml
 import lgb_dp
 from gbdt_commons.errors import VeilboostError
 from gbdt_parties.errors import InvalidDataError
-from lgb_dp import vertical
 from lgb_dp.federated import read_ledger
 from lgb_dp.vertical.prediction.answers import LEVELS, nearest_points, predictions
 from lgb_dp.vertical.prediction.models import JointModel
@@ -148,7 +148,7 @@ def test_two_processes_as_written(run, capsys):
     assert "secret" not in log + (folder / "bank" / "record.jsonl").read_text()
 
 
-def test_either_side_of_a_run_by_the_command_can_be_repeated_by_an_auditor(run):
+def test_either_side_of_a_run_by_the_command_can_be_repeated_by_an_auditor(run, capsys):
     plan = run.folder / "plan.toml"
     plan.write_text(plan.read_text().replace("[data]\n", "[data]\nauditable = true\n"))
     plan.write_text(plan.read_text().replace("rounds = 24", "rounds = 4"))
@@ -156,16 +156,15 @@ def test_either_side_of_a_run_by_the_command_can_be_repeated_by_an_auditor(run):
     (train,) = run.of("train")
     assert cli.main(train) == 0
     run.stop()
-    declared, of_bank = read_declared("acme-columns.toml"), read_declared_columns("bank-columns.toml")
-    own, other = rows_to_align(declared, "acme.csv", "client"), rows_to_align(of_bank, "bank.csv", "client")
-    common = sorted(set(own.ids) & set(other.ids))
-    at, at_bank = ([rows.ids.index(one) for one in common] for rows in (own, other))
-    labelled = lgb_dp.Dataset(
-        own.features.take(at), own.label[at], label_overflow="clip", **declared.arguments()
-    )
-    for folder, given in (("party", labelled), ("bank", other.features.take(at_bank))):
-        report = vertical.replay(folder, given)
-        assert (report.agrees, report.rounds, report.difference) == (True, 1, None)
+    capsys.readouterr()
+    (aligned,) = run.folder.glob("bank/for-acme/rows/*.ids")
+    rows = ["--data", "bank.csv", "--declared", "bank-columns.toml", "--id", "client"]
+    for asked in (["party", "plan.toml", "--aligned", str(aligned)], ["bank", "private-columns", *rows]):
+        assert cli.main(["replay", *asked, "--json"]) == 0
+        report = json.loads(capsys.readouterr().out)
+        assert (report["rounds"], report["has_ended"], report["difference"]) == (1, True, None)
+    assert cli.main(["replay", "party", "plan.toml"]) == cli.WRONG_USE
+    assert "--aligned is missing" in capsys.readouterr().err
 
 
 def test_the_budget_of_the_party_with_the_labels_is_kept_over_runs(run, capsys):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -18,6 +18,7 @@ from gbdt_parties.memory import MemoryAllowance, Room
 from gbdt_parties.run.engine import Computation
 from gbdt_parties.run.exchange import Participation
 from gbdt_parties.run.party_run import Proposal, Subject
+from gbdt_parties.run.replay import Replay, chosen, replayed
 from gbdt_parties.run.sessions import Runs
 from gbdt_parties.secure_sum.contributions import Attempt
 from gbdt_parties.secure_sum.rings import Words
@@ -106,6 +107,8 @@ class ExactRuns(Runs):
         Of the coordinator.
     state : PartyState
         Counts the rounds and samples of all runs, and has the key that rows are drawn by.
+    auditable : bool
+        Whether keys and messages of runs are kept for `HorizontalParty.replay`.
 
     Attributes
     ----------
@@ -121,11 +124,16 @@ class ExactRuns(Runs):
         limits: HorizontalLimits,
         memory: MemoryAllowance,
         state: PartyState,
+        auditable: bool = False,
     ) -> None:
-        super().__init__(partial(ExactSubject, self), store)
+        super().__init__(partial(ExactSubject, self), store, auditable)
         self.side, self.limits, self.memory, self.state = side, limits, memory, state
         self.booster: xgboost.Booster | None = None
         self._models = models
+
+    def replayed(self, stores: Iterable[Store], run: str | None) -> Replay:
+        """Repeat a run whose record is in one of the stores of runs, with the rows of this side."""
+        return replayed(chosen(stores, run), partial(ExactSubject, self))
 
     @property
     def done(self) -> RoundsDone:
@@ -252,7 +260,7 @@ class ExactSubject(Subject):
             # By what all have signed: the run's number is the coordinator's choice.
             self._runs.state.count_run(roster, self._n_rounds, self._side.rows.max_rounds)
 
-    def vector(self, question: Flight, n_members: int) -> Words:
+    def vector(self, question: Flight, n_members: int, noise_key: bytes | None) -> Words:
         """The sums of this party's rows."""
         return question.values
 

@@ -256,7 +256,12 @@ class VerticalJournal:
     @property
     def has_begun(self) -> bool:
         """Whether the training run's first entry is on the disk."""
-        return self._store.size(ENTRY, "") > 0
+        return self.n_entries > 0
+
+    @property
+    def n_entries(self) -> int:
+        """How far the journal has come."""
+        return self._store.size(ENTRY, "")
 
     def begin(self, progress: VerticalProgress) -> None:
         """Keep the name and the seed of a training run, whose first tree may then be begun again.

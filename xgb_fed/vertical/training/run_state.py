@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 
 from gbdt_parties.traffic import Traffic
 from xgb_fed.ciphers.base import PrivateKey, Scheme
 from xgb_fed.ciphers.plain import Plain
 from xgb_fed.ciphers.public_keys import read_public_key
+from xgb_fed.ciphers.randomness import RepeatableRandomness
 from xgb_fed.errors import CipherError, UnsupportedParameterError
 from xgb_fed.vertical.model.model import VerticalModel
 from xgb_fed.vertical.protocol.packing import MultiClassPacking, packing_for
@@ -18,6 +20,8 @@ from xgb_fed.vertical.training.checkpoint import VerticalJournal, VerticalProgre
 from xgb_fed.vertical.training.continuation import EarlierModel
 from xgb_fed.vertical.training.task import TrainingTask
 from xgb_fed.vertical.trees.tree_record import TreeRecord
+
+_NUMBERS = b"veilboost numbers of a training run 1\0"
 
 
 @dataclass
@@ -37,6 +41,8 @@ class RunState:
         The model that is continued.
     is_kept : bool
         Whether the progress comes from a checkpoint.
+    randomness : RepeatableRandomness or None
+        Of the key, in an auditable run.
     """
 
     key: PrivateKey
@@ -46,14 +52,19 @@ class RunState:
     record: TreeRecord
     earlier: EarlierModel | None
     is_kept: bool
+    randomness: RepeatableRandomness | None = None
 
     def __post_init__(self) -> None:
         self._n_made: dict[int, int] = {}
         self.note_splits()
 
     @classmethod
-    def begin(cls, training: TrainingTask, journal: VerticalJournal | None) -> RunState:
+    def begin(
+        cls, training: TrainingTask, journal: VerticalJournal | None, seed: bytes | None = None
+    ) -> RunState:
         """The beginning of a run, or its state at the last tree that a checkpoint has.
+
+        All that is random follows from the seed of an auditable run.
 
         Raises
         ------
@@ -63,14 +74,17 @@ class RunState:
             If the checkpoint is damaged, or another run's.
         """
         # Without parties nothing is encrypted, and a Paillier key takes seconds.
-        key = _key_of(training.cipher) if training.parties else Plain()
+        randomness = None if seed is None else RepeatableRandomness(seed)
+        with nullcontext() if randomness is None else randomness.followed():
+            key = _key_of(training.cipher) if training.parties else Plain()
+        numbers = os.urandom(48) if seed is None else hashlib.sha512(_NUMBERS + seed).digest()[:48]
         settings, rows = training.settings, training.rows
         n_classes = settings.n_classes if settings.multi_output else 1
         packing = packing_for(rows.n_rows, n_classes, key.public.plaintext_limit)
         names = [] if rows.columns is None else rows.columns.names
         categories = {} if rows.columns is None else rows.columns.categories
         model = VerticalModel(
-            os.urandom(16),
+            numbers[:16],
             training.objective,
             training.base_score,
             Splits(names, categories=categories) if training.earlier is None else training.earlier.splits,
@@ -78,12 +92,12 @@ class RunState:
             [],
         )
         model.traffic = Traffic(encrypted=not isinstance(training.cipher, Plain))
-        progress = _first_progress(training, model)
+        progress = _first_progress(training, model, int.from_bytes(numbers[16:], "little"))
         is_kept = journal is not None and journal.load(progress)
         model.model_id, model.restarts = progress.model_id, progress.restarts
         record = TreeRecord(None if journal is None else journal.keep_under_way, progress.under_way)
         model.traffic.restarts = [str(r) for r in [*progress.restarts, *record.restarts]]
-        return cls(key, packing, model, progress, record, training.earlier, is_kept)
+        return cls(key, packing, model, progress, record, training.earlier, is_kept, randomness)
 
     @property
     def traffic(self) -> Traffic:
@@ -140,11 +154,11 @@ def _key_of(cipher: Scheme) -> PrivateKey:
     return key
 
 
-def _first_progress(training: TrainingTask, model: VerticalModel) -> VerticalProgress:
+def _first_progress(training: TrainingTask, model: VerticalModel, drawn: int) -> VerticalProgress:
     """No tree, and the margins before the first one."""
     margins = [training.first_margins(rows) for rows in [training.rows, *training.eval_rows]]
     state = training.settings.random_state
-    seed = int.from_bytes(os.urandom(32), "little") if state is None else int(state)
+    seed = drawn if state is None else int(state)
     return VerticalProgress(
         model.model_id,
         seed,

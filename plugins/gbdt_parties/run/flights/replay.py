@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from struct import error as StructError
 from typing import NoReturn
 
@@ -29,6 +28,7 @@ from gbdt_parties.run.flights.driver import Exchange
 from gbdt_parties.run.flights.frames import HEADER_BYTES, STOPPED, Channel, Kind, heading
 from gbdt_parties.run.flights.kept import EVENTS, Attempt, Charge, Connection, Kept, Opening, Signature, Value
 from gbdt_parties.run.flights.record import Record, summary
+from gbdt_parties.run.replay import DifferenceError, Replay
 
 Begin = Callable[[Store, Callable[[], bytes]], Exchange]
 """``begin(store, nonces)`` gives the party's side, on a store and with nonces of the auditor."""
@@ -79,44 +79,6 @@ def replay(kept: Kept, connection: int, channel: Channel, begin: Begin, train: T
         # The connection is lost, or either party has refused: that was said, or heard.
         return store, False
     return store, True
-
-
-@dataclass(frozen=True)
-class Replay:
-    """Comparison of a party's record of a run with a repetition of it.
-
-    Attributes
-    ----------
-    rounds : int
-        Rounds that were opened alike.
-    attempts : int
-        Attempts that were begun alike, those that were abandoned included.
-    connections : int
-        Connections that were repeated to their end.
-    messages, bytes : int
-        Messages that the party sent, and that were repeated to the byte.
-    has_ended : bool
-        Whether the last connection came to the end of the run.
-    difference : str or None
-        The first thing that differs, by name; None if nothing does.
-    """
-
-    rounds: int
-    attempts: int
-    connections: int
-    messages: int
-    bytes: int
-    has_ended: bool
-    difference: str | None
-
-    @property
-    def agrees(self) -> bool:
-        """Whether nothing differs."""
-        return self.difference is None
-
-
-class DifferenceError(Exception):
-    """The repetition differs from the record; it leaves the party's side without being answered."""
 
 
 class Compared:

@@ -9,7 +9,8 @@ from gbdt_parties.errors import PartyUnavailableError, ProtocolError
 from gbdt_parties.run.flights.frames import HEADER_BYTES, STOPPED, Kind
 from gbdt_parties.run.flights.kept import Connection, Signature
 from gbdt_parties.run.flights.record import summary
-from gbdt_parties.run.flights.replay import Compared, DifferenceError, has_stopped, replay
+from gbdt_parties.run.flights.replay import Compared, has_stopped, replay
+from gbdt_parties.run.replay import DifferenceError
 from two_party_flights import Heard, Killed, Party, layout_of, meet, survive, terms_of
 
 pytest.importorskip("nacl")

@@ -1,0 +1,76 @@
+"""Messages of one side of a run as it keeps them for an auditor: received ones, and digests of sent ones.
+
+Sent messages follow from the received ones, the side's rows and its kept seed (`gbdt_parties.run.replay`), so
+that their lengths and digests are enough.  Sessions and numbers of messages are left out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gbdt_commons.store import Store, bytes_kind
+from gbdt_parties.messages import readdressed
+
+EXCHANGES = bytes_kind("exchanges")
+"""The summary of a message that was sent, and then one that was received; a process begins with nothing."""
+
+SUMMARY_BYTES = 40
+
+
+def summary(sent: bytes) -> bytes:
+    """Length and SHA-256 of a message; zeros of none."""
+    if not sent:
+        return bytes(SUMMARY_BYTES)
+    return len(sent).to_bytes(8, "little") + hashlib.sha256(readdressed(sent)).digest()
+
+
+@dataclass(frozen=True)
+class KeptExchange:
+    """A message that a side received, and the one that it sent with it.
+
+    Attributes
+    ----------
+    sent : bytes
+        Its `summary`; of a request that was refused, that of none.
+    received : bytes
+        Empty if there was no answer.
+    """
+
+    sent: bytes
+    received: bytes
+
+    @property
+    def was_refused(self) -> bool:
+        """Whether the side refused what it received."""
+        return self.sent == bytes(SUMMARY_BYTES)
+
+    @property
+    def n_bytes(self) -> int:
+        """Length of the message that was sent."""
+        return int.from_bytes(self.sent[:8], "little")
+
+
+class Record:
+    """The messages of one side of a run, in a store of its own; none waits for the disk."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def begin(self) -> None:
+        """Keep that a process begins: what it knows is what it finds in its store."""
+        self._append(b"")
+
+    def keep(self, sent: bytes, received: bytes) -> None:
+        """Keep two messages; the next charge that waits for the disk waits for both."""
+        self._append(summary(sent) + (received and readdressed(received)))
+
+    def _append(self, entry: bytes) -> None:
+        with self._store.transaction(sync=False):
+            self._store.append(EXCHANGES, "", entry)
+
+    def entries(self) -> Iterator[KeptExchange | None]:
+        """All of them, in order; None where a process begins."""
+        for entry in self._store.entries(EXCHANGES, ""):
+            yield KeptExchange(entry[:SUMMARY_BYTES], entry[SUMMARY_BYTES:]) if entry else None

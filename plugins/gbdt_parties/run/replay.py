@@ -1,0 +1,187 @@
+"""An auditor's repetition of one party's side of a run, to the byte.
+
+The auditor has the party's rows, its kept keys and seed, and the messages that it received.  All that it sent
+follows from these: a party that trained on other numbers than its rows give, or drew other noise than its
+keys do, is found out.
+
+*Of sums over parties, the record cannot be made up*: contributions of the other parties are signed by them,
+together with all sums before, and so is the end of the run.  A contribution that the party sent instead of
+that of its record is in such a sum, and differs from the one that is repeated.
+*The noise was not chosen*: it follows from the key in the party's introduction, and from seeds that all
+parties have revealed after they were bound to theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import NoReturn
+
+from gbdt_commons.errors import VeilboostError
+from gbdt_commons.store import MemoryStore, Store
+from gbdt_parties.errors import PartyArgumentError
+from gbdt_parties.messages import read, write
+from gbdt_parties.run.log import RUNS, RunLog
+from gbdt_parties.run.party_run import PartyRun, Subject
+from gbdt_parties.run.record import KeptExchange, summary
+from gbdt_parties.secure_sum.messages import AskSum, Contributed, Opened, OpenSum
+from gbdt_parties.secure_sum.roster import Introduction, Roster
+
+
+@dataclass(frozen=True)
+class Replay:
+    """Comparison of a party's record of a run with a repetition of it.
+
+    Attributes
+    ----------
+    rounds : int
+        Rounds, or sums, that were opened alike.
+    attempts : int
+        Attempts that were begun alike, those that were abandoned included.
+    connections : int
+        Connections, or processes of the party, that were repeated.
+    messages, bytes : int
+        Messages that the party sent, and that were repeated to the byte.
+    has_ended : bool
+        Whether the record comes to the end of the run.
+    difference : str or None
+        The first thing that differs, by name; None if nothing does.
+    """
+
+    rounds: int
+    attempts: int
+    connections: int
+    messages: int
+    bytes: int
+    has_ended: bool
+    difference: str | None
+
+    @property
+    def agrees(self) -> bool:
+        """Whether nothing differs."""
+        return self.difference is None
+
+
+class DifferenceError(Exception):
+    """The repetition differs from the record."""
+
+
+class Compared:
+    """Messages that were compared, one after the other."""
+
+    def __init__(self) -> None:
+        self.n_connections = self.n_messages = self.n_bytes = self.number = 0
+
+    def check(self, exchange: KeptExchange, sent: bytes, name: str) -> None:
+        """Compare a message with the one that was sent; one that refuses says nothing of rows."""
+        self.number += 1
+        if exchange.was_refused:
+            return
+        if exchange.sent != summary(sent):
+            self.differs(f"{type(read(sent).message).__name__}, sent with {name},")
+        self.n_messages += 1
+        self.n_bytes += exchange.n_bytes
+
+    def check_content(self, found: bytes, made: bytes, name: str) -> None:
+        """Compare all bytes of what others have received with what is made again."""
+        if found != made:
+            pairs = enumerate(zip(found, made, strict=False))
+            place = next((k for k, (a, b) in pairs if a != b), min(len(found), len(made)))
+            self.differs(f"byte {place} of {name}")
+
+    def differs(self, name: str) -> NoReturn:
+        """Raise a DifferenceError that names the message."""
+        raise DifferenceError(f"{name} is not what follows from the party's keys, rows and received messages")
+
+
+def chosen(stores: Iterable[Store], run: str | None) -> RunLog:
+    """The log of an auditable run among those in the parts of a folder's store.
+
+    Raises
+    ------
+    PartyArgumentError
+        If there is none of this number, or several and no number.
+    """
+    kept = {key: RunLog(part, bytes.fromhex(key)) for part in stores for key in part.keys(RUNS)}
+    logs = {key: log for key, log in kept.items() if log.is_auditable}
+    if run is None and len(logs) == 1:
+        return next(iter(logs.values()))
+    if run is None or run not in logs:
+        known = ", ".join(logs) or "none was auditable (auditable=True)"
+        raise PartyArgumentError(f"run={run!r} is not one of the runs in the folder: {known}")
+    return logs[run]
+
+
+def replayed(log: RunLog, subject_of: Callable[[bytes, str], Subject]) -> Replay:
+    """Repeat a party's side of a run of secure sums, and compare it with the party's record.
+
+    Parameters
+    ----------
+    log : RunLog
+        Of an auditable run.
+    subject_of : callable
+        Makes the subject of a run from its number and its request, with the auditor's rows.  It charges for
+        nothing that outlives the repetition.
+    """
+    repetition, difference = _Repetition(log, subject_of), None
+    try:
+        for exchange in log.record.entries():
+            repetition.follow(exchange)
+    except DifferenceError as error:
+        difference = str(error)
+    except VeilboostError as error:
+        difference = f"{repetition.name} is refused: {error}"
+    return repetition.report(difference)
+
+
+class _Repetition:
+    """The party's side, made again for every process that it had."""
+
+    def __init__(self, log: RunLog, subject_of: Callable[[bytes, str], Subject]) -> None:
+        self._subject_of, self._kept = subject_of, log.past()
+        self._log = RunLog(MemoryStore(), log.run, repeats=True, auditable=True)
+        self._log.begin({**self._kept, "has_ended": False})
+        agreed = self._kept["agreement"]
+        roster = Roster.from_bytes(bytes.fromhex(agreed["roster"]))
+        self._place = roster.place_of(Introduction.from_bytes(bytes.fromhex(agreed["introduction"])))
+        self._run: PartyRun | None = None
+        self._compared, self._attempts, self._n_opened = Compared(), set[int](), 0
+        self.name = "the beginning of the run"
+
+    def report(self, difference: str | None) -> Replay:
+        """How far it has come."""
+        done = self._compared
+        sizes = self._n_opened, len(self._attempts), done.n_connections, done.n_messages, done.n_bytes
+        return Replay(*sizes, self._log.has_ended and difference is None, difference)
+
+    def follow(self, exchange: KeptExchange | None) -> None:
+        """Repeat what the party did next."""
+        if exchange is None or self._run is None:
+            self._compared.n_connections += 1
+            request = self._kept["request"]
+            subject = self._subject_of(self._log.run, request)
+            self._run = PartyRun(subject, self._log, request, self._kept, is_past=True)
+        if exchange is None:
+            return
+        message = read(exchange.received).message
+        self.name = f"request {self._compared.number} ({type(message).__name__})"
+        opened = getattr(message, "opened", b"")
+        if opened:
+            self._check_opened(self._run, Opened.from_bytes(opened))
+        if exchange.was_refused:
+            # It was refused; a sum that came with it may have been opened before.
+            message = OpenSum(opened)
+            if not opened:
+                return
+        answer = self._run.answer(message)
+        self._n_opened = max(self._n_opened, self._run.n_opened)
+        self._compared.check(exchange, write(bytes(16), 0, answer), self.name)
+        if isinstance(message, AskSum) and isinstance(answer, Contributed) and answer.content:
+            self._attempts.add(message.number)
+
+    def _check_opened(self, run: PartyRun, opened: Opened) -> None:
+        """Compare the party's contribution to a sum, as all others have it."""
+        if opened.round == run.n_opened and self._place in opened.contributions:
+            made = run.contribution(opened.round, opened.number, sorted(opened.contributions))
+            name = f"this party's contribution to sum {opened.round}, attempt {opened.number},"
+            self._compared.check_content(opened.contributions[self._place], made, name)

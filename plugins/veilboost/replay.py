@@ -1,0 +1,144 @@
+"""The command ``replay``: an auditor repeats a party's side of a run, whatever the kind of training."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gbdt_commons.quoting import quoted
+from gbdt_parties.identity.aligned_rows import Alignment
+from gbdt_parties.run.replay import Replay
+from veilboost.parsers import Parser, names
+from veilboost.plans.declared import read_declared, read_declared_columns, rows_to_align
+from veilboost.plans.entries import PlanError
+from veilboost.plans.files import parsed
+from veilboost.plans.plan import METHODS, read_plan, read_served
+from veilboost.plans.tables import Table, read_table
+
+DIFFERS = 6
+"""Exit code if a message is not what follows from the party's rows."""
+
+AUDITOR = "auditor"
+
+
+def fill(parser: Parser, arguments: Sequence[str]) -> None:
+    """Fill the command's parser."""
+    add = parser.add_argument
+    add("folder", help="the party's, which has trained with `auditable`; it is only read")
+    add("kind", metavar="KIND|FILE", help=f"{', '.join(KINDS)}, or the party's plan or file of `serve`")
+    add("--data", help="CSV, Parquet or LIBSVM file of the party's rows")
+    add("--declared", help="file of what it declares about its columns (private, private-columns)")
+    add("--label", help="column of labels")
+    add("--id", help="column of ids")
+    add("--columns", type=names, help="the only columns that it used")
+    add("--drop", type=names, default=[], help="columns that it did not use")
+    add("--valid", help="file of its held-out rows (exact)")
+    add("--categorical-labels", action="store_true", help="its labels are classes (exact)")
+    add("--aligned", help="file of the ids in common, for rows that are found by their ids")
+    add("--run", help="number of the run, that of its model (the only one in the folder)")
+    add("--json", action="store_true", help="print the report as JSON")
+    parser.runs(run, "veilboost replay north private --data north.csv --declared columns.toml")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Replay and print the report; `DIFFERS` if a message differs, else 0."""
+    if args.kind not in METHODS:
+        args.kind = _read_settings(args, Path(args.kind))
+    if args.kind not in KINDS:
+        raise PlanError(f"{args.kind} is not a kind of training whose runs are repeated: {', '.join(KINDS)}")
+    if args.data is None:
+        raise PlanError("--data is missing, the file of the party's rows")
+    report = KINDS[args.kind](args)
+    if args.json:
+        print(json.dumps(asdict(report)))
+    else:
+        print(
+            f"{report.rounds} rounds, {report.attempts} attempts and {report.messages} messages "
+            f"({report.bytes} bytes) are repeated; the run has {'' if report.has_ended else 'not '}ended"
+        )
+        print("everything agrees" if report.difference is None else f"DIFFERS: {quoted(report.difference)}")
+    return 0 if report.agrees else DIFFERS
+
+
+def _read_settings(args: argparse.Namespace, path: Path) -> str:
+    """Take the party's rows from its plan, or the file that it is served by; gives the kind of training."""
+    if "parties" in parsed(path):
+        plan = read_plan(path)
+        method, section, at = plan.method, plan.data, plan.path
+        given = {"data": section.file, "categorical_labels": getattr(section, "labels", "") == "classes"}
+    else:
+        method, section = read_served(path)
+        given, at = {}, Path
+    given = {**{f.name: getattr(section, f.name) for f in fields(section)}, **given}
+    for name, value in given.items():
+        if name in vars(args) and not getattr(args, name) and value:
+            is_path = name in ("data", "declared", "valid", "aligned")
+            setattr(args, name, str(at(value)) if is_path else value)
+    return method
+
+
+def _private(args: argparse.Namespace) -> Replay:
+    from lgb_dp.federated import Party
+
+    declared = read_declared(args.declared)
+    rows = declared.table_of(args.data)
+    party = Party(rows.features, rows.label, name=AUDITOR, **declared.arguments(), **rows.own)
+    return party.replay(args.folder, run=args.run)
+
+
+def _exact(args: argparse.Namespace) -> Replay:
+    from xgb_fed import ExactTerms, HorizontalParty
+
+    def rows(file: str, **how: Any) -> Table:
+        return read_table(file, label=args.label, id_column=args.id, drop=args.drop, **how)
+
+    table = rows(args.data, keep=args.columns)
+    valid = None if args.valid is None else rows(args.valid, keep=args.columns)
+    terms = ExactTerms(
+        min_rows_per_node=1,
+        cuts=("grid", "exact", "given"),
+        max_bin=1 << 16,
+        held_out=[] if valid is None else [(valid.columns, valid.label)],
+        max_samples=1 << 62,
+    )
+    own = table.columns, table.label, AUDITOR
+    party = HorizontalParty(*own, categorical_labels=args.categorical_labels, exact=terms)
+    return party.replay(args.folder, run=args.run)
+
+
+def _columns(args: argparse.Namespace) -> Replay:
+    from lgb_dp import Dataset
+    from lgb_dp.vertical import replay
+
+    has_label = "label" in parsed(Path(args.declared))
+    declared = (read_declared if has_label else read_declared_columns)(args.declared)
+    rows = rows_to_align(declared, args.data, args.id)
+    at = _places(args, rows.ids)
+    own: Any = rows.features.take(at)
+    if rows.label is not None:
+        own = Dataset(own, rows.label[at], label_overflow="clip", **declared.arguments())
+    return replay(args.folder, own, run=args.run)
+
+
+def _places(args: argparse.Namespace, ids: Sequence[str]) -> Any:
+    """Where the rows in common are; all rows if they have no ids."""
+    if args.id is None:
+        return np.arange(len(ids))
+    kept = [args.aligned] if args.aligned else list(Path(args.folder).glob("for-*/rows/*.ids"))
+    if len(kept) != 1:
+        raise PlanError(f"--aligned is missing: {args.folder} has {len(kept)} files of ids in common")
+    return Alignment.load(kept[0]).positions(ids)
+
+
+KINDS: dict[str, Callable[[argparse.Namespace], Replay]] = {
+    "private": _private,
+    "private-columns": _columns,
+    "exact": _exact,
+}
+"""Kinds of training whose runs are repeated."""
