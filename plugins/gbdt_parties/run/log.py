@@ -87,13 +87,13 @@ class RunLog:
     """
 
     def __init__(self, runs: Store, run: bytes, *, repeats: bool = False) -> None:
-        self._runs, self.run, self._repeats = runs, run, repeats
+        self.runs, self.run, self._repeats = runs, run, repeats
         self._key, self.store = run.hex(), runs.part(f"run {run.hex()}")
 
     @property
     def has_begun(self) -> bool:
         """Whether the run is known, also one that has ended."""
-        return self._runs.size(RUNS, self._key) > 0
+        return self.runs.size(RUNS, self._key) > 0
 
     def begun(self) -> dict[str, Any]:
         """The record of a run that has begun.
@@ -103,17 +103,17 @@ class RunLog:
         RunLostError
             If it is not kept.
         """
-        kept: dict[str, Any] | None = self._runs.get(RUNS, self._key)
+        kept: dict[str, Any] | None = self.runs.get(RUNS, self._key)
         if not kept:
             raise RunLostError("this party does not know the run: it has ended, or its state was removed")
         return kept
 
     def begin(self, record: dict[str, Any], most: int = sys.maxsize) -> None:
         """Keep that a run has begun; if there are more than `most`, the oldest ones are removed."""
-        with self._runs.transaction():
-            self._runs.put(RUNS, self._key, record)
-            for oldest in self._runs.keys(RUNS)[:-most]:
-                RunLog(self._runs, bytes.fromhex(oldest)).end()
+        with self.runs.transaction():
+            self.runs.put(RUNS, self._key, record)
+            for oldest in self.runs.keys(RUNS)[:-most]:
+                RunLog(self.runs, bytes.fromhex(oldest)).end()
 
     def knows(self, number: int) -> bool:
         """Whether an attempt was answered here, or would be answered with the same bytes at no cost."""
@@ -190,8 +190,8 @@ class RunLog:
 
     def end(self, *, stays_known: bool = False) -> None:
         """Remove the keys of the run, and all that was kept of it: no answer can be given any more."""
-        with self._runs.transaction():
-            self._runs.delete(RUNS, self._key)
+        with self.runs.transaction():
+            self.runs.delete(RUNS, self._key)
             self.store.clear()
             if stays_known:
-                self._runs.put(RUNS, self._key, {})
+                self.runs.put(RUNS, self._key, {})
