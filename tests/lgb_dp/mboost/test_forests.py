@@ -61,10 +61,10 @@ def test_votes_follow_the_noise(monkeypatch):
 def test_a_row_moves_one_count_by_at_most_its_largest_weight(
     monkeypatch, forest, name, sensitivity, weighted
 ):
+    votes = type(grower(dataset(X, Y), forest(1.0)))
     asked, counts = [], []
     original = getattr(random_forest, name)
     monkeypatch.setattr(random_forest, name, lambda *args: asked.append(args) or original(*args))
-    votes = type(grower(dataset(X, Y), forest(1.0)))
     cast = votes.votes
     monkeypatch.setattr(votes, "votes", lambda self, c: counts.append(c) or cast(self, c))
     weights = {"weight": np.linspace(0, 2, len(X)), "weight_bound": 2.0} if weighted else {}
