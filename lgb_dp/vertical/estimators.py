@@ -192,7 +192,7 @@ class VerticalDPLGBMClassifier(ClassifierMixin, VerticalDPLGBMModel):
             Asked of the party; the latter two by its consent.
         """
         if parties is None:
-            result = self.predicted(X)
+            result = self._predicted(X)
         elif answer == "label":
             raise InvalidArgumentError("answer='label' has no probabilities; predict gives labels")
         else:
@@ -283,4 +283,4 @@ class VerticalDPLGBMRegressor(RegressorMixin, VerticalDPLGBMModel):
             As for `VerticalDPLGBMClassifier.predict_proba`; with `parties`, targets are rounded to a
             thousandth of `label_bounds`.
         """
-        return self.predicted(X) if parties is None else self._asked(X, parties, ids, answer)
+        return self._predicted(X) if parties is None else self._asked(X, parties, ids, answer)
