@@ -84,13 +84,10 @@ class _RandomForestTraining(Training):
         """
 
 
-class LaplaceTraining(_RandomForestTraining):
-    """Votes by noised class counts."""
-
+class _LaplaceTraining(_RandomForestTraining):
     mechanism = "discrete Laplace"
 
     def votes(self, counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The class of the most noised weight, and the noised weight in rows."""
         noised = release_laplace(counts, self.weight_steps, self.tree_epsilon, self.random)
         rows = np.rint(np.maximum(noised, 0).sum(axis=1) / self.weight_steps)
         # Two classes that tie in every leaf would otherwise always vote for the first.
@@ -99,9 +96,7 @@ class LaplaceTraining(_RandomForestTraining):
         return vote, rows.clip(1, (2**31 - 1) // len(noised)).astype(np.int64)
 
 
-class ExponentialTraining(_RandomForestTraining):
-    """Votes that are drawn."""
-
+class _ExponentialTraining(_RandomForestTraining):
     mechanism = "exponential"
 
     def votes(self, counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -115,17 +110,17 @@ class ExponentialTraining(_RandomForestTraining):
 class RandomForestLaplace(PrivateTrainer):
     """RF-L: random trees whose leaves vote by class counts with Laplace noise; every tree gets ε / T."""
 
-    def begin(self, task: TrainerInput) -> LaplaceTraining:
+    def begin(self, task: TrainerInput) -> _LaplaceTraining:
         """Start a training run; called once per booster."""
         check_classes(task)
-        return LaplaceTraining(task, self.epsilon)
+        return _LaplaceTraining(task, self.epsilon)
 
 
 @inherits_parameters()
 class RandomForestExponential(PrivateTrainer):
     """RF-E: random trees whose leaves draw their vote by the exponential mechanism; every tree gets ε / T."""
 
-    def begin(self, task: TrainerInput) -> ExponentialTraining:
+    def begin(self, task: TrainerInput) -> _ExponentialTraining:
         """Start a training run; called once per booster."""
         check_classes(task)
-        return ExponentialTraining(task, self.epsilon)
+        return _ExponentialTraining(task, self.epsilon)

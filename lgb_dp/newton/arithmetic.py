@@ -98,19 +98,13 @@ def arguments() -> Values:
 
 
 @cache
-def digests_of_functions() -> tuple[tuple[str, str], ...]:
-    """Names and digests, computed once in a process."""
-    x = arguments()
-    found = []
+def digests() -> Mapping[str, str]:
+    """Digests of this process's functions, by their names."""
+    x, found = arguments(), {}
     for name, function in FUNCTIONS.items():
         content = np.ascontiguousarray(function(x), dtype="<f8").tobytes()
-        found.append((name, hashlib.sha256(content).hexdigest()[:_DIGITS]))
-    return tuple(found)
-
-
-def digests() -> dict[str, str]:
-    """Digests of this process's functions, by their names."""
-    return dict(digests_of_functions())
+        found[name] = hashlib.sha256(content).hexdigest()[:_DIGITS]
+    return found
 
 
 def check_digests(theirs: Any, whose: str) -> None:

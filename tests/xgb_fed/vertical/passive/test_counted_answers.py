@@ -155,8 +155,8 @@ def test_each_answer_that_depends_on_data_changes_the_count():
     """With counts that begin anew before each message, so that none is changed by accident."""
     party, seen = table(), set()
     for talk, message in whole_run(party):
-        party.given = party.given = DisclosedStatistics()
-        party.thresholds = party.thresholds = ToldThresholds()
+        party.given = DisclosedStatistics()
+        party.thresholds = ToldThresholds()
         answer = talk.ask(message)
         assert not isinstance(answer, messages.Refusal), (message, answer)
         per_row, thresholds = party.counts
