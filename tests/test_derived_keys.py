@@ -7,17 +7,18 @@ ROOT = Path(__file__).parents[1]
 ROOMS = ("plugins", "patches", "lgb_dp", "xgb_fed")
 
 DERIVED = {
-    "plugins/gbdt_parties/secure_sum/keys.py": {"exchange"},  # also of public keys with a public number
+    "plugins/gbdt_parties/secure_sum/keys.py": {"exchange", "HKDF"},
     "plugins/gbdt_parties/secure_sum/masks.py": {"HKDF", "KeyStream"},
     "plugins/gbdt_parties/two_party/session.py": {"HKDF", "KeyStream"},
     "lgb_dp/mechanisms/rng.py": {"KeyStream"},
     "lgb_dp/newton/core.py": {"public"},
     "lgb_dp/vertical/prediction/rows.py": {"hmac.digest"},
-    "xgb_fed/ciphers/randomness.py": {"KeyStream"},
+    "xgb_fed/ciphers/randomness.py": {"KeyStream", "SecretStream", "hmac.digest"},
     "xgb_fed/ciphers/short_ciphertexts.py": {"KeyStream"},  # a public seed, new for each message
     "xgb_fed/horizontal/common/party_state.py": {"SecretStream", "hmac.digest"},
     "xgb_fed/horizontal/exact/training.py": {"SecretStream"},
     "xgb_fed/horizontal/simfl/lsh.py": {"SecretStream"},
+    "xgb_fed/vertical/training/auditing.py": {"hmac.digest"},
     "xgb_fed/vertical/training/rounds.py": {"SecretStream"},
 }
 """Functions that take a key or a secret, by the file in which they are called with one."""
@@ -34,6 +35,8 @@ TABLE = (
     "rng.py",
     "rows.py",
     "short_ciphertexts.py",
+    "keys.py",
+    "randomness.py",
 )
 
 

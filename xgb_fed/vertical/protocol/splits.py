@@ -183,8 +183,9 @@ class Splits:
             If it is anything else.
         """
         names = content.pop("names")
-        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        if not isinstance(names, list):
             raise TypeError("names")
+        check_names(names, ValueError, "names")
         splits = cls(names, categories=from_json(content.pop("categories", []), len(names)))
         right = dict(content.pop("right", []))
         columns = [content.pop(name) for name in ("features", "thresholds", "default_left")]

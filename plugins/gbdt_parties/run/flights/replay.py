@@ -81,7 +81,7 @@ def replay(kept: Kept, connection: int, channel: Channel, begin: Begin, train: T
     return store, True
 
 
-class Compared:
+class ComparedFlights:
     """A channel that gives what a party heard, and compares all that is said with what it said."""
 
     def __init__(self, record: Record, connection: int) -> None:
@@ -196,7 +196,7 @@ def compared(kept: Kept, begin: Begin, train: Train) -> Replay:
     n_rounds = n_attempts = n_connections = n_messages = n_bytes = 0
     has_ended, difference = False, None
     for number in range(kept.n_connections):
-        channel = Compared(kept.record(number), number)
+        channel = ComparedFlights(kept.record(number), number)
         try:
             store, has_ended = replay(kept, number, channel, begin, train)
             channel.check_end()

@@ -9,7 +9,7 @@ from gbdt_parties.errors import PartyUnavailableError, ProtocolError
 from gbdt_parties.run.flights.frames import HEADER_BYTES, STOPPED, Kind
 from gbdt_parties.run.flights.kept import Connection, Signature
 from gbdt_parties.run.flights.record import summary
-from gbdt_parties.run.flights.replay import Compared, has_stopped, replay
+from gbdt_parties.run.flights.replay import ComparedFlights, has_stopped, replay
 from gbdt_parties.run.replay import DifferenceError
 from two_party_flights import Heard, Killed, Party, layout_of, meet, survive, terms_of
 
@@ -142,12 +142,12 @@ def test_only_the_refusal_of_a_party_that_stopped_needs_no_reason():
 def test_messages_beyond_the_repetition_are_differences(said, heard, how):
     record = SimpleNamespace(said=lambda: map(summary, said), heard=lambda: iter(heard))
     with pytest.raises(DifferenceError, match=how):
-        Compared(record, 0).check_end()
+        ComparedFlights(record, 0).check_end()
 
 
 def test_after_a_difference_nothing_is_repeated():
     record = SimpleNamespace(said=lambda: iter([summary(headed(Kind.BEGIN))]), heard=lambda: iter([b"a"]))
-    compared = Compared(record, 0)
+    compared = ComparedFlights(record, 0)
     with pytest.raises(DifferenceError, match="what follows"):
         compared.send(headed(Kind.BEGIN, b"other"))
     compared.send(b"not compared any more")

@@ -219,8 +219,8 @@ def test_another_answer_to_an_attempt_never_leaves(tmp_path, monkeypatch):
     restarted(members[1], 1, tmp_path)
     vector, n_asked = ExactSubject.vector, count(1)
 
-    def altered(self, question, n_members):
-        own = vector(self, question, n_members)
+    def altered(self, question, n_members, noise_key):
+        own = vector(self, question, n_members, noise_key)
         is_of_last = self.name == NAMES[1] and next(n_asked) == 1
         return own + np.uint64(1) if is_of_last else own
 
@@ -234,7 +234,7 @@ def test_what_a_party_keeps_holds_no_rows_and_a_digest_of_each_answer(tmp_path):
     for place, member in enumerate(members):
         runs = runs_of(member)
         (run,) = runs.keys(RUNS)
-        assert set(runs.get(RUNS, run)) == {"request", "task", "rows", "agreement"}
+        assert set(runs.get(RUNS, run)) == {"request", "task", "rows", "agreement", "auditable"}
         answers = list(RunLog(runs, bytes.fromhex(run)).store.entries(ANSWERS, ""))
         assert [answer.number for answer in answers] == [1, 2, 3, 4, 5, 6, 7]
         assert {len(answer.content) for answer in answers} == {32}

@@ -108,6 +108,8 @@ GOOD = {
         {"names": None},
         {"names": "ab"},
         {"names": [1, 2]},
+        {"names": ["a", "\ud800"]},
+        {"names": ["a", "a"]},
         {"features": [1, 2]},
         {"features": [-1, 0]},
         {"features": [0.5, 0]},
