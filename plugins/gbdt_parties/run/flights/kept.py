@@ -131,7 +131,7 @@ class Opening:
 
 @dataclass(frozen=True)
 class Signature:
-    """The other party's signature of a round that is over."""
+    """The other party's signature of a round that is over; of the last one, it may be that of the end."""
 
     content: bytes
 

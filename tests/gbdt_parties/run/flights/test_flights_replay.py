@@ -1,11 +1,13 @@
 """An auditor repeats every byte of a party; lengths and order depend on public numbers alone."""
 
+from hashlib import sha256
 from types import SimpleNamespace
 
 import pytest
 
 from gbdt_commons.store import MemoryStore
-from gbdt_parties.errors import PartyUnavailableError, ProtocolError
+from gbdt_parties.curve_group import length_prefixed
+from gbdt_parties.errors import AuthenticationError, PartyUnavailableError, ProtocolError
 from gbdt_parties.run.flights.frames import HEADER_BYTES, STOPPED, Kind
 from gbdt_parties.run.flights.kept import Connection, Signature
 from gbdt_parties.run.flights.record import summary
@@ -108,11 +110,21 @@ def test_traces_of_two_data_sets_of_one_size_are_equal(whole):
         assert [message[4] for message in common] == [Kind.BEGIN]
 
 
-def test_every_round_is_signed_by_both(whole):
+def test_every_round_and_the_end_are_signed_by_both(whole):
+    """The side that opens first has the other one's signature of the last round with that of the end."""
     parties, _ = whole
     for party, other in zip(parties, parties[::-1], strict=True):
         kept = party.process().kept
-        for number, signature in enumerate(kept.all(Signature)):
+        *signatures, last = kept.all(Signature)
+        if party.place == 0:
+            result = sha256(b"").digest()
+            end = sha256(length_prefixed([kept.opened(1).signed, result])).digest()
+            party.terms.check_signature(b"end", end, last.content)
+            with pytest.raises(AuthenticationError):
+                party.terms.check_signature(b"round", kept.opened(1).signed, last.content)
+        else:
+            signatures.append(last)
+        for number, signature in enumerate(signatures):
             opening = kept.opened(number)
             party.terms.check_signature(b"round", opening.signed, signature.content)
             assert signature.content == other.process().kept.opened(number).signature
