@@ -32,6 +32,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -377,7 +378,8 @@ def print_claims(result: Mapping[str, Mapping[str, Any]]) -> None:
             holds.append(f"{sum(gap >= 0 for gap in gaps.values())}/{len(gaps)}")
             fails += [f"{where} ({-gap:+.3g})" for where, gap in gaps.items() if gap < 0 and rate == "0.01"]
         counts.append([f"{better.name} <= {worse.name}", *holds])
-        exceptions.append(f"  {counts[-1][0]} fails at 0.01 for: {', '.join(fails) or 'none'}")
+        line = f"{counts[-1][0]} fails at 0.01 for: {', '.join(fails) or 'none'}"
+        exceptions += textwrap.wrap(line, 100, initial_indent="  ", subsequent_indent="    ")
     columns = [f"learning rate {rate}" for rate in result]
     report.print_table("Order of mean error or RMSE, cells in which it holds", ["claim", *columns], counts)
     report.say("\n".join(exceptions))
@@ -415,7 +417,7 @@ def gaps_of(sets: Any, worse: str, better: str, only_epsilon: float | None = Non
 
 def deviations(by_name: Mapping[str, Any], method: str) -> str:
     """Smallest and largest standard deviation over the folds at epsilon 1, of data sets with classes."""
-    found = [of["private"][method][1.0]["error"][1] for of in _of_classes(by_name)]
+    found = [of["private"][method][1.0]["error"][1] for of in _of_classes(by_name) if of["folds"] > 1]
     return f"{min(found):.2g} to {max(found):.2g}" if found else "-"
 
 

@@ -14,7 +14,7 @@ from gbdt_parties.agreed import read_json
 from gbdt_parties.channel import Party, check_parties
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.run.coordinator import Purpose, coordinate
-from gbdt_parties.run.exchange import PresentParties
+from gbdt_parties.run.exchange import Participation
 from gbdt_parties.run.progress import Checkpoint, Memory
 from gbdt_parties.secure_sum.messages import unpack
 from gbdt_parties.traffic import Traffic
@@ -161,7 +161,7 @@ def train(
     kept = Memory() if checkpoint is None else Checkpoint(checkpoint, FederatedCheckpointError)
     counted = Traffic() if traffic is None else traffic
     request = task.to_json()
-    purpose = Purpose(OpenPrivateRun, request, PresentParties(task.min_parties), partial(_agreement, request))
+    purpose = Purpose(OpenPrivateRun, request, Participation(task.min_parties), partial(_agreement, request))
     progress = coordinate(members, purpose, request, counted, float(patience), kept)
     try:
         (content,) = unpack(progress.model)

@@ -16,7 +16,7 @@ from gbdt_parties.agreed import TEXT_BYTES
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.run.engine import Computation
-from gbdt_parties.run.exchange import PresentParties
+from gbdt_parties.run.exchange import Participation
 from gbdt_parties.run.party_run import Proposal, Subject
 from gbdt_parties.secure_sum.contributions import Attempt
 from gbdt_parties.secure_sum.rings import MODULO_64, Words
@@ -148,7 +148,7 @@ class PrivateSubject(Subject):
         self._rooms = [memory.reserve(len(request) * TEXT_BYTES, "the settings of a run")]
         self._task = FederatedTask.from_json(request)
         self._min_parties = max(side.min_parties, self._task.min_parties)
-        super().__init__(side.name, side.credentials, side.allowed, PresentParties(self._min_parties))
+        super().__init__(side.name, side.credentials, side.allowed, Participation(self._min_parties))
         self._side, self._models, self._run, self._request = side, models, run, request
         if self._task.colluding < side.colluding:
             raise InvalidArgumentError(

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.identity.alignment_messages import REQUESTS as ALIGNMENT_REQUESTS
 from gbdt_parties.messages import Message
+from gbdt_parties.quota import CallerLimits
 from gbdt_parties.run.party_run import ANSWERED
 from gbdt_parties.run.sessions import RunSessions
-from gbdt_parties.transport.service import Caller, CallerLimits, RowService
+from gbdt_parties.transport.service import Caller, RowService
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.federated.party import MODELS_FOLDER, Party
 from lgb_dp.federated.task import OpenPrivateRun

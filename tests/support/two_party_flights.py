@@ -11,13 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from gbdt_commons.key_stream import KeyStream
 from gbdt_commons.store import MemoryStore, json_kind
 from gbdt_parties.errors import PartyUnavailableError
-from gbdt_parties.run.flights.driver import (
-    PointExchange,
-    PointInputs,
-    TableExchange,
-    TableInputs,
-    fresh_nonce,
-)
+from gbdt_parties.run.flights.driver import Inputs, PointExchange, TableExchange, fresh_nonce
 from gbdt_parties.run.flights.kept import Attempt, Charge, Connection, KeptFailures, Signature
 from gbdt_parties.run.flights.terms import Terms
 from gbdt_parties.two_party.layout import RoundLayout, TreeLayout
@@ -97,10 +91,10 @@ class Party:
             if self.place == 0:
                 given.tables = words_of(fixed, (layout.n_rows, len(layout.positions), layout.n_outputs))
                 given.tables = given.tables + words_of(dither, given.tables.shape, 2)
-                made = TableInputs(lambda first, last: given.tables[first:last], leaves, noise)
+                made = Inputs(lambda first, last: given.tables[first:last], leaves, noise)
             else:
                 given.points = words_of(fixed, layout.n_rows, len(layout.positions))
-                made = PointInputs(given.points, leaves, noise)
+                made = Inputs(given.points, leaves, noise)
             self.inputs[draws.attempt] = given
             return made
 

@@ -19,12 +19,18 @@ from gbdt_parties.session import SessionHandler
 from xgb_fed.horizontal.common.kept_models import KeptModels
 from xgb_fed.horizontal.common.messages import Introduce
 from xgb_fed.horizontal.common.party_state import PartyState
-from xgb_fed.horizontal.common.rows import MAX_ROUNDS, MAX_ROWS, MIN_SIMILAR, HorizontalRows, RunLimits
+from xgb_fed.horizontal.common.rows import (
+    MAX_ROUNDS,
+    MAX_ROWS,
+    MIN_SIMILAR,
+    OF_THIS_PROCESS,
+    HorizontalLimits,
+    HorizontalRows,
+)
 from xgb_fed.horizontal.exact.exchange import OpenExactRun
 from xgb_fed.horizontal.exact.run import ExactRuns
 from xgb_fed.horizontal.exact.terms import ExactSide, ExactTerms
 from xgb_fed.horizontal.exact.training import RoundsDone
-from xgb_fed.horizontal.simfl.journal import RunJournals
 from xgb_fed.horizontal.simfl.messages import FinishBoosting
 from xgb_fed.horizontal.simfl.party import SimFLSession, SimFLSide
 
@@ -154,14 +160,14 @@ class HorizontalParty(HorizontalSessions):
         if directory is not None:
             store = StoreFile(Path(directory) / STORE_FILE, ROLE)
         self.kept = PartyState("" if directory is None else rows.digest(), key, store)
-        super().__init__(*self._sides(store, None, RunLimits(), MemoryAllowance(sys.maxsize)))
+        super().__init__(*self._sides(store, None, OF_THIS_PROCESS, MemoryAllowance(sys.maxsize)))
 
     def _sides(
-        self, store: Store, models: KeptModels | None, limits: RunLimits, memory: MemoryAllowance
+        self, store: Store, models: KeptModels | None, limits: HorizontalLimits, memory: MemoryAllowance
     ) -> tuple[SimFLSide, ExactRuns, KeptModels | None]:
         """Both sides of one coordinator's training runs, which share the party's counts and its memory."""
-        journals = RunJournals(store.part("simfl"))
-        simfl = SimFLSide(self._rows, self.kept, self._n_jobs, journals, models, limits, memory)
+        own = store.part("simfl")
+        simfl = SimFLSide(self._rows, self.kept, self._n_jobs, own, models, limits, memory)
         runs = ExactRuns(self.exact_side, store.part("exact"), models, limits, memory, self.kept)
         return simfl, runs, models
 
@@ -171,7 +177,12 @@ class HorizontalParty(HorizontalSessions):
         self.kept.close()
 
     def for_caller(
-        self, directory: Path, store: Store, used: set[bytes], memory: MemoryAllowance, limits: RunLimits
+        self,
+        directory: Path,
+        store: Store,
+        used: set[bytes],
+        memory: MemoryAllowance,
+        limits: HorizontalLimits,
     ) -> HorizontalSessions:
         """The same party for one of several coordinators, who do not see each other's sessions.
 
@@ -184,7 +195,7 @@ class HorizontalParty(HorizontalSessions):
         used : set of bytes
             Sessions that were opened before.
         memory : MemoryAllowance
-        limits : RunLimits
+        limits : HorizontalLimits
         """
         models = KeptModels(directory / "models", limits.max_models)
         return HorizontalSessions(*self._sides(store, models, limits, memory), used)

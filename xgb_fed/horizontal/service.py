@@ -7,7 +7,6 @@ rows are counted over all of them: its rounds, its groups of rows, and the hashe
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -18,33 +17,16 @@ from gbdt_parties.identity.alignment_messages import REQUESTS as ALIGNMENT_REQUE
 from gbdt_parties.messages import Message
 from gbdt_parties.run.party_run import ANSWERED
 from gbdt_parties.secure_sum.messages import BeginRounds
-from gbdt_parties.transport.service import Caller, CallerLimits, RowService
+from gbdt_parties.transport.service import Caller, RowService
 from xgb_fed.horizontal.common.kept_models import KeptModels
 from xgb_fed.horizontal.common.messages import Introduce, OpenHorizontal
-from xgb_fed.horizontal.common.rows import RunLimits
+from xgb_fed.horizontal.common.rows import HorizontalLimits
 from xgb_fed.horizontal.exact.exchange import OpenExactRun
 from xgb_fed.horizontal.party import HorizontalParty, HorizontalSessions
 from xgb_fed.horizontal.simfl.messages import ResumeBoosting
 from xgb_fed.horizontal.simfl.party import SimFLSide
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class HorizontalLimits(CallerLimits):
-    """Limits of a served horizontal party on each coordinator, beside the terms of its `HorizontalParty`.
-
-    Attributes
-    ----------
-    max_bin, max_depth : int
-        Bins of a column, and levels of a tree, of a training run.
-    max_round_bytes : int
-        In SimFL, length of the trees of a round that another party has grown.
-    """
-
-    max_bin: int = 256
-    max_depth: int = 10
-    max_round_bytes: int = 16 << 20
 
 
 class HorizontalService(RowService[HorizontalLimits]):
@@ -102,11 +84,5 @@ class HorizontalService(RowService[HorizontalLimits]):
 
     def new_handler(self, caller: Caller, positions: list[NDArray[np.int64]]) -> HorizontalSessions:
         """Make the party as this coordinator sees it."""
-        limits = self.limits
-        return self.party.for_caller(
-            caller.directory,
-            caller.store,
-            caller.used,
-            caller.memory,
-            RunLimits(limits.max_bin, limits.max_depth, limits.max_round_bytes, limits.max_models),
-        )
+        own = caller.directory, caller.store, caller.used, caller.memory
+        return self.party.for_caller(*own, self.limits)

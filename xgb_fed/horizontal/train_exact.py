@@ -20,7 +20,7 @@ from tqdm.auto import tqdm
 
 from gbdt_parties.channel import Party
 from gbdt_parties.run.coordinator import Purpose, coordinate
-from gbdt_parties.run.exchange import AllParties
+from gbdt_parties.run.exchange import Participation
 from gbdt_parties.run.progress import Checkpoint, Memory
 from gbdt_parties.secure_sum.messages import unpack
 from gbdt_parties.traffic import Traffic
@@ -291,7 +291,7 @@ def train_exact(
                 num_boost_round, None if here is None else lambda: here.exact_rounds, verbose_eval, on_round
             )
         )
-        purpose = Purpose(OpenExactRun, request_of(wants_classes), AllParties(), agreement, shown)
+        purpose = Purpose(OpenExactRun, request_of(wants_classes), Participation(), agreement, shown)
         if checkpoint is None and patience > 0:
             # Parties that come back are sent what they missed, which may not fit into memory.
             checkpoint = stack.enter_context(TemporaryDirectory(prefix="veilboost-"))

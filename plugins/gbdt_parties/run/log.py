@@ -11,10 +11,12 @@ import struct
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from gbdt_commons.store import Kind, Store, bytes_kind, json_kind
 from gbdt_parties.errors import ProtocolError, RunLostError
+
+T = TypeVar("T")
 
 MAX_RUNS = 4
 """Runs of one coordinator that are kept; the oldest are removed first."""
@@ -114,6 +116,15 @@ class RunLog:
             self.runs.put(RUNS, self._key, record)
             for oldest in self.runs.keys(RUNS)[:-most]:
                 RunLog(self.runs, bytes.fromhex(oldest)).end()
+
+    def keep(self, kind: Kind[T], entry: T) -> None:
+        """Keep one more entry of the run.
+
+        A run that was removed for later ones goes on, and cannot be taken up.
+        """
+        with self.runs.transaction():
+            if self.has_begun:
+                self.store.append(kind, "", entry)
 
     def knows(self, number: int) -> bool:
         """Whether an attempt was answered here, or would be answered with the same bytes at no cost."""

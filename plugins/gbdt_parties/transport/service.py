@@ -37,7 +37,7 @@ from gbdt_parties.identity.record import Record
 from gbdt_parties.identity.row_ids import check_ids
 from gbdt_parties.memory import MemoryAllowance, Room
 from gbdt_parties.messages import Message
-from gbdt_parties.quota import TAKEN, HourlyQuota
+from gbdt_parties.quota import TAKEN, CallerLimits, HourlyQuota
 from gbdt_parties.session import Reply, SessionHandler
 from gbdt_parties.transport.refusals import RefusalLog
 from gbdt_parties.transport.streams import RowSets
@@ -59,29 +59,6 @@ MAX_COPIES = 4
 
 ABANDONED = 1800.0
 """Seconds without a request after which sessions need not be kept if others lack room or memory."""
-
-
-@dataclass(frozen=True)
-class CallerLimits:
-    """Limits that a served party sets on each of its callers; services add their own.
-
-    Attributes
-    ----------
-    questions_per_hour : int
-        Alignments, other questions, and openings of sessions on rows that are not aligned: many of them are a
-        way to probe.
-    sessions_per_hour : int
-        Training runs and predictions; a lost connection takes another one.
-    max_memory : int
-        Bytes that rows and sessions may hold together.
-    max_models : int
-        Models, or runs, that are kept; an operator removes those that are not needed.
-    """
-
-    questions_per_hour: int = 120
-    sessions_per_hour: int = 240
-    max_memory: int = 8 << 30
-    max_models: int = 1000
 
 
 L = TypeVar("L", bound=CallerLimits)

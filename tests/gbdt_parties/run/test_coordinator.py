@@ -22,7 +22,7 @@ from gbdt_parties.errors import (
 from gbdt_parties.messages import Message, read
 from gbdt_parties.run.coordinator import Purpose, coordinate
 from gbdt_parties.run.engine import Computation
-from gbdt_parties.run.exchange import AllParties, PresentParties
+from gbdt_parties.run.exchange import Participation
 from gbdt_parties.run.log import RUNS
 from gbdt_parties.run.party_run import Proposal, Subject
 from gbdt_parties.run.progress import Checkpoint, Memory
@@ -37,7 +37,7 @@ from kept_stores import restarted
 NAMES = ("ada", "bob", "cyd")
 SIGNED_BY = {name: Credentials.self_signed(name) for name in NAMES}
 N_SUMS, TASK = 4, json.dumps({"sums": 4})
-WAYS = {"all": AllParties(), "present": PresentParties(2)}
+WAYS = {"all": Participation(), "present": Participation(2)}
 
 
 @dataclass(frozen=True)

@@ -92,11 +92,11 @@ LIES = {
     ),
     "the sum of a later round": (
         changed_sum(lambda o: replace(o, round=7)),
-        "round 7 was asked for; 1 is next",
+        r"round 7, attempt \d+ was asked for; round 1 is next",
     ),
     "no sum": (
         changed(AskSum, lambda m: replace(m, opened=b"") if m.round == 2 else m),
-        "round 2 was asked for",
+        r"round 2, attempt \d+ was asked for",
     ),
     "half a sum": (changed(AskSum, lambda m: replace(m, opened=m.opened[:-5])), "cut off"),
     "members that it is not among": (

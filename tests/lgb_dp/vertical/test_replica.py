@@ -18,7 +18,7 @@ from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.releases.trees import PublicTree
 from lgb_dp.vertical import replica
 from lgb_dp.vertical.numbers import TAIL, PublicNumbers
-from lgb_dp.vertical.replica import Charges, KeptNumbers, ReplicaSums
+from lgb_dp.vertical.replica import Charges, ReplicaSums
 
 A, B = Seat(0, b"a" * 32), Seat(1, b"b" * 32)
 NUMBERS = PublicNumbers.of(100.0, 5.0, (0.1, 0.3), 0.5)
@@ -39,12 +39,13 @@ class OneSide:
         self.said.append((number, make is not None))
         return content
 
-    def round(self, number, layout, inputs, pay):
+    def round(self, number, layout, inputs, pay, public):
         pay()
+        assert PublicNumbers.from_bytes(public) == NUMBERS
         return number, layout
 
 
-def sums_of(exchange, place=0, numbers=None):
+def sums_of(exchange, place=0):
     charged = []
     own, other = (A, B)[place], (A, B)[1 - place]
     sums = ReplicaSums(
@@ -53,7 +54,6 @@ def sums_of(exchange, place=0, numbers=None):
         SimpleNamespace(rows=SimpleNamespace(n_rows=N_ROWS)),
         SimpleNamespace(n_counts=lambda n_outputs: 2 * n_outputs),
         lambda *charge: charged.append(charge),
-        numbers or KeptNumbers(MemoryStore(), 1),
         count(4),
     )
     return sums, charged
@@ -101,20 +101,6 @@ def test_counts_that_no_rows_and_noise_can_have_are_refused(sign):
 def test_a_party_without_labels_counts_none():
     counts = sums_of(OneSide())[0].label_counts()
     assert (counts.dtype, counts.tolist()) == (np.int64, [0, 0])
-
-
-def test_numbers_of_a_class_stay_and_are_those_that_opened_sums_are_checked_by():
-    kept = KeptNumbers(MemoryStore(), 2)
-    with pytest.raises(ProtocolError, match="first round"):
-        kept.check(0, [])
-    kept.keep(0, NUMBERS)
-    other = PublicNumbers.of(100.0, 5.0, (0.2, 0.3), 0.5)
-    kept.keep(1, other)
-    kept.keep(2, NUMBERS)
-    with pytest.raises(ProtocolError, match=r"others.*kept"):
-        kept.keep(3, NUMBERS)
-    with pytest.raises(ProtocolError, match=r"others.*kept"):
-        kept.keep(2, other)
 
 
 def test_charges_name_the_run_and_keep_to_its_plan():

@@ -29,7 +29,8 @@ from gbdt_kernels.trees import DenseCodes
 from gbdt_parties.channel import Channel
 from gbdt_parties.errors import PartyArgumentError, PartyRefusedError, PartyUnavailableError
 from gbdt_parties.messages import Finish
-from gbdt_parties.run.flights.driver import PointInputs, TableInputs
+from gbdt_parties.run.flights.driver import Inputs
+from gbdt_parties.run.flights.polled import Answering
 from gbdt_parties.secure_sum import trust
 from gbdt_parties.secure_sum.messages import NEW_RUN, Introduced
 from gbdt_parties.traffic import Traffic
@@ -40,7 +41,6 @@ from lgb_dp.vertical.columns import declaration, declared_bins
 from lgb_dp.vertical.numbers import PublicNumbers
 from lgb_dp.vertical.party import ColumnParty
 from lgb_dp.vertical.replica import PartyRows, ReplicaSums
-from lgb_dp.vertical.run import ColumnRun
 from lgb_dp.vertical.sums import TableHolder
 from lgb_dp.vertical.tables import PointTables, loss_bounds
 from lgb_dp.vertical.task import ColumnTask, OpenColumns
@@ -524,8 +524,7 @@ def test_no_text_of_what_a_run_holds_shows_rows_labels_or_noise():
     holders = [
         PartyRows(codes, secret.astype(float), (bank().bins, bank().bins), "bank"),
         PointTables(loss, numbers, secret.astype(float), np.array([0.77])),
-        TableInputs(len, [secret], [secret]),
-        PointInputs(secret, [secret], [secret]),
+        Inputs(secret, [secret], [secret]),
     ]
     for holder in holders:
         assert "77" not in repr(holder).replace(repr(numbers), "")
@@ -563,11 +562,11 @@ def test_a_run_that_released_nothing_leaves_the_budget_open(tmp_path, monkeypatc
     """The budget of a ledger is that of the first run that releases something."""
     party = bank(folder=tmp_path / "bank")
 
-    def lost(run, channel, close):
+    def lost(*request):
         raise PartyUnavailableError("lost after both have signed")
 
     with monkeypatch.context() as patched:
-        patched.setattr(ColumnRun, "begin", lost)
+        patched.setattr(Answering, "answer", lost)
         with pytest.raises(PartyUnavailableError):
             trained(party, epsilon=20.0)
     assert trained(party).num_trees() == 4

@@ -58,7 +58,7 @@ def inputs(monkeypatch):
         def note(self, refresh, draws, made=cls.inputs, place=place):
             given = made(self, refresh, draws)
             if place == 0:  # tables are asked for again by the oracle
-                whole = given.tables(0, N)
+                whole = given.secret(0, N)
                 given = type(given)(lambda a, b: whole[a:b], given.leaves, given.noise)
             drawn[place].append((refresh, given, threading.current_thread().name))
             return given

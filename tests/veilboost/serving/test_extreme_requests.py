@@ -29,7 +29,8 @@ from lgb_dp.vertical.task import OpenColumns
 from lgb_dp.vertical.train import task_of
 from veilboost.plans.tables import Table
 from xgb_fed.boosting.features import read_columns
-from xgb_fed.horizontal.service import HorizontalLimits, HorizontalService
+from xgb_fed.horizontal.common.rows import HorizontalLimits
+from xgb_fed.horizontal.service import HorizontalService
 from xgb_fed.vertical.passive.service import Limits, PassiveService
 
 pytestmark = pytest.mark.filterwarnings("ignore")

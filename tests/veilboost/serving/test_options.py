@@ -11,9 +11,9 @@ from veilboost.plans.entries import default_of, is_needed
 from veilboost.plans.plan import METHODS, read_served
 from veilboost.serving.options import settings_of
 from veilboost.serving.server import limits_of
+from xgb_fed.horizontal.common.rows import HorizontalLimits
 from xgb_fed.horizontal.exact.terms import ExactTerms
 from xgb_fed.horizontal.party import HorizontalParty
-from xgb_fed.horizontal.service import HorizontalLimits
 from xgb_fed.vertical.passive.service import Limits
 
 

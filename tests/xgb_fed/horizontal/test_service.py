@@ -18,7 +18,8 @@ from made_up_coordinator import LOGISTIC, Caller, Coordinator, made_up_tree, vic
 from served_parties import Local
 from xgb_fed import HorizontalParty, train_simfl
 from xgb_fed.horizontal.common.messages import HorizontalOpened, Introduce, OpenHorizontal, RowShape
-from xgb_fed.horizontal.service import HorizontalLimits, HorizontalService
+from xgb_fed.horizontal.common.rows import HorizontalLimits
+from xgb_fed.horizontal.service import HorizontalService
 from xgb_fed.horizontal.simfl.messages import FinishBoosting, ResumeBoosting, StartBoosting
 from xgb_fed.horizontal.simfl.party import SimFLSide
 from xgb_fed.vertical.passive.party import PassiveParty

@@ -17,6 +17,7 @@ from categorical_columns import BASE, fitted, frames
 from gbdt_commons.errors import StoreError
 from gbdt_parties import messages
 from gbdt_parties.errors import PartyUnavailableError, ProtocolError
+from gbdt_parties.run.log import RunLog
 from kept_splits import splits_of
 from kept_stores import restarted
 from native_trees import read_trees
@@ -302,7 +303,7 @@ def test_journals_keep_categories_on_the_disk(tmp_path):
     again.keep()
     store = restarted(tmp_path)
     assert Journals(store).find(b"m" * 16)[1].right == {0: (0, 2)}
-    store.put(FOUND, (b"m" * 16).hex(), [[0, 0.0, True, [2, 0]]])
+    RunLog(store, b"m" * 16).store.put(FOUND, "", [[0, 0.0, True, [2, 0]]])
     with pytest.raises(StoreError, match=r"journal.*damaged"):
         Journals(store).find(b"m" * 16)
 

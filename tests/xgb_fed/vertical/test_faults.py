@@ -14,11 +14,12 @@ import xgb_fed
 from gbdt_commons.store import bytes_kind
 from gbdt_parties import messages
 from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError, ProtocolError
+from gbdt_parties.run.log import RUNS, RunLog
 from gbdt_parties.traffic import Traffic
 from kept_stores import full_disk, restarted
 from xgb_fed.boosting.features import read_columns
 from xgb_fed.errors import CheckpointError
-from xgb_fed.vertical.passive.journal import FOUND, RUN, Journals
+from xgb_fed.vertical.passive.journal import FOUND, Journals
 from xgb_fed.vertical.passive.party import PassiveParty
 from xgb_fed.vertical.training.checkpoint import STORE_FILE, VerticalJournal
 from xgb_fed.vertical.trees.tree_record import Restart
@@ -172,7 +173,7 @@ def test_a_passive_party_lost_at_any_message(reference, fault, step, tmp_path):
         assert [restart.party for restart in same.restarts] == ["bank"] * told, (index, fault)
         assert same.evals_result == model.evals_result
         assert bank.splits_by_model[same.model_id] == undisturbed.splits_by_model[model.model_id]
-        assert bank.handler.journals.store.keys(RUN) == [same.model_id.hex()]
+        assert bank.handler.journals.store.keys(RUNS) == [same.model_id.hex()]
 
 
 @EVERY
@@ -427,11 +428,11 @@ def test_a_training_is_not_taken_up_with_a_weaker_cipher(tmp_path):
 def test_a_lost_or_cut_journal_is_not_made_up_for(tmp_path):
     problem, bank = resumable(tmp_path)
     store = bank.handler.journals.store
-    (number,) = store.keys(RUN)
+    (number,) = store.keys(RUNS)
     damages = [
-        lambda: store.delete(FOUND, number, 1),
-        lambda: store.put(bytes_kind(FOUND.name), number, b"[["),
-        lambda: store.delete(RUN, number),
+        lambda: RunLog(store, bytes.fromhex(number)).store.delete(FOUND, "", 1),
+        lambda: RunLog(store, bytes.fromhex(number)).store.put(bytes_kind(FOUND.name), "", b"[["),
+        lambda: store.delete(RUNS, number),
     ]
     for damage in damages:
         damage()

@@ -13,6 +13,7 @@ from gbdt_commons.files import digest_of
 from gbdt_commons.tables.numbers import is_missing
 from gbdt_parties.channel import ACTIVE
 from gbdt_parties.errors import InvalidDataError, ProtocolError
+from gbdt_parties.quota import CallerLimits
 from xgb_fed.boosting.features import check_weight, numeric_vector
 from xgb_fed.boosting.labels import label_array, places_among
 from xgb_fed.boosting.objectives import SOFTMAX
@@ -39,23 +40,20 @@ MAX_ROWS = 10_000_000
 
 
 @dataclass(frozen=True)
-class RunLimits:
-    """Limits of a party on training runs.
+class HorizontalLimits(CallerLimits):
+    """Limits of a served horizontal party on each coordinator, beside the terms of its `HorizontalParty`.
 
     Attributes
     ----------
     max_bin, max_depth : int
-        Bins of a column, and levels of a tree.
+        Bins of a column, and levels of a tree, of a training run.
     max_round_bytes : int
-        Length of the trees of a round that another party has grown, as JSON.
-    max_models : int
-        Finished models that are kept for one coordinator.
+        In SimFL, length of the trees of a round that another party has grown.
     """
 
-    max_bin: int = 65_535
-    max_depth: int = 30
-    max_round_bytes: int = sys.maxsize
-    max_models: int = sys.maxsize
+    max_bin: int = 256
+    max_depth: int = 10
+    max_round_bytes: int = 16 << 20
 
     def check(self, settings: Settings) -> None:
         """Refuse settings beyond the limits."""
@@ -70,6 +68,12 @@ class RunLimits:
             raise InvalidDataError(
                 f"{len(trees.models)} bytes of trees in a round; this party accepts {self.max_round_bytes}"
             )
+
+
+OF_THIS_PROCESS = HorizontalLimits(
+    max_models=sys.maxsize, max_bin=65_535, max_depth=30, max_round_bytes=sys.maxsize
+)
+"""Limits of a party on a coordinator in its own process."""
 
 
 @dataclass(frozen=True)

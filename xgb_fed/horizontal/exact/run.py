@@ -16,7 +16,7 @@ from gbdt_parties.agreed import TEXT_BYTES
 from gbdt_parties.errors import InvalidDataError, ProtocolError
 from gbdt_parties.memory import MemoryAllowance, Room
 from gbdt_parties.run.engine import Computation
-from gbdt_parties.run.exchange import AllParties
+from gbdt_parties.run.exchange import Participation
 from gbdt_parties.run.party_run import Proposal, Subject
 from gbdt_parties.run.sessions import Runs
 from gbdt_parties.secure_sum.contributions import Attempt
@@ -26,7 +26,7 @@ from xgb_fed.boosting.features import Columns
 from xgb_fed.horizontal.common.introductions import names_to_json
 from xgb_fed.horizontal.common.kept_models import KeptModels
 from xgb_fed.horizontal.common.party_state import PartyState
-from xgb_fed.horizontal.common.rows import HorizontalRows, RunLimits
+from xgb_fed.horizontal.common.rows import HorizontalLimits, HorizontalRows
 from xgb_fed.horizontal.exact.exchange import REQUESTS, ExactDescription, content_of
 from xgb_fed.horizontal.exact.metrics import metric_names
 from xgb_fed.horizontal.exact.questions import Flight, in_flights
@@ -101,7 +101,7 @@ class ExactRuns(Runs):
         Where runs are kept, with digests of their answers.
     models : KeptModels or None
         Where finished models are kept.
-    limits : RunLimits
+    limits : HorizontalLimits
     memory : MemoryAllowance
         Of the coordinator.
     state : PartyState
@@ -118,7 +118,7 @@ class ExactRuns(Runs):
         side: ExactSide,
         store: Store,
         models: KeptModels | None,
-        limits: RunLimits,
+        limits: HorizontalLimits,
         memory: MemoryAllowance,
         state: PartyState,
     ) -> None:
@@ -159,7 +159,7 @@ class ExactSubject(Subject):
         if request not in REQUESTS:
             raise ProtocolError("the run is of another method than exact training")
         side = runs.side
-        super().__init__(side.rows.name, side.credentials(), side.allowed, AllParties())
+        super().__init__(side.rows.name, side.credentials(), side.allowed, Participation())
         self._side, self._runs, self._run, self._wants_classes = side, runs, run, REQUESTS[request]
         self._rooms: list[Room] = []
         self._n_rounds = 0

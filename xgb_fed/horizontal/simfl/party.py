@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 import xgboost
 
+from gbdt_commons.store import Store
 from gbdt_hosts.xgboost.boosting import growing_bytes
 from gbdt_hosts.xgboost.model import as_json
 from gbdt_kernels.similarity.collisions import most_similar
@@ -22,6 +23,7 @@ from gbdt_parties import messages
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.messages import Message
+from gbdt_parties.run.log import RunLog
 from xgb_fed.boosting.objectives import XGBoostObjective
 from xgb_fed.errors import InvalidArgumentError
 from xgb_fed.horizontal.common.introductions import names_to_json
@@ -30,11 +32,11 @@ from xgb_fed.horizontal.common.messages import HorizontalOpened, Introduce, Open
 from xgb_fed.horizontal.common.model import SharedTrees, check_base_score, settings_of
 from xgb_fed.horizontal.common.party_state import PartyState
 from xgb_fed.horizontal.common.row_groups import RowGroups, group_rows, hashing_bytes
-from xgb_fed.horizontal.common.rows import HorizontalRows, RunLimits
+from xgb_fed.horizontal.common.rows import HorizontalLimits, HorizontalRows
 from xgb_fed.horizontal.simfl import messages as wire
 from xgb_fed.horizontal.simfl.boosting_state import BoostingRounds, BoostingState, Turns, similar_bytes
 from xgb_fed.horizontal.simfl.disclosures import Disclosures
-from xgb_fed.horizontal.simfl.journal import RunJournals
+from xgb_fed.horizontal.simfl.journal import RunJournal, size_of
 from xgb_fed.horizontal.simfl.lsh import TIE_DRAWS
 from xgb_fed.horizontal.simfl.own_hashes import OwnHashes
 
@@ -52,10 +54,11 @@ class SimFLSide:
     rows : HorizontalRows
     kept : PartyState
     n_jobs : int
-    journals : RunJournals
+    runs : Store
+        Of the coordinator, where runs that have begun are kept.
     models : KeptModels or None
         Where finished models are kept.
-    limits : RunLimits
+    limits : HorizontalLimits
     memory : MemoryAllowance
     """
 
@@ -64,14 +67,14 @@ class SimFLSide:
         rows: HorizontalRows,
         kept: PartyState,
         n_jobs: int,
-        journals: RunJournals,
+        runs: Store,
         models: KeptModels | None,
-        limits: RunLimits,
+        limits: HorizontalLimits,
         memory: MemoryAllowance,
     ) -> None:
         self.name = rows.name
         self.rows, self._X, self._y = rows, rows.X, rows.y
-        self.kept, self._n_jobs, self.journals = kept, n_jobs, journals
+        self.kept, self._n_jobs, self.runs = kept, n_jobs, runs
         self._limits, self._memory, self._models = limits, memory, models
         self.disclosures = Disclosures(kept)
         self._own_hashes = OwnHashes(rows, self.disclosures, n_jobs)
@@ -224,7 +227,7 @@ class SimFLSide:
         # Two copies while the journal is written: its arrays as one file, and the entry around them.
         written = self._memory.reserve(2 * similar_bytes(state.similar), "the journal of the training run")
         self.kept.begin_run(self._session)
-        rounds = state.start(self._X, self.journals.begin(self._session, start), self._n_jobs)
+        rounds = state.start(self._X, RunJournal.begin(RunLog(self.runs, self._session), start), self._n_jobs)
         del written
         state.rooms.pop("hashes", None)
         _ = rounds.grower  # bins the rows now
@@ -235,8 +238,9 @@ class SimFLSide:
 
     def _resume(self, message: wire.ResumeBoosting) -> Message:
         """Take up a training run: its trees, and this party's part in it, come from the journal."""
-        read = self._memory.reserve(self.journals.size(message.run), "the journal of the training run")
-        journal = self.journals.take_up(message.run)
+        log = RunLog(self.runs, message.run)
+        read = self._memory.reserve(size_of(log), "the journal of the training run")
+        journal = RunJournal.take_up(log)
         if not 0 <= message.n_rounds <= len(journal.rounds):
             raise ProtocolError(f"this party has {len(journal.rounds)} rounds of the training run")
         start = journal.start
@@ -277,7 +281,7 @@ class SimFLSide:
             rounds.received = None
             self._add(known, is_own=True)
             return known
-        self.kept.count_round(rounds.journal.run, number, self.rows.max_rounds)
+        self.kept.count_round(rounds.journal.log.run, number, self.rows.max_rounds)
         grown, values = rounds.grow()
         self._reserve(grown)
         rounds.journal.add(grown, is_own=True)
@@ -294,7 +298,7 @@ class SimFLSide:
         self._reserve(message)
         values = rounds.values_of(message)
         if number >= len(rounds.journal.rounds):
-            self.kept.count_round(rounds.journal.run, number, self.rows.max_rounds)
+            self.kept.count_round(rounds.journal.log.run, number, self.rows.max_rounds)
             rounds.journal.add(message, is_own=False)
         rounds.add_others(message, values)
         logger.info("round %d: received", number + 1)
@@ -322,7 +326,7 @@ class SimFLSide:
             raise ProtocolError("the best round is not one of the training run")
         self._model = rounds.shared, None if best < 0 else best
         if self._models is not None:
-            self._models.keep(rounds.journal.run, as_json(self.get_booster()))
+            self._models.keep(rounds.journal.log.run, as_json(self.get_booster()))
         logger.info("end of the training run: %d rounds", len(rounds.shared.rounds))
         return messages.Done()
 

@@ -23,12 +23,14 @@ from gbdt_commons.files import digest_of
 from gbdt_commons.store import Kind, Store, json_kind
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.messages import Message
-from gbdt_parties.transport.service import Caller, CallerLimits, RowService
+from gbdt_parties.quota import CallerLimits
+from gbdt_parties.run.log import RunLog
+from gbdt_parties.transport.service import Caller, RowService
 from xgb_fed.boosting.features import Columns
 from xgb_fed.vertical.passive.disclosed_statistics import MAX_STATISTICS, DisclosedStatistics
 from xgb_fed.vertical.passive.explanations import NONE, check_level
 from xgb_fed.vertical.passive.held_rows import HeldRows, held
-from xgb_fed.vertical.passive.journal import FOUND, RUN, Journals
+from xgb_fed.vertical.passive.journal import Journals
 from xgb_fed.vertical.passive.party import PassiveParty
 from xgb_fed.vertical.passive.told_thresholds import MAX_THRESHOLDS, ToldThresholds
 from xgb_fed.vertical.protocol import messages as wire
@@ -152,8 +154,9 @@ class KeptSplits(MutableMapping[bytes, Splits]):
         if model not in self:
             raise KeyError(model)
         with self._store.transaction():
-            for kind in (SPLITS, KEPT_SINCE, RUN, FOUND):
+            for kind in (SPLITS, KEPT_SINCE):
                 self._store.delete(kind, model.hex())
+            RunLog(self._store, model).end()
 
     def __iter__(self) -> Iterator[bytes]:
         return map(bytes.fromhex, sorted(self._store.keys(SPLITS)))

@@ -77,6 +77,8 @@ class Charge:
     digest : bytes
         Of the attempt: its session, number, layout, and all sums before.
     layout : bytes
+    public : bytes
+        Public numbers that opened sums are checked by.
     transcript : bytes
         Digest of all messages so far, those with the shares included.
     own, heard : bytes
@@ -88,6 +90,7 @@ class Charge:
     peer: str
     digest: bytes
     layout: bytes
+    public: bytes
     transcript: bytes
     own: bytes
     heard: bytes

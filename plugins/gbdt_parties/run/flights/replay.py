@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from struct import error as StructError
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from gbdt_commons.errors import VeilboostError
 from gbdt_commons.store import MemoryStore, Store
@@ -30,10 +30,10 @@ from gbdt_parties.run.flights.frames import HEADER_BYTES, STOPPED, Channel, Kind
 from gbdt_parties.run.flights.kept import EVENTS, Attempt, Charge, Connection, Kept, Opening, Signature, Value
 from gbdt_parties.run.flights.record import Record, summary
 
-Begin = Callable[[Store, Callable[[], bytes]], Exchange[Any]]
+Begin = Callable[[Store, Callable[[], bytes]], Exchange]
 """``begin(store, nonces)`` gives the party's side, on a store and with nonces of the auditor."""
 
-Train = Callable[[Exchange[Any]], object]
+Train = Callable[[Exchange], object]
 """Asks for values and rounds, with the party's data, as the party does."""
 
 

@@ -17,7 +17,7 @@ from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.secure_sum.messages import AskSum, ProposeRoster
 from gbdt_parties.secure_sum.rings import MODULO_64
 from xgb_fed import ExactTerms, HorizontalParty, PartyRefusedError, train_exact
-from xgb_fed.horizontal.common.rows import RunLimits
+from xgb_fed.horizontal.common.rows import HorizontalLimits
 from xgb_fed.horizontal.exact.metrics import METRICS, metric_names
 from xgb_fed.horizontal.exact.questions import ExactQuestion
 from xgb_fed.horizontal.exact.rows.samples import RowDraws
@@ -63,7 +63,7 @@ def test_labels_that_have_no_sum_are_refused_before_anything_leaves(wrong, is_he
 
 
 def test_a_run_that_just_meets_the_limits_of_a_party_is_accepted(tmp_path):
-    limits = RunLimits(max_bin=8, max_depth=2)
+    limits = HorizontalLimits(max_bin=8, max_depth=2)
 
     def limited():
         member = party(0, max_rounds=2)

@@ -36,8 +36,9 @@ from gbdt_parties.transport.remote import RemoteParty
 from gbdt_parties.transport.server import Server
 from served_parties import Echo, Local
 from xgb_fed import ExactTerms, HorizontalParty, train_simfl
+from xgb_fed.horizontal.common.rows import HorizontalLimits
 from xgb_fed.horizontal.exact.exchange import OpenExactRun, request_of
-from xgb_fed.horizontal.service import HorizontalLimits, HorizontalService
+from xgb_fed.horizontal.service import HorizontalService
 
 pytestmark = pytest.mark.filterwarnings("ignore::xgb_fed.HeuristicProtectionWarning")
 

@@ -34,8 +34,8 @@ from native_trees import read_trees
 from xgb_fed import HeuristicProtectionWarning, HorizontalParty, train_simfl
 from xgb_fed.ciphers.randomness import SecretStream
 from xgb_fed.horizontal.common.messages import Introduce, RowShape, Trees
-from xgb_fed.horizontal.common.rows import RunLimits
-from xgb_fed.horizontal.service import HorizontalLimits, HorizontalService
+from xgb_fed.horizontal.common.rows import OF_THIS_PROCESS, HorizontalLimits
+from xgb_fed.horizontal.service import HorizontalService
 from xgb_fed.horizontal.simfl.lsh import typical_distance
 from xgb_fed.horizontal.simfl.messages import AggregatedGradients, GrowTrees, HashRows, StartBoosting
 from xgb_fed.horizontal.simfl.party import SimFLSide
@@ -377,7 +377,7 @@ def test_attack_two_objects_of_one_directory_know_what_the_other_has_told(tmp_pa
         victim(directory=tmp_path)
     memory = MemoryAllowance(1 << 30)
     first, second = (
-        party.for_caller(tmp_path / name, MemoryStore(), set(), memory, RunLimits()) for name in "ab"
+        party.for_caller(tmp_path / name, MemoryStore(), set(), memory, OF_THIS_PROCESS) for name in "ab"
     )
     sessions = Coordinator(first), Coordinator(second)
     _, table = sessions[0].hash_table()

@@ -14,6 +14,7 @@ from gbdt_commons.store_file import StoreFile
 from gbdt_parties import messages
 from gbdt_parties.channel import Channel
 from gbdt_parties.errors import InvalidDataError, PartyRefusedError, PartyUnavailableError, ProtocolError
+from gbdt_parties.run.log import RUNS, RunLog
 from gbdt_parties.traffic import Traffic
 from kept_stores import copied, damage, end_process
 from made_up_coordinator import Coordinator, made_up_tree, victim
@@ -21,7 +22,7 @@ from xgb_fed import CheckpointError, HorizontalParty, InvalidArgumentError, trai
 from xgb_fed.horizontal.common.messages import Introduce, RowShape, Trees
 from xgb_fed.horizontal.common.party_state import KEY_BYTES, PartyState
 from xgb_fed.horizontal.simfl.checkpoint import KNOWN, SimFLCheckpoint
-from xgb_fed.horizontal.simfl.journal import ENTRIES
+from xgb_fed.horizontal.simfl.journal import ENTRIES, RunJournal
 from xgb_fed.horizontal.simfl.messages import (
     AggregatedGradients,
     AggregateGradients,
@@ -270,14 +271,14 @@ def interrupted(tmp_path):
     """A party whose run was interrupted after three rounds, and the name of the run."""
     members = [made(k, "binary:logistic", tmp_path / str(k)) for k in range(2)]
     trained(members, "binary:logistic", 3)
-    (run,) = runs_of(members[0]).keys(ENTRIES)
+    (run,) = runs_of(members[0]).keys(RUNS)
     members[0].close()
     return made(0, "binary:logistic", tmp_path / "0"), bytes.fromhex(run), members[1]
 
 
 def runs_of(party):
     """The store of the training runs of a party."""
-    return party.simfl.journals.store
+    return party.simfl.runs
 
 
 def session_with(party):
@@ -288,7 +289,7 @@ def session_with(party):
 
 def test_attack_a_resumed_run_answers_only_what_it_answered_before(interrupted):
     party, run, _ = interrupted
-    journal = party.simfl.journals.take_up(run)
+    journal = RunJournal.take_up(RunLog(party.simfl.runs, run))
     assert [is_own for _, is_own in journal.rounds] == [True, False, True]
     theirs = journal.rounds[1][0]
     made_up = Trees(theirs.lengths + 1, theirs.models + b" ")
@@ -320,7 +321,7 @@ def test_attack_a_resumed_run_answers_only_what_it_answered_before(interrupted):
 def test_a_resumption_that_does_not_fit_is_refused(interrupted, tmp_path):
     party, run, other = interrupted
     for name, number, reason in [
-        (bytes(16), 1, "no such training run"),
+        (bytes(16), 1, "does not know the run"),
         (run, 4, "has 3 rounds"),
         (run, -1, "n_rounds of ResumeBoosting"),
     ]:
@@ -330,9 +331,9 @@ def test_a_resumption_that_does_not_fit_is_refused(interrupted, tmp_path):
     channel.ask(ResumeBoosting(run, 1, ROUNDS), messages.Done)
     with pytest.raises(PartyRefusedError, match="opened already"):
         channel.ask(ResumeBoosting(run, 1, ROUNDS), messages.Done)
-    assert runs_of(other).keys(ENTRIES) == [run.hex()]
+    assert runs_of(other).keys(RUNS) == [run.hex()]
     # A round that was not kept before a crash was never answered for.
-    runs_of(party).delete(ENTRIES, run.hex(), 3)
+    RunLog(runs_of(party), run).store.delete(ENTRIES, "", 3)
     with pytest.raises(PartyRefusedError, match="has 2 rounds"):
         session_with(party).ask(ResumeBoosting(run, 3, ROUNDS), messages.Done)
     party.close()
@@ -369,7 +370,7 @@ def test_journals_of_many_runs_are_not_kept(tmp_path):
     members = [made(k, "binary:logistic", tmp_path / str(k) if k else None) for k in range(2)]
     for _ in range(6):
         trained(members, "binary:logistic", 1)
-    assert [len(runs_of(member).keys(ENTRIES)) for member in members] == [4, 4]
+    assert [len(runs_of(member).keys(RUNS)) for member in members] == [4, 4]
 
 
 def test_checkpoints_that_do_not_fit(tmp_path):

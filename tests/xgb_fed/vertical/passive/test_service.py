@@ -21,13 +21,13 @@ from gbdt_parties.identity.alignment_messages import (
 )
 from gbdt_parties.identity.certificates import Identity
 from gbdt_parties.identity.record import read_record
+from gbdt_parties.run.log import RUNS
 from gbdt_parties.transport.server import NOBODY
 from kept_stores import end_process
 from served_parties import Local
 from small_keys import key_of
 from veilboost.plans.tables import Table
 from xgb_fed.boosting.features import read_columns
-from xgb_fed.vertical.passive.journal import RUN
 from xgb_fed.vertical.passive.service import KeptSplits, Limits, PassiveService
 from xgb_fed.vertical.protocol.messages import (
     FindSplits,
@@ -295,7 +295,7 @@ def test_a_finished_training_is_resumed_on_its_terms_only(people, bank, tmp_path
     assert "the rows" in resumed(len(splits), rows=np.arange(50, dtype=np.int32)[::-1].copy())[1].reason
     for n_splits in (0, len(splits) - 1, len(splits) + 1):
         assert "not kept" in resumed(n_splits)[1].reason
-    service.store_of("acme").delete(RUN, number.hex())
+    service.store_of("acme").delete(RUNS, number.hex())
     assert "not kept" in resumed(0)[1].reason
     assert "not kept" in resumed(len(splits))[1].reason
     assert kept[number] == splits
