@@ -125,6 +125,8 @@ class OkamotoUchiyamaKey(KeepsSecrets):
         The public key.
     obfuscators : ObfuscatorPool
         Encryptions of zero for `encrypt`.
+    random : SecretStream
+        Of all ciphertexts.
     """
 
     def __init__(
@@ -144,7 +146,7 @@ class OkamotoUchiyamaKey(KeepsSecrets):
         self._p, self._q = p, q
         self.public = ResidueKey("okamoto-uchiyama", n, n_threads)
         self._n_threads = n_threads
-        self._random = SecretStream() if random is None else random
+        self.random = SecretStream() if random is None else random
         whole = self.public.modulus
         # (1 + p)^(p−1) = 1 − p modulo p², whose logarithm is −1.
         self._square = PrimeSquare(p.value, whole, -1, n_threads)
@@ -158,8 +160,8 @@ class OkamotoUchiyamaKey(KeepsSecrets):
 
     def _encryptions_of_zero(self, count: int) -> Residues:
         """A uniform element of order dividing p − 1 modulo p², and a uniform unit modulo q, joined."""
-        modulo_square = self._lifts[0](self._draw(self._random, count))
-        modulo_q = self._lifts[1](self._random.below(self._q, count, nonzero=True))
+        modulo_square = self._lifts[0](self._draw(self.random, count))
+        modulo_q = self._lifts[1](self.random.below(self._q, count, nonzero=True))
         return add_rows(modulo_square, modulo_q, self.public.modulus.words)
 
     def encrypt(self, plaintexts: Plaintexts) -> Residues:
@@ -184,7 +186,7 @@ class OkamotoUchiyamaKey(KeepsSecrets):
         if not short.words:
             return public.to_bytes_in_parts(n_rows, parts)
         shape = (n_rows + 1, short.words)
-        rows = short.message(parts, self._random)
+        rows = short.message(parts, self.random)
         pieces = wire.pack_parts(
             wire.PayloadKind.SHORT_CIPHERTEXTS, public.scheme, public.key_id, shape, rows
         )

@@ -140,6 +140,8 @@ class PaillierKey(KeepsSecrets):
         The public key.
     obfuscators : ObfuscatorPool
         Encryptions of zero for `encrypt`.
+    random : SecretStream
+        Of all ciphertexts.
     """
 
     def __init__(
@@ -157,7 +159,7 @@ class PaillierKey(KeepsSecrets):
         check_primes(p, q)
         self.public = ResidueKey("paillier", p * q, n_threads)
         self._n_threads = n_threads
-        self._random = SecretStream() if random is None else random
+        self.random = SecretStream() if random is None else random
         whole = self.public.modulus
         # L((1 + n)^(p−1) mod p²) = L(1 − n) = −q modulo p, and the other way round.
         self._squares = (
@@ -183,7 +185,7 @@ class PaillierKey(KeepsSecrets):
     def _encryptions_of_zero(self, count: int) -> Residues:
         """Uniform n-th residues: independent uniform elements of orders dividing p − 1 and q − 1, joined."""
         of_p, of_q = (
-            lift(draw(self._random, count)) for lift, draw in zip(self._lifts, self._randomness, strict=True)
+            lift(draw(self.random, count)) for lift, draw in zip(self._lifts, self._randomness, strict=True)
         )
         return add_rows(of_p, of_q, self.public.modulus.words)
 

@@ -48,11 +48,6 @@ class Record:
         """All messages that were received."""
         return self._store.entries(HEARD, self._key)
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether no message was kept."""
-        return not self._store.size(SAID, self._key) and not self._store.size(HEARD, self._key)
-
 
 class Recorded:
     """A channel whose messages are kept; it implements `frames.Channel`."""
