@@ -58,6 +58,6 @@ from xgb_fed.vertical.explaining.decision_paths import DecisionPaths as Decision
 from xgb_fed.vertical.explaining.decision_paths import PathStep as PathStep
 from xgb_fed.vertical.model.model import VerticalModel as VerticalModel
 from xgb_fed.vertical.passive.local_party import LocalParty as LocalParty
-from xgb_fed.vertical.training.replaying import replay as replay
+from xgb_fed.vertical.training.auditing import replay as replay
 from xgb_fed.vertical.training.task import ActiveData as ActiveData
 from xgb_fed.vertical.training.train import train as train

@@ -147,29 +147,21 @@ class Party(RunSessions):
     def replay(self, folder: str | Path, *, run: str | None = None) -> Replay:
         """Repeat a party's side of a run from its folder and these rows, and compare every message.
 
-        An auditor makes a `Party` of the party's rows, with its declarations and without a folder.  If the
-        result `agrees`, the party has sent what an honest party with these rows sends, with noise that it did
-        not choose.  **The folder is private**: the auditor can subtract the party's noise, and so must be
-        allowed to see its rows.
+        An auditor makes a `Party` of the rows, with the party's declarations and without a folder.  If the
+        result `agrees`, the party has sent what its rows give, with noise that it did not choose.
 
         Parameters
         ----------
         folder : path
-            The party's, which has trained with ``auditable=True``.  It is only read.
+            Of a party that has trained with ``auditable=True``; only read.  **It is private**: with it the
+            party's noise can be subtracted.
         run : str, optional
             Number of the run in hexadecimal digits, the name of its model; by default the only one.
 
-        Returns
-        -------
-        Replay
-            Sums, attempts, messages and bytes that agree, and the name of the first difference.
-
         Raises
         ------
-        PartyArgumentError
-            If the folder has no such run, or its messages were not kept.
-        StoreError
-            If the folder's file is damaged, or in use.
+        PartyArgumentError, StoreError
+            If the folder has no such run, or is in use or damaged.
         """
 
         def subject(number: bytes, request: str) -> PrivateSubject:

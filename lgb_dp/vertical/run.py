@@ -108,9 +108,17 @@ def digest_of_rows(codes: DenseCodes | SparseCodes, label: NDArray[np.float64] |
     return digest.hexdigest()
 
 
-def record_of(request: str, description: str, rows: str, agreement: Agreement) -> dict[str, Any]:
+def record_of(
+    request: str, description: str, rows: str, agreement: Agreement, auditable: bool
+) -> dict[str, Any]:
     """Record of a run that both parties have signed, with a digest of this party's rows."""
-    return {"request": request, "description": description, "rows": rows, "agreement": agreement.to_dict()}
+    return {
+        "auditable": auditable,
+        "request": request,
+        "description": description,
+        "rows": rows,
+        "agreement": agreement.to_dict(),
+    }
 
 
 def taken_up(side: Side, run: bytes, kept: Mapping[str, Any]) -> Agreement:
@@ -224,7 +232,9 @@ class ColumnRun:
     def _confirm(self, message: ConfirmRoster) -> None:
         self._agreement.confirm(unpack(message.signatures))
         rows = digest_of_rows(self._codes)
-        self._log.begin(record_of(self._request, self._description, rows, self._agreement))
+        self._log.begin(
+            record_of(self._request, self._description, rows, self._agreement, self._side.auditable)
+        )
         self._is_signed, self.is_over = True, False
 
     def _flights(self, message: Flights) -> bytes:
@@ -503,6 +513,6 @@ class ActiveRun:
         session.ask(ConfirmRoster(pack([own, theirs])), Done)
         # Last: a run that is kept here is known there.
         log, rows = RunLog(self._runs, run), digest_of_rows(self._codes, self._label)
-        log.begin(record_of(self._request, answer.description, rows, agreement))
+        log.begin(record_of(self._request, answer.description, rows, agreement, self._side.auditable))
         self._store.put(RUN, "", run.hex())
         return log, agreement, answer.description

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -18,7 +19,8 @@ from veilboost.parsers import Parser, names
 from veilboost.plans.declared import read_declared, read_declared_columns, rows_to_align
 from veilboost.plans.entries import PlanError
 from veilboost.plans.files import parsed
-from veilboost.plans.plan import METHODS, read_plan, read_served
+from veilboost.plans.plan import METHODS, module_of, read_plan, read_served
+from veilboost.plans.sections import Plan
 from veilboost.plans.tables import Table, read_table
 
 DIFFERS = 6
@@ -48,13 +50,7 @@ def fill(parser: Parser, arguments: Sequence[str]) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Replay and print the report; `DIFFERS` if a message differs, else 0."""
-    if args.kind not in METHODS:
-        args.kind = _read_settings(args, Path(args.kind))
-    if args.kind not in KINDS:
-        raise PlanError(f"{args.kind} is not a kind of training whose runs are repeated: {', '.join(KINDS)}")
-    if args.data is None:
-        raise PlanError("--data is missing, the file of the party's rows")
-    report = KINDS[args.kind](args)
+    report = _report(args)
     if args.json:
         print(json.dumps(asdict(report)))
     else:
@@ -66,17 +62,31 @@ def run(args: argparse.Namespace) -> int:
     return 0 if report.agrees else DIFFERS
 
 
-def _read_settings(args: argparse.Namespace, path: Path) -> str:
+def _report(args: argparse.Namespace) -> Replay:
+    if args.kind not in METHODS:
+        path = Path(args.kind)
+        plan = read_plan(path) if "parties" in parsed(path) else None
+        if plan is not None and plan.method == "vertical":
+            with ExitStack() as stack:
+                own = module_of(plan.method, "veilboost.running").RUN(plan, args.kind, stack)
+                return cast("Replay", own.replay(args.folder))
+        args.kind = _read_settings(args, path, plan)
+    if args.kind not in KINDS:
+        raise PlanError(f"{args.kind} is not one of {', '.join(KINDS)}, or the plan of an active party")
+    if args.data is None:
+        raise PlanError("--data is missing, the file of the party's rows")
+    return KINDS[args.kind](args)
+
+
+def _read_settings(args: argparse.Namespace, path: Path, plan: Plan[Any, Any] | None) -> str:
     """Take the party's rows from its plan, or the file that it is served by; gives the kind of training."""
-    if "parties" in parsed(path):
-        plan = read_plan(path)
+    if plan is not None:
         method, section, at = plan.method, plan.data, plan.path
-        given = {"data": section.file, "categorical_labels": getattr(section, "labels", "") == "classes"}
+        more = {"data": section.file, "categorical_labels": getattr(section, "labels", "") == "classes"}
     else:
         method, section = read_served(path)
-        given, at = {}, Path
-    given = {**{f.name: getattr(section, f.name) for f in fields(section)}, **given}
-    for name, value in given.items():
+        more, at = {}, Path
+    for name, value in {**{f.name: getattr(section, f.name) for f in fields(section)}, **more}.items():
         if name in vars(args) and not getattr(args, name) and value:
             is_path = name in ("data", "declared", "valid", "aligned")
             setattr(args, name, str(at(value)) if is_path else value)

@@ -125,6 +125,8 @@ class OkamotoUchiyamaKey(KeepsSecrets):
         The public key.
     obfuscators : ObfuscatorPool
         Encryptions of zero for `encrypt`.
+    random : SecretStream
+        Of all ciphertexts.
     """
 
     def __init__(

@@ -140,6 +140,8 @@ class PaillierKey(KeepsSecrets):
         The public key.
     obfuscators : ObfuscatorPool
         Encryptions of zero for `encrypt`.
+    random : SecretStream
+        Of all ciphertexts.
     """
 
     def __init__(

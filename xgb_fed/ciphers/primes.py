@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass
+from itertools import count
 
 import gmpy2
 
 from xgb_fed.ciphers.base import KeepsSecrets
-from xgb_fed.ciphers.randomness import below
 from xgb_fed.errors import CipherError
 
 ROUNDS = 40
@@ -36,7 +37,7 @@ def are_too_close(p: int, q: int) -> bool:
 def random_prime(low: int, high: int) -> int:
     """A prime drawn uniformly from those in ``[low, high)``, which must hold one."""
     while True:
-        candidate = low + below(high - low)
+        candidate = low + secrets.randbelow(high - low)
         if gmpy2.is_prime(candidate | 1, ROUNDS) and low <= candidate | 1 < high:
             return candidate | 1
 
@@ -65,15 +66,12 @@ class FactoredPrime(KeepsSecrets):
         return f"FactoredPrime({self.value.bit_length()} bits)"
 
     def generator(self) -> int:
-        """A generator modulo p, drawn uniformly.
+        """The least generator modulo p: uniform powers of any are uniform units.
 
         x generates the p − 1 units if and only if ``x^((p−1)/f) != 1`` for every prime factor f of p − 1.
         """
         p = self.value
-        while True:
-            x = 1 + below(p - 1)
-            if all(gmpy2.powmod(x, (p - 1) // f, p) != 1 for f in self.factors):
-                return x
+        return next(x for x in count(2) if all(gmpy2.powmod(x, (p - 1) // f, p) != 1 for f in self.factors))
 
 
 def random_factored_prime(low: int, high: int) -> FactoredPrime:

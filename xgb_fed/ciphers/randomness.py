@@ -2,65 +2,11 @@
 
 from __future__ import annotations
 
-import hmac
-import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
-
 import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_commons.key_stream import KeyStream
 from gbdt_kernels.residues.limbs import n_words, rows_below
-
-_FOLLOWED: ContextVar[RepeatableRandomness | None] = ContextVar("followed", default=None)
-
-
-class RepeatableRandomness:
-    """All randomness of a key, drawn from a seed so that an auditor can draw it again.
-
-    Parameters
-    ----------
-    seed : bytes
-        32 bytes: knowledge of them suffices to decrypt.
-    """
-
-    def __init__(self, seed: bytes) -> None:
-        self._seed, self._streams, self.n_begun = seed, list[SecretStream](), 0
-        self.stream = SecretStream(self._key(0))
-
-    def _key(self, place: int) -> bytes:
-        message = f"veilboost repeatable randomness {self.n_begun} {place}".encode()
-        return hmac.digest(self._seed, message, "sha256")
-
-    @contextmanager
-    def followed(self) -> Iterator[None]:
-        """Keys that are generated in this block, and all that they draw later, follow from the seed."""
-        token = _FOLLOWED.set(self)
-        try:
-            yield
-        finally:
-            _FOLLOWED.reset(token)
-
-    def join(self, stream: SecretStream) -> bytes:
-        """The key of one more stream."""
-        self._streams.append(stream)
-        return self._key(len(self._streams))
-
-    def begin(self) -> None:
-        """Begin anew with other keys: threads have drawn as much ahead as time allowed."""
-        self.n_begun += 1
-        for place, stream in enumerate(self._streams, start=1):
-            stream.begin(self._key(place))
-
-
-def below(bound: int) -> int:
-    """A uniform integer in ``[0, bound)``: from the operating system, or a seed that is followed."""
-    source = _FOLLOWED.get()
-    if source is None:
-        return secrets.randbelow(bound)
-    return int.from_bytes(source.stream.below(bound, 1).astype("<u8").tobytes(), "little")
 
 
 class SecretStream:
@@ -75,11 +21,10 @@ class SecretStream:
     """
 
     def __init__(self, key: bytes | None = None) -> None:
-        source = _FOLLOWED.get()
-        self.begin(source.join(self) if key is None and source is not None else key)
+        self.begin(key)
 
     def begin(self, key: bytes | None) -> None:
-        """Go on with the randomness of another key."""
+        """Go on with the randomness of another key, as the constructor is given it."""
         self._stream = KeyStream(key)
 
     def __repr__(self) -> str:

@@ -225,42 +225,28 @@ class HorizontalParty(HorizontalSessions):
     def replay(self, directory: str | Path, *, run: str | None = None) -> Replay:
         """Repeat a party's side of an exact training run from its directory and these rows.
 
-        An auditor makes a `HorizontalParty` of the party's rows and held-out rows, without a directory.  If
-        the result `agrees`, the party has sent what an honest party with these rows sends.
+        An auditor makes a `HorizontalParty` of the party's rows and held-out rows, without a directory.
 
         Parameters
         ----------
         directory : path
-            The party's, or that of its service, which has trained with ``auditable=True``.  It is only read.
+            Of a party, or its service, that has trained with ``auditable=True``; only read.
         run : str, optional
-            Number of the run in hexadecimal digits; by default the only one.
-
-        Returns
-        -------
-        Replay
-            Sums, messages and bytes that agree, and the name of the first difference.
+            Number of the run in hexadecimal digits, the name of its model; by default the only one.
 
         Raises
         ------
-        PartyArgumentError
-            If the directory has no such run, or its messages were not kept.
-        StoreError
-            If a file in it is damaged, or in use.
+        InvalidArgumentError, PartyArgumentError, StoreError
+            If the directory has no such run, or is in use or damaged.
         """
         with ExitStack() as stack:
-            paths = (Path(directory) / name for name in (STORE_FILE, SERVED))
-            files = [
-                stack.enter_context(closing(StoreFile(path, None, read_only=True)))
-                for path in paths
-                if path.exists()
-            ]
+            paths = [path for name in (STORE_FILE, SERVED) if (path := Path(directory) / name).exists()]
+            files = [stack.enter_context(closing(StoreFile(path, None, read_only=True))) for path in paths]
             known = files[0].get(STATE, "") if files else None
             if known is None:
                 raise InvalidArgumentError(f"directory={str(directory)!r} has no {STORE_FILE} of a party")
-            state = PartyState(known["rows"], bytes.fromhex(known["key"]))
-            runs = ExactRuns(
-                self.exact_side, MemoryStore(), None, OF_THIS_PROCESS, MemoryAllowance(sys.maxsize), state
-            )
+            state, room = PartyState(known["rows"], bytes.fromhex(known["key"])), MemoryAllowance(sys.maxsize)
+            runs = ExactRuns(self.exact_side, MemoryStore(), None, OF_THIS_PROCESS, room, state)
             served = [part_of(file, caller) for file in files for caller in file.keys(CALLER)]
             return runs.replayed([store.part(EXACT) for store in (files[0], *served)], run)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +21,8 @@ from gbdt_parties.run.flights.driver import Exchange
 from gbdt_parties.run.flights.kept import Kept
 from gbdt_parties.run.flights.replay import compared
 from gbdt_parties.run.flights.terms import Terms
-from gbdt_parties.run.log import RUNS, THIS_PROCESS, RunLog, runs_of
-from gbdt_parties.run.replay import Replay
+from gbdt_parties.run.log import THIS_PROCESS, runs_of
+from gbdt_parties.run.replay import Replay, chosen
 from gbdt_parties.two_party.life import Failures
 from lgb_dp.data.arguments import checked_data
 from lgb_dp.data.dataset import Dataset
@@ -69,7 +69,7 @@ def replay(folder: str | Path, rows: Any, *, run: str | None = None) -> Replay:
 
     Raises
     ------
-    InvalidArgumentError
+    InvalidArgumentError, PartyArgumentError
         If the folder has no such run, messages were not kept, `rows` have other columns, or this machine
         rounds functions otherwise than those of the run.
     StoreError
@@ -86,31 +86,11 @@ def replay(folder: str | Path, rows: Any, *, run: str | None = None) -> Replay:
     if not path.exists():
         raise InvalidArgumentError(f"folder={str(folder)!r} has no {LEDGER_FILE}: it is not a party's")
     with closing(StoreFile(path, ROLE, read_only=True)) as store:
-        log = _log(dict(_runs(store, Path(folder), isinstance(rows, Dataset))), run)
+        callers = THIS_PROCESS, *(one.name for one in Path(folder).iterdir() if one.is_dir())
+        names = [OWN_RUNS] if isinstance(rows, Dataset) else callers
+        log = chosen([runs_of(store, name) for name in names], run)
         past = _past(log.begun(), rows)
         return past if isinstance(past, Replay) else past.compared(log.store)
-
-
-def _runs(store: Store, folder: Path, has_labels: bool) -> Iterator[tuple[str, RunLog]]:
-    """Logs of the party's runs that are kept with their keys, by their numbers."""
-    callers = THIS_PROCESS, *(path.name for path in folder.iterdir() if path.is_dir())
-    for name in [OWN_RUNS] if has_labels else callers:
-        part = runs_of(store, name)
-        for run in part.keys(RUNS):
-            if part.get(RUNS, run):
-                yield run, RunLog(part, bytes.fromhex(run))
-
-
-def _log(logs: dict[str, RunLog], run: str | None) -> RunLog:
-    if run is None and len(logs) == 1:
-        return next(iter(logs.values()))
-    if run is None or run not in logs:
-        known = ", ".join(logs) or (
-            "none is kept with its keys (auditable=True); the party with the labels passes a Dataset, the "
-            "other one columns"
-        )
-        raise InvalidArgumentError(f"run={run!r} is not one of the runs in the folder: {known}")
-    return logs[run]
 
 
 @dataclass(frozen=True)
@@ -125,10 +105,6 @@ class _Past:
         """Repeat it."""
         terms = Terms.of(self.agreement, self.task.n_rounds)
         kept = Kept(store, terms)
-        if all(kept.record(number).is_empty for number in range(kept.n_connections)):
-            raise InvalidArgumentError(
-                "no messages of the run were kept: train with auditable=True, and replay that run"
-            )
 
         def begin(other: Store, nonces: Callable[[], bytes]) -> Exchange:
             return exchange_of(terms, self.task, self.rows, other, Failures(), nonces)

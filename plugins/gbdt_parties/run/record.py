@@ -70,6 +70,15 @@ class Record:
         with self._store.transaction(sync=False):
             self._store.append(EXCHANGES, "", entry)
 
+    def of_process(self, process: int) -> Iterator[KeptExchange]:
+        """Those of one process, from 0 on."""
+        number = -1
+        for exchange in self.entries():
+            if exchange is None:
+                number += 1
+            elif number == process:
+                yield exchange
+
     def entries(self) -> Iterator[KeptExchange | None]:
         """All of them, in order; None where a process begins."""
         for entry in self._store.entries(EXCHANGES, ""):

@@ -107,7 +107,7 @@ def chosen(stores: Iterable[Store], run: str | None) -> RunLog:
     if run is None and len(logs) == 1:
         return next(iter(logs.values()))
     if run is None or run not in logs:
-        known = ", ".join(logs) or "none was auditable (auditable=True)"
+        known = ", ".join(logs) or "none is of such rows and was auditable=True"
         raise PartyArgumentError(f"run={run!r} is not one of the runs in the folder: {known}")
     return logs[run]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from veilboost.plans.entries import entry
-from veilboost.plans.sections import KnownParties, Plan, ServedTable, TrainingSection
+from veilboost.plans.sections import KeptMessages, KnownParties, Plan, ServedTable, TrainingSection
 
 if TYPE_CHECKING:
     from xgb_fed.ciphers.base import Scheme
@@ -17,7 +17,7 @@ CIPHERS = {"paillier": "Paillier", "okamoto-uchiyama": "OkamotoUchiyama"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class VerticalData(KnownParties):
+class VerticalData(KeptMessages, KnownParties):
     """The active party's file."""
 
     file: str = entry("CSV, Parquet or LIBSVM file", is_path=True)

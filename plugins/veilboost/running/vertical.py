@@ -17,6 +17,7 @@ from gbdt_parties.errors import ConsentError, InvalidDataError
 from gbdt_parties.identity.aligned_rows import Alignment
 from gbdt_parties.identity.alignment import align
 from gbdt_parties.identity.record import write_traffic
+from gbdt_parties.run.replay import Replay
 from gbdt_parties.traffic import Traffic
 from gbdt_parties.transport.remote import RemoteParty
 from veilboost.kept_files import read_json
@@ -28,6 +29,7 @@ from veilboost.running.progress import RoundLines, RoundLog
 from veilboost.running.run import Run, connect, rows_to_predict
 from xgb_fed.boosting.params import Settings
 from xgb_fed.vertical.model.model import MODEL_FILE, VerticalModel
+from xgb_fed.vertical.training.auditing import replay
 from xgb_fed.vertical.training.checkpoint import VerticalCheckpoint
 from xgb_fed.vertical.training.task import ActiveData
 from xgb_fed.vertical.training.train import train
@@ -118,6 +120,16 @@ class VerticalRun(Run[VerticalPlan]):
 
     def train(self, parties: Sequence[Any]) -> VerticalModel:
         """Train with the passive parties."""
+        settings, auditable = self.plan.training, self.plan.data.auditable
+        return self._train(parties, self.plan.path(settings.checkpoint), auditable)
+
+    def replay(self, folder: str) -> Replay:
+        """Repeat a run whose messages are in a folder."""
+        return replay(folder, self._train)
+
+    def _train(
+        self, parties: Sequence[Any], checkpoint: str | Path, auditable: bool = False
+    ) -> VerticalModel:
         settings, categorical = self.plan.training, self._table.categorical
         return train(
             {"enable_categorical": True, **self.plan.parameters} if categorical else self.plan.parameters,
@@ -129,9 +141,10 @@ class VerticalRun(Run[VerticalPlan]):
             early_stopping_rounds=settings.early_stopping_rounds,
             verbose_eval=False,
             callbacks=[RoundLines(RoundLog(logger, settings.rounds))],
-            checkpoint=self.plan.path(settings.checkpoint),
+            checkpoint=checkpoint,
             patience=settings.patience,
             traffic=self.traffic,
+            auditable=auditable,
         )
 
     def save(self, model: VerticalModel, directory: Path) -> None:

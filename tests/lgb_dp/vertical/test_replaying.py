@@ -9,7 +9,7 @@ import pytest
 import lgb_dp
 from columns_apart import BUDGET, PARAMS, N, X, Y, bank, own_rows, text_of, trained
 from gbdt_commons.store_file import StoreFile
-from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError
+from gbdt_parties.errors import PartyArgumentError, PartyRefusedError, PartyUnavailableError
 from gbdt_parties.run.flights.kept import EVENTS, Opening
 from gbdt_parties.run.flights.record import HEARD
 from gbdt_parties.run.log import RUNS, THIS_PROCESS, RunLog, runs_of
@@ -205,7 +205,7 @@ def test_messages_are_kept_only_if_it_is_asked_for(tmp_path):
     for name in NAMES:
         with closing(StoreFile(tmp_path / name / LEDGER_FILE, ROLE, read_only=True)) as store:
             assert not kept_of_runs(store)
-        with pytest.raises(InvalidArgumentError, match="none is kept"):
+        with pytest.raises(PartyArgumentError, match="auditable=True"):
             replay(tmp_path / name, ROWS[name]())
     with pytest.raises(InvalidArgumentError, match="auditable=True needs a folder"):
         bank(auditable=True)
@@ -217,9 +217,9 @@ def test_folders_runs_and_rows_of_another_kind_are_refused_by_name(audited, tmp_
     folder = audited[0]
     with pytest.raises(InvalidArgumentError, match="not a party's"):
         replay(tmp_path, X)
-    with pytest.raises(InvalidArgumentError, match=r"run='ab'.*runs.*folder"):
+    with pytest.raises(PartyArgumentError, match=r"run='ab'.*runs.*folder"):
         replay(folder / "bank", X[:, 2:], run="ab")
-    with pytest.raises(InvalidArgumentError, match="labels passes a Dataset"):
+    with pytest.raises(PartyArgumentError, match="run=None"):
         replay(folder / "labels", X[:, :2])
     narrow = lgb_dp.Dataset(X[:, :2], Y, bounds=(-2, 2), max_bin=64)
     with pytest.raises(InvalidArgumentError, match="bounds or bins"):
@@ -261,5 +261,5 @@ def test_messages_and_seed_go_with_the_model(audited, tmp_path):
     remove_model(path, THIS_PROCESS)
     with closing(StoreFile(tmp_path / "bank" / LEDGER_FILE, ROLE, read_only=True)) as store:
         assert not kept_of_runs(store)
-    with pytest.raises(InvalidArgumentError, match=r"run=None.*runs"):
+    with pytest.raises(PartyArgumentError, match=r"run=None.*runs"):
         replay(tmp_path / "bank", X[:, 2:])

@@ -12,6 +12,7 @@ from gbdt_parties.transport.service import part_of
 from kept_stores import end_process, restarted
 from two_organisations import serving, write_files
 from veilboost import command_line as cli
+from veilboost.replay import DIFFERS
 from veilboost.running import vertical
 from xgb_fed.vertical.passive.service import KEPT_SINCE, ROLE, SPLITS
 from xgb_fed.vertical.training.rounds import Rounds
@@ -100,6 +101,29 @@ def test_valid_rows_lines_per_tree_missing_ids_and_models(folder, capsys):
     for wrong in ("", numbers[0], "zz"):
         assert cli.main(["models", "bank-models", "--remove", wrong]) == cli.WRONG_USE
     assert cli.main(["models", "nowhere"]) == cli.WRONG_USE
+
+
+def test_an_auditable_run_is_repeated_until_another_one_begins(folder, capsys):
+    path, _ = folder
+    plan = PLAN.replace("label: y,", "label: y, auditable: true,").replace("rounds: 30", "rounds: 3")
+    with serving(path) as (_, port):
+        (path / "plan.yaml").write_text(plan.format(port=port))
+        assert cli.main(["align", "plan.yaml"]) == 0
+        assert cli.main(["train", "plan.yaml"]) == 0
+    end_process(path)
+    capsys.readouterr()
+    asked = ["replay", "checkpoint", "plan.yaml"]
+    assert cli.main(asked) == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"3 rounds, 3 attempts and \d+ messages", shown)
+    assert "everything agrees" in shown
+    lines = (path / "acme.csv").read_text().splitlines(keepends=True)
+    user, label, *rest = lines[60].split(",")
+    lines[60] = ",".join([user, str(1 - int(label)), *rest])
+    (path / "acme.csv").write_text("".join(lines))
+    assert cli.main(asked) == DIFFERS
+    assert "DIFFERS: Gradients, sent with request" in capsys.readouterr().out
+    assert cli.main(["replay", "nowhere", "plan.yaml"]) == cli.WRONG_USE
 
 
 @pytest.mark.parametrize("when", ["before", "during"])

@@ -1,113 +1,239 @@
-"""What an active party keeps of an auditable run beside its checkpoint: a seed, and the messages it received.
+"""An active party's side of a run, kept beside its checkpoint, and repeated by an auditor to the byte.
 
-Keys, ciphertexts, the model's number and all draws follow from the seed (`xgb_fed.ciphers.randomness`), and
-all messages from these, the party's rows and what the others answered (`replaying`).
+Kept are a seed, the key, and what the other parties answered.  The model's number, all draws and ciphertexts
+follow from the seed; with the party's rows, so does every message.
 """
 
 from __future__ import annotations
 
 import hmac
+import math
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from tempfile import TemporaryDirectory
+from threading import Lock
+from typing import Any
 
-from gbdt_commons.store import MemoryStore, Store, bytes_kind, json_kind
+from gbdt_commons.errors import VeilboostError
+from gbdt_commons.store import Store, bytes_kind, json_kind
 from gbdt_commons.store_file import StoreFile
 from gbdt_parties.channel import check_parties
-from gbdt_parties.run.record import Record
-from xgb_fed.ciphers.base import Scheme
-from xgb_fed.ciphers.okamoto_uchiyama import OkamotoUchiyama
-from xgb_fed.ciphers.paillier import Paillier
-from xgb_fed.ciphers.plain import Plain
+from gbdt_parties.errors import PartyUnavailableError
+from gbdt_parties.messages import Abort, address, read, readdressed
+from gbdt_parties.run.record import KeptExchange, Record, summary
+from gbdt_parties.run.replay import Compared, DifferenceError, Replay
 from xgb_fed.errors import CheckpointError, InvalidArgumentError
-from xgb_fed.vertical.training.checkpoint import VerticalJournal
+from xgb_fed.vertical.training.checkpoint import ENTRY, ROLE, STORE_FILE, VerticalJournal, steps_in
 
 AUDIT_FILE, AUDIT_ROLE = "audit.store", "the messages of an active party"
-AUDIT_SEED = bytes_kind("seed of keys and draws")
+RUN_SEED, KEYS = bytes_kind("seed of keys and draws"), bytes_kind("private keys of processes")
 
 PARTIES, PROCESSES = json_kind("names of parties"), json_kind("processes")
-"""The parties in their order; for each process of a run, how far the journal had come before."""
+"""The parties in their order; for each process of a run, the steps that were finished before."""
 
 
-class Audit(Protocol):
-    """Gives the randomness of a process."""
-
-    def begun(self, journal: VerticalJournal) -> AbstractContextManager[bytes]:
-        """The seed of a process that begins, or goes on with, the run of a journal."""
-
-
-def seed_of(store: Store, process: int) -> bytes:
-    """The seed of one process of a run; a CheckpointError if the run has none."""
-    seed = store.get(AUDIT_SEED, "")
-    if seed is None:
-        raise CheckpointError("the run in the checkpoint was begun with auditable=False; go on so")
-    return hmac.digest(seed, b"veilboost process %d" % process, "sha256")
-
-
-class ActiveAudit:
-    """Keeps the messages of a run.
+class ProcessSecrets:
+    """All that is random in one process of a run.
 
     Parameters
     ----------
-    checkpoint : path or None
-    cipher : Scheme
-
-    Raises
-    ------
-    InvalidArgumentError
-        Without a checkpoint, or if the cipher's keys cannot be generated again.
+    store : Store
+    process : int
+        From 0 on.
     """
 
-    def __init__(self, checkpoint: str | Path | None, cipher: Scheme) -> None:
+    def __init__(self, store: Store, process: int) -> None:
+        seed = store.get(RUN_SEED, "")
+        if seed is None:
+            raise CheckpointError("the run in the checkpoint was begun with auditable=False; go on so")
+        self._store, self._process, self._seed, self._n_trees = store, str(process), seed, 0
+
+    def drawn(self, what: str) -> bytes:
+        """32 bytes for one use."""
+        return hmac.digest(self._seed, f"veilboost process {self._process} {what}".encode(), "sha256")
+
+    def key(self, fresh: Any) -> Any:
+        """The key of the process, which is kept; of one that is repeated, the kept one."""
+        if not hasattr(fresh, "private_bytes"):
+            return fresh
+        kept = self._store.get(KEYS, self._process)
+        if kept is None:
+            self._store.put(KEYS, self._process, fresh.private_bytes())
+            return fresh
+        return type(fresh).from_private_bytes(kept, allow_weak_key=True)
+
+    def begin_tree(self, key: Any) -> None:
+        """Draw ciphertexts anew: of a tree that was given up, threads have made as many as time allowed."""
+        self._n_trees += 1
+        if hasattr(key, "random"):
+            key.random.begin(self.drawn(f"tree {self._n_trees}"))
+
+
+class Recording:
+    """Keeps the messages of a run; its parties have it as `audit`."""
+
+    patience = 0.0
+
+    def __init__(self, checkpoint: str | Path | None, parties: Sequence[Any]) -> None:
         if checkpoint is None:
             raise InvalidArgumentError("auditable=True needs a checkpoint, where messages are kept")
-        if not isinstance(cipher, (Paillier, OkamotoUchiyama, Plain)):
-            raise InvalidArgumentError(
-                f"auditable=True with cipher={cipher!r}, whose keys cannot be generated again; accepted are "
-                "Paillier and OkamotoUchiyama"
-            )
-        self._folder, self._records = Path(checkpoint), dict[str, Record]()
-
-    def recording(self, parties: Sequence[Any]) -> list[Any]:
-        """The parties of the run, whose messages are kept."""
-        return [RecordedParty(party, self._records) for party in check_parties(parties)]
+        self._path, self._records = Path(checkpoint) / AUDIT_FILE, dict[str, Record]()
+        self.parties = [_RecordedParty(party, self) for party in check_parties(parties)]
 
     @contextmanager
-    def begun(self, journal: VerticalJournal) -> Iterator[bytes]:
-        """See `Audit`; what is kept of an earlier run is removed when another one begins."""
-        with closing(StoreFile(self._folder / AUDIT_FILE, AUDIT_ROLE)) as store:
-            if not journal.n_entries:
+    def begun(self, journal: VerticalJournal) -> Iterator[ProcessSecrets]:
+        """The secrets of a process; another run that begins takes the place of what is kept."""
+        with closing(StoreFile(self._path, AUDIT_ROLE)) as store:
+            names = [party.name for party in self.parties]
+            if not journal.has_begun:
                 store.clear()
-                store.put(AUDIT_SEED, "", os.urandom(32))
-                store.put(PARTIES, "", list(self._records))
-            number = store.size(PROCESSES, "")
-            seed = seed_of(store, number)
-            store.append(PROCESSES, "", journal.n_entries)
-            for name in self._records:
-                self._records[name] = Record(store.part(name))
-                self._records[name].begin()
-            yield seed
+                store.put(RUN_SEED, "", os.urandom(32))
+                store.put(PARTIES, "", names)
+            secrets = ProcessSecrets(store, store.size(PROCESSES, ""))
+            store.append(PROCESSES, "", journal.n_steps)
+            self._records = {name: Record(store.part(name)) for name in names}
+            for record in self._records.values():
+                record.begin()
+            yield secrets
+
+    def keep(self, name: str, sent: bytes, received: bytes) -> None:
+        """Keep a request to a party, and its answer."""
+        self._records[name].keep(sent, received)
 
 
-class RecordedParty:
-    """A party whose requests and answers are kept; in all else it is the party."""
+class _RecordedParty:
+    """A party whose messages are kept once they are whole; in all else it is the party."""
 
-    def __init__(self, party: Any, records: dict[str, Record]) -> None:
-        self._party, self._records = party, records
-        # Kept as they are sent, not while they are made.
-        self.name, self.takes_parts = party.name, False
-        records[party.name] = Record(MemoryStore())
+    takes_parts = False
+
+    def __init__(self, party: Any, audit: Recording) -> None:
+        self._party, self.name, self.audit = party, party.name, audit
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._party, name)
 
     def handle(self, request: bytes) -> bytes:
-        """See `gbdt_parties.channel.Party`."""
         answer: bytes = b""
         try:
             answer = self._party.handle(request)
         finally:
-            self._records[self.name].keep(request, answer)
+            self.audit.keep(self.name, request, answer)
         return answer
+
+
+class _RecordEndsError(Exception):
+    """The process ended here."""
+
+
+class _RepeatedParty:
+    """A party that answers what it has answered, and compares what it is asked."""
+
+    def __init__(self, name: str, exchanges: Iterator[KeptExchange], audit: _Repeating) -> None:
+        self.name, self._exchanges, self.audit = name, exchanges, audit
+        self.next, self._number = next(exchanges, None), 0
+
+    def handle(self, request: bytes) -> bytes:
+        kept, gives_up = self.next, isinstance(read(request).message, Abort)
+        if kept is None or (gives_up and kept.sent != summary(request)):
+            raise _RecordEndsError
+        self.audit.check(kept, request, f"request {self._number} to party {self.name!r}")
+        self.next, self._number = next(self._exchanges, None), self._number + 1
+        if not kept.received:
+            raise PartyUnavailableError(f"party {self.name!r} was lost")
+        return readdressed(kept.received, *address(request))
+
+
+class _Repeating:
+    """The audit of a process that is repeated."""
+
+    patience = math.inf
+
+    def __init__(self, store: Store, process: int, compared: Compared) -> None:
+        self._secrets, self._compared, self._lock = ProcessSecrets(store, process), compared, Lock()
+        self.parties = [
+            _RepeatedParty(name, Record(store.part(name)).of_process(process), self)
+            for name in store.get(PARTIES, "") or ()
+        ]
+
+    @contextmanager
+    def begun(self, journal: VerticalJournal) -> Iterator[ProcessSecrets]:
+        yield self._secrets
+
+    def check(self, kept: KeptExchange, request: bytes, name: str) -> None:
+        with self._lock:
+            self._compared.check(kept, request, name)
+
+    def check_end(self) -> None:
+        """Check that nothing else was sent."""
+        for party in self.parties:
+            if party.next is not None:
+                self._compared.differs(f"what was sent to party {party.name!r} at the end")
+
+
+Again = Callable[[Any, str], object]
+"""``again(parties, checkpoint)`` calls `train` as the party did, with these two in place of its own."""
+
+
+def replay(checkpoint: str | Path, again: Again) -> Replay:
+    """Repeat the active party's side of a vertical training run, and compare every message that it sent.
+
+    If the result `agrees`, the party has encrypted the gradients that follow from the rows and the answers of
+    the others, and sent nothing else.  **The checkpoint is private**: its seed decrypts all that was sent.
+
+    Parameters
+    ----------
+    checkpoint : path
+        Of a party that has trained with ``auditable=True``.  It is only read.
+    again : callable
+        ``again(parties, checkpoint)`` calls `train` with the party's rows and arguments, but for these two.
+
+    Returns
+    -------
+    Replay
+        Rounds, trees (as attempts), processes (as connections), messages and bytes that agree, and the name
+        of the first difference.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If no messages were kept.
+    StoreError
+        If what was kept is damaged, or in use.
+
+    Examples
+    --------
+    >>> report = xgb_fed.replay(                                            # doctest: +SKIP
+    ...     "checkpoint", lambda parties, at: xgb_fed.train(params, data, parties, 20, checkpoint=at))
+    """
+    path = Path(checkpoint) / AUDIT_FILE
+    if not path.exists():
+        raise InvalidArgumentError(f"checkpoint={str(checkpoint)!r} has no {AUDIT_FILE}: auditable=False")
+    compared, difference, has_ended = Compared(), None, False
+    with closing(StoreFile(path, AUDIT_ROLE, read_only=True)) as store, TemporaryDirectory() as folder:
+        for process, n_steps in enumerate(store.entries(PROCESSES, "")):
+            with closing(StoreFile(Path(folder) / STORE_FILE, ROLE)) as progress:
+                # Without what the party had not kept when its process ended.
+                places = steps_in(progress)[:n_steps]
+                progress.delete(ENTRY, "", places[-1] + 1 if places else 0)
+            audit, has_ended = _Repeating(store, process, compared), False
+            compared.n_connections += 1
+            try:
+                again(audit.parties, folder)
+                has_ended = True
+            except (_RecordEndsError, VeilboostError):
+                pass  # The process ended, or failed: then nothing was sent after it.
+            except DifferenceError as error:
+                difference = str(error)
+            try:
+                audit.check_end()
+            except DifferenceError as error:
+                difference = difference or str(error)
+            if difference is not None:
+                break
+        with closing(StoreFile(Path(folder) / STORE_FILE, ROLE)) as progress:
+            kinds = [content.get("kind") for content, _ in progress.entries(ENTRY, "")]
+    sizes = kinds.count("round"), kinds.count("tree"), compared.n_connections
+    ended = has_ended and difference is None
+    return Replay(*sizes, compared.n_messages, compared.n_bytes, ended, difference)

@@ -256,12 +256,12 @@ class VerticalJournal:
     @property
     def has_begun(self) -> bool:
         """Whether the training run's first entry is on the disk."""
-        return self.n_entries > 0
+        return self._store.size(ENTRY, "") > 0
 
     @property
-    def n_entries(self) -> int:
-        """How far the journal has come."""
-        return self._store.size(ENTRY, "")
+    def n_steps(self) -> int:
+        """How many steps of the run are finished; see `steps_in`."""
+        return len(steps_in(self._store))
 
     def begin(self, progress: VerticalProgress) -> None:
         """Keep the name and the seed of a training run, whose first tree may then be begun again.
@@ -334,6 +334,12 @@ class VerticalJournal:
     def _append(self, content: dict[str, Any], arrays: list[NDArray[Any]], sync: bool = True) -> None:
         with self._store.transaction(sync=sync):
             self._store.append(ENTRY, "", (content, arrays))
+
+
+def steps_in(store: Store) -> list[int]:
+    """Places of entries that are the same if a run is repeated; how often others are kept, threads decide."""
+    kinds = enumerate(content.get("kind") for content, _ in store.entries(ENTRY, ""))
+    return [place for place, kind in kinds if kind not in ("under way", "traffic")]
 
 
 def _flows_of(traffic: Traffic) -> list[Any]:

@@ -188,8 +188,8 @@ class Rounds:
 
     def _grow_tree(self, number: int, g: NDArray[np.float32], h: NDArray[np.float32]) -> NDArray[np.int32]:
         training, settings = self.training, self.training.settings
-        if self.state.randomness is not None:
-            self.state.randomness.begin()
+        if self.state.secrets is not None:
+            self.state.secrets.begin_tree(self.state.key)
         number_of_tree = len(self.state.model.trees)
         # A tree that was begun before is begun again: without its splits, with the same draws.
         self.state.model.splits.truncate(self.state.n_splits(0))

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 
 from gbdt_parties.traffic import Traffic
 from xgb_fed.ciphers.base import PrivateKey, Scheme
 from xgb_fed.ciphers.plain import Plain
 from xgb_fed.ciphers.public_keys import read_public_key
-from xgb_fed.ciphers.randomness import RepeatableRandomness
 from xgb_fed.errors import CipherError, UnsupportedParameterError
 from xgb_fed.vertical.model.model import VerticalModel
 from xgb_fed.vertical.protocol.packing import MultiClassPacking, packing_for
 from xgb_fed.vertical.protocol.splits import Splits
+from xgb_fed.vertical.training.auditing import ProcessSecrets
 from xgb_fed.vertical.training.checkpoint import VerticalJournal, VerticalProgress
 from xgb_fed.vertical.training.continuation import EarlierModel
 from xgb_fed.vertical.training.task import TrainingTask
 from xgb_fed.vertical.trees.tree_record import TreeRecord
-
-_NUMBERS = b"veilboost numbers of a training run 1\0"
 
 
 @dataclass
@@ -41,8 +38,8 @@ class RunState:
         The model that is continued.
     is_kept : bool
         Whether the progress comes from a checkpoint.
-    randomness : RepeatableRandomness or None
-        Of the key, in an auditable run.
+    secrets : ProcessSecrets or None
+        Of an auditable run: all randomness.
     """
 
     key: PrivateKey
@@ -52,7 +49,7 @@ class RunState:
     record: TreeRecord
     earlier: EarlierModel | None
     is_kept: bool
-    randomness: RepeatableRandomness | None = None
+    secrets: ProcessSecrets | None = None
 
     def __post_init__(self) -> None:
         self._n_made: dict[int, int] = {}
@@ -60,11 +57,9 @@ class RunState:
 
     @classmethod
     def begin(
-        cls, training: TrainingTask, journal: VerticalJournal | None, seed: bytes | None = None
+        cls, training: TrainingTask, journal: VerticalJournal | None, secrets: ProcessSecrets | None = None
     ) -> RunState:
         """The beginning of a run, or its state at the last tree that a checkpoint has.
-
-        All that is random follows from the seed of an auditable run.
 
         Raises
         ------
@@ -74,17 +69,17 @@ class RunState:
             If the checkpoint is damaged, or another run's.
         """
         # Without parties nothing is encrypted, and a Paillier key takes seconds.
-        randomness = None if seed is None else RepeatableRandomness(seed)
-        with nullcontext() if randomness is None else randomness.followed():
-            key = _key_of(training.cipher) if training.parties else Plain()
-        numbers = os.urandom(48) if seed is None else hashlib.sha512(_NUMBERS + seed).digest()[:48]
+        key = _key_of(training.cipher) if training.parties else Plain()
+        number, seed = os.urandom(16), os.urandom(32)
+        if secrets is not None:
+            key, number, seed = secrets.key(key), secrets.drawn("number")[:16], secrets.drawn("seed")
         settings, rows = training.settings, training.rows
         n_classes = settings.n_classes if settings.multi_output else 1
         packing = packing_for(rows.n_rows, n_classes, key.public.plaintext_limit)
         names = [] if rows.columns is None else rows.columns.names
         categories = {} if rows.columns is None else rows.columns.categories
         model = VerticalModel(
-            numbers[:16],
+            number,
             training.objective,
             training.base_score,
             Splits(names, categories=categories) if training.earlier is None else training.earlier.splits,
@@ -92,12 +87,12 @@ class RunState:
             [],
         )
         model.traffic = Traffic(encrypted=not isinstance(training.cipher, Plain))
-        progress = _first_progress(training, model, int.from_bytes(numbers[16:], "little"))
+        progress = _first_progress(training, model, int.from_bytes(seed, "little"))
         is_kept = journal is not None and journal.load(progress)
         model.model_id, model.restarts = progress.model_id, progress.restarts
         record = TreeRecord(None if journal is None else journal.keep_under_way, progress.under_way)
         model.traffic.restarts = [str(r) for r in [*progress.restarts, *record.restarts]]
-        return cls(key, packing, model, progress, record, training.earlier, is_kept, randomness)
+        return cls(key, packing, model, progress, record, training.earlier, is_kept, secrets)
 
     @property
     def traffic(self) -> Traffic:

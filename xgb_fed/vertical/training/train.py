@@ -20,7 +20,7 @@ from xgb_fed.ciphers.base import Scheme
 from xgb_fed.ciphers.paillier import Paillier
 from xgb_fed.errors import CheckpointError
 from xgb_fed.vertical.model.model import VerticalModel
-from xgb_fed.vertical.training.auditing import ActiveAudit, Audit
+from xgb_fed.vertical.training.auditing import Recording
 from xgb_fed.vertical.training.checkpoint import VerticalCheckpoint
 from xgb_fed.vertical.training.rounds import Rounds
 from xgb_fed.vertical.training.run_state import RunState
@@ -95,9 +95,8 @@ def train(
         Counts what is sent, also if training fails; with a `checkpoint`, what earlier calls sent is counted
         unless they have done so.  `VerticalModel.traffic` counts all calls.
     auditable : bool
-        Whether `checkpoint` keeps, beside the progress, the seed of keys and ciphertexts and the messages of
-        the run for an auditor (`replay`), until another run begins there.  Who has the seed can decrypt all
-        that was sent: the directory is as secret as the labels.
+        Whether `checkpoint` keeps, beside the progress, the key, the seed and the messages of the run for an
+        auditor (`replay`), until another run begins there: it is then as secret as the labels.
 
     Returns
     -------
@@ -116,50 +115,18 @@ def train(
     CheckpointError
         If `checkpoint` belongs to another training run, or another one is using it now.
     """
-    audit = None
     if auditable:
-        audit = ActiveAudit(checkpoint, Paillier() if cipher is None else cipher)
-        parties = audit.recording(parties)
-    training, options = prepared(
-        params,
-        active_data,
-        parties,
-        num_boost_round,
-        evals=evals,
-        cipher=cipher,
-        early_stopping_rounds=early_stopping_rounds,
-        verbose_eval=verbose_eval,
-        callbacks=callbacks,
-        obj=obj,
-        custom_metric=custom_metric,
-        xgb_model=xgb_model,
+        parties = Recording(checkpoint, parties).parties
+    settings = Settings.from_params(params)
+    training = TrainingTask(
+        settings, active_data, parties, evals, cipher if cipher is not None else Paillier(), obj, xgb_model
+    )
+    options = LoopOptions(
+        num_boost_round, early_stopping_rounds, verbose_eval, callbacks, bool(evals), custom_metric
     )
     check_patience(patience)
     kept = None if checkpoint is None else VerticalCheckpoint(checkpoint, training.digest())
-    return run(training, options, evals_result, kept, patience, traffic, audit)
-
-
-def prepared(
-    params: Mapping[str, Any],
-    active_data: ActiveData,
-    parties: Sequence[Any],
-    num_boost_round: int,
-    *,
-    evals: Sequence[tuple[ActiveData, str]] = (),
-    cipher: Scheme | None = None,
-    early_stopping_rounds: int | None = None,
-    verbose_eval: bool | int = True,
-    callbacks: Sequence[Any] = (),
-    obj: CustomObjective | None = None,
-    custom_metric: CustomMetric | None = None,
-    xgb_model: Any = None,
-) -> tuple[TrainingTask, LoopOptions]:
-    """The task and the loop of a run by the arguments of `train`."""
-    scheme, settings = Paillier() if cipher is None else cipher, Settings.from_params(params)
-    training = TrainingTask(settings, active_data, parties, evals, scheme, obj, xgb_model)
-    return training, LoopOptions(
-        num_boost_round, early_stopping_rounds, verbose_eval, callbacks, bool(evals), custom_metric
-    )
+    return run(training, options, evals_result, kept, patience, traffic)
 
 
 def run(
@@ -169,22 +136,23 @@ def run(
     checkpoint: VerticalCheckpoint | None = None,
     patience: float = 0.0,
     traffic: Traffic | None = None,
-    audit: Audit | None = None,
 ) -> VerticalModel:
     """Train; the parties' sessions end whether or not training succeeds."""
     opened = nullcontext() if checkpoint is None else checkpoint.taken_up()
+    audit = next((party.audit for party in task.parties if hasattr(party, "audit")), None)
     with (
         opened as journal,
-        nullcontext() if audit is None or journal is None else audit.begun(journal) as seed,
+        nullcontext() if audit is None else audit.begun(journal) as secrets,
         ThreadPoolExecutor(max(1, len(task.parties)), thread_name_prefix="xgb_fed") as pool,
     ):
-        state = RunState.begin(task, journal, seed)
+        state = RunState.begin(task, journal, secrets)
         n_finished = state.n_finished
         if n_finished > options.num_boost_round:
             raise CheckpointError(
                 f"the checkpoint has {n_finished} rounds; num_boost_round={options.num_boost_round}"
             )
 
+        patience = max(patience, 0.0 if audit is None else audit.patience)
         sessions = Sessions(task, state, Fanout(pool, task.parties), patience)
         try:
             rounds = Rounds.open(task, state, sessions, journal)

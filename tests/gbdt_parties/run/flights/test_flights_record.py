@@ -227,4 +227,5 @@ def test_a_value_is_drawn_from_the_seed_and_not_copied():
 def test_nothing_is_kept_unless_it_is_asked_for():
     parties = [Party(place, LAYOUTS) for place in (0, 1)]
     meet(parties)
-    assert all(party.process().kept.record(0).is_empty for party in parties)
+    for record in (party.process().kept.record(0) for party in parties):
+        assert [*record.said(), *record.heard()] == []
