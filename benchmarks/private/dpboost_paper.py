@@ -1,7 +1,8 @@
 """The experiments of the DPBoost paper (Li et al., AAAI 2020) on this implementation.
 
     VEILBOOST_DATA=folder python benchmarks/private/dpboost_paper.py [--quick] [--only figure2,table3]
-        [--sets a9a,covtype] [--rates 0.01] [--epsilons 1,10] [--folds 5] [--threads 2] [--out docs/experiments/data]
+        [--sets a9a,covtype] [--rates 0.01] [--epsilons 1,10] [--folds 5] [--threads 2]
+        [--out docs/experiments/data]
 
 table1   data sets, and their sizes in the paper
 a9a      the official split at epsilon 1
@@ -563,8 +564,8 @@ def table2(scope: Scope, _: Path, bar: tqdm) -> dict[str, Any]:
         )
     columns = ["data", "DPBoost", "LightGBM", "ratio", "rows here", "pairs", "tight", "LightGBM"]
     title = (
-        f"Table 2: milliseconds per tree, the paper's, and ours of processors ({N_TREES} trees, {scope.threads} "
-        "threads, medians of alternating pairs); at the end ratios to LightGBM"
+        f"Table 2: milliseconds per tree, the paper's, and ours of processors ({N_TREES} trees, threads: "
+        f"{scope.threads}, medians of alternating pairs); at the end ratios to LightGBM"
     )
     report.print_table(title, [*columns, "tight", "paper", "SEQ"], rows)
     return result

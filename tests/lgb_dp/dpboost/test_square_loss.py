@@ -319,8 +319,8 @@ def test_filtering_moves_a_leaf_by_at_most_the_papers_theorem_5(gradient, lambda
 @settings(max_examples=100, deadline=None)
 @given(st.floats(0.001, 1), st.floats(-1, 1), lambdas)
 def test_the_leaf_of_one_row_shrinks_as_the_papers_theorem_6_says_where_lambda_is_0(rate, label, lambda_l2):
-    """The row's gradient shrinks by η/(1+λ) per tree: its leaf is below the clip for λ = 0, and for λ > 0 only
-    until (1 - η/(1+λ))^t > (1+λ)(1-η)^t, as the paper's proof takes the whole gradient for the leaf."""
+    """The row's gradient shrinks by η/(1+λ) per tree: its leaf is below the clip for λ = 0, and for λ > 0
+    only until (1 - η/(1+λ))^t > (1+λ)(1-η)^t, as the paper's proof takes the whole gradient for the leaf."""
     score, t = 0.0, np.arange(50)
     leaves = []
     for _ in t:
