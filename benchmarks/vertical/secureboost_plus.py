@@ -400,9 +400,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="few rows, columns and trees: does it run?")
     parser.add_argument("--sections", nargs="+", choices=FILES, default=list(FILES))
     parser.add_argument("--trees", type=int, default=2, help="trees that are timed")
-    parser.add_argument(
-        "--rows", type=int, help="most rows that are timed, of a set"
-    )
+    parser.add_argument("--rows", type=int, help="most rows that are timed, of a set")
     parser.add_argument("--growth-to", type=int, default=1_000_000, help="most rows; a thousandth as columns")
     parser.add_argument("--out", type=Path, default=Path("out"))
     arguments = parser.parse_args()
