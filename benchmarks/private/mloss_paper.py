@@ -569,7 +569,7 @@ def efficiency(found: Found, scope: Scope) -> dict[str, Any]:
     columns = ["depth", "tree efficiency", *(f"edge, epsilon {e:g}" for e in budgets)]
     title = (
         "Tree efficiency (weight of a node over 2^depth, median); edge of the O.C. splits (median, and share "
-        f"of at least {WEAK:g}), one tree on all rows, the printed budget; training error (%) so far, no noise"
+        f"of at least {WEAK:g}), one tree on all rows, the printed budget; training error (%) so far, exact"
     )
     report.print_table(title, [*columns, *(f"error {alpha}" for alpha in ALPHAS)], table)
     return {"rows": table}
