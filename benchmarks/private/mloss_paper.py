@@ -27,7 +27,7 @@ of a level among its nodes, as the paper does.
 
 The forests come in three readings of where a tree's budget goes: "whole" is ours, every leaf gets all of it;
 "divided" is the paper's, evenly among the leaves; "disjoint" divides too, and gives each tree rows of its own
-and so all of epsilon.  Each table is written to `mloss-TABLE.txt`, and the figures of all to `mloss-tables.json`.
+and so all of epsilon.  Each table is written to `mloss-TABLE.txt`, the figures of all to `mloss-tables.json`.
 """
 
 from __future__ import annotations
