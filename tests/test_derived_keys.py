@@ -7,7 +7,7 @@ ROOT = Path(__file__).parents[1]
 ROOMS = ("plugins", "patches", "lgb_dp", "xgb_fed")
 
 DERIVED = {
-    "plugins/gbdt_parties/secure_sum/keys.py": {"exchange"},  # also of public keys with a public number
+    "plugins/gbdt_parties/secure_sum/keys.py": {"HKDF", "exchange"},  # also of public keys with a public number
     "plugins/gbdt_parties/secure_sum/masks.py": {"HKDF", "KeyStream"},
     "plugins/gbdt_parties/two_party/session.py": {"HKDF", "KeyStream"},
     "lgb_dp/mechanisms/rng.py": {"KeyStream"},
@@ -18,6 +18,7 @@ DERIVED = {
     "xgb_fed/horizontal/common/party_state.py": {"SecretStream", "hmac.digest"},
     "xgb_fed/horizontal/exact/training.py": {"SecretStream"},
     "xgb_fed/horizontal/simfl/lsh.py": {"SecretStream"},
+    "xgb_fed/vertical/training/auditing.py": {"hmac.digest"},
     "xgb_fed/vertical/training/rounds.py": {"SecretStream"},
 }
 """Functions that take a key or a secret, by the file in which they are called with one."""
@@ -25,6 +26,8 @@ DERIVED = {
 TABLE = (
     "masks.py",
     "session.py",
+    "keys.py",
+    "auditing.py",
     "names.py",
     "roster.py",
     "exact/training.py",
