@@ -72,10 +72,7 @@ GROUPS = {
         ),
     ),
     "sensitivity": Group(
-        _in(
-            "lgb_dp",
-            "losses newton/releases dpboost/square_loss.py mboost/loss.py vertical/tables.py",
-        ),
+        _in("lgb_dp", "losses newton/releases dpboost/square_loss.py mboost/loss.py vertical/tables.py"),
         _in("tests/lgb_dp", "losses newton/releases dpboost mboost vertical/test_tables.py"),
     ),
     "columns": Group(
@@ -84,8 +81,7 @@ GROUPS = {
     ),
     "sums": Group(
         _in(
-            "plugins/gbdt_parties/secure_sum",
-            "masks.py keys.py rings.py contributions.py roster.py trust.py",
+            "plugins/gbdt_parties/secure_sum", "masks.py keys.py rings.py contributions.py roster.py trust.py"
         ),
         ("tests/gbdt_parties/secure_sum",),
     ),
@@ -230,7 +226,7 @@ class Driver:
 
         with tempfile.TemporaryDirectory() as folder:
             report = f"{folder}/report"
-            _forked(trace_all, self.settings.baseline_seconds)
+            forked(trace_all, self.settings.baseline_seconds)
             records = [json.loads(line) for line in Path(report).read_text().splitlines()]
         left_out = [
             item.nodeid for item, record in zip(session.items, records, strict=False) if record["failed"]
@@ -307,7 +303,7 @@ class Driver:
                     return KILLED
             return SURVIVED
 
-        code = _forked(run, 20 + 4 * seconds)
+        code = forked(run, 20 + 4 * seconds)
         return {SURVIVED: "survived", UNFIT: "unfit", None: "timeout"}.get(code, "killed")
 
 
@@ -316,7 +312,7 @@ def _modules(path: Path) -> list[Path]:
     return [path for path in paths if path.name not in ("__init__.py", "plotting.py")]
 
 
-def _forked(work: Any, seconds: float) -> int | None:
+def forked(work: Any, seconds: float) -> int | None:
     """The number that a function returns in a forked process, or None if it takes longer."""
     with tempfile.TemporaryDirectory() as folder:
         sys.stdout.flush()
@@ -418,12 +414,7 @@ def run_group(name: str, settings: argparse.Namespace) -> list[dict[str, Any]]:
         return driver.results
     again = {(one["module"], one["number"]): one for one in driver.results}
     return [
-        {
-            "at first": one["outcome"],
-            **one,
-            **again.get((one["module"], one["number"]), {}),
-        }
-        for one in before
+        {"at first": one["outcome"], **one, **again.get((one["module"], one["number"]), {})} for one in before
     ]
 
 

@@ -290,9 +290,7 @@ class _Recorded(PrivateTrainer):
     def __init__(self, trainer: PrivateTrainer, show: Callable[[Training], None]) -> None:
         self.trainer, self.show = trainer, show
         super().__init__(
-            trainer.epsilon,
-            random_state=trainer.random_state,
-            public_init_model=trainer.public_init_model,
+            trainer.epsilon, random_state=trainer.random_state, public_init_model=trainer.public_init_model
         )
 
     def planned_rounds(self, n_rounds: int) -> int:

@@ -2,9 +2,9 @@
 
 Six general functions, `checked_number`, `checked_integer`, `checked_choice`, `checked_flag`,
 `checked_numbers` and `checked_vector`, do the work; the others name what several callers check.  Every
-message names the argument, what is accepted and, unless it is data, what was given: a message never quotes
-a cell of the data, because messages end up in logs.  A value of the wrong type raises an
-`ArgumentTypeError`, any other unacceptable value an `InvalidArgumentError`.
+message begins with `name`, the argument, and says what is accepted and, unless it is data, the given
+`value`: a message never quotes a cell of the data, because messages end up in logs.  A value of the wrong
+type raises an `ArgumentTypeError`, any other unacceptable value an `InvalidArgumentError`.
 """
 
 from __future__ import annotations
@@ -78,10 +78,6 @@ def checked_number(name: str, value: Any, accepted: Interval, word: _Word | None
 
     Parameters
     ----------
-    name : str
-        The argument, for the message.
-    value : object
-        The given value.
     accepted : Interval
     word : str, optional
         A word that is accepted instead of a number and returned as it is.
@@ -116,10 +112,6 @@ def checked_integer(
 
     Parameters
     ----------
-    name : str
-        The argument, for the message.
-    value : object
-        The given value.
     low : int
     high : int, optional
         Both ends are accepted.
@@ -152,10 +144,6 @@ def checked_choice(name: str, value: Any, choices: Sequence[_Word]) -> _Word:
 
     Parameters
     ----------
-    name : str
-        The argument, for the message.
-    value : object
-        The given value.
     choices : sequence of str
         Accepted values.
 
@@ -211,8 +199,6 @@ def checked_numbers(name: str, values: Any, remedy: str = "") -> NDArray[np.floa
 
     Parameters
     ----------
-    name : str
-        The argument, for the message.
     values : array-like, Series or DataFrame
         Missing values of pandas become NaN.
     remedy : str
@@ -235,8 +221,6 @@ def checked_vector(name: str, values: Any, n_rows: int, *, finite: bool = True) 
 
     Parameters
     ----------
-    name : str
-        The argument, for the message.
     values : array-like, shape (n_rows,) or (n_rows, 1)
     n_rows : int
     finite : bool

@@ -13,7 +13,7 @@ import lightgbm
 
 from gbdt_commons._version import __version__
 from gbdt_commons.quoting import quoted
-from gbdt_commons.statements.registry import fault_of, fields_to_fill, record_of
+from gbdt_commons.statements.registry import fault_of, fields_to_fill, record_of, today
 from gbdt_commons.statements.statement import Rows, Statement
 from gbdt_hosts.lightgbm import header_lines, settings_in, tree_blocks
 from lgb_dp.accounting.attack_curve import Curve, attack_curve, chance_of_telling, true_positive_rate
@@ -141,7 +141,7 @@ def _stated(
         model=facts,
         about=fill,
         to_fill_in=tuple(fields_to_fill(fill)),
-        registry=record_of(_known(report, unit, curve, columns), fill, _today()),
+        registry=record_of(_known(report, unit, curve, columns), fill, today()),
     )
 
 
@@ -279,12 +279,8 @@ def _facts_of_model(text: str, digest: str) -> dict[str, object]:
         "columns": len(header.get("feature_names", "").split()),
         **{quoted(key): quoted(value) for key, value in settings.items() if key != "objective"},
         "statement written by": f"veilboost {__version__}, LightGBM {lightgbm.__version__} "
-        f"on {_today()} (UTC)",
+        f"on {today()} (UTC)",
     }
-
-
-def _today() -> str:
-    return datetime.now(timezone.utc).date().isoformat()
 
 
 def _known(report: PrivacyReport, unit: str, curve: Curve, columns: Rows) -> dict[str, object]:

@@ -41,10 +41,7 @@ def main():
     print(f"{lines:,} lines in {len(architecture.MODULES)} files of the packages")
     print(f"{len(mirrored())} of {sum(counts.values())} modules have a test of their name")
     print(f"{sum(len(path.read_text().split()) for path in pages()):,} words of documentation")
-    for kind, texts in (
-        ("docstrings", voice.texts_of_the_packages()),
-        ("pages", voice.texts_of_the_pages()),
-    ):
+    for kind, texts in (("docstrings", voice.texts_of_the_packages()), ("pages", voice.texts_of_the_pages())):
         words, found = voice.uses(texts)
         uses = ", ".join(f"{name} {len(found[name]) * 10_000 / words:.1f}" for name in found)
         print(f"uses per 10,000 words of {kind}: {uses}")

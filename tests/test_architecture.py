@@ -82,11 +82,7 @@ INNER = {
         "simfl": {"common"},
         "": {"common", "exact", "simfl"},
     },
-    "lgb_dp.newton": {
-        "releases": set(),
-        "splits": {"", "releases"},
-        "": {"releases", "splits"},
-    },
+    "lgb_dp.newton": {"releases": set(), "splits": {"", "releases"}, "": {"releases", "splits"}},
     "veilboost": {
         "plans": set(),
         "running": {"", "plans"},

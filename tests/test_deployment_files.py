@@ -62,7 +62,7 @@ def can_become_nobody():
 
 @pytest.mark.parametrize("which", ["compose", "systemd"])
 def test_commands_are_understood(which):
-    args = cli._parser().parse_args(commands()[which])
+    args = cli.make_parser().parse_args(commands()[which])
     assert limits_of(Limits, settings_of(args, "vertical")).max_memory == 4 << 30
 
 
@@ -72,7 +72,7 @@ def test_commands_in_texts_exist():
     found = re.findall(r"run --rm acme (\w.*)|veilboost (certs \w+)", texts)
     assert len(found) == 6
     for command in found:
-        cli._parser().parse_args(shlex.split("".join(command)))
+        cli.make_parser().parse_args(shlex.split("".join(command)))
     service = compose()["services"]
     for name in re.findall(r"(?:up -d|run --rm) (\w+)", texts):
         assert name in service
@@ -94,7 +94,7 @@ def test_the_image_compiles_its_kernels_for_whoever_runs_it():
     """As root, beside sources whose times survive in a layer, before the user changes."""
     text = (DEPLOY / "Dockerfile").read_text()
     (command,) = re.findall(r"veilboost (warm.*)", text)
-    cli._parser().parse_args(shlex.split(command))
+    cli.make_parser().parse_args(shlex.split(command))
     assert text.index("pip install") < text.index("touch --date=") < text.index("veilboost warm")
     assert (
         text.index("veilboost warm")

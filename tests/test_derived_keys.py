@@ -7,10 +7,7 @@ ROOT = Path(__file__).parents[1]
 ROOMS = ("plugins", "patches", "lgb_dp", "xgb_fed")
 
 DERIVED = {
-    "plugins/gbdt_parties/secure_sum/keys.py": {
-        "HKDF",
-        "exchange",
-    },  # also of public keys with a public number
+    "plugins/gbdt_parties/secure_sum/keys.py": {"HKDF", "exchange"},
     "plugins/gbdt_parties/secure_sum/masks.py": {"HKDF", "KeyStream"},
     "plugins/gbdt_parties/two_party/session.py": {"HKDF", "KeyStream"},
     "lgb_dp/federated/run.py": {"KeyStream"},  # of `SessionKeys.noise_key`

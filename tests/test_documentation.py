@@ -52,7 +52,8 @@ def included_files(page):
 
 def test_every_table_is_included_by_a_page_and_every_included_one_exists():
     included = set().union(*map(included_files, PAGES))
-    assert included == set((ROOT / "docs" / "experiments" / "data").iterdir())
+    beside = {path.with_suffix(".json") for path in included if path.suffix == ".csv"}
+    assert included <= set((ROOT / "docs" / "experiments" / "data").iterdir()) <= included | beside
 
 
 @pytest.mark.parametrize("table", sorted((ROOT / "docs").rglob("*.csv")), ids=lambda path: path.stem)

@@ -10,10 +10,10 @@ if str(ROOT) not in sys.path:
 from audits import mutation  # noqa: E402
 
 
-def test_a_forked_process_says_what_it_found_or_is_ended():
-    assert mutation._forked(lambda: 3, 30.0) == 3
-    assert mutation._forked(lambda: 1 / 0, 30.0) == mutation.KILLED
-    assert mutation._forked(lambda: __import__("time").sleep(60), 0.2) is None
+def test_aforked_process_says_what_it_found_or_is_ended():
+    assert mutation.forked(lambda: 3, 30.0) == 3
+    assert mutation.forked(lambda: 1 / 0, 30.0) == mutation.KILLED
+    assert mutation.forked(lambda: __import__("time").sleep(60), 0.2) is None
 
 
 def test_a_reason_belongs_to_a_module_and_is_more_than_a_word():

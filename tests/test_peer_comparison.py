@@ -102,7 +102,7 @@ def test_log_loss_is_that_of_the_labels_and_finite_where_a_learner_is_certain():
 
 
 def test_learners_of_equal_requirements_share_an_environment():
-    folders = {name: private_peers._folder(name) for name in private_peers.REQUIREMENTS}
+    folders = {name: private_peers.folder_of(name) for name in private_peers.REQUIREMENTS}
     assert folders["DP logistic regression"] == folders["DP perceptron"]
     assert len(set(folders.values())) == len(set(private_peers.REQUIREMENTS.values()))
     assert set(private_peers.REQUIREMENTS) <= set(peer_workers.LEARNERS)

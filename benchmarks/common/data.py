@@ -39,6 +39,7 @@ ABALONE_BOUNDS = {
 ABALONE_RINGS = (1.0, 29.0)
 YEARS = (1922, 2011)
 A9A_FEATURES = 123
+WEBDATA_FEATURES = 300
 IJCNN1_FEATURES = 22
 SUBSAMPLE_SEED = 0
 
@@ -144,18 +145,42 @@ def _generated(name: str, task: str, n_rows: int, n_features: int, source: str =
     return _dense(name, X.astype(np.float32), y.astype(np.float64), task, source)
 
 
+def _generated_full_size(name: str, task: str) -> Problem:
+    """The paper's synthetic sets at 1,000,000 x 400: scikit-learn's informative features, and normal noise.
+
+    scikit-learn's own generators draw the other features as standard normals too, but all in float64.
+    """
+    n_rows, n_features = 1_000_000, 400
+    X = np.random.default_rng(1).standard_normal((n_rows, n_features), dtype=np.float32)
+    if task == "binary":
+        told, y = make_classification(n_rows, 22, n_informative=20, n_redundant=2, random_state=1)
+    else:
+        told, y = make_regression(n_rows, 10, n_informative=10, random_state=1)
+    X[:, : told.shape[1]] = told
+    return _dense(name, X, y.astype(np.float64), task, "generated")
+
+
 def _a9a() -> Problem:
-    read = read_sparse("a9a", A9A_FEATURES)
-    X, y = read or _generated_one_hot()
+    return _one_hot("a9a", "a9a", A9A_FEATURES)
+
+
+def _webdata() -> Problem:
+    return _one_hot("webdata", "w8a", WEBDATA_FEATURES)
+
+
+def _one_hot(name: str, file: str, n_features: int) -> Problem:
+    """A sparse problem of zeros and ones."""
+    read = read_sparse(file, n_features)
+    X, y = read or _generated_one_hot(n_features)
     source = "file" if read else STAND_IN
-    return Problem("a9a", X, y, "binary", (0, 1), None, 2, source, "one-hot: bounds (0, 1), max_bin 2")
+    return Problem(name, X, y, "binary", (0, 1), None, 2, source, "one-hot: bounds (0, 1), max_bin 2")
 
 
-def _generated_one_hot() -> tuple[Any, np.ndarray]:
+def _generated_one_hot(n_features: int) -> tuple[Any, np.ndarray]:
     """Sparse zeros and ones with labels from a logistic model."""
     random = np.random.default_rng(1)
-    dense = random.random((32_561, A9A_FEATURES), dtype=np.float32) < 0.113
-    logit = (dense - 0.113) @ random.normal(0, 0.8, A9A_FEATURES) - 1.2
+    dense = random.random((32_561, n_features), dtype=np.float32) < 0.113
+    logit = (dense - 0.113) @ random.normal(0, 0.8, n_features) - 1.2
     y = random.random(len(logit)) < 1 / (1 + np.exp(-logit))
     return scipy.sparse.csr_matrix(dense.astype(np.float32)), y.astype(np.float64)
 
@@ -227,6 +252,7 @@ def _year() -> Problem:
 
 LOADERS: Mapping[str, Callable[[], Problem]] = {
     "a9a": _a9a,
+    "webdata": _webdata,
     "covtype": _covtype,
     "susy": _susy,
     "codrna": _codrna,
@@ -236,6 +262,8 @@ LOADERS: Mapping[str, Callable[[], Problem]] = {
     "year": _year,
     "synthetic_cls": lambda: _generated("synthetic_cls", "binary", 50_000, 50),
     "synthetic_reg": lambda: _generated("synthetic_reg", "regression", 50_000, 50),
+    "synthetic_cls_full": lambda: _generated_full_size("synthetic_cls_full", "binary"),
+    "synthetic_reg_full": lambda: _generated_full_size("synthetic_reg_full", "regression"),
 }
 
 UCI_POSITIVE: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {

@@ -7,7 +7,8 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,28 @@ def _processor() -> str:
 def say(line: str = "") -> None:
     """Print a line without tearing the progress bar."""
     tqdm.write(line, file=sys.stdout)
+
+
+class _Copied:
+    """A stream whose text also goes to a file."""
+
+    def __init__(self, stream: Any, file: Any) -> None:
+        self._streams = stream, file
+
+    def write(self, text: str) -> int:
+        return max(stream.write(text) for stream in self._streams)
+
+    def flush(self) -> None:
+        for stream in self._streams:
+            stream.flush()
+
+
+@contextmanager
+def copied_to(path: Path) -> Iterator[None]:
+    """Write whatever is printed meanwhile to a file too, which a page of the documentation includes."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", buffering=1, encoding="utf-8") as file, redirect_stdout(_Copied(sys.stdout, file)):
+        yield
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
@@ -169,4 +192,4 @@ def save_panels(
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)
     plt.close(figure)
-    say(f"written: {path}")
+    tqdm.write(f"written: {path}", file=sys.stderr)

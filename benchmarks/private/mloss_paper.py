@@ -1,34 +1,46 @@
 """The experiments of the M-loss paper (Nock and Henecka, 2020) on this implementation.
 
-    VEILBOOST_DATA=folder python benchmarks/private/mloss_paper.py [--quick] [--jobs 2]
+    VEILBOOST_DATA=folder python benchmarks/private/mloss_paper.py [--quick] [--jobs 2] [--folds 10]
+        [--sets sonar,yeast] [--reuse] [--out docs/experiments/data]
 
-figure1  the M-loss: partial losses, Bayes risk, link, inverse link, surrogate
-table a  what alpha does without noise
-table b  which alpha has the best model of its grid, by epsilon (the paper's Table 1)
-table c  significant wins of MBoost against RF-L and RF-E (the paper's Table 4)
-table e  the same, by the number of boosted trees
-table d  error of one setting for all data sets, the public schedule of objective calibration
-time     seconds per tree against DPBoost in the same run
+figure1     the M-loss: partial losses, Bayes risk, link, inverse link, surrogate
+without     what alpha does without noise
+best        which alpha has the best model of its grid, by epsilon (the paper's Table 1)
+readings    significant wins and losses against RF-L and RF-E in three readings (the paper's Table 4)
+trees       the same, by the number of boosted trees
+sets        error of one setting for all data sets, beside the forests
+regimes     depth and number of trees of the best models (the paper's Table 3)
+grid        bounds M of leaf values, and shares of the budget for leaves
+bins        10 or 50 values per feature
+figure2     errors over all settings, and leaves and depths of trees
+efficiency  tree efficiency (Theorem 13), edges of splits and training error by depth (Theorem 10)
+time        milliseconds per tree against DPBoost in the same run
 
-Stratified ten-fold cross-validation; differences count as significant where a paired t-test over the folds
-gives p < 0.05.  Folds, test rows and the number of rows are public here: an experiment, not a release.
-Best models are chosen on test folds, as the paper does; table d chooses nothing.
+Stratified cross-validation; differences count as significant where a paired t-test over the folds gives
+p < 0.05.  Folds, test rows and the number of rows are public here: an experiment, not a release.
+Best models are chosen on test folds, as the paper does; `sets` chooses nothing.
 
-"as printed" is the criterion of the paper (no smoothing), with our budget: a level's part for each of its
-nodes.  "smoothed" adds the prior of `MBoost(smoothing=0.1)`, whose sensitivity does not grow with the data.
-O.C. pays for its node weights where printed, and takes the public schedule 2^-depth where smoothed.
+Boosting comes in four kinds.  "smoothed" is `MBoost(smoothing=0.1)`, "criterion" the same with the printed
+criterion (no smoothing).  "published" is the paper's bdpe_alpha (`bdpe.boost`), which is not private, and
+"divided" the same with noised class weights in the leaves in place of noised links; both divide the budget of
+a level among its nodes, as the paper does.
+
+The forests come in three readings of where a tree's budget goes: "whole" is ours, every leaf gets all of it;
+"divided" is the paper's, evenly among the leaves; "disjoint" divides too, and gives each tree rows of its own
+and so all of epsilon.  Each table is written to `mloss-TABLE.txt`, with its figures in `mloss-TABLE.json`.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import multiprocessing
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,18 +55,39 @@ import lgb_dp
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks.common import report
 from benchmarks.common.data import UCI_POSITIVE, Problem, load, uci_binary
+from benchmarks.private import bdpe
 
 EXACT = float("inf")
 ALPHAS: Mapping[str, Any] = {"0.1": 0.1, "1.0": 1.0, "O.C.": "calibrated"}
-CRITERIA: Mapping[str, Mapping[str, Mapping[str, float]]] = {
-    "as printed": {"O.C.": {"smoothing": 0.0, "weight_share": 0.1}, "": {"smoothing": 0.0}},
+KINDS: Mapping[str, Mapping[str, Mapping[str, float]]] = {
     "smoothed": {"": {"smoothing": 0.1}},
+    "criterion": {"O.C.": {"smoothing": 0.0, "weight_share": 0.1}, "": {"smoothing": 0.0}},
+    "published": {},
+    "divided": {},
 }
-FORESTS: Mapping[str, Any] = {"RF-L": lgb_dp.RandomForestLaplace, "RF-E": lgb_dp.RandomForestExponential}
+"""Options of `MBoost`, by alpha; none for `bdpe.boost`.  With the printed criterion O.C. pays for weights."""
+LEAVES: Mapping[str, bdpe.Leaves] = {"published": "link", "divided": "counts"}
+OUR_FORESTS: Mapping[str, Any] = {"RF-L": lgb_dp.RandomForestLaplace, "RF-E": lgb_dp.RandomForestExponential}
+READINGS = ("whole", "divided", "disjoint")
 RATE = 0.5
 SIGNIFICANT = 0.05
 PLAIN_DEPTH, PLAIN_TREES = 3, 1
-"""The setting of table d."""
+"""The setting of the table of data sets."""
+GRID_DEPTH, GRID_TREES = 3, 5
+BOUNDS = (0.5, 1.0, 4.0)
+SHARES = (0.1, 0.3, 0.5, 0.9)
+MANY_BINS = 50
+WEAK = 0.1
+"""Edge of a split that counts as learning something, the gamma of the weak learning assumption."""
+
+TABLE_3 = {
+    "page_blocks": "small, small",
+    **dict.fromkeys(("breast_cancer", "ionosphere", "yeast", "abalone"), "small, big"),
+    "hill_valley_without_noise": "big, small",
+    **dict.fromkeys(("transfusion", "banknote", "sonar", "hill_valley_with_noise"), "big, big"),
+    **dict.fromkeys(("qsar_biodeg", "winequality_red", "winequality_white"), "big, big"),
+}
+"""Depth and number of trees of the best models with privacy, by the paper."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +100,7 @@ class Scope:
     trees: tuple[int, ...] = (1, 5, 10)
     forest_depths: tuple[int, ...] = (2, 4, 6)
     forest_trees: tuple[int, ...] = (21,)
+    grid_epsilons: tuple[float, ...] = (1.0, 10.0)
     folds: int = 10
 
 
@@ -76,59 +110,135 @@ QUICK = Scope(
     depths=(3,),
     trees=(1, 5),
     forest_depths=(3,),
+    grid_epsilons=(1.0,),
+    folds=5,
 )
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A way to train."""
+    """A way to train; `bound`, `leaf_share` and `bins` are None where a method's own defaults hold."""
 
     method: str
-    criterion: str
+    kind: str
     depth: int
     trees: int
-
-    def trainer(self, epsilon: float, n_rows: int) -> Any:
-        """The private trainer."""
-        if self.method in FORESTS:
-            return FORESTS[self.method](epsilon)
-        of_criterion = CRITERIA[self.criterion]
-        extra = of_criterion.get(self.method, of_criterion[""])
-        return lgb_dp.MBoost(epsilon, alpha=ALPHAS[self.method], n_rows=n_rows, **extra)
+    bound: float | None = None
+    leaf_share: float | None = None
+    bins: int | None = None
 
     @property
     def key(self) -> str:
         """Name in the JSON file."""
-        return f"{self.method}|{self.criterion}|{self.depth}|{self.trees}"
+        return "|".join(str(part) for part in vars(self).values())
 
 
-def boosted(scope: Scope, criterion: str) -> list[Setting]:
-    """All settings of MBoost with a criterion."""
+class Fold:
+    """Training and test rows, for LightGBM and for the algorithms as printed."""
+
+    def __init__(self, problem: Problem, train: np.ndarray, test: np.ndarray, number: int) -> None:
+        self.problem, self.train, self.test = problem, train, test
+        self.random = np.random.default_rng([number, len(train)])
+        self._datasets: dict[int, lgb_dp.Dataset] = {}
+        self._rows: dict[int, tuple[bdpe.Rows, bdpe.Rows]] = {}
+
+    def errors(self, setting: Setting, epsilon: float) -> float:
+        """Test error in percent of one model."""
+        bins = setting.bins or self.problem.max_bin
+        native = setting.kind in ("whole", "smoothed", "criterion")
+        score = self._native(setting, epsilon, bins) if native else self._printed(setting, epsilon, bins)
+        return 100 * float(np.mean((score > 0) != (self.problem.y[self.test] == 1)))
+
+    def _native(self, setting: Setting, epsilon: float, bins: int) -> np.ndarray:
+        """Raw scores of a model of `lgb_dp`."""
+        if bins not in self._datasets:
+            X, y = self.problem.rows(self.train)
+            shared = {"bounds": self.problem.bounds, "max_bin": bins}
+            self._datasets[bins] = lgb_dp.Dataset(X, y, **shared).construct()
+        data = self._datasets[bins]
+        if setting.kind == "whole":
+            trainer = OUR_FORESTS[setting.method](epsilon)
+        else:
+            options = {"leaf_bound": setting.bound, "leaf_share": setting.leaf_share}
+            extra = {k: v for k, v in options.items() if v is not None}
+            of_kind = KINDS[setting.kind]
+            extra |= of_kind.get(setting.method, of_kind[""])
+            trainer = lgb_dp.MBoost(epsilon, alpha=ALPHAS[setting.method], n_rows=data.num_data(), **extra)
+        params = {
+            "objective": "binary",
+            "max_depth": setting.depth,
+            "learning_rate": RATE,
+            "num_threads": 1,
+            "verbosity": -1,
+        }
+        booster = lightgbm.train(params, data, setting.trees, callbacks=[trainer])
+        return booster.predict(self.problem.X[self.test], raw_score=True, num_threads=1)
+
+    def _printed(self, setting: Setting, epsilon: float, bins: int) -> np.ndarray:
+        """Scores of a model as printed."""
+        if bins not in self._rows:
+            both = (self.problem.rows(index) for index in (self.train, self.test))
+            self._rows[bins] = tuple(bdpe.quantised(X, y, self.problem.bounds, bins) for X, y in both)
+        rows = self._rows[bins]
+        size = setting.depth, setting.trees
+        if setting.method in OUR_FORESTS:
+            disjoint = setting.kind == "disjoint"
+            return bdpe.forest(*rows, setting.method, *size, bdpe.Budget(epsilon), self.random, disjoint)
+        budget = bdpe.Budget(epsilon, setting.leaf_share or 0.5)
+        alpha = bdpe.CALIBRATED if setting.method == "O.C." else ALPHAS[setting.method]
+        bound = setting.bound or 1.0
+        return bdpe.boost(*rows, alpha, *size, budget, self.random, bound, LEAVES[setting.kind])[0]
+
+
+def boosted(scope: Scope, kind: str) -> list[Setting]:
+    """All settings of boosting of a kind."""
     grid = itertools.product(ALPHAS, scope.depths, scope.trees)
-    return [Setting(alpha, criterion, depth, trees) for alpha, depth, trees in grid]
+    return [Setting(alpha, kind, depth, trees) for alpha, depth, trees in grid]
 
 
-def forests(scope: Scope) -> list[Setting]:
-    """All settings of the random forests."""
-    grid = itertools.product(FORESTS, scope.forest_depths, scope.forest_trees)
-    return [Setting(name, "", depth, trees) for name, depth, trees in grid]
+def forests(scope: Scope, reading: str) -> list[Setting]:
+    """All settings of the random forests in a reading."""
+    grid = itertools.product(OUR_FORESTS, scope.forest_depths, scope.forest_trees)
+    return [Setting(name, reading, depth, trees) for name, depth, trees in grid]
 
 
 def plain() -> list[Setting]:
-    """The settings of table d."""
+    """The settings of the table of data sets."""
     return [Setting(alpha, "smoothed", PLAIN_DEPTH, PLAIN_TREES) for alpha in ALPHAS]
+
+
+GRID_KINDS = ("smoothed", "published")
+
+
+def of_grid(kind: str, bound: float, share: float) -> Setting:
+    """A setting of the grid of bounds and shares."""
+    return Setting("O.C.", kind, GRID_DEPTH, GRID_TREES, bound, share)
+
+
+def of_bins(kind: str, alpha: str, bins: int) -> Setting:
+    """A setting of the comparison of 10 and 50 values."""
+    return Setting(alpha, kind, GRID_DEPTH, GRID_TREES, bins=bins)
 
 
 def runs(scope: Scope) -> list[tuple[Setting, float]]:
     """Every setting with every epsilon, each once."""
-    private = [*boosted(scope, "as printed"), *boosted(scope, "smoothed"), *forests(scope), *plain()]
+    private = [*itertools.chain.from_iterable(boosted(scope, kind) for kind in KINDS), *plain()]
+    private += itertools.chain.from_iterable(forests(scope, reading) for reading in READINGS)
     pairs = [(setting, epsilon) for setting in private for epsilon in scope.epsilons]
-    pairs += [(setting, EXACT) for setting in (*boosted(scope, "smoothed"), *plain())]
-    return list(dict.fromkeys(pairs))
+    grid = [of_grid(*parts) for parts in itertools.product(GRID_KINDS, BOUNDS, SHARES)]
+    grid += [of_bins(*parts) for parts in itertools.product(GRID_KINDS, ALPHAS, (None, MANY_BINS))]
+    pairs += [(setting, epsilon) for setting in grid for epsilon in scope.grid_epsilons]
+    exact = [*boosted(scope, "smoothed"), *boosted(scope, "published"), *plain()]
+    return list(dict.fromkeys([*pairs, *((setting, EXACT) for setting in exact)]))
 
 
-Errors = dict[tuple[str, float], list[float]]
-"""Test error in percent of every fold, by setting and epsilon."""
+Errors = dict[str, list[float]]
+"""Test error in percent of every fold, by setting and epsilon (`of`)."""
+
+
+def of(setting: Setting, epsilon: float) -> str:
+    """Key of a setting with a budget."""
+    return f"{setting.key}|{epsilon:g}"
 
 
 def errors_of(name: str, scope: Scope) -> tuple[str, Errors, float] | None:
@@ -137,52 +247,47 @@ def errors_of(name: str, scope: Scope) -> tuple[str, Errors, float] | None:
     if problem is None:
         return None
     errors: Errors = {}
-    folds = StratifiedKFold(scope.folds, shuffle=True, random_state=0).split(problem.X, problem.y)
-    for train, test in folds:
-        X, y = problem.rows(train)
-        data = lgb_dp.Dataset(X, y, bounds=problem.bounds, max_bin=problem.max_bin).construct()
-        test_X, test_y = problem.rows(test)
+    parts = StratifiedKFold(scope.folds, shuffle=True, random_state=0).split(problem.X, problem.y)
+    for number, (train, test) in enumerate(parts):
+        fold = Fold(problem, train, test, number)
         for setting, epsilon in runs(scope):
-            booster = fit(data, setting, epsilon)
-            wrong = (booster.predict(test_X, raw_score=True) > 0) != (test_y == 1)
-            errors.setdefault((setting.key, epsilon), []).append(100 * float(wrong.mean()))
+            errors.setdefault(of(setting, epsilon), []).append(fold.errors(setting, epsilon))
     return problem.describe(), errors, 100 * float(min(problem.y.mean(), 1 - problem.y.mean()))
 
 
-def fit(data: lgb_dp.Dataset, setting: Setting, epsilon: float) -> Any:
-    """One model."""
-    params = {
-        "objective": "binary",
-        "max_depth": setting.depth,
-        "learning_rate": RATE,
-        "num_threads": 1,
-        "verbosity": -1,
-    }
-    return lightgbm.train(params, data, setting.trees, callbacks=[setting.trainer(epsilon, data.num_data())])
+@dataclass(frozen=True)
+class Found:
+    """Errors by data set, and those of the majority class."""
+
+    errors: dict[str, Errors]
+    constant: dict[str, float]
+    folds: int
 
 
-def all_errors(scope: Scope, jobs: int) -> tuple[dict[str, Errors], dict[str, float]]:
-    """Errors by data set, and those of the majority class; data sets side by side on `jobs` processes."""
-    found, constant = {}, {}
+def all_errors(scope: Scope, jobs: int, path: Path, reuse: bool) -> Found:
+    """Errors of all data sets, side by side on `jobs` processes; `path` keeps those that are there."""
+    known = json.loads(path.read_text()) if reuse and path.exists() else {}
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=context) as pool:
-        tasks = {name: pool.submit(errors_of, name, scope) for name in scope.names}
+        missing = [name for name in scope.names if name not in known]
+        tasks = {name: pool.submit(errors_of, name, scope) for name in missing}
         for name, task in tqdm(tasks.items(), desc="data sets", unit="set"):
             result = task.result()
             if result is None:
                 report.say(f"{name}: not in the folder, left out")
                 continue
-            line, found[name], constant[name] = result
-            report.say(line)
-    return found, constant
+            known[name] = result
+            report.write_json(path, known)
+    names = [name for name in scope.names if name in known]
+    return Found({n: known[n][1] for n in names}, {n: known[n][2] for n in names}, scope.folds)
 
 
-# Tables
+# Comparisons
 
 
 def mean(errors: Errors, setting: Setting, epsilon: float) -> float:
     """Mean error over the folds."""
-    return float(np.mean(errors[setting.key, epsilon]))
+    return float(np.mean(errors[of(setting, epsilon)]))
 
 
 def best(errors: Errors, settings: Iterable[Setting], epsilon: float) -> Setting:
@@ -198,121 +303,268 @@ def better(a: Sequence[float], b: Sequence[float]) -> int:
     return -int(np.sign(difference.mean())) if ttest_rel(a, b).pvalue < SIGNIFICANT else 0
 
 
-def table_a(found: Mapping[str, Errors], scope: Scope) -> dict[str, Any]:
+def outcomes_of(
+    found: Found, ours: Sequence[Setting], theirs: Sequence[Setting], epsilon: float
+) -> list[int]:
+    """Outcome of every pair of settings on every data set."""
+    pairs = itertools.product(found.errors.values(), ours, theirs)
+    return [better(e[of(a, epsilon)], e[of(b, epsilon)]) for e, a, b in pairs]
+
+
+def won(outcomes: Sequence[int]) -> str:
+    """Wins, losses, and the percentage of wins among decided comparisons."""
+    wins, losses = outcomes.count(1), outcomes.count(-1)
+    return f"{wins}:{losses}" + (f" ({100 * wins / (wins + losses):.0f}%)" if wins + losses else "")
+
+
+# Tables
+
+
+def without(found: Found, scope: Scope) -> dict[str, Any]:
     """Error without noise, of the best model and over the grid."""
-    grid = boosted(scope, "smoothed")
-    rows, result = [], {}
-    for name, errors in found.items():
-        of = {alpha: [mean(errors, s, EXACT) for s in grid if s.method == alpha] for alpha in ALPHAS}
-        rows.append([name, *(min(v) for v in of.values()), *(float(np.mean(v)) for v in of.values())])
-        result[name] = {alpha: {"best": min(v), "mean": float(np.mean(v))} for alpha, v in of.items()}
-    columns = ["data set", *(f"{a} best" for a in ALPHAS), *(f"{a} mean" for a in ALPHAS)]
-    means = ["mean", *(float(np.mean([row[i] for row in rows])) for i in range(1, len(columns)))]
-    report.print_table("a. test error (%) without noise", columns, [*rows, means])
+    result: dict[str, Any] = {}
+    for kind, title in (("smoothed", "MBoost"), ("published", "as published")):
+        grid, rows = boosted(scope, kind), []
+        for name, errors in found.errors.items():
+            means = {alpha: [mean(errors, s, EXACT) for s in grid if s.method == alpha] for alpha in ALPHAS}
+            rows.append([name, *(min(v) for v in means.values()), *map(_average, means.values())])
+        columns = ["data set", *(f"{a} best" for a in ALPHAS), *(f"{a} mean" for a in ALPHAS)]
+        last = ["mean", *(_average(row[i] for row in rows) for i in range(1, len(columns)))]
+        report.print_table(f"Test error (%) without noise, {title}", columns, [*rows, last])
+        result[title] = {row[0]: row[1:] for row in [*rows, last]}
     return result
 
 
-def table_b(found: Mapping[str, Errors], scope: Scope) -> dict[str, Any]:
+def _average(values: Iterable[float]) -> float:
+    return float(np.mean(list(values)))
+
+
+def best_models(found: Found, scope: Scope) -> dict[str, Any]:
     """Data sets on which each alpha has the best model, and on which no other is significantly better."""
     rows, result = [], {}
-    for criterion, epsilon in itertools.product(CRITERIA, (*scope.epsilons, EXACT)):
-        if epsilon == EXACT and criterion == "as printed":
+    for kind, epsilon in itertools.product(KINDS, (*scope.epsilons, EXACT)):
+        if epsilon == EXACT and kind not in ("smoothed", "published"):
             continue
         firsts, tied = dict.fromkeys(ALPHAS, 0), dict.fromkeys(ALPHAS, 0)
         means: dict[str, list[float]] = {alpha: [] for alpha in ALPHAS}
-        for errors in found.values():
-            grid = boosted(scope, criterion)
+        for errors in found.errors.values():
+            grid = boosted(scope, kind)
             champions = {a: best(errors, [s for s in grid if s.method == a], epsilon) for a in ALPHAS}
             scores = {a: mean(errors, s, epsilon) for a, s in champions.items()}
-            for alpha, champion in champions.items():
-                folds = errors[champion.key, epsilon]
-                others = [errors[champions[a].key, epsilon] for a in ALPHAS if a != alpha]
+            folds = {a: errors[of(s, epsilon)] for a, s in champions.items()}
+            for alpha in ALPHAS:
                 firsts[alpha] += scores[alpha] == min(scores.values())
-                tied[alpha] += all(better(other, folds) <= 0 for other in others)
+                tied[alpha] += all(better(folds[a], folds[alpha]) <= 0 for a in ALPHAS)
                 means[alpha].append(scores[alpha])
-        label = f"{criterion}, epsilon {epsilon:g}"
-        rows.append([label, *firsts.values(), *tied.values(), *(float(np.mean(m)) for m in means.values())])
-        result[label] = {
-            "first": firsts,
-            "tied": tied,
-            "mean": {a: float(np.mean(m)) for a, m in means.items()},
-        }
-    columns = [
-        "criterion",
-        *(f"{a} first" for a in ALPHAS),
-        *(f"{a} tied" for a in ALPHAS),
-        *(f"{a} error" for a in ALPHAS),
-    ]
-    report.print_table(f"b. best models of {len(found)} data sets", columns, rows)
+        label = f"{kind}, epsilon {epsilon:g}"
+        averages = {alpha: _average(values) for alpha, values in means.items()}
+        rows.append([label, *firsts.values(), *tied.values(), *averages.values()])
+        result[label] = {"first": firsts, "tied": tied, "mean": averages}
+    columns = [f"{a} {what}" for what in ("first", "tied", "error") for a in ALPHAS]
+    report.print_table(f"Best models of {len(found.errors)} data sets", ["kind", *columns], rows)
     return result
 
 
-def table_c(found: Mapping[str, Errors], scope: Scope) -> dict[str, Any]:
-    """Wins, losses and draws of every MBoost setting against every forest setting."""
-    rows, result = [], {}
-    for criterion, alpha, forest in itertools.product(CRITERIA, ALPHAS, FORESTS):
-        shares = []
-        outcomes: dict[float, list[int]] = {epsilon: [] for epsilon in scope.epsilons}
-        ours = [s for s in boosted(scope, criterion) if s.method == alpha]
-        theirs = [s for s in forests(scope) if s.method == forest]
-        for epsilon, errors, a, b in itertools.product(scope.epsilons, found.values(), ours, theirs):
-            outcomes[epsilon].append(better(errors[a.key, epsilon], errors[b.key, epsilon]))
-        everything = list(itertools.chain.from_iterable(outcomes.values()))
-        for results in (*outcomes.values(), everything):
-            shares.append(wins_of(results))
-        label = f"{alpha} ({criterion}) against {forest}"
-        rows.append([label, *shares])
-        result[label] = {
-            f"{epsilon:g}": [outcome.count(v) for v in (1, -1, 0)] for epsilon, outcome in outcomes.items()
-        }
-    columns = ["MBoost", *(f"epsilon {epsilon:g}" for epsilon in scope.epsilons), "all"]
-    report.print_table("c. wins among significant differences, % (significant differences, %)", columns, rows)
-    return result
-
-
-def table_e(found: Mapping[str, Errors], scope: Scope) -> dict[str, Any]:
-    """Wins and losses against both forests together, by the number of boosted trees."""
-    rows, result = [], {}
-    for criterion, alpha, trees in itertools.product(CRITERIA, ALPHAS, scope.trees):
-        ours = [s for s in boosted(scope, criterion) if (s.method, s.trees) == (alpha, trees)]
-        label = f"{alpha} ({criterion}), {trees} trees"
-        result[label] = {}
-        for epsilon in scope.epsilons:
-            pairs = itertools.product(found.values(), ours, forests(scope))
-            outcomes = [better(e[a.key, epsilon], e[b.key, epsilon]) for e, a, b in pairs]
-            result[label][f"{epsilon:g}"] = f"{outcomes.count(1)}:{outcomes.count(-1)}"
-        rows.append([label, *result[label].values()])
-    columns = ["MBoost", *(f"epsilon {epsilon:g}" for epsilon in scope.epsilons)]
-    report.print_table("e. significant wins : losses against RF-L and RF-E", columns, rows)
-    return result
-
-
-def wins_of(outcomes: Sequence[int]) -> str:
-    """Percentage of wins among decided comparisons, and of decided comparisons."""
-    decided = [outcome for outcome in outcomes if outcome]
-    if not decided:
-        return "- (0)"
-    return f"{100 * decided.count(1) / len(decided):.0f} ({100 * len(decided) / len(outcomes):.0f})"
-
-
-def table_d(found: Mapping[str, Errors], constant: Mapping[str, float], scope: Scope) -> dict[str, Any]:
-    """Error of one public setting, beside that of the best forest and of the majority class."""
+def readings(found: Found, scope: Scope) -> dict[str, Any]:
+    """Every setting of boosting against every forest, in each reading of the forests' budget."""
     result: dict[str, Any] = {}
-    for epsilon in (*scope.epsilons, EXACT):
+    for reading in READINGS:
         rows = []
-        for name, errors in found.items():
-            ours = [mean(errors, s, epsilon) for s in plain()]
-            forest = [
-                mean(errors, best(errors, [s for s in forests(scope) if s.method == f], epsilon), epsilon)
-                if epsilon != EXACT
-                else None
-                for f in FORESTS
-            ]
-            rows.append([name, *ours, *forest, constant[name]])
-        result[f"{epsilon:g}"] = rows
-        title = f"d. test error (%), {PLAIN_TREES} tree of depth {PLAIN_DEPTH}, epsilon {epsilon:g}"
-        report.print_table(title, ["data set", *ALPHAS, *(f"best {f}" for f in FORESTS), "majority"], rows)
+        for kind, alpha in itertools.product(KINDS, ALPHAS):
+            ours = [s for s in boosted(scope, kind) if s.method == alpha]
+            outcomes = [outcomes_of(found, ours, forests(scope, reading), e) for e in scope.epsilons]
+            cells = [won(o) for o in (*outcomes, list(itertools.chain.from_iterable(outcomes)))]
+            rows.append([f"{alpha}, {kind}", *cells])
+            result[f"{rows[-1][0]}, against {reading}"] = cells
+        title = f"Significant wins:losses against RF-L and RF-E, budget of a tree {reading}"
+        report.print_table(title, ["boosting", *(f"epsilon {e:g}" for e in scope.epsilons), "all"], rows)
     return result
+
+
+def by_trees(found: Found, scope: Scope) -> dict[str, Any]:
+    """Wins and losses against both forests together, by the number of boosted trees."""
+    result: dict[str, Any] = {}
+    for reading, kind in itertools.product(READINGS[:2], ("smoothed", "published", "divided")):
+        rows = []
+        for alpha, trees in itertools.product(ALPHAS, scope.trees):
+            ours = [s for s in boosted(scope, kind) if (s.method, s.trees) == (alpha, trees)]
+            outcomes = (outcomes_of(found, ours, forests(scope, reading), e) for e in scope.epsilons)
+            rows.append([f"{alpha}, {trees} trees", *(f"{o.count(1)}:{o.count(-1)}" for o in outcomes)])
+            result[f"{kind}, {rows[-1][0]}, against {reading}"] = rows[-1][1:]
+        title = f"Wins:losses of {kind} boosting against RF-L and RF-E, budget of a tree {reading}"
+        report.print_table(title, ["alpha", *(f"epsilon {e:g}" for e in scope.epsilons)], rows)
+    return result
+
+
+def data_sets(found: Found, scope: Scope) -> dict[str, Any]:
+    """Error of one public setting, beside the best published models and forests and the majority class."""
+    result: dict[str, Any] = {}
+    others = {f"best {n}, {r}": (n, r) for n, r in itertools.product(OUR_FORESTS, READINGS[:2])}
+    for epsilon in scope.epsilons:
+        rows = []
+        for name, errors in found.errors.items():
+            grids = [[s for s in forests(scope, r) if s.method == n] for n, r in others.values()]
+            grids.insert(0, [s for s in boosted(scope, "published") if s.method == "O.C."])
+            chosen = [mean(errors, best(errors, grid, epsilon), epsilon) for grid in grids]
+            rows.append([name, *(mean(errors, s, epsilon) for s in plain()), *chosen, found.constant[name]])
+        last = ["mean", *(_average(row[i] for row in rows) for i in range(1, len(rows[0])))]
+        result[f"{epsilon:g}"] = [*rows, last]
+        title = f"Test error (%), {PLAIN_TREES} tree of depth {PLAIN_DEPTH}, epsilon {epsilon:g}"
+        columns = ["data set", *ALPHAS, "best O.C. published", *others, "majority"]
+        report.print_table(title, columns, [*rows, last])
+    return result
+
+
+def regimes(found: Found, scope: Scope) -> dict[str, Any]:
+    """Depth and number of trees of the best model of each data set."""
+    rows = []
+    for name, errors in found.errors.items():
+        cells = []
+        for kind, epsilon in itertools.product(("smoothed", "published"), scope.epsilons):
+            winner = best(errors, boosted(scope, kind), epsilon)
+            cells.append(f"{winner.depth}, {winner.trees} ({winner.method})")
+        rows.append([name, *cells, TABLE_3.get(name)])
+    titles = [f"{kind} {e:g}" for kind, e in itertools.product(("smoothed", "published"), scope.epsilons)]
+    columns = ["data set", *titles, "the paper's"]
+    report.print_table("Depth and trees (alpha) of the best model, by epsilon", columns, rows)
+    return {row[0]: dict(zip(columns[1:], row[1:], strict=True)) for row in rows}
+
+
+def grid(found: Found, scope: Scope) -> dict[str, Any]:
+    """Mean error over the data sets for bounds of leaf values and shares of the budget."""
+    result: dict[str, Any] = {}
+    for kind, epsilon in itertools.product(GRID_KINDS, scope.grid_epsilons):
+        rows = []
+        for bound in BOUNDS:
+            cells = [
+                _average(mean(e, of_grid(kind, bound, share), epsilon) for e in found.errors.values())
+                for share in SHARES
+            ]
+            rows.append([f"M = {bound:g}", *cells])
+        result[f"{kind}, {epsilon:g}"] = rows
+        title = (
+            f"Mean error (%), {kind} O.C., {GRID_TREES} trees of depth {GRID_DEPTH}, epsilon {epsilon:g}, "
+            "by the leaves' share"
+        )
+        report.print_table(title, ["bound", *(f"{share:g}" for share in SHARES)], rows)
+    return result
+
+
+def bins(found: Found, scope: Scope) -> dict[str, Any]:
+    """Error with 10 and with 50 values per feature."""
+    result: dict[str, Any] = {}
+    for epsilon in scope.grid_epsilons:
+        parts = list(itertools.product(GRID_KINDS, ALPHAS, (None, MANY_BINS)))
+        rows = [
+            [name, *(mean(errors, of_bins(*part), epsilon) for part in parts)]
+            for name, errors in found.errors.items()
+        ]
+        last = ["mean", *(_average(row[i] for row in rows) for i in range(1, len(rows[0])))]
+        result[f"{epsilon:g}"] = [*rows, last]
+        columns = ["data set", *(f"{kind} {alpha} {count or 10}" for kind, alpha, count in parts)]
+        title = f"Test error (%) with 10 and 50 values, {GRID_TREES} trees of depth {GRID_DEPTH}"
+        report.print_table(f"{title}, epsilon {epsilon:g}", columns, [*rows, last])
+    return result
+
+
+def figure2(found: Found, scope: Scope) -> dict[str, Any]:
+    """Errors over all settings of each alpha, and sizes of trees."""
+    rows = []
+    for alpha, kind, epsilon in itertools.product(
+        ALPHAS, ("smoothed", "published"), (EXACT, *scope.epsilons)
+    ):
+        settings = [s for s in boosted(scope, kind) if s.method == alpha]
+        errors = [
+            mean(e, s, epsilon) - found.constant[name]
+            for (name, e), s in itertools.product(found.errors.items(), settings)
+        ]
+        quartiles = [float(q) for q in np.quantile(errors, (0, 0.25, 0.5, 0.75, 1))]
+        rows.append([f"{alpha}, {kind}, epsilon {epsilon:g}", *quartiles])
+    columns = ["alpha", "smallest", "quarter", "median", "three quarters", "largest"]
+    title = "Test error over data sets and settings, in points above the majority class's (negative: better)"
+    report.print_table(title, columns, rows)
+    return {"errors": rows, "sizes": sizes_of_trees(scope)}
+
+
+def sizes_of_trees(scope: Scope) -> list[list[Any]]:
+    """Leaves and depths without noise, where pure nodes stay leaves; with noise all trees are complete."""
+    depth, trees = max(scope.depths), max(scope.trees)
+    rows = []
+    for name, rows_of in public_rows(scope).items():
+        cells: list[str] = []
+        for alpha in ALPHAS:
+            grown = exact_trees(rows_of, alpha, depth, trees)
+            cells.append(
+                f"{_average(t.leaves() for t in grown):.1f}, {_average(t.depth() for t in grown):.1f}"
+            )
+        rows.append([name, *cells])
+    title = f"Leaves and depth without noise, means of {trees} trees of at most depth {depth} on all rows"
+    report.print_table(f"{title} (with noise {2**depth} and {depth})", ["data set", *ALPHAS], rows)
+    return rows
+
+
+def public_rows(scope: Scope) -> dict[str, bdpe.Rows]:
+    """All rows of each data set at hand."""
+    found = {name: uci_binary(name) for name in scope.names}
+    return {n: bdpe.quantised(p.X, p.y, p.bounds, p.max_bin) for n, p in found.items() if p is not None}
+
+
+def exact_trees(rows: bdpe.Rows, alpha: str, depth: int, trees: int) -> list[bdpe.Tree]:
+    """Trees without noise."""
+    value = bdpe.CALIBRATED if alpha == "O.C." else ALPHAS[alpha]
+    random = np.random.default_rng(0)
+    return bdpe.boost(rows, rows, value, depth, trees, bdpe.Budget(EXACT), random)[1]
+
+
+def efficiency(found: Found, scope: Scope) -> dict[str, Any]:
+    """Tree efficiency and edges of splits by depth, without noise and with."""
+    budgets = (EXACT, 100.0, *sorted(scope.epsilons, reverse=True)[:2])
+    depth, random = 5, np.random.default_rng(0)
+    levels: dict[tuple[float, int], list[dict[str, np.ndarray]]] = {}
+    risks: dict[tuple[str, int], list[float]] = {}
+    for rows in public_rows(scope).values():
+        for epsilon in budgets:
+            budget = bdpe.Budget(epsilon)
+            for _ in range(1 if epsilon == EXACT else 5):
+                tree = bdpe.grow(
+                    rows, np.full(len(rows.sign), 0.5), bdpe.CALIBRATED, depth, budget, 1, random
+                )
+                for level, splits in enumerate(tree.splits):
+                    levels.setdefault((epsilon, level), []).append(splits)
+        for alpha in ALPHAS:
+            tree = exact_trees(rows, alpha, depth, 1)[0]
+            for level, splits in enumerate(tree.splits):
+                risks.setdefault((alpha, level), []).append(100 * float(splits["minority"].sum()))
+    table = []
+    for level in range(depth):
+        weights = np.concatenate([s["weight"] for s in levels[EXACT, level]])
+        cells: list[Any] = [str(level), float(np.median(weights / 2**level))]
+        for epsilon in budgets:
+            of_level = levels[epsilon, level]
+            edges = np.concatenate([s["edge"][~s["pure"]] for s in of_level])
+            cells.append(f"{np.median(edges):.2f} ({100 * np.mean(edges >= WEAK):.0f}%)")
+        table.append([*cells, *(_average(risks[alpha, level]) for alpha in ALPHAS)])
+    columns = ["depth", "tree efficiency", *(f"edge, epsilon {e:g}" for e in budgets)]
+    title = (
+        "Tree efficiency (weight of a node over 2^depth, median); edge of the O.C. splits (median, and share "
+        f"of at least {WEAK:g}), one tree on all rows, the printed budget; training error (%), no noise"
+    )
+    report.print_table(title, [*columns, *(f"error {alpha}" for alpha in ALPHAS)], table)
+    return {"rows": table}
+
+
+TABLES: Mapping[str, Callable[[Found, Scope], dict[str, Any]]] = {
+    "without": without,
+    "best": best_models,
+    "readings": readings,
+    "trees": by_trees,
+    "sets": data_sets,
+    "regimes": regimes,
+    "grid": grid,
+    "bins": bins,
+    "figure2": figure2,
+    "efficiency": efficiency,
+}
 
 
 # Plots and time
@@ -343,23 +595,25 @@ def figure1(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)
     plt.close(figure)
-    report.say(f"written: {path}")
 
 
-def plot_errors(path: Path, found: Mapping[str, Errors], scope: Scope) -> None:
+def plot_errors(path: Path, found: Found, scope: Scope) -> None:
     """Error of the best model against epsilon, one panel per data set."""
     methods = {
-        f"{alpha}, {criterion}": [s for s in boosted(scope, criterion) if s.method == alpha]
-        for criterion, alpha in itertools.product(CRITERIA, ALPHAS)
+        f"{alpha}, {kind}": [s for s in boosted(scope, kind) if s.method == alpha]
+        for kind, alpha in itertools.product(("smoothed", "published"), ("0.1", "O.C."))
     }
-    methods |= {name: [s for s in forests(scope) if s.method == name] for name in FORESTS}
+    methods |= {
+        f"{name}, {reading}": [s for s in forests(scope, reading) if s.method == name]
+        for name, reading in itertools.product(("RF-E",), READINGS[:2])
+    }
     x = np.log10(scope.epsilons)
     panels = {
         name: {
             label: (x, [mean(errors, best(errors, grid, e), e) for e in scope.epsilons], None)
             for label, grid in methods.items()
         }
-        for name, errors in found.items()
+        for name, errors in found.errors.items()
     }
     report.save_panels(path, panels, "log10 of epsilon", dict.fromkeys(panels, "test error, %"))
 
@@ -393,30 +647,35 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--out", type=Path, default=Path("out"), help="folder of the JSON file and the plots")
-    parser.add_argument("--quick", action="store_true", help="few data sets and settings")
+    parser.add_argument(
+        "--out", type=Path, default=Path("out"), help="folder of tables, JSON files and plots"
+    )
+    parser.add_argument("--quick", action="store_true", help="few data sets, folds and settings")
     parser.add_argument("--jobs", type=int, default=2, help="data sets to run side by side")
+    parser.add_argument("--folds", type=int, help="folds of the cross-validation")
+    parser.add_argument("--sets", help="data sets, separated by commas")
+    parser.add_argument("--reuse", action="store_true", help="keep data sets whose errors the folder has")
     options = parser.parse_args()
     report.yield_when_busy()
     scope = QUICK if options.quick else Scope()
+    scope = replace(scope, folds=options.folds or scope.folds)
+    if options.sets:
+        scope = replace(scope, names=tuple(options.sets.split(",")))
     start = time.perf_counter()
-    result: dict[str, Any] = {"machine": report.machine(1)}
-    figure1(options.out / "mloss_figure1.png")
-    result["ms_per_tree"] = time_per_tree()
-    found, constant = all_errors(scope, options.jobs)
-    result["errors"] = {
-        name: {f"{key}|{epsilon:g}": values for (key, epsilon), values in errors.items()}
-        for name, errors in found.items()
-    }
-    result["table_a"] = table_a(found, scope)
-    result["table_b"] = table_b(found, scope)
-    result["table_c"] = table_c(found, scope)
-    result["table_e"] = table_e(found, scope)
-    result["table_d"] = table_d(found, constant, scope)
-    plot_errors(options.out / "mloss_errors.png", found, scope)
-    result["seconds"] = round(time.perf_counter() - start, 1)
-    report.say(f"\nseconds: {result['seconds']}")
-    report.write_json(options.out / "mloss_paper.json", result)
+    figure1(options.out / "mloss-figure1.png")
+    found = all_errors(scope, options.jobs, options.out / "mloss-errors.json", options.reuse)
+    for name, table in TABLES.items():
+        with report.copied_to(options.out / f"mloss-{name}.txt"):
+            report.say(f"{len(found.errors)} data sets, {found.folds} folds")
+            content = table(found, scope)
+        report.write_json(options.out / f"mloss-{name}.json", {"folds": found.folds, name: content})
+    plot_errors(options.out / "mloss-errors.png", found, scope)
+    with report.copied_to(options.out / "mloss-time.txt"):
+        per_tree = time_per_tree()
+    seconds = round(time.perf_counter() - start, 1)
+    report.say(f"\nseconds: {seconds}")
+    content = {"machine": report.machine(1), "ms_per_tree": per_tree, "seconds": seconds}
+    report.write_json(options.out / "mloss-time.json", content)
 
 
 if __name__ == "__main__":

@@ -239,11 +239,7 @@ def opendp(data: SimpleNamespace, epsilon: float, seed: int) -> Any:
         trees.append((feature, threshold, value))
         total += value[leaf_of(X_test)]
     scale = np.ptp(data.label_bounds)
-    return (
-        trees,
-        lambda: total / n_trees * scale + data.label_bounds[0],
-        lambda: len(pickle.dumps(trees)),
-    )
+    return (trees, lambda: total / n_trees * scale + data.label_bounds[0], lambda: len(pickle.dumps(trees)))
 
 
 LADDER_STEP = 1e-6

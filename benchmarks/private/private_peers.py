@@ -64,10 +64,10 @@ NOISE = 2.0
 
 def is_installed(learner: str) -> bool:
     """Whether a learner's environment was made."""
-    return learner not in REQUIREMENTS or _folder(learner).joinpath(".installed").exists()
+    return learner not in REQUIREMENTS or folder_of(learner).joinpath(".installed").exists()
 
 
-def _folder(learner: str) -> Path:
+def folder_of(learner: str) -> Path:
     """The environment's folder; learners of equal requirements share the first one's."""
     first = next(name for name, needs in REQUIREMENTS.items() if needs == REQUIREMENTS[learner])
     return ENVIRONMENTS / first.replace(" ", "-").lower()
@@ -78,7 +78,7 @@ def environment(learner: str) -> Path | None:
     requirements = REQUIREMENTS.get(learner)
     if requirements is None:
         return Path(sys.executable)
-    folder = _folder(learner)
+    folder = folder_of(learner)
     python, made = folder / "bin" / "python", folder / ".installed"
     if is_installed(learner):
         return python

@@ -51,33 +51,10 @@ QUIET = {"verbosity": -1}
 SIZES = [(rows, bins) for rows in (200_000, 581_012) for bins in (63, 255)]
 """Rows of covtype and bins per feature."""
 FEW_ROWS = 1_000
-COMPILED_FOR = {
-    "this processor": {},
-    "AVX2 alone": {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": ""},
-}
+COMPILED_FOR = {"this processor": {}, "AVX2 alone": {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": ""}}
 """Environment of the process whose kernels are timed."""
 
-TABLE_2 = {
-    "adult (our a9a)": (0.019, 0.007),
-    "real-sim": (2.97, 0.82),
-    "covtype": (0.085, 0.044),
-    "SUSY": (0.38, 0.32),
-    "cod-rna": (0.016, 0.009),
-    "webdata": (0.032, 0.013),
-    "synthetic_cls": (1.00, 0.36),
-    "abalone": (2.95, 2.85),
-    "YearPrediction": (0.38, 0.12),
-    "synthetic_reg": (0.96, 0.36),
-}
-"""The paper's Table 2, seconds per tree of DPBoost and of LightGBM (10-core Xeon W-2155, 1000 trees)."""
-
-IN_TABLE_2 = {
-    "a9a": "adult (our a9a)",
-    "covtype": "covtype",
-    "susy": "SUSY",
-    "codrna": "cod-rna",
-    "abalone": "abalone",
-}
+DATA = ("a9a", "covtype", "susy", "codrna", "abalone")
 
 
 @dataclass(frozen=True)
@@ -219,7 +196,7 @@ def import_seconds(repetitions: int = 5) -> float:
 
 
 def print_times(times: dict[str, Any], n_threads: int) -> None:
-    """Tables of times per tree, with the paper's beside them, and of construction."""
+    """Tables of times per tree, and of construction."""
     titles = {
         "tree": f"Milliseconds of lightgbm.train per tree ({N_TREES} trees, depth 6, {n_threads} threads)",
         "tree_processor": "Milliseconds of processors of lightgbm.train per tree",
@@ -246,31 +223,6 @@ def print_times(times: dict[str, Any], n_threads: int) -> None:
                 ratios = [f"{figures[k]:.2f}" for k in ("ratio_of_pairs", "ratio_of_best")]
                 rows.append([name, contender, *cells, *ratios])
         report.print_table(title, columns, rows)
-
-
-def print_beside_paper(times: dict[str, Any]) -> None:
-    """Our seconds per tree beside the paper's Table 2."""
-    rows = []
-    real = times.keys() & IN_TABLE_2.keys()
-    ours = {IN_TABLE_2[name]: times[name]["DPBoost tight"]["tree"] for name in real}
-    for name, (private, stock) in TABLE_2.items():
-        here = ours.get(name)
-        cells = [None] * 3
-        if here:
-            cells = [f"{here['median']:.4f}", f"{here['stock_median']:.4f}", f"{here['ratio_of_pairs']:.2f}"]
-        rows.append([name, private, stock, f"{private / stock:.2f}", *cells])
-    columns = [
-        "data",
-        "paper DPBoost",
-        "paper LightGBM",
-        "ratio",
-        "here DPBoost tight",
-        "here LightGBM",
-        "ratio",
-    ]
-    report.print_table(
-        "Seconds per tree, the paper's Table 2 beside ours (its SUSY has 5,000,000 rows)", columns, rows
-    )
 
 
 def print_memory(memory: dict[str, Any], rows: int) -> None:
@@ -320,7 +272,7 @@ def main() -> None:
     if options.sizes_only:
         report.write_json(options.out / "training_time_by_size.json", by_size)
         return
-    names = options.only.split(",") if options.only else list(IN_TABLE_2)
+    names = options.only.split(",") if options.only else list(DATA)
     if options.quick and not options.only:
         names = ["a9a", "codrna", "abalone"]
     repetitions = 2 if options.quick else options.repetitions
@@ -348,7 +300,6 @@ def main() -> None:
     result["load_average_at_end"] = report.load_average()
 
     print_times(result["times"], options.threads)
-    print_beside_paper(result["times"])
     print_memory(result["memory"], memory_rows)
     report.say(f"\nimport of lgb_dp beyond lightgbm: {result['import_seconds']:.2f} s")
     report.say(f"machine: {result['machine']}")

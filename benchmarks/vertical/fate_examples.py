@@ -131,15 +131,7 @@ def command(folder: Path, *arguments: str) -> str:
 def host_process(folder: Path, identifier: str) -> Iterator[int]:
     """The host's server; gives its port."""
     arguments = ["serve", "vertical", "--data", "host.csv", "--id", identifier, "--tls", "certs/host"]
-    arguments += [
-        "--allow",
-        "guest",
-        "--listen",
-        "127.0.0.1:0",
-        "--models",
-        "host-models",
-        "--allow-export",
-    ]
+    arguments += ["--allow", "guest", "--listen", "127.0.0.1:0", "--models", "host-models", "--allow-export"]
     # By default a server gives no statistics of nodes of fewer than 10 rows: its columns do not split those.
     arguments += ["--min-node-rows", "1"]
     # On a few hundred rows, their statistics are more per row than a server gives by default.

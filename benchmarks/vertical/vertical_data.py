@@ -83,6 +83,26 @@ def susy() -> VerticalProblem:
     return VerticalProblem("susy_30k", X, y, 4, "binary:logistic", source=source)
 
 
+def higgs() -> VerticalProblem:
+    """The paper's split: 13 and 15 columns."""
+    X, y, source = _dense("higgs_11k", (11_000, 28))
+    return VerticalProblem("higgs_11k", X, y, 13, "binary:logistic", source=source)
+
+
+def epsilon() -> VerticalProblem:
+    X, y, source = _dense("epsilon_5k", (5_000, 100))
+    return VerticalProblem("epsilon_5k", X, y, 50, "binary:logistic", source=source)
+
+
+def sensorless(n_rows: int = 58_509) -> VerticalProblem:
+    """11 classes of as many rows each, with 24 columns at each party; generated unless there is a file."""
+    X, y, source = _dense("sensorless", (n_rows, 48), 11)
+    if source == "file":
+        y = y - y.min()
+    index = np.random.default_rng(0).permutation(len(y))[:n_rows]
+    return VerticalProblem("sensorless", X[index], y[index], 24, "multi:softprob", 11, source)
+
+
 def a9a() -> VerticalProblem:
     problem = load("a9a")
     X = scipy.sparse.csr_matrix(problem.X)

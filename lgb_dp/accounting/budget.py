@@ -23,12 +23,7 @@ from lgb_dp.accounting.gaussian import composed_mu, gaussian_epsilon, gaussian_m
 from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.accounting.unit import ONE_ROW, Unit
 from lgb_dp.checks import Interval, checked_delta, checked_epsilon, checked_number
-from lgb_dp.errors import (
-    ArgumentTypeError,
-    BudgetExceededError,
-    ForkedProcessError,
-    InvalidArgumentError,
-)
+from lgb_dp.errors import ArgumentTypeError, BudgetExceededError, ForkedProcessError, InvalidArgumentError
 
 _ROUNDING = 5e-10
 """Relative room above `gaussian_mu`, which leaves twice the slack that `gaussian_epsilon` needs."""
@@ -67,12 +62,7 @@ class Budget:
     """
 
     def __init__(
-        self,
-        epsilon: float,
-        delta: float = 0.0,
-        *,
-        pure_epsilon: float = 0.0,
-        approximate_delta: float = 0.0,
+        self, epsilon: float, delta: float = 0.0, *, pure_epsilon: float = 0.0, approximate_delta: float = 0.0
     ) -> None:
         self.epsilon = checked_epsilon(epsilon)
         self.delta = 0.0 if delta == 0 and not isinstance(delta, bool) else checked_delta(delta)

@@ -167,11 +167,11 @@ class SampledGaussian:
         checked_integer("count of releases", self.count, 1, MAX_RELEASES)
 
 
-_DISCRETISATION = 1e-4
+DISCRETISATION = 1e-4
 """Step of `dp_accounting`'s privacy loss distributions; they are rounded pessimistically, so this is safe."""
 
 
-_COARSE = 1e-3
+COARSE = 1e-3
 """Step of a first search for μ: about a tenth of the time, and ε is up to about 0.5 percent too high."""
 
 
@@ -212,7 +212,7 @@ def composed_epsilon(
         return pld.from_gaussian_mechanism(
             1.0 / (part.mu * (1 + _SLACK)),
             sampling_prob=part.probability,
-            value_discretization_interval=step or _DISCRETISATION,
+            value_discretization_interval=step or DISCRETISATION,
             pessimistic_estimate=True,
         ).self_compose(part.count)
 
@@ -252,7 +252,7 @@ def sampled_mu(epsilon: float, delta: float, mu: float, probability: float, coun
     # Twelve coarse steps leave the μ of a release within 0.1 percent of where coarse steps put it, and a fine
     # step takes up to a second.  What is returned has been seen to fit at full precision.
     near = last_safe(
-        partial(fits, step=_COARSE), low, 2 * low / probability, middle=geometric_mean, max_steps=12
+        partial(fits, step=COARSE), low, 2 * low / probability, middle=geometric_mean, max_steps=12
     )
     if not fits(near):
         safe, unsafe = low, near

@@ -88,7 +88,7 @@ class Scores:
             ends = np.searchsorted(n_added[order], behind, side="right").tolist()
             for n, stop, end in zip(behind.tolist(), stops, ends, strict=True):
                 self._add(ordered.head(end), iterations[n:stop], scores[:end])
-            self._write(rows[order], scores, len(iterations))
+            self.write(rows[order], scores, len(iterations))
         in_turn = np.empty_like(scores)
         in_turn[order] = scores
         return in_turn
@@ -101,7 +101,7 @@ class Scores:
         if n_added < len(iterations):
             new = self._scores.copy(order="F")
             self._add(self._codes, iterations[n_added:], new)
-            self._write(slice(None), new, len(iterations))
+            self.write(slice(None), new, len(iterations))
         scores: NDArray[np.float64] = self._scores.view()
         scores.flags.writeable = False
         return scores
@@ -111,9 +111,9 @@ class Scores:
         rows = np.flatnonzero(self._n_added > len(iterations))
         scores = np.asfortranarray(self._scores[rows])
         self._add(self._codes.take(rows), [[replace(t, leaf_value=-t.leaf_value) for t in last]], scores)
-        self._write(rows, scores, len(iterations))
+        self.write(rows, scores, len(iterations))
 
-    def _write(self, rows: NDArray[Any] | slice, scores: NDArray[np.float64], n_added: int) -> None:
+    def write(self, rows: NDArray[Any] | slice, scores: NDArray[np.float64], n_added: int) -> None:
         """Replace the scores of some rows; an interrupt in between makes them start anew."""
         self._n_added[rows] = _UNKNOWN
         self._scores[rows] = scores
@@ -121,7 +121,7 @@ class Scores:
 
     def _restart(self, rows: NDArray[Any]) -> None:
         if len(rows):
-            self._write(rows, self._start[rows], 0)
+            self.write(rows, self._start[rows], 0)
 
     def _add(
         self,

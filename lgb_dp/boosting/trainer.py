@@ -170,11 +170,7 @@ class PrivateTrainer(ABC):
         self.booster_ = booster
 
     def task(
-        self,
-        rows: RunRows,
-        params: Mapping[str, Any],
-        n_rounds: int,
-        model: host.InitialModel | None = None,
+        self, rows: RunRows, params: Mapping[str, Any], n_rounds: int, model: host.InitialModel | None = None
     ) -> TrainerInput:
         """The input of a run of `n_rounds` iterations, with LightGBM's `params` and the present settings."""
         for text in ignored_defaults(params):

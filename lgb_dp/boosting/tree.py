@@ -15,7 +15,7 @@ from lgb_dp.data.bins import PublicBins
 
 MIN_GAIN = 1e-12
 _NODES_AT_ONCE = 1024
-_MIN_NODES_TO_LEAVE_OUT = 63
+MIN_NODES_TO_LEAVE_OUT = 63
 """Splits from which on nodes are left out; a smaller tree stays complete, since little could be left out."""
 
 _CODES = np.arange(256)
@@ -106,7 +106,7 @@ def _of_one_size(trees: list[PrivateTree], bins: PublicBins) -> list[host.Tree]:
     leaf_value = np.stack([tree.leaf_value for tree in trees])
     leaf_count = np.stack([tree.leaf_count for tree in trees])
     shape = complete_shape(leaf_value)
-    if n_internal >= _MIN_NODES_TO_LEAVE_OUT:
+    if n_internal >= MIN_NODES_TO_LEAVE_OUT:
         reached = reached_nodes(feature, goes_left, n_bins)
         leaf_count[~reached[:, n_internal:]] = 0
         shape = compact_shape(leaf_value, reached)

@@ -19,12 +19,7 @@ from lgb_dp.accounting.report import checked_reports
 from lgb_dp.boosting.run_rows import RunRows, rows_of_run
 from lgb_dp.checks import checked_flag
 from lgb_dp.dask.leaf_sums import ERRORS, DaskLeafSums
-from lgb_dp.dask.partitions import (
-    PublicPartition,
-    RowRules,
-    joined_codes,
-    read_public_partition,
-)
+from lgb_dp.dask.partitions import PublicPartition, RowRules, joined_codes, read_public_partition
 from lgb_dp.data.bins import feature_names, public_bins
 from lgb_dp.data.dataset import Dataset
 from lgb_dp.data.provenance import Provenance

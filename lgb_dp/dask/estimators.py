@@ -150,12 +150,7 @@ class _OnCluster(DPLGBMModel):
         for text in (*around.leaks, *around.notes):
             warnings.warn(text, NotPrivateWarning, stacklevel=4)
         train_set = DaskDataset(
-            X,
-            y,
-            label_overflow=self.label_overflow,
-            max_bin=settings.max_bin,
-            spacing="mixed",
-            **of_rows,
+            X, y, label_overflow=self.label_overflow, max_bin=settings.max_bin, spacing="mixed", **of_rows
         )
         train_set.classes, train_set.provenance = classes, around.joined(provenance)
         valid_sets = [
@@ -200,12 +195,7 @@ class DaskDPLGBMClassifier(_OnCluster, DPLGBMClassifier):
 
     @refuses_habits(ON_CLUSTERS, given=ClusterFitArguments)
     def fit(  # type: ignore[override]
-        self,
-        X: Any,
-        y: Any,
-        *,
-        classes: Sequence[Any] | None = None,
-        **given: Unpack[ClusterFitArguments],
+        self, X: Any, y: Any, *, classes: Sequence[Any] | None = None, **given: Unpack[ClusterFitArguments]
     ) -> DaskDPLGBMClassifier:
         """Train.
 
@@ -234,15 +224,7 @@ class DaskDPLGBMClassifier(_OnCluster, DPLGBMClassifier):
         """
         is_boolean = getattr(y, "dtype", None) == np.bool_
         known, provenance = known_classes(np.empty(0), classes, are_booleans=is_boolean)
-        self._fit_on_cluster(
-            X,
-            y,
-            len(known),
-            known,
-            {**given},
-            provenance,
-            {"classes_": known},
-        )
+        self._fit_on_cluster(X, y, len(known), known, {**given}, provenance, {"classes_": known})
         return self
 
     def to_local(self) -> DPLGBMClassifier:
@@ -327,15 +309,7 @@ class DaskDPLGBMRegressor(_OnCluster, DPLGBMRegressor):
         """
         if label_bounds is None:
             raise InvalidArgumentError("label_bounds must be given for rows on a cluster, got None")
-        self._fit_on_cluster(
-            X,
-            y,
-            1,
-            None,
-            {**given, "label_bounds": label_bounds},
-            Provenance(),
-            {},
-        )
+        self._fit_on_cluster(X, y, 1, None, {**given, "label_bounds": label_bounds}, Provenance(), {})
         return self
 
     def to_local(self) -> DPLGBMRegressor:

@@ -133,7 +133,7 @@ def read_partition(rules: RowRules, X: Any, y: Any, weight: Any, groups: Any) ->
     if groups is not None:
         values = np.asarray(_flat(groups))
         group = group_numbers(values, n_rows)
-        hashes = _hashes(values[np.unique(group, return_index=True)[1]])
+        hashes = hash_values(values[np.unique(group, return_index=True)[1]])
     digest = _digest(codes, label, checked, group, hashes)
     return BinnedPartition(codes, label, checked, group, hashes, digest)
 
@@ -179,7 +179,7 @@ def _flat(values: Any) -> Any:
     return np.asarray(values).reshape(-1) if getattr(values, "ndim", 1) == 2 else values
 
 
-def _hashes(values: NDArray[Any]) -> NDArray[np.uint64]:
+def hash_values(values: NDArray[Any]) -> NDArray[np.uint64]:
     """Equal values have equal hashes in all partitions, whatever data type holds them."""
     if values.dtype.kind in "mM":
         values = values.astype(f"{values.dtype.kind}8[ns]").astype(np.int64)

@@ -471,47 +471,23 @@ class Dataset(StandInDataset):
         return self._set("label", label=label)
 
     def set_weight(self, weight: Any) -> Dataset:
-        """Set row weights, before construction only.
+        """Set row weights, as `set_label` sets the label.
 
         Parameters
         ----------
         weight : array-like of shape (n_rows,), or None
             From 0 to `weight_bound`.
-
-        Returns
-        -------
-        Dataset
-            This one.
-
-        Raises
-        ------
-        LightGBMError
-            Once the Dataset was constructed.
-        UnsupportedParameterError
-            If the Dataset is a subset.
         """
         return self._set("weight", weight=weight)
 
     def set_init_score(self, init_score: Any, *, public: bool = False) -> Dataset:
-        """Set initial scores, before construction only.
+        """Set initial scores, as `set_label` sets the label.
 
         Parameters
         ----------
         init_score : array-like of shape (n_rows,) or (n_rows, n_classes), or None
         public : bool
             As `public_init_score` of the class: whether the scores depend on no row.
-
-        Returns
-        -------
-        Dataset
-            This one.
-
-        Raises
-        ------
-        LightGBMError
-            Once the Dataset was constructed.
-        UnsupportedParameterError
-            If the Dataset is a subset.
         """
         return self._set("init_score", init_score=init_score, public_init_score=public)
 

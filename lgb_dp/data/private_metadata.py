@@ -47,7 +47,7 @@ def _matrix(data: Any) -> NDArray[np.float64]:
     return matrix
 
 
-def _released(counts: NDArray[np.int64], mu: float) -> tuple[NDArray[np.float64], float]:
+def released_counts(counts: NDArray[np.int64], mu: float) -> tuple[NDArray[np.float64], float]:
     """Counts of cells, one column of `counts` per feature, with noise, and its standard deviation."""
     std = float(np.sqrt(counts.shape[1]) / mu)
     return release_gaussian(counts, std, SecureRandom()).astype(np.float64), std
@@ -141,7 +141,7 @@ def private_bounds(
     matrix, mu, unit = _per_row(matrix, mu, groups, rows_per_group)
     report = _paid("bounds", mu, delta, unit, budget)
     with silent_arithmetic():
-        noisy, std = _released(_counts_by_size(matrix), mu)
+        noisy, std = released_counts(_counts_by_size(matrix), mu)
     occupied = noisy > std * np.sqrt(2 * np.log(noisy.size / _FALSE_CELLS))
     edges = 2.0**_EXPONENTS
     below = np.concatenate([-edges[::-1], [0.0], [0.0], edges[:-1]])
@@ -214,7 +214,7 @@ def private_quantile_edges(
             column = matrix[:, f]
             cell = np.searchsorted(values, column[~np.isnan(column)], side="left")
             counts[: len(values) + 1, f] = np.bincount(cell, minlength=len(values) + 1)
-        noisy, std = _released(counts, mu)
+        noisy, std = released_counts(counts, mu)
     edges = {}
     for f, (values, limits) in enumerate(zip(bins.values, bins.ranges, strict=True)):
         mass = _halved(noisy[: len(values) + 1, f], std)

@@ -161,7 +161,7 @@ class SquareLossTraining(Training):
         paid = split_epsilon
         if task.data.group_weight == "mean" and self.unit.rows is not None:
             paid = epsilon_of_a_person(split_epsilon, self.unit.rows)
-        self._selection_scale = selection_scale(paid, GAIN_RANGE[variant]) / steps
+        self.selection_scale = selection_scale(paid, GAIN_RANGE[variant]) / steps
 
         self.ledger.grant(
             release
@@ -197,11 +197,11 @@ class SquareLossTraining(Training):
         predictions = self.predictions(plan.rows, codes)
         trees = []
         for k in range(self.params.n_outputs):
-            kept, gradient = self._gradients(predictions[:, k] - self.label_scale.targets(label, k))
-            trees.append(self._grow_tree(plan, codes, kept, quantise_gradients(gradient, weight), weight))
+            kept, gradient = self.clipped_gradients(predictions[:, k] - self.label_scale.targets(label, k))
+            trees.append(self.grow_tree(plan, codes, kept, quantise_gradients(gradient, weight), weight))
         return trees
 
-    def _gradients(self, g: NDArray[np.float64]) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    def clipped_gradients(self, g: NDArray[np.float64]) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
         """Rows to train on, and gradients within [-g*, g*]; filtered rows stay spent for this tree."""
         if not self.gdf:
             return np.arange(len(g), dtype=np.int32), np.clip(g, -G_STAR, G_STAR)
@@ -210,7 +210,7 @@ class SquareLossTraining(Training):
         self.filtered_rows += len(g) - len(kept)
         return kept, g
 
-    def _grow_tree(
+    def grow_tree(
         self,
         plan: TreePlan,
         codes: DenseCodes | SparseCodes,
@@ -218,6 +218,7 @@ class SquareLossTraining(Training):
         gradient: NDArray[np.int32],
         weight: NDArray[np.int32],
     ) -> PrivateTree:
+        """Charge for a tree and grow it on its own rows."""
         _, leaf_epsilon = self._split_and_leaf_epsilon
         for release in self._releases_of_tree(plan.group, plan.part):
             self.ledger.charge(release)
@@ -229,12 +230,12 @@ class SquareLossTraining(Training):
             weight,
             self.tree_layout(),
             self.lambda_steps,
-            [self._selection_scale] * self.params.depth,
+            [self.selection_scale] * self.params.depth,
             self.random,
             self.params.n_threads,
         )
         sums = segment_sums(structure.rows, structure.starts, gradient, weight)
-        leaves = self._leaves_of_sums if self.variant == "tight" else self._leaves_of_values
+        leaves = self.leaves_of_sums if self.variant == "tight" else self.leaves_of_values
         value, count = leaves(sums, plan.clip, leaf_epsilon)
         return PrivateTree(
             feature=structure.feature,
@@ -244,7 +245,7 @@ class SquareLossTraining(Training):
             learning_rate=plan.learning_rate,
         )
 
-    def _leaves_of_values(
+    def leaves_of_values(
         self, sums: NDArray[np.int64], clip: float, epsilon: float
     ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """The paper's leaves: V = -G/(N + λ), clipped, plus Laplace noise (Algorithm 1, lines 11-14).
@@ -266,7 +267,7 @@ class SquareLossTraining(Training):
         released = release_laplace(steps, VALUE_STEPS + 2, epsilon, self.random)
         return released * np.float64(step), np.ones(len(steps), dtype=np.int64)
 
-    def _leaves_of_sums(
+    def leaves_of_sums(
         self, sums: NDArray[np.int64], clip: float, epsilon: float
     ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Leaves from two noisy sums, 2A = NQ + G and 2B = NQ - G with Q steps per gradient.

@@ -61,10 +61,7 @@ _WHY = {
 
 
 def with_keywords(
-    own: Mapping[str, Any],
-    defaults: Mapping[str, Any],
-    keywords: Mapping[str, Any],
-    of_fit: Container[str],
+    own: Mapping[str, Any], defaults: Mapping[str, Any], keywords: Mapping[str, Any], of_fit: Container[str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """An estimator's own settings, whatever their names, and LightGBM's other parameters.
 
@@ -472,11 +469,7 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
             valid_names=None if evaluation.names is None else list(evaluation.names),
             feval=evaluation.feval() or None,
             init_model=init_model,
-            callbacks=[
-                settings.trainer,
-                *(callbacks or []),
-                lightgbm.record_evaluation(evals_result),
-            ],
+            callbacks=[settings.trainer, *(callbacks or []), lightgbm.record_evaluation(evals_result)],
         )
         names = {"feature_names_in_": np.asarray(as_frame(X).columns, dtype=object)} if is_table(X) else {}
         self.__dict__.update(

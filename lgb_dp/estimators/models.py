@@ -52,12 +52,7 @@ class DPLGBMClassifier(DPLGBMModel, ClassifierKind):
 
     @refuses_habits(WAYS_OUT, given=FitArguments)
     def fit(
-        self,
-        X: Any,
-        y: Any,
-        *,
-        classes: Sequence[Any] | None = None,
-        **given: Unpack[FitArguments],
+        self, X: Any, y: Any, *, classes: Sequence[Any] | None = None, **given: Unpack[FitArguments]
     ) -> DPLGBMClassifier:
         """Train.
 
@@ -107,13 +102,7 @@ class DPLGBMClassifier(DPLGBMModel, ClassifierKind):
         if self.label_overflow == "raise" and np.isnan(numbers).any():
             raise InvalidArgumentError("y holds a label that is not among the classes")
         self._fit(
-            X,
-            numbers,
-            len(known),
-            encode,
-            {**given},
-            provenance=provenance,
-            fitted={"classes_": known},
+            X, numbers, len(known), encode, {**given}, provenance=provenance, fitted={"classes_": known}
         )
         return self
 
@@ -266,11 +255,7 @@ class DPLGBMRegressor(DPLGBMModel, RegressorKind):
             return checked_numbers("y", values).reshape(-1)
 
         self._fit(
-            X,
-            as_is(as_target(y, type(self).__name__)),
-            1,
-            as_is,
-            {**given, "label_bounds": label_bounds},
+            X, as_is(as_target(y, type(self).__name__)), 1, as_is, {**given, "label_bounds": label_bounds}
         )
         return self
 

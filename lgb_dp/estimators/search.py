@@ -306,7 +306,7 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         n_rows = X.shape[0]
         if len(y) != n_rows:
             raise InvalidArgumentError(f"y has {len(y)} labels; X has {n_rows} rows")
-        train, test = _divided(groups, n_rows, unit, test_share, random)
+        train, test = divided(groups, n_rows, unit, test_share, random)
         if train.person is not None:
             of_groups = {"rows_per_group": rows_per_group, "group_weight": group_weight}
             fit_params = {**fit_params, "groups": train.person, **of_groups}
@@ -319,21 +319,14 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
                 warnings.simplefilter("ignore")
                 scores = row_scores(trial.model, rows_of(X, test.rows), y[test.rows], fit_params)
             if test.person is not None and group_weight == "mean":
-                scores = _mean_shares(scores, test.person)
+                scores = mean_shares(scores, test.person)
             largest = unit.row_costs * SCORE_STEPS  # what one row, or all of a person's rows, can add
             score = float(release_gaussian(scores.sum(keepdims=True), largest / mu, random)[0])
             scored.append((score, trial, caught))
         _, best, said = max(scored, key=itemgetter(0))  # the first of equal ones
         for warning in said:
             warnings.warn(warning.message, stacklevel=2)
-        self._settle(
-            best,
-            limits,
-            search_epsilon(mu, limits[1], mean_trials),
-            mu,
-            paid_for,
-            budget,
-        )
+        self._settle(best, limits, search_epsilon(mu, limits[1], mean_trials), mu, paid_for, budget)
         return self
 
     def _checked_arguments(
@@ -390,10 +383,7 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     @staticmethod
     def _pay(
-        budget: Budget | None,
-        granted: tuple[float, float],
-        paid_for: tuple[PrivacyReport, ...],
-        unit: Unit,
+        budget: Budget | None, granted: tuple[float, float], paid_for: tuple[PrivacyReport, ...], unit: Unit
     ) -> None:
         """Charge the budget with all that the search is granted."""
         if budget is None:
@@ -500,7 +490,7 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         return np.asarray(self.best_estimator_.predict_proba(X))
 
 
-def _divided(
+def divided(
     groups: Any, n_rows: int, unit: Unit, test_share: float, random: SecureRandom
 ) -> tuple[_SearchRows, _SearchRows]:
     """Training and test part: each row, or each person with at most k rows, draws its part on its own."""
@@ -514,7 +504,7 @@ def _divided(
     return train, test
 
 
-def _mean_shares(scores: NDArray[np.int64], person: NDArray[np.int64]) -> NDArray[np.int64]:
+def mean_shares(scores: NDArray[np.int64], person: NDArray[np.int64]) -> NDArray[np.int64]:
     """Scores over the number of their person's rows: ⌊s / k⌋ with s ≤ S, k of which sum to at most S.
 
     A person is in one part with all rows, so that k does not depend on other people.

@@ -14,7 +14,7 @@ from gbdt_parties.agreed import read_json
 from gbdt_parties.channel import Party, check_parties
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.run.coordinator import Purpose, coordinate
-from gbdt_parties.run.exchange import PresentParties
+from gbdt_parties.run.exchange import Participation
 from gbdt_parties.run.progress import Checkpoint, Memory
 from gbdt_parties.secure_sum.messages import unpack
 from gbdt_parties.traffic import Traffic
@@ -133,7 +133,7 @@ def train(
     n_rounds = checked_integer("num_boost_round", num_boost_round, 1)
     colluding = checked_integer("colluding", colluding, 1)
     if max_attempts is None:
-        max_attempts = _attempts(n_rounds, checked_integer("trees_per_round", trees_per_round, 1))
+        max_attempts = n_attempts(n_rounds, checked_integer("trees_per_round", trees_per_round, 1))
     task = FederatedTask(
         dict(params),
         settings_of(_trainer_among(callbacks)),
@@ -161,7 +161,7 @@ def train(
     kept = Memory() if checkpoint is None else Checkpoint(checkpoint, FederatedCheckpointError)
     counted = Traffic() if traffic is None else traffic
     request = task.to_json()
-    purpose = Purpose(OpenPrivateRun, request, PresentParties(task.min_parties), partial(_agreement, request))
+    purpose = Purpose(OpenPrivateRun, request, Participation(task.min_parties), partial(_agreement, request))
     progress = coordinate(members, purpose, request, counted, float(patience), kept)
     try:
         (content,) = unpack(progress.model)
@@ -172,7 +172,7 @@ def train(
     return booster
 
 
-def _attempts(n_rounds: int, trees_per_round: int) -> int:
+def n_attempts(n_rounds: int, trees_per_round: int) -> int:
     """Releases that noise is planned for by default.
 
     A lost party takes all trees of its round once more: fewer would end the run after all else was paid for.

@@ -124,10 +124,7 @@ class FederatedDPLGBMClassifier(ClassifierMixin, FederatedDPLGBMModel):
         """
         known, _ = known_classes(np.empty(0), [0, 1] if classes is None else classes)
         members = _as_parties(
-            parties,
-            lambda y: class_numbers(as_labels(y), known),
-            bounds=bounds,
-            categories=categories,
+            parties, lambda y: class_numbers(as_labels(y), known), bounds=bounds, categories=categories
         )
         objective: dict[str, Any] = {"objective": "binary"}
         if len(known) > 2:

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from decimal import ROUND_FLOOR
 from fractions import Fraction
 from functools import lru_cache
@@ -202,6 +203,41 @@ class PartyLedger:
             for place in range(self._sums.n, n_kept):
                 self._sums.add(_entry(self.store.get(CHARGES, "", place)))
             return self._sums
+
+
+@dataclass(frozen=True)
+class Charges:
+    """The charges of one run in one party's ledger.
+
+    Parameters
+    ----------
+    ledger : PartyLedger
+    run : bytes
+        Digest of the roster.
+    granted : float
+        μ that all of them may cost together.
+    budget : (float, float)
+        ε and δ of the run.
+    unit : Unit
+    """
+
+    ledger: PartyLedger
+    run: bytes
+    granted: float
+    budget: tuple[float, float]
+    unit: Unit
+
+    def __call__(self, what: str, mu: float, close: float, **more: Any) -> None:
+        """Charge for something that is about to leave, in the transaction that keeps it."""
+        note = {
+            "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            "run": self.run.hex(),
+            "what": what,
+            "mu": mu,
+            "closeness": close,
+            "neighbouring": self.unit.neighbouring,
+        }
+        self.ledger.charge(self.run, note | more, self.granted, self.budget)
 
 
 @dataclass

@@ -123,8 +123,8 @@ class Party(RunSessions):
         if auditable and folder is None:
             raise InvalidArgumentError("auditable=True needs a folder, where messages are kept")
         self._folder = None if folder is None else Path(folder)
-        self._ledger = PartyLedger(self._folder, budget)
-        self._side = Side(
+        self.ledger = PartyLedger(self._folder, budget)
+        self.side = Side(
             name,
             rows,
             credentials,
@@ -132,7 +132,7 @@ class Party(RunSessions):
             checked_integer("min_parties", min_parties, 2),
             checked_integer("colluding", colluding, 1),
             checked_integer("parties_per_person", parties_per_person, 1),
-            self._ledger,
+            self.ledger,
             auditable,
         )
         memory = MemoryAllowance(sys.maxsize)
@@ -141,8 +141,8 @@ class Party(RunSessions):
     def _runs_in(self, folder: Path | None, caller: str, memory: MemoryAllowance) -> Runs:
         """Runs of one coordinator, beside the ledger; models are kept in a folder, if there is one."""
         models = None if folder is None else folder / MODELS_FOLDER
-        subject_of = partial(PrivateSubject, self._side, models, memory)
-        return Runs(subject_of, runs_of(self._ledger.store, caller), self._side.auditable)
+        subject_of = partial(PrivateSubject, self.side, models, memory)
+        return Runs(subject_of, runs_of(self.ledger.store, caller), self.side.auditable)
 
     def replay(self, folder: str | Path, *, run: str | None = None) -> Replay:
         """Repeat a party's side of a run from its folder and these rows, and compare every message.
@@ -165,7 +165,7 @@ class Party(RunSessions):
         """
 
         def subject(number: bytes, request: str) -> PrivateSubject:
-            side = replace(self._side, ledger=PartyLedger(None, None), auditable=True)
+            side = replace(self.side, ledger=PartyLedger(None, None), auditable=True)
             return PrivateSubject(side, None, MemoryAllowance(sys.maxsize), number, request)
 
         path = Path(folder) / LEDGER_FILE
@@ -183,12 +183,12 @@ class Party(RunSessions):
     @property
     def allow_list(self) -> AllowList:
         """Whom it adds its numbers to."""
-        return self._side.allowed
+        return self.side.allowed
 
     @property
     def has_budget(self) -> bool:
         """Whether its ledger has a budget, which otherwise the first run that it answers decides."""
-        return self._ledger.budget is not None
+        return self.ledger.budget is not None
 
     def for_caller(self, directory: Path, used: set[bytes], memory: MemoryAllowance) -> RunSessions:
         """The same party, with the same ledger, for the sessions of one coordinator among several.
@@ -208,4 +208,4 @@ class Party(RunSessions):
     def close(self) -> None:
         """Let go of the ledger, so that another process, or another `Party`, can use the folder."""
         super().close()
-        self._ledger.close()
+        self.ledger.close()

@@ -6,7 +6,6 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from datetime import datetime, timezone
 from functools import cached_property
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from gbdt_parties.agreed import TEXT_BYTES
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.run.engine import Computation
-from gbdt_parties.run.exchange import PresentParties
+from gbdt_parties.run.exchange import Participation
 from gbdt_parties.run.party_run import Proposal, Subject
 from gbdt_parties.secure_sum.contributions import Attempt
 from gbdt_parties.secure_sum.rings import MODULO_64, Words
@@ -29,7 +28,7 @@ from lgb_dp.boosting.booster import DPBooster
 from lgb_dp.boosting.params import TrainingParameters, training_parameters
 from lgb_dp.data.dataset import Dataset
 from lgb_dp.errors import InvalidArgumentError
-from lgb_dp.federated.ledger import PartyLedger
+from lgb_dp.federated.ledger import Charges, PartyLedger
 from lgb_dp.federated.replica import STDS_IN_RANGE, Question, Released, train_replica
 from lgb_dp.federated.task import FederatedTask, declaration_of, statement
 from lgb_dp.mechanisms.noise import release_share
@@ -160,7 +159,7 @@ class PrivateSubject(Subject):
         self._rooms = [memory.reserve(len(request) * TEXT_BYTES, "the settings of a run")]
         self._task = FederatedTask.from_json(request)
         self._min_parties = max(side.min_parties, self._task.min_parties)
-        super().__init__(side.name, side.credentials, side.allowed, PresentParties(self._min_parties))
+        super().__init__(side.name, side.credentials, side.allowed, Participation(self._min_parties))
         self._side, self._models, self._run, self._request = side, models, run, request
         if self._task.colluding < side.colluding:
             raise InvalidArgumentError(
@@ -184,11 +183,8 @@ class PrivateSubject(Subject):
         needed = needed_bytes(self._task, known, side.data.num_data())
         self._rooms.append(memory.reserve(needed, "leaf sums, scores and the model of a run"))
         self._declaration = declaration_of(side.data)
-        self._ledger = side.ledger
-        self._budget = (self._task.epsilon, self._task.delta)
         self._random = SecureRandom()
-        self._granted = 0.0
-        self._unit = side.data.unit.at_parties(self._task.parties_per_person)
+        self._charges: Charges | None = None
 
     def description(self) -> str:
         """Digests of what the party declares about its columns."""
@@ -205,8 +201,10 @@ class PrivateSubject(Subject):
         n_parties = len(roster.introductions)
         check_opened(self._task, self._known, n_parties)
         training, granted = train_replica(self._side.data, self._task, n_parties, public_seed)
-        self._granted = granted.mu
-        self._ledger.check_run(roster.digest, self._granted, self._unit, self._budget)
+        unit = self._side.data.unit.at_parties(self._task.parties_per_person)
+        budget = self._task.epsilon, self._task.delta
+        self._side.ledger.check_run(roster.digest, granted.mu, unit, budget)
+        self._charges = Charges(self._side.ledger, roster.digest, granted.mu, budget, unit)
         return Computation(training)
 
     # Rounds.
@@ -218,18 +216,10 @@ class PrivateSubject(Subject):
     def pay(self, question: Question, roster: bytes, attempt: Attempt) -> None:
         """See `Subject`; a BudgetExceededError if there is nothing left to pay from."""
         n = len(attempt.members)
-        note = {
-            "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-            "run": self._run.hex(),
-            "what": question.what,
-            "round": attempt.round,
-            "number": attempt.number,
-            "parties": n,
-            "mu": question.mu,
-            "closeness": question.n_values * closeness(min(self._variances(question, n)), n),
-            "neighbouring": self._unit.neighbouring,
-        }
-        self._ledger.charge(roster, note, self._granted, self._budget)
+        close = question.n_values * closeness(min(self._variances(question, n)), n)
+        about = {"round": attempt.round, "number": attempt.number, "parties": n, "run": self._run.hex()}
+        assert self._charges is not None  # the run has begun
+        self._charges(question.what, question.mu, close, **about)
 
     @property
     def rows(self) -> str:

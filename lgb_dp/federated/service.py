@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.identity.alignment_messages import REQUESTS as ALIGNMENT_REQUESTS
 from gbdt_parties.messages import Message
+from gbdt_parties.quota import CallerLimits
 from gbdt_parties.run.party_run import ANSWERED
 from gbdt_parties.run.sessions import RunSessions
-from gbdt_parties.transport.service import Caller, CallerLimits, RowService
+from gbdt_parties.transport.service import Caller, RowService
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.federated.party import MODELS_FOLDER, Party
 from lgb_dp.federated.task import OpenPrivateRun
@@ -55,12 +56,7 @@ class PrivateService(RowService[L], Generic[L, PartyT]):
     """Powers of a caller that the party has not allowed."""
 
     def __init__(
-        self,
-        party: PartyT,
-        directory: str | Path,
-        limits: L,
-        ids: list[str] | None = None,
-        max_rows: int = 0,
+        self, party: PartyT, directory: str | Path, limits: L, ids: list[str] | None = None, max_rows: int = 0
     ) -> None:
         outlived = "behind a server its ledger must outlive the process, or its budget would be spent again"
         for has, what, why, argument in (
@@ -79,22 +75,22 @@ class PrivateService(RowService[L], Generic[L, PartyT]):
                     f"party {party.name!r} has no {what}: {why}; pass {argument} to {type(party).__name__}"
                 )
         super().__init__(ids or (), ids is not None, directory, party.name, limits, max_rows)
-        self._party = party
+        self.party = party
 
     def close(self) -> None:
         """Let go of the directory, and of the party's: another service, or process, can use them then."""
         super().close()
-        self._party.close()
+        self.party.close()
 
     def admit(self, caller: str, message: Message) -> None:
         """Refuse requests that are too long, and alignments without ids."""
-        if isinstance(message, ALIGNMENT_REQUESTS) and not self._has_ids:
+        if isinstance(message, ALIGNMENT_REQUESTS) and not self.has_ids:
             raise ProtocolError("rows of this party have no ids: they are not aligned")
         for field in ("opened", "roster", "signatures", "content", "request"):
             n_bytes = len(getattr(message, field, b""))
-            if n_bytes > self._limits.max_request_bytes:
+            if n_bytes > self.limits.max_request_bytes:
                 raise ProtocolError(
-                    f"a request of {n_bytes} bytes; this party accepts {self._limits.max_request_bytes}"
+                    f"a request of {n_bytes} bytes; this party accepts {self.limits.max_request_bytes}"
                 )
 
 
@@ -106,7 +102,7 @@ class FederatedService(PrivateService[FederatedLimits, Party]):
     party : Party
         With a folder, so that its ledger outlives the process, an allow-list and a budget.
     directory : path
-        Where runs and the record are kept.
+        Where models and the record are kept.
     limits : FederatedLimits, optional
 
     Raises
@@ -128,12 +124,12 @@ class FederatedService(PrivateService[FederatedLimits, Party]):
         super().admit(caller, message)
         if isinstance(message, OpenPrivateRun):
             n_models = sum(1 for _ in (self.folder_of(caller) / MODELS_FOLDER).glob("*.txt"))
-            if n_models >= self._limits.max_models:
+            if n_models >= self.limits.max_models:
                 raise ProtocolError(
-                    f"this party keeps at most {self._limits.max_models} models of one coordinator; its "
+                    f"this party keeps at most {self.limits.max_models} models of one coordinator; its "
                     "operator can remove some (veilboost models)"
                 )
 
     def new_handler(self, caller: Caller, positions: list[NDArray[np.int64]]) -> RunSessions:
         """Make the party as this coordinator sees it."""
-        return self._party.for_caller(caller.directory, caller.used, caller.memory)
+        return self.party.for_caller(caller.directory, caller.used, caller.memory)

@@ -32,13 +32,13 @@ from lgb_dp.losses.label_counts import LabelCounts
 _WIDEST, _NARROWEST = 64.0, 4.0
 """Clip over the hessian at the mean label: integer steps are few beyond, and hessians are cut below."""
 
-_MAX_COST = 0.008
+MAX_COST = 0.008
 """Deviance that noise of the factor may add, over that of the best constant; a third of it is left."""
 
 _MOST = 2.0
 """The factor, or one over it, at most."""
 
-_LARGEST_DOUBT = 0.01
+LARGEST_DOUBT = 0.01
 """Standard deviation of the mean that is added with the square loss, at most, in halves of the width of the
 label's bounds; a third of its square is left of the noise, and residuals are some 20 times as large."""
 
@@ -98,7 +98,7 @@ class MeanLevel:
         A wider clip makes a unit of the sums larger, and their noise with it: -G / H is in units of the clip.
         """
         doubt = std / (n_rows * self.row_hessian)
-        clip = min(self.widest, _LARGEST_DOUBT / doubt) if doubt > 0 else self.widest
+        clip = min(self.widest, LARGEST_DOUBT / doubt) if doubt > 0 else self.widest
         return replace(self, clip=clip) if clip >= _LEAST_WIDER else None
 
     def shift(self, gradient: float, hessian: float, std: float) -> float:
@@ -148,7 +148,7 @@ class FactorLevel:
         wide = min(mean ** (1 - power) * (above - mean), _WIDEST * hessian)
         wide = max(wide, clip, _NARROWEST * hessian)
         deviance = labels.count @ unit_deviance(labels.point, mean, power) / labels.count.sum()
-        return cls(wide, hessian / wide, math.sqrt(_MAX_COST * float(deviance) / hessian))
+        return cls(wide, hessian / wide, math.sqrt(MAX_COST * float(deviance) / hessian))
 
     def planned(self, std: float, n_rows: float) -> FactorLevel | None:
         """As for `Level`."""

@@ -70,7 +70,7 @@ LOG_ODDS_REACH = 12.0
 TableKernel = tuple[Callable[..., None], "float | NDArray[np.float64]"]
 
 _TINY_COUNT = 1e-6
-_MAX_PRIOR = 4.0
+MAX_PRIOR = 4.0
 """Bound of the initial log-odds."""
 
 _MAX_LOG_ODDS = 4.0
@@ -267,7 +267,7 @@ class NewtonLoss:
             return Start(n_rows, prior, row_hessian=0.5, level=MeanLevel(1.0 / self.clip, 0.5))
         log_counts = np.log(floor) - np.log(floor).mean()
         prior = log_counts if self.objective == "multiclass" else np.diff(log_counts)
-        return Start(n_rows, np.clip(prior, -_MAX_PRIOR, _MAX_PRIOR))
+        return Start(n_rows, np.clip(prior, -MAX_PRIOR, MAX_PRIOR))
 
     def pairs(self, target: NDArray[np.float64], clip: float = 1.0) -> TablePairs | SoftmaxPairs:
         """Pairs that the rows add to the sums of a leaf, in steps.

@@ -62,7 +62,7 @@ class _RandomForestTraining(Training):
         leaf = np.repeat(np.arange(n_leaves), np.diff(structure.starts))
         counts = np.zeros((n_leaves, self.n_classes), dtype=np.int64)
         np.add.at(counts, (leaf, self._class[structure.rows]), self.weight[structure.rows])
-        vote, count = self._votes(counts)
+        vote, count = self.votes(counts)
         chosen = np.eye(self.n_classes)[vote]
         values = [2 * chosen[:, 1] - 1] if self.params.n_outputs == 1 else list(chosen.T)
         return [
@@ -77,7 +77,7 @@ class _RandomForestTraining(Training):
         ]
 
     @abstractmethod
-    def _votes(self, counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def votes(self, counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Class that each leaf votes for, and its number of rows for SHAP, from its exact class weights.
 
         Adding a row raises one of all `counts` by at most `weight_steps`.
@@ -87,7 +87,7 @@ class _RandomForestTraining(Training):
 class _LaplaceTraining(_RandomForestTraining):
     mechanism = "discrete Laplace"
 
-    def _votes(self, counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def votes(self, counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         noised = release_laplace(counts, self.weight_steps, self.tree_epsilon, self.random)
         rows = np.rint(np.maximum(noised, 0).sum(axis=1) / self.weight_steps)
         # Two classes that tie in every leaf would otherwise always vote for the first.
@@ -99,7 +99,7 @@ class _LaplaceTraining(_RandomForestTraining):
 class _ExponentialTraining(_RandomForestTraining):
     mechanism = "exponential"
 
-    def _votes(self, counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def votes(self, counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """P(class) ∝ exp(ε·weight / w̄): a row raises one class of one leaf, by at most w̄; the others stay."""
         scale = selection_scale(self.tree_epsilon, self.weight_steps)
         utilities = counts.astype(np.float64) * scale

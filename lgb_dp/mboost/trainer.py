@@ -124,7 +124,7 @@ def _sums_release(what: str, epsilon: float, group: int) -> Release:
     return Release(what, "discrete Laplace", epsilon, group, 0)
 
 
-class _MBoostTraining(Training):
+class MBoostTraining(Training):
     """State of one training run of MBoost."""
 
     sigmoid = 1.0
@@ -160,7 +160,7 @@ class _MBoostTraining(Training):
             - paid_levels * Fraction(self._weight_epsilon)
             - params.depth * Fraction(self._split_epsilon)
         )
-        self._selection_scale = selection_scale(self._split_epsilon, 1.0)
+        self.selection_scale = selection_scale(self._split_epsilon, 1.0)
 
         self.ledger.grant(self._planned_releases(paid_levels))
 
@@ -189,7 +189,7 @@ class _MBoostTraining(Training):
             boost[np.isnan(boost)] = 0.0
             boost = boost.clip(0, largest).astype(np.int32)
             largest *= self.weight_steps
-            trees.append(self._grow_tree(k, sign, boost * self.weight, largest, n_rows))
+            trees.append(self.grow_tree(k, sign, boost * self.weight, largest, n_rows))
         return trees
 
     def _largest_boost_weight(self, k: int) -> int:
@@ -202,10 +202,10 @@ class _MBoostTraining(Training):
     def _noised_count(self) -> float:
         """The rows' total weight; a row adds at most its largest weight."""
         total = np.array([self.weight.sum(dtype=np.int64)])
-        noised = self._noised(total, _COUNT, self._count_epsilon, self.weight_steps, _BEFORE_THE_TREES)
+        noised = self.noised(total, _COUNT, self._count_epsilon, self.weight_steps, _BEFORE_THE_TREES)
         return float(max(noised[0], self.weight_steps)) * self.weight_bound / self.weight_steps
 
-    def _noised(
+    def noised(
         self, sums: NDArray[np.int64], what: str, epsilon: float, sensitivity: int, group: int
     ) -> NDArray[np.int64]:
         """Sums over disjoint sets of rows; a new row raises one of them by at most `sensitivity`."""
@@ -214,9 +214,10 @@ class _MBoostTraining(Training):
         self.ledger.charge(_sums_release(what, epsilon, group))
         return release_laplace(sums, sensitivity, epsilon, self.random)
 
-    def _grow_tree(
+    def grow_tree(
         self, k: int, sign: NDArray[np.float64], weight: NDArray[np.int32], largest: int, n_rows: float
     ) -> PrivateTree:
+        """Grow the tree of one class."""
         positive, negative = np.where(sign > 0, weight, 0), np.where(sign > 0, 0, weight)
         levels: list[NDArray[np.int64]] = []
         cap = self._root_cap(k, largest, n_rows)
@@ -225,7 +226,7 @@ class _MBoostTraining(Training):
         if self.exact:
             sums = stopped_at_purity([*levels, sums])
         # A row has one class and one leaf: it raises one of these weights, by at most b.
-        sums = self._noised(sums, _LEAVES, self._leaf_epsilon, largest, self.iteration - 1)
+        sums = self.noised(sums, _LEAVES, self._leaf_epsilon, largest, self.iteration - 1)
         self._caps[k] = float(sums.sum(axis=0).max())
         return self._tree_of(structure, sums, largest, n_rows)
 
@@ -267,7 +268,7 @@ class _MBoostTraining(Training):
         if level == 0 or not self._weight_epsilon:
             alpha = 0.5**level if self.calibrated else self.loss.alpha
             return np.full(n_nodes, alpha), caps
-        noised = self._noised(weights, _weights_of(level), self._weight_epsilon, largest, self.iteration - 1)
+        noised = self.noised(weights, _weights_of(level), self._weight_epsilon, largest, self.iteration - 1)
         noised = np.maximum(noised, largest)
         noise = 0.0 if self.exact else largest / self._weight_epsilon
         caps = np.minimum(caps, noised + 2 * noise)
@@ -293,7 +294,7 @@ class _MBoostTraining(Training):
         priors = self.smoothing * caps
         self.ledger.charge(_splits_release(level, self._split_epsilon, self.iteration - 1))
         utilities = candidate_risks(histograms, layout, alphas, caps, priors, n_threads)
-        utilities *= -self._selection_scale / risk_sensitivity(alphas, caps, priors, largest)[:, None]
+        utilities *= -self.selection_scale / risk_sensitivity(alphas, caps, priors, largest)[:, None]
         return select(utilities, self.random, n_threads, layout.repeats)
 
     def _tree_of(
@@ -403,10 +404,10 @@ class MBoost(PrivateTrainer):
         self.leverage = checked_choice("leverage", self.leverage, get_args(Leverage))
         self.n_rows = None if self.n_rows is None else checked_number("n_rows", self.n_rows, POSITIVE)
 
-    def begin(self, task: TrainerInput) -> _MBoostTraining:
+    def begin(self, task: TrainerInput) -> MBoostTraining:
         """Start a training run; called once per booster."""
         check_classes(task)
-        return _MBoostTraining(task, self)
+        return MBoostTraining(task, self)
 
 
 def check_classes(task: TrainerInput) -> None:

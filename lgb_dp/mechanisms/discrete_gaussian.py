@@ -24,8 +24,8 @@ _WORDS_PER_PROPOSAL = 32
 _PROPOSALS_PER_DRAW = 1.4
 """Proposals are accepted with probability √(π / 2e) = 0.76 at least, where V is large."""
 
-_DOUBT = 2.0**-30
-_LEAST_DOUBT = 2.0**-50
+DOUBT = 2.0**-30
+LEAST_DOUBT = 2.0**-50
 _WORD_BITS = 64
 
 
@@ -55,19 +55,17 @@ def discrete_gaussian(n: int, variance: int, random: WordSource) -> NDArray[np.i
         proposed = np.empty(n_proposed, dtype=np.int64)
         n_made = discrete_laplace_from_words(slope, random.words(_WORDS_PER_PROPOSAL * n_proposed), proposed)
         proposed = proposed[:n_made]
-        drawn = np.concatenate([drawn, proposed[_accepted(proposed, variance, slope, random)]])
+        drawn = np.concatenate([drawn, proposed[accept(proposed, variance, slope, random)]])
     return drawn[:n]
 
 
-def _accepted(
-    proposed: NDArray[np.int64], variance: int, slope: int, random: WordSource
-) -> NDArray[np.bool_]:
+def accept(proposed: NDArray[np.int64], variance: int, slope: int, random: WordSource) -> NDArray[np.bool_]:
     """Which proposals are accepted, each with probability exp(-γ), γ = (|y| - V s)² / 2V.
 
     A uniform number is compared with exp(-γ) by its first 64 bits.  For |y| up to 64 √V, float64 moves γ by
     less than 2⁻³⁸: |y| - V s is off by at most 2⁻⁵¹ (|y| + V s), and so is γ by 65 · 64 · 2⁻⁵¹; everything
-    else is a few roundings.  Beyond, exp(-γ) is below 2⁻⁵⁰.  Where the comparison is closer than `_DOUBT` of
-    exp(-γ), plus `_LEAST_DOUBT`, it is made exactly.
+    else is a few roundings.  Beyond, exp(-γ) is below 2⁻⁵⁰.  Where the comparison is closer than `DOUBT` of
+    exp(-γ), plus `LEAST_DOUBT`, it is made exactly.
     """
     size = np.abs(proposed).astype(np.float64)
     distance = size - float(variance) * (slope / 2**LOG2_DENOMINATOR)
@@ -75,13 +73,13 @@ def _accepted(
     word = random.words(len(proposed))
     uniform = word.astype(np.float64) * 2.0**-_WORD_BITS
     accepted: NDArray[np.bool_] = uniform < probability
-    doubtful = np.abs(uniform - probability) <= probability * _DOUBT + _LEAST_DOUBT
+    doubtful = np.abs(uniform - probability) <= probability * DOUBT + LEAST_DOUBT
     for i in np.flatnonzero(doubtful):
-        accepted[i] = _is_below(int(word[i]), int(proposed[i]), variance, slope, random)
+        accepted[i] = is_below(int(word[i]), int(proposed[i]), variance, slope, random)
     return accepted
 
 
-def _is_below(word: int, proposed: int, variance: int, slope: int, random: WordSource) -> bool:
+def is_below(word: int, proposed: int, variance: int, slope: int, random: WordSource) -> bool:
     """Whether a uniform number whose first 64 bits are `word` is below exp(-γ).
 
     γ is the fraction (|y| 2⁵² - V a)² / (2V 2¹⁰⁴) of integers, with s = a / 2⁵².  MPFR gives its exponential

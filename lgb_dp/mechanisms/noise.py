@@ -266,7 +266,7 @@ argument in the last place; observed against MPFR is below 2**-50."""
 _MIN_STEPS_OF_TAIL = 2**20
 _EXACT_BITS = 64
 _MAX_SCALE = 2.0**48
-_DRAWS_AT_ONCE = 1024
+DRAWS_AT_ONCE = 1024
 """Numbers that a reserve draws ahead, at least."""
 
 
@@ -344,7 +344,7 @@ class GaussianReserve:
         n = math.prod(shape)
         with self._lock:
             if len(self._drawn) < n:
-                more = rounded_gaussian(max(n, _DRAWS_AT_ONCE), self.scale, self._random)
+                more = rounded_gaussian(max(n, DRAWS_AT_ONCE), self.scale, self._random)
                 self._drawn = np.concatenate([self._drawn, more])
             taken, self._drawn = self._drawn[:n], self._drawn[n:]
         return taken.reshape(shape)

@@ -35,7 +35,7 @@ class SecureRandom:
         key = None
         if random_state is not None:
             key = hashlib.sha256(f"lgb_dp test stream {random_state}".encode()).digest()
-        self._stream = KeyStream(key)
+        self.stream = KeyStream(key)
 
     @classmethod
     def public(cls, key: bytes) -> SecureRandom:
@@ -47,7 +47,7 @@ class SecureRandom:
             32 bytes.
         """
         random = cls()
-        random._stream = KeyStream(key)
+        random.stream = KeyStream(key)
         return random
 
     def refuse_fork(self) -> None:
@@ -58,7 +58,7 @@ class SecureRandom:
         ForkedProcessError
             In a forked process.
         """
-        if self._stream.is_forked:
+        if self.stream.is_forked:
             raise ForkedProcessError("private training cannot continue in a forked process")
 
     def words(self, *shape: int) -> NDArray[np.uint64]:
@@ -74,7 +74,7 @@ class SecureRandom:
             In a forked process.
         """
         self.refuse_fork()
-        return self._stream.words(math.prod(shape)).reshape(shape)
+        return self.stream.words(math.prod(shape)).reshape(shape)
 
     def coins(self, *shape: int) -> NDArray[np.bool_]:
         """Draw independent fair coins.

@@ -98,18 +98,13 @@ def arguments() -> Values:
 
 
 @cache
-def _digests() -> tuple[tuple[str, str], ...]:
-    x = arguments()
-    found = []
+def digests() -> Mapping[str, str]:
+    """Digests of this process's functions, by their names."""
+    x, found = arguments(), {}
     for name, function in FUNCTIONS.items():
         content = np.ascontiguousarray(function(x), dtype="<f8").tobytes()
-        found.append((name, hashlib.sha256(content).hexdigest()[:_DIGITS]))
-    return tuple(found)
-
-
-def digests() -> dict[str, str]:
-    """Digests of this process's functions, by their names."""
-    return dict(_digests())
+        found[name] = hashlib.sha256(content).hexdigest()[:_DIGITS]
+    return found
 
 
 def check_digests(theirs: Any, whose: str) -> None:

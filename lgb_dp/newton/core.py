@@ -166,9 +166,9 @@ class NewtonCore(Training):
         if run.public_seed is not None:
             self.random = SecureRandom.public(run.public_seed)
         self._n_trees = self.n_rounds if run.n_trees is None else run.n_trees
-        self._released: list[ReleasedTree] = []
+        self.released: list[ReleasedTree] = []
         self._opened: list[OPENED] = []
-        self._beginning: Beginning | None = None
+        self.beginning: Beginning | None = None
 
     @property
     def objectives(self) -> tuple[str, ...]:
@@ -221,7 +221,7 @@ class NewtonCore(Training):
         if self.iteration > 1:
             text = "training was interrupted in its first release and cannot continue; start it anew"
             raise InterruptedTrainingError(text)
-        start = yield from self._release_label_counts()
+        start = yield from self.release_label_counts()
         self.releases.n_rows = start.n_rows
         prior = np.zeros(self.params.n_outputs) if self.continues else start.prior
         self._judge_delta(start.n_rows)
@@ -240,7 +240,7 @@ class NewtonCore(Training):
         splits = yield from self._first_splits(start, prior, rows, distilled, steps)
         return Beginning(start, prior, splits, steps, level)
 
-    def _release_label_counts(self) -> Asking[Start]:
+    def release_label_counts(self) -> Asking[Start]:
         """The loss's start, from noisy label counts."""
         sums, noise = yield from self.releases.label_counts(self.random)
         unit = STEPS * self.weight_steps
@@ -304,7 +304,7 @@ class NewtonCore(Training):
         scores = start_scores(surrogate, bins, initial, self.label_scale) + prior
         greedy_depth = distilled[0] if self._depth is None else self._depth
         sizes = (depth, greedy_depth, self.n_rounds, opening_depth)
-        model = (self.params.objective, surrogate, scores, self._released)
+        model = (self.params.objective, surrogate, scores, self.released)
         if steps.size is not None and not distilled[1]:
             std = self.releases.noise_std
             if can_hold_out(histograms, rows, greedy_depth, std):
@@ -333,7 +333,7 @@ class NewtonCore(Training):
             pairs.add_up(score, weight[some], np.arange(len(some), dtype=np.uint16), 0, len(some), sums)
             return sums / (STEPS * self.weight_steps)
 
-        return ExactSplits(bins, depth, codes, scores, self._released, gradients)
+        return ExactSplits(bins, depth, codes, scores, self.released, gradients)
 
     def _feature_histograms(self, *, is_for_all: bool) -> Asking[FeatureHistograms | None]:
         """Noisy numbers of rows in every bin of every feature, or of those with many bins.
@@ -356,11 +356,11 @@ class NewtonCore(Training):
 
     def grow_iteration(self) -> Asking[list[PrivateTree]]:
         """One structure, one release, one tree per output."""
-        if self._beginning is None:
-            self._beginning = yield from self._begin()
-        begun, start, steps = self._beginning, self._beginning.start, self._beginning.steps
-        if len(self._released) > len(self.trees):  # rolled back, or interrupted
-            del self._released[len(self.trees) :]
+        if self.beginning is None:
+            self.beginning = yield from self._begin()
+        begun, start, steps = self.beginning, self.beginning.start, self.beginning.steps
+        if len(self.released) > len(self.trees):  # rolled back, or interrupted
+            del self.released[len(self.trees) :]
             self._opened = []
         tree, release, held = yield from self._next_tree(begun)
 
@@ -372,7 +372,7 @@ class NewtonCore(Training):
         value *= length * start.value_unit
         value = self._constraints.hold(tree, value, denominator)
         begun.splits.learn(tree, release, value)
-        self._released.append(ReleasedTree(self.iteration, tree, value))
+        self.released.append(ReleasedTree(self.iteration, tree, value))
         if begun.level is not None and self.iteration == self._n_trees:
             value = value + (yield from self._shift(begun, begun.level))
         if not self.trees and not self.continues:
@@ -391,7 +391,7 @@ class NewtonCore(Training):
 
     def _shift(self, begun: Beginning, level: Level) -> Asking[float]:
         """The number to add to all scores, by the sums of all rows' gradients and hessians."""
-        question = Round(self.n_rounds + 1, ONE_LEAF, begun.prior, self._released, level.clip)
+        question = Round(self.n_rounds + 1, ONE_LEAF, begun.prior, self.released, level.clip)
         return level.shift(*(yield from self.releases.level_sums(question, self.random)))
 
     def _next_tree(self, begun: Beginning) -> Asking[OPENED]:
@@ -412,7 +412,7 @@ class NewtonCore(Training):
                 self.iteration + ahead,
                 begun.splits.draw(self.random, ahead),
                 begun.prior,
-                self._released,
+                self.released,
                 clip,
                 salt,
             )
@@ -426,8 +426,8 @@ class NewtonCore(Training):
         super().reset_parameter(params)
         if params:
             self._given_rate = self.learning_rate
-            if self._beginning is not None:
-                self._beginning.steps.reset(self.learning_rate)
+            if self.beginning is not None:
+                self.beginning.steps.reset(self.learning_rate)
 
     def parameters(self) -> Mapping[str, str]:
         """Public settings, for the model file."""
@@ -438,7 +438,7 @@ class NewtonCore(Training):
             "lambda_l2": repr(self.params.lambda_l2),
             **{name: repr(value) for name, value in self.params.of_objective.items()},
         }
-        if self._beginning is not None:
-            rate, depth = self._beginning.steps.rate, self._beginning.splits.depth
+        if self.beginning is not None:
+            rate, depth = self.beginning.steps.rate, self.beginning.splits.depth
             settings |= {"learning_rate": repr(rate), "max_depth": str(depth)}
         return settings

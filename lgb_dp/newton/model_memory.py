@@ -14,10 +14,7 @@ _BYTES_PER_SPLIT = 270
 _BYTES_PER_LEAF = 350
 """Values and counts, and a leaf's and a split's part of the model's text, with its copies."""
 
-_LIMITS_OF_GROUP = (
-    Path("/sys/fs/cgroup/memory.max"),
-    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
-)
+_LIMITS_OF_GROUP = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 
 
 def memory_limit() -> int | None:

@@ -60,7 +60,7 @@ class Releases:
         self._weight_steps, self._subsample = weight_steps, subsample
         self.noise_factor = 1.0
         self.n_rows: float | None = None
-        self._reserves: list[GaussianReserve] = []
+        self.reserves: list[GaussianReserve] = []
 
     def label_counts(self, random: SecureRandom) -> Asking[tuple[NDArray[np.int64], float]]:
         """Sums by label, in steps of the rows' weights, and the noise in each over the largest weight.
@@ -107,7 +107,7 @@ class Releases:
         """Make the noise that a tree's leaf sums get, as soon as it is known what they may cost."""
         if self.plan is not None:
             scales = [self._weight_steps * std for std in self._loss.stds(self.plan.tree.mu)]
-            self._reserves = [GaussianReserve(scale, random) for scale in scales]
+            self.reserves = [GaussianReserve(scale, random) for scale in scales]
 
     def level_sums(self, question: Round, random: SecureRandom) -> Asking[tuple[float, float, float]]:
         """Sums of all rows' gradients and hessians, and the noise in the first.
@@ -140,7 +140,7 @@ class Releases:
         tables = [self.rows.sums(one) for one in rounds]
         sums: Sequence[NDArray[np.int64]] = [table[:, :, place] for table in tables for place in (0, 1)]
         if self.plan is not None:
-            tree, noise = self.plan.tree, self._reserves
+            tree, noise = self.plan.tree, self.reserves
             parts = [(part, noise[k % 2].scale, noise[k % 2]) for k, part in enumerate(sums)]
             mu = tree.mu if len(rounds) == 1 else composed_mu([tree.mu] * len(rounds))
             sums = yield from self._noised(replace(tree, mu=mu), parts, [one.tree for one in rounds])
@@ -167,7 +167,7 @@ class Releases:
         """Standard deviation of the noise in a sum of gradients, in rows of the largest weight."""
         if self.plan is None:
             return EXACT_STD
-        return self.noise_factor * self._reserves[0].scale / self._expected_steps
+        return self.noise_factor * self.reserves[0].scale / self._expected_steps
 
     def _noised(
         self, release: Release, parts: Sequence[Part], trees: Sequence[PublicTree] = ()

@@ -90,12 +90,7 @@ class VerticalDPLGBMModel(PartiesModel):
         self.trees_per_round = trees_per_round
 
     def _train(
-        self,
-        X: Any,
-        y: Any,
-        objective: Mapping[str, Any],
-        run: dict[str, Any],
-        **declared: Any,
+        self, X: Any, y: Any, objective: Mapping[str, Any], run: dict[str, Any], **declared: Any
     ) -> None:
         declared.update((name, run.pop(name)) for name in ("bounds", "categories"))
         rows = Dataset(as_matrix(X), y, label_overflow="clip", max_bin=255, spacing="mixed", **declared)
@@ -167,12 +162,7 @@ class VerticalDPLGBMClassifier(ClassifierMixin, VerticalDPLGBMModel):
         objective: dict[str, Any] = {"objective": "binary"}
         if len(known) > 2:
             objective = {"objective": "multiclassova", "num_class": len(known)}
-        self._train(
-            X,
-            labels,
-            objective,
-            {**given, "parties": parties},
-        )
+        self._train(X, labels, objective, {**given, "parties": parties})
         self.classes_ = known
         return self
 
@@ -257,20 +247,13 @@ class VerticalDPLGBMRegressor(RegressorMixin, VerticalDPLGBMModel):
 
         Parameters
         ----------
-        X : ndarray, table or scipy sparse matrix, shape (n_rows, n_features)
-            Columns of the party with the targets.
+        X, parties, ids, bounds, categories
+            As for `VerticalDPLGBMClassifier.fit`.
         y : array-like, shape (n_rows,)
-        parties : sequence of ColumnParty or RemoteParty
-            The other party, one, with the same rows in the same order, unless both have ids.
-        ids : sequence of str, optional
-            Of the rows of `X`: those that the other party has, too, are trained on.
         label_bounds : (low, high)
             Public bounds of the targets; required.
-        bounds, categories
-            Public knowledge of the columns of `X`, as for `lgb_dp.Dataset`.
         name, tls, allowed, trust_authority, checkpoint, folder, budget, auditable, patience
-            As of `lgb_dp.vertical.train`: this party's identity, which a party behind a server needs, its
-            progress, and its ledger of all fits.
+            As for `VerticalDPLGBMClassifier.fit`.
         """
         if label_bounds is None:
             raise InvalidArgumentError("label_bounds must be given: bounds read from the targets would leak")
@@ -296,16 +279,8 @@ class VerticalDPLGBMRegressor(RegressorMixin, VerticalDPLGBMModel):
 
         Parameters
         ----------
-        X : ndarray or table, shape (n_rows, n_features)
-            Columns of both parties, those of the party with the targets first; with `parties` those
-            alone.
-        parties : sequence, optional
-            The other party's rows, ``[bank.with_rows(X_bank, ids=ids)]``: see `lgb_dp.vertical.predict`, and
-            there the limits.  Targets are then rounded to a thousandth of `label_bounds`.  They are outside
-            of ε.
-        ids : sequence of str, optional
-            Of the rows of `X`, in the other party's order; needed for rows with ids behind a server.
-        answer : {"rounded", "point", "score"}
-            Asked of the party; the latter two by its consent.
+        X, parties, ids, answer
+            As for `VerticalDPLGBMClassifier.predict_proba`; with `parties`, targets are rounded to a
+            thousandth of `label_bounds`.
         """
         return self._predicted(X) if parties is None else self._asked(X, parties, ids, answer)

@@ -33,10 +33,11 @@ independent between rows, so n rows add n / 4 at most to a sum's variance.  The 
 
 from __future__ import annotations
 
+import json
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from functools import cached_property
 
@@ -219,6 +220,16 @@ class PublicNumbers:
         half = self.ring_bits // 2
         hessian = _signed(opened, half)
         return _signed((opened - hessian.astype(np.uint64)) >> np.uint64(half), half), hessian
+
+    def to_bytes(self) -> bytes:
+        """All of it."""
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> PublicNumbers:
+        """Read what `to_bytes` wrote."""
+        values = json.loads(data)
+        return cls(**{**values, "bounds": tuple(values["bounds"])})
 
     def check_range(self, opened: Sequence[NDArray[np.uint64]]) -> None:
         """Refuse opened sums that honest parties do not get.

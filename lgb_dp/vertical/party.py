@@ -142,11 +142,11 @@ class ColumnParty(ColumnSessions, Unrepeatable):
         self._auditable = auditable
         self._folder = None if folder is None else Path(folder)
         self._budget = budget
-        self._ledger = PartyLedger(self._folder, budget)
-        self._runs_apart: dict[tuple[str, bytes], PartyLedger] = {}
+        self.ledger = PartyLedger(self._folder, budget)
+        self.runs_apart: dict[tuple[str, bytes], PartyLedger] = {}
         self._runs_over: set[tuple[str, bytes]] = set()
         self._apart = Lock()
-        kept = None if folder is None else self._ledger.store.part(_ANSWERS)
+        kept = None if folder is None else self.ledger.store.part(_ANSWERS)
         self.answers = PartyAnswers(consent, kept)
         super().__init__(
             name,
@@ -170,9 +170,9 @@ class ColumnParty(ColumnSessions, Unrepeatable):
     @cached_property
     def own_rows(self) -> AskedRows:
         """The rows of training, for questions about them."""
-        return self._own(self.codes, self.ids, THIS_PROCESS)
+        return self.own(self.codes, self.ids, THIS_PROCESS)
 
-    def _own(self, codes: DenseCodes | SparseCodes, ids: list[str] | None, caller: str) -> AskedRows:
+    def own(self, codes: DenseCodes | SparseCodes, ids: list[str] | None, caller: str) -> AskedRows:
         """Rows of the table, whose places are the same after a restart."""
         selection = None if ids is not None else self.answers.selection_of(digest_of_rows(codes))
         return AskedRows.of(self.name, self.bins, codes, ids, self.answers, selection, caller)
@@ -200,7 +200,7 @@ class ColumnParty(ColumnSessions, Unrepeatable):
 
     def _side(self, caller: str, run: bytes, is_new: bool) -> Side:
         """The party with its ledger; with one for each run if nothing is to be limited or kept."""
-        ledger = self._ledger
+        ledger = self.ledger
         if self._folder is None and self._budget is None:
             ledger = self._ledger_apart(caller, run, is_new)
         return Side(self.name, self._credentials, self._allowed, ledger, self._auditable)
@@ -211,15 +211,15 @@ class ColumnParty(ColumnSessions, Unrepeatable):
             self._runs_over.discard((caller, run))  # it is taken up once more
             if is_new:
                 for over in self._runs_over:
-                    del self._runs_apart[over]
+                    del self.runs_apart[over]
                 self._runs_over.clear()
-                self._runs_apart.setdefault((caller, run), PartyLedger(None))
-            return self._runs_apart.get((caller, run), self._ledger)
+                self.runs_apart.setdefault((caller, run), PartyLedger(None))
+            return self.runs_apart.get((caller, run), self.ledger)
 
     def _is_over(self, caller: str, run: bytes) -> None:
         """Take note that no session can go on with a run."""
         with self._apart:
-            self._runs_over |= {(caller, run)} & self._runs_apart.keys()
+            self._runs_over |= {(caller, run)} & self.runs_apart.keys()
 
     @property
     def has_folder(self) -> bool:
@@ -234,7 +234,7 @@ class ColumnParty(ColumnSessions, Unrepeatable):
     @property
     def has_budget(self) -> bool:
         """Whether its ledger has a budget, which otherwise the first run decides."""
-        return self._ledger.budget is not None
+        return self.ledger.budget is not None
 
     def check_caller(self, caller: Identity) -> None:
         """Refuse a caller, known by TLS, that the party does not compute with.
@@ -272,15 +272,15 @@ class ColumnParty(ColumnSessions, Unrepeatable):
 
         def asked() -> AskedRows:
             if self.ids is None or positions is None:
-                return self._own(codes, self.ids, caller)
-            return self._own(codes, [self.ids[k] for k in positions.tolist()], caller)
+                return self.own(codes, self.ids, caller)
+            return self.own(codes, [self.ids[k] for k in positions.tolist()], caller)
 
         own = self.name, self._side, codes, self.bins
         return ColumnSessions(*own, caller, self._keep_model, asked, self._is_over, used, memory)
 
     def n_runs_of(self, caller: str) -> int:
         """Runs of a caller that are kept, whether they have ended or not."""
-        return len(runs_of(self._ledger.store, caller).keys(RUNS))
+        return len(runs_of(self.ledger.store, caller).keys(RUNS))
 
     def aligned(self, ids: Sequence[str]) -> tuple[Alignment, ColumnSessions]:
         """Rows in common with another party in this process, and this party's sessions about them.
@@ -300,7 +300,7 @@ class ColumnParty(ColumnSessions, Unrepeatable):
     def close(self) -> None:
         """Let go of the ledger, so that another process, or another `ColumnParty`, can use the folder."""
         super().close()
-        self._ledger.close()
+        self.ledger.close()
 
     def __repr__(self) -> str:
         """Name and number of features; no cell."""

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
-from datetime import datetime, timezone
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, cast
 
@@ -18,17 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_commons.arithmetic import silent_arithmetic
-from gbdt_commons.store import Store, json_kind
+from gbdt_commons.store import Store
 from gbdt_hosts.lightgbm import check_parameters
 from gbdt_kernels.trees import BinLayout, DenseCodes, SparseCodes, by_columns
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.run.agreement import Agreement
-from gbdt_parties.run.flights.driver import (
-    Exchange,
-    PointExchange,
-    TableExchange,
-    fresh_nonce,
-)
+from gbdt_parties.run.flights.driver import Exchange, PointExchange, TableExchange, fresh_nonce
 from gbdt_parties.run.flights.frames import Channel
 from gbdt_parties.run.flights.kept import KeptFailures
 from gbdt_parties.run.flights.terms import Terms
@@ -42,7 +36,7 @@ from lgb_dp.boosting.params import training_parameters
 from lgb_dp.boosting.training import answered
 from lgb_dp.data.bins import PublicBins
 from lgb_dp.errors import InvalidArgumentError
-from lgb_dp.federated.ledger import PartyLedger
+from lgb_dp.federated.ledger import Charges, PartyLedger
 from lgb_dp.losses.labels import LabelScale
 from lgb_dp.losses.loss import STEPS, Loss
 from lgb_dp.mechanisms.noise import release_gaussian
@@ -65,7 +59,6 @@ from lgb_dp.vertical.sums import (
 from lgb_dp.vertical.task import ColumnTask
 from lgb_dp.vertical.training import RunOfParties, SeveralClasses, VerticalCore, begun
 
-NUMBERS = json_kind("public numbers")
 Charge = Callable[[str, float, float], None]
 """Charges for something that is about to leave: its name, its μ, and its closeness."""
 
@@ -112,80 +105,6 @@ class PartyRows:
         return TableHolder(rows, self.label if turn is None else turn.labels(self.label), loss, scale)
 
 
-@dataclass(frozen=True)
-class Charges:
-    """The charges of one run in one party's ledger.
-
-    Parameters
-    ----------
-    ledger : PartyLedger
-    run : bytes
-        Digest of the roster.
-    task : ColumnTask
-    """
-
-    ledger: PartyLedger
-    run: bytes
-    task: ColumnTask
-
-    def check(self) -> None:
-        """Refuse a run for which there is no budget; a ledger without one takes that of the first charge.
-
-        Raises
-        ------
-        BudgetExceededError
-            If there is none.
-        """
-        self.ledger.check_run(self.run, self.task.granted, ONE_ROW, self.task.budget)
-
-    def __call__(self, what: str, mu: float, close: float) -> None:
-        """Charge for something that is about to leave, in the transaction that keeps it."""
-        note = {
-            "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-            "run": self.run.hex(),
-            "what": what,
-            "mu": mu,
-            "closeness": close,
-            "neighbouring": ONE_ROW.neighbouring,
-        }
-        self.ledger.charge(self.run, note, self.task.granted, self.task.budget)
-
-
-class KeptNumbers:
-    """The public numbers of a run, kept for the check of sums that are opened after a restart.
-
-    Classes take turns round by round, so that the class of a round follows from its number.
-
-    Parameters
-    ----------
-    store : Store
-        Of the run.
-    n_classes : int
-    """
-
-    def __init__(self, store: Store, n_classes: int) -> None:
-        self._store, self._n_classes = store, n_classes
-
-    def keep(self, number: int, numbers: PublicNumbers) -> None:
-        """Keep those of a class before its first round; raises a ProtocolError if a later one has others."""
-        kept = self._kept(number)
-        if kept is None:
-            self._store.append(NUMBERS, "", asdict(numbers))
-        elif kept != numbers:
-            raise ProtocolError("the public numbers of the run are others than those that are kept")
-
-    def check(self, number: int, sums: Sequence[Words]) -> None:
-        """Refuse sums that honest parties do not open."""
-        kept = self._kept(number)
-        if kept is None:
-            raise ProtocolError("sums are opened before the first round")
-        kept.check_range(sums)
-
-    def _kept(self, number: int) -> PublicNumbers | None:
-        kept = self._store.get(NUMBERS, "", number % self._n_classes)
-        return None if kept is None else PublicNumbers(**{**kept, "bounds": tuple(kept["bounds"])})
-
-
 class ReplicaSums:
     """One party's `VerticalSums`: its own exact counts, both parties' releases, and opened sums.
 
@@ -198,41 +117,39 @@ class ReplicaSums:
     loss : Loss
     charges : callable
         `Charges`, or an auditor's, which charges for nothing.
-    numbers : KeptNumbers
     values : iterator of int
         Numbers of the values that are released, of all classes in turn.
     """
 
     def __init__(
         self,
-        exchange: Exchange[Any],
+        exchange: Exchange,
         terms: Terms,
         holder: TableHolder | PointHolder,
         loss: Loss,
         charges: Charge,
-        numbers: KeptNumbers,
         values: Iterator[int],
     ) -> None:
-        self._exchange, self._holder, self._loss, self._charges = exchange, holder, loss, charges
-        self._place, self._numbers, self._values = terms.own.place, numbers, values
+        self._exchange, self.holder, self._loss, self._charges = exchange, holder, loss, charges
+        self._place, self._values = terms.own.place, values
         seats = sorted((terms.own, terms.other), key=lambda seat: seat.place)
         self._seats = seats[0], seats[1]
 
     def label_counts(self) -> NDArray[np.int64]:
         """As for `VerticalSums`."""
-        if isinstance(self._holder, TableHolder):
-            return self._holder.label_counts()
+        if isinstance(self.holder, TableHolder):
+            return self.holder.label_counts()
         return np.zeros(self._loss.n_counts(1), dtype=np.int64)
 
     def feature_counts(self, layout: BinLayout) -> NDArray[np.int64]:
         """As for `VerticalSums`."""
-        return self._holder.rows.feature_counts(layout)
+        return self.holder.rows.feature_counts(layout)
 
     def released(
         self, release: Release, sums: NDArray[np.int64], scale: float, sizes: tuple[int, int]
     ) -> NDArray[np.int64]:
         """As for `VerticalSums`: drawn once by the party that has the rows' values, and kept by both."""
-        bound = math.ceil(STEPS * self._holder.rows.n_rows + TAIL * scale)
+        bound = math.ceil(STEPS * self.holder.rows.n_rows + TAIL * scale)
 
         def check(content: bytes) -> None:
             if (np.abs(np.frombuffer(content, dtype="<i8").astype(np.float64)) > bound).any():
@@ -255,8 +172,7 @@ class ReplicaSums:
 
     def opened(self, refresh: Refresh) -> list[Words]:
         """As for `VerticalSums`."""
-        self._numbers.keep(refresh.number, refresh.numbers)
-        layout = refresh.layout(self._seats, self._holder.rows.n_rows)
+        layout = refresh.layout(self._seats, self.holder.rows.n_rows)
         n_values = 2 * sum(n_leaves(tree) for tree in refresh.trees)
         mu = refresh.numbers.mu * math.sqrt(len(refresh.trees))
 
@@ -265,9 +181,9 @@ class ReplicaSums:
             self._charges("leaf sums", mu, close)
 
         def inputs(draws: Any) -> Any:
-            return self._holder.inputs(refresh, draws)
+            return self.holder.inputs(refresh, draws)
 
-        return self._exchange.round(refresh.number, layout, inputs, pay)
+        return self._exchange.round(refresh.number, layout, inputs, pay, refresh.numbers.to_bytes())
 
 
 def exchange_of(
@@ -278,20 +194,18 @@ def exchange_of(
     failures: Failures,
     nonces: Callable[[], bytes] = fresh_nonce,
     is_recorded: bool = False,
-) -> Exchange[Any]:
+) -> Exchange:
     """Make a party's side of the rounds; others are parameters of `Exchange`."""
     kind = PointExchange if rows.label is None else TableExchange
-    check = KeptNumbers(store, task.n_classes).check
+
+    def check(public: bytes, sums: Sequence[Words]) -> None:
+        PublicNumbers.from_bytes(public).check_range(sums)
+
     return kind(terms, store, failures, check, nonces, is_recorded)
 
 
 def trained_over(
-    exchange: Exchange[Any],
-    terms: Terms,
-    task: ColumnTask,
-    rows: PartyRows,
-    public_seed: bytes,
-    charges: Charge,
+    exchange: Exchange, terms: Terms, task: ColumnTask, rows: PartyRows, public_seed: bytes, charges: Charge
 ) -> DPBooster:
     """Train this party's copy over a connection, and compare the model with the other party's.
 
@@ -302,12 +216,11 @@ def trained_over(
     terms, task, rows, public_seed, charges
         As of `train_replica`.
     """
-    numbers = KeptNumbers(exchange.kept.store, task.n_classes)
     columns, values = rows.columns(task.n_threads), count()
 
     def make_sums(loss: Loss, scale: LabelScale, turn: OneAgainstRest | None) -> ReplicaSums:
         holder = rows.holder(columns, loss, scale, turn)
-        return ReplicaSums(exchange, terms, holder, loss, charges, numbers, values)
+        return ReplicaSums(exchange, terms, holder, loss, charges, values)
 
     booster = trained_with(task, rows, public_seed, make_sums)
     exchange.end(model_text(booster).encode())
@@ -350,7 +263,7 @@ def train_replica(
     exchange = exchange_of(terms, task, rows, log.store, failures, is_recorded=is_recorded)
     exchange.connect(channel)
     try:
-        charges = Charges(ledger, terms.run, task)
+        charges = Charges(ledger, terms.run, task.granted, task.budget, ONE_ROW)
         return trained_over(exchange, terms, task, rows, agreement.public_seed, charges)
     except BaseException as error:
         exchange.stop(error)

@@ -28,11 +28,7 @@ from gbdt_commons.store import Store, bytes_kind, json_kind
 from gbdt_kernels.trees import DenseCodes, SparseCodes
 from gbdt_parties.agreed import TEXT_BYTES
 from gbdt_parties.channel import Channel as Session
-from gbdt_parties.errors import (
-    ProtocolError,
-    RunLostError,
-    places_of,
-)
+from gbdt_parties.errors import ProtocolError, RunLostError, places_of
 from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.messages import Abort, Done, Finish, Message
 from gbdt_parties.run.agreement import Agreement
@@ -51,6 +47,7 @@ from gbdt_parties.secure_sum.messages import (
 from gbdt_parties.secure_sum.roster import SESSION_BYTES, Introduction, Roster
 from gbdt_parties.secure_sum.trust import AllowList, Credentials
 from gbdt_parties.session import SessionHandler
+from lgb_dp.accounting.unit import ONE_ROW
 from lgb_dp.boosting.booster import DPBooster
 from lgb_dp.data.bins import PublicBins
 from lgb_dp.errors import FederatedCheckpointError, InvalidArgumentError
@@ -58,13 +55,7 @@ from lgb_dp.federated.ledger import PartyLedger
 from lgb_dp.vertical.columns import agreed_bins, declaration
 from lgb_dp.vertical.prediction.answering import AskedRows
 from lgb_dp.vertical.prediction.questions import OpenQuestions, QuestionSession, check_selection
-from lgb_dp.vertical.replica import (
-    Charges,
-    PartyRows,
-    check_settings,
-    model_text,
-    train_replica,
-)
+from lgb_dp.vertical.replica import PartyRows, check_settings, model_text, train_replica
 from lgb_dp.vertical.task import ColumnTask, Flights, OpenColumns, statement
 
 logger = logging.getLogger(__name__)
@@ -210,7 +201,7 @@ class ColumnRun:
             raise ProtocolError("a run of this number has begun already")
         if is_new:
             # Before anything is signed; what it costs is checked again with every charge.
-            Charges(side.ledger, self.run, self._task).check()
+            side.ledger.check_run(self.run, self._task.granted, ONE_ROW, self._task.budget)
             return Agreement(side.name, side.credentials, side.allowed, self.run), False
         kept = self._log.begun()
         if kept["request"] != self._request or kept["description"] != self._description:
@@ -251,8 +242,7 @@ class ColumnRun:
         if self._n_waiting > self._most_waiting:
             raise ProtocolError(f"messages of more than {self._most_waiting} bytes wait for an answer")
         if self._channel is None:
-            self._channel = Answering(SECONDS)
-            self.begin(self._channel, self._channel.close)
+            self._channel = self._begin()
         if not message.more:
             self._n_waiting = 0
         try:
@@ -260,16 +250,10 @@ class ColumnRun:
         finally:
             self._check_room()
 
-    def begin(self, channel: Channel, close: Callable[[], None]) -> None:
-        """Compute in a thread, over a connection that is closed at the end.
-
-        Raises
-        ------
-        ProtocolError
-            If the run is not signed by both, or is being computed.
-        """
-        if not self._is_signed or self._thread is not None:
-            raise ProtocolError("the run is not signed by both parties, or has a connection already")
+    def _begin(self) -> Answering:
+        """Compute in a thread, over a connection that is closed at the end."""
+        self._agreement.check_signed()
+        channel = Answering(SECONDS)
         ledger, auditable = self._side.ledger, self._side.auditable
 
         def compute() -> None:
@@ -284,11 +268,12 @@ class ColumnRun:
                 if not isinstance(error, VeilboostError):
                     logger.error("a run with columns apart failed: %s", places_of(error))
             finally:
-                close()
+                channel.close()
 
         # The context, so that an observer of releases observes those of this run.
         self._thread = Thread(target=copy_context().run, args=(compute,), daemon=True)
         self._thread.start()
+        return channel
 
     def _check_room(self) -> None:
         """Raise the error of a computation that had no room for its files, which is worth waiting for."""
@@ -306,16 +291,12 @@ class ColumnRun:
             # The other party has the model, and with seed and nonces the noise can be drawn again.
             self._log.end(stays_known=True)
 
-    def join(self) -> None:
-        """Wait for the end of the computation."""
-        if self._thread is not None:
-            self._thread.join()
-
     def stop(self) -> None:
         """End the connection, if there is one, and the computation."""
         if self._channel is not None:
             self._channel.close()
-        self.join()
+        if self._thread is not None:
+            self._thread.join()
 
 
 class ColumnSessions(SessionHandler[ColumnRun | QuestionSession]):
@@ -364,7 +345,7 @@ class ColumnSessions(SessionHandler[ColumnRun | QuestionSession]):
         super().__init__(used)
         self.name, self._asked = name, asked
         self._memory = MemoryAllowance(sys.maxsize) if memory is None else memory
-        self._side_of, self.codes, self.bins, self._caller = side, codes, bins, caller
+        self._side_of, self.codes, self.bins, self.known_caller = side, codes, bins, caller
         self._keep, self._over = partial(keep, caller), partial(over, caller)
 
     def open(self, message: Message, session: bytes) -> tuple[ColumnRun | QuestionSession, Message]:
@@ -377,8 +358,8 @@ class ColumnSessions(SessionHandler[ColumnRun | QuestionSession]):
         assert isinstance(message, OpenColumns)
         # One computation at a time: the connection of an earlier session is lost.
         self.end_sessions(lambda kept: isinstance(kept, ColumnRun))
-        side = self._side_of(self._caller, message.run, message.n_known == NEW_RUN)
-        store = runs_of(side.ledger.store, self._caller)
+        side = self._side_of(self.known_caller, message.run, message.n_known == NEW_RUN)
+        store = runs_of(side.ledger.store, self.known_caller)
         try:
             run = ColumnRun(side, self.codes, self.bins, store, self._keep, message, self._memory)
         except Exception:
@@ -401,7 +382,7 @@ class ColumnSessions(SessionHandler[ColumnRun | QuestionSession]):
 
     def run_of(self, session: bytes) -> ColumnRun:
         """The run of an open session, for the other party in this process."""
-        kept = self._sessions[session].kept
+        kept = self.sessions[session].kept
         assert isinstance(kept, ColumnRun)
         return kept
 

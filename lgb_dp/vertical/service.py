@@ -66,29 +66,29 @@ class ColumnService(PrivateService[ColumnLimits, ColumnParty]):
     def reset_questions(self) -> None:
         """Forget the last hour's alignments, sessions and questions about rows."""
         super().reset_questions()
-        self._party.answers.answered.reset_hour()
+        self.party.answers.answered.reset_hour()
 
     def admit(self, caller: str, message: Message) -> None:
         """Refuse requests that are too long, alignments without ids, and runs for which there is no room."""
         super().admit(caller, message)
         if isinstance(message, OpenColumns) and message.n_known == NEW_RUN:
-            n_runs = self._party.n_runs_of(self.folder_of(caller).name)
-            if n_runs >= self._limits.max_models:
-                raise ProtocolError(f"this party keeps at most {self._limits.max_models} runs of one caller")
+            n_runs = self.party.n_runs_of(self.folder_of(caller).name)
+            if n_runs >= self.limits.max_models:
+                raise ProtocolError(f"this party keeps at most {self.limits.max_models} runs of one caller")
 
-    def _caller(self, identity: Identity) -> Caller:
+    def known_caller(self, identity: Identity) -> Caller:
         """Know those alone that the party computes with: others learn nothing, nor who its rows are."""
-        self._party.check_caller(identity)
-        return super()._caller(identity)
+        self.party.check_caller(identity)
+        return super().known_caller(identity)
 
     @property
     def row_bytes(self) -> int:
         """Codes of a row; runs reserve what they take beside them."""
-        return len(self._party.bins.names)
+        return len(self.party.bins.names)
 
     def new_handler(self, caller: Caller, positions: list[NDArray[np.int64]]) -> ColumnSessions:
         """Make the party as this caller sees it."""
         if len(positions) > 1:
             raise ProtocolError("a run with columns apart is about one set of rows")
         rows = positions[0] if positions else None
-        return self._party.for_caller(caller.directory.name, rows, caller.used, caller.memory)
+        return self.party.for_caller(caller.directory.name, rows, caller.used, caller.memory)

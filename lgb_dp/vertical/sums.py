@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_kernels.trees import BinLayout, DenseColumns, SparseColumns, feature_counts
-from gbdt_parties.run.flights.driver import AttemptDraws, PointInputs, TableInputs
+from gbdt_parties.run.flights.driver import AttemptDraws, Inputs
 from gbdt_parties.two_party.layout import RoundLayout, TreeLayout, rows_per_message
 from gbdt_parties.two_party.leaf_sums import message_bytes
 from gbdt_parties.two_party.names import Seat
@@ -252,12 +252,12 @@ class TableHolder:
         """As for `LeafSums`, exact."""
         return self._loss.label_counts(self._target, self._weight, 1)
 
-    def inputs(self, refresh: Refresh, draws: AttemptDraws) -> TableInputs:
+    def inputs(self, refresh: Refresh, draws: AttemptDraws) -> Inputs:
         """Tables, leaves and noise of one attempt."""
         score = refresh.prior + self.rows.score(refresh.released)
         tables = PointTables(self._loss, refresh.numbers, self._target, self._weight.astype(np.float64))
         made = tables.at(score, refresh.points, _dither(self.rows.n_rows, draws), refresh.clip)
-        return TableInputs(made, self.rows.own_leaves(refresh.trees), _noise(refresh, draws))
+        return Inputs(made, self.rows.own_leaves(refresh.trees), _noise(refresh, draws))
 
 
 class PointHolder:
@@ -266,8 +266,8 @@ class PointHolder:
     def __init__(self, rows: ColumnRows, loss: Loss) -> None:
         self.rows, self._exponent = rows, loss.interpolation_exponent
 
-    def inputs(self, refresh: Refresh, draws: AttemptDraws) -> PointInputs:
+    def inputs(self, refresh: Refresh, draws: AttemptDraws) -> Inputs:
         """Points, leaves and noise of one attempt."""
         score = self.rows.score(refresh.released)
         points = to_points(score, refresh.points, _dither(self.rows.n_rows, draws), self._exponent)
-        return PointInputs(points, self.rows.own_leaves(refresh.trees), _noise(refresh, draws))
+        return Inputs(points, self.rows.own_leaves(refresh.trees), _noise(refresh, draws))

@@ -44,18 +44,13 @@ MAX_PLANNED = 100_000
 _STATEMENT = b"veilboost columns apart 1"
 
 
-@dataclass(frozen=True, eq=False)
-class OpenColumns(OpenRun):
+class OpenColumns(OpenRun, kind=214):
     """Active party to the other: takes up a run with columns apart, new or known."""
 
-    kind: ClassVar[int] = 214
 
-
-@dataclass(frozen=True, eq=False)
-class Flights(Message):
+class Flights(Message, kind=215):
     """Either direction: messages of the exchange, masked or noised, each after its length."""
 
-    kind: ClassVar[int] = 215
     content: View
     """Of one or several messages."""
     more: Flag

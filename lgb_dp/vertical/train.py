@@ -31,7 +31,6 @@ from gbdt_parties.identity.certificates import TLS, Identity
 from gbdt_parties.identity.row_ids import check_ids
 from gbdt_parties.messages import Abort, Done
 from gbdt_parties.patience import Reconnector, Wait
-from gbdt_parties.run.flights.pipe import Pipe, pipes
 from gbdt_parties.run.flights.polled import Asking
 from gbdt_parties.run.log import THIS_PROCESS, runs_of
 from gbdt_parties.secure_sum.roster import SESSION_BYTES
@@ -344,6 +343,7 @@ class _Way:
         The other party, here or behind a server.
     session : Session
     number : bytes
+        The session's.
     names : (str, str)
         Of the party with the labels, and of the other one.
     traffic : MaskedTraffic
@@ -359,39 +359,24 @@ class _Way:
     ) -> None:
         self._sessions, self._session, self._number = sessions, session, number
         self._names, self._traffic = names, traffic
-        self._pipe: Pipe | None = None
         self._other: ColumnRun | None = None
 
     def __call__(self) -> CountedChannel:
         """Make it."""
-        if not isinstance(self._sessions, ColumnSessions):
-            return CountedChannel(_asking(self._session), self._names, self._traffic)
-        self._pipe, other = pipes()
-        self._other = self._sessions.run_of(self._number)
-        self._other.begin(other, other.close)
-        return CountedChannel(self._pipe, self._names, self._traffic)
+        if isinstance(self._sessions, ColumnSessions):
+            self._other = self._sessions.run_of(self._number)
+        return CountedChannel(Asking(self._ask), self._names, self._traffic)
 
-    def close(self) -> None:
-        """End it."""
-        if self._pipe is not None:
-            self._pipe.close()
+    def _ask(self, content: bytes, is_last: bool) -> bytes | memoryview:
+        return self._session.ask(Flights(content, int(not is_last)), Flights).content
 
     def other_error(self) -> BaseException | None:
-        """The error for which the other party in this process has stopped, if it is not this one's."""
+        """End it; the error for which the other party in this process has stopped, if it is its own."""
         if self._other is None:
             return None
-        self._other.join()
+        self._other.stop()
         error = self._other.error
         return None if isinstance(error, (PartyUnavailableError, PartyRefusedError)) else error
-
-
-def _asking(session: Session) -> Asking:
-    """The connection over requests and answers of an open session."""
-
-    def ask(content: bytes, is_last: bool) -> bytes | memoryview:
-        return session.ask(Flights(content, int(not is_last)), Flights).content
-
-    return Asking(ask)
 
 
 def _connected(
@@ -407,7 +392,6 @@ def _connected(
         try:
             return run.connected(session, way)
         except PartyUnavailableError as error:
-            way.close()
             reason = way.other_error()
             if reason is not None:
                 raise reason from None
@@ -419,8 +403,8 @@ def _connected(
                 logger.warning("party %r was not told the end: call again", sessions.name)
                 return run.model
         except BaseException as error:
-            way.close()
-            reason = way.other_error() if isinstance(error, PartyRefusedError) else None
+            found = way.other_error()
+            reason = found if isinstance(error, PartyRefusedError) else None
             if isinstance(error, Exception):
                 with suppress(Exception):
                     session.ask(Abort(), Done)

@@ -50,14 +50,7 @@ from lgb_dp.newton.steps import Steps
 from lgb_dp.vertical.columns import bins_of_owner
 from lgb_dp.vertical.numbers import PublicNumbers
 from lgb_dp.vertical.report import Guarantees
-from lgb_dp.vertical.sums import (
-    POINTS_PLACE,
-    TABLES_PLACE,
-    MakeSums,
-    OneAgainstRest,
-    Refresh,
-    VerticalSums,
-)
+from lgb_dp.vertical.sums import POINTS_PLACE, TABLES_PLACE, MakeSums, OneAgainstRest, Refresh, VerticalSums
 from lgb_dp.vertical.tables import loss_bounds, round_points
 from lgb_dp.vertical.task import AUTOMATIC_LEVELS, MAX_LEVELS
 
@@ -300,7 +293,7 @@ class VerticalCore(NewtonCore):
             trees,
             owners,
             float(begun.prior[0]),
-            tuple(self._released),
+            tuple(self.released),
             begun.start.clip,
             round_points(self.label_scale.entry.reach, *self._other_score_range(first)),
             numbers,
@@ -315,10 +308,10 @@ class VerticalCore(NewtonCore):
 
     def _other_score_range(self, first: int) -> tuple[float, float]:
         """Bounds of F_B, which follow from the released values of B's trees."""
-        for one in self._released[self._n_reached :]:
+        for one in self.released[self._n_reached :]:
             if one.tree.feature[0] >= first:
                 self._reach = [self._reach[0] + one.value.min(), self._reach[1] + one.value.max()]
-        self._n_reached = len(self._released)
+        self._n_reached = len(self.released)
         return self._reach[0], self._reach[1]
 
     def report(self) -> PrivacyReport:

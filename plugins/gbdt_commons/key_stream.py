@@ -53,7 +53,7 @@ class KeyStream:
     """
 
     def __init__(self, key: bytes | None = None) -> None:
-        self._lock = Lock()
+        self.lock = Lock()
         self._process = this_process()
         self._start(os.urandom(KEY_BYTES) if key is None else key)
 
@@ -84,7 +84,7 @@ class KeyStream:
         if self.is_forked:
             raise RuntimeError("a key stream cannot be used in a forked process: it would repeat itself")
         parts = []
-        with self._lock:
+        with self.lock:
             while count > self._left:
                 count -= self._left
                 parts.append(self._bytes(self._left * WORD_BYTES))

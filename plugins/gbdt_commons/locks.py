@@ -51,10 +51,7 @@ class _Block(AbstractContextManager[None]):
             raise
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool | None:
         try:
             ended: bool | None = self._manager.__exit__(kind, error, traceback)

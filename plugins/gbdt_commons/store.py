@@ -87,7 +87,7 @@ class Store(ABC):
         """
         content = kind.write(value)
         with self.transaction():
-            self._write(kind.name, key, 0, content)
+            self.write_entry(kind.name, key, 0, content)
 
     def get(self, kind: Kind[T], key: str, place: int = 0) -> T | None:
         """An entry, the first one by default; None if there is none."""
@@ -98,7 +98,7 @@ class Store(ABC):
         """Keep a value as one more entry."""
         content = kind.write(value)
         with self.transaction():
-            self._write(kind.name, key, self._size(kind.name, key), content)
+            self.write_entry(kind.name, key, self._size(kind.name, key), content)
 
     def entries(self, kind: Kind[T], key: str) -> Iterator[T]:
         """All entries, in order, each read when it is due."""
@@ -128,7 +128,7 @@ class Store(ABC):
     def clear(self) -> None:
         """Remove all records, with no trace of them, as `delete` does; of a part, its own."""
         with self.transaction():
-            for kind in self._kinds():
+            for kind in self.kinds():
                 for key in self._keys(kind):
                     self._remove(kind, key, 0)
 
@@ -150,10 +150,11 @@ class Store(ABC):
     def _keys(self, kind: str) -> list[str]: ...
 
     @abstractmethod
-    def _kinds(self) -> list[str]: ...
+    def kinds(self) -> list[str]:
+        """Names of the kinds that have entries."""
 
     @abstractmethod
-    def _write(self, kind: str, key: str, place: int, content: bytes) -> None:
+    def write_entry(self, kind: str, key: str, place: int, content: bytes) -> None:
         """Make an entry the last one: one at its place, and those behind, are replaced."""
 
     @abstractmethod
@@ -190,12 +191,14 @@ class _Part(Store):
     def _keys(self, kind: str) -> list[str]:
         return self._whole._keys(self._prefix + kind)
 
-    def _kinds(self) -> list[str]:
+    def kinds(self) -> list[str]:
+        """Names of the kinds that have entries in the part."""
         n = len(self._prefix)
-        return [kind[n:] for kind in self._whole._kinds() if kind.startswith(self._prefix)]
+        return [kind[n:] for kind in self._whole.kinds() if kind.startswith(self._prefix)]
 
-    def _write(self, kind: str, key: str, place: int, content: bytes) -> None:
-        self._whole._write(self._prefix + kind, key, place, content)
+    def write_entry(self, kind: str, key: str, place: int, content: bytes) -> None:
+        """Make an entry of the part the last one."""
+        self._whole.write_entry(self._prefix + kind, key, place, content)
 
     def _remove(self, kind: str, key: str, start: int) -> None:
         self._whole._remove(self._prefix + kind, key, start)
@@ -206,13 +209,13 @@ class OwnStore(Store):
 
     def __init__(self) -> None:
         self._lock = OwnLock()
-        self._is_changing = self._is_spoilt = False
+        self.is_changing = self._is_spoilt = False
 
     @block
     def transaction(self, *, sync: bool = True) -> Generator[None, None, None]:
         """See `Store`."""
         with self._held():
-            if self._is_changing:
+            if self.is_changing:
                 try:
                     yield
                 except BaseException:
@@ -221,7 +224,7 @@ class OwnStore(Store):
                 return
             try:
                 self._begin(sync)
-                self._is_changing, self._is_spoilt = True, False
+                self.is_changing, self._is_spoilt = True, False
                 yield
                 if self._is_spoilt:
                     raise StoreError("a part of the transaction has failed: nothing of it is kept")
@@ -230,7 +233,7 @@ class OwnStore(Store):
                 self._undo()
                 raise
             finally:
-                self._is_changing = False
+                self.is_changing = False
             self._tidy(sync)
 
     def _held(self) -> AbstractContextManager[Any]:
@@ -300,11 +303,13 @@ class MemoryStore(OwnStore):
             last = {key: entries[-1][0] for key, entries in self._sequences.get(kind, {}).items()}
         return sorted(last, key=last.__getitem__)
 
-    def _kinds(self) -> list[str]:
+    def kinds(self) -> list[str]:
+        """Names of the kinds that have entries."""
         with self._held():
             return [kind for kind, sequences in self._sequences.items() if sequences]
 
-    def _write(self, kind: str, key: str, place: int, content: bytes) -> None:
+    def write_entry(self, kind: str, key: str, place: int, content: bytes) -> None:
+        """Make an entry the last one."""
         self._n_written += 1
         self._remove(kind, key, place, (self._n_written, content))
 

@@ -40,7 +40,7 @@ BESIDE = LOG, INDEX, LOCK = "-wal", "-shm", "-lock"
 """Ends of the names of files beside a store: its log, the index of that, and what its user locks."""
 
 _NOTE = struct.Struct(">Q")
-_SECONDS_TO_WAIT = 10
+SECONDS_TO_WAIT = 10
 """For another connection, such as that of the command ``sqlite3``."""
 
 _SETTINGS = "secure_delete = ON", "synchronous = FULL", "temp_store = MEMORY", "wal_autocheckpoint = 0"
@@ -389,7 +389,7 @@ def _connected(path: Path, mode: str) -> sqlite3.Connection:
         uri=True,
         isolation_level=None,
         check_same_thread=False,
-        timeout=_SECONDS_TO_WAIT,
+        timeout=SECONDS_TO_WAIT,
     )
     for setting in _SETTINGS:
         connection.execute(f"PRAGMA {setting}").fetchall()

@@ -73,13 +73,13 @@ class StoreFile(OwnStore):
     def __init__(self, path: str | Path, role: str | None, *, read_only: bool = False) -> None:
         super().__init__()
         # The process may go to another working folder.
-        self._path, self._process = Path(path).absolute(), this_process()
-        check_regular(self._path)
+        self.path, self._process = Path(path).absolute(), this_process()
+        check_regular(self.path)
         if read_only or role is None:
-            self._path.stat()
-        self._file = HeldFile(self._path, role, read_only=read_only)
+            self.path.stat()
+        self._file = HeldFile(self.path, role, read_only=read_only)
         self._close = weakref.finalize(self, self._file.close)
-        _open.add(self)
+        open_stores.add(self)
         self._role: str = self._rows("SELECT role FROM about")[0][0]
         self._synchronous, self._must_empty, self._is_behind, self._n_changes = "", False, False, 0
         self._n_dead: int = self._rows(f"SELECT {_BYTES} FROM record WHERE NOT is_live")[0][0]
@@ -96,19 +96,19 @@ class StoreFile(OwnStore):
 
     def _held(self) -> AbstractContextManager[Any]:
         if self._process != this_process():
-            raise StoreError(f"{self._path.name!r} is its parent process's: a forked one cannot use it")
+            raise StoreError(f"{self.path.name!r} is its parent process's: a forked one cannot use it")
         return super()._held()
 
     def _rows(self, sql: str, *values: Any) -> list[Any]:
         with self._held():
-            if not self._is_changing:
+            if not self.is_changing:
                 self._file.check()
             return self._file.rows(sql, *values)
 
     def _begin(self, sync: bool) -> None:
         self._file.check()
         if self._file.is_read_only:
-            raise StoreError(f"{self._path.name!r} cannot be changed: it was opened readonly")
+            raise StoreError(f"{self.path.name!r} cannot be changed: it was opened readonly")
         level = "FULL" if sync else "NORMAL"
         if level != self._synchronous:
             self._file.rows(f"PRAGMA synchronous = {level}")
@@ -120,7 +120,7 @@ class StoreFile(OwnStore):
         self._file.rows("COMMIT")
 
     def _undo(self) -> None:
-        if self._is_changing:
+        if self.is_changing:
             self._file.roll_back()
             # The log may hold the transaction, whole if only its sync has failed.
             self._must_empty = True
@@ -139,12 +139,12 @@ class StoreFile(OwnStore):
     def _clean(self) -> None:
         """Leave nothing of what was removed or undone; if that fails, it is tried again."""
         try:
-            if self._n_dead > _DEAD_BYTES and 2 * self._n_dead > self._path.stat().st_size:
+            if self._n_dead > _DEAD_BYTES and 2 * self._n_dead > self.path.stat().st_size:
                 self._compact()
             if self._must_empty or self._file.log_bytes > _LOG_BYTES:
                 self._must_empty = not self._file.empty_log()
         except Exception as error:
-            logger.warning("%s is not cleaned: %s", self._path, str(error) or type(error).__name__)
+            logger.warning("%s is not cleaned: %s", self.path, str(error) or type(error).__name__)
 
     def _compact(self) -> None:
         """Join records that were removed, and write the file anew without their content.
@@ -174,7 +174,7 @@ class StoreFile(OwnStore):
             return None
         number, salt, digest, content, before = rows[0]
         if digest != digest_of(before, (number, *names), salt, content, self._role):
-            raise refusal(self._path, f"it is damaged at record {number}")
+            raise refusal(self.path, f"it is damaged at record {number}")
         return bytes(content)
 
     def _size(self, kind: str, key: str) -> int:
@@ -186,10 +186,12 @@ class StoreFile(OwnStore):
         sql = "SELECT key FROM record WHERE is_live AND kind = ? GROUP BY key ORDER BY MAX(number)"
         return [_name(key) for (key,) in self._rows(sql, _stored(kind))]
 
-    def _kinds(self) -> list[str]:
+    def kinds(self) -> list[str]:
+        """Names of the kinds that have entries."""
         return [_name(kind) for (kind,) in self._rows("SELECT DISTINCT kind FROM record WHERE is_live")]
 
-    def _write(self, kind: str, key: str, place: int, content: bytes) -> None:
+    def write_entry(self, kind: str, key: str, place: int, content: bytes) -> None:
+        """Make an entry the last one."""
         self._erase(kind, key, place)
         last, before, salt = self._rows(
             # Of SQLite's own: no draw of a run depends on what is kept.
@@ -252,12 +254,12 @@ def _name(stored: str | bytes) -> str:
     return stored if isinstance(stored, str) else stored.decode("utf-8", "surrogatepass")
 
 
-_open: weakref.WeakSet[StoreFile] = weakref.WeakSet()
+open_stores: weakref.WeakSet[StoreFile] = weakref.WeakSet()
 
 
 def _leave_to_parent() -> None:
     """Keep a forked child from closing its parent's connections, and from holding its parent's locks."""
-    for store in list(_open):
+    for store in list(open_stores):
         store._file.leak()
 
 

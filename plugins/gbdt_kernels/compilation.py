@@ -80,12 +80,12 @@ def _keep(compiled: Any, directory: str) -> None:
         try:
             compiled.enable_caching()
         except (RuntimeError, OSError) as error:  # "no locator available", or a source file that is gone
-            _say(f"kernels are compiled anew in every process: {error}")
+            say_once(f"kernels are compiled anew in every process: {error}")
             return
         finally:
             settings.CACHE_DIR = before
     file = compiled._cache._cache_file
-    file.save = partial(_save_alone, Path(file._cache_path), file.save)
+    file.save = partial(save_alone, Path(file._cache_path), file.save)
     _guard(file)
     kept = compiled._cache._impl
     kept.rebuild = partial(_rebuild, compiled.__name__, kept.rebuild)
@@ -111,7 +111,7 @@ def _load_first(own: Callable[[Any], Any], shipped: Callable[[Any], Any], key: A
     return shipped(key) if found is None else found
 
 
-def _save_alone(directory: Path, save: Callable[[Any, Any], None], key: Any, data: Any) -> None:
+def save_alone(directory: Path, save: Callable[[Any, Any], None], key: Any, data: Any) -> None:
     """Save machine code while no other process saves any in the same directory.
 
     numba numbers the files of a kernel's signatures after those that its index names.  Two processes that
@@ -122,7 +122,7 @@ def _save_alone(directory: Path, save: Callable[[Any, Any], None], key: Any, dat
             fcntl.flock(lock, fcntl.LOCK_EX)  # released when the file is closed
             save(key, data)
     except OSError as error:  # a full disk, or a directory that can no longer be written
-        _say(f"compiled kernels cannot be kept in {directory}: {error.strerror}")
+        say_once(f"compiled kernels cannot be kept in {directory}: {error.strerror}")
 
 
 def _read_index(directory: Path, read: Callable[[], dict[Any, str]]) -> dict[Any, str]:
@@ -130,7 +130,7 @@ def _read_index(directory: Path, read: Callable[[], dict[Any, str]]) -> dict[Any
     try:
         return read()
     except Exception as error:  # unpickling raises nearly anything
-        _say(f"{directory} holds a damaged index ({type(error).__name__}): kernels are compiled anew")
+        say_once(f"{directory} holds a damaged index ({type(error).__name__}): kernels are compiled anew")
         return {}
 
 
@@ -141,7 +141,7 @@ def _read_data(directory: Path, read: Callable[[str], Any], name: str) -> Any:
     except FileNotFoundError:
         raise
     except Exception as error:  # as above
-        _say(f"{directory / name} is damaged ({type(error).__name__}): kernels are compiled anew")
+        say_once(f"{directory / name} is damaged ({type(error).__name__}): kernels are compiled anew")
         raise OSError(f"{name} is damaged") from error
 
 
@@ -150,7 +150,7 @@ def _rebuild(name: str, rebuild: Callable[[Any, Any], Any], context: Any, data: 
     try:
         return rebuild(context, data)
     except Exception as error:
-        _say(f"the cache holds no machine code for {name} ({type(error).__name__}): it is compiled anew")
+        say_once(f"the cache holds no machine code for {name} ({type(error).__name__}): it is compiled anew")
         return None
 
 
@@ -173,7 +173,7 @@ def cache_directory(folder: Path) -> str | None:
     if chosen:
         if _is_ours(Path(chosen)):
             return str(chosen)
-        _say(f"NUMBA_CACHE_DIR={chosen} is not used: it must be writable, and by this user only")
+        say_once(f"NUMBA_CACHE_DIR={chosen} is not used: it must be writable, and by this user only")
     # A user who can write there can change the bytecode, too.
     if _can_write(folder / "__pycache__"):
         return ""
@@ -181,9 +181,9 @@ def cache_directory(folder: Path) -> str | None:
     if user_cache is not None and _is_ours(user_cache):
         return str(user_cache)
     if temporary is not None and _is_ours(temporary):
-        _say(f"compiled kernels are kept in {temporary}: no lasting place can be written")
+        say_once(f"compiled kernels are kept in {temporary}: no lasting place can be written")
         return str(temporary)
-    _say(
+    say_once(
         "no cache directory can be written: kernels are compiled anew in every process "
         "(set NUMBA_CACHE_DIR to a directory of this user)"
     )
@@ -191,7 +191,7 @@ def cache_directory(folder: Path) -> str | None:
 
 
 @lru_cache
-def _say(message: str) -> None:
+def say_once(message: str) -> None:
     """Log a warning, each once in a process."""
     logger.warning(message)
 

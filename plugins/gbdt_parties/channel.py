@@ -100,9 +100,9 @@ class Channel:
     def __init__(self, party: Party, session: bytes, traffic: Traffic, sender: str = ACTIVE) -> None:
         self.party, self.sender = party, sender
         self.name = party.name
-        self._session = session
+        self.session = session
         self._traffic = traffic
-        self._next = 0
+        self.next_number = 0
         self._lock = Lock()
 
     def ask(self, message: Message, answer: type[M]) -> M:
@@ -127,7 +127,7 @@ class Channel:
             return self._ask(message, answer)
 
     def _ask(self, message: Message, answer: type[M]) -> M:
-        request = messages.write_parts(self._session, self._next, message)
+        request = messages.write_parts(self.session, self.next_number, message)
         self._traffic.count(self.sender, self.name, message, len(request))
         handle: Any = self.party.handle
         reply = handle(request if getattr(self.party, "takes_parts", False) else bytes(request))
@@ -137,9 +137,9 @@ class Channel:
             raise ProtocolError(f"party {self.name!r}: {quoted(str(error))}") from None
         self._traffic.count(self.name, self.sender, envelope.message, len(reply))
         self._traffic.last_answer = time.monotonic()
-        if (envelope.session, envelope.sequence) != (self._session, self._next):
+        if (envelope.session, envelope.sequence) != (self.session, self.next_number):
             raise ProtocolError(f"party {self.name!r} answered another message than the one it was sent")
-        self._next += 1
+        self.next_number += 1
         if isinstance(envelope.message, messages.Refusal):
             kind = _KINDS.get(envelope.message.code, PartyRefusedError)
             raise kind(f"party {self.name!r} refuses: {quoted(envelope.message.reason)}")

@@ -37,7 +37,7 @@ SCALAR_BYTES = 32
 _STEPS_PER_POINT = 100_000
 """Cost of a point, in the steps by which `threads.blocks` measures work: a tenth of a millisecond."""
 
-_MIXED_ORDER = bytes.fromhex("95" + 31 * "99")
+MIXED_ORDER = bytes.fromhex("95" + 31 * "99")
 """The generator of the group plus the point of order 2: the kind that CVE-2025-69277 is about."""
 
 
@@ -46,7 +46,7 @@ class PointError(ProtocolError):
 
 
 @cache
-def _bindings() -> ModuleType:
+def sodium() -> ModuleType:
     """PyNaCl's bindings, once they have refused a point of mixed order.
 
     Raises
@@ -58,7 +58,7 @@ def _bindings() -> ModuleType:
 
     # A libsodium may have been built without these functions.
     known = bindings.has_crypto_core_ed25519 and bindings.has_crypto_scalarmult_ed25519
-    if not known or bindings.crypto_core_ed25519_is_valid_point(_MIXED_ORDER):
+    if not known or bindings.crypto_core_ed25519_is_valid_point(MIXED_ORDER):
         raise ImportError(
             "PyNaCl uses a libsodium that accepts points of mixed order (CVE-2025-69277); "
             "install pynacl>=1.6.2, which the extra veilboost[remote] asks for"
@@ -98,7 +98,7 @@ def hash_to_group(domain: Sequence[bytes], inputs: Sequence[bytes]) -> bytes:
     bytes
         `POINT_BYTES` for each input, in their order.
     """
-    bindings = _bindings()
+    bindings = sodium()
     uniform, add = bindings.crypto_core_ed25519_from_uniform, bindings.crypto_core_ed25519_add
     begun = hashlib.sha512(length_prefixed(domain))
 
@@ -133,7 +133,7 @@ def multiply(scalar: bytes, points: bytes | bytearray | memoryview) -> bytes:
     PointError
         Naming the position of a point that is not of the group.
     """
-    times = _bindings().crypto_scalarmult_ed25519_noclamp
+    times = sodium().crypto_scalarmult_ed25519_noclamp
     view = memoryview(points)
 
     def multiple(k: int) -> bytes:
@@ -160,7 +160,7 @@ def multiply_each(scalars: Sequence[bytes], points: bytes) -> bytes:
     PointError
         Naming the position of a point that is not of the group.
     """
-    times = _bindings().crypto_scalarmult_ed25519_noclamp
+    times = sodium().crypto_scalarmult_ed25519_noclamp
     step = 0 if len(points) == POINT_BYTES else POINT_BYTES
 
     def multiple(k: int) -> bytes:
@@ -174,7 +174,7 @@ def multiply_each(scalars: Sequence[bytes], points: bytes) -> bytes:
 
 def generator_multiples(scalars: Sequence[bytes]) -> bytes:
     """Multiples of the group's generator."""
-    times = _bindings().crypto_scalarmult_ed25519_base_noclamp
+    times = sodium().crypto_scalarmult_ed25519_base_noclamp
     return _each(len(scalars), lambda k: bytes(times(scalars[k])))
 
 
@@ -183,13 +183,13 @@ def add(ones: bytes, others: bytes) -> bytes:
 
     A sum may be the neutral element: `multiply` refuses it.
     """
-    plus = _bindings().crypto_core_ed25519_add
+    plus = sodium().crypto_core_ed25519_add
     return _pairwise(plus, ones, others)
 
 
 def subtract(ones: bytes, others: bytes) -> bytes:
     """Differences of points of the group, pair by pair."""
-    minus = _bindings().crypto_core_ed25519_sub
+    minus = sodium().crypto_core_ed25519_sub
     return _pairwise(minus, ones, others)
 
 
@@ -214,7 +214,7 @@ def check_points(points: bytes | bytearray | memoryview) -> None:
     PointError
         Naming the position of one that is not.
     """
-    is_valid = _bindings().crypto_core_ed25519_is_valid_point
+    is_valid = sodium().crypto_core_ed25519_is_valid_point
     view = memoryview(points)
 
     def checked(k: int) -> bytes:

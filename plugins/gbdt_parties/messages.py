@@ -7,13 +7,21 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, fields
 from functools import cache
-from typing import Annotated, Any, ClassVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_commons.quoting import quoted
 from gbdt_parties.errors import ProtocolError
+
+if TYPE_CHECKING:
+    from typing_extensions import dataclass_transform
+else:
+
+    def dataclass_transform(**_):
+        """What Python has since 3.11 for type checkers alone."""
+        return lambda cls: cls
 
 
 class Parts:
@@ -101,14 +109,18 @@ KINDS: dict[int, type[Message]] = {}
 """Classes of messages by their number."""
 
 
+@dataclass_transform(frozen_default=True, eq_default=False)
 @dataclass(frozen=True, eq=False)
 class Message:
-    """Base of all kinds."""
+    """Base of all kinds, which are dataclasses: ``class Done(Message, kind=15)``."""
 
     kind: ClassVar[int] = 0
 
-    def __init_subclass__(cls) -> None:
+    def __init_subclass__(cls, kind: int | None = None) -> None:
         """Take the kind's number."""
+        if kind is not None:
+            cls.kind = kind
+            dataclass(frozen=True, eq=False)(cls)
         if KINDS.setdefault(cls.kind, cls) is not cls:
             raise TypeError(f"{cls.__name__} and {KINDS[cls.kind].__name__} are both of kind {cls.kind}")
 
@@ -143,32 +155,21 @@ class Envelope:
     message: Message
 
 
-@dataclass(frozen=True, eq=False)
-class Finish(Message):
+class Finish(Message, kind=14):
     """Active to passive: the session ends; a model trained in it is kept."""
 
-    kind: ClassVar[int] = 14
 
-
-@dataclass(frozen=True, eq=False)
-class Abort(Message):
+class Abort(Message, kind=18):
     """Active to passive: the session ends; there is no model, but the training run may be resumed."""
 
-    kind: ClassVar[int] = 18
 
-
-@dataclass(frozen=True, eq=False)
-class Done(Message):
+class Done(Message, kind=15):
     """Passive to active: the request was carried out, and there is nothing to report."""
 
-    kind: ClassVar[int] = 15
 
-
-@dataclass(frozen=True, eq=False)
-class Refusal(Message):
+class Refusal(Message, kind=16):
     """Passive to active: the request is refused, with a reason that holds no data."""
 
-    kind: ClassVar[int] = 16
     reason: Text
     code: Integer
     """`NO_CONSENT`, `NO_SESSION`, `NO_RUN`, or 0 for another reason."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from gbdt_commons.store import Kind, Store
 
@@ -27,6 +28,29 @@ def _is_time(value: object) -> bool:
 
 TAKEN = Kind[list[float]]("times of the last hour", lambda times: json.dumps(times).encode(), _times)
 """Records of times; an operator who removes one resets the count."""
+
+
+@dataclass(frozen=True)
+class CallerLimits:
+    """Limits that a served party sets on each of its callers; services add their own.
+
+    Attributes
+    ----------
+    questions_per_hour : int
+        Alignments, other questions, and openings of sessions on rows that are not aligned: many of them are a
+        way to probe.
+    sessions_per_hour : int
+        Training runs and predictions; a lost connection takes another one.
+    max_memory : int
+        Bytes that rows and sessions may hold together.
+    max_models : int
+        Models, or runs, that are kept; an operator removes those that are not needed.
+    """
+
+    questions_per_hour: int = 120
+    sessions_per_hour: int = 240
+    max_memory: int = 8 << 30
+    max_models: int = 1000
 
 
 class HourlyQuota:

@@ -67,7 +67,7 @@ class SessionHandler(ABC, Generic[S]):
 
     def __init__(self, used: set[bytes] | None = None) -> None:
         self._lock = RLock()
-        self._sessions: dict[bytes, _Session[S]] = {}
+        self.sessions: dict[bytes, _Session[S]] = {}
         self._used: set[bytes] = set() if used is None else used
         self._last_request = -math.inf
         self._is_answering = False
@@ -103,7 +103,7 @@ class SessionHandler(ABC, Generic[S]):
         if not self._lock.acquire(blocking=False):
             return True
         try:
-            return bool(self._sessions) or self._is_answering
+            return bool(self.sessions) or self._is_answering
         finally:
             self._lock.release()
 
@@ -114,7 +114,7 @@ class SessionHandler(ABC, Generic[S]):
         try:
             if self._is_answering:
                 return False
-            return not self._sessions or time.monotonic() - self._last_request > seconds
+            return not self.sessions or time.monotonic() - self._last_request > seconds
         finally:
             self._lock.release()
 
@@ -175,7 +175,7 @@ class SessionHandler(ABC, Generic[S]):
 
     def end_sessions(self, which: Callable[[S], bool]) -> None:
         """End the open sessions that a condition holds for; to be called while a request is answered."""
-        for session, opened in list(self._sessions.items()):
+        for session, opened in list(self.sessions.items()):
             if which(opened.kept):
                 self._end(session)
 
@@ -184,7 +184,7 @@ class SessionHandler(ABC, Generic[S]):
         if not self._lock.acquire(blocking=False):
             return
         try:
-            for number, session in list(self._sessions.items()):
+            for number, session in list(self.sessions.items()):
                 if time.monotonic() - session.last_request > seconds:
                     self._end(number)
         finally:
@@ -197,13 +197,13 @@ class SessionHandler(ABC, Generic[S]):
                 raise ProtocolError("a session was opened out of order, or twice")
             self._used.add(number)
             kept, answer = self.open(message, number)
-            while len(self._sessions) >= self.max_sessions:
-                self._end(next(iter(self._sessions)))
-            self._sessions[number] = _Session(kept)
+            while len(self.sessions) >= self.max_sessions:
+                self._end(next(iter(self.sessions)))
+            self.sessions[number] = _Session(kept)
             return answer
-        if number not in self._sessions:
+        if number not in self.sessions:
             return messages.Refusal("no such session", messages.NO_SESSION)
-        session = self._sessions[number]
+        session = self.sessions[number]
         if envelope.sequence != session.next:
             raise ProtocolError(f"message {envelope.sequence} out of order; {session.next} is next")
         session.next += 1
@@ -218,7 +218,7 @@ class SessionHandler(ABC, Generic[S]):
         return messages.refusal(reason, code)
 
     def _end(self, session: bytes) -> None:
-        ended = self._sessions.pop(session, None)
+        ended = self.sessions.pop(session, None)
         if ended is not None:
             self.closed(ended.kept)
 

@@ -74,10 +74,7 @@ COMMANDS = {
         "write the model as one that XGBoost or LightGBM reads alone, if all parties consent",
         "veilboost.running.commands:fill_export",
     ),
-    "estimate": (
-        "estimate how long a training run takes over a line",
-        "veilboost.estimates:fill",
-    ),
+    "estimate": ("estimate how long a training run takes over a line", "veilboost.estimates:fill"),
     "inspect": ("sum up what a party sent and received, from its record", "veilboost.inspection:fill"),
     "audit": (
         "audit a private trainer: a lower bound of the privacy that it really gives",
@@ -109,7 +106,7 @@ LOGGERS = ("veilboost", "gbdt_parties", "xgb_fed", "lgb_dp")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; gives its exit code."""
-    parser = _parser()
+    parser = make_parser()
     args = parser.parse_args(arguments)
     _log_to_stderr(args.json_logs)
     command: Callable[[argparse.Namespace], int | None] = args.command
@@ -154,7 +151,8 @@ def _log_to_stderr(as_json: bool) -> None:
         logger.propagate = False
 
 
-def _parser() -> Parser:
+def make_parser() -> Parser:
+    """The parser of all subcommands."""
     parser = Parser(
         prog="veilboost",
         description="Train XGBoost and LightGBM models across organisations that keep columns or rows to "

@@ -83,6 +83,7 @@ def _whole_model(path: Path) -> KeptModel:
 
 def _end_run(model: Path, caller: str) -> None:
     """Remove the keys and messages of an auditable run with its model, if they are kept."""
+    from gbdt_commons.store import Store
     from gbdt_commons.store_file import StoreFile
     from gbdt_parties.run.log import RunLog, runs_of
 
@@ -97,11 +98,18 @@ def _end_run(model: Path, caller: str) -> None:
         from xgb_fed.horizontal.service import HorizontalService
 
         path, role = folder / STORE_FILE, HorizontalService.role
+
+    def log(store: Store) -> RunLog:
+        is_private = model.suffix == ".txt"
+        runs = runs_of(store, model.parts[-3]) if is_private else part_of(store, caller).part(EXACT)
+        return RunLog(runs, run)
+
     if path.exists():
-        with closing(StoreFile(path, role)) as store:
-            is_private = model.suffix == ".txt"
-            part = runs_of(store, model.parts[-3]) if is_private else part_of(store, caller).part(EXACT)
-            RunLog(part, run).end()
+        with closing(StoreFile(path, role, read_only=True)) as store:
+            is_kept = log(store).has_begun
+        if is_kept:  # the party's server, which has the store, must not be running then
+            with closing(StoreFile(path, role)) as store:
+                log(store).end()
 
 
 def _models_of_columns_apart(folder: Path, callers: Sequence[str]) -> Iterator[KeptModel]:

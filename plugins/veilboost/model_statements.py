@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ import xgboost
 
 import lgb_dp
 from gbdt_commons.quoting import quoted
-from gbdt_commons.statements.registry import fault_of, fields_to_fill, record_of
+from gbdt_commons.statements.registry import fault_of, fields_to_fill, record_of, today
 from gbdt_commons.statements.statement import Rows, Statement
 from gbdt_hosts.xgboost.model import model_content
 from gbdt_parties.errors import InvalidDataError
@@ -225,12 +224,8 @@ def _facts(content: bytes, trees: int, settings: Mapping[str, object]) -> dict[s
         "SHA-256": hashlib.sha256(content).hexdigest(),
         "trees": trees,
         **settings,
-        "statement written by": f"veilboost {__version__}, XGBoost {xgboost.__version__} on {_today()} (UTC)",
+        "statement written by": f"veilboost {__version__}, XGBoost {xgboost.__version__} on {today()} (UTC)",
     }
-
-
-def _today() -> str:
-    return datetime.now(timezone.utc).date().isoformat()
 
 
 def _exact(
@@ -247,7 +242,7 @@ def _exact(
         model=facts,
         about=fill,
         to_fill_in=tuple(fields_to_fill(fill)),
-        registry=record_of(_known(method), fill, _today()),
+        registry=record_of(_known(method), fill, today()),
     )
 
 

@@ -206,10 +206,6 @@ def _part(name: str) -> str:
 def fill(parser: Parser, arguments: Sequence[str]) -> None:
     """Fill the command's parser."""
     parser.add_argument(
-        "part",
-        nargs="*",
-        type=_part,
-        metavar="PART",
-        help=f"{', '.join(PARTS)} (default: all)",
+        "part", nargs="*", type=_part, metavar="PART", help=f"{', '.join(PARTS)} (default: all)"
     )
     parser.runs(_warm, "veilboost warm newton vertical")

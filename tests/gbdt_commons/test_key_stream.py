@@ -111,7 +111,7 @@ def test_a_forked_child_is_refused_even_while_a_thread_of_the_parent_draws():
         except RuntimeError as error:
             return str(error).encode()
 
-    with stream._lock:
+    with stream.lock:
         assert b"forked process" in forked(refused)
     assert not stream.is_forked
     assert len(stream.words(1)) == 1

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 import lgb_dp
+from growers import grower_of
 from threads_at_once import Inside, live
 
 
@@ -28,8 +29,10 @@ def test_threads_that_fork_while_another_trains_leave_a_child_that_does_not_wait
         seen.status = os.waitpid(child, 0)[1]
 
     inside = Inside(fork)
-    original = type(booster._grower).grow_iteration
-    monkeypatch.setattr(type(booster._grower), "grow_iteration", lambda self: (inside(), original(self))[1])
+    original = type(grower_of(booster)).grow_iteration
+    monkeypatch.setattr(
+        type(grower_of(booster)), "grow_iteration", lambda self: (inside(), original(self))[1]
+    )
     booster.update()
     inside.end()
     assert seen.status == 0

@@ -93,13 +93,24 @@ class TestStore:
         other.delete(NUMBERS, "run")
         assert contents(store)["numbers"] == {"run": [1]}
 
+    def test_a_part_is_cleared_with_its_parts_alone(self, store):
+        own, within, other = store.part("a"), store.part("a").part("b"), store.part("ab")
+        for part in (store, own, within, other):
+            part.put(NUMBERS, "run", 1)
+            part.put(BLOBS, "run", b"x")
+        own.clear()
+        assert [part.size(NUMBERS, "run") for part in (store, own, within, other)] == [1, 0, 0, 1]
+        assert [part.size(BLOBS, "run") for part in (store, own, within, other)] == [1, 0, 0, 1]
+        store.clear()
+        assert other.size(NUMBERS, "run") == 0
+
     def test_a_record_that_its_kind_cannot_read_is_damage(self, store):
         store.put(bytes_kind("numbers"), "run", b"{" * 9)
         strange = Kind("numbers", bytes, lambda content: {}["nothing"])
         for kind in (NUMBERS, strange):
-            with pytest.raises(StoreError, match="a record of numbers cannot be read"):
+            with pytest.raises(StoreError, match="record of numbers"):
                 store.get(kind, "run")
-            with pytest.raises(StoreError, match="a record of numbers cannot be read"):
+            with pytest.raises(StoreError, match="record of numbers"):
                 list(store.entries(kind, "run"))
 
     def test_a_value_that_cannot_be_written_changes_nothing(self, store):
@@ -146,7 +157,7 @@ class TestStore:
                     raise ValueError
                 store.put(NUMBERS, "outer", 2)
 
-        with pytest.raises(StoreError, match="a part of the transaction has failed"):
+        with pytest.raises(StoreError, match="transaction has failed"):
             change()
         assert store.keys(NUMBERS) == ["before"]
         store.put(NUMBERS, "after", 1)
@@ -240,7 +251,7 @@ def test_copies_of_a_store_in_memory_are_apart_and_files_have_none(tmp_path):
     assert contents(store)["numbers"] == {"run": [1]}
     file = StoreFile(tmp_path / "a.store", "a tester")
     for copying in (copy.deepcopy, pickle.dumps):
-        with pytest.raises(TypeError, match="cannot be pickled or copied"):
+        with pytest.raises(TypeError, match="pickled or copied"):
             copying(file)
 
 

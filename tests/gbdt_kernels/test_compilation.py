@@ -205,10 +205,10 @@ def choice(monkeypatch, tmp_path, caplog):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "file"))
     caplog.set_level(logging.WARNING, logger="gbdt_kernels")
     cache_directory.cache_clear()
-    compilation._say.cache_clear()
+    compilation.say_once.cache_clear()
     yield lambda: cache_directory(tmp_path / "package" / "folder")
     cache_directory.cache_clear()
-    compilation._say.cache_clear()
+    compilation.say_once.cache_clear()
 
 
 @pytest.fixture
@@ -312,7 +312,7 @@ def test_a_cache_that_can_no_longer_be_written_costs_a_warning(choice, private, 
         raise OSError(errno.ENOSPC, "No space left on device")
 
     file = compiled._cache._cache_file
-    file.save = partial(compilation._save_alone, Path(file._cache_path), no_space)
+    file.save = partial(compilation.save_alone, Path(file._cache_path), no_space)
     assert compiled(2) == 4
     assert compiled(2.5) == 5.0
     assert caplog.text.count("No space left on device") == 1

@@ -27,7 +27,7 @@ def test_both_ends_and_none_are_accepted():
 
 @pytest.mark.parametrize("value", [0, 10, -1, 2**36, 10**400, True, 2.0, "2", None, [], {}])
 def test_other_values_are_refused_by_the_users_name(value):
-    with pytest.raises(PartyArgumentError, match="num_boost_round must be an integer between 1 and 9, got"):
+    with pytest.raises(PartyArgumentError, match=r"num_boost_round.*between 1 and 9, got"):
         Task(value)
 
 
@@ -35,13 +35,13 @@ def test_other_values_are_refused_by_the_users_name(value):
     "text", ["", "[]", "{}", '{"n_trees": 2, "more": 1}', '{"n_trees": 1e999}', "[" * 99999]
 )
 def test_other_texts_are_not_of_this_version(text):
-    with pytest.raises(PartyArgumentError, match="not those of this version"):
+    with pytest.raises(PartyArgumentError, match="of this version"):
         Task.from_json(text)
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", str(2**63), "-" + "9" * 5000])
 def test_numbers_that_are_not_of_64_bits_are_refused(number):
-    with pytest.raises(ValueError, match=r"not finite|more than 64 bits"):
+    with pytest.raises(ValueError, match=r"finite|64 bits"):
         read_json(f'{{"a": [1, {number}]}}')
 
 
@@ -51,11 +51,11 @@ def test_all_other_values_are_read(value):
 
 
 def test_long_texts_are_not_parsed():
-    with pytest.raises(ValueError, match="a text of 11 characters, where 10 are accepted"):
+    with pytest.raises(ValueError, match=r"11 characters, where 10.*accepted"):
         read_json("[1,2,3,4,5]", 10)
 
 
 def test_parameters_of_a_run_that_are_too_long_are_not_read():
     text = json.dumps({"n_trees": 2, "params": {"monotone_constraints": [0] * MAX_PARAMS}})
-    with pytest.raises(PartyArgumentError, match=f"params of .* at most {MAX_PARAMS}"):
+    with pytest.raises(PartyArgumentError, match=f"params.*{MAX_PARAMS}"):
         Task.from_json(text)

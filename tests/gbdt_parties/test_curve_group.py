@@ -95,9 +95,9 @@ def test_sums_differences_and_multiples_of_each_are_those_of_the_curve(cases):
 def test_the_neutral_element_and_points_off_the_group_have_no_multiples():
     good = edwards.encoded(edwards.GENERATOR)
     neutral = subtract(good, good)
-    with pytest.raises(PointError, match=r"point 1 of 1 is not a point of the prime-order group"):
+    with pytest.raises(PointError, match=r"point 1 of 1.*prime-order"):
         multiply_each([random_scalar()], neutral)
-    with pytest.raises(PointError, match=r"point 2 of 2 is not"):
+    with pytest.raises(PointError, match="point 2 of 2"):
         multiply_each([random_scalar(), random_scalar()], good + neutral)
 
 
@@ -109,7 +109,7 @@ def test_scalars_of_bytes_are_their_upper_bits_times_eight():
 
 def refusals(point):
     for refuses in (check_points, lambda p: multiply((8 * 5).to_bytes(32, "little"), p)):
-        with pytest.raises(PointError, match=r"point 1 of 1 is not a point of the prime-order group"):
+        with pytest.raises(PointError, match=r"point 1 of 1.*prime-order"):
             refuses(point)
     good = edwards.encoded(edwards.GENERATOR)
     with pytest.raises(PointError, match=r"point 2 of 3"):
@@ -150,9 +150,9 @@ def test_any_bytes_are_a_point_of_the_group_or_refused(octets):
 def test_parts_of_points_are_refused():
     good = edwards.encoded(edwards.GENERATOR)
     for octets in (good[:-1], good + b"\0"):
-        with pytest.raises(PointError, match="are not points of 32 bytes each"):
+        with pytest.raises(PointError, match="points of 32 bytes"):
             check_points(octets)
-        with pytest.raises(PointError, match="are not points of 32 bytes each"):
+        with pytest.raises(PointError, match="points of 32 bytes"):
             multiply(random_scalar(), octets)
     assert issubclass(PointError, ProtocolError)
     assert multiply(random_scalar(), b"") == b""
@@ -200,8 +200,8 @@ def test_an_old_libsodium_is_not_used(monkeypatch):
     from nacl import bindings
 
     mixed = edwards.encoded(edwards.add(edwards.GENERATOR, edwards.TORSION[4]))
-    assert mixed == curve_group._MIXED_ORDER
-    checks = curve_group._bindings.__wrapped__
+    assert mixed == curve_group.MIXED_ORDER
+    checks = curve_group.sodium.__wrapped__
     assert checks() is bindings
     monkeypatch.setattr(bindings, "crypto_core_ed25519_is_valid_point", lambda point: True)
     with pytest.raises(ImportError, match=r"CVE-2025-69277.*pynacl>=1\.6\.2"):

@@ -7,9 +7,7 @@ from gbdt_parties.memory import MemoryAllowance
 def test_room_is_given_back_when_nobody_refers_to_it():
     allowance = MemoryAllowance(100 << 20)
     room = allowance.reserve(60 << 20, "a tree")
-    with pytest.raises(
-        ProtocolError, match=r"a session would take 41 MiB; .* at most 100 MiB .* 60 MiB are in use"
-    ):
+    with pytest.raises(ProtocolError, match=r"session would take 41 MiB;.*100 MiB.*60 MiB"):
         allowance.reserve(41 << 20, "a session")
     other = allowance.reserve(40 << 20, "a session")
     assert allowance.reserved == 100 << 20

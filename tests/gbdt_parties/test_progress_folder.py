@@ -59,10 +59,7 @@ def test_a_folder_that_is_cleared_as_another_run_opens_it_has_one_lock(folder, m
         real(*args)
 
     monkeypatch.setattr(fcntl, "flock", lock)
-    with (
-        folder.opened(),
-        pytest.raises(PartyArgumentError, match="is in use by another process, or another object"),
-    ):
+    with folder.opened(), pytest.raises(PartyArgumentError, match=r"use.*object"):
         folder.opened().__enter__()
     assert cleared
 
@@ -70,7 +67,7 @@ def test_a_folder_that_is_cleared_as_another_run_opens_it_has_one_lock(folder, m
 def test_a_folder_is_one_run_s_at_a_time_and_free_again_after_an_error(folder):
     def run():
         with folder.opened():
-            with pytest.raises(PartyArgumentError, match="is in use by another process, or another object"):
+            with pytest.raises(PartyArgumentError, match=r"use.*object"):
                 folder.opened().__enter__()
             raise KeyboardInterrupt
 
@@ -103,6 +100,6 @@ def test_another_store_is_refused_by_name_and_stays_as_it_is(folder, spoil):
     path = folder.folder / Folder.store_file
     spoil(path)
     before = path.read_bytes()
-    with pytest.raises(PartyArgumentError, match=r"cannot be read: 'a.store' cannot be used: .*; remove it"):
+    with pytest.raises(PartyArgumentError, match=r"'a.store'.*; remove"):
         folder.opened().__enter__()
     assert path.read_bytes() == before

@@ -4,9 +4,8 @@ import copy
 import errno
 import logging
 import struct
-from dataclasses import dataclass
 from threading import Event, Thread
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import pytest
 from hypothesis import given, settings
@@ -19,15 +18,11 @@ from gbdt_parties.messages import Done, Finish, Message, Refusal
 from gbdt_parties.session import SessionHandler
 
 
-@dataclass(frozen=True, eq=False)
-class Hello(Message):
-    kind: ClassVar[int] = 9001
+class Hello(Message, kind=9001):
     number: Annotated[int, "i", -9, 1 << 31]
 
 
-@dataclass(frozen=True, eq=False)
-class Ask(Message):
-    kind: ClassVar[int] = 9002
+class Ask(Message, kind=9002):
     number: Annotated[int, "i", -9, 1 << 31]
 
 
@@ -70,11 +65,7 @@ def ask(handler, session, number, message):
 ONE, TWO, THREE = (bytes([k]) * 16 for k in range(1, 4))
 MESSAGES = {"hello": Hello(1), "ask": Ask(1), "fail": Ask(-1), "finish": Finish(), "stray": Done()}
 STEPS = st.lists(
-    st.tuples(
-        st.sampled_from([ONE, TWO, THREE]),
-        st.integers(0, 4),
-        st.sampled_from(sorted(MESSAGES)),
-    ),
+    st.tuples(st.sampled_from([ONE, TWO, THREE]), st.integers(0, 4), st.sampled_from(sorted(MESSAGES))),
     max_size=40,
 )
 

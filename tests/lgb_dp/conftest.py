@@ -31,7 +31,7 @@ def coarse_accounting():
     """Privacy losses of secret samples in steps of 1e-3: upper bounds still, and found five times sooner."""
     cached = gaussian.composed_epsilon, gaussian.sampled_mu
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gaussian, "_DISCRETISATION", 1e-3)
+        patch.setattr(gaussian, "DISCRETISATION", 1e-3)
         for function in cached:
             function.cache_clear()
         yield

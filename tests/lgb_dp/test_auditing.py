@@ -16,20 +16,12 @@ X = rng.normal(0, 0.25, (150, 3)).clip(-1, 1)
 CELLS = {
     "binary": ((X[:, 0] > -0.45).astype(float), {"objective": "binary"}, {}),
     "regression": (rng.normal(-0.8, 0.05, 150), {"objective": "regression"}, {"label_bounds": (-1.5, 1)}),
-    "multiclass": (
-        (X[:, 0] > 0.5) * 1.0 + (X[:, 0] > 0.7),
-        {"objective": "multiclass", "num_class": 3},
-        {},
-    ),
+    "multiclass": ((X[:, 0] > 0.5) * 1.0 + (X[:, 0] > 0.7), {"objective": "multiclass", "num_class": 3}, {}),
 }
 
 
 OBJECTIVES = {
-    objective: (
-        np.exp(rng.normal(-1.5, 0.2, 150)),
-        {"objective": objective},
-        {"label_bounds": (0.05, 20.0)},
-    )
+    objective: (np.exp(rng.normal(-1.5, 0.2, 150)), {"objective": objective}, {"label_bounds": (0.05, 20.0)})
     for objective in ("poisson", "gamma", "tweedie", "quantile", "huber", "regression_l1")
 }
 

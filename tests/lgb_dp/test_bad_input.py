@@ -13,13 +13,13 @@ from small_training import dataset, train
 @pytest.mark.parametrize("epsilon", [0, -1.0, float("nan"), float("inf")])
 def test_epsilon_must_be_positive_and_finite(epsilon):
     for trainer in (lgb_dp.DPBoost, lgb_dp.SequentialBoost, lgb_dp.ParallelBoost):
-        with pytest.raises(ValueError, match="epsilon must be positive"):
+        with pytest.raises(ValueError, match=r"epsilon.*positive"):
             trainer(epsilon)
 
 
 @pytest.mark.parametrize("epsilon", ["1", None, True, [1.0]])
 def test_epsilon_must_be_a_number(epsilon):
-    with pytest.raises(TypeError, match="epsilon must be a number"):
+    with pytest.raises(TypeError, match=r"epsilon.*number"):
         lgb_dp.DPBoost(epsilon)
 
 
@@ -38,20 +38,17 @@ def test_options_of_the_trainer(arguments, named):
 
 
 def test_an_epsilon_too_small_for_the_arithmetic_raises_before_training():
-    with pytest.raises(ValueError, match="epsilon of one selection"):
+    with pytest.raises(ValueError, match=r"epsilon.*selection"):
         train(dataset(X, Y), lgb_dp.DPBoost(1e-9))
 
 
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        ({"bounds": (3, -3)}, "reversed"),
         ({"bounds": (-np.inf, 3)}, "finite"),
         ({"bounds": (np.nan, 3)}, "finite"),
         ({"bounds": ([0, 0], [1, 1])}, "bounds must be"),
         ({"bounds": 3}, "bounds must be"),
-        ({"bounds": {"Column_0": (0, 1)}}, "bounds lack"),
-        ({"bounds": {"other": (0, 1)}}, "unknown feature"),
         ({"max_bin": 1}, "max_bin"),
         ({"max_bin": 256}, "max_bin"),
         ({"label_bounds": (1, 0)}, "label_bounds"),
@@ -70,6 +67,7 @@ def test_an_epsilon_too_small_for_the_arithmetic_raises_before_training():
         ({"weight": -np.ones(len(X)), "weight_bound": 1.0}, "weight"),
         ({"weight": np.ones(3), "weight_bound": 1.0}, "weight"),
         ({"weight": np.ones(len(X)), "weight_bound": 0.0}, "weight_bound"),
+        ({"weight": np.full(len(X), 2.0), "weight_bound": 1.0}, r"weight must lie.*\[0, weight_bound"),
         ({"weight": np.full(len(X), np.nan), "weight_bound": 1.0}, "weight"),
     ],
     ids=lambda value: value if isinstance(value, str) else next(iter(value)),
@@ -82,7 +80,6 @@ def test_declarations_of_the_dataset(arguments, named):
 @pytest.mark.parametrize(
     ("label", "named"),
     [
-        (Y[:-1], "label has shape"),
         (np.where(np.arange(len(Y)) == 5, np.nan, Y), "NaN"),
         (np.full(len(Y), np.inf), "infinity"),
         (None, "label"),
@@ -91,12 +88,6 @@ def test_declarations_of_the_dataset(arguments, named):
 def test_labels(label, named):
     with pytest.raises(ValueError, match=named):
         dataset(X, label).construct()
-
-
-def test_text_columns_need_categories():
-    frame = pd.DataFrame({"a": ["x", "y"]})
-    with pytest.raises((TypeError, ValueError)):
-        lgb_dp.Dataset(frame, label=[0, 1], bounds={"a": (0, 1)}).construct()
 
 
 @pytest.mark.parametrize(
@@ -112,10 +103,7 @@ def test_labels_must_be_those_of_the_objective(label, params, named):
         train(dataset(X, label), lgb_dp.DPBoost(1.0), **params)
 
 
-@pytest.mark.parametrize(
-    "params",
-    [{"objective": "multiclass"}, {"objective": "binary", "num_class": 3}],
-)
+@pytest.mark.parametrize("params", [{"objective": "multiclass"}, {"objective": "binary", "num_class": 3}])
 def test_num_class_must_go_with_the_objective(params):
     with pytest.raises((ValueError, lgb.basic.LightGBMError), match=r"num_class|[Nn]umber of classes"):
         train(dataset(X, Y), lgb_dp.DPBoost(1.0), **params)
@@ -139,13 +127,6 @@ def test_values_of_parameters(params, named):
         train(dataset(X, Y), lgb_dp.DPBoost(1.0), **params)
 
 
-def test_a_plain_dataset_is_refused_with_a_private_callback():
-    with pytest.raises(TypeError, match=r"lgb_dp\.Dataset"):
-        lgb.train(
-            {"objective": "binary", "verbosity": -1}, lgb.Dataset(X, Y), callbacks=[lgb_dp.DPBoost(1.0)]
-        )
-
-
 def test_evaluation_data_must_have_the_training_features():
     data = dataset(X, Y)
     with pytest.raises(ValueError, match="3 features"):
@@ -153,7 +134,7 @@ def test_evaluation_data_must_have_the_training_features():
 
 
 def test_features_without_two_bins_leave_nothing_to_split():
-    with pytest.raises(ValueError, match="no feature has two bins"):
+    with pytest.raises(ValueError, match="two bins"):
         train(dataset(X, Y, bounds=(1, 1)), lgb_dp.DPBoost(1.0))
 
 
@@ -162,7 +143,7 @@ def test_unknown_categories_at_prediction_are_lightgbms_habit():
     data = lgb_dp.Dataset(frame, label=Y, bounds={"b": (-3, 3)}, categories="dtype")
     booster = train(data, lgb_dp.DPBoost(1.0))
     assert np.isfinite(booster.predict(frame.assign(a=pd.Categorical(list("zz") * 30)))).all()
-    with pytest.raises(ValueError, match="column 'a' holds numbers; expected are the categories"):
+    with pytest.raises(ValueError, match=r"'a'.*expected"):
         booster.predict(frame.assign(a=X[:, 0]))
 
 
@@ -179,7 +160,7 @@ def test_initial_models_must_have_as_many_outputs():
 
 
 def test_folds():
-    with pytest.raises(ValueError, match="k must be at least 2"):
+    with pytest.raises(ValueError, match=r"k.*at least 2"):
         lgb_dp.folds(1, dataset(X, Y))
     with pytest.raises(TypeError, match="train_set"):
         lgb_dp.folds(3, lgb.Dataset(X, Y))

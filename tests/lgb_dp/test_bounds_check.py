@@ -90,7 +90,7 @@ def test_edges_give_the_bounds(capsys):
 
 
 def test_bounds_are_needed():
-    with pytest.raises(InvalidArgumentError, match="bounds lack the numeric features"):
+    with pytest.raises(InvalidArgumentError, match="lack the numeric"):
         lgb_dp.check_bounds(patients(), None, categories=CITIES)
 
 

@@ -25,15 +25,15 @@ def test_ends_of_intervals_count_as_their_brackets_say(brackets, inside, outside
     for value in inside:
         assert checks.checked_number("x", value, interval) == value
     for value in outside:
-        with pytest.raises(lgb_dp.InvalidArgumentError, match=r"^x must be in .0, 1., got"):
+        with pytest.raises(lgb_dp.InvalidArgumentError, match=r"^x .*.0, 1., got"):
             checks.checked_number("x", value, interval)
 
 
 @pytest.mark.parametrize("value", [True, "1", None, [1.0], 1j])
 def test_what_is_not_a_number_is_a_type_error(value):
-    with pytest.raises(lgb_dp.ArgumentTypeError, match=r"^x must be a number"):
+    with pytest.raises(lgb_dp.ArgumentTypeError, match=r"^x .*number"):
         checks.checked_number("x", value, checks.POSITIVE)
-    with pytest.raises(lgb_dp.ArgumentTypeError, match=r"^x must be an integer"):
+    with pytest.raises(lgb_dp.ArgumentTypeError, match=r"^x .*integer"):
         checks.checked_integer("x", value, 1)
 
 
@@ -53,7 +53,7 @@ def test_a_word_is_accepted_where_it_is_named_and_no_other():
 
 def test_choices_are_listed():
     assert checks.checked_choice("x", "b", ("a", "b", "c")) == "b"
-    with pytest.raises(lgb_dp.InvalidArgumentError, match="x must be 'a', 'b' or 'c', got 'd'"):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match=r"x.*'a', 'b' or 'c', got 'd'"):
         checks.checked_choice("x", "d", ("a", "b", "c"))
 
 
@@ -65,7 +65,7 @@ def test_a_complex_number_among_objects_is_refused_without_a_warning(cells):
     """Before, NumPy's warning told that there was one."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(lgb_dp.InvalidArgumentError, match="X must hold numbers only") as caught:
+        with pytest.raises(lgb_dp.InvalidArgumentError, match=r"X.*numbers only") as caught:
             checks.checked_numbers("X", cells)
     assert "2j" not in str(caught.value)
 
@@ -84,5 +84,5 @@ TIMES = [
 @pytest.mark.parametrize("cells", TIMES, ids=range(len(TIMES)))
 def test_side_door_times_of_numpy_are_not_taken_for_counts_of_their_unit(cells):
     """Before, one other cell in a column of datetimes made days of all of them, instead of seconds."""
-    with pytest.raises(lgb_dp.InvalidArgumentError, match="X must hold numbers only"):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match=r"X.*numbers only"):
         checks.checked_numbers("X", cells)

@@ -212,5 +212,5 @@ def test_columns_that_are_not_as_many_as_the_features_are_refused(text):
     columns = json.loads(parameter_lines(text)[COLUMNS])
     columns["names"] = [*columns["names"], "more"]
     booster = lgb_dp.DPBooster(model_str=with_digest(with_line(text, COLUMNS, json.dumps(columns))))
-    with pytest.raises(lgb_dp.AlteredModelError, match="names 6 columns, and has 5 features"):
+    with pytest.raises(lgb_dp.AlteredModelError, match=r"names 6.*5 features"):
         booster.predict(FRAME)

@@ -178,10 +178,7 @@ def _(tmp_path):
     rows, result = data(), {}
     names = ["auc", "binary_logloss"]
     train(
-        rows,
-        params={"metric": names},
-        valid_sets=[held_out(rows)],
-        callbacks=[lgb.record_evaluation(result)],
+        rows, params={"metric": names}, valid_sets=[held_out(rows)], callbacks=[lgb.record_evaluation(result)]
     )
     assert list(result["valid_0"]) == names
 

@@ -15,17 +15,7 @@ import lgb_dp
 from lgb_dp.data import dataset as dataset_module
 from lgb_dp.data import groups as groups_module
 from lgb_dp.estimators import search as search_module
-from pinned_training import (
-    BINARY,
-    DELTA,
-    REGRESSION,
-    TRAINERS,
-    a_cell,
-    a_number,
-    dataset,
-    newton,
-    train,
-)
+from pinned_training import BINARY, DELTA, REGRESSION, TRAINERS, a_cell, a_number, dataset, newton, train
 from pinned_world import BOUNDS, CITIES, LABEL_BOUNDS, TABLE, differences
 
 PERSONS = {
@@ -286,14 +276,14 @@ def with_noise_of_the_largest_group(patch):
 
 def with_a_word_about_the_split(patch):
     """The search says how many rows its test part has."""
-    honest = search_module._divided
+    honest = search_module.divided
 
     def divided(*args):
         train, test = honest(*args)
         warnings.warn(f"{len(test.rows)} rows to test on", stacklevel=2)
         return train, test
 
-    patch.setattr(search_module, "_divided", divided)
+    patch.setattr(search_module, "divided", divided)
 
 
 def with_a_charge_that_counts_rows(patch):

@@ -204,11 +204,7 @@ def test_printed_pairs_of_views_and_of_parties_with_columns(models):
             holds(*pair, [(mu, 1.0, 1) for mu in mus])
 
 
-PARTS = [
-    *(pytest.param(one, 0.0, marks=pytest.mark.slow) for one in (0.0, 0.4)),
-    (0.4, 4e-6),
-    (1.0, 0.0),
-]
+PARTS = [*(pytest.param(one, 0.0, marks=pytest.mark.slow) for one in (0.0, 0.4)), (0.4, 4e-6), (1.0, 0.0)]
 
 
 @pytest.mark.parametrize(("pure", "approximate"), PARTS)

@@ -27,7 +27,7 @@ QUIET = {"objective": "binary", "verbosity": -1, "max_depth": 2}
 
 @pytest.mark.parametrize("data", [X, pd.DataFrame(X)])
 def test_side_door_quantile_edges_refuse_bounds_read_from_the_data(data):
-    with pytest.raises(lgb_dp.InvalidArgumentError, match="bounds must be public"):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match=r"bounds.*public"):
         lgb_dp.private_quantile_edges(data, None, 1.0, DELTA)
 
 
@@ -112,8 +112,7 @@ def test_side_door_undeclared_categories_warn():
 
 
 @pytest.mark.parametrize(
-    ("categories", "named"),
-    [("values", "categories"), ({"city": "values"}, "city"), ({"b": "dtype"}, "'b'")],
+    ("categories", "named"), [("values", "categories"), ({"city": "values"}, "city"), ({"b": "dtype"}, "'b'")]
 )
 def test_side_door_only_a_dtype_can_be_declared_by_that_word(categories, named):
     frame = pd.DataFrame({"city": pd.Categorical(list("xy") * 200), "b": X[:, 0]})
@@ -217,10 +216,7 @@ def test_side_door_a_second_division_of_an_outer_training_part_is_reported():
 
 @pytest.mark.parametrize("delta", [0.1, 0.5, 0.999])
 def test_side_door_a_delta_that_publishes_a_tenth_of_all_rows_is_refused(delta):
-    for call in (
-        lambda: lgb_dp.NewtonBoost(1.0, delta),
-        lambda: lgb_dp.private_bounds(X, 1.0, delta),
-    ):
+    for call in (lambda: lgb_dp.NewtonBoost(1.0, delta), lambda: lgb_dp.private_bounds(X, 1.0, delta)):
         with pytest.raises(lgb_dp.InvalidArgumentError, match="delta"):
             call()
 

@@ -10,19 +10,12 @@ import pytest
 
 import lgb_dp
 from lgb_dp.estimators import search as search_module
+from small_search import searched
 from small_training import binary_data
 
 X, Y = binary_data(60)
 BOUNDS = (-3, 3)
 LABELS = Y.astype(int)
-
-
-def searched(settings=None, model=None, **kwargs):
-    return lgb_dp.DPRandomizedSearchCV(
-        lgb_dp.DPLGBMClassifier(n_estimators=5) if model is None else model,
-        {"max_depth": [1, 2, 3]} if settings is None else settings,
-        **{"epsilon": 20.0, "mean_trials": 6.0, **kwargs},
-    )
 
 
 def fitted_attributes(search):

@@ -186,7 +186,7 @@ def test_times_are_shown_as_times():
 
 
 def test_path_text_booster_and_estimator_give_the_same(newton, tmp_path, monkeypatch):
-    monkeypatch.setattr("lgb_dp.statements._today", lambda: "2026-01-01")  # midnight may come between two
+    monkeypatch.setattr("lgb_dp.statements.today", lambda: "2026-01-01")  # midnight may come between two
     path = tmp_path / "model.txt"
     newton.save_model(path)
     by_path = lgb_dp.statement(path)

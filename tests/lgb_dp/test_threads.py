@@ -10,6 +10,7 @@ import pytest
 
 import lgb_dp
 from gbdt_hosts import lightgbm as host
+from growers import grower_of
 from lgb_dp.boosting import trainer as trainers
 from lgb_dp.data import dataset as datasets
 from lgb_dp.mechanisms import noise
@@ -141,7 +142,7 @@ def test_threads_that_restore_an_init_model_hide_no_start_scores(monkeypatch, wi
     pause(monkeypatch, owner, name, inside, after=after)
     model = fit(data, init_model=edited.model, valid_sets=[valid], keep_training_booster=True)
     assert inside.end() is None
-    starts = model._grower.data.start_scores[:, 0]
+    starts = grower_of(model).data.start_scores[:, 0]
     is_intact = np.array_equal(starts, edited.intact)
     assert model.privacy.private == is_intact == (window == "before the text is taken")
     np.testing.assert_array_equal(model.predict(X, num_iteration=2, raw_score=True), starts)

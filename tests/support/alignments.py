@@ -62,13 +62,7 @@ class Bank:
 
 
 class Asker:
-    """The active party step by step; `ask` sends a message and gives the answer or the refusal.
-
-    Parameters
-    ----------
-    ask : callable
-    ids : sequence of str
-    """
+    """The active party step by step; `ask` sends a message and gives the answer or the refusal."""
 
     def __init__(self, ask, ids, certificate=bytes(32)):
         self.ask, self.ids = ask, list(ids)

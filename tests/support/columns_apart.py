@@ -48,7 +48,7 @@ def inputs_drawn(monkeypatch):
         def note(self, refresh, draws, made=cls.inputs, place=place):
             given = made(self, refresh, draws)
             if place == 0:  # tables are asked for again by the oracle
-                whole = given.tables(0, N)
+                whole = given.secret(0, N)
                 given = type(given)(lambda a, b: whole[a:b], given.leaves, given.noise)
             drawn[place][refresh.number] = refresh, given
             return given

@@ -67,3 +67,9 @@ def entries(report):
 def even(n_partitions):
     """Lengths of nearly equal partitions of all rows."""
     return tuple(np.diff(np.linspace(0, len(X), n_partitions + 1).astype(int)).tolist())
+
+
+def close_worker(cluster, position=0):
+    """Close a worker without notice."""
+    worker = list(cluster.workers.values())[position]
+    cluster.sync(worker.close, nanny=False, executor_wait=False)

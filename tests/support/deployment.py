@@ -50,10 +50,7 @@ def when_store_has(path, kind, n_entries, do):
     def wait():
         end = time.monotonic() + 300
         while time.monotonic() < end:
-            with (
-                suppress(StoreError, OSError),
-                closing(StoreFile(path, None, read_only=True)) as store,
-            ):
+            with suppress(StoreError, OSError), closing(StoreFile(path, None, read_only=True)) as store:
                 if store.size(kind, "") >= n_entries:
                     do()
                     return

@@ -8,12 +8,7 @@ from gbdt_parties.two_party.session import Draws
 
 
 class DrawnSecrets:
-    """Keys and seeds of sessions by the party's name, and nonces of draws, from its making on.
-
-    Parameters
-    ----------
-    monkeypatch : MonkeyPatch
-    """
+    """Keys and seeds of sessions by the party's name, and nonces of draws, from its making on."""
 
     def __init__(self, monkeypatch):
         self.of = {}

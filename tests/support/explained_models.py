@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gbdt_parties import messages
+from counted_answers import Talk
 from xgb_fed.boosting.features import read_columns
 from xgb_fed.vertical.passive.party import PassiveParty
 from xgb_fed.vertical.protocol.messages import OpenModel
@@ -10,18 +10,6 @@ from xgb_fed.vertical.protocol.splits import Splits
 
 NONE = np.empty(0, dtype=np.int32)
 PARAMS = {"objective": "binary:logistic", "max_depth": 4, "max_bin": 12}
-
-
-class Talk:
-    """One session with a party, message by message."""
-
-    def __init__(self, party):
-        self.party, self.sequence = party, 0
-
-    def ask(self, message):
-        answer = self.party.handle(messages.write(b"s" * 16, self.sequence, message))
-        self.sequence += 1
-        return messages.read(answer).message
 
 
 def bank_of(n_rows=11, level="per-feature", **kwargs):
@@ -34,7 +22,7 @@ def bank_of(n_rows=11, level="per-feature", **kwargs):
 
 def asked(party, *requests):
     """The last answer in a session about the model."""
-    talk = Talk(party)
+    talk = Talk(party.handle)
     talk.ask(OpenModel(b"m" * 16, 0, NONE))
     return [talk.ask(request) for request in requests][-1]
 

@@ -5,8 +5,6 @@ import warnings
 import numpy as np
 
 import lgb_dp
-from gbdt_parties.errors import PartyUnavailableError
-from gbdt_parties.messages import read, write
 from lgb_dp import federated
 
 rng = np.random.default_rng(7)
@@ -41,43 +39,6 @@ def train(members, n_rounds=4, params=BINARY, epsilon=50.0, structure="auto", **
         return federated.train(params, members, n_rounds, callbacks=[trainer], **settings)
 
 
-class Between:
-    """Stands between the coordinator and a party, and may lose, repeat or alter messages.
-
-    Parameters
-    ----------
-    party : Party
-    disturb : callable
-        Given the number of the call, the message and a function that sends it on, or another message in its
-        place; returns the answer.
-    """
-
-    def __init__(self, party, disturb=None):
-        self.party, self.calls, self.answers = party, 0, []
-        self.disturb = disturb or (lambda number, message, send: send())
-
-    @property
-    def name(self):
-        return self.party.name
-
-    def handle(self, request):
-        self.calls += 1
-
-        envelope = read(request)
-
-        def send(message=None):
-            content = request if message is None else write(envelope.session, envelope.sequence, message)
-            answer = self.party.handle(content)
-            self.answers.append((read(content).message, read(answer).message))
-            return answer
-
-        return self.disturb(self.calls, envelope.message, send)
-
-
-def lost(*_):
-    raise PartyUnavailableError("lost")
-
-
 def charges(member):
     """All charges in the ledger of a party."""
-    return member._ledger.charges()
+    return member.ledger.charges()

@@ -248,7 +248,7 @@ def pinned_share(sums, variance, random):
 def public_stream(cls, key):
     """The stream of structures, whatever its key, in the place of `SecureRandom.public`."""
     random = SecureRandom()
-    random._stream = KeyStream(bytes(range(32)))
+    random.stream = KeyStream(bytes(range(32)))
     return random
 
 

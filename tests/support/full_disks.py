@@ -27,7 +27,7 @@ class FullDisk:
 
         @contextmanager
         def transaction(store, *, sync=True):
-            if folder in store._path.parents:
+            if folder in store.path.parents:
                 self.written()
             with change(store, sync=sync):
                 yield

@@ -10,8 +10,8 @@ from gbdt_commons.store_file import StoreFile
 
 def end_process(folder):
     """Let go of the stores in a folder, as the end of a party's process does."""
-    for store in list(store_file._open):
-        if Path(folder).absolute() in store._path.parents:
+    for store in list(store_file.open_stores):
+        if Path(folder).absolute() in store.path.parents:
             store.close()
 
 
@@ -76,4 +76,4 @@ def full_disk(monkeypatch, path, n_commits):
 
 def kept_of_runs(store):
     """Kinds of records of runs that are kept in a party's store."""
-    return [kind for kind in store._kinds() if "/run " in kind]
+    return [kind for kind in store.kinds() if "/run " in kind]

@@ -12,13 +12,7 @@ from gbdt_parties.channel import Channel
 from gbdt_parties.identity.certificates import Identity
 from gbdt_parties.traffic import Traffic
 from xgb_fed import HorizontalParty
-from xgb_fed.horizontal.common.messages import (
-    HorizontalOpened,
-    Introduce,
-    OpenHorizontal,
-    RowShape,
-    Trees,
-)
+from xgb_fed.horizontal.common.messages import HorizontalOpened, Introduce, OpenHorizontal, RowShape, Trees
 from xgb_fed.horizontal.simfl.hash_seed import commitment_to, seed_from
 from xgb_fed.horizontal.simfl.messages import (
     AggregatedGradients,

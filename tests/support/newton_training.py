@@ -4,6 +4,7 @@ import lightgbm as lgb
 import numpy as np
 
 import lgb_dp
+from growers import grower_of
 from lgb_dp.newton.releases.trees import Round
 from small_training import binary_data, dataset
 
@@ -22,10 +23,10 @@ def boosted(data=None, epsilon=20.0, n_rounds=60, params=None, callbacks=(), val
 
 def training_scores(booster):
     """Where the training rows stand, by the grower's own account."""
-    grower = booster._grower
-    released = grower._released[: len(grower.trees)]
-    question = Round(grower.iteration, None, grower._beginning.prior, released)
-    rows = grower.releases.rows._current_rows(question)
+    grower = grower_of(booster)
+    released = grower.released[: len(grower.trees)]
+    question = Round(grower.iteration, None, grower.beginning.prior, released)
+    rows = grower.releases.rows.current_rows(question)
     return (
         rows.score
         if question.last == rows.last

@@ -12,7 +12,7 @@ import pytest
 from edwards import L
 from gbdt_parties import curve_group
 
-CURVE = curve_group._bindings
+CURVE = curve_group.sodium
 """For a test whose other side is a process of its own."""
 
 
@@ -58,5 +58,5 @@ def _encoded(number):
 def quick_group():
     """Let `curve_group` compute in this group meanwhile."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(curve_group, "_bindings", QuickBindings)
+        patch.setattr(curve_group, "sodium", QuickBindings)
         yield

@@ -19,7 +19,8 @@ from small_keys import KEYS
 from vertical_training import parties_of, parts, problem, train
 from xgb_fed.ciphers.okamoto_uchiyama import OkamotoUchiyama
 from xgb_fed.ciphers.paillier import Paillier
-from xgb_fed.horizontal.service import HorizontalLimits, HorizontalService
+from xgb_fed.horizontal.common.rows import HorizontalLimits
+from xgb_fed.horizontal.service import HorizontalService
 from xgb_fed.horizontal.train_exact import train_exact
 from xgb_fed.horizontal.train_simfl import train_simfl
 

@@ -100,10 +100,7 @@ def grouped(**settings):
 
 def continued():
     first = lgb.train(
-        params_of("binary"),
-        rows(free_raw_data=False),
-        4,
-        callbacks=[lgb_dp.NewtonBoost(3.0, DELTA)],
+        params_of("binary"), rows(free_raw_data=False), 4, callbacks=[lgb_dp.NewtonBoost(3.0, DELTA)]
     )
     return newton(data=lambda: rows(free_raw_data=False), init_model=first)
 
@@ -267,10 +264,7 @@ def served_parties():
         trainer = lgb_dp.NewtonBoost(8.0, DELTA)
         booster = lgb_dp.federated.train(params_of("binary"), remote, 3, callbacks=[trainer], traffic=traffic)
         stack.close()
-        return {
-            **of_private(booster, traffic),
-            "charges of parties": of_ledgers(folder / "kept"),
-        }
+        return {**of_private(booster, traffic), "charges of parties": of_ledgers(folder / "kept")}
 
 
 def behind_nodes(method="private"):

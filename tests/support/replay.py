@@ -54,7 +54,7 @@ def true_values(monkeypatch, outputs, data, trainer, params, n_rounds):
         warnings.simplefilter("ignore", lgb_dp.PrivacyLeakWarning)
         patch.setattr(mboost, "select", outputs.select)
         patch.setattr(
-            mboost._MBoostTraining, "_noised", lambda self, *args, **kwargs: outputs.noised(self, *args)
+            mboost.MBoostTraining, "noised", lambda self, *args, **kwargs: outputs.noised(self, *args)
         )
         booster = lgb.train({"verbosity": -1, **params}, data, n_rounds, callbacks=[trainer])
     return outputs.true_values, booster.privacy

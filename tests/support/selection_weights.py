@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gbdt_kernels.draws.selection import _cumulate, _find_runs, _integer_weights, one_by_one
+from gbdt_kernels.draws.selection import cumulate, find_runs, integer_weights, one_by_one
 
 
 def weights_of(utilities):
@@ -10,9 +10,9 @@ def weights_of(utilities):
     utilities = np.asarray(utilities, dtype=np.float64)
     value, other = np.empty((2, len(utilities)))
     end = np.empty(len(utilities), dtype=np.int32)
-    n = _find_runs(utilities, one_by_one(len(utilities)), value, other, end)
+    n = find_runs(utilities, one_by_one(len(utilities)), value, other, end)
     weights, other_weights = np.empty((2, n), dtype=np.uint64)
-    _integer_weights(value[:n], other[:n], weights, other_weights)
+    integer_weights(value[:n], other[:n], weights, other_weights)
     assert (weights == other_weights).all()
     sums = cumulated(weights, end[:n])
     lengths = np.diff(end[:n], prepend=0)
@@ -23,5 +23,5 @@ def weights_of(utilities):
 
 def cumulated(weights, end):
     high, low = np.empty(len(weights), dtype=np.uint64), np.empty(len(weights), dtype=np.uint64)
-    _cumulate(weights, weights, end, high, low)
+    cumulate(weights, weights, end, high, low)
     return high, low

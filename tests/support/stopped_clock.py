@@ -6,12 +6,7 @@ from gbdt_parties.transport import streams
 
 
 class StoppedClock:
-    """Stands in for `time.monotonic` in watchdogs, so that a busy machine makes none of them fire.
-
-    Parameters
-    ----------
-    monkeypatch : pytest.MonkeyPatch
-    """
+    """Stands in for `time.monotonic` in watchdogs, so that a busy machine makes none of them fire."""
 
     def __init__(self, monkeypatch):
         self._now = time.monotonic()
@@ -19,6 +14,6 @@ class StoppedClock:
 
     def forward(self, seconds):
         """Let time pass, and let the thread that watches look at the clock."""
-        with streams._WATCH._changed:
+        with streams.WATCH.changed:
             self._now += seconds
-            streams._WATCH._changed.notify_all()
+            streams.WATCH.changed.notify_all()

@@ -272,9 +272,7 @@ def refuses_keys_of_another_release(make, train, between, runs_of, spoil):
     members[0].party.close()
     members[0].party = make(0)
     members[1].disturb = lambda number, message, send: send()
-    with pytest.raises(
-        PartyRefusedError, match="'ada' refuses: the run was begun by another release of veil"
-    ):
+    with pytest.raises(PartyRefusedError, match=r"'ada'.*release of veil"):
         train(members)
     for member in members:
         member.party.close()

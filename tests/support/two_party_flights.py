@@ -11,15 +11,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from gbdt_commons.key_stream import KeyStream
 from gbdt_commons.store import MemoryStore, json_kind
 from gbdt_parties.errors import PartyUnavailableError
-from gbdt_parties.run.flights.driver import (
-    PointExchange,
-    PointInputs,
-    TableExchange,
-    TableInputs,
-    fresh_nonce,
-)
-from gbdt_parties.run.flights.kept import KeptFailures
-from gbdt_parties.run.flights.pipe import pipes
+from gbdt_parties.run.flights.driver import Inputs, PointExchange, TableExchange, fresh_nonce
+from gbdt_parties.run.flights.kept import Attempt, Charge, Connection, KeptFailures, Signature
 from gbdt_parties.run.flights.terms import Terms
 from gbdt_parties.two_party.layout import RoundLayout, TreeLayout
 from gbdt_parties.two_party.names import Seat
@@ -98,11 +91,11 @@ class Party:
             if self.place == 0:
                 given.tables = words_of(fixed, (layout.n_rows, len(layout.positions), layout.n_outputs))
                 given.tables = given.tables + words_of(dither, given.tables.shape, 2)
-                made = TableInputs(lambda first, last: given.tables[first:last], leaves, noise)
+                made = Inputs(lambda first, last: given.tables[first:last], leaves, noise)
             else:
                 given.points = words_of(fixed, layout.n_rows, len(layout.positions))
-                made = PointInputs(given.points, leaves, noise)
-            self.inputs[draws._attempt] = given
+                made = Inputs(given.points, leaves, noise)
+            self.inputs[draws.attempt] = given
             return made
 
         return draw
@@ -267,12 +260,12 @@ class Watched:
 
 
 def watched():
-    """Both ends of a connection as `pipes`, in which no silence lasts."""
+    """Both ends of a connection in which no silence lasts."""
     ends, turn = [], Condition()
     return Watched(ends, turn), Watched(ends, turn)
 
 
-def meet(parties, processes=None, change=None, connection=pipes):
+def meet(parties, processes=None, change=None, connection=watched):
     """One connection of both parties: connects, trains, and gives what came out at either, or its error.
 
     Parameters
@@ -339,15 +332,15 @@ def check_outcome(parties):
         words = np.frombuffer(one.sums, "<u8").tolist()
         assert words == [word for of_tree in central_sums(layout, *drawn) for word in of_tree]
     for party, of in zip(parties, kept, strict=True):
-        charges, attempts = of.charges(), of.attempts()
+        charges, attempts = of.all(Charge), of.all(Attempt)
         numbers = [one.number for one in attempts]
         assert numbers == sorted(set(numbers))
         assert len(charges) == len({one.number for one in charges}) == party.n_paid
         assert {one.number for one in charges} <= set(numbers)
-        assert len({one.nonce for one in attempts} | {one.nonce for one in of.connections()}) == len(
+        assert len({one.nonce for one in attempts} | {one.nonce for one in of.all(Connection)}) == len(
             attempts
-        ) + len(of.connections())
-        assert len(of.signatures()) == len(layouts)
+        ) + len(of.all(Connection))
+        assert len(of.all(Signature)) == len(layouts)
         shares = [one.own for one in charges if one.own]
         assert len(set(shares)) == len(shares)
         assert max(numbers) <= party.terms.max_attempts

@@ -106,10 +106,7 @@ def deliver(said, other, trace=None):
 
 def play(tables, points, trace=None):
     """A whole round of two sides."""
-    steps = [
-        (tables.send(CHOICES), points),
-        (points.send(CHOICES), tables),
-    ]
+    steps = [(tables.send(CHOICES), points), (points.send(CHOICES), tables)]
     for said, other in steps:
         deliver(said, other, trace)
     deliver(tables.send(TABLES), points, trace)

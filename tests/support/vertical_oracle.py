@@ -23,8 +23,8 @@ class Streams:
 
 def central_sums(layout, a, b):
     """Sums of every tree with both noises, from the inputs of both parties."""
-    entries = np.concatenate([a.tables(c.start, c.stop) for c in layout.chunks])[
-        np.arange(layout.n_rows), b.points
+    entries = np.concatenate([a.secret(c.start, c.stop) for c in layout.chunks])[
+        np.arange(layout.n_rows), b.secret
     ]
     ring, own = np.uint64((1 << layout.ring_bits) - 1), [iter(a.leaves), iter(b.leaves)]
     for t, tree in enumerate(layout.trees):

@@ -7,6 +7,7 @@ import pytest
 import xgb_fed
 from gbdt_parties.identity.certificates import Identity
 from gbdt_parties.transport.server import NOBODY
+from kept_splits import give_splits
 from kept_stores import end_process
 from veilboost import command_line as cli
 from veilboost.running import run, vertical
@@ -63,7 +64,7 @@ def service():
         "--models",
         "bank",
     ]
-    args = cli._parser().parse_args([*arguments, "--categorical", "branch"])
+    args = cli.make_parser().parse_args([*arguments, "--categorical", "branch"])
     limits = Limits(allow_plain=True, allow_export=True, min_node_rows=2, max_statistics=np.inf)
     end_process("bank")
     return PassiveService(table_of(settings_of(args, "vertical")), "bank", "bank", limits)
@@ -108,7 +109,7 @@ def test_a_plan_with_categories_from_training_to_prediction(folder, monkeypatch,
     other = theirs["branch"].cat.codes.where(theirs["branch"] != "branch 3", 99).to_numpy()
     branches, b = theirs["branch"], theirs["b"].to_numpy()
     unseen = xgb_fed.LocalParty(np.column_stack([other, b]), "bank", feature_types=["c", "q"])
-    unseen._splits_by_model.update(bank._splits_by_model)
+    give_splits(bank, unseen)
     assert set(branches) != set(pd.read_csv("bank.csv")["branch"])
     cities = own["city"].cat.codes.where(own["city"] != "Q", 99).to_numpy()[:, None]
     expected = model.predict(cities, [unseen])

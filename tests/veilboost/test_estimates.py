@@ -221,9 +221,3 @@ def test_plans_of_which_there_is_no_estimate(tmp_path, capsys):
 )
 def test_durations(seconds, text):
     assert estimates.shown(seconds) == text
-
-
-def test_help_fits_a_screen(capsys):
-    with pytest.raises(SystemExit):
-        cli.main(["estimate", "--help"])
-    assert len(capsys.readouterr().out.splitlines()) <= 30

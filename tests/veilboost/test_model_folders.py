@@ -41,7 +41,7 @@ def test_models_of_columns_apart_are_listed_and_removed_with_their_answers(tmp_p
     assert main(["models", str(tmp_path), "--remove", model.number[:6]]) == 0
     assert not kept_models(tmp_path)
     party = bank(folder=tmp_path)
-    with pytest.raises(InvalidArgumentError, match="not a model that party 'bank' has trained"):
+    with pytest.raises(InvalidArgumentError, match="party 'bank' has trained"):
         predict(booster, X[:, :2], parties=[party])
     assert not party.n_runs_of("this process")
     party.close()

@@ -46,8 +46,7 @@ def run(capsys, *args):
 
 
 @pytest.mark.parametrize(
-    ("kind", "title"),
-    [("vertical", "columns apart"), ("exact", "rows apart (exact horizontal training)")],
+    ("kind", "title"), [("vertical", "columns apart"), ("exact", "rows apart (exact horizontal training)")]
 )
 def test_exact_models_say_first_that_they_protect_nothing(folder, tmp_path, capsys, kind, title):
     record = folder / f"{kind}.jsonl"
@@ -107,7 +106,7 @@ def test_native_models_say_what_left_whom_where_the_method_is_known(folder, reco
 def test_private_models_are_those_of_the_library_and_a_record_adds_traffic(
     folder, tmp_path, capsys, monkeypatch
 ):
-    monkeypatch.setattr("lgb_dp.statements._today", lambda: "2026-01-01")  # midnight may come between two
+    monkeypatch.setattr("lgb_dp.statements.today", lambda: "2026-01-01")  # midnight may come between two
     model = folder / "private" / "model.txt"
     plain = statement_of(str(folder / "private"))
     assert plain == lgb_dp.statement(model)
@@ -163,9 +162,3 @@ def test_mistakes_are_named(folder, capsys, monkeypatch, args, code, words):
     assert found == code
     assert words in shown.err
     assert not (folder / "statement.html").exists()
-
-
-def test_help_has_an_example(capsys):
-    with pytest.raises(SystemExit):
-        main(["statement", "--help"])
-    assert "example:\n  veilboost statement" in capsys.readouterr().out

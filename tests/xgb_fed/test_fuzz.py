@@ -16,6 +16,7 @@ from gbdt_commons.store_file import StoreFile
 from gbdt_parties import messages
 from gbdt_parties.errors import InvalidDataError, ProtocolError
 from gbdt_parties.identity.alignment_messages import AlignRows, CommitIds, MaskIds, OpenAlignment, TellIds
+from gbdt_parties.run.log import RUNS, RunLog
 from gbdt_parties.transport import streams
 from gbdt_parties.transport.server import NOBODY
 from kept_stores import restarted
@@ -24,7 +25,7 @@ from xgb_fed.boosting.features import read_columns
 from xgb_fed.ciphers import serialization as wire
 from xgb_fed.ciphers.public_keys import read_public_key
 from xgb_fed.errors import CheckpointError, CipherError
-from xgb_fed.vertical.passive.journal import FOUND, RUN, Journals
+from xgb_fed.vertical.passive.journal import FOUND, Journals
 from xgb_fed.vertical.passive.party import PassiveParty
 from xgb_fed.vertical.passive.service import Limits, PassiveService
 from xgb_fed.vertical.protocol.messages import Gradients, ResumeTraining
@@ -210,14 +211,15 @@ def test_journals_and_checkpoints(tmp_path):
             verbose_eval=False,
             checkpoint=kept,
         )
-    (number,) = store.keys(RUN)
-    for kind in (bytes_kind(RUN.name), bytes_kind(FOUND.name)):
-        text = store.get(kind, number)
+    (number,) = store.keys(RUNS)
+    own = RunLog(store, bytes.fromhex(number)).store
+    for part, kind, key in ((store, bytes_kind(RUNS.name), number), (own, bytes_kind(FOUND.name), "")):
+        text = part.get(kind, key)
         for _ in range(TRIES):
-            store.put(kind, number, mutated(text, random))
+            part.put(kind, key, mutated(text, random))
             with contextlib.suppress(StoreError):
                 journals.find(bytes.fromhex(number))
-        store.put(kind, number, text)
+        part.put(kind, key, text)
     path = kept / STORE_FILE
     with closing(StoreFile(path, ROLE)) as progress_store:
         training = progress_store.get(ENTRY, "")[0]["training"]

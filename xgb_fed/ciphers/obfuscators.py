@@ -31,13 +31,13 @@ class ObfuscatorPool(KeepsSecrets):
 
     def __init__(self, make: Callable[[int], NDArray[np.uint64]], capacity: int) -> None:
         self._make = make
-        self._capacity = capacity
+        self.capacity = capacity
         self._keep(None)
         self._lock = Lock()
 
     def __repr__(self) -> str:
         """Counts only."""
-        return f"ObfuscatorPool({len(self)} of {self._capacity} ready)"
+        return f"ObfuscatorPool({len(self)} of {self.capacity} ready)"
 
     def __len__(self) -> int:
         """How many are ready."""
@@ -61,18 +61,18 @@ class ObfuscatorPool(KeepsSecrets):
         int
             How many are ready now.
         """
-        wanted = min(count, self._capacity - len(self))
+        wanted = min(count, self.capacity - len(self))
         if wanted > 0:
             made = self._make(wanted)
             with self._lock:
                 ready = self._prepared
                 kept = made if ready is None else np.concatenate([ready, made])
-                self._keep(kept[: self._capacity])
+                self._keep(kept[: self.capacity])
         return len(self)
 
     def prepare_some(self, wanted: int) -> bool:
         """Make a few ahead, in a fraction of a second; False once `wanted` or `capacity` are ready."""
-        missing = min(wanted, self._capacity) - len(self)
+        missing = min(wanted, self.capacity) - len(self)
         if missing > 0:
             self.prepare(min(missing, AT_ONCE))
         return missing > AT_ONCE

@@ -155,7 +155,7 @@ class OkamotoUchiyamaKey(KeepsSecrets):
             Lift(p.value**2, q, self._square.modulus.radix, whole, n_threads),
             Lift(q, p.value**2, 1, whole, n_threads),
         )
-        self._shortening = Shortening(self._square.modulus, whole, n_threads)
+        self.shortening = Shortening(self._square.modulus, whole, n_threads)
         self.obfuscators = ObfuscatorPool(self._encryptions_of_zero, POOL_CAPACITY)
 
     def _encryptions_of_zero(self, count: int) -> Residues:
@@ -182,7 +182,7 @@ class OkamotoUchiyamaKey(KeepsSecrets):
 
     def to_bytes_in_parts(self, n_rows: int, parts: Iterable[Residues]) -> tuple[int, Iterator[bytes]]:
         """Fresh ciphertexts of this key for the wire, one at least, in short form where that is shorter."""
-        public, short = self.public, self._shortening
+        public, short = self.public, self.shortening
         if not short.words:
             return public.to_bytes_in_parts(n_rows, parts)
         shape = (n_rows + 1, short.words)

@@ -15,16 +15,7 @@ import gmpy2
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_kernels.residues import (
-    Modulus,
-    are_units,
-    chain_products,
-    encode,
-    invert,
-    multiply,
-    power,
-    shift,
-)
+from gbdt_kernels.residues import Modulus, are_units, chain_products, encode, invert, multiply, power, shift
 from gbdt_kernels.residues.limbs import from_rows, rows_below, to_rows
 from xgb_fed.ciphers import serialization as wire
 from xgb_fed.ciphers.obfuscators import AT_ONCE, ObfuscatorPool
@@ -77,9 +68,9 @@ class ResidueKey:
         self.modulus = Modulus(n * n if scheme == "paillier" else n)
         self.plaintext_limit = n if scheme == "paillier" else 1 << (-(-n.bit_length() // 3) - 1)
         self.obfuscators = ObfuscatorPool(self._encryptions_of_zero, POOL_CAPACITY)
-        self._random = SecretStream()
+        self.random = SecretStream()
         self._n_powers = 0
-        self._table: ZeroTable | None = None
+        self.zero_table: ZeroTable | None = None
 
     def __repr__(self) -> str:
         """Scheme, size and name."""
@@ -109,12 +100,12 @@ class ResidueKey:
 
     def tabulate(self) -> None:
         """Let `prepare` make a table of encryptions of zero, once as many were made as it has bases."""
-        if self._table is None and self.table_bytes:
-            self._table = ZeroTable(self.n.bit_length(), self.modulus, self.n_threads)
+        if self.zero_table is None and self.table_bytes:
+            self.zero_table = ZeroTable(self.n.bit_length(), self.modulus, self.n_threads)
 
     def _encryptions_of_zero(self, count: int) -> Residues:
         """Uniform ones, or products of the table's rows, within 2^-64 of uniform, once it is complete."""
-        drawn = None if self._table is None else self._table.draw(self._random, count)
+        drawn = None if self.zero_table is None else self.zero_table.draw(self.random, count)
         if drawn is not None:
             return drawn
         self._n_powers += count
@@ -128,7 +119,7 @@ class ResidueKey:
         permutes the units (as gcd(p, q − 1) = 1): a uniform encryption of zero, without g and h.  A uniform
         number below n is a unit except with probability about 2/p, and any other number would factor n.
         """
-        r = self._random.below(self.n, count, nonzero=True)
+        r = self.random.below(self.n, count, nonzero=True)
         bases = np.zeros((count, self.modulus.width), dtype=np.uint64)
         bases[:, : r.shape[1]] = r
         # Montgomery form by one product: r·R² / R.
@@ -175,7 +166,7 @@ class ResidueKey:
 
     def prepare(self, wanted: int) -> bool:
         """Make some encryptions of zero ahead; False once `wanted` are ready, or as many as are kept."""
-        table = self._table
+        table = self.zero_table
         if wanted and table is not None and table.n_missing and self._n_powers >= table.n_bases:
             table.add(self._powers(min(AT_ONCE, table.n_missing)))
             return True

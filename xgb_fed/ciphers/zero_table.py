@@ -73,7 +73,7 @@ class ZeroTable(KeepsSecrets):
         self.n_bases = n_bases(key_bits)
         self._modulus, self._n_threads = modulus, n_threads
         self._bases: Residues = np.empty((0, modulus.width), dtype=np.uint64)
-        self._products: DigitProducts | None = None
+        self.products: DigitProducts | None = None
         self._lock = Lock()
 
     def __repr__(self) -> str:
@@ -83,21 +83,21 @@ class ZeroTable(KeepsSecrets):
     @property
     def n_missing(self) -> int:
         """Bases that are still to be added."""
-        return 0 if self._products is not None else self.n_bases - len(self._bases)
+        return 0 if self.products is not None else self.n_bases - len(self._bases)
 
     def add(self, powers: Residues) -> None:
         """Keep uniform powers r^n, used nowhere else, as further bases; the last ones complete the table."""
         with self._lock:
-            if self._products is not None:
+            if self.products is not None:
                 return
             self._bases = np.concatenate([self._bases, powers])[: self.n_bases]
             if len(self._bases) == self.n_bases:
-                self._products = DigitProducts(self._bases, DIGIT_BITS, self._modulus, self._n_threads)
+                self.products = DigitProducts(self._bases, DIGIT_BITS, self._modulus, self._n_threads)
                 self._bases = self._bases[:0]
 
     def draw(self, random: SecretStream, count: int) -> Residues | None:
         """Fresh encryptions of zero, or None while bases are missing."""
-        products = self._products
+        products = self.products
         if products is None:
             return None
         return products(random.words(count, n_words(DIGIT_BITS * self.n_bases)))

@@ -40,20 +40,20 @@ class KeyOfWorker(host.WorkerState):
 
     def __init__(self) -> None:
         super().__init__()
-        self._key: SecretKey | None = None
+        self.key: SecretKey | None = None
 
     def answer(self, message: host.Message) -> dict[str, Any]:
         """The answer to one of the active party's messages."""
         if "key" in message:
             read = _READERS[message["scheme"]]
-            self._key = read(message["key"], allow_weak_key=True, n_threads=self.n_threads)
-        if self._key is None:
+            self.key = read(message["key"], allow_weak_key=True, n_threads=self.n_threads)
+        if self.key is None:
             return {"unknown": True}
         rows = np.frombuffer(message["rows"], dtype=np.uint64).reshape(-1, message["width"])
-        return {"rows": _worked(self._key, message["ask"], rows).tobytes()}
+        return {"rows": worked(self.key, message["ask"], rows).tobytes()}
 
 
-def _worked(key: SecretKey, what: str, rows: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def worked(key: SecretKey, what: str, rows: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Ciphertexts of rows of words, or the plaintexts of ciphertexts as rows of words."""
     if what == "encrypt":
         return key.encrypt(rows)
@@ -139,7 +139,7 @@ class ClusterKey(KeepsSecrets):
     """A secret key that workers have copies of."""
 
     def __init__(self, key: SecretKey, client: Any, timeout: float) -> None:
-        self._key, self._client = key, client
+        self.key, self._client = key, client
         name = f"veilboost-key-{uuid.uuid4().hex}"
         self._cluster = host.Cluster(client, name, timeout, ERRORS, relays=False)
         self._lock = RLock()
@@ -148,7 +148,7 @@ class ClusterKey(KeepsSecrets):
     @property
     def public(self) -> PublicKey:
         """The part that other parties may have."""
-        return self._key.public
+        return self.key.public
 
     def encrypt(self, plaintexts: Plaintexts) -> Ciphertexts:
         """Fresh ciphertexts, one per plaintext."""
@@ -158,7 +158,7 @@ class ClusterKey(KeepsSecrets):
 
     def to_bytes_in_parts(self, n_rows: int, parts: Iterable[Ciphertexts]) -> tuple[int, Iterator[bytes]]:
         """Fresh ciphertexts of this key for the wire."""
-        return self._key.to_bytes_in_parts(n_rows, parts)
+        return self.key.to_bytes_in_parts(n_rows, parts)
 
     def decrypt(self, ciphertexts: Ciphertexts) -> list[int]:
         """The plaintexts of ciphertexts."""
@@ -167,14 +167,14 @@ class ClusterKey(KeepsSecrets):
     def _shared(self, what: str, rows: NDArray[np.uint64], width: int) -> NDArray[np.uint64]:
         """The work on all rows, divided among the workers that there are; lost parts are done here."""
         if len(rows) < MIN_ROWS:
-            return _worked(self._key, what, rows)
+            return worked(self.key, what, rows)
         parts = self._answers(what, rows)
         out = np.empty((len(rows), width), dtype=np.uint64)
         for span, answer in parts:
             if "rows" in answer:
                 out[span] = np.frombuffer(answer["rows"], dtype=np.uint64).reshape(-1, width)
             else:
-                out[span] = _worked(self._key, what, rows[span])
+                out[span] = worked(self.key, what, rows[span])
         return out
 
     def _answers(self, what: str, rows: NDArray[np.uint64]) -> list[tuple[slice, host.Answer]]:
@@ -199,7 +199,7 @@ class ClusterKey(KeepsSecrets):
         if "key" in worker.told:
             return message
         worker.told["key"] = True
-        return {**message, "scheme": self.public.scheme, "key": self._key.private_bytes()}
+        return {**message, "scheme": self.public.scheme, "key": self.key.private_bytes()}
 
     def close(self) -> None:
         """Make the workers forget the key, as far as they can be reached."""

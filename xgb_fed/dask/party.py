@@ -87,12 +87,12 @@ class DaskParty(InProcessParty):
             check_collection(collection, argument)
         self._client: Client = client
         self._timeout: float = timeout
-        self._held: list[Partitions] = []
+        self.held: list[Partitions] = []
         try:
             for collection, argument in named:
-                self._held.append(partitions_of(client, collection, argument, timeout))
-            row_names = [_row_names(*one) for one in zip(collections, self._held, strict=True)]
-            rows = [DaskRows(held) for held in self._held]
+                self.held.append(partitions_of(client, collection, argument, timeout))
+            row_names = [_row_names(*one) for one in zip(collections, self.held, strict=True)]
+            rows = [DaskRows(held) for held in self.held]
             super().__init__(
                 name, rows[0], rows[1:], row_names, allow_export, require_encryption, allow_explanations
             )
@@ -126,12 +126,12 @@ class DaskParty(InProcessParty):
         except BaseException:
             held.close()
             raise
-        other._held = [held]
+        other.held = [held]
         return other
 
     def close(self) -> None:
         """Make the workers forget the rows."""
-        for held in self._held:
+        for held in self.held:
             held.close()
 
     def __enter__(self) -> DaskParty:

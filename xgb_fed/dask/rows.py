@@ -241,11 +241,7 @@ class DaskTreeRows:
             while any(self._lacks_much(lease, sources, n_needed) for lease in partitions.present):
                 partitions.answers_of(hear, ask="hear")
             answers = partitions.answers_of(
-                ask,
-                ask="histograms",
-                view=self._bins.number,
-                key=key.public_bytes(),
-                groups=list(sources),
+                ask, ask="histograms", view=self._bins.number, key=key.public_bytes(), groups=list(sources)
             )
             if not behind:
                 return self._added(key, sources, len(starts) - 1, [answer for _, answer in answers])

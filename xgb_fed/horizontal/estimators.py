@@ -17,12 +17,7 @@ from gbdt_commons.public.inherited_parameters import inherits_parameters
 from gbdt_parties.errors import InvalidDataError
 from xgb_fed.boosting.loop import LoopOptions
 from xgb_fed.errors import InvalidArgumentError, NoPartiesWarning, UnsupportedParameterError
-from xgb_fed.estimators.base import (
-    FederatedXGBModel,
-    class_probabilities,
-    named_evaluation_sets,
-    normalised,
-)
+from xgb_fed.estimators.base import FederatedXGBModel, class_probabilities, named_evaluation_sets, normalised
 from xgb_fed.estimators.conventions import check_classes, check_finite, check_matrix, checked_target
 from xgb_fed.estimators.habits import ROWS_APART, refuses_habits
 from xgb_fed.horizontal.common.model import AUTO, HorizontalModel, horizontal_settings, of_classes, read_rows
@@ -58,38 +53,19 @@ def train_tfl(
     -------
     HorizontalModel
     """
-    params, is_auto = of_classes(params)
-    settings = horizontal_settings(params)
     options = LoopOptions(num_boost_round, early_stopping_rounds, verbose_eval, callbacks, bool(evals))
-    members = as_parties(parties, categorical_labels=settings.objective != "reg:squarederror")
-    training = TurnTaking(
-        settings, members, evals, rounds_per_turn, max_rounds=num_boost_round, is_auto=is_auto
-    )
-    return training.run(options)
+    return _in_turns(params, parties, options, evals, rounds_per_turn)
 
 
-def train_alone(
-    params: Mapping[str, Any],
-    X: Any,
-    y: Any,
-    options: LoopOptions,
-    evals: Sequence[tuple[tuple[Any, ...], str]],
+def _in_turns(
+    params: Mapping[str, Any], parties: Any, options: LoopOptions, evals: Any, turn: int = 1, least: int = 2
 ) -> HorizontalModel:
-    """Train on the rows of one party alone, as in SimFL without others.
-
-    Parameters
-    ----------
-    params : mapping
-    X : matrix of shape (n_rows, n_features)
-    y : array-like of shape (n_rows,)
-    options : LoopOptions
-    evals : sequence of ((X, y) or (X, y, weight), str)
-    """
+    """Train in turns of `turn` rounds, without gradients of other parties: SimFL, if there is one alone."""
     params, is_auto = of_classes(params)
-    settings = horizontal_settings(params)
-    members = as_parties([(X, y)], categorical_labels=settings.objective != "reg:squarederror", at_least=1)
-    training = TurnTaking(settings, members, evals, max_rounds=options.num_boost_round, is_auto=is_auto)
-    return training.run(options)
+    settings, n_rounds = horizontal_settings(params), options.num_boost_round
+    is_class = settings.objective != "reg:squarederror"
+    members = as_parties(parties, categorical_labels=is_class, at_least=least)
+    return TurnTaking(settings, members, evals, turn, max_rounds=n_rounds, is_auto=is_auto).run(options)
 
 
 ARGUMENTS_OF: dict[str, dict[str, Any]] = {
@@ -261,7 +237,7 @@ class _HorizontalXGB(FederatedXGBModel):
         options = LoopOptions(
             self.n_estimators, self.early_stopping_rounds, verbose, self.callbacks or (), bool(evals)
         )
-        return train_alone(params, X, y, options, evals)
+        return _in_turns(params, [(X, y)], options, evals, least=1)
 
     def _train_together(
         self, params: dict[str, Any], parties: Sequence[Any], evals: Any, verbose: bool | int
@@ -414,11 +390,10 @@ class HorizontalXGBClassifier(ClassifierMixin, _HorizontalXGB):
 
         Parameters
         ----------
-        X : matrix of shape (n_rows, n_features)
+        X, iteration_range
+            As for `predict_proba`.
         output_margin : bool, default=False
             Return margins instead.
-        iteration_range : (int, int), optional
-            First round, and the one after the last; (0, 0) means all.  Those up to the best one by default.
 
         Returns
         -------
@@ -468,11 +443,10 @@ class HorizontalXGBRegressor(RegressorMixin, _HorizontalXGB):
 
         Parameters
         ----------
-        X : matrix of shape (n_rows, n_features)
+        X, iteration_range
+            As for `HorizontalXGBClassifier.predict_proba`.
         output_margin : bool, default=False
             Without effect: with squared error, margins are values.
-        iteration_range : (int, int), optional
-            First round, and the one after the last; (0, 0) means all.  Those up to the best one by default.
 
         Returns
         -------

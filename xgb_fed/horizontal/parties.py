@@ -20,6 +20,7 @@ def as_parties(
     *,
     categorical_labels: bool = True,
     min_similar: int = MIN_SIMILAR,
+    as_published: bool = False,
     at_least: int = 2,
     exact: Callable[[int], ExactTerms] = lambda _: ExactTerms(),
 ) -> list[Party]:
@@ -31,7 +32,7 @@ def as_parties(
         Pairs, triples, `HorizontalParty` objects or the like.
     random_state : int, optional
         Determines all draws of the parties that are made here.
-    categorical_labels, min_similar
+    categorical_labels, min_similar, as_published
         For the parties that are made here; see `HorizontalParty`.
     at_least : int
         Number of parties that there must be.
@@ -63,6 +64,7 @@ def as_parties(
                 sample_weight=given[2] if len(given) == 3 else None,
                 categorical_labels=categorical_labels,
                 min_similar=min_similar,
+                as_published=as_published,
                 random_state=None if random_state is None else int(random_state) * 65_537 + k,
                 exact=exact(k),
             )

@@ -13,8 +13,8 @@ from gbdt_commons.store import MemoryStore, Store
 from gbdt_commons.store_file import StoreFile
 from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.messages import Abort, Message
+from gbdt_parties.run.party_run import PartyRun
 from gbdt_parties.run.replay import Replay
-from gbdt_parties.run.sessions import RunSession
 from gbdt_parties.secure_sum.messages import NEW_RUN, EndRun
 from gbdt_parties.secure_sum.trust import AllowList
 from gbdt_parties.session import SessionHandler
@@ -24,12 +24,18 @@ from xgb_fed.errors import InvalidArgumentError
 from xgb_fed.horizontal.common.kept_models import KeptModels
 from xgb_fed.horizontal.common.messages import Introduce
 from xgb_fed.horizontal.common.party_state import STATE, PartyState
-from xgb_fed.horizontal.common.rows import MAX_ROUNDS, MAX_ROWS, MIN_SIMILAR, HorizontalRows, RunLimits
+from xgb_fed.horizontal.common.rows import (
+    MAX_ROUNDS,
+    MAX_ROWS,
+    MIN_SIMILAR,
+    OF_THIS_PROCESS,
+    HorizontalLimits,
+    HorizontalRows,
+)
 from xgb_fed.horizontal.exact.exchange import OpenExactRun
 from xgb_fed.horizontal.exact.run import ExactRuns
 from xgb_fed.horizontal.exact.terms import ExactSide, ExactTerms
 from xgb_fed.horizontal.exact.training import RoundsDone
-from xgb_fed.horizontal.simfl.journal import RunJournals
 from xgb_fed.horizontal.simfl.messages import FinishBoosting
 from xgb_fed.horizontal.simfl.party import SimFLSession, SimFLSide
 
@@ -39,7 +45,7 @@ EXACT = "exact"
 STORE_FILE, ROLE = "horizontal.store", "the rows of a party of horizontal training"
 
 
-class HorizontalSessions(SessionHandler[RunSession | SimFLSession]):
+class HorizontalSessions(SessionHandler[PartyRun | SimFLSession]):
     """One coordinator's sessions with a party: its exact training runs, and those of SimFL.
 
     Parameters
@@ -60,25 +66,31 @@ class HorizontalSessions(SessionHandler[RunSession | SimFLSession]):
     ) -> None:
         super().__init__(used)
         self.name = simfl.name
-        self._simfl, self._exact, self._models = simfl, exact, models
+        self.simfl, self.exact_runs, self._models = simfl, exact, models
 
-    def open(self, message: Message, session: bytes) -> tuple[RunSession | SimFLSession, Message]:
+    def open(self, message: Message, session: bytes) -> tuple[PartyRun | SimFLSession, Message]:
         """Introduce this party to a coordinator."""
         if isinstance(message, Introduce):
-            return SimFLSession(self._simfl, session), self._simfl.introduced(message)
+            return SimFLSession(self.simfl, session), self.simfl.introduced(message)
         assert isinstance(message, OpenExactRun)
         if message.n_known == NEW_RUN and self._models is not None:
             self._models.check_room()
-        return self._exact.session(message, session)
+        run = self.exact_runs.open(message)
+        return run, run.introduced(session)
 
-    def closed(self, kept: RunSession | SimFLSession) -> None:
-        """Tell the session's side."""
-        kept.closed()
+    def answer(self, kept: PartyRun | SimFLSession, message: Message) -> Message:
+        """Answer a further request of an open session."""
+        return self.exact_runs.answer(kept, message) if isinstance(kept, PartyRun) else kept.answer(message)
+
+    def closed(self, kept: PartyRun | SimFLSession) -> None:
+        """Drop a run of SimFL, which is taken up from its journal; others stay for another session."""
+        if isinstance(kept, SimFLSession):
+            kept.closed()
 
     def close(self) -> None:
         """Let go of exact training runs that have not ended: another process, or party, can take them up."""
         with self._lock:
-            self._exact.close()
+            self.exact_runs.close()
 
 
 class HorizontalParty(HorizontalSessions):
@@ -111,6 +123,8 @@ class HorizontalParty(HorizontalSessions):
         Maximum number of rounds, in all of its training runs together.  Each one can tell more of the
         features: those of groups of rows to an attacker who makes up trees, and those of single rows to one
         who makes up the sums that this party grows trees on.
+    as_published : bool, default=False
+        Whether the party hashes, draws ties and weighs penalties as the paper does; see `train_simfl`.
     random_state : int, optional
         Determines the party's contribution to the hash seed, which of equally similar rows is chosen, the
         order that others know the rows in, and the rows that trees are grown on: a correct guess of it
@@ -149,6 +163,7 @@ class HorizontalParty(HorizontalSessions):
         known_features: int = 0,
         max_rows: int = MAX_ROWS,
         max_rounds: int = MAX_ROUNDS,
+        as_published: bool = False,
         random_state: int | None = None,
         n_jobs: int = 0,
         directory: str | Path | None = None,
@@ -157,35 +172,39 @@ class HorizontalParty(HorizontalSessions):
     ) -> None:
         if auditable and directory is None:
             raise InvalidArgumentError("auditable=True needs a directory, where messages are kept")
-        rows = HorizontalRows.of(
-            X, y, name, sample_weight, categorical_labels, min_similar, known_features, max_rows, max_rounds
-        )
+        limits = (min_similar, known_features, max_rows, max_rounds)
+        rows = HorizontalRows.of(X, y, name, sample_weight, categorical_labels, *limits, as_published)
         key = None if random_state is None else int(random_state).to_bytes(32, "little")
         self._rows, self._n_jobs, self._auditable = rows, n_jobs, auditable
-        self._side = ExactSide.of(ExactTerms() if exact is None else exact, rows)
+        self.exact_side = ExactSide.of(ExactTerms() if exact is None else exact, rows)
         store: Store = MemoryStore()
         if directory is not None:
             store = StoreFile(Path(directory) / STORE_FILE, ROLE)
-        self._kept = PartyState("" if directory is None else rows.digest(), key, store)
-        super().__init__(*self._sides(store, None, RunLimits(), MemoryAllowance(sys.maxsize)))
+        self.kept = PartyState("" if directory is None else rows.digest(), key, store)
+        super().__init__(*self._sides(store, None, OF_THIS_PROCESS, MemoryAllowance(sys.maxsize)))
 
     def _sides(
-        self, store: Store, models: KeptModels | None, limits: RunLimits, memory: MemoryAllowance
+        self, store: Store, models: KeptModels | None, limits: HorizontalLimits, memory: MemoryAllowance
     ) -> tuple[SimFLSide, ExactRuns, KeptModels | None]:
         """Both sides of one coordinator's training runs, which share the party's counts and its memory."""
-        journals = RunJournals(store.part("simfl"))
-        simfl = SimFLSide(self._rows, self._kept, self._n_jobs, journals, models, limits, memory)
+        own = store.part("simfl")
+        simfl = SimFLSide(self._rows, self.kept, self._n_jobs, own, models, limits, memory)
         own = store.part(EXACT)
-        runs = ExactRuns(self._side, own, models, limits, memory, self._kept, self._auditable)
+        runs = ExactRuns(self.exact_side, own, models, limits, memory, self.kept, self._auditable)
         return simfl, runs, models
 
     def close(self) -> None:
         """Let go of the directory: another process, or another party, can use it then."""
         super().close()
-        self._kept.close()
+        self.kept.close()
 
     def for_caller(
-        self, directory: Path, store: Store, used: set[bytes], memory: MemoryAllowance, limits: RunLimits
+        self,
+        directory: Path,
+        store: Store,
+        used: set[bytes],
+        memory: MemoryAllowance,
+        limits: HorizontalLimits,
     ) -> HorizontalSessions:
         """The same party for one of several coordinators, who do not see each other's sessions.
 
@@ -198,7 +217,7 @@ class HorizontalParty(HorizontalSessions):
         used : set of bytes
             Sessions that were opened before.
         memory : MemoryAllowance
-        limits : RunLimits
+        limits : HorizontalLimits
         """
         models = KeptModels(directory / "models", limits.max_models)
         return HorizontalSessions(*self._sides(store, models, limits, memory), used)
@@ -227,7 +246,7 @@ class HorizontalParty(HorizontalSessions):
             if known is None:
                 raise InvalidArgumentError(f"directory={str(directory)!r} has no {STORE_FILE} of a party")
             state, room = PartyState(known["rows"], bytes.fromhex(known["key"])), MemoryAllowance(sys.maxsize)
-            runs = ExactRuns(self._side, MemoryStore(), None, RunLimits(), room, state)
+            runs = ExactRuns(self.exact_side, MemoryStore(), None, OF_THIS_PROCESS, room, state)
             served = [part_of(file, caller) for file in files for caller in file.keys(CALLER)]
             return runs.replayed([store.part(EXACT) for store in (files[0], *served)], run)
 
@@ -239,17 +258,17 @@ class HorizontalParty(HorizontalSessions):
     @property
     def exact_rounds(self) -> RoundsDone:
         """Rounds of the exact run that a coordinator of this process trains with this party."""
-        return self._exact.done
+        return self.exact_runs.done
 
     @property
     def allow_list(self) -> AllowList:
         """Parties that its terms allow."""
-        return self._side.allowed
+        return self.exact_side.allowed
 
     @property
     def exact_terms(self) -> ExactTerms:
         """Terms of the party for exact training."""
-        return self._side.terms
+        return self.exact_side.terms
 
     def get_booster(self) -> xgboost.Booster:
         """Return the party's copy of the model.
@@ -259,4 +278,4 @@ class HorizontalParty(HorizontalSessions):
         InvalidArgumentError
             Before a training run has finished.
         """
-        return self._simfl.get_booster() if self._exact.booster is None else self._exact.booster
+        return self.simfl.get_booster() if self.exact_runs.booster is None else self.exact_runs.booster

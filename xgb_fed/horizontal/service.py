@@ -7,7 +7,6 @@ rows are counted over all of them: its rounds, its groups of rows, and the hashe
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -18,35 +17,16 @@ from gbdt_parties.identity.alignment_messages import REQUESTS as ALIGNMENT_REQUE
 from gbdt_parties.messages import Message
 from gbdt_parties.run.party_run import ANSWERED
 from gbdt_parties.secure_sum.messages import BeginRounds
-from gbdt_parties.transport.service import Caller, CallerLimits, RowService
+from gbdt_parties.transport.service import Caller, RowService
 from xgb_fed.horizontal.common.kept_models import KeptModels
 from xgb_fed.horizontal.common.messages import Introduce, OpenHorizontal
-from xgb_fed.horizontal.common.rows import RunLimits
+from xgb_fed.horizontal.common.rows import HorizontalLimits
 from xgb_fed.horizontal.exact.exchange import OpenExactRun
 from xgb_fed.horizontal.party import HorizontalParty, HorizontalSessions
-from xgb_fed.horizontal.simfl.messages import (
-    ResumeBoosting,
-)
+from xgb_fed.horizontal.simfl.messages import ResumeBoosting
 from xgb_fed.horizontal.simfl.party import SimFLSide
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class HorizontalLimits(CallerLimits):
-    """Limits of a served horizontal party on each coordinator, beside the terms of its `HorizontalParty`.
-
-    Attributes
-    ----------
-    max_bin, max_depth : int
-        Bins of a column, and levels of a tree, of a training run.
-    max_round_bytes : int
-        In SimFL, length of the trees of a round that another party has grown.
-    """
-
-    max_bin: int = 256
-    max_depth: int = 10
-    max_round_bytes: int = 16 << 20
 
 
 class HorizontalService(RowService[HorizontalLimits]):
@@ -71,12 +51,12 @@ class HorizontalService(RowService[HorizontalLimits]):
 
     def __init__(self, party: HorizontalParty, directory: str | Path, limits: HorizontalLimits) -> None:
         super().__init__((), False, directory, party.name, limits)
-        self._party = party
+        self.party = party
 
     def close(self) -> None:
         """Let go of the directory, and of the party's: another service, or process, can use them then."""
         super().close()
-        self._party.close()
+        self.party.close()
 
     def admit(self, caller: str, message: Message) -> None:
         """Refuse alignments, and training runs whose model there is no room for."""
@@ -90,11 +70,11 @@ class HorizontalService(RowService[HorizontalLimits]):
                 "this party takes part in exact training, and not in SimFL, which reveals more"
             )
         if isinstance(message, OpenHorizontal):
-            KeptModels(self.folder_of(caller) / "models", self._limits.max_models).check_room()
+            KeptModels(self.folder_of(caller) / "models", self.limits.max_models).check_room()
 
     @property
     def _is_exact(self) -> bool:
-        return self._party.exact_terms.tls is not None
+        return self.party.exact_terms.tls is not None
 
     def served(self, caller: str, message: Message) -> None:
         """Log what a training run has come to."""
@@ -104,11 +84,5 @@ class HorizontalService(RowService[HorizontalLimits]):
 
     def new_handler(self, caller: Caller, positions: list[NDArray[np.int64]]) -> HorizontalSessions:
         """Make the party as this coordinator sees it."""
-        limits = self._limits
-        return self._party.for_caller(
-            caller.directory,
-            caller.store,
-            caller.used,
-            caller.memory,
-            RunLimits(limits.max_bin, limits.max_depth, limits.max_round_bytes, limits.max_models),
-        )
+        own = caller.directory, caller.store, caller.used, caller.memory
+        return self.party.for_caller(*own, self.limits)

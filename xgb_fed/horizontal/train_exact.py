@@ -20,7 +20,7 @@ from tqdm.auto import tqdm
 
 from gbdt_parties.channel import Party
 from gbdt_parties.run.coordinator import Purpose, coordinate
-from gbdt_parties.run.exchange import AllParties
+from gbdt_parties.run.exchange import Participation
 from gbdt_parties.run.progress import Checkpoint, Memory
 from gbdt_parties.secure_sum.messages import unpack
 from gbdt_parties.traffic import Traffic
@@ -77,22 +77,22 @@ class RoundsShown:
         self._done, self._period, self._on_round = done, int(verbose), on_round
         self._n_shown = 0
         known: dict[str, Any] = {"unit": " sums"} if done is None else {"total": n_rounds, "unit": " rounds"}
-        self._bar = tqdm(desc="exact training", disable=None, leave=False, **known)
+        self.bar = tqdm(desc="exact training", disable=None, leave=False, **known)
 
     def __enter__(self) -> RoundsShown:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._bar.close()
+        self.bar.close()
 
     def __call__(self, n_opened: int) -> None:
         """Show what is new after so many sums."""
         if self._done is None:
-            self._bar.update(n_opened - self._bar.n)
+            self.bar.update(n_opened - self.bar.n)
             return
         done = self._done()
         self.show(done)
-        self._bar.update(self._n_shown - self._bar.n)
+        self.bar.update(self._n_shown - self.bar.n)
 
     def show(self, done: RoundsDone) -> None:
         """Show rounds that have ended, each once: a party that takes a run up computes them again."""
@@ -104,7 +104,7 @@ class RoundsShown:
             ]
             if self._period and number % self._period == 0 and metrics:
                 tqdm.write(f"[{number}]\t" + "\t".join(metrics))
-            self._bar.set_postfix_str(", ".join(metrics), refresh=False)
+            self.bar.set_postfix_str(", ".join(metrics), refresh=False)
             if self._on_round is not None:
                 self._on_round(number, _until(number, done.results))
         self._n_shown = max(self._n_shown, done.n)
@@ -291,7 +291,7 @@ def train_exact(
                 num_boost_round, None if here is None else lambda: here.exact_rounds, verbose_eval, on_round
             )
         )
-        purpose = Purpose(OpenExactRun, request_of(wants_classes), AllParties(), agreement, shown)
+        purpose = Purpose(OpenExactRun, request_of(wants_classes), Participation(), agreement, shown)
         if checkpoint is None and patience > 0:
             # Parties that come back are sent what they missed, which may not fit into memory.
             checkpoint = stack.enter_context(TemporaryDirectory(prefix="veilboost-"))

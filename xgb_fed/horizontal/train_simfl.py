@@ -39,6 +39,8 @@ def train_simfl(
     n_hashes: int | None = None,
     min_similar: int = MIN_SIMILAR,
     known_features: int = 0,
+    rounds_per_turn: int = 1,
+    as_published: bool = False,
     hash_seed: int | None = None,
     evals: Sequence[tuple[tuple[Any, ...], str]] = (),
     early_stopping_rounds: int | None = None,
@@ -67,6 +69,12 @@ def train_simfl(
         value of the paper, parties can read single labels.  `HorizontalParty` objects have their own.
     known_features : int, default=0
         Number k of features of a row that others may know: L is at most d − 1 − k.
+    rounds_per_turn : int, default=1
+        Rounds that a party grows before the next one's turn.
+    as_published : bool, default=False
+        Whether rows are hashed as they are with the paper's r = 4, ties drawn once and penalties not scaled.
+        It needs ``min_similar=1``.  `HorizontalParty` objects must have been made with the same value.
+        Hashes of columns that vary by much more than 4 nearly tell their values.
     hash_seed : int, optional
         Determines the draws of parties given as (X, y), and with them the hash functions.  Drawn from the
         operating system by default.  `HorizontalParty` objects draw by their own ``random_state``.
@@ -120,6 +128,7 @@ def train_simfl(
         hash_seed,
         categorical_labels=settings.objective != "reg:squarederror",
         min_similar=min_similar,
+        as_published=as_published,
     )
     if checkpoint is not None and any(isinstance(party, (tuple, list)) for party in parties):
         raise InvalidArgumentError(
@@ -136,6 +145,8 @@ def train_simfl(
                 evals,
                 n_hashes,
                 known_features,
+                as_published,
+                rounds_per_turn=rounds_per_turn,
                 max_rounds=num_boost_round,
                 checkpoint=kept,
                 patience=patience,

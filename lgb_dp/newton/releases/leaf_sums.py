@@ -141,7 +141,7 @@ class LocalLeafSums:
         self._columns = columns
         self._target = loss.targets(label, scale)
         self._loss = loss
-        self._clip, self._pairs = 1.0, loss.pairs(self._target, 1.0)
+        self._clip, self.pairs = 1.0, loss.pairs(self._target, 1.0)
         self._weight = weight
         self._scale = scale
         self._start = start
@@ -169,8 +169,8 @@ class LocalLeafSums:
         key = question.key
         if self._last is not None and self._last[0] == key:
             return np.array(self._last[1])
-        weight = self._weight if self._subsample == 1 else self._secret_sample()
-        rows = self._current_rows(question)
+        weight = self._weight if self._subsample == 1 else self.secret_sample()
+        rows = self.current_rows(question)
         tree, last = question.tree, question.last
         value = np.tile(question.released[-1].value, (2, 1)) if last != rows.last else None
         n_leaves = len(tree.feature) + 1
@@ -185,8 +185,8 @@ class LocalLeafSums:
                 np.add(leaf, np.uint16(n_leaves), out=leaf, where=held[first:stop])
 
         if question.clip != self._clip:
-            self._clip, self._pairs = question.clip, self._loss.pairs(self._target, question.clip)
-        sums = leaf_sums(self._pairs, rows.score, weight, rows.leaf, question.n_cells, self._n_threads, move)
+            self._clip, self.pairs = question.clip, self._loss.pairs(self._target, question.clip)
+        sums = leaf_sums(self.pairs, rows.score, weight, rows.leaf, question.n_cells, self._n_threads, move)
         self._rows = replace(rows, last=last, pending=question.number)
         self._last = (key, sums)
         return np.array(sums)
@@ -196,7 +196,7 @@ class LocalLeafSums:
             self._held = (salt, held_out(self._columns, salt, self._n_threads))
         return self._held[1]
 
-    def _current_rows(self, question: Round) -> _RowState:
+    def current_rows(self, question: Round) -> _RowState:
         """The rows after all released trees, or after all but the last, whose leaves they are in."""
         rows, released = self._rows, question.released
         self._rows = None  # until they are in a consistent state again
@@ -227,7 +227,7 @@ class LocalLeafSums:
         last = released[-1].number if released else rows.last
         return replace(rows, last=last, pending=last)
 
-    def _secret_sample(self) -> NDArray[np.int32]:
+    def secret_sample(self) -> NDArray[np.int32]:
         """Weights of a Poisson sample: every row, or person, is taken on its own.
 
         The draws never leave this method.

@@ -135,10 +135,11 @@ class SurrogateScores:
             self._restart()
             n_known = 0
         for tree in released[n_known:]:
-            self._add(tree)
+            self.add(tree)
         self._n_known, self._last = len(released), _number(released)
 
-    def _add(self, released: ReleasedTree) -> None:
+    def add(self, released: ReleasedTree) -> None:
+        """Add the values of a released tree."""
         leaf, tree, value = np.empty(len(self.score), dtype=np.uint16), released.tree, released.value
         self._columns.leaves(tree.feature, tree.goes_left, 0, len(leaf), leaf)
         self.score += value[leaf]
@@ -242,23 +243,23 @@ class DistilledSplits(LearnedSplits):
         super().__init__(bins, depth, n_rounds, opening_depth, weights)
         self._bins, self._released = bins, released
         self._is_log_loss = OBJECTIVES[objective].is_log_loss
-        self._codes = surrogate.codes
-        self._surrogate = SurrogateScores(surrogate, start, max(_MIN_WINDOW, round(_WINDOW * n_rounds)))
+        self.codes = surrogate.codes
+        self.surrogate = SurrogateScores(surrogate, start, max(_MIN_WINDOW, round(_WINDOW * n_rounds)))
         self._first = max(_START * n_rounds, _MIN_WINDOW, self._n_opening)
         self._trial = self._first + (_TRIAL * n_rounds if has_trial else 0.0)
         self._has_trial = has_trial
         self._kinds = TreeKinds(is_log_loss=self._is_log_loss)
         # Where a greedy tree finds no split, it keeps a random one.
-        self._below = RandomSplits(bins, greedy_depth, weights)
-        self._followers.append(self._below)
+        self.below = RandomSplits(bins, greedy_depth, weights)
+        self._followers.append(self.below)
         self.depth = max(self.depth, greedy_depth)
 
     def draw(self, random: SecureRandom, ahead: int = 0) -> PublicTree:
         """The next round's tree: of either kind in turn while both are tried, of the better one later."""
-        self._surrogate.follow(self._released)
-        number = self._round + ahead
+        self.surrogate.follow(self._released)
+        number = self.round + ahead
         if number >= self._first and self._is_greedy(number):
-            return self._greedy(self._below.draw(random), random)
+            return self._greedy(self.below.draw(random), random)
         return super().draw(random, ahead)
 
     def _is_greedy(self, number: int) -> bool:
@@ -273,14 +274,14 @@ class DistilledSplits(LearnedSplits):
     @property
     def rate_factor(self) -> float:
         """By which the learning rate is multiplied."""
-        if self._round < self._trial or not self._greedy_leads:
+        if self.round < self._trial or not self._greedy_leads:
             return super().rate_factor
-        left = (self._n_rounds - self._round) / (self._n_rounds - self._trial)
+        left = (self._n_rounds - self.round) / (self._n_rounds - self._trial)
         return float(_LAST_RATE + (_FIRST_RATE - _LAST_RATE) * max(left, 0.0))
 
     def learn(self, tree: PublicTree, release: LeafRelease, value: NDArray[np.float64]) -> None:
         """Take note of what the drawn tree's leaves released, and of the values they got."""
-        if self._first <= self._round < self._trial:
+        if self._first <= self.round < self._trial:
             self._kinds.note(release, value, greedy=bool(tree.cell[0] < 0))
         super().learn(tree, release, value)
 
@@ -289,7 +290,7 @@ class DistilledSplits(LearnedSplits):
         target, weight = self._target(random)
         half = np.unpackbits(random.words((len(target) + 63) // 64).view(np.uint8))[: len(target)]
         rows = np.flatnonzero(half)
-        return greedy_tree(tree, self._bins, self._codes[rows], target[rows], weight[rows], random)
+        return greedy_tree(tree, self._bins, self.codes[rows], target[rows], weight[rows], random)
 
     def _target(self, random: SecureRandom) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Target of a tree, and the weights of the rows, which are the loss's curvature.
@@ -297,7 +298,7 @@ class DistilledSplits(LearnedSplits):
         Of several outputs it is their sum in a random direction r, whose curvature is r'Hr of the softmax
         loss's hessian H: the variance of r over the classes.
         """
-        score, step = self._surrogate.score, self._surrogate.step
+        score, step = self.surrogate.score, self.surrogate.step
         if score.shape[1] == 1:
             p = expit(score[:, 0])
             curvature = np.maximum(p * (1 - p), _MIN_CURVATURE) if self._is_log_loss else np.ones(len(step))

@@ -79,23 +79,23 @@ class LearnedSplits:
     ) -> None:
         self._names = bins.names
         self._rate_factor = 1.0 if weights is None else _WEIGHTED_RATE
-        self._random_splits = RandomSplits(bins, depth, weights)
-        self._followers = [self._random_splits]
+        self.random_splits = RandomSplits(bins, depth, weights)
+        self._followers = [self.random_splits]
         self.depth = depth
-        cells = self._random_splits.cells
+        cells = self.random_splits.cells
         continues = np.append(False, np.diff(cells.feature) == 0)
         self._gains = SplitGains(cells.n_categories, continues)
-        self._opening: list[PublicTree] = []
+        self.opening: list[PublicTree] = []
         n_features = np.count_nonzero(bins.n_bins > 1)
         n_passes = int(OPENING_SHARE * n_rounds / n_features) or int(n_features <= opening_share * n_rounds)
         if depth >= _MIN_DEPTH_TO_OPEN and n_passes:
             cyclic = CyclicSplits(bins, opening_depth, weights)
             self._effects = FeatureEffects(cyclic.trees, bins.n_bins, cells)
-            self._opening = cyclic.trees * n_passes
+            self.opening = cyclic.trees * n_passes
             self.depth = max(depth, cyclic.depth)
-        self._n_opening = len(self._opening)
+        self._n_opening = len(self.opening)
         self._n_rounds = n_rounds
-        self._round = 0
+        self.round = 0
 
     @property
     def rate_factor(self) -> float:
@@ -104,27 +104,27 @@ class LearnedSplits:
 
     def draw(self, random: SecureRandom, ahead: int = 0) -> PublicTree:
         """As for `PublicSplits`."""
-        if self._round + ahead < self._n_opening:
-            return self._opening[self._round + ahead]
-        return self._random_splits.draw(random)
+        if self.round + ahead < self._n_opening:
+            return self.opening[self.round + ahead]
+        return self.random_splits.draw(random)
 
     def learn(self, tree: PublicTree, release: LeafRelease, value: NDArray[np.float64]) -> None:
         """Take note of what the drawn tree's leaves released, and of the values they got."""
-        if self._round < self._n_opening:
+        if self.round < self._n_opening:
             self._effects.note(tree, release, value)
         elif tree.cell[0] >= 0:
             self._gains.note(tree.cell, tree.goes_left, release.gradient, release.hessian, release.std)
-        self._round += 1
-        if self._round == self._n_opening:
+        self.round += 1
+        if self.round == self._n_opening:
             self._follow(self._effects.gains())
             _warn_of_bounds([self._names[f] for f in self._effects.crowded()])
         every = max(1, round(_FOLLOWED_EVERY * self._n_rounds))
-        if self._round >= _FIRST_FOLLOWED * self._n_rounds and self._round % every == 0:
+        if self.round >= _FIRST_FOLLOWED * self._n_rounds and self.round % every == 0:
             self._follow(self._gains.estimate())
 
     def _follow(self, gains: NDArray[np.float64]) -> None:
         """Draw from now on mostly where splits explain something."""
-        uniform = self._random_splits.cells.probability
+        uniform = self.random_splits.cells.probability
         learned = gains**GAIN_POWER * uniform
         if learned.sum() > 0:
             probability = (1 - LEARNED_SHARE) * uniform + LEARNED_SHARE * learned / learned.sum()

@@ -216,10 +216,7 @@ class CyclicSplits:
     rate_factor = 1.0
 
     def __init__(
-        self,
-        bins: PublicBins,
-        depth: int | None = None,
-        weights: Sequence[NDArray[np.float64]] | None = None,
+        self, bins: PublicBins, depth: int | None = None, weights: Sequence[NDArray[np.float64]] | None = None
     ) -> None:
         self.trees = []
         for f in np.flatnonzero(bins.n_bins > 1).tolist():

@@ -62,10 +62,10 @@ class ExactSplits:
         gradients: Gradients,
     ) -> None:
         self.depth = depth
-        self._bins, self._codes, self._released, self._gradients = bins, codes.codes, released, gradients
+        self._bins, self.codes, self._released, self._gradients = bins, codes.codes, released, gradients
         self._scores = SurrogateScores(codes, start, 1)
         # Where a greedy tree finds no split, it keeps a random one.
-        self._below = RandomSplits(bins, depth)
+        self.below = RandomSplits(bins, depth)
 
     def draw(self, random: SecureRandom, ahead: int = 0) -> PublicTree:
         """The next round's tree."""
@@ -76,11 +76,11 @@ class ExactSplits:
         # Of several outputs, a tree is fitted to their sum in a random direction.
         sign = random.coins(score.shape[1]) * 2.0 - 1.0 if score.shape[1] > 1 else np.ones(1)
         weight = np.maximum(hessian.sum(axis=1), _MIN_HESSIAN)
-        tree = self._below.draw(random)
+        tree = self.below.draw(random)
         if not len(rows):
             return tree
         target = -(gradient @ sign) / weight
-        return greedy_tree(tree, self._bins, self._codes[rows], target, weight, random)
+        return greedy_tree(tree, self._bins, self.codes[rows], target, weight, random)
 
     def learn(self, tree: PublicTree, release: LeafRelease, value: NDArray[np.float64]) -> None:
         """Nothing to learn: each tree is fitted anew."""

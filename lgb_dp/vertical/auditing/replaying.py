@@ -29,7 +29,7 @@ from lgb_dp.data.dataset import Dataset
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.federated.ledger import LEDGER_FILE, ROLE
 from lgb_dp.vertical.columns import agreed_bins, declaration
-from lgb_dp.vertical.replica import NUMBERS, PartyRows, exchange_of, trained_over
+from lgb_dp.vertical.replica import PartyRows, exchange_of, trained_over
 from lgb_dp.vertical.run import OWN_RUNS, digest_of_rows
 from lgb_dp.vertical.task import ColumnTask, statement
 from lgb_dp.vertical.train import checked_rows
@@ -106,13 +106,10 @@ class _Past:
         terms = Terms.of(self.agreement, self.task.n_rounds)
         kept = Kept(store, terms)
 
-        def begin(other: Store, nonces: Callable[[], bytes]) -> Exchange[Any]:
-            # They check sums that a connection opens at its beginning; first rounds of classes check them.
-            for numbers in store.entries(NUMBERS, ""):
-                other.append(NUMBERS, "", numbers)
+        def begin(other: Store, nonces: Callable[[], bytes]) -> Exchange:
             return exchange_of(terms, self.task, self.rows, other, Failures(), nonces)
 
-        def train(exchange: Exchange[Any]) -> object:
+        def train(exchange: Exchange) -> object:
             return trained_over(exchange, terms, self.task, self.rows, self.agreement.public_seed, _no_charge)
 
         return compared(kept, begin, train)

@@ -176,7 +176,7 @@ class AskingParty:
 
     def _look_up(self, question: RowQuestion, places: Sequence[bytes], tables: NDArray[np.uint64]) -> None:
         """Let entries of tables be looked up obliviously."""
-        session = self._set_up()
+        session = self.set_up()
         choices = self._other.choices(question)
         side = AskingSide(session, 1, question.to_bytes(), tables)
         masked = side.masked_tables(choices)
@@ -184,7 +184,7 @@ class AskingParty:
         self._store.put(PENDING, self._key, asked)
         self._take(asked, self._other.shares(masked))
 
-    def _set_up(self) -> Session:
+    def set_up(self) -> Session:
         """A session of transfers with the other party."""
         run = os.urandom(DIGEST_BYTES)
         session = opened(run, ASKING_PLACE, KeptFailures(self._store, self._name))

@@ -96,9 +96,9 @@ class JointModel:
         self._infos = header["feature_infos"].split()
         trees = [tree_fields(block) for block in tree_blocks(text)]
         self._values = [tree.leaf_value for tree in trees]
-        self._places = [_owner(number, tree.feature, n_first) for number, tree in enumerate(trees)]
+        self.places = [_owner(number, tree.feature, n_first) for number, tree in enumerate(trees)]
         # The first tree has the prior and the centre; from that of the other party they are taken away.
-        shift = float(self._values[0].mean()) if self._places[0] else 0.0
+        shift = float(self._values[0].mean()) if self.places[0] else 0.0
         self._shifts = shift - self.scale.centre, -shift
         others = [self._values[number] for number in self._numbers(1)]
         lowest, highest = sum(float(one.min()) for one in others), sum(float(one.max()) for one in others)
@@ -170,7 +170,7 @@ class JointModel:
 
     def _numbers(self, place: int) -> list[int]:
         """Numbers of one party's trees."""
-        return [number for number, owner in enumerate(self._places) if owner == place]
+        return [number for number, owner in enumerate(self.places) if owner == place]
 
     def _part(self, block: Block, n_rows: int, place: int) -> NDArray[np.float64]:
         """Sum of the values of one party's trees, always in the same order."""

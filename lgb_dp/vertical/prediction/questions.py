@@ -8,8 +8,7 @@ in a later session (`Repeat`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,20 +27,16 @@ from lgb_dp.vertical.prediction.models import JointModel
 from lgb_dp.vertical.prediction.rows import digest_of_names, named_by_ids, named_by_place
 
 
-@dataclass(frozen=True, eq=False)
-class OpenQuestions(Message):
+class OpenQuestions(Message, kind=216):
     """Asking party to the other: opens a session of questions about the rows of one model."""
 
-    kind: ClassVar[int] = 216
     model: Text
     """Digest."""
 
 
-@dataclass(frozen=True, eq=False)
-class QuestionsOpened(Message):
+class QuestionsOpened(Message, kind=217):
     """The answer: public numbers of the model, and how the rows are named."""
 
-    kind: ClassVar[int] = 217
     n_first: Integer
     label_bounds: Float64s
     n_rows: Annotated[int, "i", 1, MAX_ROWS]
@@ -52,55 +47,43 @@ class QuestionsOpened(Message):
     row on both sides then, for every kind of answer."""
 
 
-@dataclass(frozen=True, eq=False)
-class SetUp(Message):
+class SetUp(Message, kind=218):
     """Asking party to the other: a message of the set-up of transfers."""
 
-    kind: ClassVar[int] = 218
     stage: Integer
     content: Octets
 
 
-@dataclass(frozen=True, eq=False)
-class Ask(Message):
+class Ask(Message, kind=219):
     """Asking party to the other: a question; answered with choices, or by consent openly."""
 
-    kind: ClassVar[int] = 219
     answer: Text
     places: Int64s
     """Of the rows in the selection."""
 
 
-@dataclass(frozen=True, eq=False)
-class Tables(Message):
+class Tables(Message, kind=220):
     """Asking party to the other: masked tables of the question before; answered with shares."""
 
-    kind: ClassVar[int] = 220
     content: Octets
 
 
-@dataclass(frozen=True, eq=False)
-class Repeat(Message):
+class Repeat(Message, kind=221):
     """Asking party to the other: a question whose answer was lost, in any session; answered with shares."""
 
-    kind: ClassVar[int] = 221
     asked: Octets
     """`RowQuestion.with_tables`."""
 
 
-@dataclass(frozen=True, eq=False)
-class RowReply(Message):
+class RowReply(Message, kind=222):
     """The answer to these: bytes of the protocol, none if nothing was answered."""
 
-    kind: ClassVar[int] = 222
     content: Octets
 
 
-@dataclass(frozen=True, eq=False)
-class OpenReply(Message):
+class OpenReply(Message, kind=223):
     """The answer to a question that is answered openly."""
 
-    kind: ClassVar[int] = 223
     values: Float64s
 
 
@@ -259,7 +242,7 @@ class RemoteAnswerer:
         ids: Sequence[str] | None = None,
         names: list[bytes] | None = None,
     ) -> None:
-        self._channel = channel
+        self.channel = channel
         opened = channel.ask(OpenQuestions(digest), QuestionsOpened)
         bounds = opened.label_bounds
         if len(bounds) != 2 or not np.isfinite(bounds).all() or not bounds[0] < bounds[1]:
@@ -281,19 +264,19 @@ class RemoteAnswerer:
 
     def set_up(self, stage: int, message: bytes) -> bytes:
         """See `asking.Answerer`."""
-        return self._channel.ask(SetUp(stage, message), RowReply).content
+        return self.channel.ask(SetUp(stage, message), RowReply).content
 
     def choices(self, question: RowQuestion) -> bytes:
         """See `asking.Answerer`."""
-        return self._channel.ask(Ask(question.answer.value, self._about(question.rows)), RowReply).content
+        return self.channel.ask(Ask(question.answer.value, self._about(question.rows)), RowReply).content
 
     def shares(self, masked_tables: bytes) -> bytes:
         """See `asking.Answerer`."""
-        return self._channel.ask(Tables(masked_tables), RowReply).content
+        return self.channel.ask(Tables(masked_tables), RowReply).content
 
     def again(self, model: JointModel, asked: bytes) -> bytes | None:
         """See `asking.Answerer`."""
-        return self._channel.ask(Repeat(asked), RowReply).content or None
+        return self.channel.ask(Repeat(asked), RowReply).content or None
 
     def given(self, question: RowQuestion) -> NDArray[np.float64]:
         """See `asking.Answerer`.
@@ -304,11 +287,11 @@ class RemoteAnswerer:
             If there is not one number for each row.
         """
         message = Ask(question.answer.value, self._about(question.rows))
-        values = self._channel.ask(message, OpenReply).values
+        values = self.channel.ask(message, OpenReply).values
         if len(values) != len(question.rows):
             raise ProtocolError(f"{len(values)} open answers about {len(question.rows)} rows")
         return values
 
     def end(self) -> None:
         """End the session."""
-        self._channel.ask(Finish(), Done)
+        self.channel.ask(Finish(), Done)

@@ -67,7 +67,7 @@ class Leases:
         extra: Mapping[str, Any] | None = None,
     ) -> None:
         self._name, self._task = f"{prefix}-{uuid.uuid4().hex}", delayed(load_partition, pure=False)
-        self._cluster = Cluster(client, self._name, timeout, errors)
+        self.cluster = Cluster(client, self._name, timeout, errors)
         self._partitions, self._extra = partitions, dict(extra or {})
         self._present: list[Lease] = []
         self._n_leases = self._n_loads = 0
@@ -76,7 +76,7 @@ class Leases:
         self.adopted: dict[int, tuple[int, bytes]] = {}
         """Rows and digest of each partition."""
         try:
-            self._cluster.register(held)
+            self.cluster.register(held)
             self.load()
         except BaseException:
             self.close()
@@ -122,16 +122,16 @@ class Leases:
 
     def ask(self, messages: Mapping[str, Callable[[KnownWorker], Mapping[str, Any]]]) -> dict[str, Answer]:
         """Answers of some workers; leases of workers that gave none, or know of none, end."""
-        answers = self._cluster.ask(messages)
+        answers = self.cluster.ask(messages)
         # Dask answers with a "status" in place of a worker that failed.
         failed = [
             a.get("failed", "an unknown error") for a in answers.values() if "failed" in a or "status" in a
         ]
         if failed:
-            raise self._cluster.errors.cluster(f"a worker could not answer: {failed[0]}")
+            raise self.cluster.errors.cluster(f"a worker could not answer: {failed[0]}")
         for address in [address for address, answer in answers.items() if "unknown" in answer]:
             del answers[address]
-            self._cluster.worker(address).told.clear()
+            self.cluster.worker(address).told.clear()
         lost = messages.keys() - answers.keys()
         self._present = [lease for lease in self._present if lease.address not in lost]
         return answers
@@ -148,7 +148,7 @@ class Leases:
 
     def close(self) -> None:
         """Make the workers forget the rows, as far as they can be reached."""
-        self._cluster.close()
+        self.cluster.close()
         self.forget()
 
     def _compute(self, missing: frozenset[int]) -> None:
@@ -161,23 +161,23 @@ class Leases:
             )
             for i in sorted(missing)
         }
-        self._cluster.compute(tasks, self._note_failure)
+        self.cluster.compute(tasks, self._note_failure)
 
     def _note_failure(self, index: int, future: Any) -> None:
         """Let a partition be computed again, unless it is the partition's own fault."""
         self._failures[index] += 1
-        error = future.exception(timeout=self._cluster.timeout) if future.status == "error" else None
+        error = future.exception(timeout=self.cluster.timeout) if future.status == "error" else None
         own = error is not None and type(error).__name__ not in ("KilledWorker", "FutureCancelledError")
         if own or self._failures[index] >= _ATTEMPTS:
             why = "it was lost with its workers" if error is None else type(error).__name__
-            raise self._cluster.errors.partition(
+            raise self.cluster.errors.partition(
                 f"partition {index} could not be computed ({why}); compute it alone to see what is wrong"
             )
 
     def _adopt(self, missing: frozenset[int], answered: frozenset[int]) -> None:
         """Divide the partitions that tasks have put on workers among leases."""
-        errors = self._cluster.errors
-        living = self._cluster.living()
+        errors = self.cluster.errors
+        living = self.cluster.living()
         loaded = self.ask(dict.fromkeys(living, lambda _: {"ask": "loaded"}))
         self._check_versions(loaded)
         new: dict[str, list[Lease]] = {address: [] for address in loaded}
@@ -216,7 +216,7 @@ class Leases:
     def _check_versions(self, loaded: Mapping[str, Answer]) -> None:
         others = sorted({answer["version"] for answer in loaded.values()} - {__version__})
         if others:
-            raise self._cluster.errors.cluster(
+            raise self.cluster.errors.cluster(
                 f"workers have veilboost {', '.join(others)}, and the client has {__version__}; "
                 "install the same"
             )

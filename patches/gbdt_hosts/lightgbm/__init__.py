@@ -1,14 +1,7 @@
 """LightGBM's private surface: the live booster, stand-in data sets, model text, parameter aliases."""
 
 import gbdt_hosts.lightgbm.host
-from gbdt_hosts.lightgbm.booster import (
-    Evaluation,
-    PrivateBooster,
-    TreeGrower,
-    claimed,
-    grown_text,
-    take_over,
-)
+from gbdt_hosts.lightgbm.booster import Evaluation, PrivateBooster, TreeGrower, claimed, grown_text, take_over
 from gbdt_hosts.lightgbm.dataset import StandInDataset, check_parameters
 from gbdt_hosts.lightgbm.folding import folded_text
 from gbdt_hosts.lightgbm.initial import InitialModel

@@ -40,12 +40,7 @@ from gbdt_hosts.lightgbm.text import (
 )
 
 if TYPE_CHECKING:
-    from lightgbm.basic import (
-        EvalResult,
-        _LGBM_CustomObjectiveFunction,
-        _LGBM_LabelType,
-        _LGBM_WeightType,
-    )
+    from lightgbm.basic import EvalResult, _LGBM_CustomObjectiveFunction, _LGBM_LabelType, _LGBM_WeightType
 
     from gbdt_hosts.lightgbm.metrics import CustomMetrics
 

@@ -57,7 +57,7 @@ class StandInDataset(lightgbm.Dataset):
     are held, that of the reference comes second.
     """
 
-    _native: lightgbm.Dataset | None = None
+    native: lightgbm.Dataset | None = None
     _handle: Any
     data: Any
     label: Any
@@ -98,19 +98,19 @@ class StandInDataset(lightgbm.Dataset):
                 raise TypeError(
                     f"reference must be a {type(self).__name__}, got {type(self.reference).__name__}"
                 )
-            reference = self.reference.construct()._native
+            reference = self.reference.construct().native
         with silent_arithmetic():
             self._read_rows()
         names = self._feature_names()
-        self._native = lightgbm.Dataset(
+        self.native = lightgbm.Dataset(
             np.zeros((2, len(names))),
             label=np.array([0, 1]),
             reference=reference,
             feature_name=names,
             params=dict(_STAND_IN_PARAMS),
         ).construct()
-        self._handle = self._native._handle
-        self.feature_name = self._native.get_feature_name()
+        self._handle = self.native._handle
+        self.feature_name = self.native.get_feature_name()
         if self._predictor is not None:
             with silent_arithmetic():
                 self._predict_start_scores(self._predictor)
@@ -129,7 +129,7 @@ class StandInDataset(lightgbm.Dataset):
 
     def _free_handle(self) -> StandInDataset:
         with self.lock.held():
-            self._native = None  # owns the handle
+            self.native = None  # owns the handle
             self._handle = None
         return self
 

@@ -110,7 +110,7 @@ def folded_text(text: str, tolerance: float) -> str:
     changes = _changes(trees, n_outputs, (1 - _SHARE_OF_ROUNDING) * tolerance)
     within = _SHARE_OF_ROUNDING * tolerance / n_iterations
     blocks = [_folded_block(tree, change, within) for tree, change in zip(trees, changes, strict=True)]
-    return _with_blocks(text, blocks)
+    return with_blocks(text, blocks)
 
 
 def _changes(trees: Sequence[_Tree], n_outputs: int, tolerance: float) -> list[float]:
@@ -138,7 +138,7 @@ def _changes(trees: Sequence[_Tree], n_outputs: int, tolerance: float) -> list[f
 def _folded_block(tree: _Tree, change: float, within: float) -> str:
     """Text of a tree whose subtrees of a half range of `change` are leaves, values rounded by `within`."""
     if not tree.left:
-        return _block({**tree.fields, "leaf_value": repr(_short_number(float(tree.value[0]), within))})
+        return _block({**tree.fields, "leaf_value": repr(short_number(float(tree.value[0]), within))})
     is_leaf = np.concatenate([[False], tree.half_ranges() <= change])
     folded_value = np.clip(tree.mean, tree.highest - change, tree.lowest + change)
     folded_value = np.clip(folded_value, tree.lowest, tree.highest)
@@ -154,7 +154,7 @@ def _folded_block(tree: _Tree, change: float, within: float) -> str:
         if child in number:
             return number[child]
         own = float(tree.value[~child] if child < 0 else folded_value[child])
-        value.append(_short_number(own, within))
+        value.append(short_number(own, within))
         count.append(counts["leaf_count"][~child] if child < 0 else counts["internal_count"][child])
         return -len(value)
 
@@ -191,7 +191,7 @@ def _categories(tree: _Tree, threshold: list[Any], decision: list[Any]) -> dict[
     return {"num_cat": [len(boundaries) - 1], "cat_boundaries": boundaries, "cat_threshold": kept}
 
 
-def _short_number(value: float, within: float) -> float:
+def short_number(value: float, within: float) -> float:
     """The nearest number with few decimals that LightGBM, too, writes with few digits.
 
     `value` itself if there is none within reach.  Order is kept: of two values the smaller one does not
@@ -222,7 +222,7 @@ def _header_field(text: str, name: str) -> str:
     return text.partition(f"\n{name}=")[2].partition("\n")[0]
 
 
-def _with_blocks(text: str, blocks: Sequence[str]) -> str:
+def with_blocks(text: str, blocks: Sequence[str]) -> str:
     """A model text with other trees."""
     before, _, after = text.partition("\ntree_sizes=")
     trees = [f"Tree={i}\n{block}\n\n" for i, block in enumerate(blocks)]

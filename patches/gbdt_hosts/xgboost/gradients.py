@@ -29,7 +29,7 @@ Gradients below λ·2^-126 lose bits.
 
 _MAX_SEED = (1 << 32) - 1
 
-_COLUMN_BITS = 24
+COLUMN_BITS = 24
 """Bits of a row's number that one column holds: every integer up to 2^24 is a float32."""
 
 _UBJSON_TYPES = {b"U": "u1", b"i": "i1", b"l": ">i4", b"L": ">i8", b"d": ">f4", b"D": ">f8"}
@@ -61,7 +61,7 @@ class XGBoostGradients:
         self._params = {**params, **_REFRESH, "base_score": 0.5}
         self._seed = seed
         numbers = np.arange(targets.n_rows)
-        columns = np.stack([numbers >> _COLUMN_BITS, numbers & ((1 << _COLUMN_BITS) - 1)], axis=1)
+        columns = np.stack([numbers >> COLUMN_BITS, numbers & ((1 << COLUMN_BITS) - 1)], axis=1)
         self._data = targets.matrix(columns.astype(np.float32))
         self._template, self._leaves = _one_leaf_per_row(targets.n_rows)
 
@@ -167,11 +167,11 @@ def _one_leaf_per_row(n_rows: int) -> tuple[bytes, NDArray[np.int64]]:
         nodes, low, high = nodes[~is_leaf], low[~is_leaf], high[~is_leaf]
         middle = (low + high) // 2
         # Rows whose numbers differ in the high bits are told apart by these first.
-        by_high = low >> _COLUMN_BITS != (high - 1) >> _COLUMN_BITS
-        middle = np.where(by_high, ((middle - 1 >> _COLUMN_BITS) + 1) << _COLUMN_BITS, middle)
-        middle = np.where(by_high & (middle >= high), (high - 1) >> _COLUMN_BITS << _COLUMN_BITS, middle)
+        by_high = low >> COLUMN_BITS != (high - 1) >> COLUMN_BITS
+        middle = np.where(by_high, ((middle - 1 >> COLUMN_BITS) + 1) << COLUMN_BITS, middle)
+        middle = np.where(by_high & (middle >= high), (high - 1) >> COLUMN_BITS << COLUMN_BITS, middle)
         feature[nodes] = np.where(by_high, 0, 1)
-        condition[nodes] = np.where(by_high, middle >> _COLUMN_BITS, middle & ((1 << _COLUMN_BITS) - 1))
+        condition[nodes] = np.where(by_high, middle >> COLUMN_BITS, middle & ((1 << COLUMN_BITS) - 1))
         children = n_made + np.arange(2 * len(nodes))
         n_made += len(children)
         left[nodes], right[nodes] = children[::2], children[1::2]

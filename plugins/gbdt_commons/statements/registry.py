@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import date
+from datetime import date, datetime, timezone
 from types import MappingProxyType
 
 TO_FILL_IN = "TO FILL IN: "
@@ -112,6 +112,11 @@ def record_of(known: Mapping[str, object], fill: Mapping[str, str], day: str) ->
     }
     slug = re.sub(r"[^a-z0-9]+", "-", fill.get("name", "veilboost-model").lower()).strip("-") or "model"
     return {"url_slug": slug, "status": "Draft", "tier": 3, "deployment": deployment}
+
+
+def today() -> str:
+    """The date in UTC, as 2026-01-31."""
+    return datetime.now(timezone.utc).date().isoformat()
 
 
 def fields_to_fill(fill: Mapping[str, str]) -> list[str]:

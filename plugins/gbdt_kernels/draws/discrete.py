@@ -19,7 +19,7 @@ _ONE = np.uint64(2**LOG2_DENOMINATOR)
 
 
 @kernel
-def _below(bound, words, at):
+def draw_below(bound, words, at):
     """Uniform integer in ``[0, bound)`` by rejection, and the next unread word; -1 when words run out."""
     mask = np.uint64(bound - 1)
     for shift in (1, 2, 4, 8, 16, 32):
@@ -33,7 +33,7 @@ def _below(bound, words, at):
 
 
 @kernel
-def _bernoulli_exp(numerator, words, at):
+def bernoulli_exp(numerator, words, at):
     """1 with probability exp(-numerator / 2**52), 0 otherwise (numerator ≤ 2**52); -1 when words run out.
 
     Counts how long independent trials with probabilities γ/1, γ/2, γ/3, … all succeed; the first failure is
@@ -46,7 +46,7 @@ def _bernoulli_exp(numerator, words, at):
         success = (words[at] & _MASK) < numerator
         at += 1
         if success and k > 1:
-            drawn, at = _below(k, words, at)
+            drawn, at = draw_below(k, words, at)
             if drawn < 0:
                 return -1, at
             success = drawn == 0
@@ -63,14 +63,14 @@ def _one_discrete_laplace(numerator, words, at):
             return np.int64(0), False, at
         fraction = words[at] & _MASK
         at += 1
-        kept, at = _bernoulli_exp(fraction, words, at)
+        kept, at = bernoulli_exp(fraction, words, at)
         if kept < 0:
             return np.int64(0), False, at
         if kept == 0:
             continue
         whole = np.uint64(0)
         while True:
-            again, at = _bernoulli_exp(_ONE, words, at)
+            again, at = bernoulli_exp(_ONE, words, at)
             if again < 0:
                 return np.int64(0), False, at
             if again == 0:

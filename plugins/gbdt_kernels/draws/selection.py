@@ -31,7 +31,7 @@ _MIN_WEIGHT = np.uint64(2**32)
 
 
 @kernel
-def _find_runs(utilities, repeats, value, other, end):
+def find_runs(utilities, repeats, value, other, end):
     """Write each run and where it ends (int32); returns how many there are.
 
     A run is `value` and `other` (float64) in turn, both the same but for two utilities that repeat in turn.
@@ -56,7 +56,7 @@ def _integer_weight(below):
 
 
 @kernel
-def _integer_weights(value, other, weight, other_weight):
+def integer_weights(value, other, weight, other_weight):
     """Turn the log-weights of runs into integer weights (uint64)."""
     largest = value[0]
     for r in range(len(value)):
@@ -78,7 +78,7 @@ def _product(times, own):
 
 
 @kernel
-def _cumulate(weight, other_weight, end, high, low):
+def cumulate(weight, other_weight, end, high, low):
     """Sums of the weights of all candidates up to the end of each run: ``high·2⁶⁴ + low``, both uint64."""
     sum_high, sum_low, start = np.uint64(0), np.uint64(0), 0
     for r in range(len(weight)):
@@ -105,8 +105,8 @@ def _smear(word):
 
 
 @kernel
-def _draw(weight, other_weight, end, high, low, words):
-    """Candidate drawn in proportion to its run's weight, by sums of `_cumulate`; -1 if words are rejected."""
+def draw_one(weight, other_weight, end, high, low, words):
+    """Candidate drawn in proportion to its run's weight, by sums of `cumulate`; -1 if words are rejected."""
     sum_high, sum_low = high[-1], low[-1]
     high_mask = _smear(sum_high)
     low_mask = ~np.uint64(0) if sum_high > 0 else _smear(sum_low)
@@ -154,10 +154,10 @@ def _select(utilities, repeats, words, first, last, chosen):
     high, low = np.empty(n, dtype=np.uint64), np.empty(n, dtype=np.uint64)
     for node in range(first, last):
         if chosen[node] < 0:
-            m = _find_runs(utilities[node], repeats, value, other, end)
-            _integer_weights(value[:m], other[:m], weight, other_weight)
-            _cumulate(weight[:m], other_weight, end, high, low)
-            chosen[node] = _draw(weight, other_weight, end[:m], high[:m], low[:m], words[node])
+            m = find_runs(utilities[node], repeats, value, other, end)
+            integer_weights(value[:m], other[:m], weight, other_weight)
+            cumulate(weight[:m], other_weight, end, high, low)
+            chosen[node] = draw_one(weight, other_weight, end[:m], high[:m], low[:m], words[node])
 
 
 def one_by_one(n_candidates: int) -> NDArray[np.int32]:

@@ -10,7 +10,7 @@ from gbdt_kernels.residues.modular import multiply, over_rows
 from gbdt_kernels.residues.modulus import Modulus, Rows, as_rows
 from gbdt_kernels.residues.paths import path_kernels
 
-_PRODUCTS_AT_ONCE = 4096
+PRODUCTS_AT_ONCE = 4096
 _BASES_AT_ONCE = 16
 
 
@@ -94,7 +94,7 @@ class DigitProducts:
     def __init__(self, bases: Rows, window: int, modulus: Modulus, n_threads: int = 0) -> None:
         self._modulus, self._window, self._n_bases = modulus, window, len(bases)
         self._n_threads = n_threads
-        self._table = digit_powers(modulus.one, as_rows(bases, modulus), window, modulus, n_threads)
+        self.table = digit_powers(modulus.one, as_rows(bases, modulus), window, modulus, n_threads)
 
     def __repr__(self) -> str:
         """Size only."""
@@ -106,12 +106,12 @@ class DigitProducts:
         digits = np.ascontiguousarray(digits, dtype=np.uint64)
         out = np.empty((len(digits), modulus.width), dtype=np.uint64)
         table_products = path_kernels().table_products
-        for first in range(0, len(digits), _PRODUCTS_AT_ONCE):
-            part = out[first : first + _PRODUCTS_AT_ONCE]
-            order = table_rows(digits[first : first + _PRODUCTS_AT_ONCE], self._window, self._n_bases)
+        for first in range(0, len(digits), PRODUCTS_AT_ONCE):
+            part = out[first : first + PRODUCTS_AT_ONCE]
+            order = table_rows(digits[first : first + PRODUCTS_AT_ONCE], self._window, self._n_bases)
 
             def work(start: int, stop: int, order: NDArray[np.int64] = order, part: Rows = part) -> None:
-                table_products(self._table, order, modulus.n_limbs, *modulus.constants, part, start, stop)
+                table_products(self.table, order, modulus.n_limbs, *modulus.constants, part, start, stop)
 
             over_rows(len(order), modulus.steps * self._n_bases, self._n_threads, work)
         return out

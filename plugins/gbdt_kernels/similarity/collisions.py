@@ -24,7 +24,7 @@ from gbdt_kernels.threads import blocks, run
 MAX_HASHES = 255
 """Agreements are counted in a byte."""
 
-_AT_ONCE = 1024
+ROWS_AT_ONCE = 1024
 """Rows of a bucket whose counts are kept at a time."""
 
 
@@ -160,15 +160,15 @@ def _search(
     The ties of a piece join those seen so far: a number drawn below their new sum replaces a choice if it is
     below the piece's own, and is then the rank of the new one (reservoir sampling, once for every choice).
     """
-    total = np.empty(_AT_ONCE, dtype=np.uint8)
-    counts = np.empty(_AT_ONCE, dtype=np.uint8)
-    keep = np.empty(_AT_ONCE, dtype=np.uint8)
+    total = np.empty(ROWS_AT_ONCE, dtype=np.uint8)
+    counts = np.empty(ROWS_AT_ONCE, dtype=np.uint8)
+    keep = np.empty(ROWS_AT_ONCE, dtype=np.uint8)
     for i in range(start, stop):
         row = rows[i]
         bucket = numbers[row] if own >= 0 else uint32(0)
         end = starts[bucket + 1]
-        for first in range(starts[bucket], end, _AT_ONCE):
-            n = min(_AT_ONCE, end - first)
+        for first in range(starts[bucket], end, ROWS_AT_ONCE):
+            n = min(ROWS_AT_ONCE, end - first)
             piece = total[:n]
             _count_bucket(hashes[row], columns, first, groups, own, piece, counts[:n], keep[:n])
             largest = _largest(piece)

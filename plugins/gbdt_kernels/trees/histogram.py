@@ -110,10 +110,7 @@ def _sum_segments(rows, starts, gradient, weight, out):
 
 
 def segment_sums(
-    rows: NDArray[np.int32],
-    starts: NDArray[np.int64],
-    gradient: NDArray[np.int32],
-    weight: NDArray[np.int32],
+    rows: NDArray[np.int32], starts: NDArray[np.int64], gradient: NDArray[np.int32], weight: NDArray[np.int32]
 ) -> NDArray[np.int64]:
     """Exact sums of gradient and weight over each node's rows.
 

@@ -56,7 +56,7 @@ def add_leaf_values(
 
 
 @kernel(error_model="numpy")
-def _logistic_gradients(score, target, gradient):
+def logistic_gradients(score, target, gradient):
     """``1 / (1 + exp(-score)) - target``, within 1e-9, by products that vectorise.
 
     Nothing is checked before dividing: 1 + exp(x) is positive.  exp(x) is the 2¹⁰-th power of a polynomial
@@ -117,7 +117,7 @@ def _logistic_sums(score, target, weight, leaf, table, gradient, entry, out):
     for start in range(0, len(leaf), _ROWS_AT_ONCE):
         stop = start + _ROWS_AT_ONCE if start + _ROWS_AT_ONCE < len(leaf) else len(leaf)
         n = stop - start
-        _logistic_gradients(score[start:stop], target[start:stop], gradient[:n])
+        logistic_gradients(score[start:stop], target[start:stop], gradient[:n])
         _find_entries(gradient[:n], top, entry[:n])
         _add_entries(entry[:n], weight[start:stop], leaf[start:stop], table, out)
 

@@ -6,9 +6,6 @@ which only the last may be shorter.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from gbdt_parties.messages import Bits, Integer, Message, Octets
 
 IDS_PER_MESSAGE = 8192
@@ -21,11 +18,9 @@ DIGEST_BYTES = 32
 """Of a nonce, a digest or a commitment."""
 
 
-@dataclass(frozen=True, eq=False)
-class OpenAlignment(Message):
+class OpenAlignment(Message, kind=61):
     """Active to passive: begin an alignment; an earlier one that is not finished is given up."""
 
-    kind: ClassVar[int] = 61
     nonce: Octets
     """32 random bytes, which make this run of the protocol a new one."""
     certificate: Octets
@@ -36,11 +31,9 @@ class OpenAlignment(Message):
     """Ids that it has; the passive party sees their number."""
 
 
-@dataclass(frozen=True, eq=False)
-class AlignmentOpened(Message):
+class AlignmentOpened(Message, kind=62):
     """Passive to active: the alignment has begun."""
 
-    kind: ClassVar[int] = 62
     nonce: Octets
     """32 random bytes of the passive party's."""
     name: Octets
@@ -49,117 +42,88 @@ class AlignmentOpened(Message):
     """Ids that it has; the active party sees their number."""
 
 
-@dataclass(frozen=True, eq=False)
-class MaskIds(Message):
+class MaskIds(Message, kind=63):
     """Active to passive: mask some more of your own ids; repeated until all are masked."""
 
-    kind: ClassVar[int] = 63
 
-
-@dataclass(frozen=True, eq=False)
-class IdsMasked(Message):
+class IdsMasked(Message, kind=64):
     """Passive to active: how far it is."""
 
-    kind: ClassVar[int] = 64
     n_masked: Integer
     """Own ids that are masked so far."""
 
 
-@dataclass(frozen=True, eq=False)
-class CommitIds(Message):
+class CommitIds(Message, kind=65):
     """Active to passive: a commitment to its masked ids, before it sees any of the other's."""
 
-    kind: ClassVar[int] = 65
     commitment: Octets
     """SHA-256 of the run, the role and the sorted masked ids; it tells nothing about them."""
 
 
-@dataclass(frozen=True, eq=False)
-class IdsCommitted(Message):
+class IdsCommitted(Message, kind=66):
     """Passive to active: the commitment to its own."""
 
-    kind: ClassVar[int] = 66
     commitment: Octets
     """As the active party's."""
 
 
-@dataclass(frozen=True, eq=False)
-class TellIds(Message):
+class TellIds(Message, kind=67):
     """Active to passive: the next of its masked ids, in ascending order; answered by `Done`."""
 
-    kind: ClassVar[int] = 67
     points: Octets
     """Points under a key that only the active party has; without it they are random ones."""
 
 
-@dataclass(frozen=True, eq=False)
-class AnswerIds(Message):
+class AnswerIds(Message, kind=68):
     """Active to passive: mask the next of the points that were told once more, and tell one's own."""
 
-    kind: ClassVar[int] = 68
 
-
-@dataclass(frozen=True, eq=False)
-class IdsAnswered(Message):
+class IdsAnswered(Message, kind=69):
     """Passive to active: the next of both lists, each point once in the whole alignment."""
 
-    kind: ClassVar[int] = 69
     points: Octets
     """The passive party's own masked ids, in ascending order."""
     answers: Octets
     """The active party's masked ids under the passive party's key too, in the order in which they came."""
 
 
-@dataclass(frozen=True, eq=False)
-class AlignRows(Message):
+class AlignRows(Message, kind=70):
     """Active to passive: which of the passive party's ids are in common with all parties."""
 
-    kind: ClassVar[int] = 70
     common: Bits
     """A flag for each of its masked ids, in the order in which they were told."""
     digest: Octets
     """The digest of the ids in common, hashed to a point and masked under a key for this one question."""
 
 
-@dataclass(frozen=True, eq=False)
-class RowsFound(Message):
+class RowsFound(Message, kind=72):
     """Passive to active: it knows which rows are meant, and keeps none of them yet."""
 
-    kind: ClassVar[int] = 72
     digest: Octets
     """The digest of the ids that the passive party found, masked under a key for this one answer."""
 
 
-@dataclass(frozen=True, eq=False)
-class ProveRows(Message):
+class ProveRows(Message, kind=73):
     """Active to passive: proof that it knows all ids of the rows that it called common."""
 
-    kind: ClassVar[int] = 73
     proof: Octets
     """SHA-256 of the run, the role, both commitments, both masked digests and the digest under both keys."""
 
 
-@dataclass(frozen=True, eq=False)
-class RowsAligned(Message):
+class RowsAligned(Message, kind=74):
     """Passive to active: the proof was right, and it has kept these rows."""
 
-    kind: ClassVar[int] = 74
     proof: Octets
     """As the active party's, in the passive one's role."""
 
 
-@dataclass(frozen=True, eq=False)
-class AskForm(Message):
+class AskForm(Message, kind=71):
     """Active to passive: no row is held by all parties; how are most of your ids written?"""
 
-    kind: ClassVar[int] = 71
 
-
-@dataclass(frozen=True, eq=False)
-class FormTold(Message):
+class FormTold(Message, kind=75):
     """Passive to active: how most of its ids are written, for an error that tells what to mend."""
 
-    kind: ClassVar[int] = 75
     form: Integer
     """Its place among the forms of `row_ids`, such as integers, dates or UUIDs in upper case."""
 

@@ -144,11 +144,7 @@ def make_authority(directory: str | Path, name: str = "veilboost test authority"
 
 
 def make_certificate(
-    directory: str | Path,
-    authority: str | Path,
-    name: str,
-    hosts: Sequence[str] = (),
-    days: float = 365,
+    directory: str | Path, authority: str | Path, name: str, hosts: Sequence[str] = (), days: float = 365
 ) -> Identity:
     """Write a party's folder: a certificate signed by an authority, its key, and the authority's certificate.
 

@@ -60,7 +60,7 @@ class Intersector:
         self._ids, self._max_ids, self._name = ids, max_ids, name
         self._memory = MemoryAllowance(sys.maxsize) if memory is None else memory
         self._lock = Lock()
-        self._run: _Run | None = None
+        self.run: _Run | None = None
 
     def answer(
         self, session: bytes, message: Message, fingerprint: str = ""
@@ -90,28 +90,28 @@ class Intersector:
         if isinstance(message, wire.OpenAlignment):
             return self._open(session, message, fingerprint), None
         with self._lock:
-            run = self._run
+            run = self.run
             if run is None or run.session != session:
                 raise ProtocolError("rows were aligned without an intersection, or in another alignment's")
             # Put back only after an answer: the difference between two refusals tells whose ids are known.
-            self._run = None
+            self.run = None
         answer, alignment = run.answer(message)
         if alignment is None:
             run.last_answer = time.monotonic()
             with self._lock:
                 # Unless another one was begun meanwhile.
-                self._run = self._run or run
+                self.run = self.run or run
         return answer, alignment
 
     def end_abandoned(self, seconds: float) -> None:
         """Give up an alignment that was not gone on with for so long, and its memory."""
         with self._lock:
-            if self._run is not None and time.monotonic() - self._run.last_answer > seconds:
-                self._run = None
+            if self.run is not None and time.monotonic() - self.run.last_answer > seconds:
+                self.run = None
 
     def _open(self, session: bytes, message: wire.OpenAlignment, fingerprint: str) -> wire.AlignmentOpened:
         with self._lock:
-            self._run = None
+            self.run = None
         if not 0 < message.n_ids <= self._max_ids:
             raise ProtocolError(f"this party intersects 1 to {self._max_ids} ids, not {message.n_ids}")
         if message.certificate != certificate_digest(fingerprint):
@@ -121,7 +121,7 @@ class Intersector:
         n_bytes = BYTES_PER_ID * (message.n_ids + len(self._ids))
         room = self._memory.reserve(n_bytes, "masked ids")
         with self._lock:
-            self._run = _Run(session, self._ids, message.n_ids, run, room)
+            self.run = _Run(session, self._ids, message.n_ids, run, room)
         return opened
 
 
@@ -143,30 +143,30 @@ class _Run:
         self.session, self._ids, self._n_theirs, self._digest = session, ids, n_theirs, run
         self.last_answer = time.monotonic()
         self._room = room
-        self._own = OwnList(ids, run, PASSIVE)
+        self.own = OwnList(ids, run, PASSIVE)
         self._theirs: ReceivedList | None = None
         self._commitments = (b"", b"")
         self._n_answered = 0
-        self._found: tuple[Alignment, bytes, bytes] | None = None
+        self.found: tuple[Alignment, bytes, bytes] | None = None
         """The rows that the active party called common, this side's proof of knowing them, and its."""
 
     def answer(self, message: Message) -> tuple[Message, Alignment | None]:
         """Answer a message that is due; `ProtocolError` for any other one."""
         if isinstance(message, wire.MaskIds) and self._theirs is None:
-            self._own.mask_more()
-            return wire.IdsMasked(self._own.n_masked), None
-        if isinstance(message, wire.CommitIds) and self._theirs is None and self._own.is_masked:
+            self.own.mask_more()
+            return wire.IdsMasked(self.own.n_masked), None
+        if isinstance(message, wire.CommitIds) and self._theirs is None and self.own.is_masked:
             self._theirs = ReceivedList(self._n_theirs, self._digest, ACTIVE, message.commitment)
-            self._commitments = (message.commitment, self._own.commitment)
+            self._commitments = (message.commitment, self.own.commitment)
             return wire.IdsCommitted(self._commitments[1]), None
-        if self._found is not None and isinstance(message, wire.ProveRows):
-            return self._proven(message, *self._found)
+        if self.found is not None and isinstance(message, wire.ProveRows):
+            return self._proven(message, *self.found)
         theirs = self._theirs
         if theirs is not None and isinstance(message, wire.TellIds) and not theirs.is_complete:
             theirs.add(message.points)
-            refuse_reflection(self._own.points, message.points)
+            refuse_reflection(self.own.points, message.points)
             return Done(), None
-        if theirs is not None and theirs.is_complete and self._found is None:
+        if theirs is not None and theirs.is_complete and self.found is None:
             if isinstance(message, wire.AnswerIds) and self._n_answered < max(self._n_theirs, len(self._ids)):
                 return self._answer_more(theirs), None
             if self._n_answered >= max(self._n_theirs, len(self._ids)):
@@ -180,8 +180,8 @@ class _Run:
         """The next points of both lists; the other's under the own key too."""
         first = self._n_answered
         stop = first + chunk(self._n_theirs, first)
-        answers = self._own.answers(theirs.points[first * POINT_BYTES : stop * POINT_BYTES])
-        told = self._own.told(first)
+        answers = self.own.answers(theirs.points[first * POINT_BYTES : stop * POINT_BYTES])
+        told = self.own.told(first)
         self._n_answered = first + max(len(answers), len(told)) // POINT_BYTES
         return wire.IdsAnswered(told, answers)
 
@@ -193,9 +193,9 @@ class _Run:
             raise ProtocolError(
                 f"{n_common} rows were aligned of {len(self._ids)}, where {self._n_theirs} ids were told"
             )
-        alignment = Alignment(tuple(sorted(self._ids[k] for k in self._own.order[flags])))
+        alignment = Alignment(tuple(sorted(self._ids[k] for k in self.own.order[flags])))
         digest = MaskedDigest(alignment.digest, self._digest, PASSIVE)
-        self._found = (alignment, *digest.proofs(message.digest, self._commitments))
+        self.found = (alignment, *digest.proofs(message.digest, self._commitments))
         return wire.RowsFound(digest.point)
 
     @staticmethod

@@ -109,8 +109,8 @@ class OwnList:
     """
 
     def __init__(self, ids: Sequence[str], run: bytes, role: bytes) -> None:
-        self._ids, self._run, self._role = ids, run, role
-        self._key = random_scalar()
+        self._ids, self.run, self.role = ids, run, role
+        self.key = random_scalar()
         self._masked = bytearray()
         self.points = b""
         self.order: NDArray[np.int64] = np.empty(0, dtype=np.int64)
@@ -131,7 +131,7 @@ class OwnList:
         some = [one.encode() for one in self._ids[first : first + IDS_PER_MESSAGE]]
         if not some:
             return 0
-        self._masked += multiply(self._key, hash_to_group([_ID, self._run], some))
+        self._masked += multiply(self.key, hash_to_group([_ID, self.run], some))
         if first + len(some) == len(self._ids):
             points = as_points(self._masked)
             self.order = np.argsort(points).astype(np.int64)
@@ -143,7 +143,7 @@ class OwnList:
     @property
     def commitment(self) -> bytes:
         """The commitment to all of them."""
-        return _commitment(self._run, self._role, self.points)
+        return commitment_to(self.run, self.role, self.points)
 
     def told(self, first: int) -> bytes:
         """The points of the message that begins with one of them; none beyond the last."""
@@ -157,7 +157,7 @@ class OwnList:
         PointError
             If one is not of the group.
         """
-        return multiply(self._key, points)
+        return multiply(self.key, points)
 
 
 class ReceivedList:
@@ -176,7 +176,7 @@ class ReceivedList:
     def __init__(self, count: int, run: bytes, role: bytes, commitment: bytes) -> None:
         if len(commitment) != DIGEST_BYTES:
             raise ProtocolError(f"a commitment has {len(commitment)} bytes, not {DIGEST_BYTES}")
-        self._count, self._run, self._role, self._commitment = count, run, role, commitment
+        self._count, self.run, self.role, self._commitment = count, run, role, commitment
         self._received = bytearray()
 
     @property
@@ -216,11 +216,12 @@ class ReceivedList:
         if not (neighbours[1:] > neighbours[:-1]).all():
             raise ProtocolError("masked ids are not in ascending order, or one comes twice")
         self._received += points
-        if self.is_complete and _commitment(self._run, self._role, self._received) != self._commitment:
+        if self.is_complete and commitment_to(self.run, self.role, self._received) != self._commitment:
             raise ProtocolError("masked ids are not those that were committed to")
 
 
-def _commitment(run: bytes, role: bytes, points: bytes | bytearray) -> bytes:
+def commitment_to(run: bytes, role: bytes, points: bytes | bytearray) -> bytes:
+    """The commitment to a list of masked ids, 32 bytes."""
     digest = hashlib.sha256(length_prefixed([_COMMITMENT, run, role]))
     digest.update(len(points).to_bytes(8, "little"))
     digest.update(points)
@@ -304,8 +305,8 @@ class MaskedDigest:
     """
 
     def __init__(self, digest: bytes, run: bytes, role: bytes) -> None:
-        self._key, self._run, self._role = random_scalar(), run, role
-        self.point = multiply(self._key, hash_to_group([_ROWS, run], [digest]))
+        self.key, self.run, self.role = random_scalar(), run, role
+        self.point = multiply(self.key, hash_to_group([_ROWS, run], [digest]))
 
     def proofs(self, point: bytes, commitments: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
         """Proofs of knowing the digest: this side's, and the one that the other must give.
@@ -324,11 +325,11 @@ class MaskedDigest:
         """
         if len(point) != POINT_BYTES:
             raise ProtocolError(f"a masked digest has {len(point)} bytes, not {POINT_BYTES}")
-        is_active = self._role == ACTIVE
+        is_active = self.role == ACTIVE
         points = (self.point, point) if is_active else (point, self.point)
-        said = [*commitments, *points, multiply(self._key, point)]
+        said = [*commitments, *points, multiply(self.key, point)]
         active, passive = (
-            hashlib.sha256(length_prefixed([_PROOF, self._run, role, *said])).digest()
+            hashlib.sha256(length_prefixed([_PROOF, self.run, role, *said])).digest()
             for role in (ACTIVE, PASSIVE)
         )
         return (active, passive) if is_active else (passive, active)

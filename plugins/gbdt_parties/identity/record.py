@@ -62,8 +62,8 @@ class Record:
         if not self.path.exists() and (aside := self._set_aside()):
             # A crash came between setting the old file aside and putting the new one in its place.
             write_atomically(self.path, _beginning_after(aside[-1], aside[-1].name))
-        self._descriptor = open_to_append(self.path)
-        weakref.finalize(self, os.close, self._descriptor)
+        self.descriptor = open_to_append(self.path)
+        weakref.finalize(self, os.close, self.descriptor)
 
     def add(self, sender: str, receiver: str, envelope: Envelope, n_bytes: int) -> None:
         """Record what this party answers, with the reason if it refuses."""
@@ -83,8 +83,8 @@ class Record:
 
     def _append(self, line: dict[str, Any]) -> None:
         with self._lock:
-            append_lines(self._descriptor, json.dumps(line) + "\n")
-            if os.fstat(self._descriptor).st_size >= MAX_BYTES:
+            append_lines(self.descriptor, json.dumps(line) + "\n")
+            if os.fstat(self.descriptor).st_size >= MAX_BYTES:
                 # Without room or descriptors the file grows on, until there are some.
                 with suppress(OSError, InvalidDataError):
                     self._continue_in_a_new_file()
@@ -100,7 +100,7 @@ class Record:
             os.replace(self.path, old)
             os.replace(new, self.path)
             # The same number: closing it when this object is gone closes the new file.
-            os.dup2(descriptor, self._descriptor, inheritable=False)
+            os.dup2(descriptor, self.descriptor, inheritable=False)
         finally:
             os.close(descriptor)
         for path in aside[: max(0, len(aside) + 1 - MAX_FILES)]:

@@ -53,7 +53,7 @@ class Agreement:
         run: bytes,
         kept: Mapping[str, Any] | None = None,
     ) -> None:
-        self.run, self._credentials, self._allowed = run, credentials, allowed
+        self.run, self.credentials, self._allowed = run, credentials, allowed
         if kept is not None:
             self.keys, self.introduction = _own(kept)
         elif credentials is not None:
@@ -137,7 +137,7 @@ class Agreement:
         ProtocolError, AuthenticationError
             If it is not.
         """
-        if self._credentials is None:
+        if self.credentials is None:
             raise ProtocolError("an auditor signs no roster")
         if self._roster is not None and roster != self._roster:
             raise ProtocolError("another roster was signed in this run")
@@ -157,7 +157,7 @@ class Agreement:
         roster.check_members(self.introduction, self._allowed)
         roster.check_keys()
         self._roster = roster
-        return self._credentials.sign(roster.digest)
+        return self.credentials.sign(roster.digest)
 
     def confirm(self, signatures: Sequence[bytes]) -> None:
         """Take all parties' signatures, in the roster's order.

@@ -16,12 +16,7 @@ import numpy as np
 
 from gbdt_commons.quoting import quoted
 from gbdt_parties.channel import Party
-from gbdt_parties.errors import (
-    PartyError,
-    PartyUnavailableError,
-    ProtocolError,
-    RunLostError,
-)
+from gbdt_parties.errors import PartyError, PartyUnavailableError, ProtocolError, RunLostError
 from gbdt_parties.messages import Abort, Done, Message
 from gbdt_parties.patience import Reconnector, Wait
 from gbdt_parties.run.exchange import Participation

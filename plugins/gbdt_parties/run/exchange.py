@@ -1,7 +1,7 @@
 """Answers to the questions of a run: masked sums over all parties, which each adds up itself.
 
 Each question follows from the sums before: each question is signed together with the transcript of all that
-was opened.  `AllParties` and `PresentParties` say whose vectors a sum may be over.
+was opened.
 """
 
 from __future__ import annotations
@@ -18,34 +18,46 @@ from gbdt_parties.secure_sum.rings import Words
 from gbdt_parties.secure_sum.roster import SignedEnd
 
 
-class AllParties:
-    """Every sum is over all parties, and round k is attempted once, as attempt k + 1.
+@dataclass(frozen=True)
+class Participation:
+    """Whose vectors the sums of a run are over, and how attempts at them are numbered.
 
-    A party's vector is then a function of what it holds and of the sums before, and a question that is asked
-    again gets the same bytes.
+    Parameters
+    ----------
+    min_parties : int, optional
+        Sums are over the parties that are there, as many at least, and attempts are numbered throughout the
+        run.  Without it, every sum is over all parties, and round k is attempted once, as attempt k + 1.
     """
 
-    repeats = True
-    """Whether a party asked again, also under another number, sends what it has sent, at no cost.
+    min_parties: int | None = None
 
-    Then nothing is lost if the coordinator forgets its latest sums, or asks parties in vain: it neither
-    waits for the disk nor asks the parties of its own process one after the other.
-    """
+    @property
+    def repeats(self) -> bool:
+        """Whether a party asked again, also under another number, sends what it has sent, at no cost.
+
+        Its vector is then a function of what it holds and of the sums before.  So nothing is lost if the
+        coordinator forgets its latest sums, or asks parties in vain: it neither waits for the disk nor asks
+        the parties of its own process one after the other.
+        """
+        return self.min_parties is None
 
     def least(self, n_parties: int) -> int:
         """Parties that every sum must be over, of those in the roster."""
-        return n_parties
+        return n_parties if self.min_parties is None else self.min_parties
 
     def least_at_end(self, n_parties: int) -> int:
-        """Parties that must have signed the end."""
-        return n_parties
+        """Parties that must have signed the end: all, or more than half.
+
+        A run that is split up ends twice only if a party signs twice.
+        """
+        return max(self.least(n_parties), n_parties // 2 + 1)
 
     def number(self, round_number: int, last: int) -> int:
         """Number of an attempt with new members, after the last one."""
-        return round_number + 1
+        return round_number + 1 if self.repeats else last + 1
 
     def check(self, asked: tuple[int, int], members: Sequence[int], next_round: int, n_parties: int) -> None:
-        """Refuse to take part in another attempt than the run's next one.
+        """Refuse to take part in another attempt than the run's next one; `Attempt.check` has the rest.
 
         Parameters
         ----------
@@ -59,48 +71,12 @@ class AllParties:
         ProtocolError
             Saying what was asked instead.
         """
-        if asked != (next_round, next_round + 1):
+        if asked[0] != next_round or (self.repeats and asked[1] != next_round + 1):
             raise ProtocolError(
-                f"round {asked[0]}, attempt {asked[1]} was asked for; round {next_round}, attempt "
-                f"{next_round + 1} is next"
+                f"round {asked[0]}, attempt {asked[1]} was asked for; round {next_round} is next"
             )
-        if list(members) != list(range(n_parties)):
+        if self.repeats and list(members) != list(range(n_parties)):
             raise ProtocolError("a sum over some parties was asked for; every sum here is over all of them")
-
-
-@dataclass(frozen=True)
-class PresentParties:
-    """Sums are over the parties that are there; attempts are numbered throughout the run.
-
-    Parameters
-    ----------
-    min_parties : int
-        That every sum must be over.
-    """
-
-    min_parties: int
-    repeats = False
-
-    def least(self, n_parties: int) -> int:
-        """The number that was agreed on."""
-        return self.min_parties
-
-    def least_at_end(self, n_parties: int) -> int:
-        """More than half of all: a run that is split up ends twice only if a party signs twice."""
-        return max(self.min_parties, n_parties // 2 + 1)
-
-    def number(self, round_number: int, last: int) -> int:
-        """The next one; none is used twice."""
-        return last + 1
-
-    def check(self, asked: tuple[int, int], members: Sequence[int], next_round: int, n_parties: int) -> None:
-        """Refuse another round than the next one; `Attempt.check` has the rest."""
-        if asked[0] != next_round:
-            raise ProtocolError(f"round {asked[0]} was asked for; {next_round} is next")
-
-
-Participation = AllParties | PresentParties
-"""Whose vectors the sums of a run are over, and how attempts at them are numbered."""
 
 
 class MaskedSums:

@@ -11,11 +11,13 @@ import struct
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from gbdt_commons.store import Kind, Store, bytes_kind, json_kind
 from gbdt_parties.errors import ProtocolError, RunLostError
 from gbdt_parties.run.record import Record
+
+T = TypeVar("T")
 
 MAX_RUNS = 4
 """Runs of one coordinator that are kept; the oldest are removed first."""
@@ -92,14 +94,14 @@ class RunLog:
     """
 
     def __init__(self, runs: Store, run: bytes, *, repeats: bool = False, auditable: bool = False) -> None:
-        self._runs, self.run, self._repeats, self.auditable = runs, run, repeats, auditable
+        self.runs, self.run, self._repeats, self.auditable = runs, run, repeats, auditable
         self._key, self.store = run.hex(), runs.part(f"run {run.hex()}")
         self.record = Record(self.store)
 
     @property
     def has_begun(self) -> bool:
         """Whether the run is known, also one that has ended."""
-        return self._runs.size(RUNS, self._key) > 0
+        return self.runs.size(RUNS, self._key) > 0
 
     def begun(self) -> dict[str, Any]:
         """The record of a run that has begun.
@@ -116,7 +118,7 @@ class RunLog:
 
     def past(self) -> dict[str, Any]:
         """The record of a run, also of an auditable one that has ended; empty if it is not kept."""
-        return self._runs.get(RUNS, self._key) or {}
+        return self.runs.get(RUNS, self._key) or {}
 
     @property
     def has_ended(self) -> bool:
@@ -130,10 +132,19 @@ class RunLog:
 
     def begin(self, record: dict[str, Any], most: int = sys.maxsize) -> None:
         """Keep that a run has begun; if there are more than `most`, the oldest ones are removed."""
-        with self._runs.transaction():
-            self._runs.put(RUNS, self._key, record)
-            for oldest in self._runs.keys(RUNS)[:-most]:
-                RunLog(self._runs, bytes.fromhex(oldest)).end()
+        with self.runs.transaction():
+            self.runs.put(RUNS, self._key, record)
+            for oldest in self.runs.keys(RUNS)[:-most]:
+                RunLog(self.runs, bytes.fromhex(oldest)).end()
+
+    def keep(self, kind: Kind[T], entry: T) -> None:
+        """Keep one more entry of the run.
+
+        A run that was removed for later ones goes on, and cannot be taken up.
+        """
+        with self.runs.transaction():
+            if self.has_begun:
+                self.store.append(kind, "", entry)
 
     def knows(self, number: int) -> bool:
         """Whether an attempt was answered here, or would be answered with the same bytes at no cost."""
@@ -213,11 +224,11 @@ class RunLog:
 
         Those of an auditable run stay until `MAX_RUNS` later ones have begun, and give no answer, either.
         """
-        with self._runs.transaction():
+        with self.runs.transaction():
             if self.auditable:
-                self._runs.put(RUNS, self._key, {**self.begun(), "has_ended": True})
+                self.runs.put(RUNS, self._key, {**self.begun(), "has_ended": True})
                 return
-            self._runs.delete(RUNS, self._key)
+            self.runs.delete(RUNS, self._key)
             self.store.clear()
             if stays_known:
-                self._runs.put(RUNS, self._key, {})
+                self.runs.put(RUNS, self._key, {})

@@ -8,7 +8,6 @@ A run that has not begun is not kept: nothing was answered, and the coordinator 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from gbdt_commons.errors import VeilboostError
@@ -17,7 +16,7 @@ from gbdt_parties.errors import ProtocolError
 from gbdt_parties.messages import Abort, Message, write
 from gbdt_parties.run.log import RunLog
 from gbdt_parties.run.party_run import PartyRun, Subject
-from gbdt_parties.secure_sum.messages import NEW_RUN, EndRun, Introduced, OpenRun
+from gbdt_parties.secure_sum.messages import NEW_RUN, EndRun, OpenRun
 from gbdt_parties.secure_sum.roster import SESSION_BYTES
 from gbdt_parties.session import SessionHandler
 
@@ -43,7 +42,7 @@ class Runs:
     def __init__(
         self, subject_of: Callable[[bytes, str], Subject], store: Store, auditable: bool = False
     ) -> None:
-        self._subject_of, self._store, self._auditable = subject_of, store, auditable
+        self.subject_of, self._store, self._auditable = subject_of, store, auditable
         self.live: PartyRun | None = None
 
     def open(self, message: OpenRun) -> PartyRun:
@@ -76,13 +75,8 @@ class Runs:
             raise ProtocolError("the run has other settings than when it began")
         return live
 
-    def session(self, message: OpenRun, session: bytes) -> tuple[RunSession, Introduced]:
-        """Take up a run in a new session, and introduce this party."""
-        run = self.open(message)
-        return RunSession(self, run), run.introduced(session)
-
     def _run(self, run: bytes, request: str, kept: Mapping[str, Any] | None = None) -> PartyRun:
-        subject = self._subject_of(run, request)
+        subject = self.subject_of(run, request)
         auditable = self._auditable if kept is None else kept["auditable"]
         log = RunLog(self._store, run, repeats=subject.participation.repeats, auditable=auditable)
         if kept is not None and auditable:
@@ -122,22 +116,7 @@ class Runs:
         return answer
 
 
-@dataclass(frozen=True, eq=False)
-class RunSession:
-    """An open session of a run."""
-
-    runs: Runs
-    run: PartyRun
-
-    def answer(self, message: Message) -> Message:
-        """Answer a request."""
-        return self.runs.answer(self.run, message)
-
-    def closed(self) -> None:
-        """Nothing: the run may be taken up again."""
-
-
-class RunSessions(SessionHandler[RunSession]):
+class RunSessions(SessionHandler[PartyRun]):
     """A coordinator's sessions of its runs at one party.
 
     Parameters
@@ -154,14 +133,19 @@ class RunSessions(SessionHandler[RunSession]):
 
     def __init__(self, name: str, runs: Runs, used: set[bytes] | None = None) -> None:
         super().__init__(used)
-        self.name, self._runs = name, runs
+        self.name, self.runs = name, runs
 
-    def open(self, message: Message, session: bytes) -> tuple[RunSession, Message]:
-        """Take up a run."""
+    def open(self, message: Message, session: bytes) -> tuple[PartyRun, Message]:
+        """Take up a run, and introduce this party."""
         assert isinstance(message, OpenRun)
-        return self._runs.session(message, session)
+        run = self.runs.open(message)
+        return run, run.introduced(session)
+
+    def answer(self, kept: PartyRun, message: Message) -> Message:
+        """Answer a request of an open session."""
+        return self.runs.answer(kept, message)
 
     def close(self) -> None:
         """Let go of the run under way, which is taken up again from the store."""
         with self._lock:
-            self._runs.close()
+            self.runs.close()

@@ -153,13 +153,13 @@ def context_of(tls: TLS, version: ssl.TLSVersion) -> ssl.SSLContext:
     context.load_verify_locations(cadata=tls.authority.decode("ascii"))
     context.set_alpn_protocols(["h2"])
     with ExitStack() as stack:
-        certificate, key = (stack.enter_context(_readable(pem)) for pem in (tls.certificate, tls.key))
+        certificate, key = (stack.enter_context(readable(pem)) for pem in (tls.certificate, tls.key))
         context.load_cert_chain(certificate, key)
     return context
 
 
 @contextmanager
-def _readable(pem: bytes) -> Iterator[str]:
+def readable(pem: bytes) -> Iterator[str]:
     """The name of a pipe that holds some bytes: a key is never on a disk, and `ssl` takes names only."""
     if len(pem) > _MAX_PEM:
         raise ValueError("certificates are too long for a pipe")

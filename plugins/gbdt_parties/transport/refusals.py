@@ -38,7 +38,7 @@ class RefusalLog:
         self._logger, self._clock, self._record = logger, clock, record
         self._lock = Lock()
         self._since = clock()
-        self._repeated: Counter[tuple[str, str]] = Counter()
+        self.repeated: Counter[tuple[str, str]] = Counter()
         self._unnamed = 0
 
     def add(self, who: str, reason: str) -> None:
@@ -46,10 +46,10 @@ class RefusalLog:
         with self._lock:
             if self._clock() - self._since > PERIOD:
                 self._summarise()
-            if (who, reason) in self._repeated:
-                self._repeated[who, reason] += 1
-            elif len(self._repeated) < MAX_KEYS:
-                self._repeated[who, reason] = 0
+            if (who, reason) in self.repeated:
+                self.repeated[who, reason] += 1
+            elif len(self.repeated) < MAX_KEYS:
+                self.repeated[who, reason] = 0
                 self._logger.warning("refused %s: %s", who, reason)
                 self._record(who, reason, 1)
             else:
@@ -61,7 +61,7 @@ class RefusalLog:
             self._summarise()
 
     def _summarise(self) -> None:
-        for (who, reason), count in self._repeated.items():
+        for (who, reason), count in self.repeated.items():
             if count:
                 self._logger.warning(
                     "refused %s %d more times in the last %.0f s: %s", who, count, PERIOD, reason
@@ -70,6 +70,6 @@ class RefusalLog:
         if self._unnamed:
             self._logger.warning("%d more refusals in the last %.0f s", self._unnamed, PERIOD)
             self._record("others", "for other reasons", self._unnamed)
-        self._repeated.clear()
+        self.repeated.clear()
         self._unnamed = 0
         self._since = self._clock()

@@ -133,10 +133,10 @@ class RemoteParty:
             raise PartyArgumentError(f"row_sets must be digests of {streams.ROW_SET_BYTES} bytes")
         self.address, self.name, self.timeout = address, name, timeout
         self._row_sets: RowSets = tuple(row_sets)
-        self._call: Any = None
-        self._connection: ServerConnection | None = connection
+        self.live_call: Any = None
+        self.connection: ServerConnection | None = connection
         if connection is None:
-            self._connection = ServerConnection(address, _checked_tls(address, tls, insecure), expected)
+            self.connection = ServerConnection(address, _checked_tls(address, tls, insecure), expected)
         if allowed is not None:
             self.accept_only(AllowList(allowed))
 
@@ -148,8 +148,8 @@ class RemoteParty:
     def __setstate__(self, state: dict[str, Any]) -> None:
         """A copy without key has no connection."""
         self.__dict__.update(state)
-        self._call = None
-        self._connection = None
+        self.live_call = None
+        self.connection = None
 
     def __repr__(self) -> str:
         """Name and address."""
@@ -163,12 +163,12 @@ class RemoteParty:
     @property
     def own_fingerprint(self) -> str:
         """SHA-256 of the certificate that this side shows, 64 hexadecimal digits; empty without TLS."""
-        return "" if self._connection is None else self._connection.own_fingerprint
+        return "" if self.connection is None else self.connection.own_fingerprint
 
     @property
     def has_allow_list(self) -> bool:
         """Whether the server is known by more than the name that the authority gives it, or is here."""
-        return self._connection is None or self._connection.tls is None or bool(self._connection.allowed)
+        return self.connection is None or self.connection.tls is None or bool(self.connection.allowed)
 
     def accept_only(self, allowed: AllowList) -> None:
         """Send nothing from now on to a server whose certificate is not on a list, besides those before."""
@@ -196,20 +196,20 @@ class RemoteParty:
         )
 
     def _used(self) -> ServerConnection:
-        if self._connection is None:
+        if self.connection is None:
             raise PartyUnavailableError(
                 f"party {self.name!r}: a copied RemoteParty has no key; make a new one"
             )
-        return self._connection
+        return self.connection
 
     def close(self) -> None:
         """Close the connection."""
-        if self._connection is not None:
-            self._connection.close()
+        if self.connection is not None:
+            self.connection.close()
 
     def interrupt(self) -> None:
         """Give up the exchange that is under way, if any, from another thread."""
-        call = self._call
+        call = self.live_call
         if call is not None:
             call.cancel()
 
@@ -247,7 +247,7 @@ class RemoteParty:
             answer = None
             while answer is None:
                 call = self._new_call(connection)
-                self._call = call.rpc
+                self.live_call = call.rpc
                 if dog.fired:
                     # While there was no call to be given up; it does not fire again.
                     call.end()
@@ -261,13 +261,13 @@ class RemoteParty:
                 except ProtocolError as error:
                     raise ProtocolError(f"party {self.name!r}: {error}") from None
                 finally:
-                    self._call = None
+                    self.live_call = None
                     if answer is None:
                         call.end()
             connection.keep(call)
         return answer  # type: ignore[return-value]  # a view of bytes that only the caller has
 
-    def _new_call(self, connection: ServerConnection) -> _Call:
+    def _new_call(self, connection: ServerConnection) -> KeptCall:
         """A call to the server; raises if that has another certificate than it may have."""
         who = f"party {self.name!r} at {self.address}"
         try:
@@ -279,7 +279,7 @@ class RemoteParty:
         except (OSError, ValueError) as error:
             raise PartyUnavailableError(f"{who} is unavailable: {quoted(str(error))}") from None
 
-    def _answer(self, call: _Call, request: bytes | Parts, dog: Watchdog) -> memoryview | None:
+    def _answer(self, call: KeptCall, request: bytes | Parts, dog: Watchdog) -> memoryview | None:
         """The answer to a request; None if the server had ended a kept call, and has not read it."""
         call.send(frames(request, self._row_sets, dog.feed))
         first = next(call.rpc, None)
@@ -296,8 +296,8 @@ class RemoteParty:
 
     def _say_compiling(self) -> None:
         """Log, once for each connection, why an answer takes long."""
-        if self._connection is not None and not self._connection.has_compiled:
-            self._connection.has_compiled = True
+        if self.connection is not None and not self.connection.has_compiled:
+            self.connection.has_compiled = True
             logger.info("party %r compiles kernels for its machine (once; it keeps them)", self.name)
 
     def _explained(self, error: grpc.RpcError, dog: Watchdog, connection: ServerConnection) -> Exception:
@@ -368,7 +368,7 @@ class ServerConnection:
         self.channel: Any = None
         self._made_at = 0.0
         self._exchange: Any = None
-        self._kept: _Call | None = None
+        self._kept: KeptCall | None = None
 
     def accept_only(self, allowed: AllowList) -> None:
         """Make the connection again, to a server that is on one more list."""
@@ -425,7 +425,7 @@ class ServerConnection:
         """See `RemoteParty`."""
         return "" if self.tls is None else Identity.of(self.tls.certificate).fingerprint
 
-    def call(self, seconds: float) -> _Call:
+    def call(self, seconds: float) -> KeptCall:
         """The call that is kept, or a new one, on a connection that is not too old; none may be under way.
 
         Parameters
@@ -442,9 +442,9 @@ class ServerConnection:
             return kept
         if kept is not None:
             kept.end()
-        return _Call(self._exchange)
+        return KeptCall(self._exchange)
 
-    def keep(self, call: _Call) -> None:
+    def keep(self, call: KeptCall) -> None:
         """Keep a call whose requests have all been answered for the next one."""
         call.used_at, self._kept = monotonic(), call
 
@@ -463,7 +463,7 @@ class ServerConnection:
             channel.close()
 
 
-class _Call:
+class KeptCall:
     """A call, in which requests and their answers follow each other.
 
     Parameters

@@ -164,8 +164,8 @@ class Server:
             raise PartyArgumentError("allowed=() admits no caller; name the active parties' certificates")
         self._service, self._allowed, self._insecure = service, tuple(allowed), insecure
         self._callers = Callers(CALLS_EACH)
-        self._refusals = RefusalLog(logger, record=self._record_refusal)
-        self._waiting: dict[str, Any] = {}
+        self.refusals = RefusalLog(logger, record=self._record_refusal)
+        self.waiting: dict[str, Any] = {}
         self._may_wait, self._waiting_lock = True, Lock()
         n_callers = max(1, len(self._allowed))
         max_calls = CALLS_EACH * n_callers
@@ -180,7 +180,7 @@ class Server:
                 ("grpc.max_concurrent_streams", CALLS_EACH + SPARE_CALLS),
                 ("grpc.max_connection_idle_ms", int(1000 * IDLE)),
                 ("grpc.server_handshake_timeout_ms", int(1000 * HANDSHAKE)),
-                ("grpc.max_allowed_incoming_connections", _max_connections()),
+                ("grpc.max_allowed_incoming_connections", max_connections()),
             ],
         )
         try:
@@ -205,7 +205,7 @@ class Server:
         import grpc
 
         service, method = streams.METHOD
-        handler = grpc.stream_stream_rpc_method_handler(self._exchange)
+        handler = grpc.stream_stream_rpc_method_handler(self.exchange)
         return grpc.method_handlers_generic_handler(service, {method: handler})
 
     def wait(self, seconds: float | None = None) -> None:
@@ -217,23 +217,25 @@ class Server:
         stopped = self._server.stop(grace)
         with self._waiting_lock:
             self._may_wait = False
-            waiting = list(self._waiting.values())
+            waiting = list(self.waiting.values())
         for context in waiting:
             context.cancel()
         stopped.wait()
         self._workers.shutdown(wait=False, cancel_futures=True)
-        self._refusals.close()
+        self.refusals.close()
 
-    def _exchange(self, received: Iterator[bytes], context: Any) -> Iterator[bytes]:
+    def exchange(self, received: Iterator[bytes], context: Any) -> Iterator[bytes]:
         """The requests of a call, each answered before the next one is read."""
         request: Iterator[bytes] | None = received
         while request is not None:
             # Each time: a connection may outlive a certificate.
             caller = self._authenticated(context)
             yield from self._served(request, caller, context)
-            request = self._next(received, caller, context)
+            request = self.next_request(received, caller, context)
 
-    def _next(self, received: Iterator[bytes], caller: Identity, context: Any) -> Iterator[bytes] | None:
+    def next_request(
+        self, received: Iterator[bytes], caller: Identity, context: Any
+    ) -> Iterator[bytes] | None:
         """The frames of a call's next request once its first one is there; None if the call is to end.
 
         An ended call has read no request that it has not answered, so that its caller can send one again.
@@ -241,24 +243,24 @@ class Server:
         import grpc
 
         with self._waiting_lock:
-            if not self._may_wait or caller.name in self._waiting:
+            if not self._may_wait or caller.name in self.waiting:
                 return None
-            self._waiting[caller.name] = context
+            self.waiting[caller.name] = context
         try:
             with suppress(grpc.RpcError), Watchdog(LINGER, context.cancel):
                 for first in received:
                     return chain((first,), received)
         finally:
             with self._waiting_lock:
-                del self._waiting[caller.name]
+                del self.waiting[caller.name]
         return None
 
     def _served(self, received: Iterator[bytes], caller: Identity, context: Any) -> Iterator[bytes]:
         """The answer to one request."""
         if not self._callers.enter(caller.name):
             reason = f"{CALLS_EACH} requests of {caller.name!r} are under way"
-            self._refusals.add(caller.name, reason)
-            _refuse(context, "RESOURCE_EXHAUSTED", reason)
+            self.refusals.add(caller.name, reason)
+            refuse(context, "RESOURCE_EXHAUSTED", reason)
         work: Future[bytes] | None = None
         try:
             # In one expression: the request lives as long as the work on it, not as the call.
@@ -279,8 +281,8 @@ class Server:
             with Watchdog(SILENCE, context.cancel, TRANSFER) as dog:
                 request, row_sets = assemble(received, MAX_REQUEST_BYTES, dog.feed, heartbeats=False)
         except ProtocolError as error:
-            self._refusals.add(caller.name, str(error))
-            _refuse(context, "INVALID_ARGUMENT", str(error))
+            self.refusals.add(caller.name, str(error))
+            refuse(context, "INVALID_ARGUMENT", str(error))
         return row_sets, request  # type: ignore[return-value]  # a view of bytes that only the caller has
 
     def _answered(self, work: Future[bytes], caller: Identity, context: Any) -> Iterator[bytes]:
@@ -295,7 +297,7 @@ class Server:
             if not is_out_of_room(error):
                 self._failed(error, caller, context)
             logger.error("a request of %s has to wait: %s", caller.name, error.strerror)
-            _refuse(context, "UNAVAILABLE", "the party is out of resources for now; its log names them")
+            refuse(context, "UNAVAILABLE", "the party is out of resources for now; its log names them")
         except Exception as error:
             self._failed(error, caller, context)
         with Watchdog(SILENCE, context.cancel, TRANSFER) as dog:
@@ -305,7 +307,7 @@ class Server:
 
     def _failed(self, error: Exception, caller: Identity, context: Any) -> NoReturn:
         logger.error("a request of %s failed: %s", caller.name, places_of(error))
-        _refuse(context, "ABORTED", "the party failed to answer; its log says why")
+        refuse(context, "ABORTED", "the party failed to answer; its log says why")
 
     def _authenticated(self, context: Any) -> Identity:
         if self._insecure:
@@ -314,15 +316,15 @@ class Server:
         try:
             caller = _identity_of(certificate)
         except ValueError as error:
-            _refuse(context, "UNAUTHENTICATED", str(error))
+            refuse(context, "UNAUTHENTICATED", str(error))
         # The handshake checked this too.
         if caller.expires < datetime.now(timezone.utc):
-            self._refusals.add(caller.name, "the certificate has expired")
-            _refuse(context, "UNAUTHENTICATED", "the certificate has expired")
+            self.refusals.add(caller.name, "the certificate has expired")
+            refuse(context, "UNAUTHENTICATED", "the certificate has expired")
         name = caller.known_as(self._allowed)
         if name is None:
-            self._refusals.add(f"{caller.name} (sha256:{caller.fingerprint})", "not on the allow-list")
-            _refuse(context, "PERMISSION_DENIED", f"{caller.name!r} is not an allowed active party")
+            self.refusals.add(f"{caller.name} (sha256:{caller.fingerprint})", "not on the allow-list")
+            refuse(context, "PERMISSION_DENIED", f"{caller.name!r} is not an allowed active party")
         return replace(caller, name=name)
 
 
@@ -350,13 +352,14 @@ def raise_descriptor_limit() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def _max_connections() -> int:
+def max_connections() -> int:
     """Half of the descriptors that this process may open: connections leave some for files."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return MAX_CONNECTIONS if soft == resource.RLIM_INFINITY else min(MAX_CONNECTIONS, soft // 2)
 
 
-def _refuse(context: Any, code: str, reason: str) -> NoReturn:
+def refuse(context: Any, code: str, reason: str) -> NoReturn:
+    """End a call with a status code of gRPC."""
     import grpc
 
     context.abort(grpc.StatusCode[code], reason)

@@ -37,7 +37,7 @@ from gbdt_parties.identity.record import Record
 from gbdt_parties.identity.row_ids import check_ids
 from gbdt_parties.memory import MemoryAllowance, Room
 from gbdt_parties.messages import Message
-from gbdt_parties.quota import TAKEN, HourlyQuota
+from gbdt_parties.quota import TAKEN, CallerLimits, HourlyQuota
 from gbdt_parties.session import Reply, SessionHandler
 from gbdt_parties.transport.refusals import RefusalLog
 from gbdt_parties.transport.streams import RowSets
@@ -59,29 +59,6 @@ MAX_COPIES = 4
 
 ABANDONED = 1800.0
 """Seconds without a request after which sessions need not be kept if others lack room or memory."""
-
-
-@dataclass(frozen=True)
-class CallerLimits:
-    """Limits that a served party sets on each of its callers; services add their own.
-
-    Attributes
-    ----------
-    questions_per_hour : int
-        Alignments, other questions, and openings of sessions on rows that are not aligned: many of them are a
-        way to probe.
-    sessions_per_hour : int
-        Training runs and predictions; a lost connection takes another one.
-    max_memory : int
-        Bytes that rows and sessions may hold together.
-    max_models : int
-        Models, or runs, that are kept; an operator removes those that are not needed.
-    """
-
-    questions_per_hour: int = 120
-    sessions_per_hour: int = 240
-    max_memory: int = 8 << 30
-    max_models: int = 1000
 
 
 L = TypeVar("L", bound=CallerLimits)
@@ -187,13 +164,13 @@ class RowService(ABC, Generic[L]):
     ) -> None:
         if has_ids:
             check_ids(ids, "ids of the rows")
-        self._ids, self._has_ids, self._name = ids, has_ids, name
-        self._limits, self._max_rows = limits, max_rows
+        self._ids, self.has_ids, self._name = ids, has_ids, name
+        self.limits, self._max_rows = limits, max_rows
         self._directory = make_folder(directory)
         self._store = StoreFile(self._directory / STORE_FILE, self.role)
         self._record = Record(self._directory / "record.jsonl")
         self._refusals = RefusalLog(logger)
-        self._callers: dict[str, Caller] = {}
+        self.callers: dict[str, Caller] = {}
         self._lock = Lock()
 
     @abstractmethod
@@ -219,7 +196,7 @@ class RowService(ABC, Generic[L]):
     def handle(self, caller: Identity, row_sets: RowSets, request: bytes) -> bytes:
         """Answer a request of a caller about some rows, and record both; it is parsed here and only here."""
         try:
-            known = self._caller(caller)
+            known = self.known_caller(caller)
             with known.parsing:
                 envelope = messages.read(request)
         except (InvalidDataError, ProtocolError, StoreError) as error:
@@ -256,7 +233,7 @@ class RowService(ABC, Generic[L]):
         answer: Message
         if isinstance(message, ALIGNMENT_REQUESTS):
             answer = self._align(caller, identity, envelope)
-        elif self._has_ids and not row_sets:
+        elif self.has_ids and not row_sets:
             answer = messages.refusal("rows of this party are named by aligned ids")
         elif (handler := self._handler_for(caller, row_sets, message)) is None:
             answer = messages.Refusal("no such session", messages.NO_SESSION)
@@ -276,11 +253,11 @@ class RowService(ABC, Generic[L]):
             if is_question:
                 self._count_question(caller)
             if isinstance(message, self.opening) and not caller.openings.take():
-                raise ProtocolError(f"more than {self._limits.sessions_per_hour} sessions in an hour")
+                raise ProtocolError(f"more than {self.limits.sessions_per_hour} sessions in an hour")
 
     def _count_question(self, caller: Caller) -> None:
         if not caller.questions.take():
-            most = self._limits.questions_per_hour
+            most = self.limits.questions_per_hour
             raise ProtocolError(f"more than {most} alignments and predictions in an hour")
 
     def served(self, caller: str, message: Message) -> None:
@@ -291,7 +268,7 @@ class RowService(ABC, Generic[L]):
     def close(self) -> None:
         """Let go of the directory: another service can use it then."""
         with self._lock:
-            handlers = [handler for caller in self._callers.values() for handler in caller.handlers.values()]
+            handlers = [handler for caller in self.callers.values() for handler in caller.handlers.values()]
         for handler in handlers:
             handler.close()
         self._store.close()
@@ -309,25 +286,26 @@ class RowService(ABC, Generic[L]):
         """Where files that belong to one caller are kept."""
         return self._directory / f"for-{quote(caller, safe='')}"
 
-    def _caller(self, identity: Identity) -> Caller:
+    def known_caller(self, identity: Identity) -> Caller:
+        """What is kept about a caller, from its first request on."""
         with self._lock:
-            if identity.name not in self._callers:
-                memory = MemoryAllowance(self._limits.max_memory)
+            if identity.name not in self.callers:
+                memory = MemoryAllowance(self.limits.max_memory)
                 directory = self.folder_of(identity.name)
                 make_folder(directory / "rows")
                 if self._store.get(CALLER, identity.name) is None:
                     self._store.put(CALLER, identity.name, b"")
                 asked, opened = f"questions of {identity.name}", f"sessions of {identity.name}"
-                caller = self._callers[identity.name] = Caller(
+                caller = self.callers[identity.name] = Caller(
                     directory,
                     self.store_of(identity.name),
                     Intersector(self._ids, self._max_rows, self._name, memory),
-                    HourlyQuota(self._store, asked, self._limits.questions_per_hour),
-                    HourlyQuota(self._store, opened, self._limits.sessions_per_hour),
+                    HourlyQuota(self._store, asked, self.limits.questions_per_hour),
+                    HourlyQuota(self._store, opened, self.limits.sessions_per_hour),
                     memory,
                 )
                 memory.free = partial(self._free_memory, caller)
-            return self._callers[identity.name]
+            return self.callers[identity.name]
 
     @staticmethod
     def _free_memory(caller: Caller) -> None:
@@ -436,13 +414,14 @@ class RowService(ABC, Generic[L]):
             raise ProtocolError("the same rows are named twice")
         positions, n_rows = [], 0
         for digest in row_sets:
-            positions.append(self._aligned(caller, digest))
+            positions.append(self.aligned(caller, digest))
             n_rows += len(positions[-1])
             if n_rows > MAX_COPIES * len(self._ids):
                 raise ProtocolError(f"row sets have more than {MAX_COPIES} times the rows of this party")
         return positions
 
-    def _aligned(self, caller: Caller, digest: bytes) -> NDArray[np.int64]:
+    def aligned(self, caller: Caller, digest: bytes) -> NDArray[np.int64]:
+        """Positions of rows that a caller has aligned."""
         path = caller.rows_file(digest)
         if not path.exists():
             raise UnknownRowsError("no such rows; align them first")

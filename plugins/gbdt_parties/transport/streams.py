@@ -40,7 +40,7 @@ METHOD = ("veilboost.Party", "Exchange")
 
 _MAGIC = b"VBST"
 COMPILING = b"compiling"
-_HEADER = struct.Struct("<4sHHQ")
+HEADER = struct.Struct("<4sHHQ")
 OPTIONS = [
     ("grpc.max_receive_message_length", PIECE_BYTES + 4096),
     ("grpc.max_send_message_length", PIECE_BYTES + 4096),
@@ -65,7 +65,7 @@ def frames(
     Of a message in parts, each piece is given as soon as the parts it consists of are there.  If the rest of
     the parts is given up, the frames end early; the generator returns whether all of them were given.
     """
-    header = _HEADER.pack(_MAGIC, VERSION, len(row_sets), len(message)) + b"".join(row_sets)
+    header = HEADER.pack(_MAGIC, VERSION, len(row_sets), len(message)) + b"".join(row_sets)
     if len(message) <= PIECE_BYTES and (not isinstance(message, Parts) or message.are_there):
         fed()
         yield b"".join((header, *(message if isinstance(message, Parts) else (message,))))
@@ -145,14 +145,14 @@ def assemble(
 
 def _read_header(piece: bytes, max_bytes: int) -> tuple[int, RowSets, int]:
     """Length and row sets of a message, and how much of it follows in the same frame: nothing or all."""
-    if len(piece) < _HEADER.size:
+    if len(piece) < HEADER.size:
         raise ProtocolError("a stream does not start with a header")
-    magic, version, count, total = _HEADER.unpack_from(piece)
+    magic, version, count, total = HEADER.unpack_from(piece)
     if magic != _MAGIC:
         raise ProtocolError("this stream is not veilboost's")
     if version != VERSION:
         raise ProtocolError(f"stream version {version}; this release speaks version {VERSION}")
-    end = _HEADER.size + count * ROW_SET_BYTES
+    end = HEADER.size + count * ROW_SET_BYTES
     if count > MAX_ROW_SETS or len(piece) < end:
         raise ProtocolError("a stream's header is malformed")
     if total > max_bytes:
@@ -162,7 +162,7 @@ def _read_header(piece: bytes, max_bytes: int) -> tuple[int, RowSets, int]:
         raise ProtocolError("a stream is longer than it announced")
     if n_here not in (0, total):
         raise ProtocolError("a stream comes in shorter pieces than it should")
-    sets = piece[_HEADER.size : end]
+    sets = piece[HEADER.size : end]
     row_sets = tuple(sets[k * ROW_SET_BYTES : (k + 1) * ROW_SET_BYTES] for k in range(count))
     return total, row_sets, n_here
 
@@ -204,49 +204,49 @@ class Watchdog:
 
     def __enter__(self) -> Watchdog:
         """Start watching."""
-        _WATCH.add(self)
+        WATCH.add(self)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Stop watching."""
-        _WATCH.remove(self)
+        WATCH.remove(self)
 
 
 class _Watch:
     """One thread that watches for all: a thread of its own for each would cost more than most requests."""
 
     def __init__(self) -> None:
-        self._changed = Condition()
+        self.changed = Condition()
         self._dogs: set[Watchdog] = set()
         self._wakes_at = math.inf
         self._thread: Thread | None = None
 
     def add(self, dog: Watchdog) -> None:
         """Watch for one more."""
-        with self._changed:
+        with self.changed:
             self._dogs.add(dog)
             if self._thread is None or not self._thread.is_alive():
                 self._thread = Thread(target=self._run, name="veilboost_watchdog", daemon=True)
                 self._thread.start()
             elif dog.due < self._wakes_at:
-                self._changed.notify()
+                self.changed.notify()
 
     def remove(self, dog: Watchdog) -> None:
         """Watch for one less; its function is not called any more unless it is being called."""
-        with self._changed:
+        with self.changed:
             self._dogs.discard(dog)
 
     def _run(self) -> None:
         while True:
-            with self._changed:
+            with self.changed:
                 now = monotonic()
                 silent = [dog for dog in self._dogs if dog.due <= now]
                 self._dogs.difference_update(silent)
                 if not silent:
                     self._wakes_at = min((dog.due for dog in self._dogs), default=math.inf)
-                    self._changed.wait(None if self._wakes_at == math.inf else self._wakes_at - now)
+                    self.changed.wait(None if self._wakes_at == math.inf else self._wakes_at - now)
                     continue
             for dog in silent:
                 dog.fired = True
@@ -254,4 +254,4 @@ class _Watch:
                     dog.on_silence()
 
 
-_WATCH = _Watch()
+WATCH = _Watch()

@@ -124,17 +124,17 @@ class _Extension(Unrepeatable):
     """Common to both sides: streams, their columns, and steps that only go forward."""
 
     def __init__(self, context: bytes, seeds: Octets, life: Life) -> None:
-        self._context, self._life = context, life
+        self._context, self.life = context, life
         self._ciphers = [[_cipher(seed.tobytes()) for seed in block] for block in seeds]
         self._last: Batch | None = None
 
     def _begin(self, batch: Batch) -> None:
-        with self._life.held():
+        with self.life.held():
             if self._last is not None and batch <= self._last:
                 raise ProtocolError(f"{batch} is not after {self._last}: transfers are made once")
             self._last = batch
 
-    def _columns(self, batch: Batch, words: int) -> tuple[Words, Words]:
+    def columns(self, batch: Batch, words: int) -> tuple[Words, Words]:
         """Columns of all blocks, and the sum of each block's streams."""
         columns = np.empty((N_BITS, words), dtype=np.uint64)
         totals = np.empty((N_BLOCKS, words), dtype=np.uint64)
@@ -150,12 +150,12 @@ class _Extension(Unrepeatable):
             fold(streams, DEPTH * b, columns, totals[b])
         return columns, totals
 
-    def _key(self, batch: Batch, corrections: bytes | memoryview) -> bytes:
+    def key(self, batch: Batch, corrections: bytes | memoryview) -> bytes:
         digest = hashlib.sha256(batch.digest(self._context, _CHECK))
         digest.update(corrections)
         return digest.digest()[:_BLOCK_BYTES]
 
-    def _values_digest(self, batch: Batch, values: Octets) -> bytes:
+    def values_digest(self, batch: Batch, values: Octets) -> bytes:
         return batch.digest(self._context, _VALUES, values.tobytes())
 
 
@@ -171,7 +171,8 @@ def _counters(batch: Batch, words: int) -> memoryview:
     return counters.data.cast("B")
 
 
-def _rows(columns: Words, n_words: int) -> Words:
+def rows_of_bits(columns: Words, n_words: int) -> Words:
+    """Columns of bits turned into rows of two words."""
     rows = np.empty((64 * n_words, 2), dtype=np.uint64)
     transpose(columns, rows)
     return rows
@@ -222,13 +223,13 @@ class TransferReceiver(_Extension):
         self._begin(batch)
         words = words_with_spares(len(choices))
         chosen = np.concatenate([choices, stream.words(words - len(choices))])
-        columns, corrections = self._columns(batch, words)
+        columns, corrections = self.columns(batch, words)
         corrections ^= chosen
         sent = corrections.data.cast("B")
-        key = self._key(batch, sent)
-        values = self._values_digest(batch, linear_hashes(key, columns))
+        key = self.key(batch, sent)
+        values = self.values_digest(batch, linear_hashes(key, columns))
         message = b"".join([sent, linear_hashes(key, chosen[None]).data, values])
-        return _rows(columns, len(choices)), message
+        return rows_of_bits(columns, len(choices)), message
 
 
 class TransferSender(_Extension):
@@ -288,14 +289,15 @@ class TransferSender(_Extension):
         view = memoryview(message)
         end = N_BLOCKS * 8 * words
         corrections = aligned(np.frombuffer(view[:end], dtype="<u8").reshape(N_BLOCKS, words))
-        columns, _ = self._columns(batch, words)
+        columns, _ = self.columns(batch, words)
         correct(columns, corrections, self._masks)
-        self._check(batch, columns, self._key(batch, view[:end]), view[end:])
-        return _rows(columns, n_words)
+        self.check(batch, columns, self.key(batch, view[:end]), view[end:])
+        return rows_of_bits(columns, n_words)
 
-    def _check(self, batch: Batch, columns: Words, key: bytes, said: memoryview) -> None:
+    def check(self, batch: Batch, columns: Words, key: bytes, said: memoryview) -> None:
+        """Raise a ProtocolError unless the corrections are those of one choice in each row."""
         hashed_choices = np.frombuffer(said[:_BLOCK_BYTES], dtype=np.uint8)
         masks = self._masks.astype(np.uint8)[:, None]
         values = linear_hashes(key, columns) ^ (hashed_choices & masks)
-        if not hmac.compare_digest(self._values_digest(batch, values), said[_BLOCK_BYTES:]):
-            self._life.fail("the other side's corrections of transfers are not consistent")
+        if not hmac.compare_digest(self.values_digest(batch, values), said[_BLOCK_BYTES:]):
+            self.life.fail("the other side's corrections of transfers are not consistent")

@@ -124,12 +124,7 @@ class SumReceiver:
         self.sums: Words = np.zeros(1 << levels, dtype=np.uint64)
 
     def add(
-        self,
-        rows: Words,
-        first: int,
-        leaves: NDArray[np.uint8],
-        shares: Words,
-        message: bytes | memoryview,
+        self, rows: Words, first: int, leaves: NDArray[np.uint8], shares: Words, message: bytes | memoryview
     ) -> None:
         """Add some rows.
 

@@ -114,8 +114,8 @@ class TableSide(RoundSide):
     def _masked_tables(self) -> Iterator[bytes]:
         layout = self._layout
         for k, chunk in enumerate(layout.chunks):
-            keys, *others = self._offered[k]
-            self._offered[k] = SPENT
+            keys, *others = self.offered[k]
+            self.offered[k] = SPENT
             table = self._tables(chunk.start, chunk.stop)
             due = (chunk.stop - chunk.start, len(layout.positions), layout.n_outputs)
             if table.shape != due or table.dtype != np.uint64:
@@ -128,8 +128,8 @@ class TableSide(RoundSide):
         for k, chunk in enumerate(self._layout.chunks if self._own_trees else ()):
             message = yield
             check_length(message, sum(self._sums_bytes(t, chunk) for t in self._own_trees))
-            self._take_sums(self._chosen[k], chunk, memoryview(message))
-            self._chosen[k] = SPENT
+            self._take_sums(self.chosen[k], chunk, memoryview(message))
+            self.chosen[k] = SPENT
         yield from self._hear_shares(self._both_trees)
         self._complete = SUMS
         # A message now is not due.
@@ -186,8 +186,8 @@ class PointSide(RoundSide):
 
     def _corrections(self) -> Iterator[bytes]:
         for k, chunk in enumerate(self._layout.chunks if self._other_trees else ()):
-            rows = self._offered[k]
-            self._offered[k] = SPENT
+            rows = self.offered[k]
+            self.offered[k] = SPENT
             yield b"".join(self._send_sums(rows, chunk))
 
     def _listen(self) -> Listening:
@@ -198,11 +198,11 @@ class PointSide(RoundSide):
             layout = self._layout
             end = tables_bytes(n, len(layout.positions), layout.n_outputs, layout.ring_bits)
             check_length(message, end + sum(self._sums_bytes(t, chunk) for t in self._own_trees))
-            keys, *parts = self._chosen[k]
+            keys, *parts = self.chosen[k]
             view = memoryview(message)
             self._entries[chunk] = self._lookup.take(keys, chunk.start, self._points[chunk], view[:end])
             self._take_sums(parts, chunk, view[end:])
-            self._chosen[k] = SPENT
+            self.chosen[k] = SPENT
         yield from self._hear_shares(self._own_trees)
         self._complete = TABLES
         yield from self._hear_shares(self._other_trees)

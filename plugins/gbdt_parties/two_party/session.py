@@ -64,7 +64,7 @@ class Draws(Unrepeatable):
         for name, value in (("seed", seed), ("nonce", nonce)):
             if len(value) != DIGEST_BYTES:
                 raise PartyArgumentError(f"{name} of {len(value)} bytes: it must have {DIGEST_BYTES}")
-        self._seed, self.nonce = seed, nonce
+        self.seed, self.nonce = seed, nonce
         self._drawn: set[bytes] = set()
 
     def stream(self, *purpose: bytes) -> KeyStream:
@@ -79,7 +79,7 @@ class Draws(Unrepeatable):
         if info in self._drawn:
             raise RuntimeError(f"draws for {purpose!r} were made before")
         self._drawn.add(info)
-        return KeyStream(HKDF(hashes.SHA256(), KEY_BYTES, salt=self.nonce, info=info).derive(self._seed))
+        return KeyStream(HKDF(hashes.SHA256(), KEY_BYTES, salt=self.nonce, info=info).derive(self.seed))
 
     def octets(self, count: int, *purpose: bytes) -> bytes:
         """So many bytes for a purpose."""
@@ -120,17 +120,11 @@ class Session(Unrepeatable):
     """
 
     def __init__(
-        self,
-        run: bytes,
-        own: Seat,
-        other: Seat,
-        seed: bytes,
-        failures: Failures,
-        nonce: bytes | None = None,
+        self, run: bytes, own: Seat, other: Seat, seed: bytes, failures: Failures, nonce: bytes | None = None
     ) -> None:
         self.life = Life(failures)
         self._draws = Draws(seed, nonce)
-        self.own, self.other, self._run, self._seed = own, other, run, seed
+        self.own, self.other, self._run, self.seed = own, other, run, seed
         # Refuses twins before anything is sent.
         session_digest(run, own, other, (self.nonce, self.nonce))
         self.greeting = _GREETING + self.nonce
@@ -139,7 +133,7 @@ class Session(Unrepeatable):
         self._sender: TransferSender | None = None
         self._receiver: TransferReceiver | None = None
         self._stages = 0
-        self._begun: tuple[int, int] | None = None
+        self.begun: tuple[int, int] | None = None
 
     @property
     def sender(self) -> TransferSender:
@@ -170,7 +164,7 @@ class Session(Unrepeatable):
 
     def draws(self, nonce: bytes | None = None) -> Draws:
         """Draws for one attempt, with a fresh nonce, or that of an auditor."""
-        return Draws(self._seed, nonce)
+        return Draws(self.seed, nonce)
 
     def take_greeting(self, message: bytes) -> bytes:
         """Take the other side's first message; gives this side's second one.
@@ -254,9 +248,9 @@ class Session(Unrepeatable):
         with self.life.held():
             if self._stages != _N_STAGES:
                 raise ProtocolError("the session is not open yet")
-            if self._begun is not None and (round_number, attempt) <= self._begun:
+            if self.begun is not None and (round_number, attempt) <= self.begun:
                 raise ProtocolError(
-                    f"attempt {attempt} of round {round_number} is not after attempt {self._begun[1]} of "
-                    f"round {self._begun[0]}: no attempt is made twice"
+                    f"attempt {attempt} of round {round_number} is not after attempt {self.begun[1]} of "
+                    f"round {self.begun[0]}: no attempt is made twice"
                 )
-            self._begun = (round_number, attempt)
+            self.begun = (round_number, attempt)

@@ -77,7 +77,8 @@ def check_length(message: bytes | memoryview, due: int) -> None:
         raise ProtocolError(f"a message of a round has {len(message)} bytes where {due} were due")
 
 
-def _add(transcript: hashlib._Hash, message: bytes | memoryview) -> None:
+def transcribe(transcript: hashlib._Hash, message: bytes | memoryview) -> None:
+    """Add a message, behind its length."""
     transcript.update(len(message).to_bytes(8, "little"))
     transcript.update(message)
 
@@ -118,17 +119,17 @@ class RoundSide(Unrepeatable):
         ]
         session.begin(number, attempt)
         self._session, self._layout = session, layout
-        self._number, self._attempt = number, attempt
+        self._number, self.attempt = number, attempt
         self._noise = [np.asarray(words, dtype=np.uint64) for words in noise]
         draws = session.draws(nonce)
         self.nonce = draws.nonce
         self._spare = draws.stream(b"spare choices", session.digest, self._step(CHOICES).to_bytes())
-        self._chosen: list[Transfers] = []
-        self._offered: list[Transfers] = []
+        self.chosen: list[Transfers] = []
+        self.offered: list[Transfers] = []
         self._entries = np.zeros((layout.n_rows, layout.n_outputs), dtype=np.uint64)
         self._receivers = {t: self._sum_receiver(t) for t in self._own_trees}
         self._senders = {t: self._sum_sender(t) for t in self._other_trees}
-        self._shares: dict[int, Words] = {}
+        self.sum_shares: dict[int, Words] = {}
         self._heard_shares: dict[int, Words] = {}
         self.opened: list[Words] = []
         self._said, self._heard = hashlib.sha256(), hashlib.sha256()
@@ -140,7 +141,7 @@ class RoundSide(Unrepeatable):
     # What keys are bound to.
 
     def _step(self, flight: int) -> Step:
-        return Step(self._number, self._attempt, flight)
+        return Step(self._number, self.attempt, flight)
 
     def _pads(self, sends: bool, purpose: bytes) -> Pads:
         """Pads of messages that this side sends, or of those that it gets."""
@@ -187,7 +188,7 @@ class RoundSide(Unrepeatable):
                 at += per * n_bits
             batch = Batch(self._step(CHOICES), k)
             rows, message = self._session.receiver.extend(batch, words, self._spare)
-            self._chosen.append(self._parted(rows, own=True))
+            self.chosen.append(self._parted(rows, own=True))
             yield message
 
     def _hear_choices(self) -> Listening:
@@ -201,7 +202,7 @@ class RoundSide(Unrepeatable):
             message = yield
             n_words = bits * -(-(chunk.stop - chunk.start) // 64)
             rows = self._session.sender.extend(Batch(self._step(CHOICES), k), n_words, message)
-            self._offered.append(self._parted(rows, own=False))
+            self.offered.append(self._parted(rows, own=False))
         self._complete = CHOICES
 
     def _parted(self, rows: Words, own: bool) -> Transfers:
@@ -246,16 +247,16 @@ class RoundSide(Unrepeatable):
         """Noised shares of the sums of some trees, worked out once."""
         mask = np.uint64((1 << self._layout.ring_bits) - 1)
         for t in trees:
-            if t not in self._shares:
+            if t not in self.sum_shares:
                 sums = (self._receivers.get(t) or self._senders[t]).sums
-                self._shares[t] = sums + self._noise[t] & mask
-        return b"".join(self._shares[t].astype("<u8").tobytes() for t in trees)
+                self.sum_shares[t] = sums + self._noise[t] & mask
+        return b"".join(self.sum_shares[t].astype("<u8").tobytes() for t in trees)
 
     def _hear_shares(self, trees: list[int]) -> Listening:
         self._heard_shares |= shares_in((yield), self._layout, trees)
 
     def _open(self) -> None:
-        self.opened = opened_sums(self._layout, self._shares, self._heard_shares)
+        self.opened = opened_sums(self._layout, self.sum_shares, self._heard_shares)
 
     # Messages.
 
@@ -278,7 +279,7 @@ class RoundSide(Unrepeatable):
             If the message has another length than is due, or none is due; the attempt is over.
         """
         with self._session.life.held():
-            _add(self._heard, message)
+            transcribe(self._heard, message)
             try:
                 self._program.send(message)
             except StopIteration:
@@ -303,7 +304,7 @@ class RoundSide(Unrepeatable):
     def _sending(self, flight: int) -> Iterator[bytes]:
         for message in self._flight(flight):
             self._session.life.check()
-            _add(self._said, message)
+            transcribe(self._said, message)
             yield message
         self._is_sending = False
 
@@ -323,7 +324,7 @@ class RoundSide(Unrepeatable):
         self._turn(flight, True)
         trees = {TABLES: self._other_trees, LAST: self._own_trees}.get(flight, self._both_trees)
         message = self._noised(trees)
-        _add(self._said, message)
+        transcribe(self._said, message)
         self._is_sending = False
         if flight == LAST:
             self._open()

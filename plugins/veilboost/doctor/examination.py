@@ -98,7 +98,9 @@ def _of_machine(method: str, folders: Sequence[Path]) -> Iterator[Finding]:
     yield findings.kernels(method, place is not None, are_compiled(method))
     wire = f"messages {messages.VERSION}, streams {streams.VERSION}"
     found = {"veilboost": __version__, "Python": platform.python_version()}
-    yield findings.versions({**found, **{name: _version(name) for name in findings.PACKAGES[method]}}, wire)
+    yield findings.versions(
+        {**found, **{name: installed_version(name) for name in findings.PACKAGES[method]}}, wire
+    )
 
 
 def are_compiled(method: str) -> bool:
@@ -106,7 +108,8 @@ def are_compiled(method: str) -> bool:
     return is_compiled(resolve_name(KERNELS[method])) if method in KERNELS else arithmetic_is_compiled()
 
 
-def _version(name: str) -> str | None:
+def installed_version(name: str) -> str | None:
+    """The version of an installed package, or None."""
     try:
         return version(name)
     except PackageNotFoundError:

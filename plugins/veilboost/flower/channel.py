@@ -14,12 +14,7 @@ from threading import Event, Lock
 
 from gbdt_commons.quoting import quoted
 from gbdt_parties import messages
-from gbdt_parties.errors import (
-    AuthenticationError,
-    PartyRefusedError,
-    PartyUnavailableError,
-    ProtocolError,
-)
+from gbdt_parties.errors import AuthenticationError, PartyRefusedError, PartyUnavailableError, ProtocolError
 from gbdt_parties.messages import NO_SESSION, Done, Message, Refusal
 from gbdt_parties.secure_sum import messages as wire
 from gbdt_parties.secure_sum.roster import Introduction, Roster
@@ -158,7 +153,7 @@ class NodeParty:
 
     def __init__(self, nodes: Nodes, name: str, authority: bytes) -> None:
         self.name = name
-        self._nodes, self._given_up = nodes, Event()
+        self._nodes, self.given_up = nodes, Event()
         self._certificates = AllowList(None, authority)
         self._shown = b""
         self._node: int | None = None
@@ -169,7 +164,7 @@ class NodeParty:
 
     def interrupt(self) -> None:
         """Give up the question that is under way, and all later ones, from another thread."""
-        self._given_up.set()
+        self.given_up.set()
 
     def handle(self, request: bytes) -> bytes:
         """Send a request, wait for the answer.
@@ -182,7 +177,7 @@ class NodeParty:
             If the platform does not take the message, the answers are none, or another run has ended the
             beginning of this one.
         """
-        if self._given_up.is_set():
+        if self.given_up.is_set():
             raise PartyUnavailableError(f"party {self.name!r}: the question was given up")
         envelope = messages.read(request)
         message, address = envelope.message, (envelope.session, envelope.sequence)
@@ -208,7 +203,7 @@ class NodeParty:
         """The answer to the last of several requests, or the refusal of one before it."""
         if node is None:
             raise ProtocolError(f"party {self.name!r} was asked before a session was opened")
-        answers = self._nodes.ask(node, self.name, requests, self._given_up)
+        answers = self._nodes.ask(node, self.name, requests, self.given_up)
         if not 0 < len(answers) <= len(requests):
             raise ProtocolError(
                 f"party {self.name!r} gave {len(answers)} answers to {len(requests)} requests"
@@ -241,7 +236,7 @@ class NodeParty:
     def _opened(self, request: bytes, message: wire.OpenRun) -> bytes:
         """Open a session behind a node that shows the party's certificate, and has its signature."""
         self._waiting, self._has_begun = [], message.n_known != wire.NEW_RUN
-        found = self._nodes.found(self.name, self._given_up)
+        found = self._nodes.found(self.name, self.given_up)
         node = self._trusted if self._trusted in found else found[0]
         assert node is not None
         try:

@@ -33,8 +33,7 @@ class DeclaredColumns:
     max_bin: int = entry("bins of a column", 255)
     spacing: str = entry('`"mixed"` or `"linear"`: how bounds become bins', "mixed")
     accept_undeclared: list[str] = entry(
-        "columns of categories where over 1% of the rows may have other values, which count as missing",
-        [],
+        "columns of categories where over 1% of the rows may have other values, which count as missing", []
     )
 
     @property

@@ -88,7 +88,7 @@ def default_of(given: Field[Any]) -> Any:
 
 
 _NUMBER = (int, float)
-_TYPES: dict[str, tuple[tuple[type, ...], tuple[type, ...]]] = {
+TYPES: dict[str, tuple[tuple[type, ...], tuple[type, ...]]] = {
     "str": ((str,), ()),
     "int": ((int,), ()),
     "float": (_NUMBER, ()),
@@ -107,7 +107,7 @@ def type_of(given: Field[Any]) -> str:
 
 
 def _fits(value: Any, kind: str) -> bool:
-    whole, items = _TYPES[kind]
+    whole, items = TYPES[kind]
     if isinstance(value, bool):
         return whole == (bool,)
     if not isinstance(value, list):

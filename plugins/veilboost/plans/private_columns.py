@@ -31,9 +31,7 @@ class PrivateColumnsData(KeptMessages, OwnBudget):
     id: str | None = entry(_ID, None)
     allowed: list[str] = entry("the other organisation's certificate, `sha256:…`")
     state: str = entry(
-        "folder of these rows' ledger, for all runs; not that of `checkpoint`",
-        "party",
-        writes="folder",
+        "folder of these rows' ledger, for all runs; not that of `checkpoint`", "party", writes="folder"
     )
 
 

@@ -96,7 +96,7 @@ def predict(plan: PrivateColumnsPlan, args: argparse.Namespace) -> Predicted:
     known = columns_of_model(model.model_to_string(num_iteration=1))
     names = model.feature_name() if known.names is None else list(known.names)
     if not set(names) <= set(names_in(file, kind_of(file))):
-        return _asked(plan, model, file)
+        return ask_parties(plan, model, file)
     values = {**known.categories, **known.codes}
     categories = {names[feature]: list(values[feature]) for feature in values}
     numbers = {name: list[float]() for name in names if name not in categories}
@@ -107,7 +107,7 @@ def predict(plan: PrivateColumnsPlan, args: argparse.Namespace) -> Predicted:
     return predictions_of(rows.ids, rows.ids, model.predict(rows.features.select(names)))
 
 
-def _asked(plan: PrivateColumnsPlan, model: DPBooster, file: Path) -> Predicted:
+def ask_parties(plan: PrivateColumnsPlan, model: DPBooster, file: Path) -> Predicted:
     """Predictions of rows whose other columns the party of the plan has; it learns which rows they are."""
     # Before rows are aligned: the other party would learn which they are.
     check_outputs(model)

@@ -8,8 +8,9 @@ from gbdt_parties.errors import InvalidDataError
 from veilboost.plans.sections import ServedLabels, ServedTable
 from veilboost.plans.tables import Table, read_table
 from veilboost.serving.server import SizedService, limits_of
+from xgb_fed.horizontal.common.rows import HorizontalLimits
 from xgb_fed.horizontal.party import HorizontalParty
-from xgb_fed.horizontal.service import HorizontalLimits, HorizontalService
+from xgb_fed.horizontal.service import HorizontalService
 
 
 def read_rows(served: ServedTable, **how: Any) -> Table:

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from gbdt_kernels.compilation import announcing_compilation
 from gbdt_parties.identity.certificates import TLS
+from gbdt_parties.quota import CallerLimits
 from gbdt_parties.transport.server import Server, raise_descriptor_limit
-from gbdt_parties.transport.service import CallerLimits, RowService
+from gbdt_parties.transport.service import RowService
 from veilboost.plans.plan import module_of
 from veilboost.plans.sections import Served
 

@@ -181,7 +181,7 @@ def test_entries_that_do_not_fit_are_an_error():
 
     with pytest.raises(ValueError, match="Made has no parameter 'missing'"):
         inherits_parameters()(documented("missing"))
-    with pytest.raises(ValueError, match="second, third are described together"):
+    with pytest.raises(ValueError, match=r"second.*described"):
         inherits_parameters()(documented("second"))
     without = inherits_parameters()(type("Made", (Base,), {}))
     assert without.__doc__ is None

@@ -121,7 +121,7 @@ def test_arrays_that_are_no_matrix_are_refused_before_they_are_converted(name, k
         matrix.rows[0] = [1 << 20]
     else:
         (matrix.row if name == "coo" else matrix.indices)[0] = 1 << 20
-    with pytest.raises(KeyError, match="X must be a valid sparse matrix"):
+    with pytest.raises(KeyError, match=r"X.*sparse matrix"):
         canonical(matrix, kind, "X", KeyError)
 
 

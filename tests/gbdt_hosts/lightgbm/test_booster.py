@@ -10,6 +10,7 @@ import pytest
 
 import lgb_dp
 from gbdt_hosts.lightgbm import booster as private_booster
+from growers import grower_of
 from lgb_dp.boosting import trainer as trainers
 from small_training import dataset, train
 from threads_at_once import QUIET, Inside, X, Y, live, pause
@@ -18,7 +19,7 @@ from threads_at_once import QUIET, Inside, X, Y, live, pause
 def test_threads_that_update_one_booster_grow_one_tree_after_the_other(monkeypatch):
     booster = live()
     inside, growing, most = Inside(booster.update, kept_out=True), [], []
-    original = type(booster._grower).grow_iteration
+    original = type(grower_of(booster)).grow_iteration
 
     def grow_iteration(self):
         growing.append(threading.get_ident())
@@ -29,7 +30,7 @@ def test_threads_that_update_one_booster_grow_one_tree_after_the_other(monkeypat
         finally:
             growing.pop()
 
-    monkeypatch.setattr(type(booster._grower), "grow_iteration", grow_iteration)
+    monkeypatch.setattr(type(grower_of(booster)), "grow_iteration", grow_iteration)
     booster.update()
     assert inside.end() is None
     assert most == [1, 1]
@@ -57,7 +58,7 @@ CALLS = {
 @pytest.mark.filterwarnings("ignore::lgb_dp.NotPrivateWarning")
 def test_threads_that_call_a_booster_while_it_grows_see_whole_iterations(monkeypatch, call):
     booster = live()
-    grower, order = booster._grower, []
+    grower, order = grower_of(booster), []
     inside = Inside(lambda: (CALLS[call](booster), order.append("called")), kept_out=True)
     original = type(grower).grow_iteration
 

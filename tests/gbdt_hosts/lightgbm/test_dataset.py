@@ -31,6 +31,6 @@ def test_logs_are_the_same_whatever_the_rows(capfd):
 
 
 def test_lightgbm_itself_never_sees_a_row():
-    native = dataset(X, Y).construct()._native
+    native = dataset(X, Y).construct().native
     assert native.num_data() == 2
     assert native.get_label().tolist() == [0, 1]

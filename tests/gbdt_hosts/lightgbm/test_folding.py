@@ -84,13 +84,9 @@ def test_no_digits_are_written_that_the_tolerance_does_not_need():
 
 
 @settings(max_examples=100, deadline=None)
-@given(
-    value=st.floats(-10, 10),
-    distance=st.floats(0, 1e-4),
-    within=st.floats(1e-9, 1e-3),
-)
+@given(value=st.floats(-10, 10), distance=st.floats(0, 1e-4), within=st.floats(1e-9, 1e-3))
 def test_rounding_keeps_the_order(value, distance, within):
-    low, high = (folding._short_number(v, within) for v in (value, value + distance))
+    low, high = (folding.short_number(v, within) for v in (value, value + distance))
     assert low <= high
     assert abs(low - value) <= within
 
@@ -109,5 +105,5 @@ def test_trees_of_one_leaf_are_kept():
     one += "right_child=\nleaf_value=0.7\nleaf_weight=\nleaf_count=\ninternal_value=\ninternal_weight=\n"
     one += "internal_count=\nis_linear=0\nshrinkage=1\n"
     text, _ = models(1, 1, 1)
-    text = folding._with_blocks(text, [one, *folding.tree_blocks(text)])
+    text = folding.with_blocks(text, [one, *folding.tree_blocks(text)])
     np.testing.assert_array_equal(predicted(folded_text(text, 0.0), rows), predicted(text, rows))

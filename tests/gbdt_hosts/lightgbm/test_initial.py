@@ -4,6 +4,7 @@ import lightgbm as lgb
 import numpy as np
 
 import lgb_dp
+from growers import grower_of
 from small_training import dataset
 from threads_at_once import QUIET, Edited, X, Y, fit, live, predictor_of
 
@@ -17,7 +18,7 @@ def test_an_init_model_may_change_once_its_scores_are_predicted():
     booster = lgb.Booster({**QUIET, **data.get_params()}, data)  # of the predictor that the Dataset has
     env = lgb.callback.CallbackEnv(booster, QUIET, 0, 0, 2, None)
     lgb_dp.NewtonBoost(0.5, 1e-6)(env)
-    np.testing.assert_array_equal(booster._grower.data.start_scores[:, 0], edited.intact)
+    np.testing.assert_array_equal(grower_of(booster).data.start_scores[:, 0], edited.intact)
     assert booster.privacy.private
 
 

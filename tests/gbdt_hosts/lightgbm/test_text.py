@@ -171,17 +171,6 @@ def test_digests_survive_for_any_number(threshold, leaf_values):
     assert digests_of(booster_of([tree]).model_to_string()) == [tree_digest(tree_block(tree))]
 
 
-def test_digests_survive_files_pickles_copies_and_truncation(tmp_path):
-    trees = random_trees(11, 4)
-    digests = [tree_digest(tree_block(t)) for t in trees]
-    booster = booster_of(trees)
-    booster.save_model(tmp_path / "model.txt")
-    assert digests_of((tmp_path / "model.txt").read_text()) == digests
-    assert digests_of(pickle.loads(pickle.dumps(booster)).model_to_string()) == digests
-    assert digests_of(copy.deepcopy(booster).model_to_string()) == digests
-    assert digests_of(booster.model_to_string(num_iteration=2)) == digests[:2]
-
-
 def edits(tree):
     """The tree with one number changed, for every number that the digest answers for."""
     for name in (

@@ -46,7 +46,7 @@ def test_xgboost_grows_the_tree_of_these_gradients(objective):
 def test_rows_are_told_apart_by_two_columns_where_one_is_too_short(monkeypatch):
     targets = targets_of("reg:gamma")
     expected = XGBoostGradients(params_of("reg:gamma"), targets)(MARGIN, 0)
-    monkeypatch.setattr(gradients, "_COLUMN_BITS", 3)
+    monkeypatch.setattr(gradients, "COLUMN_BITS", 3)
     got = XGBoostGradients(params_of("reg:gamma"), targets)(MARGIN, 0)
     np.testing.assert_array_equal(got, expected)
 

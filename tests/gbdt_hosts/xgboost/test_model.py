@@ -16,6 +16,7 @@ from gbdt_hosts.xgboost.model import (
     booster_from_trees,
     model_content,
 )
+from kept_splits import splits_of
 from native_trees import read_trees
 from vertical_training import assert_same_trees, parties_of, stock, train
 from xgb_fed.vertical.protocol.splits import Splits
@@ -72,7 +73,7 @@ def test_xgboost_is_given_no_text_of_more_brackets_than_its_models_have(nested, 
     booster_from_json(nested(MAX_NESTING))
     assert given == [nested(MAX_NESTING).encode()]
     for depth in (MAX_NESTING + 1, 300):
-        with pytest.raises(ValueError, match=f"nested more than {MAX_NESTING} deep"):
+        with pytest.raises(ValueError, match=f"nested.*{MAX_NESTING} deep"):
             booster_from_json(nested(depth))
     assert len(given) == 1
 
@@ -147,12 +148,7 @@ def test_names_of_columns_stay_as_they_are(name, tmp_path):
 def test_a_tree_of_one_leaf():
     stump = ScalarTree([-1], [-1], [2147483647], [0], [0.5], [False], [0.5], [0.0], [1.0])
     booster = booster_from_trees(
-        [stump],
-        objective="reg:squarederror",
-        n_classes=1,
-        n_features=2,
-        base_score=[0.1],
-        rounds=[0, 1],
+        [stump], objective="reg:squarederror", n_classes=1, n_features=2, base_score=[0.1], rounds=[0, 1]
     )
     model = json.loads(booster.save_raw("json"))
     kept = float(model["learner"]["learner_model_param"]["base_score"].strip("[]"))
@@ -180,7 +176,7 @@ def test_missing_values_alone_go_left(n_passive, tmp_path):
     assert_same_trees(model.export_booster(parties), theirs)
     thresholds = np.concatenate([tree["split_conditions"] for tree in read_trees(theirs)])
     assert np.isneginf(thresholds).any() == versions.lowest_bounds_are_infinite()
-    splits = next(iter(parties[0]._splits_by_model.values())) if n_passive else model.splits
+    splits = splits_of(parties[0])[0] if n_passive else model.splits
     splits.save(tmp_path / "a.splits.json")
     assert Splits.load(tmp_path / "a.splits.json").entries(0) == splits.entries(0)
     model.save(tmp_path / "model")

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numba import njit
 
 from gbdt_kernels.draws import discrete_laplace_from_words
-from gbdt_kernels.draws.discrete import LOG2_DENOMINATOR, _below, _bernoulli_exp
+from gbdt_kernels.draws.discrete import LOG2_DENOMINATOR, bernoulli_exp, draw_below
 
 ONE = 2**LOG2_DENOMINATOR
 MASK64 = 2**64 - 1
@@ -99,7 +99,7 @@ def test_long_runs_are_those_of_exact_integers(numerator):
 def test_below_is_uniform(bound):
     n_words = 2 ** (bound - 1).bit_length()
     drawn = [
-        _below(bound, np.array([w | ~(n_words - 1) & MASK64], dtype=np.uint64), 0) for w in range(n_words)
+        draw_below(bound, np.array([w | ~(n_words - 1) & MASK64], dtype=np.uint64), 0) for w in range(n_words)
     ]
     assert [value for value, _ in drawn] == [w if w < bound else -1 for w in range(n_words)]
     assert {at for _, at in drawn} == {1}
@@ -109,19 +109,22 @@ def test_below_is_uniform(bound):
 def test_below_reads_every_bit_that_the_bound_has(bound):
     for bit in range(64):
         word = 1 << bit
-        assert _below(bound, np.array([word], dtype=np.uint64), 0) == (ExactSampler([word]).below(bound), 1)
+        assert draw_below(bound, np.array([word], dtype=np.uint64), 0) == (
+            ExactSampler([word]).below(bound),
+            1,
+        )
 
 
 def test_below_reads_on_after_a_rejection():
-    assert _below(3, np.array([9, 3, 7, 2, 1], dtype=np.uint64), 1) == (2, 4)
-    assert _below(3, np.array([2], dtype=np.uint64), 1) == (-1, 1)
+    assert draw_below(3, np.array([9, 3, 7, 2, 1], dtype=np.uint64), 1) == (2, 4)
+    assert draw_below(3, np.array([2], dtype=np.uint64), 1) == (-1, 1)
 
 
 @njit
 def count_of_ones(numerator, words, n):
     at = ones = 0
     for _ in range(n):
-        one, at = _bernoulli_exp(numerator, words, at)
+        one, at = bernoulli_exp(numerator, words, at)
         if one < 0:
             return -1
         ones += one
@@ -139,9 +142,9 @@ def test_bernoulli_is_exp(gamma):
 def test_bernoulli_compares_whole_integers():
     """A comparison in float64 would not tell a numerator from its neighbour."""
     numerator = np.uint64(ONE - 1)
-    assert _bernoulli_exp(numerator, np.array([ONE - 1], dtype=np.uint64), 0) == (1, 1)
-    assert _bernoulli_exp(numerator, np.array([ONE - 2, ONE - 1], dtype=np.uint64), 0) == (0, 2)
-    assert _bernoulli_exp(numerator, np.array([ONE - 2], dtype=np.uint64), 0) == (-1, 1)
+    assert bernoulli_exp(numerator, np.array([ONE - 1], dtype=np.uint64), 0) == (1, 1)
+    assert bernoulli_exp(numerator, np.array([ONE - 2, ONE - 1], dtype=np.uint64), 0) == (0, 2)
+    assert bernoulli_exp(numerator, np.array([ONE - 2], dtype=np.uint64), 0) == (-1, 1)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +159,7 @@ def test_bernoulli_compares_whole_integers():
     ],
 )
 def test_trial_k_succeeds_in_one_of_k_cases(words, expected):
-    assert _bernoulli_exp(np.uint64(ONE), np.array(words, dtype=np.uint64), 0) == expected
+    assert bernoulli_exp(np.uint64(ONE), np.array(words, dtype=np.uint64), 0) == expected
 
 
 @pytest.mark.parametrize("inverse_scale", [4.0, 1.0, 0.3, 0.05, 0.003])

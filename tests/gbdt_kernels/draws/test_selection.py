@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gbdt_kernels.draws import of_candidates, select
-from gbdt_kernels.draws.selection import FLOOR, WORD_PAIRS_PER_DRAW, _draw
+from gbdt_kernels.draws.selection import FLOOR, WORD_PAIRS_PER_DRAW, draw_one
 from gbdt_kernels.trees import BinLayout, candidate_gains
 from selection_weights import cumulated, weights_of
 
@@ -30,7 +30,7 @@ def drawn_index(weights, *integers):
     for parts in (runs, [(weight, 1) for weight in weights]):
         own = np.array([weight for weight, _ in parts], dtype=np.uint64)
         end = np.cumsum([length for _, length in parts]).astype(np.int32)
-        drawn.add(int(_draw(own, own, end, *cumulated(own, end), words)))
+        drawn.add(int(draw_one(own, own, end, *cumulated(own, end), words)))
     assert len(drawn) == 1
     return drawn.pop()
 

@@ -30,7 +30,7 @@ def test_products_of_powers(path, bits, n_bases, window, count):
 
 
 def test_more_rows_than_are_done_at_a_time(path, monkeypatch):
-    monkeypatch.setattr("gbdt_kernels.residues.digit_tables._PRODUCTS_AT_ONCE", 4)
+    monkeypatch.setattr("gbdt_kernels.residues.digit_tables.PRODUCTS_AT_ONCE", 4)
     modulus = Modulus((1 << 89) - 1)
     made = DigitProducts(residues.encode([3, 5], modulus), 4, modulus)
     products = made(to_rows(list(range(256)), 1))

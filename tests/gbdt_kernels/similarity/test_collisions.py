@@ -41,7 +41,7 @@ def test_finds_a_row_with_the_most_equal_hashes(n_hashes, span, n_queries, n_tar
 
 def test_buckets_longer_than_a_piece():
     random = np.random.default_rng(1)
-    targets = random.integers(0, 2, (3 * collisions._AT_ONCE + 7, 12), dtype=np.int32)
+    targets = random.integers(0, 2, (3 * collisions.ROWS_AT_ONCE + 7, 12), dtype=np.int32)
     queries = random.integers(0, 2, (50, 12), dtype=np.int32)
     (found,), best = most_similar(queries, targets, words(50))
     counts = agreements(queries, targets)
@@ -69,7 +69,7 @@ def test_ties_are_uniform_whatever_the_groups(distance):
     assert chisquare(drawn[:7]).pvalue > 1e-6
 
 
-@pytest.mark.parametrize("n_targets", [3, 3 * collisions._AT_ONCE])
+@pytest.mark.parametrize("n_targets", [3, 3 * collisions.ROWS_AT_ONCE])
 def test_draws_of_a_row_are_independent(n_targets):
     """Two draws from the same ties: all pairs of thirds as often (χ² test at 1e-6), in any pieces."""
     n_queries = 30_000

@@ -5,11 +5,8 @@ import os
 import numpy as np
 import pytest
 
+from drawn_words import words
 from gbdt_kernels.transfers.columns import choice_words, correct, fold, transpose
-
-
-def words(*shape):
-    return np.frombuffer(os.urandom(8 * int(np.prod(shape))), np.uint64).reshape(shape).copy()
 
 
 @pytest.mark.parametrize("w", [1, 2, 7])

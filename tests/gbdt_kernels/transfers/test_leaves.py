@@ -5,12 +5,9 @@ import os
 import numpy as np
 import pytest
 
+from drawn_words import words
 from gbdt_kernels.transfers.leaves import receive_down, send_down
 from two_party_oracle import leaf_sums
-
-
-def words(*shape):
-    return np.frombuffer(os.urandom(8 * int(np.prod(shape))), np.uint64).reshape(shape).copy()
 
 
 @pytest.mark.parametrize("n_parts", [3, 4])

@@ -1,17 +1,12 @@
 """Inputs of pads, beside long multiplication in GF(2^128)."""
 
-import os
-
 import numpy as np
 import pytest
 
+from drawn_words import words
 from gbdt_kernels.transfers.pads import combine, descend, spread, tweak, tweak_levels
 from two_party_oracle import combined
 from two_party_sides import as_integers
-
-
-def words(*shape):
-    return np.frombuffer(os.urandom(8 * int(np.prod(shape))), np.uint64).reshape(shape).copy()
 
 
 @pytest.mark.parametrize("n_bits", [1, 2, 4, 8])

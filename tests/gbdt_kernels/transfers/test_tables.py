@@ -1,15 +1,10 @@
 """Masked tables: each entry as a sum of shares, beside plain integers."""
 
-import os
-
 import numpy as np
 import pytest
 
+from drawn_words import words
 from gbdt_kernels.transfers.tables import mask_tables, unmask_entries
-
-
-def words(*shape):
-    return np.frombuffer(os.urandom(8 * int(np.prod(shape))), np.uint64).reshape(shape).copy()
 
 
 @pytest.mark.parametrize(("n_points", "n_outputs", "n_parts"), [(2, 1, 3), (16, 2, 3), (5, 3, 4)])

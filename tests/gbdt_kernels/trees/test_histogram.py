@@ -5,12 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gbdt_kernels.trees import (
-    BinLayout,
-    DenseCodes,
-    level_histograms,
-    segment_sums,
-)
+from gbdt_kernels.trees import BinLayout, DenseCodes, level_histograms, segment_sums
 from made_codes import SEEDS, Level
 
 pytestmark = pytest.mark.usefixtures("tiny_blocks")

@@ -18,8 +18,7 @@ def n_candidates_of(n_bins, is_categorical, n_subsets):
 
 @settings(max_examples=100, deadline=None)
 @given(
-    features=st.lists(st.tuples(st.integers(1, 255), st.booleans()), max_size=8),
-    n_subsets=st.integers(0, 5),
+    features=st.lists(st.tuples(st.integers(1, 255), st.booleans()), max_size=8), n_subsets=st.integers(0, 5)
 )
 def test_every_feature_has_a_missing_bin_and_its_candidates(features, n_subsets):
     n_bins = np.array([n for n, _ in features], dtype=np.int64)

@@ -77,12 +77,10 @@ class Mirror(Bank):
 
 
 def test_reflected_points_are_refused():
-    with pytest.raises(
-        ProtocolError, match="party 'bank': masked ids were sent back that are this party's own"
-    ):
+    with pytest.raises(ProtocolError, match=r"'bank'.*back"):
         align([Mirror("answers")], OURS)
     # A copied commitment is to another role's list; and if it could be opened, the points would be our own.
-    with pytest.raises(ProtocolError, match="party 'bank': masked ids are not those that were committed to"):
+    with pytest.raises(ProtocolError, match=r"'bank'.*committed"):
         align([Mirror("points")], OURS)
     own = OwnList(OURS, b"r" * 32, ACTIVE)
     own.mask_more()
@@ -119,7 +117,7 @@ def test_wrong_points_in_a_list_that_was_committed_to_are_refused(point):
                     return super().handle(request)
             return super().handle(request)
 
-    with pytest.raises(ProtocolError, match=r"party 'bank': point \d+ of 20 is not a point"):
+    with pytest.raises(ProtocolError, match=r"party 'bank': point \d+ of 20"):
         align([Liar(party.intersector)], OURS)
 
 
@@ -141,5 +139,5 @@ def test_received_lists_take_no_more_than_comes_in():
     """A count is only a number: memory is taken by points that were sent."""
     received = ReceivedList(50_000_000, b"r" * 32, ACTIVE, bytes(32))
     assert received.n_received == 0
-    with pytest.raises(ProtocolError, match="8192 points of 32 bytes were due, 0 of 50000000"):
+    with pytest.raises(ProtocolError, match=r"8192 points.*32 bytes.*due, 0.*50000000"):
         received.add(os.urandom(32))

@@ -145,12 +145,12 @@ def test_what_is_no_record_is_refused(tmp_path, text):
     traffic, _, damaged = read_record(path)
     assert ([flow.messages for flow in traffic.flows.values()], damaged) == ([1], 1)
     path.write_text(text + "\n")
-    with pytest.raises(InvalidDataError, match=r"record\.jsonl is not a record"):
+    with pytest.raises(InvalidDataError, match=r"record\.jsonl.*record"):
         read_record(path)
 
 
 def test_no_file(tmp_path):
-    with pytest.raises(InvalidDataError, match="is not a record: No such file or directory"):
+    with pytest.raises(InvalidDataError, match=r"record: No.*directory"):
         read_record(tmp_path / "nothing.jsonl")
 
 
@@ -245,7 +245,7 @@ def test_a_record_needs_no_further_descriptor(fresh):
 
 def test_a_record_that_is_gone_closes_its_file(fresh):
     record = Record(fresh)
-    descriptor = record._descriptor
+    descriptor = record.descriptor
     os.fstat(descriptor)
     del record
     with pytest.raises(OSError, match="Bad file descriptor"):
@@ -429,5 +429,5 @@ def test_a_forged_digest_or_a_folder_in_place_of_the_file_before(tmp_path):
     assert check_chain(path) == ["record-000001.jsonl is missing"]
     path.write_text(json.dumps({"continues": "record-000001.jsonl", "sha256": ""}) + "\n")
     assert continued_by(path) is None
-    with pytest.raises(InvalidDataError, match="is not a record"):
+    with pytest.raises(InvalidDataError, match="not a record"):
         read_record(path)

@@ -70,9 +70,9 @@ def test_ids_that_read_alike_are_never_both_accepted(pair):
 
 
 def test_ids_are_different_and_there_are_some():
-    with pytest.raises(InvalidDataError, match="3 ids, but only 2 different ones"):
+    with pytest.raises(InvalidDataError, match=r"3 ids.*2 different"):
         check_ids(["a", "b", "a"], "ids")
-    with pytest.raises(InvalidDataError, match="there are no ids"):
+    with pytest.raises(InvalidDataError, match="no ids"):
         check_ids([], "ids")
 
 

@@ -22,7 +22,7 @@ from gbdt_parties.errors import (
 from gbdt_parties.messages import Message, read
 from gbdt_parties.run.coordinator import Purpose, coordinate
 from gbdt_parties.run.engine import Computation
-from gbdt_parties.run.exchange import AllParties, PresentParties
+from gbdt_parties.run.exchange import Participation
 from gbdt_parties.run.log import RUNS
 from gbdt_parties.run.party_run import Proposal, Subject
 from gbdt_parties.run.progress import Checkpoint, Memory
@@ -37,7 +37,7 @@ from kept_stores import restarted
 NAMES = ("ada", "bob", "cyd")
 SIGNED_BY = {name: Credentials.self_signed(name) for name in NAMES}
 N_SUMS, TASK = 4, json.dumps({"sums": 4})
-WAYS = {"all": AllParties(), "present": PresentParties(2)}
+WAYS = {"all": Participation(), "present": Participation(2)}
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ def test_sums_over_those_that_are_there_go_on_without_a_party_and_those_over_all
     assert sums_of(parties, "all", 60.0) == [[111, 3]] * N_SUMS
     parties = made("all", tmp_path)
     lost_at(parties[1], AskSum, {2, 3})
-    with pytest.raises(PartyUnavailableError, match=r"only \['ada', 'cyd'\] are left.*'bob' is down"):
+    with pytest.raises(PartyUnavailableError, match=r"\['ada', 'cyd'\].*'bob' is down"):
         sums_of(parties, "all")
 
 
@@ -188,11 +188,11 @@ def test_a_party_that_has_forgotten_the_run_is_spared_if_the_others_are_enough()
     assert parties[1].model is None
     lost_at(parties[0], AskSum, {2}, restart=True)
     lost_at(parties[1], AskSum, {2}, restart=True)
-    with pytest.raises(RunLostError, match="does not know the run"):
+    with pytest.raises(RunLostError, match="know the run"):
         sums_of(parties, "present", 60.0)
     parties = made("all")
     lost_at(parties[1], AskSum, {2}, restart=True)
-    with pytest.raises(RunLostError, match="'bob' refuses: this party does not know the run"):
+    with pytest.raises(RunLostError, match=r"'bob'.*know"):
         sums_of(parties, "all", 60.0)
 
 
@@ -213,7 +213,7 @@ def test_a_model_that_differs_is_noticed_and_the_end_is_told_again(way, caplog):
     assert sums_of(parties, way) == [[111, 3]] * N_SUMS
     assert parties[2].model is not None
     parties = made(way)
-    parties[2].sessions._runs._subject_of = lambda run, request: Lying(parties[2])
+    parties[2].sessions.runs.subject_of = lambda run, request: Lying(parties[2])
     with pytest.raises(ProtocolError, match="'cyd' has another model"):
         sums_of(parties, way)
 
@@ -319,7 +319,7 @@ def test_same_model_for_all_without_the_signature_of_a_party_that_is_lost_at_the
     parties = made(way)
     lost_at(parties[1], AskModel, range(1, 100))
     if way == "all":
-        with pytest.raises(PartyUnavailableError, match=r"only \['ada', 'cyd'\] are left; at least 3"):
+        with pytest.raises(PartyUnavailableError, match=r"\['ada', 'cyd'\] are left.*3"):
             sums_of(parties, way)
         assert [party.model for party in parties] == [None] * 3
         return

@@ -48,7 +48,7 @@ def test_a_computation_that_has_failed_stays_so():
     computation.question()
     computation.tell(1)
     for ask in (computation.question, computation.result, computation.question):
-        with pytest.raises(ValueError, match="no model of these sums"):
+        with pytest.raises(ValueError, match=r"model.*sums"):
             ask()
 
 
@@ -58,7 +58,7 @@ def test_a_computation_that_is_interrupted_has_not_ended():
     computation.question()
     computation.tell(1)
     for ask in (computation.question, computation.result, computation.question):
-        with pytest.raises(KeyboardInterrupt, match="no model of these sums"):
+        with pytest.raises(KeyboardInterrupt, match=r"model.*sums"):
             ask()
 
 

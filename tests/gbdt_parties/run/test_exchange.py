@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from gbdt_parties.errors import AuthenticationError, ProtocolError
 from gbdt_parties.run.agreement import Agreement
-from gbdt_parties.run.exchange import AllParties, MaskedSums, PresentParties
+from gbdt_parties.run.exchange import MaskedSums, Participation
 from gbdt_parties.secure_sum.rings import MODULO_64
 from gbdt_parties.secure_sum.roster import Roster
 from gbdt_parties.secure_sum.trust import AllowList, Credentials
@@ -26,7 +26,7 @@ def sides(n=3):
     for one in found:
         one.confirm(signatures)
         one.begin([other.keys.seed for other in found])
-    return [MaskedSums(one, AllParties(), n) for one in found]
+    return [MaskedSums(one, Participation(), n) for one in found]
 
 
 def attempt_of(one, question, is_own=True):
@@ -63,10 +63,10 @@ def test_everybody_opens_the_same_sums_one_after_the_other():
 def test_answers_to_another_question_or_round_are_not_opened():
     found = sides()
     contributions = answers(found, Numbers(b"one"), ([1], [2], [3]))
-    with pytest.raises(AuthenticationError, match="not signed by it for this attempt"):
+    with pytest.raises(AuthenticationError, match=r"signed.*attempt"):
         opened(found[0], Numbers(b"another"), contributions)
     opened(found[0], Numbers(b"one"), contributions)
-    with pytest.raises(AuthenticationError, match="not signed by it for this attempt"):
+    with pytest.raises(AuthenticationError, match=r"signed.*attempt"):
         opened(found[0], Numbers(b"one"), contributions)
 
 
@@ -77,15 +77,15 @@ def test_other_rounds_and_members_are_refused(asked):
 
 
 def test_sums_over_the_parties_that_are_there_are_of_the_next_round():
-    rule = PresentParties(2)
+    rule = Participation(2)
     for asked in ((1, 7), (3, 7)):
-        with pytest.raises(ProtocolError, match=f"round {asked[0]} was asked for; 2 is next"):
+        with pytest.raises(ProtocolError, match=f"round {asked[0]}, attempt 7.*round 2"):
             rule.check(asked, [0, 2], 2, 3)
     rule.check((2, 7), [0, 2], 2, 3)
 
 
 @given(n=st.integers(2, 1000), min_parties=st.integers(2, 1000))
 def test_any_two_ends_of_a_run_have_a_signer_in_common(n, min_parties):
-    assert 2 * PresentParties(min_parties).least_at_end(n) > n
-    assert PresentParties(min_parties).least_at_end(n) >= min_parties
-    assert AllParties().least_at_end(n) == n
+    assert 2 * Participation(min_parties).least_at_end(n) > n
+    assert Participation(min_parties).least_at_end(n) >= min_parties
+    assert Participation().least_at_end(n) == n

@@ -18,11 +18,11 @@ def opened(path):
 
 
 def answer(log, number=1, asked=b"what", content=b"the answer"):
-    return log.answer(number, asked, lambda: content, lambda: log._runs.append(PAID, "", number))
+    return log.answer(number, asked, lambda: content, lambda: log.runs.append(PAID, "", number))
 
 
 def paid(log):
-    return list(log._runs.entries(PAID, ""))
+    return list(log.runs.entries(PAID, ""))
 
 
 @pytest.fixture(params=["memory", "file"])
@@ -40,11 +40,11 @@ def test_a_lost_answer_is_sent_again_at_no_cost(path):
 def test_an_attempt_that_asks_something_else_or_is_before_the_last_one_is_refused(path):
     log = RunLog(opened(path), RUN)
     answer(log, 2)
-    with pytest.raises(ProtocolError, match="attempt 2 was answered before"):
+    with pytest.raises(ProtocolError, match="attempt 2 was answered"):
         answer(log, 2, asked=b"something else")
-    with pytest.raises(ProtocolError, match="attempt 1 is asked for; attempt 2 was answered"):
+    with pytest.raises(ProtocolError, match=r"attempt 1.*attempt 2"):
         answer(log, 1)
-    answer(RunLog(log._runs, b"s" * 16), 2, asked=b"something else")
+    answer(RunLog(log.runs, b"s" * 16), 2, asked=b"something else")
     assert paid(log) == [2, 2]
     assert [log.knows(number) for number in (1, 2, 3)] == [False, True, False]
 
@@ -54,7 +54,7 @@ def test_an_answer_that_the_party_makes_again_is_compared_with_its_digest(path):
     for _ in range(2):
         assert answer(log) == b"the answer"
     assert paid(log) == [1]
-    with pytest.raises(ProtocolError, match="attempt 1 was answered before, with other bytes"):
+    with pytest.raises(ProtocolError, match="attempt 1 was answered"):
         answer(log, content=b"another")
     assert log.knows(7)
     (kept,) = log.store.entries(ANSWERS, "")
@@ -68,7 +68,7 @@ def test_an_error_before_the_answer_leaves_neither_a_charge_nor_an_answer(path):
         raise ValueError("no")
 
     def pay():
-        log._runs.append(PAID, "", 1)
+        log.runs.append(PAID, "", 1)
 
     for make, charge in ((fail, pay), (lambda: b"", fail)):
         with pytest.raises(ValueError, match="no"):
@@ -87,11 +87,11 @@ def test_an_attempt_that_is_interrupted_as_it_is_kept_is_answered_and_paid_for_o
         answer(log, content=b"first")
     expected = b"first" if when == "after" else b"second"
     assert answer(log, content=b"second") == expected
-    log._runs.close()
+    log.runs.close()
     again = RunLog(opened(tmp_path / "ledger"), RUN)
     assert answer(again, content=b"third") == expected
     assert paid(again) == [1]
-    again._runs.close()
+    again.runs.close()
 
 
 def test_the_same_bytes_after_a_restart(tmp_path):
@@ -134,7 +134,7 @@ def test_a_store_that_is_exchanged_while_in_use_answers_nothing_more(how, tmp_pa
 
 def test_a_run_that_ends_leaves_nothing(path):
     log = RunLog(opened(path), RUN)
-    with pytest.raises(RunLostError, match="does not know the run"):
+    with pytest.raises(RunLostError, match="know the run"):
         log.begun()
     log.begin({"keys": "secret"})
     assert log.has_begun
@@ -142,15 +142,15 @@ def test_a_run_that_ends_leaves_nothing(path):
     answer(log)
     log.sign_end(b"one end")
     log.sign_end(b"one end")
-    with pytest.raises(ProtocolError, match="has signed another end"):
+    with pytest.raises(ProtocolError, match="signed another"):
         log.sign_end(b"another end")
     log.end()
     assert not log.has_begun
-    assert log._runs._kinds() == [PAID.name]
+    assert log.runs.kinds() == [PAID.name]
     log.begin({"keys": "secret"})
     log.end(stays_known=True)
     assert log.has_begun
-    with pytest.raises(RunLostError, match="does not know the run"):
+    with pytest.raises(RunLostError, match="know the run"):
         log.begun()
 
 

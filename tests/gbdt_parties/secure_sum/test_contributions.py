@@ -57,12 +57,7 @@ def test_a_long_vector_is_made_in_chunks():
 
 @pytest.mark.parametrize(
     "other",
-    [
-        attempt(round=2),
-        attempt(number=2),
-        attempt(question=bytes(31) + b"\1"),
-        attempt(members=(0, 1)),
-    ],
+    [attempt(round=2), attempt(number=2), attempt(question=bytes(31) + b"\1"), attempt(members=(0, 1))],
     ids=["round", "attempt", "question", "members"],
 )
 def test_contributions_to_another_attempt_are_refused(other):
@@ -129,7 +124,7 @@ def test_a_contribution_in_the_place_of_another_party_is_refused():
 def test_contributions_of_another_length_are_refused(cut):
     contributions = sent(attempt())
     contributions[1] = cut(contributions[1])
-    with pytest.raises(ProtocolError, match="'bob' does not have the 3 values"):
+    with pytest.raises(ProtocolError, match=r"'bob'.*3 values"):
         opened(attempt(), contributions)
 
 
@@ -150,7 +145,7 @@ def test_endless_contributions_are_not_read_to_the_end():
 @pytest.mark.parametrize("places", [(0, 1), (0, 1, 2, 3), ()])
 def test_contributions_of_others_than_the_members_are_refused(places):
     contributions = sent(attempt())
-    with pytest.raises(ProtocolError, match="not those of the attempt's members"):
+    with pytest.raises(ProtocolError, match="attempt's members"):
         opened(attempt(), {place: contributions.get(place, contributions[0]) for place in places})
 
 

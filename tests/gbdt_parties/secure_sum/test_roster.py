@@ -69,7 +69,7 @@ def test_a_party_whose_introduction_was_altered_notices():
     _, own, roster = a_roster()
     forged = replace(own[0], exchange_key=SessionKeys().exchange.public_key().public_bytes_raw())
     altered = replace(roster, introductions=(forged, *own[1:]))
-    with pytest.raises(ProtocolError, match="not in the roster as it introduced itself"):
+    with pytest.raises(ProtocolError, match="introduced itself"):
         altered.place_of(own[0])
 
 
@@ -78,10 +78,10 @@ def test_signatures_do_not_fit_another_roster(field):
     _, own, roster = a_roster()
     signatures = [CREDENTIALS[name].sign(roster.digest) for name in NAMES]
     other = replace(own[1], **{field: "eve" if field == "name" else bytes(32)})
-    with pytest.raises(AuthenticationError, match="not signed by its certificate"):
+    with pytest.raises(AuthenticationError, match=r"signed.*certificate"):
         replace(roster, introductions=(own[0], other, own[2])).check_endorsements(signatures)
     for changed in (replace(roster, session=b"s" * 16), replace(roster, statement=b"s" * 32)):
-        with pytest.raises(AuthenticationError, match="not signed by its certificate"):
+        with pytest.raises(AuthenticationError, match=r"signed.*certificate"):
             changed.check_endorsements(signatures)
     with pytest.raises(AuthenticationError, match="2 signatures"):
         roster.check_endorsements(signatures[:2])
@@ -93,7 +93,7 @@ def test_signatures_do_not_fit_another_roster(field):
 def test_nobody_is_in_a_roster_twice(field):
     _, own, roster = a_roster()
     twin = replace(own[1], **{field: getattr(own[0], field)})
-    with pytest.raises(ProtocolError, match="two parties of a roster have the same"):
+    with pytest.raises(ProtocolError, match=r"two.*roster"):
         replace(roster, introductions=(own[0], twin, own[2]))
 
 
@@ -110,7 +110,7 @@ def test_rosters_of_too_few_or_too_many_are_refused(monkeypatch):
 
 @pytest.mark.parametrize("changed", [{"session": bytes(15)}, {"statement": bytes(31)}], ids=str)
 def test_a_session_and_a_statement_have_their_length(changed):
-    with pytest.raises(ProtocolError, match="a session of 16 bytes and a statement of 32"):
+    with pytest.raises(ProtocolError, match=r"16 bytes.*statement of 32"):
         replace(a_roster()[2], **changed)
 
 
@@ -142,7 +142,7 @@ def test_introductions_of_other_parts_are_refused(change, text):
 
 
 def test_the_last_part_of_a_roster_may_not_be_shorter_than_it_says():
-    with pytest.raises(ProtocolError, match="a list of byte strings is cut off"):
+    with pytest.raises(ProtocolError, match="byte strings"):
         Roster.from_bytes((17).to_bytes(8, "little") + bytes(16))
 
 
@@ -157,9 +157,9 @@ def test_names_of_certificates_have_1_to_64_bytes(name):
 def test_a_seed_other_than_the_committed_one_is_refused():
     keys, _, roster = a_roster()
     seeds = {place: k.seed for place, k in enumerate(keys)}
-    with pytest.raises(ProtocolError, match="'bob' is not the one"):
+    with pytest.raises(ProtocolError, match="'bob' is not"):
         roster.public_seed({**seeds, 1: bytes(32)})
-    with pytest.raises(ProtocolError, match="'cyd' is not the one"):
+    with pytest.raises(ProtocolError, match="'cyd' is not"):
         roster.public_seed({0: seeds[0], 1: seeds[1]})
 
 
@@ -188,7 +188,7 @@ def test_fingerprints_of_an_authority_that_is_trusted(folders):
         "sha256:" + ":".join(digits[i : i + 2] for i in range(0, 64, 2)).upper(),
     ):
         AllowList([entry], ca).check(bob, "bob")
-    with pytest.raises(AuthenticationError, match="not on this party's allow-list"):
+    with pytest.raises(AuthenticationError, match="party's allow-list"):
         AllowList([f"sha256:{'0' * 64}"], ca).check(bob, "bob")
 
 
@@ -202,11 +202,11 @@ def test_names_where_the_authority_is_trusted(folders):
     ca = (folders / "ca" / "ca.pem").read_bytes()
     allowed = AllowList(["bob"], ca, trust_authority=True)
     allowed.check(certificates(folders, "bob"), "bob")
-    with pytest.raises(AuthenticationError, match="not on this party's allow-list"):
+    with pytest.raises(AuthenticationError, match="party's allow-list"):
         allowed.check(certificates(folders, "cyd"), "cyd")
-    with pytest.raises(AuthenticationError, match="has the certificate of 'cyd'"):
+    with pytest.raises(AuthenticationError, match="certificate of 'cyd'"):
         allowed.check(certificates(folders, "cyd"), "bob")
-    with pytest.raises(AuthenticationError, match="not from an authority"):
+    with pytest.raises(AuthenticationError, match="from an authority"):
         allowed.check(certificates(folders, "stranger"), "bob")
     with pytest.raises(AuthenticationError, match="expired"):
         allowed.check(certificates(folders, "late"), "bob")
@@ -215,7 +215,7 @@ def test_names_where_the_authority_is_trusted(folders):
 def test_a_certificate_that_a_party_issued_is_not_from_the_authority(folders):
     chain = certificates(folders, "cyd") + certificates(folders, "bob")
     ca = (folders / "ca" / "ca.pem").read_bytes()
-    with pytest.raises(AuthenticationError, match="not from an authority"):
+    with pytest.raises(AuthenticationError, match="from an authority"):
         AllowList(None, ca).check(chain, "cyd")
 
 
@@ -279,9 +279,9 @@ def test_an_end_is_what_enough_parties_have_signed():
     assert [one.name for one in end.signers] == [NAMES[0], NAMES[2]]
     assert SignedEnd.from_json(end.to_json()).message == end.message
     SignedEnd.from_json(end.to_json()).check(2)
-    with pytest.raises(AuthenticationError, match=f"of 3 parties, only .*{NAMES[2]}.*; at least 3 must"):
+    with pytest.raises(AuthenticationError, match=f"3 parties.*{NAMES[2]}.*; at least 3"):
         end.check(3)
-    with pytest.raises(AuthenticationError, match="not signed by its certificate"):
+    with pytest.raises(AuthenticationError, match=r"signed.*certificate"):
         replace(end, endorsements=end.endorsements[::-1]).check(2)
 
 
@@ -298,16 +298,16 @@ def test_an_end_is_what_enough_parties_have_signed():
 )
 def test_signatures_of_another_end_are_none_of_this_one(changes):
     end = an_end([0, 1, 2], **changes)
-    with pytest.raises(AuthenticationError, match=f"party '{NAMES[0]}' has not signed this end"):
+    with pytest.raises(AuthenticationError, match=f"'{NAMES[0]}'.*signed this end"):
         end.check(2)
 
 
 def test_signatures_are_of_the_party_in_whose_place_they_are():
     end = an_end([0, 1])
-    with pytest.raises(AuthenticationError, match=f"party '{NAMES[2]}' has not signed"):
+    with pytest.raises(AuthenticationError, match=f"'{NAMES[2]}'.*signed"):
         replace(end, signatures=[*end.signatures[:2], end.signatures[1]]).check(2)
     for wrong in (end.signatures[:2], [*end.signatures, b""]):
-        with pytest.raises(ProtocolError, match="one for each place"):
+        with pytest.raises(ProtocolError, match="each place"):
             replace(end, signatures=wrong)
 
 

@@ -13,13 +13,9 @@ import pytest
 from deployment import HandlerService, certificates, connected, eventually, serving
 from gbdt_parties.errors import AuthenticationError
 from gbdt_parties.transport import server as module
+from served_parties import Echo
 
 FLOODER = Path(__file__).parents[2] / "support" / "flooding.py"
-
-
-class Echo:
-    def handle(self, request):
-        return bytes(request)
 
 
 @contextmanager
@@ -40,10 +36,7 @@ def flood(server, name, n_connections):
 )
 def test_a_flood_of_40_connections_takes_no_place_of_an_allowed_party(flooders, caplog):
     """Eve is not listed, umbrella is."""
-    with (
-        ExitStack() as stack,
-        serving(HandlerService(Echo()), allowed=["acme", "umbrella"]) as server,
-    ):
+    with ExitStack() as stack, serving(HandlerService(Echo()), allowed=["acme", "umbrella"]) as server:
         party = stack.enter_context(connected(server, timeout=120.0))
         for name in flooders:
             stack.enter_context(flood(server, name, 40))
@@ -64,7 +57,7 @@ def test_idle_connections_are_closed_and_come_back(monkeypatch):
         states = []
         with connected(server) as party:
             party.handle(b"w")
-            party._connection.channel.subscribe(states.append)
+            party.connection.channel.subscribe(states.append)
             assert party.handle(b"x") == b"x"
             ready, idle = grpc.ChannelConnectivity.READY, grpc.ChannelConnectivity.IDLE
             eventually(lambda: ready in states and idle in states[states.index(ready) :])

@@ -8,7 +8,8 @@ import pytest
 import xgb_fed
 from deployment import HandlerService, Recorder, connected, serving, tls
 from gbdt_parties.transport.remote import RemoteParty
-from xgb_fed.horizontal.service import HorizontalLimits, HorizontalService
+from xgb_fed.horizontal.common.rows import HorizontalLimits
+from xgb_fed.horizontal.service import HorizontalService
 
 PARAMS = {"objective": "binary:logistic", "max_depth": 3, "max_bin": 16}
 

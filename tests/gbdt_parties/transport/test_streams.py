@@ -25,7 +25,7 @@ def test_what_was_cut_is_put_together(message, row_sets, beats):
 
 def test_a_request_has_no_signs_of_life():
     for sign in (b"", streams.COMPILING):
-        with pytest.raises(ProtocolError, match="does not start with a header"):
+        with pytest.raises(ProtocolError, match=r"start.*header"):
             assemble([sign, *frames(b"x")], 200, heartbeats=False)
 
 
@@ -62,7 +62,7 @@ def test_damage_is_refused_or_changes_the_pieces_only(message, cut, data):
         # It can only be the next message, and is none.
         received = iter([*stream, behind])
         assert assemble(received, 1 << 20, heartbeats=False)[0] == message
-        with pytest.raises(ProtocolError, match="does not start with a header"):
+        with pytest.raises(ProtocolError, match=r"start.*header"):
             assemble(received, 1 << 20, heartbeats=False)
 
 
@@ -106,7 +106,7 @@ def test_frames_of_parts_that_are_given_up_end_early():
 
 def test_requests_have_no_heartbeats():
     assert assemble([b"", *frames(b"x")], 10, heartbeats=True)[0] == b"x"
-    with pytest.raises(ProtocolError, match="start with a header"):
+    with pytest.raises(ProtocolError, match=r"start.*header"):
         assemble([b"", *frames(b"x")], 10, heartbeats=False)
 
 

@@ -99,7 +99,7 @@ def test_questions_of_one_session_follow_each_other():
         last, number = number, next(NUMBERS)
         _, entries = said(*sides(tables, points, number=last))
         np.testing.assert_array_equal(entries, tables[np.arange(20), points])
-    with pytest.raises(ProtocolError, match="no attempt is made twice"):
+    with pytest.raises(ProtocolError, match="made twice"):
         sides(tables, points, number=last)
 
 
@@ -117,17 +117,17 @@ def test_another_question_is_not_answered():
 def test_messages_out_of_turn_or_of_other_lengths_are_refused():
     tables, points = drawn((20, 32), RING), drawn(20, 32, np.uint8)
     asking, answering = sides(tables, points)
-    with pytest.raises(ProtocolError, match="message 2 of a question is not due"):
+    with pytest.raises(ProtocolError, match=r"message 2.*due"):
         answering.shares(b"")
     choices = answering.choices()
-    with pytest.raises(ProtocolError, match="message 1 of a question is not due, or was there before"):
+    with pytest.raises(ProtocolError, match=r"message 1.*due"):
         answering.choices()
     masked = asking.masked_tables(choices)
-    with pytest.raises(ProtocolError, match="message 1 of a question"):
+    with pytest.raises(ProtocolError, match=r"message 1.*question"):
         asking.masked_tables(choices)
     with pytest.raises(ProtocolError, match="bytes where"):
         answering.shares(masked[:-1])
-    with pytest.raises(ProtocolError, match="shares of 20 answers have 3 bytes"):
+    with pytest.raises(ProtocolError, match="20 answers have 3 bytes"):
         asking.entries(b"abc")
 
 
@@ -162,7 +162,7 @@ def test_inputs_out_of_range_are_refused_before_the_session_is_used():
             AskingSide(one, number, QUESTION, np.zeros((n, 2), dtype=np.uint64))
         with pytest.raises(PartyArgumentError, match=f"n_rows={n} of a question"):
             AnsweringSide(other, number, QUESTION, np.zeros(n, dtype=np.uint8), 2)
-    with pytest.raises(PartyArgumentError, match="points must be below 32"):
+    with pytest.raises(PartyArgumentError, match=r"points.*below 32"):
         AnsweringSide(other, number, QUESTION, np.full(3, 32, np.uint8), 32)
     tables, points = drawn((20, 32), RING), drawn(20, 32, np.uint8)
     said(*sides(tables, points, number=number))

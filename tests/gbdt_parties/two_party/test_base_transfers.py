@@ -114,7 +114,7 @@ def test_a_pair_made_so_that_a_key_is_known_without_a_secret_is_refused():
 
 def test_wrong_lengths_are_refused():
     receiver, sender = parties([0, 1])
-    with pytest.raises(ProtocolError, match="96 bytes of base transfers where 128 were due"):
+    with pytest.raises(ProtocolError, match=r"96 bytes.*transfers where 128"):
         sender.keys(receiver.message[:-32], 2)
     with pytest.raises(ProtocolError, match="has 33 bytes, not 32"):
         receiver.keys(sender.message + b"\0")

@@ -11,13 +11,7 @@ from hypothesis import strategies as st
 
 from gbdt_commons.key_stream import KeyStream
 from gbdt_parties.errors import ProtocolError, TransferCheckError
-from gbdt_parties.two_party.extension import (
-    MAX_WORDS,
-    Batch,
-    linear_hashes,
-    message_bytes,
-    words_with_spares,
-)
+from gbdt_parties.two_party.extension import MAX_WORDS, Batch, linear_hashes, message_bytes, words_with_spares
 from gbdt_parties.two_party.names import Step
 from two_party_oracle import ghash, transfers_message
 from two_party_sides import as_integers, delta_of, transfer_sides
@@ -125,9 +119,9 @@ def test_a_batch_that_is_not_after_the_last_is_refused_on_both_sides(batch):
     sides, choices = transfer_sides(), drawn_words(1)
     _, message = sides.receiver.extend(FIRST, choices, KeyStream())
     sides.sender.extend(FIRST, 1, message)
-    with pytest.raises(ProtocolError, match="transfers are made once"):
+    with pytest.raises(ProtocolError, match="transfers are made"):
         sides.receiver.extend(batch, choices, KeyStream())
-    with pytest.raises(ProtocolError, match="transfers are made once"):
+    with pytest.raises(ProtocolError, match="transfers are made"):
         sides.sender.extend(batch, 1, message)
 
 
@@ -140,7 +134,7 @@ def test_inconsistent_corrections_pass_with_one_guess_of_sixteen(block):
         if offset == 0:
             sides.sender.extend(FIRST, 2, message)
             continue
-        with pytest.raises(TransferCheckError, match="corrections of transfers are not consistent"):
+        with pytest.raises(TransferCheckError, match=r"corrections.*consistent"):
             sides.sender.extend(FIRST, 2, message)
         assert sides.failures.count == 1
         with pytest.raises(ProtocolError, match="is over"):
@@ -158,11 +152,11 @@ def cheated(sides, batch, n_words, guesses, turned=1):
     receiver = sides.receiver
     words = words_with_spares(n_words)
     chosen = drawn_words(words)
-    columns, corrections = receiver._columns(batch, words)
+    columns, corrections = receiver.columns(batch, words)
     corrections ^= chosen
     for block in guesses:
         corrections[block, 0] ^= np.uint64(turned)
-    key = receiver._key(batch, corrections.tobytes())
+    key = receiver.key(batch, corrections.tobytes())
     wrong = np.zeros((1, words), np.uint64)
     wrong[0, 0] = turned
     hashed, error = linear_hashes(key, np.concatenate([chosen[None], columns])), linear_hashes(key, wrong)[0]
@@ -170,7 +164,7 @@ def cheated(sides, batch, n_words, guesses, turned=1):
     for block, guess in guesses.items():
         for m in range(4):
             values[4 * block + m] ^= error * np.uint8(guess >> m & 1)
-    message = corrections.tobytes() + hashed[0].tobytes() + receiver._values_digest(batch, values)
+    message = corrections.tobytes() + hashed[0].tobytes() + receiver.values_digest(batch, values)
     return message
 
 
@@ -194,7 +188,7 @@ def test_any_changed_byte_is_refused(at):
     _, message = sides.receiver.extend(FIRST, drawn_words(4), KeyStream())
     bad = bytearray(message)
     bad[at] ^= 0x10
-    with pytest.raises(TransferCheckError, match="the session is over"):
+    with pytest.raises(TransferCheckError, match="session is over"):
         sides.sender.extend(FIRST, 4, bytes(bad))
 
 
@@ -209,14 +203,14 @@ def test_a_message_of_another_batch_is_refused():
 def test_other_lengths_are_refused(change):
     sides = transfer_sides()
     _, message = sides.receiver.extend(FIRST, drawn_words(2), KeyStream())
-    with pytest.raises(ProtocolError, match="bytes where 1072 were due"):
+    with pytest.raises(ProtocolError, match=r"bytes where 1072.*due"):
         sides.sender.extend(FIRST, 2, (message + b"\0")[: len(message) + change])
 
 
 @pytest.mark.parametrize("n_words", [0, MAX_WORDS + 1])
 def test_batches_of_a_size_out_of_range_are_refused(n_words):
     sides = transfer_sides()
-    with pytest.raises(ProtocolError, match="words of choices in a batch"):
+    with pytest.raises(ProtocolError, match=r"choices.*batch"):
         sides.sender.extend(FIRST, n_words, b"")
 
 

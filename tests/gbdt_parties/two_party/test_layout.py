@@ -93,10 +93,10 @@ def test_numbers_out_of_range_are_refused(change, text):
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"parties": (A, B, C)}, "3 parties: this version computes between two"),
+        ({"parties": (A, B, C)}, "3 parties.*computes"),
         ({"ring_bits": 96}, "ring_bits=96 is reserved"),
         ({"noise": NoiseMode.JOINT}, "joint noise is reserved"),
-        ({"trees": (TreeLayout((0, 1), 0, 4),)}, "a tree of several owners is reserved"),
+        ({"trees": (TreeLayout((0, 1), 0, 4),)}, "tree.*owners"),
     ],
 )
 def test_what_is_only_reserved_is_refused_by_name(change, text):
@@ -119,7 +119,7 @@ def test_what_is_only_reserved_is_refused_by_name(change, text):
     ids=["longer", "shorter", "empty", "head", "kind", "version", "rows"],
 )
 def test_other_bytes_are_refused(change):
-    with pytest.raises(ProtocolError, match="a round's layout is malformed"):
+    with pytest.raises(ProtocolError, match="round's layout"):
         RoundLayout.from_bytes(change(LAYOUT.to_bytes()))
 
 

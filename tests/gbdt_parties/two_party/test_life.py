@@ -16,12 +16,12 @@ def test_a_failure_ends_the_session_and_three_end_all():
     for k in range(MAX_FAILURES):
         life = Life(failures)
         life.check()
-        with pytest.raises(TransferCheckError, match="inconsistent; the session is over"):
+        with pytest.raises(TransferCheckError, match=r"inconsistent.*over"):
             life.fail("inconsistent")
-        with pytest.raises(ProtocolError, match="session of transfers is over: inconsistent"):
+        with pytest.raises(ProtocolError, match=r"transfers.*inconsistent"):
             life.check()
         assert failures.count == k + 1
-    with pytest.raises(TransferCheckError, match="failed 3 times; it begins no other session"):
+    with pytest.raises(TransferCheckError, match=r"failed 3.*begins"):
         Life(failures)
     assert MAX_FAILURES == 3
 
@@ -29,7 +29,7 @@ def test_a_failure_ends_the_session_and_three_end_all():
 def test_a_session_is_of_one_process(monkeypatch):
     life = Life(Failures())
     monkeypatch.setattr("os.getpid", lambda: -1)
-    with pytest.raises(ProtocolError, match="forked process: pads would repeat"):
+    with pytest.raises(ProtocolError, match="forked process: pads"):
         life.check()
 
 
@@ -50,7 +50,7 @@ def test_kept_failures_go_on():
 def test_secrets_are_not_copied():
     secret = Unrepeatable()
     for repeat in (copy.copy, copy.deepcopy, pickle.dumps):
-        with pytest.raises(TypeError, match="cannot be copied or pickled"):
+        with pytest.raises(TypeError, match="copied or pickled"):
             repeat(secret)
 
 

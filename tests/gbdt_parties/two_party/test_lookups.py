@@ -113,10 +113,10 @@ def test_other_lengths_and_sizes_are_refused():
     sides = transfer_sides()
     pads = Pads(sides.context, STEP, b"lookup")
     receiver = LookupReceiver(pads, 16, 1, 48)
-    with pytest.raises(ProtocolError, match="masked tables of 269 bytes where 270 were due"):
+    with pytest.raises(ProtocolError, match=r"269 bytes where 270.*due"):
         receiver.take(np.zeros((256, 2), np.uint64), 0, np.zeros(3, np.uint8), bytes(269))
     sender = LookupSender(pads, sides.sender.difference, 16, 48)
-    with pytest.raises(PartyArgumentError, match="a table of 15 points; agreed on were 16"):
+    with pytest.raises(PartyArgumentError, match=r"15 points; agreed.*16"):
         sender.answer(np.zeros((256, 2), np.uint64), 0, drawn((3, 15, 1)))
     for n_points in (1, 257):
         with pytest.raises(PartyArgumentError, match="must be 2 to 256"):

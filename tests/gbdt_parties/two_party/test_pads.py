@@ -1,20 +1,15 @@
 """Pads: TMMO of AES, block by block in plain integers; keys bound to direction, step and purpose."""
 
-import os
-
 import numpy as np
 import pytest
 
+from drawn_words import words
 from gbdt_parties.two_party.names import Step
 from gbdt_parties.two_party.pads import Pads, aligned
 from two_party_oracle import pad
 from two_party_sides import CONTEXT
 
 STEP = Step(2, 1, 3)
-
-
-def words(*shape):
-    return np.frombuffer(os.urandom(8 * int(np.prod(shape))), np.uint64).reshape(shape).copy()
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (3, 2, 8), (5, 16, 2)])

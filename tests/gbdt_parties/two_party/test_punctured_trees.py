@@ -43,7 +43,7 @@ def test_all_seeds_but_one_are_known(kind):
 def test_a_message_for_another_context_is_refused():
     pairs, difference = drawn_pairs(), drawn_bits()
     _, message = grown(b"other".ljust(32), pairs)
-    with pytest.raises(TransferCheckError, match="trees of seeds do not pass their check"):
+    with pytest.raises(TransferCheckError, match=r"seeds.*check"):
         punctured(CONTEXT, difference, chosen_keys(pairs, difference), message, Life(Failures()))
 
 
@@ -55,7 +55,7 @@ def test_a_changed_bit_that_is_always_used_ends_the_session(place):
     bad = message[:at] + bytes([message[at] ^ 1]) + message[at + 1 :]
     failures = Failures()
     life = Life(failures)
-    with pytest.raises(TransferCheckError, match="the session is over"):
+    with pytest.raises(TransferCheckError, match="session is over"):
         punctured(CONTEXT, difference, chosen_keys(pairs, difference), bad, life)
     assert failures.count == 1
     with pytest.raises(ProtocolError, match="is over"):

@@ -15,7 +15,7 @@ from gbdt_parties.two_party.layout import TreeLayout
 from gbdt_parties.two_party.life import Failures
 from gbdt_parties.two_party.rounds import PointSide, TableSide
 from gbdt_parties.two_party.session import Session
-from gbdt_parties.two_party.sides import CHOICES, LAST, SUMS, TABLES, _add
+from gbdt_parties.two_party.sides import CHOICES, LAST, SUMS, TABLES, transcribe
 from two_party_oracle import leaf_sums
 from two_party_sides import RUN, A, B, deliver, inputs_of, layout_of, play, sessions
 
@@ -86,10 +86,10 @@ def test_of_a_points_transfers_one_is_held(opened):
     deliver(tables.send(CHOICES), points)
     deliver(points.send(CHOICES), tables)
     for batches, n_transfers in (
-        (points._chosen, 1 + 2 * 3),
-        (tables._offered, 1 + 2 * 3),
-        (tables._chosen, 3),
-        (points._offered, 3),
+        (points.chosen, 1 + 2 * 3),
+        (tables.offered, 1 + 2 * 3),
+        (tables.chosen, 3),
+        (points.offered, 3),
     ):
         for rows, parts in zip((128, 128), batches, strict=True):
             whole = [part if part.base is None else part.base for part in parts]
@@ -256,7 +256,7 @@ def test_noised_shares_are_all_that_opens(opened):
     trace = []
     play(tables, points, trace)
     assert layout.owned_by(0) == [0]
-    theirs = points.opened[0] - points._shares[0] & np.uint64(2**48 - 1)
+    theirs = points.opened[0] - points.sum_shares[0] & np.uint64(2**48 - 1)
     assert (np.frombuffer(trace[-1], "<u8") == theirs).all()
 
 
@@ -265,7 +265,7 @@ def test_the_same_attempt_is_not_begun_twice_on_either_side(opened):
     inputs = inputs_of(layout)
     begun(opened, layout, inputs)
     for number, attempt in ((opened.number, 0), (opened.number - 1, 7)):
-        with pytest.raises(ProtocolError, match="no attempt is made twice"):
+        with pytest.raises(ProtocolError, match=r"attempt.*twice"):
             sides_of(opened.sessions, layout, inputs, number, attempt)
 
 
@@ -284,13 +284,13 @@ def test_sides_that_mean_another_round_refuse_each_other(number, attempt, bounds
     pair, layout = sessions(), layout_of(10)
     inputs = inputs_of(layout)
     tables, _ = sides_of(pair, layout, inputs, 1)
-    pair[1]._begun = None
+    pair[1].begun = None
     leaves = [inputs.leaves[t] for t in layout.owned_by(1)]
     other = replace(layout, bounds=bounds)
     points = PointSide(pair[1], other, number, attempt, inputs.points, leaves, inputs.noise[1])
-    with pytest.raises(ProtocolError, match="round, attempt or layout is another one"):
+    with pytest.raises(ProtocolError, match="attempt or layout"):
         points.take(next(tables.send(CHOICES)))
-    with pytest.raises(ProtocolError, match="round, attempt or layout is another one"):
+    with pytest.raises(ProtocolError, match="attempt or layout"):
         tables.take(next(points.send(CHOICES)))
 
 
@@ -318,7 +318,7 @@ def test_shares_out_of_the_ring_or_of_another_length_are_refused(opened):
     for change in (lambda text: b"\xff" * len(text), lambda text: text[:-8], lambda text: text + bytes(8)):
         tables, points = started(opened)
         deliver(tables.send(TABLES), points)
-        with pytest.raises(ProtocolError, match=r"not elements of the ring|bytes where"):
+        with pytest.raises(ProtocolError, match=r"the ring|bytes where"):
             points.take(change(tables.shares(TABLES)))
 
 
@@ -383,19 +383,19 @@ def test_no_message_is_taken_or_made_twice(opened):
     for side, flight in ((tables, CHOICES), (points, CHOICES), (tables, LAST), (points, TABLES)):
         with pytest.raises(ProtocolError, match="is not due"):
             side.send(flight)
-    with pytest.raises(ProtocolError, match="flight 3 is not due before flight 2 is there"):
+    with pytest.raises(ProtocolError, match=r"flight 3.*flight 2"):
         points.send(SUMS)
     with pytest.raises(ProtocolError, match="is not due"):
         tables.shares(TABLES)
     messages = tables.send(TABLES)
     points.take(next(messages))
-    with pytest.raises(ProtocolError, match="is not due, or was sent before"):
+    with pytest.raises(ProtocolError, match=r"due.*sent"):
         tables.send(TABLES)
-    with pytest.raises(ProtocolError, match="is not due, or was sent before"):
+    with pytest.raises(ProtocolError, match=r"due.*sent"):
         tables.shares(TABLES)
     deliver(messages, points)
     deliver([tables.shares(TABLES)], points)
-    with pytest.raises(ProtocolError, match="is not due, or was sent before"):
+    with pytest.raises(ProtocolError, match=r"due.*sent"):
         tables.shares(TABLES)
     deliver(points.send(SUMS), tables)
     deliver([points.shares(SUMS)], tables)
@@ -413,7 +413,7 @@ def test_inconsistent_choices_end_the_session_and_nothing_opens():
     tables.take(messages[0])
     bad = bytearray(messages[1])
     bad[3] ^= 1
-    with pytest.raises(TransferCheckError, match="the session is over"):
+    with pytest.raises(TransferCheckError, match="session is over"):
         tables.take(bytes(bad))
     for attempt in (
         lambda: tables.send(CHOICES),
@@ -430,16 +430,13 @@ def test_inconsistent_choices_end_the_session_and_nothing_opens():
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        (lambda i: i.leaves.pop(), "leaves of 0 trees; this side owns 1"),
+        (lambda i: i.leaves.pop(), "leaves.*0 trees.*owns 1"),
         (lambda i: i.leaves.__setitem__(1, np.full(70, 16, np.uint8)), "leaves must be below 16"),
-        (
-            lambda i: i.leaves.__setitem__(1, np.zeros(69, np.uint8)),
-            r"leaves of type uint8 and shape \(69,\)",
-        ),
+        (lambda i: i.leaves.__setitem__(1, np.zeros(69, np.uint8)), r"leaves of type uint8.*\(69,\)"),
         (lambda i: i.leaves.__setitem__(1, np.zeros(70)), "leaves of type float64"),
         (lambda i: setattr(i, "points", np.full(70, 16, np.uint8)), "points must be below 16"),
-        (lambda i: i.noise[1].pop(), "noise must have one word for every leaf"),
-        (lambda i: i.noise[1].__setitem__(0, np.zeros(15, np.uint64)), "noise must have one word"),
+        (lambda i: i.noise[1].pop(), "noise.*word"),
+        (lambda i: i.noise[1].__setitem__(0, np.zeros(15, np.uint64)), "noise.*word"),
     ],
 )
 def test_inputs_that_do_not_fit_are_refused_before_anything_is_sent(opened, change, text):
@@ -459,7 +456,7 @@ def test_tables_of_another_shape_are_refused(opened):
     tables, points = begun(opened, layout, inputs)
     deliver(tables.send(CHOICES), points)
     deliver(points.send(CHOICES), tables)
-    with pytest.raises(PartyArgumentError, match=r"tables of type uint64, shape \(64, 15, 1\)"):
+    with pytest.raises(PartyArgumentError, match=r"tables of type uint64.*\(64, 15, 1\)"):
         next(tables.send(TABLES))
 
 
@@ -483,5 +480,5 @@ def test_sides_are_not_copied(opened):
 def test_a_transcript_has_every_message_behind_its_length():
     found = hashlib.sha256()
     for message in (b"abc", memoryview(b"")):
-        _add(found, message)
+        transcribe(found, message)
     assert found.digest() == hashlib.sha256(b"\3" + bytes(7) + b"abc" + bytes(8)).digest()

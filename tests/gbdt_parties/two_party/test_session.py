@@ -88,13 +88,13 @@ def test_sides_that_mean_another_session_do_not_open_one(own, other, run):
     one, stranger = new(), new(own, other, SEEDS[1], run)
     points = one.take_greeting(stranger.greeting), stranger.take_greeting(one.greeting)
     trees = one.take_points(points[1]), stranger.take_points(points[0])
-    with pytest.raises(TransferCheckError, match="trees of seeds do not pass their check"):
+    with pytest.raises(TransferCheckError, match="trees of seeds"):
         one.take_trees(trees[1])
 
 
 @pytest.mark.parametrize("twin", [Seat(0, b"b" * 32), Seat(1, A.key)])
 def test_twins_begin_no_session(twin):
-    with pytest.raises(PartyArgumentError, match="two parties must differ"):
+    with pytest.raises(PartyArgumentError, match=r"two.*differ"):
         new(other=twin)
 
 
@@ -105,7 +105,7 @@ def test_a_greeting_begins_with_the_versions_of_all_parts():
 
 def test_a_stream_of_a_session_is_bound_to_its_purpose_number_and_both_sides():
     one, _ = sessions(nonces=(b"n" * 32, None))
-    draws = Draws(one._seed, one.nonce)
+    draws = Draws(one.seed, one.nonce)
     expected = draws.stream(b"purpose", b"\7\0\0\0", one.digest).words(3)
     assert one.stream(b"purpose", 7).words(3).tolist() == expected.tolist()
     with pytest.raises(RuntimeError, match="made before"):
@@ -122,7 +122,7 @@ def test_greetings_that_do_not_fit_end_the_session():
         lambda text: text + b"\0",
     ):
         one, other = new(), new(B, A, SEEDS[1])
-        with pytest.raises(ProtocolError, match=r"another version|a greeting has"):
+        with pytest.raises(ProtocolError, match=r"version|greeting"):
             one.take_greeting(change(other.greeting))
         with pytest.raises(ProtocolError, match="is over"):
             one.take_greeting(other.greeting)
@@ -130,32 +130,32 @@ def test_greetings_that_do_not_fit_end_the_session():
 
 def test_a_reflected_greeting_is_refused():
     one = new()
-    with pytest.raises(ProtocolError, match="sent this side's nonce back"):
+    with pytest.raises(ProtocolError, match="side's nonce back"):
         one.take_greeting(one.greeting)
 
 
 def test_messages_out_of_order_end_the_session():
     one, other = new(), new(B, A, SEEDS[1])
-    with pytest.raises(ProtocolError, match="message 2 of a session came at stage 1"):
+    with pytest.raises(ProtocolError, match=r"message 2.*stage 1"):
         one.take_points(bytes(8192))
     with pytest.raises(ProtocolError, match="is over"):
         one.take_greeting(other.greeting)
     one, other = new(), new(B, A, SEEDS[1])
     one.take_greeting(other.greeting)
-    with pytest.raises(ProtocolError, match="message 1 of a session came at stage 2"):
+    with pytest.raises(ProtocolError, match=r"message 1.*stage 2"):
         one.take_greeting(other.greeting)
 
 
 def test_points_and_trees_that_are_none_end_the_session():
     one, other = new(), new(B, A, SEEDS[1])
     points = one.take_greeting(other.greeting), other.take_greeting(one.greeting)
-    with pytest.raises(ProtocolError, match="is not a point of the prime-order group"):
+    with pytest.raises(ProtocolError, match=r"point.*prime-order"):
         one.take_points(bytes(32) + points[1][32:])
-    with pytest.raises(ProtocolError, match="is over: its set-up failed with PointError"):
+    with pytest.raises(ProtocolError, match="set-up failed with PointError"):
         one.take_points(points[1])
     trees = other.take_points(points[0])
     again = new()
-    with pytest.raises(ProtocolError, match="bytes of base transfers where 8192 were due"):
+    with pytest.raises(ProtocolError, match=r"transfers where 8192.*due"):
         again.take_greeting(other.greeting), again.take_points(points[1][:-32])
     assert len(trees) == 4160
 
@@ -184,9 +184,7 @@ def test_attempts_go_forward_only():
     one, _ = sessions()
     one.begin(3, 1)
     for number, attempt in ((3, 1), (3, 0), (2, 9)):
-        with pytest.raises(
-            ProtocolError, match=f"attempt {attempt} of round {number} is not after attempt 1"
-        ):
+        with pytest.raises(ProtocolError, match=f"attempt {attempt}.*{number}.*attempt 1"):
             one.begin(number, attempt)
     one.begin(3, 2)
     one.begin(4, 0)

@@ -86,7 +86,7 @@ def test_sampling_all_rows_costs_what_no_sampling_costs():
 
 @pytest.mark.parametrize("coarse", [pytest.param(1e-3, marks=pytest.mark.slow), 0.1])
 def test_subsampled_calibration_keeps_to_epsilon_and_sampling_never_pays(coarse, monkeypatch):
-    monkeypatch.setattr(gaussian, "_COARSE", coarse)
+    monkeypatch.setattr(gaussian, "COARSE", coarse)
     sampled_mu.cache_clear()
     epsilon, delta, prior, count = 1.0, 1e-5, 0.02, 20
     all_rows = math.sqrt((gaussian_mu(epsilon, delta) ** 2 - prior**2) / count)
@@ -139,7 +139,7 @@ def test_a_delta_is_a_probability_and_never_zero():
 
 
 def test_a_search_does_not_begin_where_accounting_in_steps_costs_too_much(monkeypatch):
-    monkeypatch.setattr(gaussian, "_DISCRETISATION", 0.5)
+    monkeypatch.setattr(gaussian, "DISCRETISATION", 0.5)
     composed_epsilon.cache_clear()
     with pytest.raises(ValueError, match="leaves nothing"):
         sampled_mu.__wrapped__(0.1, 1e-5, 0.0, 0.5, 20)

@@ -1,6 +1,5 @@
 """Composition and the report."""
 
-import json
 import math
 import sys
 from fractions import Fraction
@@ -14,7 +13,6 @@ import lgb_dp
 from lgb_dp.accounting.cost import Cost, lower_float, share, total_cost, upper_float
 from lgb_dp.accounting.gaussian import gaussian_epsilon
 from lgb_dp.accounting.ledger import Ledger, Release
-from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.accounting.unit import Unit
 from lgb_dp.dpboost import square_loss
 from lgb_dp.dpboost.square_loss import GRADIENT_STEPS
@@ -136,7 +134,7 @@ def test_what_is_left_of_a_plan_can_be_replaced_at_no_higher_cost():
     ledger.charge(count)
     granted = ledger.granted.mu
     for dearer in ([tree, tree, half], [count, tree, tree], [release(0.1, 0, 0)]):
-        with pytest.raises(lgb_dp.BudgetSpentError, match="cannot take its place"):
+        with pytest.raises(lgb_dp.BudgetSpentError, match="take its place"):
             ledger.replan(dearer)
     ledger.replan([tree, half])
     with pytest.raises(lgb_dp.BudgetSpentError):
@@ -147,12 +145,6 @@ def test_what_is_left_of_a_plan_can_be_replaced_at_no_higher_cost():
         ledger.charge(tree)
     assert ledger.granted.mu < granted
     assert ledger.granted.mu == pytest.approx((0.01 + 0.09 * 1.5) ** 0.5)
-
-
-def test_report_round_trips_through_json():
-    values = json.loads(json.dumps(report().to_dict()))
-    assert PrivacyReport.from_dict(values) == report()
-    assert values["replace_one"] == [3.0, 0.0]
 
 
 def test_report_says_so_when_it_is_not_private():

@@ -60,7 +60,7 @@ def test_a_guarantee_is_read_from_a_path_a_text_or_a_booster(booster, tmp_path):
     booster.save_model(path)
     for model in (path, str(path), path.read_text(), booster, lgb.Booster(model_file=path)):
         assert lgb_dp.privacy_of(model) == booster.privacy
-    with pytest.raises(lgb_dp.ArgumentTypeError, match="model must be a path"):
+    with pytest.raises(lgb_dp.ArgumentTypeError, match=r"model.*path"):
         lgb_dp.privacy_of(b"tree")
     with pytest.raises(lgb_dp.NoGuaranteeError):
         lgb_dp.privacy_of("tree\nversion=v4\n")

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lgb_dp
+from growers import kept_scores
 from lgb_dp.boosting import tree as writer
 from lgb_dp.boosting.tree import PrivateTree, to_lightgbm
 from small_training import binary_data, dataset, field, leaf_values
@@ -19,7 +20,7 @@ N_BINS = (3, 2, 4)
 @pytest.fixture(scope="module", autouse=True)
 def _small_trees_too():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(writer, "_MIN_NODES_TO_LEAVE_OUT", 1)
+        patch.setattr(writer, "MIN_NODES_TO_LEAVE_OUT", 1)
         yield
 
 
@@ -130,5 +131,5 @@ def test_a_deep_model_predicts_what_training_added_up():
     n_leaves = field(booster, "num_leaves", 3)[0]
     assert 2 <= n_leaves < 128
     assert len(leaf_values(booster, 3)) == n_leaves
-    expected = booster._evaluation.raw_score(data)[:, 0]
+    expected = kept_scores(booster, data)[:, 0]
     np.testing.assert_array_equal(booster.predict(X, raw_score=True), expected)

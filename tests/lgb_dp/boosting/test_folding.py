@@ -34,7 +34,7 @@ def test_bad_arguments(trained):
     booster, X = trained
     with pytest.raises(lgb_dp.ArgumentTypeError, match="booster must be"):
         lgb_dp.fold("model.txt")
-    with pytest.raises(lgb_dp.InvalidArgumentError, match="tolerance must be not negative"):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match=r"tolerance.*negative"):
         lgb_dp.fold(booster, -1)
     with pytest.raises(lgb_dp.ArgumentTypeError, match="tolerance"):
         lgb_dp.fold(booster, "a little")

@@ -15,25 +15,22 @@ from small_training import binary_data, dataset, field, train
 X, Y = binary_data()
 
 
-def test_every_candidate_can_be_chosen_even_with_a_single_row():
+@pytest.mark.parametrize("trainer", [lgb_dp.DPBoost, lgb_dp.MBoost])
+def test_every_candidate_can_be_chosen_even_with_a_single_row(trainer):
     data = lgb_dp.Dataset(np.full((1, 2), -2.9), label=[1.0], bounds=(-3, 3), max_bin=4)
     seen = set()
     for _ in range(150):
-        booster = train(data, lgb_dp.DPBoost(0.01), n_rounds=1, max_depth=1)
-        seen.add(
-            (
-                field(booster, "split_feature")[0],
-                field(booster, "threshold")[0],
-                field(booster, "decision_type")[0],
-            )
-        )
+        booster = train(data, trainer(0.01), n_rounds=1, max_depth=1)
+        seen.add(tuple(field(booster, name)[0] for name in ("split_feature", "threshold", "decision_type")))
     assert len(seen) == 2 * 3 * 2
 
 
-@pytest.mark.parametrize("trainer", [lgb_dp.DPBoost, lgb_dp.SequentialBoost, lgb_dp.ParallelBoost])
-def test_trees_are_complete_on_pure_and_tiny_data(trainer):
+@pytest.mark.parametrize(
+    "trainer", [lgb_dp.DPBoost, lgb_dp.SequentialBoost, lgb_dp.ParallelBoost, lgb_dp.MBoost]
+)
+def test_trees_are_complete_on_pure_and_tiny_data(name):
     data = dataset(X[:3], np.ones(3))
-    booster = train(data, trainer(1.0), n_rounds=4, max_depth=3, learning_rate=0.1)
+    booster = train(data, getattr(lgb_dp, name)(1.0), n_rounds=4, max_depth=3, learning_rate=0.1)
     assert booster.num_trees() == 4
     assert all(tree["num_leaves"] == 8 for tree in booster.dump_model()["tree_info"])
 
@@ -65,4 +62,4 @@ def test_nodes_choose_among_the_gains_of_all_candidates(monkeypatch):
     training = grower(dataset(X[:9], np.ones(9)), lgb_dp.DPBoost(1.0), max_depth=4)
     for level in range(4):
         assert gains[level].shape == (2**level, 4 * 7 * 2)
-        np.testing.assert_array_equal(utilities[level], gains[level] * training._selection_scale)
+        np.testing.assert_array_equal(utilities[level], gains[level] * training.selection_scale)

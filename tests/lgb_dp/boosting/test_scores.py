@@ -16,14 +16,6 @@ X, Y = binary_data()
 QUIET = {"objective": "binary", "verbosity": -1, "max_depth": 2, "learning_rate": 0.3}
 
 
-def test_native_predictions_equal_the_scores_training_kept():
-    data = dataset(X, Y)
-    booster = lgb.train(QUIET, data, 5, callbacks=[lgb_dp.DPBoost(1.0)], keep_training_booster=True)
-    with pytest.warns(lgb_dp.NotPrivateWarning):
-        kept = booster._evaluation.raw_score(data)[:, 0]
-    np.testing.assert_allclose(booster.predict(X, raw_score=True), kept, atol=1e-12)
-
-
 def test_continuing_fits_what_the_first_model_left():
     centre = np.full(len(X), 30.0)
     data = {"bounds": (-3, 3), "label_bounds": (0, 40)}

@@ -8,6 +8,7 @@ import pytest
 
 import lgb_dp
 from forked_children import refused_in_a_child
+from growers import evaluation_of, grower_of
 from lgb_dp.data.start_scores import StartScores
 from small_training import binary_data, dataset, leaf_values, train
 
@@ -119,8 +120,8 @@ def test_side_door_subsample_raised_while_training_is_not_accounted_for_as_befor
     trainer = lgb_dp.NewtonBoost(1.0, 1e-6, subsample=0.05, rounds=20)
     booster = lgb.train(PARAMS, dataset(X, Y), 1, callbacks=[trainer], keep_training_booster=True)
     trainer.subsample = 1.0
-    assert booster._grower.settings.subsample == 0.05
-    assert booster._grower.settings.budget is trainer.budget
+    assert grower_of(booster).settings.subsample == 0.05
+    assert grower_of(booster).settings.budget is trainer.budget
 
 
 def test_a_run_does_not_keep_the_booster_of_the_run_before():
@@ -128,7 +129,7 @@ def test_a_run_does_not_keep_the_booster_of_the_run_before():
     first_tree(dataset(X, Y), trainer)
     booster = first_tree(dataset(X, Y), trainer)
     assert trainer.booster_ is booster
-    assert not hasattr(booster._grower.settings, "booster_")
+    assert not hasattr(grower_of(booster).settings, "booster_")
 
 
 def test_two_trainers_for_one_booster_are_refused_still():
@@ -206,9 +207,10 @@ def test_side_door_a_budget_knows_of_a_fold_that_was_trained_on_twice():
 def test_side_door_a_budget_knows_at_once_that_private_rows_chose_the_number_of_trees():
     budget = lgb_dp.Budget(1.0)
     booster = first_tree(dataset(X, Y), lgb_dp.DPBoost(0.5, budget=budget))
-    booster._evaluation.evaluated_private_rows = True
+    evaluation = evaluation_of(booster)
+    evaluation.evaluated_private_rows = True
     assert budget.report().private
-    booster._evaluation.stopped_early()
+    evaluation.stopped_early()
     assert not budget.report().private
     assert booster.privacy.reasons == budget.report().reasons
 

@@ -77,7 +77,7 @@ def test_clones_and_pickles_leave_the_client_behind(client):
 @pytest.mark.parametrize(
     ("settings", "match"),
     [
-        ({"method": "dpboost"}, "method='dpboost' is not supported on a cluster; 'newton' is"),
+        ({"method": "dpboost"}, "method='dpboost'.*supported.*cluster; 'newton'"),
         ({"method": "mboost"}, "'newton' is"),
         ({"auto_bounds": 0.1}, "auto_bounds=0.1 is not supported"),
     ],

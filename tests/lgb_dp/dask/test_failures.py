@@ -20,6 +20,7 @@ from dask_training import (
     PUBLIC,
     X,
     Y,
+    close_worker,
     entries,
     even,
     in_one_process,
@@ -126,18 +127,12 @@ def threads():
         yield cluster, client
 
 
-def closed(cluster, position=0):
-    """Close a worker without notice."""
-    worker = list(cluster.workers.values())[position]
-    cluster.sync(worker.close, nanny=False, executor_wait=False)
-
-
 def test_workers_that_leave_and_join_change_nothing(threads):
     cluster, client = threads
     steps = [
         at_round(3, lambda: cluster.scale(3)),
-        at_round(6, lambda: closed(cluster, 0)),
-        at_round(12, lambda: closed(cluster, 1)),
+        at_round(6, lambda: close_worker(cluster, 0)),
+        at_round(12, lambda: close_worker(cluster, 1)),
     ]
     assert_undisturbed(on_cluster(client, even(9), callbacks=[pinned(), *steps], timeout=LONG))
 
@@ -150,7 +145,7 @@ def test_without_workers_training_ends_in_time_with_a_usable_booster(threads, hu
         hurry(1.5)
         start.append(time.monotonic())
         for k in range(2):
-            closed(cluster, k)
+            close_worker(cluster, k)
 
     with pytest.raises(lgb_dp.WorkersLostError, match=r"within timeout=1\.5 s.*booster_"):
         on_cluster(client, even(3), callbacks=[trainer, at_round(5, close)], timeout=LONG)
@@ -184,8 +179,8 @@ def test_partitions_that_are_computed_differently_are_an_error(threads):
         lambda block: block + np.random.default_rng().normal()
     )
     data = lgb_dp.dask.DaskDataset(X_of_now, da.from_array(Y, chunks=(160,)), **PUBLIC)
-    callbacks = [pinned(), at_round(2, lambda: closed(cluster))]
-    with pytest.raises(lgb_dp.PartitionError, match="not those of the first time"):
+    callbacks = [pinned(), at_round(2, lambda: close_worker(cluster))]
+    with pytest.raises(lgb_dp.PartitionError, match="first time"):
         lgb_dp.dask.train(client, QUIET, data, 5, callbacks=callbacks, timeout=LONG)
 
 
@@ -200,9 +195,7 @@ def test_a_partition_that_cannot_be_computed_is_an_error_without_its_values(thre
         da.from_array(Y, chunks=(160,)),
         **PUBLIC,
     )
-    with pytest.raises(
-        lgb_dp.PartitionError, match=r"partition \d could not be computed \(ValueError\)"
-    ) as caught:
+    with pytest.raises(lgb_dp.PartitionError, match=r"partition \d.*computed \(ValueError\)") as caught:
         lgb_dp.dask.train(client, QUIET, data, 5, callbacks=[pinned()], timeout=LONG)
     assert "1234" not in str(caught.value)
 

@@ -5,7 +5,7 @@ import pytest
 
 import lgb_dp
 from gbdt_kernels.trees import DenseCodes, SparseCodes
-from lgb_dp.dask.partitions import RowRules, _hashes, joined_codes, read_partition, training_rows
+from lgb_dp.dask.partitions import RowRules, hash_values, joined_codes, read_partition, training_rows
 from lgb_dp.losses.labels import LabelScale
 from lgb_dp.losses.loss import NewtonLoss
 
@@ -25,8 +25,8 @@ DAY = np.array(["2020-01-01"], dtype="datetime64[D]")
 )
 def test_side_door_a_group_is_the_same_in_partitions_of_other_data_types(one, other):
     """Before, a person whose number was an integer here and a float there was two persons."""
-    assert _hashes(one) == _hashes(other)
-    assert _hashes(one) != _hashes(np.array(["somebody else"]))
+    assert hash_values(one) == hash_values(other)
+    assert hash_values(one) != hash_values(np.array(["somebody else"]))
 
 
 def test_codes_of_dense_and_sparse_blocks_are_not_joined():
@@ -36,7 +36,7 @@ def test_codes_of_dense_and_sparse_blocks_are_not_joined():
         np.zeros(3, dtype=np.int64), nothing.astype(np.int32), nothing, np.zeros(1, np.uint8)
     )
     for parts in ([dense, sparse], [sparse, dense]):
-        with pytest.raises(lgb_dp.InvalidArgumentError, match="got 1 dense and 1 sparse"):
+        with pytest.raises(lgb_dp.InvalidArgumentError, match=r"got 1.*1 sparse"):
             joined_codes(parts)
 
 
@@ -47,5 +47,5 @@ def test_rows_of_a_person_are_not_trained_on_without_a_limit_nor_a_limit_without
     groups = np.array([0, 0, 0, 1]) if most is None else None
     rules = RowRules(bins, ("1 columns of float64",), scale, loss, "raise", None, most, None, 1.0, 1)
     partition = read_partition(rules, np.zeros((4, 1)), np.zeros(4), None, groups)
-    with pytest.raises(lgb_dp.InvalidArgumentError, match="groups and rows_per_group are given together"):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="groups and rows_per_group"):
         training_rows(rules, partition, 0)

@@ -11,7 +11,7 @@ from small_training import dataset, train
 
 @pytest.mark.parametrize("data", [np.empty((0, 3)), np.empty((3, 0)), np.zeros(5)])
 def test_data_must_have_rows_and_features(data):
-    with pytest.raises(ValueError, match="data must have rows and features"):
+    with pytest.raises(ValueError, match=r"data.*features"):
         lgb_dp.Dataset(data, label=np.zeros(len(data)), bounds=(0, 1)).construct()
 
 

@@ -166,5 +166,5 @@ def test_side_door_label_bounds_that_were_set_later_are_checked(bounds):
     data = dataset(X, Y.astype(float), label_bounds=(0, 1), label_overflow="clip")
     data.construct()
     data.label_bounds = bounds
-    with pytest.raises(lgb_dp.InvalidArgumentError, match="label_bounds must be ascending and within"):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match=r"label_bounds.*ascending"):
         train(data, lgb_dp.NewtonBoost(1.0, 1e-6), objective="regression")

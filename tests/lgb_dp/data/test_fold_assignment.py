@@ -48,7 +48,7 @@ def test_side_door_folds_that_are_granted_different_budgets_are_refused(granted,
     parts = [data.subset(rows) for rows, _ in folds.split()]
     first = lgb.train({"objective": "binary", "verbosity": -1}, parts[0], 2, callbacks=[trainer(granted[0])])
     assert first.privacy.private
-    with pytest.raises(lgb_dp.InvalidArgumentError, match="another epsilon or delta"):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="epsilon or delta"):
         lgb.train({"objective": "binary", "verbosity": -1}, parts[1], 2, callbacks=[trainer(granted[1])])
     again = [data.subset(rows) for rows, _ in folds.split()][1]
     other = lgb.train({"objective": "binary", "verbosity": -1}, again, 2, callbacks=[trainer(granted[1])])
@@ -68,7 +68,7 @@ def test_side_door_folds_that_build_on_different_results_are_refused():
     lgb.train(
         params, parts[0], 1, init_model=lgb.Booster(model_str=whole.model_to_string()), callbacks=callbacks
     )
-    with pytest.raises(lgb_dp.InvalidArgumentError, match="or builds on, another epsilon"):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="builds on, another"):
         lgb.train(params, parts[1], 1, callbacks=callbacks)
 
 

@@ -55,5 +55,5 @@ def test_side_door_inner_folds_of_all_outer_parts_are_granted_the_same():
     part = outer[0].subset(next(iter(inner[0].split()))[0])
     lgb.train(params, part, 1, callbacks=[lgb_dp.DPBoost(0.1)])
     part = outer[1].subset(next(iter(inner[1].split()))[0])
-    with pytest.raises(lgb_dp.InvalidArgumentError, match="another epsilon or delta"):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="epsilon or delta"):
         lgb.train(params, part, 1, callbacks=[lgb_dp.DPBoost(20.0)])

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lgb_dp
+from drawn_noise import gaussians_drawn
 from lgb_dp.accounting.gaussian import gaussian_mu
 from lgb_dp.data import private_metadata as metadata
-from lgb_dp.mechanisms import noise as mechanisms
 from small_training import binary_data, train
 
 DELTA = 1e-5
@@ -46,7 +46,9 @@ def test_constant_missing_and_infinite_columns_get_bounds():
 
 def seen_counts(monkeypatch, call):
     seen = []
-    monkeypatch.setattr(metadata, "_released", lambda counts, mu: seen.append(counts) or (counts * 1.0, 1e-9))
+    monkeypatch.setattr(
+        metadata, "released_counts", lambda counts, mu: seen.append(counts) or (counts * 1.0, 1e-9)
+    )
     call()
     return seen[0]
 
@@ -73,11 +75,7 @@ def test_a_row_is_in_at_most_one_cell_of_every_column(rows):
 
 
 def test_noise_is_what_the_budget_says(monkeypatch):
-    drawn = []
-    exact = mechanisms.rounded_gaussian
-    monkeypatch.setattr(
-        mechanisms, "rounded_gaussian", lambda n, s, r: drawn.append((n, s)) or exact(n, s, r)
-    )
+    drawn = gaussians_drawn(monkeypatch)
     lgb_dp.private_bounds(columns(50), 0.7, DELTA)
     lgb_dp.private_quantile_edges(columns(50), (-5, 5), 0.7, DELTA)
     for _, scale in drawn:

@@ -24,7 +24,7 @@ def test_leaks_are_inherited_from_the_reference():
         leaky = lgb_dp.Dataset(X, Y).construct()
     for other in (lgb_dp.Dataset(X, Y, reference=leaky), leaky.create_valid(X, Y)):
         assert not train(other, lgb_dp.DPBoost(1.0)).privacy.private
-    with pytest.raises(ValueError, match="differ from those of the reference"):
+    with pytest.raises(ValueError, match=r"differ.*reference"):
         lgb_dp.Dataset(X, Y, bounds=(0, 1), reference=leaky).construct()
 
 

@@ -214,21 +214,21 @@ def test_columns_whose_names_are_numbers():
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (lambda frame: frame.drop(columns="age"), r"missing are \['age'\], and unknown are \[\]"),
-        (lambda frame: frame.assign(debt=1.0), r"missing are \[\], and unknown are \['debt'\]"),
+        (lambda frame: frame.drop(columns="age"), r"missing are \['age'\].*unknown.*\[\]"),
+        (lambda frame: frame.assign(debt=1.0), r"missing are \[\].*unknown.*\['debt'\]"),
         (
             lambda frame: frame.rename(columns={"age": "years"}),
-            r"missing are \['age'\], and unknown are \['years'\]",
+            r"missing are \['age'\].*unknown.*\['years'\]",
         ),
-        (lambda frame: frame.assign(city=1), "column 'city' holds numbers; expected are the categories"),
+        (lambda frame: frame.assign(city=1), "column 'city'.*expected"),
         (
             lambda frame: frame.assign(age="secret"),
             # Before 3.0, pandas keeps text as objects.
             r"column 'age' holds text; expected are numbers|feature 'age' must hold numbers only",
         ),
-        (lambda frame: frame.assign(since=1.6e9), "column 'since' holds numbers; expected are datetimes"),
-        (lambda frame: frame.assign(age=frame.since), "column 'age' holds datetimes; expected are numbers"),
-        (lambda frame: frame.assign(age=[["secret"]] * N), "feature 'age' must hold numbers only"),
+        (lambda frame: frame.assign(since=1.6e9), "column 'since'.*datetimes"),
+        (lambda frame: frame.assign(age=frame.since), "column 'age' holds datetimes"),
+        (lambda frame: frame.assign(age=[["secret"]] * N), "feature 'age' must hold"),
     ],
 )
 @pytest.mark.parametrize("where", ["predict", "valid", "estimator"])
@@ -256,7 +256,7 @@ def test_text_without_categories_and_two_columns_of_one_name_are_refused():
 
 def test_categories_that_a_type_does_not_list_cannot_be_declared_by_it():
     table = FORMS["categorical of polars"](FRAME)
-    with pytest.raises(lgb_dp.InvalidArgumentError, match="whose data type lists its categories"):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="lists its categories"):
         train(table, categories={"city": "dtype"})
     with pytest.warns(lgb_dp.PrivacyLeakWarning, match="categories"):
         read = train(table, categories=None)

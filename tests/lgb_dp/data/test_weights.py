@@ -15,13 +15,6 @@ from small_training import binary_data, dataset, field, train
 X, Y = binary_data()
 
 
-def test_weights_without_a_public_bound_raise():
-    with pytest.raises(ValueError, match="weight_bound"):
-        dataset(X, Y, weight=np.ones(len(X))).construct()
-    with pytest.raises(ValueError, match=r"weight must lie in \[0, weight_bound"):
-        dataset(X, Y, weight=np.full(len(X), 2.0), weight_bound=1.0).construct()
-
-
 def test_a_weighted_tree_uses_the_weighted_sensitivity(monkeypatch):
     from lgb_dp.mechanisms import noise as module
 
@@ -80,7 +73,7 @@ def test_the_papers_weighted_leaves_use_the_weighted_sensitivity(monkeypatch, bo
     data = dataset(X, Y, weight=np.full(len(X), 0.25), weight_bound=bound)
     training = grower(data, lgb_dp.DPBoost(1.0, variant="paper"), lambda_l2=0.1)
     monkeypatch.setattr(mechanisms, "discrete_laplace", lambda n, *_: np.ones(n, dtype=np.int64))
-    value, _ = training._leaves_of_values(np.zeros((1, 2), dtype=np.int64), clip, 1.0)
+    value, _ = training.leaves_of_values(np.zeros((1, 2), dtype=np.int64), clip, 1.0)
     assert value[0] * VALUE_STEPS == pytest.approx(min(leaf_value_sensitivity(0.1, bound), 2 * clip))
 
 

@@ -229,7 +229,7 @@ def test_leaves_are_functions_of_the_noisy_integers_alone(monkeypatch):
         sums = np.column_stack([n * GRADIENT_STEPS // 3, n])
         noise = (released - pair_of(sums)).ravel()
         monkeypatch.setattr(mechanisms, "discrete_laplace", lambda *_, noise=noise: noise)
-        results.append(training._leaves_of_sums(sums, 1.0, 1.0))
+        results.append(training.leaves_of_sums(sums, 1.0, 1.0))
     for value, count in results[1:]:
         np.testing.assert_array_equal(value, results[0][0])
         np.testing.assert_array_equal(count, results[0][1])
@@ -253,7 +253,7 @@ def test_the_papers_leaves_are_clipped_before_the_noise(monkeypatch, clip, bound
     training = grower(dataset(X, Y), lgb_dp.DPBoost(1.0, variant="paper"), lambda_l2=0.1)
     monkeypatch.setattr(mechanisms, "discrete_laplace", lambda n, *_: np.full(n, noise))
     sums = np.array([[-1000 * GRADIENT_STEPS, 1000], [1000 * GRADIENT_STEPS, 1000], [0, 0]])
-    value, _ = training._leaves_of_values(sums, clip, 1.0)
+    value, _ = training.leaves_of_values(sums, clip, 1.0)
     expected = np.clip([1000 / 1000.1, -1000 / 1000.1, 0], -clip, clip) + noise * bound / VALUE_STEPS
     np.testing.assert_allclose(value, expected, atol=1e-6)
 
@@ -261,13 +261,13 @@ def test_the_papers_leaves_are_clipped_before_the_noise(monkeypatch, clip, bound
 def test_the_papers_leaf_of_one_row_is_its_mean_and_an_empty_one_is_0(monkeypatch):
     training = grower(dataset(X, Y), lgb_dp.DPBoost(1.0, variant="paper"), lambda_l2=0.0)
     monkeypatch.setattr(mechanisms, "discrete_laplace", lambda n, *_: np.zeros(n, dtype=np.int64))
-    value, _ = training._leaves_of_values(np.array([[-GRADIENT_STEPS // 2, 1], [0, 0]]), 1.0, 1.0)
+    value, _ = training.leaves_of_values(np.array([[-GRADIENT_STEPS // 2, 1], [0, 0]]), 1.0, 1.0)
     np.testing.assert_allclose(value, [0.5, 0.0], atol=1e-6)
 
 
 def test_gradients_are_clipped_where_rows_are_not_filtered():
     training = grower(dataset(X, Y), lgb_dp.DPBoost(1.0, gdf=False))
-    rows, gradient = training._gradients(G_STAR * np.array([-3.0, -0.5, 0.0, 0.75, 2.0]))
+    rows, gradient = training.clipped_gradients(G_STAR * np.array([-3.0, -0.5, 0.0, 0.75, 2.0]))
     assert gradient.tolist() == (G_STAR * np.array([-1.0, -0.5, 0.0, 0.75, 1.0])).tolist()
     assert rows.tolist() == [0, 1, 2, 3, 4]
     assert rows.dtype == np.int32
@@ -276,7 +276,7 @@ def test_gradients_are_clipped_where_rows_are_not_filtered():
 def test_selections_are_scaled_by_the_steps_of_the_largest_weight():
     plain = grower(dataset(X, Y), lgb_dp.DPBoost(1.0))
     weighed = grower(dataset(X, Y, weight=np.full(len(Y), 0.5), weight_bound=2.0), lgb_dp.DPBoost(1.0))
-    assert weighed._selection_scale == plain._selection_scale / WEIGHT_STEPS
+    assert weighed.selection_scale == plain.selection_scale / WEIGHT_STEPS
 
 
 @pytest.mark.parametrize("variant", ["tight", "paper"])
@@ -286,16 +286,52 @@ def test_trees_that_no_row_drew_are_noised_too(variant):
 
 
 def test_a_tree_reads_the_codes_of_its_own_rows(monkeypatch):
-    seen, grow = [], SquareLossTraining._grow_tree
+    seen, grow = [], SquareLossTraining.grow_tree
 
     def noted(self, plan, codes, *rest):
         seen.append(len(plan.rows))
         np.testing.assert_array_equal(codes.codes, self.codes.take(plan.rows).codes)
         return grow(self, plan, codes, *rest)
 
-    monkeypatch.setattr(SquareLossTraining, "_grow_tree", noted)
+    monkeypatch.setattr(SquareLossTraining, "grow_tree", noted)
     train(dataset(X, Y), lgb_dp.DPBoost(1.0), n_rounds=3)
     assert sum(seen) == len(X)
     assert max(seen) < len(X)
     train(dataset(X, Y), lgb_dp.DPBoost(1.0), n_rounds=1)
     assert seen[-1] == len(X)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.floats(-8, 8), min_size=1, max_size=40), lambdas)
+def test_filtering_moves_a_leaf_by_at_most_the_papers_theorem_5(gradient, lambda_l2):
+    """|V(I) - V(I without the filtered)| ≤ p(|mean of the filtered| + g*), p their share: no term in |I|."""
+    g = np.array(gradient)
+    filtered = np.abs(g) > G_STAR
+
+    def value(part):
+        return -part.sum() / (len(part) + lambda_l2) if len(part) else 0.0
+
+    error = abs(value(g) - value(g[~filtered]))
+    of_filtered = abs(g[filtered].mean()) if filtered.any() else 0.0
+    assert error <= filtered.mean() * (of_filtered + G_STAR) + 1e-9
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.floats(0.001, 1), st.floats(-1, 1), lambdas)
+def test_the_leaf_of_one_row_shrinks_as_the_papers_theorem_6_says_where_lambda_is_0(rate, label, lambda_l2):
+    """The row's gradient shrinks by η/(1+λ) per tree: its leaf is below the clip for λ = 0, and for λ > 0
+    only until (1 - η/(1+λ))^t > (1+λ)(1-η)^t, as the paper's proof takes the whole gradient for the leaf."""
+    score, t = 0.0, np.arange(50)
+    leaves = []
+    for _ in t:
+        leaves.append((label - score) / (1 + lambda_l2))
+        score += rate * leaves[-1]
+    clip = G_STAR * (1 - rate) ** t
+    exact = abs(label) / (1 + lambda_l2) * (1 - rate / (1 + lambda_l2)) ** t
+    np.testing.assert_allclose(np.abs(leaves), exact, atol=1e-9)
+    if lambda_l2 == 0:
+        assert (np.abs(leaves) <= clip + 1e-9).all()
+    else:
+        early = (1 - rate / (1 + lambda_l2)) ** t <= (1 + lambda_l2) * (1 - rate) ** t
+        assert early[0]
+        assert (np.abs(leaves) <= clip + 1e-9)[early].all()

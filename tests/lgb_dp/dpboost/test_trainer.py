@@ -29,11 +29,11 @@ def test_sizes_are_the_papers_in_expectation():
 
 def rows_of_every_tree(monkeypatch, data, trainer, n_rounds):
     plans = []
-    grow = square_loss.SquareLossTraining._grow_tree
+    grow = square_loss.SquareLossTraining.grow_tree
     with monkeypatch.context() as patch:
         patch.setattr(
             square_loss.SquareLossTraining,
-            "_grow_tree",
+            "grow_tree",
             lambda self, plan, *args: plans.append(plan) or grow(self, plan, *args),
         )
         with warnings.catch_warnings():

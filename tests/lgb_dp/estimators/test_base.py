@@ -137,13 +137,13 @@ def test_keywords_that_change_nothing_are_accepted(keywords):
 @pytest.mark.parametrize(
     ("keywords", "reason"),
     [
-        ({"subsample": 0.5}, "rows are drawn by the private trainer"),
+        ({"subsample": 0.5}, "rows.*trainer"),
         ({"bagging_freq": 1}, "rows are drawn"),
         ({"min_child_samples": 5}, "private count would leak"),
         ({"min_split_gain": 0.1}, "private gain would leak"),
         ({"colsample_bytree": 0.5}, "splits are drawn"),
         ({"reg_alpha": 1.0}, "use lambda_l2"),
-        ({"boosting_type": "dart"}, "grown by the private trainer"),
+        ({"boosting_type": "dart"}, "grown.*trainer"),
         ({"class_weight": "balanced"}, "weight_bound"),
         ({"is_unbalance": True}, "weight_bound"),
         ({"scale_pos_weight": 3.0}, "weight_bound"),
@@ -172,7 +172,7 @@ def test_keywords_that_cannot_be_honoured_are_refused_with_the_reason(keywords, 
     ],
 )
 def test_misspelt_keywords_get_a_suggestion(misspelt, meant):
-    with pytest.raises(lgb_dp.UnsupportedParameterError, match=f"{misspelt}.*unknown; did you mean {meant}"):
+    with pytest.raises(lgb_dp.UnsupportedParameterError, match=f"{misspelt}.*unknown; did you.*{meant}"):
         model(**{misspelt: 1}).check_settings()
 
 

@@ -16,10 +16,7 @@ REGRESSOR = lgb_dp.DPLGBMRegressor(epsilon=1.0, n_estimators=5)
 
 @pytest.mark.parametrize(
     ("estimator", "y", "public"),
-    [
-        (CLASSIFIER, (X[:, 0] > 0).astype(int), PUBLIC),
-        (REGRESSOR, X[:, 0], OF_TARGETS),
-    ],
+    [(CLASSIFIER, (X[:, 0] > 0).astype(int), PUBLIC), (REGRESSOR, X[:, 0], OF_TARGETS)],
 )
 def test_groups_of_estimators_name_the_person_in_the_report(estimator, y, public):
     rows = estimator.fit(X, y, **public).privacy_

@@ -132,41 +132,7 @@ def test_custom_metrics_and_weights_of_evaluation_sets():
     assert result["error"] != result["weighted"]
 
 
-def test_continuing_a_model_composes():
-    first = fitted()
-    both = fitted(init_model=first)
-    assert both.booster_.num_trees() == 12
-    assert both.privacy_.private
-    assert both.privacy_.epsilon > first.privacy_.epsilon
-
-
 def test_initial_scores_void_unless_public():
     with pytest.warns(lgb_dp.PrivacyLeakWarning, match="init_score"):
         assert not fitted(init_score=X[:, 0]).privacy_.private
     assert fitted(init_score=X[:, 0], public_init_score=True).privacy_.private
-
-
-def test_lightgbms_plots_take_the_booster():
-    model = fitted(eval_metric="auc", **EVALUATED)
-    axes = lightgbm.plot_importance(model.booster_, importance_type="gain")
-    assert len(axes.patches) >= 1
-    lightgbm.plot_metric(model.evals_result_)
-    feature = int(model.feature_importances_.argmax())
-    assert lightgbm.plot_split_value_histogram(model.booster_, feature).patches
-
-
-def test_shap_explains_the_booster():
-    shap = pytest.importorskip("shap", reason="shap is not among the extras")
-    model = fitted()
-    values = shap.TreeExplainer(model.booster_).shap_values(X)
-    np.testing.assert_allclose(
-        np.asarray(values).reshape(300, -1)[:, :4], model.predict(X, pred_contrib=True)[:, :4]
-    )
-
-
-def test_onnxmltools_converts_the_booster():
-    onnxmltools = pytest.importorskip("onnxmltools", reason="onnxmltools is not among the extras")
-    from onnxmltools.convert.common.data_types import FloatTensorType
-
-    model = onnxmltools.convert_lightgbm(fitted().booster_, initial_types=[("X", FloatTensorType([None, 4]))])
-    assert model.graph.node

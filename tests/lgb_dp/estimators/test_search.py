@@ -150,6 +150,6 @@ def test_other_methods_and_row_weights_are_refused():
 def test_what_is_not_published_says_why(name):
     found = searched()
     assert not hasattr(found, name)
-    with pytest.raises(AttributeError, match=f"has no {name}: .* not published"):
+    with pytest.raises(AttributeError, match=f"{name}.*published"):
         getattr(found, name)
     assert clone(found).get_params().keys() == found.get_params().keys()

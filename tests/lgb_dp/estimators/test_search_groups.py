@@ -54,8 +54,8 @@ def two_trials(monkeypatch):
 @pytest.fixture
 def parts(monkeypatch):
     """Training and test part of every search, with each row's person."""
-    seen, honest = [], search._divided
-    monkeypatch.setattr(search, "_divided", lambda *args: seen.append(honest(*args)) or seen[-1])
+    seen, honest = [], search.divided
+    monkeypatch.setattr(search, "divided", lambda *args: seen.append(honest(*args)) or seen[-1])
     return seen
 
 
@@ -170,7 +170,7 @@ def test_groups_of_a_search_do_not_depend_on_each_other(fixed_words, parts):
 def test_the_shares_of_a_score_weigh_no_more_than_one_row():
     person = np.random.default_rng(1).integers(0, 9, 40)
     whole = np.full(40, search.SCORE_STEPS)
-    shares = search._mean_shares(whole, person)
+    shares = search.mean_shares(whole, person)
     sums = np.bincount(person, weights=shares)
     assert sums.max() <= search.SCORE_STEPS
     assert sums.min() > 0.99 * search.SCORE_STEPS

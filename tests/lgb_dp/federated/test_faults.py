@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from federated_training import Between, charges, lost, party, train
+from disturbed import Between, lost
+from federated_training import charges, party, train
 from gbdt_parties.errors import PartyError, PartyRefusedError, PartyUnavailableError
 from gbdt_parties.secure_sum.messages import AskSum, OpenRun
 from toy_federation import MU, answers_by_attempt, toy_runs

@@ -122,9 +122,7 @@ def test_forged_numbers_and_texts_are_refused_by_both_readers(tmp_path, entries,
     (entries[0] if where == "about" else entries[2])[name] = value
     content = write(tmp_path, entries)
     for read in (PartyLedger, read_ledger):
-        with pytest.raises(
-            PartyArgumentError, match=rf"ledger is damaged: {name}=.* must be a (number|text)"
-        ):
+        with pytest.raises(PartyArgumentError, match=f"damaged: {name}=.*(number|text)"):
             read(tmp_path)
     assert contents(tmp_path) == content
 

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import re
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,7 +11,7 @@ from gbdt_commons.errors import StoreError
 from gbdt_commons.store_file import StoreFile
 from gbdt_parties.errors import PartyArgumentError, ProtocolError
 from lgb_dp.accounting.unit import ONE_ROW, Unit
-from lgb_dp.federated.ledger import CHARGES, LEDGER_FILE, PartyLedger, read_ledger
+from lgb_dp.federated.ledger import CHARGES, LEDGER_FILE, Charges, PartyLedger, read_ledger
 
 TWO_ROWS = Unit(rows=2)
 NOTE = {
@@ -36,7 +37,7 @@ def test_the_ledger_counts_what_it_reads(tmp_path):
     ledger = PartyLedger(tmp_path)
     for _ in range(4):
         ledger.charge(bytes(16), NOTE, 0.2, BUDGET)
-    with pytest.raises(lgb_dp.BudgetExceededError, match="the run was granted"):
+    with pytest.raises(lgb_dp.BudgetExceededError, match="run was granted"):
         ledger.charge(bytes(16), NOTE, 0.2, BUDGET)
     ledger.charge(b"s" * 16, NOTE, 0.2, BUDGET)
     with pytest.raises(lgb_dp.BudgetExceededError, match="budget is spent"):
@@ -57,7 +58,7 @@ def test_a_run_that_is_opened_again_is_of_the_ledger_s_unit_and_pays_for_itself(
     with pytest.raises(lgb_dp.InvalidArgumentError, match="covers 'add or remove one row'"):
         ledger.charge(b"s" * 16, {**NOTE, "neighbouring": TWO_ROWS.neighbouring}, 0.2, BUDGET)
     ledger.check_run(bytes(16), 0.26, ONE_ROW, BUDGET)
-    with pytest.raises(lgb_dp.BudgetExceededError, match="the run may cost"):
+    with pytest.raises(lgb_dp.BudgetExceededError, match="run may cost"):
         ledger.check_run(b"s" * 16, 0.26, ONE_ROW, BUDGET)
 
 
@@ -77,7 +78,7 @@ def test_a_charge_counts_if_its_transaction_is_kept(tmp_path, place):
         assert ledger.charges() == []
     for _ in range(4):
         ledger.charge(bytes(16), NOTE, 0.2, BUDGET)
-    with pytest.raises(lgb_dp.BudgetExceededError, match="the run was granted"):
+    with pytest.raises(lgb_dp.BudgetExceededError, match="run was granted"):
         ledger.charge(bytes(16), NOTE, 0.2, BUDGET)
     ledger.close()
     with pytest.raises(ProtocolError):
@@ -116,7 +117,7 @@ def test_two_users_of_a_ledger_never_charge_both_whatever_is_removed(tmp_path):
 
 def test_an_empty_file_is_not_a_ledger(tmp_path):
     (tmp_path / LEDGER_FILE).touch()
-    with pytest.raises(StoreError, match="no store of this program"):
+    with pytest.raises(StoreError, match=r"store.*program"):
         read_ledger(tmp_path)
     (tmp_path / LEDGER_FILE).unlink()
     PartyLedger(tmp_path).close()
@@ -144,3 +145,21 @@ def refusal_to_open(folder):
     with pytest.raises(StoreError) as caught:
         PartyLedger(folder)
     return str(caught.value)
+
+
+def test_charges_name_the_run_and_keep_to_its_plan():
+    said = []
+    ledger = SimpleNamespace(charge=lambda *given: said.append(given))
+    charges = Charges(ledger, b"run", 0.75, (1.0, 1e-5), ONE_ROW)
+    charges("leaf sums", 0.5, 1e-9, round=3)
+    ((run, note, granted, budget),) = said
+    assert (run, granted, budget) == (b"run", 0.75, (1.0, 1e-5))
+    assert note.pop("time").endswith("+00:00")
+    assert note == {
+        "run": b"run".hex(),
+        "what": "leaf sums",
+        "mu": 0.5,
+        "closeness": 1e-9,
+        "neighbouring": ONE_ROW.neighbouring,
+        "round": 3,
+    }

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import lgb_dp
+from disturbed import Between, lost
 from drawn_secrets import DrawnSecrets, found_in
-from federated_training import BINARY, DELTA, NAMES, Between, charges, lost, parties, party, train
+from federated_training import BINARY, DELTA, NAMES, charges, parties, party, train
 from full_disks import AsServed, FullDisk, full_now_and_then
 from gbdt_commons.errors import StoreError
 from gbdt_parties.errors import PartyArgumentError, PartyRefusedError, PartyUnavailableError, ProtocolError
@@ -91,11 +92,11 @@ LIES = {
     ),
     "the sum of a later round": (
         changed_sum(lambda o: replace(o, round=7)),
-        "round 7 was asked for; 1 is next",
+        r"round 7, attempt \d+ was asked for; round 1 is next",
     ),
     "no sum": (
         changed(AskSum, lambda m: replace(m, opened=b"") if m.round == 2 else m),
-        "round 2 was asked for",
+        r"round 2, attempt \d+ was asked for",
     ),
     "half a sum": (changed(AskSum, lambda m: replace(m, opened=m.opened[:-5])), "cut off"),
     "members that it is not among": (
@@ -166,7 +167,7 @@ def test_a_forged_roster_is_not_signed():
             message, roster=replace(roster, introductions=(*roster.introductions[:2], other)).to_bytes()
         )
 
-    with pytest.raises(PartyRefusedError, match=r"session keys of party '\w+' are not signed by its certif"):
+    with pytest.raises(PartyRefusedError, match=r"'\w+'.*certif"):
         train(with_liar(changed(ProposeRoster, forge)))
 
 
@@ -184,24 +185,24 @@ def test_an_attempt_is_answered_once_and_a_lost_answer_sent_again(tmp_path):
         train(members[:2])
     first, again = [answer.content for answer in answers if isinstance(answer, Contributed)]
     assert first == again
-    run = members[0].party._runs.live
+    run = members[0].party.runs.live
     number = charges(members[0].party)[1]["number"]
     assert run.contribution(1, number, (0, 1)) == first
     members[0].party.close()
 
     restarted = party(0, 2, folder=tmp_path)
-    runs = runs_of(restarted._ledger.store, THIS_PROCESS)
+    runs = runs_of(restarted.ledger.store, THIS_PROCESS)
     (name,) = runs.keys(RUNS)
     number_of_run, kept = bytes.fromhex(name), runs.get(RUNS, name)
-    subject = PrivateSubject(restarted._side, None, MemoryAllowance(2**30), number_of_run, kept["request"])
+    subject = PrivateSubject(restarted.side, None, MemoryAllowance(2**30), number_of_run, kept["request"])
     run = PartyRun(subject, RunLog(runs, number_of_run), kept["request"], kept)
-    with pytest.raises(ProtocolError, match="round 1 was asked for; 0 is next"):
+    with pytest.raises(ProtocolError, match=r"round 1.*0 is next"):
         run.contribution(1, number, (0, 1))
     opened = next(asked.opened for asked, _ in members[0].answers if getattr(asked, "opened", b""))
     run.open(Opened.from_bytes(opened))
     assert run.contribution(1, number, (0, 1)) == first
     assert run.contribution(1, number + 1, (0, 1)) != first
-    with pytest.raises(ProtocolError, match="was answered before, and asked something else"):
+    with pytest.raises(ProtocolError, match=r"answered.*something"):
         run.contribution(1, number - 1, (0, 1))
     assert len(charges(restarted)) == 3
 
@@ -230,10 +231,7 @@ def test_a_budget_holds_across_runs_tables_and_restarts(tmp_path):
     train([first, party(1), party(2)], epsilon=40.0)
     first.close()
     again = Between(party(0, folder=tmp_path, y=np.zeros(120)))
-    with pytest.raises(
-        PartyRefusedError,
-        match=r"cost epsilon = \S+, delta = \S+, and of the party's budget \(.*\) not as much is left",
-    ):
+    with pytest.raises(PartyRefusedError, match=r"cost epsilon = \S+, delta = \S+,.*\(.*\)"):
         train([again, party(1), party(2)], epsilon=40.0)
     assert not any(isinstance(answer, Contributed) for _, answer in again.answers)
     train([again, party(1), party(2)], epsilon=10.0)
@@ -243,7 +241,7 @@ def test_a_budget_holds_across_runs_tables_and_restarts(tmp_path):
 def test_a_new_ledger_takes_the_budget_of_its_first_run(tmp_path):
     one = party(0, folder=tmp_path)
     train([one, party(1), party(2)], epsilon=5.0)
-    with pytest.raises(PartyRefusedError, match="unless it is given one"):
+    with pytest.raises(PartyRefusedError, match=r"unless.*given"):
         train([one, party(1), party(2)], epsilon=5.0)
 
 
@@ -259,7 +257,7 @@ def test_a_run_that_is_never_answered_gives_a_ledger_no_budget(tmp_path):
 
 def test_a_budget_that_differs_from_the_ledger_s_is_refused(tmp_path):
     party(0, folder=tmp_path, budget=(2.0, DELTA)).close()
-    with pytest.raises(lgb_dp.InvalidArgumentError, match="has the budget epsilon = 2"):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="budget epsilon = 2"):
         party(0, folder=tmp_path, budget=(3.0, DELTA))
     first = party(0, folder=tmp_path, budget=(2.0, DELTA))
     with pytest.raises(StoreError, match="in use"):
@@ -308,7 +306,7 @@ def test_a_party_that_is_killed_before_the_first_round_knows_the_roster_that_it_
 
 def test_a_name_that_no_certificate_holds_is_refused():
     for name in ("", "é" * 33):
-        with pytest.raises(PartyArgumentError, match="must have 1 to 64 bytes"):
+        with pytest.raises(PartyArgumentError, match="1 to 64 bytes"):
             party(0, name=name)
 
 
@@ -324,19 +322,19 @@ def test_parties_with_certificates_accept_fingerprints_only(tmp_path):
     make_certificate(stranger, tmp_path / "ca", "cyd")
     assert Identity.of(TLS.from_directory(stranger).certificate).name == "cyd"
     members[2] = party(2, tls=stranger, allowed=allowed)
-    with pytest.raises(PartyRefusedError, match="'cyd' is not on this party's allow-list"):
+    with pytest.raises(PartyRefusedError, match=r"'cyd'.*allow-list"):
         train(members, 1)
     with pytest.raises(PartyArgumentError, match="trust_authority=True"):
         party(0, tls=folders["ada"], allowed=["bob"])
-    with pytest.raises(lgb_dp.InvalidArgumentError, match="not that of the party's certificate"):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="party's certificate"):
         party(0, tls=folders["bob"], allowed=allowed)
-    with pytest.raises(lgb_dp.InvalidArgumentError, match="name the other parties"):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match=r"name.*parties"):
         party(0, tls=folders["ada"])
 
 
 def test_keys_of_a_run_that_has_ended_are_removed(tmp_path):
     one = Between(party(0, folder=tmp_path))
-    runs, seen = runs_of(one.party._ledger.store, THIS_PROCESS), []
+    runs, seen = runs_of(one.party.ledger.store, THIS_PROCESS), []
 
     def look(number, message, send):
         if isinstance(message, EndRun):
@@ -403,7 +401,7 @@ def test_a_party_that_is_restored_from_a_backup_is_found_out_by_its_own_answers(
         return send()
 
     member.disturb = restored
-    with pytest.raises(PartyRefusedError, match=r"'ada'.*folder is an older copy: attempt"):
+    with pytest.raises(PartyRefusedError, match=r"'ada'.*older"):
         train([member, party(1), party(2)], 6, min_parties=3, patience=20.0)
     assert rounds == [1, 3]
     member.party.close()

@@ -5,7 +5,8 @@ import json
 import pytest
 
 import lgb_dp
-from federated_training import BINARY, DELTA, NAMES, Between, parties, party, train
+from disturbed import Between
+from federated_training import BINARY, DELTA, NAMES, parties, party, train
 from gbdt_parties.run.log import THIS_PROCESS, runs_of
 from gbdt_parties.secure_sum.messages import NEW_RUN
 from lgb_dp.federated.service import FederatedService
@@ -37,6 +38,6 @@ def test_a_twin_key_of_a_run_that_another_release_has_kept_is_refused_by_name(tm
         lambda place: party(place, folder=tmp_path / NAMES[place]),
         lambda members: train(members, min_parties=3, checkpoint=tmp_path / "progress"),
         Between,
-        lambda member: runs_of(member._ledger.store, THIS_PROCESS),
+        lambda member: runs_of(member.ledger.store, THIS_PROCESS),
         OTHER_FORMATS[other],
     )

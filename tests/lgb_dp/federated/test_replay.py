@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from federated_training import Between, X, lost, party, rows_of, train
+from disturbed import Between, lost
+from federated_training import X, party, rows_of, train
 from gbdt_commons.key_stream import KeyStream
 from gbdt_commons.store_file import StoreFile
 from gbdt_parties.channel import Channel

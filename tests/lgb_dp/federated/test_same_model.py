@@ -2,7 +2,8 @@
 
 import pytest
 
-from federated_training import Between, lost, parties, party, train
+from disturbed import Between, lost
+from federated_training import parties, party, train
 from forked_runs import Fork
 from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError, ProtocolError, RunLostError
 from gbdt_parties.messages import Done
@@ -22,7 +23,7 @@ def second_attempt(place, question, answer, send):
 def forked(tmp_path, n_parties=3, victim=1):
     members = [party(k, n_parties, folder=tmp_path / str(k)) for k in range(n_parties)]
     fork = Fork(members, victim, N_SUMS - 1, second_attempt)
-    with pytest.raises(ProtocolError, match="has another model than the others"):
+    with pytest.raises(ProtocolError, match=r"another.*others"):
         train(fork.relays, 4, min_parties=2)
     return fork, {place: fork.asked(place) for place in range(n_parties)}
 
@@ -42,7 +43,7 @@ def test_same_model_for_all_that_end_a_private_run_with_two_last_sums(tmp_path, 
     assert models_in(tmp_path, 1) == []
     others = {place: end.signature for place, end in ends.items() if place != 1}
     if n_parties == 2:
-        with pytest.raises(PartyRefusedError, match=r"of 2 parties, only \['ada'\] have signed"):
+        with pytest.raises(PartyRefusedError, match=r"2 parties, only \['ada'\].*signed"):
             fork.end(0, others)
         return
     for place in others:
@@ -56,7 +57,7 @@ def test_same_model_for_all_though_a_party_is_led_through_the_run_again(tmp_path
     """Its state outlives restarts: it signs no other end than the one whose signature has left."""
     fork, _ = forked(tmp_path)
     for _ in range(2):
-        with pytest.raises(PartyRefusedError, match="'bob' refuses: this party has signed another end"):
+        with pytest.raises(PartyRefusedError, match=r"'bob'.*signed"):
             fork.replayed(1, fork.opened[N_SUMS - 1]).ask(AskModel(0), FinishedModel)
         fork.parties[1].close()
         fork.parties[1] = party(1, folder=tmp_path / "1")
@@ -87,7 +88,7 @@ def test_same_model_for_all_of_a_private_run_that_is_split_up(tmp_path):
     members = [Between(party(k, 4, folder=tmp_path / str(k))) for k in range(4)]
     for member in members[2:]:
         member.disturb = lambda number, message, send: send() if number <= 4 else lost()
-    with pytest.raises(PartyUnavailableError, match=r"only \['ada', 'bob'\] are left; at least 3"):
+    with pytest.raises(PartyUnavailableError, match=r"\['ada', 'bob'\] are left.*3"):
         train(members, 4, min_parties=2)
     assert not any(isinstance(asked, AskModel) for asked, _ in members[0].answers)
     assert models_in(tmp_path, 0) == []
@@ -107,7 +108,7 @@ def test_a_run_goes_no_further_when_too_few_are_left_to_sign_its_end():
         return disturb
 
     members[2].disturb, members[3].disturb = forget(2), forget(3)
-    with pytest.raises(RunLostError, match="'dan' refuses: this party does not know the run"):
+    with pytest.raises(RunLostError, match=r"'dan'.*know"):
         train(members, 4, min_parties=2)
     assert max(asked.round for asked, _ in members[0].answers if isinstance(asked, AskSum)) == 1
 

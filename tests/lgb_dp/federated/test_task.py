@@ -36,12 +36,9 @@ def test_a_task_is_read_as_it_was_written(made, kind):
 
 
 @pytest.mark.parametrize(("made", "kind"), TASKS)
-@pytest.mark.parametrize(
-    "text",
-    ["", "[]", "1", "{}", '{"a": 1}', "[" * 100_000],
-)
+@pytest.mark.parametrize("text", ["", "[]", "1", "{}", '{"a": 1}', "[" * 100_000])
 def test_other_texts_are_not_of_this_version(made, kind, text):
-    with pytest.raises(lgb_dp.InvalidArgumentError, match="not those of this version"):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="of this version"):
         kind.from_json(text)
 
 
@@ -49,14 +46,14 @@ def test_other_texts_are_not_of_this_version(made, kind, text):
 def test_a_setting_that_is_missing_or_unknown_is_not_of_this_version(made, kind):
     values = json.loads(made().to_json())
     for wrong in ({**values, "more": 1}, {k: v for k, v in values.items() if k != "settings"}):
-        with pytest.raises(lgb_dp.InvalidArgumentError, match="not those of this version"):
+        with pytest.raises(lgb_dp.InvalidArgumentError, match="of this version"):
             kind.from_json(json.dumps(wrong))
 
 
 @pytest.mark.parametrize(("made", "kind"), TASKS)
 @pytest.mark.parametrize("value", [len, float("inf"), np.arange(3)], ids=str)
 def test_values_that_no_party_can_be_sent_are_refused_by_name(made, kind, value):
-    with pytest.raises(lgb_dp.PrivateTrainingError, match="must hold numbers and texts"):
+    with pytest.raises(lgb_dp.PrivateTrainingError, match="numbers and texts"):
         made(metric=value).to_json()
 
 

@@ -11,35 +11,18 @@ import pandas as pd
 import pytest
 
 import lgb_dp
-from federated_training import (
-    BINARY,
-    BOUNDS,
-    DELTA,
-    Between,
-    X,
-    Y,
-    charges,
-    lost,
-    parties,
-    party,
-    rows_of,
-    train,
-)
+from disturbed import Between, lost
+from federated_training import BINARY, BOUNDS, DELTA, X, Y, charges, parties, party, rows_of, train
 from gbdt_hosts.lightgbm import tree_blocks
 from gbdt_parties.errors import PartyRefusedError, ProtocolError
 from gbdt_parties.messages import read, write
-from gbdt_parties.secure_sum.messages import (
-    AskSum,
-    Contributed,
-    FinishedModel,
-    OpenRun,
-)
+from gbdt_parties.secure_sum.messages import AskSum, Contributed, FinishedModel, OpenRun
 from gbdt_parties.traffic import Traffic
 from lgb_dp import federated
 from lgb_dp.accounting.gaussian import gaussian_epsilon
 from lgb_dp.accounting.shares import share_variance
 from lgb_dp.federated import replica
-from lgb_dp.federated.coordinator import _attempts
+from lgb_dp.federated.coordinator import n_attempts
 from lgb_dp.federated.task import MAX_ATTEMPTS
 from lgb_dp.mechanisms import rng as rng_module
 from lgb_dp.mechanisms.noise import observed
@@ -166,7 +149,7 @@ def check_model_of_pooled_rows(objective, n_parties, monkeypatch, per_round=1):
     monkeypatch.setattr(rng_module, "KeyStream", lambda key: _key_stream(KEY))
     data = lgb_dp.Dataset(X, y, bounds=BOUNDS, max_bin=8, spacing="mixed", label_overflow="clip", **settings)
     less = 1 - 1e-9
-    rounds = _attempts(12, per_round)
+    rounds = n_attempts(12, per_round)
     trainer = lgb_dp.NewtonBoost(50.0 * less, DELTA * less, rounds=rounds)
     pooled = lgb.train({**params, "verbosity": -1}, data, 12, callbacks=[trainer])
     found = {row["release"] for row in across.privacy.ledger}
@@ -214,17 +197,17 @@ def test_a_party_that_is_lost_in_a_round_of_several_trees_leaves_enough_for_the_
 
 
 def test_noise_is_planned_for_whole_rounds_beyond_the_trees():
-    assert [_attempts(n, 1) for n in (1, 20, 21, 100)] == [2, 22, 23, 106]
-    assert [_attempts(n, 7) for n in (7, 20, 200)] == [14, 27, 214]
-    assert _attempts(99_999, 7) == MAX_ATTEMPTS
-    assert _attempts(10**6, 1) == 10**6  # refused with the number that was given
+    assert [n_attempts(n, 1) for n in (1, 20, 21, 100)] == [2, 22, 23, 106]
+    assert [n_attempts(n, 7) for n in (7, 20, 200)] == [14, 27, 214]
+    assert n_attempts(99_999, 7) == MAX_ATTEMPTS
+    assert n_attempts(10**6, 1) == 10**6  # refused with the number that was given
 
 
 def test_spare_attempts_pay_for_any_release_once_more():
     """Trees share what is left of μ² by the dearest run, which has the histograms and the last release."""
     trees = 1 - PRIOR_SHARE - HISTOGRAM_SHARE - LEVEL_SHARE
     for n_rounds in range(1, 3000):
-        attempts = _attempts(n_rounds, 1)
+        attempts = n_attempts(n_rounds, 1)
         assert (attempts - n_rounds) * trees / attempts >= HISTOGRAM_SHARE
 
 
@@ -262,7 +245,7 @@ def test_a_party_that_is_lost_in_a_release_that_is_no_tree_leaves_enough_for_the
 
 
 def test_a_learning_rate_that_trees_of_one_round_would_overshoot_with_is_refused():
-    with pytest.raises(PartyRefusedError, match=r"learning_rate=0\.4 must be at most 0\.375"):
+    with pytest.raises(PartyRefusedError, match=r"learning_rate=0\.4.*0\.375"):
         train(parties(), 8, {**BINARY, "learning_rate": 0.4}, trees_per_round=4)
     assert train(parties(), 8, {**BINARY, "learning_rate": 0.3}, trees_per_round=4).num_trees() == 8
 
@@ -272,7 +255,7 @@ _key_stream = rng_module.KeyStream
 
 def _public(key):
     random = SecureRandom()
-    random._stream = _key_stream(key)
+    random.stream = _key_stream(key)
     return random
 
 
@@ -319,7 +302,7 @@ def test_a_contribution_is_small_and_says_nothing_by_itself():
 )
 def test_parties_that_differ_are_named_before_anything_leaves(part, other):
     members = [Between(party(0)), Between(party(1)), Between(party(2, **other))]
-    with pytest.raises(lgb_dp.PartiesDifferError, match=f"{part} of the parties 'ada' and 'cyd' differ"):
+    with pytest.raises(lgb_dp.PartiesDifferError, match=f"{part}.*'ada' and 'cyd' differ"):
         train(members)
     assert [member.calls for member in members] == [1, 1, 1]
 
@@ -342,9 +325,9 @@ def test_one_party_where_several_are_demanded():
         train([party()])
     with pytest.raises(lgb_dp.InvalidArgumentError, match="2 parties; at least 3"):
         train(parties(2), min_parties=3)
-    with pytest.raises(PartyRefusedError, match="takes part with at least 3"):
+    with pytest.raises(PartyRefusedError, match="at least 3"):
         train([party(0, min_parties=3), party(1)])
-    with pytest.raises(PartyRefusedError, match=r"at most 1 parties pool .*; this party demands 2"):
+    with pytest.raises(PartyRefusedError, match=r"at most 1.*demands 2"):
         train([party(0), party(1), party(2, colluding=2)])
 
 
@@ -432,7 +415,7 @@ def test_a_party_with_another_model_is_noticed():
             return write(answer.session, answer.sequence, replace(answer.message, digests=bytes(32)))
         return write(answer.session, answer.sequence, answer.message)
 
-    with pytest.raises(ProtocolError, match="party 'cyd' has another model"):
+    with pytest.raises(ProtocolError, match="party 'cyd' has another"):
         train([party(0), party(1), Between(party(2), another)], 2)
 
 

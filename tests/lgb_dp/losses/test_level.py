@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 
 import lgb_dp
+from drawn_noise import gaussians_drawn
 from lgb_dp.accounting.gaussian import gaussian_mu
 from lgb_dp.losses.label_counts import LabelCounts
 from lgb_dp.losses.level import FactorLevel, MeanLevel, unit_deviance, without_noise
@@ -193,11 +194,7 @@ def test_the_square_loss_predicts_the_mean_of_skewed_labels(epsilon, monkeypatch
     [("poisson", 1.0, LOG_LINK_HESSIAN_LIMIT), ("regression", 0.08, HESSIAN_LIMIT["regression"])],
 )
 def test_it_takes_its_share_of_the_budget(monkeypatch, objective, clip, limit, weights):
-    drawn = []
-    exact = mechanisms.rounded_gaussian
-    monkeypatch.setattr(
-        mechanisms, "rounded_gaussian", lambda n, s, r: drawn.append((n, s)) or exact(n, s, r)
-    )
+    drawn = gaussians_drawn(monkeypatch)
     booster, whole = boosted(objective, n_rounds=5, **weights), gaussian_mu(4.0, DELTA)
     found = releases(booster)
     assert list(found) == ["label counts", "leaf sums", "sums over all rows"]
@@ -214,8 +211,8 @@ def test_it_takes_its_share_of_the_budget(monkeypatch, objective, clip, limit, w
 def test_a_row_more_moves_all_releases_by_no_more_than_mu(objective, monkeypatch):
     """The lengths of what a row adds to sums, in units of the noise, over a whole run."""
     monkeypatch.setattr("lgb_dp.boosting.training.SecureRandom", lambda state: SecureRandom(7))
-    monkeypatch.setattr("lgb_dp.losses.level._MAX_COST", 1e12)
-    monkeypatch.setattr("lgb_dp.losses.level._LARGEST_DOUBT", 1e12)
+    monkeypatch.setattr("lgb_dp.losses.level.MAX_COST", 1e12)
+    monkeypatch.setattr("lgb_dp.losses.level.LARGEST_DOUBT", 1e12)
     seen = []
     for n in (600, 599):
         private = []

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gbdt_kernels.trees import leaf_sums
-from gbdt_kernels.trees.newton import _logistic_gradients
+from gbdt_kernels.trees.newton import logistic_gradients
 from lgb_dp.losses.loss import HESSIAN_LIMIT, STEPS, NewtonLoss, pair_table
 
 clips = st.one_of(st.just(1.0), st.floats(1 / STEPS, 1.0))
@@ -129,7 +129,7 @@ def test_rounding_is_toward_zero():
 def test_the_fast_logistic_is_the_logistic():
     score = np.concatenate([np.linspace(-29, 29, 4001), [0.0, 100.0, -100.0]])
     gradient = np.empty(len(score))
-    _logistic_gradients(score, np.zeros(len(score)), gradient)
+    logistic_gradients(score, np.zeros(len(score)), gradient)
     np.testing.assert_allclose(gradient, scipy.special.expit(score), atol=1e-9)
 
 

@@ -10,6 +10,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 import lgb_dp
+from growers import grower_of
 from lgb_dp.boosting.params import training_parameters
 from lgb_dp.losses import registry
 from newton_training import DELTA, live_booster, training_scores
@@ -124,7 +125,7 @@ def test_training_goes_on_where_the_model_stands(objective):
         live.update()
     live.rollback_one_iter()
     live.update()
-    scale = live._grower.label_scale
+    scale = grower_of(live).label_scale
     raw = live.predict(X, raw_score=True)
     np.testing.assert_allclose(training_scores(live)[:, 0] * scale.scale + scale.centre, raw, atol=1e-9)
     more = boosted(objective, n_rounds=3, data=rows(objective, free_raw_data=False), init_model=first)

@@ -13,12 +13,7 @@ from label_histograms import numbers
 from lgb_dp.losses.labels import LabelScale
 from lgb_dp.losses.loss import STEPS
 from lgb_dp.losses.registry import loss_of
-from lgb_dp.losses.regression import (
-    LOG_LINK_HESSIAN_LIMIT,
-    MIN_THRESHOLD,
-    hessian_limits,
-    residual_table,
-)
+from lgb_dp.losses.regression import LOG_LINK_HESSIAN_LIMIT, MIN_THRESHOLD, hessian_limits, residual_table
 
 shares = st.sampled_from([0.0, 0.05, 0.5, 0.95])
 OWN = {

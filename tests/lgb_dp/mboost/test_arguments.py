@@ -35,9 +35,9 @@ def test_arguments_are_checked(argument, value):
 
 @pytest.mark.parametrize("epsilon", [0, -1, np.nan, -np.inf])
 def test_epsilon_is_checked(epsilon):
-    with pytest.raises(ValueError, match="epsilon must be positive"):
+    with pytest.raises(ValueError, match=r"epsilon.*positive"):
         lgb_dp.MBoost(epsilon)
-    with pytest.raises(ValueError, match="epsilon must be positive and finite"):
+    with pytest.raises(ValueError, match="positive and finite"):
         lgb_dp.DPBoost(np.inf)
 
 

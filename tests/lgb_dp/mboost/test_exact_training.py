@@ -67,11 +67,7 @@ def test_exact_training_with_the_papers_coefficient_lowers_the_surrogate():
 
 
 def test_pure_and_empty_nodes_pass_their_weights_on():
-    levels = [
-        np.array([[5, 5]]),
-        np.array([[5, 0], [0, 5]]),
-        np.array([[2, 0], [3, 0], [0, 0], [0, 5]]),
-    ]
+    levels = [np.array([[5, 5]]), np.array([[5, 0], [0, 5]]), np.array([[2, 0], [3, 0], [0, 0], [0, 5]])]
     assert stopped_at_purity(levels).tolist() == [[5, 0], [5, 0], [0, 5], [0, 5]]
     levels[1] = np.array([[5, 5], [0, 0]])
     levels[2] = np.array([[4, 1], [1, 4], [0, 0], [0, 0]])

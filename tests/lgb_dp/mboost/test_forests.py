@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import lgb_dp
+from dp_training import grower
 from lgb_dp.boosting.levels import random_structure
 from lgb_dp.data.weights import WEIGHT_STEPS
 from lgb_dp.mboost import forests as random_forest
@@ -60,15 +61,12 @@ def test_votes_follow_the_noise(monkeypatch):
 def test_a_row_moves_one_count_by_at_most_its_largest_weight(
     monkeypatch, forest, name, sensitivity, weighted
 ):
+    votes = type(grower(dataset(X, Y), forest(1.0)))
     asked, counts = [], []
     original = getattr(random_forest, name)
     monkeypatch.setattr(random_forest, name, lambda *args: asked.append(args) or original(*args))
-    votes = {
-        lgb_dp.RandomForestLaplace: random_forest._LaplaceTraining,
-        lgb_dp.RandomForestExponential: random_forest._ExponentialTraining,
-    }[forest]
-    cast = votes._votes
-    monkeypatch.setattr(votes, "_votes", lambda self, c: counts.append(c) or cast(self, c))
+    cast = votes.votes
+    monkeypatch.setattr(votes, "votes", lambda self, c: counts.append(c) or cast(self, c))
     weights = {"weight": np.linspace(0, 2, len(X)), "weight_bound": 2.0} if weighted else {}
     fewer = {"weight": weights["weight"][:-1], "weight_bound": 2.0} if weighted else {}
     for data in (dataset(X, Y, **weights), dataset(X[:-1], Y[:-1], **fewer)):

@@ -115,19 +115,19 @@ def test_alpha_towards_zero_is_the_0_1_loss():
 
 @pytest.mark.parametrize("alpha", [0, -0.1, 1.1, np.nan, np.inf])
 def test_alpha_out_of_range_is_refused(alpha):
-    with pytest.raises(ValueError, match=r"alpha must be in \(0, 1\]"):
+    with pytest.raises(ValueError, match=r"alpha.*\(0, 1\]"):
         MLoss(alpha)
 
 
 @pytest.mark.parametrize("alpha", ["0.5", None, True])
 def test_alpha_of_another_type_is_refused(alpha):
-    with pytest.raises(TypeError, match="alpha must be a number"):
+    with pytest.raises(TypeError, match=r"alpha.*number"):
         MLoss(alpha)
 
 
 @pytest.mark.parametrize("method", ["link", "bayes_risk", "partial_losses"])
 def test_what_is_no_probability_is_refused(method):
-    with pytest.raises(ValueError, match=r"u must be in \[0, 1\], got .*1.5"):
+    with pytest.raises(ValueError, match=r"u.*\[0, 1\], got.*1.5"):
         getattr(MLoss(0.5), method)([0.5, 1.5])
 
 
@@ -182,7 +182,7 @@ def test_the_order_of_lightgbms_estimators_means_the_same():
 
 def test_labels_and_scores_are_checked():
     data = lgb.Dataset(X, Y + 1).construct()
-    with pytest.raises(ValueError, match="labels of the M-loss must be 0 or 1"):
+    with pytest.raises(ValueError, match=r"labels.*M-loss.*0 or 1"):
         MLoss(0.5)(np.zeros(len(X)), data)
     with pytest.raises(ValueError, match="the M-loss is binary"):
         MLoss(0.5)(np.zeros((len(X), 3)), lgb.Dataset(X, Y).construct())

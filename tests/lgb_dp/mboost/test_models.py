@@ -47,14 +47,14 @@ def test_missing_values_categories_and_weights_predict_natively_as_trained(tmp_p
 def test_training_scores_are_those_of_the_model():
     """Boosting weights come from the trainer's own scores; they must be what the model predicts."""
     scores = []
-    grow = mboost._MBoostTraining.grow_iteration
+    grow = mboost.MBoostTraining.grow_iteration
 
     def record(self):
         scores.append(self.predictions(self._rows, self.codes).copy())
         return grow(self)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mboost._MBoostTraining, "grow_iteration", record)
+        patch.setattr(mboost.MBoostTraining, "grow_iteration", record)
         booster = train(dataset(X, Y), lgb_dp.MBoost(5.0), n_rounds=3)
     for t in (1, 2):
         expected = booster.predict(X, raw_score=True, num_iteration=t)

@@ -168,14 +168,14 @@ def test_a_long_random_search_finds_no_loss_above_epsilon(monkeypatch, case):
 def test_boosting_weights_keep_to_the_bound_that_the_released_trees_give(monkeypatch, released):
     """Whatever the leaves were, no row's weight exceeds ψ⁻¹ of the largest score that they allow."""
     seen = []
-    grow = mboost._MBoostTraining._grow_tree
+    grow = mboost.MBoostTraining.grow_tree
 
     def record(self, k, sign, weight, largest, n_rows):
         seen.append((weight.max(), largest))
         tree = grow(self, k, sign, weight, largest, n_rows)
         return dataclasses.replace(tree, leaf_value=released + tree.leaf_value)
 
-    monkeypatch.setattr(mboost._MBoostTraining, "_grow_tree", record)
+    monkeypatch.setattr(mboost.MBoostTraining, "grow_tree", record)
     train(dataset(X, Y), lgb_dp.MBoost(5.0, alpha=1.0), n_rounds=4, max_depth=3)
     assert all(weight <= largest for weight, largest in seen)
     assert seen[0] == (BOOST_STEPS // 2, BOOST_STEPS // 2)

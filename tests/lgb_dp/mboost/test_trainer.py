@@ -58,20 +58,6 @@ def test_an_interrupted_training_reports_what_was_spent():
     assert trainer.booster_.privacy.epsilon == pytest.approx(0.5)
 
 
-def test_every_candidate_can_be_chosen_even_with_a_single_row():
-    data = lgb_dp.Dataset(np.full((1, 2), -2.9), label=[1.0], bounds=(-3, 3), max_bin=4)
-    seen = set()
-    for _ in range(150):
-        booster = train(data, lgb_dp.MBoost(0.01), n_rounds=1, max_depth=1)
-        seen.add(tuple(field(booster, name)[0] for name in ("split_feature", "threshold", "decision_type")))
-    assert len(seen) == 2 * 3 * 2
-
-
-def test_trees_are_complete_on_pure_and_tiny_data():
-    booster = train(dataset(X[:3], np.ones(3)), lgb_dp.MBoost(1.0), n_rounds=3, max_depth=3)
-    assert all(tree["num_leaves"] == 8 for tree in booster.dump_model()["tree_info"])
-
-
 def test_empty_leaves_are_noised_like_any_other(monkeypatch):
     asked = []
     noise = mechanisms.discrete_laplace

@@ -43,9 +43,9 @@ def test_the_exact_comparison_agrees_with_that_of_floats(monkeypatch):
     variance, n = 1000, 300
     slope = int(2**LOG2_DENOMINATOR / variance**0.5)
     proposed = np.arange(-n // 2, n // 2)
-    plain = module._accepted(proposed, variance, slope, SecureRandom(3))
-    monkeypatch.setattr(module, "_LEAST_DOUBT", 1.0)
-    exact = module._accepted(proposed, variance, slope, SecureRandom(3))
+    plain = module.accept(proposed, variance, slope, SecureRandom(3))
+    monkeypatch.setattr(module, "LEAST_DOUBT", 1.0)
+    exact = module.accept(proposed, variance, slope, SecureRandom(3))
     assert plain.tolist() == exact.tolist()
     assert 0 < plain.sum() < n
 
@@ -63,16 +63,16 @@ class Words:
 def test_a_uniform_number_at_the_boundary_is_told_apart_by_its_further_bits():
     variance, slope = 1, 0  # so that a proposal of 1 is accepted with probability exp(-1/2)
     first, more = divmod(0x9B4597E37CB04FF3D675A35530CDD767, 2**64)  # its first 128 bits
-    assert module._is_below(first, 1, variance, slope, Words(more - 1))
-    assert not module._is_below(first, 1, variance, slope, Words(more + 1))
-    assert module._is_below(first - 1, 1, variance, slope, Words())
-    assert not module._is_below(first + 1, 1, variance, slope, Words())
+    assert module.is_below(first, 1, variance, slope, Words(more - 1))
+    assert not module.is_below(first, 1, variance, slope, Words(more + 1))
+    assert module.is_below(first - 1, 1, variance, slope, Words())
+    assert not module.is_below(first + 1, 1, variance, slope, Words())
 
 
 def test_comparisons_are_exact_wherever_floats_may_err():
-    # The errors that `_accepted` proves: 2^-38 of the probability, and 2^-50 beyond 64 standard deviations.
-    assert 2.0**-37 < module._DOUBT < 2.0**-20
-    assert 2.0**-50 <= module._LEAST_DOUBT < 2.0**-40
+    # The errors that `accept` proves: 2^-38 of the probability, and 2^-50 beyond 64 standard deviations.
+    assert 2.0**-37 < module.DOUBT < 2.0**-20
+    assert 2.0**-50 <= module.LEAST_DOUBT < 2.0**-40
 
 
 @pytest.mark.parametrize("variance", [0, -3, MAX_VARIANCE + 1])

@@ -46,7 +46,7 @@ def last_bit_differs(name, at=-1):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(arithmetic, "FUNCTIONS", {**FUNCTIONS, name: changed})
-        return dict(arithmetic._digests.__wrapped__())
+        return digests.__wrapped__()
 
 
 def uses():
@@ -78,7 +78,7 @@ def test_every_function_that_trainers_use_has_a_digest():
 
 
 def test_digests_follow_from_the_functions_alone():
-    assert digests() == digests() == dict(arithmetic._digests.__wrapped__())
+    assert digests() == digests() == digests.__wrapped__()
     assert list(digests()) == list(FUNCTIONS)
     x = arguments()
     assert len(np.unique(x)) == len(x)
@@ -92,13 +92,13 @@ def test_digests_follow_from_the_functions_alone():
 def test_the_last_bit_of_one_value_is_found_and_named(name):
     changed = last_bit_differs(name)
     assert {one for one in changed if changed[one] != digests()[one]} == {name}
-    with pytest.raises(InvalidArgumentError, match=f"party 'shop' and this one round {name} differently"):
+    with pytest.raises(InvalidArgumentError, match=f"party 'shop'.*{name} differently"):
         check_digests(changed, "party 'shop'")
 
 
 @pytest.mark.parametrize("theirs", [None, {}, [], "exp", {"math.exp": "0" * 32}])
 def test_other_tables_are_refused(theirs):
-    with pytest.raises(InvalidArgumentError, match="must have a digest for each of"):
+    with pytest.raises(InvalidArgumentError, match="digest for each"):
         check_digests(theirs, "party 'shop'")
 
 
@@ -114,7 +114,7 @@ def with_arithmetic(monkeypatch, changed):
 def test_parties_that_round_differently_do_not_begin(tmp_path, monkeypatch):
     party = bank(folder=tmp_path / "bank", budget=BUDGET)
     with_arithmetic(monkeypatch, last_bit_differs("numpy.exp"))
-    with pytest.raises(PartyRefusedError, match=r"'labels' and this one round numpy\.exp differ"):
+    with pytest.raises(PartyRefusedError, match=r"'labels'.*numpy\.exp differ"):
         trained(party, checkpoint=tmp_path / "labels")
     party.close()
     assert read_ledger(tmp_path / "bank").rows == []
@@ -142,9 +142,7 @@ def test_parties_of_other_versions_do_not_begin(tmp_path, monkeypatch, name):
         return replace(do(*args), versions={**versions(), name: "3.9"})
 
     monkeypatch.setitem(train.__globals__, "task_of", task_of)
-    with pytest.raises(
-        PartyRefusedError, match=f"'labels' and this one have {name} 3.9 and {versions()[name]}"
-    ):
+    with pytest.raises(PartyRefusedError, match=f"'labels'.*{name} 3.9 and {versions()[name]}"):
         trained(party, checkpoint=tmp_path / "labels")
     party.close()
     assert read_ledger(tmp_path / "bank").rows == []
@@ -172,7 +170,7 @@ def test_versions_are_those_of_the_writers_of_a_models_text():
 
 @pytest.mark.parametrize("theirs", [None, {}, [], "4.7", {"LightGBM": "4.7"}, {**versions(), "x": "1"}])
 def test_versions_of_other_programs_are_refused(theirs):
-    with pytest.raises(InvalidArgumentError, match="versions of party 'shop' must be those of"):
+    with pytest.raises(InvalidArgumentError, match="versions of party 'shop'"):
         check_versions(theirs, "party 'shop'")
 
 
@@ -200,5 +198,5 @@ def test_settings_without_digests_are_refused(left_out):
     values = json.loads(task.to_json())
     assert ColumnTask.from_json(json.dumps(values)).arithmetic == digests()
     del values[left_out]
-    with pytest.raises(InvalidArgumentError, match="not those of this version"):
+    with pytest.raises(InvalidArgumentError, match="of this version"):
         ColumnTask.from_json(json.dumps(values))

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import lgb_dp
+from drawn_noise import gaussians_drawn
 from lgb_dp.accounting.gaussian import SampledGaussian, composed_epsilon, gaussian_epsilon, gaussian_mu
 from lgb_dp.accounting.ledger import Ledger
 from lgb_dp.accounting.unit import Unit
@@ -48,11 +49,7 @@ def test_the_reported_epsilon_is_the_closed_forms_and_not_above_the_one_asked_fo
 
 def test_noise_is_what_the_ledger_says(monkeypatch):
     """Standard deviations of all draws, in units of what a row can add, against the μ that were charged."""
-    drawn = []
-    exact = mechanisms.rounded_gaussian
-    monkeypatch.setattr(
-        mechanisms, "rounded_gaussian", lambda n, s, r: drawn.append((n, s)) or exact(n, s, r)
-    )
+    drawn = gaussians_drawn(monkeypatch)
     weighted = dataset(X, Y, weight=np.ones(len(X)), weight_bound=4.0)
     for data, steps in ((dataset(X, Y), 1), (weighted, 1024)):
         drawn.clear()
@@ -82,7 +79,7 @@ def test_every_sum_gets_noise_of_its_own(monkeypatch, params):
 
     monkeypatch.setattr(mechanisms, "rounded_gaussian", draw)
     monkeypatch.setattr(mechanisms.GaussianReserve, "hand_out", hand_out)
-    monkeypatch.setattr(mechanisms, "_DRAWS_AT_ONCE", 50)
+    monkeypatch.setattr(mechanisms, "DRAWS_AT_ONCE", 50)
     boosted(dataset(X, Y), n_rounds=30, params=params)
     assert len(taken) == 2  # gradients and hessians
     for scale, numbers in taken.items():
@@ -153,8 +150,8 @@ def test_folds_compose_to_the_root_of_their_number():
 
 def test_a_secret_sample_is_charged_by_dp_accounting_and_drawn_row_by_row(monkeypatch):
     taken = []
-    draw = LocalLeafSums._secret_sample
-    monkeypatch.setattr(LocalLeafSums, "_secret_sample", lambda self: taken.append(draw(self)) or taken[-1])
+    draw = LocalLeafSums.secret_sample
+    monkeypatch.setattr(LocalLeafSums, "secret_sample", lambda self: taken.append(draw(self)) or taken[-1])
     booster = boosted(epsilon=2.0, n_rounds=12, subsample=0.25)
     report = booster.privacy
     assert 1.9 < report.epsilon <= 2.0
@@ -168,11 +165,7 @@ def test_a_secret_sample_is_charged_by_dp_accounting_and_drawn_row_by_row(monkey
 def test_feature_histograms_take_their_share_of_the_budget(monkeypatch):
     """Noise is √d w̄ over the μ that is charged, and the trees cost as much less."""
     monkeypatch.setattr(core, "distilled_depth", lambda *facts: (3, True))
-    drawn = []
-    exact = mechanisms.rounded_gaussian
-    monkeypatch.setattr(
-        mechanisms, "rounded_gaussian", lambda n, s, r: drawn.append((n, s)) or exact(n, s, r)
-    )
+    drawn = gaussians_drawn(monkeypatch)
     report = boosted(
         dataset(X, Y, weight=np.ones(len(X)), weight_bound=4.0), epsilon=1.0, n_rounds=5, gradient_clip=1.0
     ).privacy
@@ -191,11 +184,7 @@ def test_histograms_of_numeric_features_are_released_where_they_show_rows(
     monkeypatch, epsilon, max_bin, n_released
 ):
     """Of three numeric features beside one of categories; not of few bins, nor where noise hides all."""
-    drawn = []
-    exact = mechanisms.rounded_gaussian
-    monkeypatch.setattr(
-        mechanisms, "rounded_gaussian", lambda n, s, r: drawn.append((n, s)) or exact(n, s, r)
-    )
+    drawn = gaussians_drawn(monkeypatch)
     table = np.column_stack([X[:, :3], np.arange(600) % 5])
     data = dataset(table, Y, max_bin=max_bin, categories={3: range(5)})
     ledger = boosted(data, epsilon=epsilon, n_rounds=5).privacy.ledger
@@ -270,7 +259,7 @@ def test_the_first_leaf_values_of_neighbours_are_as_close_as_mu_says():
                     return sums[-1]
 
                 patch.setattr(Releases, "leaf_sums", released)
-                patch.setattr("lgb_dp.losses.loss._MAX_PRIOR", 0.0)
+                patch.setattr("lgb_dp.losses.loss.MAX_PRIOR", 0.0)
                 lgb.train(QUIET, data, 1, callbacks=[trainer])
             [(trained, held)] = sums[0]  # one tree in the round
             assert held is None  # all rows are in the leaves

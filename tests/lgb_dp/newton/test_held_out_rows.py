@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse
 
 import lgb_dp
+from growers import grower_of
 from lgb_dp.newton.held_out_rows import HeldOutSteps, can_hold_out
 from lgb_dp.newton.releases.trees import LeafRelease
 from lgb_dp.newton.splits import distilled as distilled_splits
@@ -97,8 +98,8 @@ def test_scores_follow_the_model_through_rollbacks(held_out):
     booster = live_booster(40)
     for _ in range(12):
         booster.update()
-    grower = booster._grower
-    assert grower._beginning.steps.salt is not None
+    grower = grower_of(booster)
+    assert grower.beginning.steps.salt is not None
     for _ in range(3):
         booster.rollback_one_iter()
     booster.update()

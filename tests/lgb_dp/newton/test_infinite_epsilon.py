@@ -101,12 +101,7 @@ def test_groups_folds_and_samples_are_void_too():
     assert_void(boosted(persons, epsilon=np.inf, n_rounds=2).privacy)
     assert_void(boosted(epsilon=np.inf, n_rounds=2, subsample=0.5).privacy)
     folds = lgb.cv(
-        QUIET,
-        dataset(X, Y),
-        2,
-        nfold=2,
-        callbacks=[lgb_dp.NewtonBoost(np.inf, DELTA)],
-        return_cvbooster=True,
+        QUIET, dataset(X, Y), 2, nfold=2, callbacks=[lgb_dp.NewtonBoost(np.inf, DELTA)], return_cvbooster=True
     )
     for booster in folds["cvbooster"].boosters:
         assert_void(booster.privacy)
@@ -115,14 +110,14 @@ def test_groups_folds_and_samples_are_void_too():
 def test_a_budget_pays_for_no_infinite_epsilon(exact):
     budget = lgb_dp.Budget(1.0, 1e-5)
     for trainer in (lgb_dp.NewtonBoost, lambda *args, **kwargs: lgb_dp.MBoost(args[0], **kwargs)):
-        with pytest.raises(lgb_dp.InvalidArgumentError, match="epsilon must be finite where a budget"):
+        with pytest.raises(lgb_dp.InvalidArgumentError, match=r"finite.*budget"):
             trainer(np.inf, DELTA, budget=budget)
     late = lgb_dp.NewtonBoost(1.0, DELTA, budget=budget)
     late.epsilon = np.inf
-    with pytest.raises(lgb_dp.InvalidArgumentError, match="epsilon must be finite where a budget"):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match=r"epsilon.*finite"):
         lgb.train(QUIET, dataset(X, Y), 2, callbacks=[late])
     assert budget.spent == Cost()
-    with pytest.raises(lgb_dp.InvalidArgumentError, match="epsilon must be positive and finite"):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="positive and finite"):
         lgb_dp.Budget(np.inf, 1e-5)
     with pytest.raises(lgb_dp.BudgetExceededError):
         budget.charge(exact.privacy.cost, "a model without privacy")
@@ -143,10 +138,10 @@ def test_estimators_say_it_and_refuse_to_buy_bins():
         with pytest.warns(lgb_dp.NotPrivateWarning, match=REASON):
             assert_void(model.fit(X, Y, **rows, **more).privacy_)
         model.set_params(auto_bounds=0.1)
-        with pytest.raises(lgb_dp.InvalidArgumentError, match="epsilon must be finite where auto_bounds"):
+        with pytest.raises(lgb_dp.InvalidArgumentError, match="finite where auto_bounds"):
             model.fit(X, Y, **more)
         model.set_params(auto_bounds=None)
-        with pytest.raises(lgb_dp.InvalidArgumentError, match="epsilon must be finite where a budget"):
+        with pytest.raises(lgb_dp.InvalidArgumentError, match=r"finite.*budget"):
             model.fit(X, Y, **rows, **more, budget=lgb_dp.Budget(1.0, 1e-5))
 
 
@@ -154,7 +149,7 @@ def test_search_audit_and_plot_refuse_it(exact):
     search = lgb_dp.DPRandomizedSearchCV(
         lgb_dp.DPLGBMClassifier(), {"max_depth": [2, 3]}, epsilon=np.inf, mean_trials=2
     )
-    with pytest.raises(lgb_dp.InvalidArgumentError, match="epsilon must be positive and finite"):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="positive and finite"):
         search.fit(X, Y, bounds=BOUNDS, classes=[0, 1])
     with pytest.raises(lgb_dp.InvalidArgumentError, match="epsilon = inf"):
         lgb_dp.audit(lgb_dp.NewtonBoost(np.inf, DELTA), X, Y, bounds=BOUNDS, params=QUIET)
@@ -173,5 +168,5 @@ def test_a_report_of_infinite_epsilon_is_never_private():
 
 @pytest.mark.parametrize("trainer", ["DPBoost", "SequentialBoost", "ParallelBoost"])
 def test_other_trainers_refuse_it_by_name(trainer):
-    with pytest.raises(lgb_dp.InvalidArgumentError, match=r"^epsilon must be positive and finite, got inf"):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match=r"^epsilon .*finite, got inf"):
         getattr(lgb_dp, trainer)(np.inf)

@@ -9,6 +9,7 @@ import pytest
 
 import lgb_dp
 from gbdt_hosts import lightgbm as host
+from growers import grower_of, kept_scores
 from lgb_dp.newton import core
 from newton_training import QUIET, X, Y, live_booster, training_scores
 
@@ -39,7 +40,7 @@ def test_trees_of_several_sizes_can_be_taken_back_and_evaluated_late(structure):
     booster.rollback_one_iter()
     for _ in range(9):
         booster.update()
-    grown = [len(trees[0].feature) for trees in booster._grower.trees]
+    grown = [len(trees[0].feature) for trees in grower_of(booster).trees]
     assert len(set(grown)) > 1
     assert max(grown) <= 7
     with pytest.warns(lgb_dp.NotPrivateWarning):
@@ -56,14 +57,14 @@ def test_an_interrupt_in_a_round_leaves_no_trace_in_the_scores(monkeypatch, afte
             raise KeyboardInterrupt
 
     booster = live_booster(100, few_and_many_bins())
-    grower = booster._grower
+    grower = grower_of(booster)
     for _ in range(after):
         booster.update()
     with monkeypatch.context() as patch:
         if where == "adding up":
-            patch.setattr(grower.releases.rows, "_pairs", Interrupted())
+            patch.setattr(grower.releases.rows, "pairs", Interrupted())
         elif where == "learning":
-            patch.setattr(grower._beginning.splits, "learn", Interrupted().add_up)
+            patch.setattr(grower.beginning.splits, "learn", Interrupted().add_up)
         else:
             patch.setattr(core, "PrivateTree", Interrupted().add_up)
         with pytest.raises(KeyboardInterrupt):
@@ -91,22 +92,22 @@ def test_an_interrupt_while_the_model_is_loaded_or_taken_back_leaves_no_trace(mo
     assert booster.num_trees() == 6
     with pytest.warns(lgb_dp.NotPrivateWarning):
         booster.eval_train()
-    scores = booster._grower.scores
+    scores = grower_of(booster).scores
     with monkeypatch.context() as patch:
         patch.setattr(scores, "forget", interrupted)
         with pytest.raises(KeyboardInterrupt):
             booster.rollback_one_iter()
     booster.rollback_one_iter()
-    add, written = scores._write, []
+    add, written = scores.write, []
     with monkeypatch.context() as patch:  # scores were written, their number of trees was not
-        patch.setattr(scores, "_write", lambda rows, new, n: written.append(1) or add(rows, new, -1))
+        patch.setattr(scores, "write", lambda rows, new, n: written.append(1) or add(rows, new, -1))
         booster.update()
         booster.eval_train()
     assert written
     booster.update()
     assert booster.num_trees() == 7
     raw = booster.predict(FEW_AND_MANY_BINS, raw_score=True)
-    np.testing.assert_allclose(booster._evaluation.raw_score(booster.train_set)[:, 0], raw, atol=1e-9)
+    np.testing.assert_allclose(kept_scores(booster, booster.train_set)[:, 0], raw, atol=1e-9)
     np.testing.assert_allclose(training_scores(booster)[:, 0], raw, atol=1e-9)
 
 
@@ -126,15 +127,12 @@ def test_an_interrupt_in_the_first_release_ends_the_training(monkeypatch):
 def test_a_forked_child_gets_none_of_the_noise_that_was_drawn_ahead(structure):
     booster = live_booster(100, structure=structure)
     booster.update()
-    reserve, _ = booster._grower.releases._reserves
+    reserve, _ = grower_of(booster).releases.reserves
     child = os.fork()
     if child == 0:
         signal.alarm(60)
         refused = 0
-        for attempt in (
-            booster.update,
-            lambda: reserve.hand_out(reserve.scale, 1),
-        ):
+        for attempt in (booster.update, lambda: reserve.hand_out(reserve.scale, 1)):
             try:
                 attempt()
             except RuntimeError:

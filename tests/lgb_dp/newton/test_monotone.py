@@ -138,7 +138,7 @@ def test_constraints_of_nothing_but_zeros_are_none(constraints):
 
 def test_constraints_must_be_as_many_as_features():
     bins = public_bins(np.zeros((1, 3)), ("a", "b", "c"), (0, 1), 16, None, None)
-    with pytest.raises(lgb_dp.InvalidArgumentError, match="monotone_constraints has 2 values; data has 3"):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match=r"monotone_constraints has 2 values; data.*3"):
         MonotoneConstraints([1, 0], bins)
     # LightGBM itself says so before training begins.
     with pytest.raises(lgb.basic.LightGBMError, match="monotone_constraints"):

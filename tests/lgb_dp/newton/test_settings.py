@@ -9,14 +9,10 @@ import pytest
 from scipy.special import softmax
 
 import lgb_dp
+from growers import grower_of
 from lgb_dp.losses.objective import OBJECTIVES
 from lgb_dp.newton.core import NewtonCore
-from lgb_dp.newton.settings import (
-    automatic_depth,
-    automatic_rate,
-    balanced_rows,
-    distilled_depth,
-)
+from lgb_dp.newton.settings import automatic_depth, automatic_rate, balanced_rows, distilled_depth
 from newton_training import X, Y, boosted, live_booster
 from small_training import dataset, field
 
@@ -74,11 +70,9 @@ def test_structures_are_distilled_where_leaves_hold_many_rows_that_stand_out():
 
 def test_automatic_settings_follow_the_released_rows_not_the_true_ones(monkeypatch):
     """With the released number of rows fixed, twice the rows change no setting."""
-    release = NewtonCore._release_label_counts
+    release = NewtonCore.release_label_counts
     monkeypatch.setattr(
-        NewtonCore,
-        "_release_label_counts",
-        lambda self: replace((yield from release(self)), n_rows=5000.0),
+        NewtonCore, "release_label_counts", lambda self: replace((yield from release(self)), n_rows=5000.0)
     )
     texts = []
     for rows in (X, np.repeat(X, 2, axis=0)):
@@ -114,7 +108,7 @@ def test_given_depths_are_kept_by_all_trees():
 def test_resetting_nothing_keeps_the_automatic_rate():
     booster = live_booster(4)
     booster.update()
-    steps = booster._grower._beginning.steps
+    steps = grower_of(booster).beginning.steps
     rate = steps.rate
     booster.reset_parameter({})
     assert steps.rate == rate != 0.1

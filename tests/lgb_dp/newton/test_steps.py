@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from growers import grower_of
 from lgb_dp.accounting.gaussian import gaussian_epsilon
 from lgb_dp.newton.releases.trees import LeafRelease
 from lgb_dp.newton.splits import distilled
@@ -68,10 +69,10 @@ def test_steps_that_nothing_ends_are_as_careful_as_with_more_noise(monkeypatch, 
         epsilon=gaussian_epsilon(mu, DELTA),
         n_rounds=3,
         params=params,
-        callbacks=[lambda env: live.append(env.model._grower)],
+        callbacks=[lambda env: live.append(grower_of(env.model))],
     )
     grower = live[0]
     std = grower.releases.noise_std
-    counted = max(std, grower._beginning.steps.least_std) / std
+    counted = max(std, grower.beginning.steps.least_std) / std
     is_bounded = mu > 10 and not has_trial and not params
     assert counted == pytest.approx(mu / 10 if is_bounded else 1.0, rel=1e-6)

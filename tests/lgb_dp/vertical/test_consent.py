@@ -30,7 +30,7 @@ def test_a_caller_that_asks_too_often_keeps_no_other_one_from_asking():
     party = knowing(questions_per_hour=2)
     for start in (0, 1):
         asked_by(THIS_PROCESS, party, slice(start, start + 1))
-    with pytest.raises(lgb_dp.InvalidArgumentError, match="more than 2 questions about rows in an hour"):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match=r"2 questions.*hour"):
         asked_by(THIS_PROCESS, party, slice(2, 3))
     answered = party.answers.answered
     for caller in ("another bank", "a third one"):
@@ -95,14 +95,14 @@ def test_each_answer_about_a_row_that_changes_is_counted():
     assert (first != second).any()
     assert counted(party) == 600
     for answer in EVERYTHING:
-        with pytest.raises(lgb_dp.InvalidArgumentError, match="300 of 300 rows were asked about before"):
+        with pytest.raises(lgb_dp.InvalidArgumentError, match=r"300 of 300 rows.*asked"):
             predict(trained()[0], OWN, parties=[changed], answer=answer)
 
 
 def test_open_answers_of_two_kinds_are_two_questions():
     party = knowing(answers=EVERYTHING)
     asked_by(THIS_PROCESS, party, answer="point")
-    with pytest.raises(lgb_dp.InvalidArgumentError, match="300 of 300 rows were asked about before"):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match=r"300 of 300 rows.*asked"):
         asked_by(THIS_PROCESS, party, answer="score")
     assert counted(party) == 300
 

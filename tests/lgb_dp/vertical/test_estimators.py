@@ -69,7 +69,7 @@ def test_fit_hands_on_all_that_train_takes_of_a_run(tmp_path, kind):
     model = fitted(checkpoint=tmp_path / "run")
     assert model.traffic_.bytes_from("shop") > 0
     assert (fitted(checkpoint=tmp_path / "run").predict(X) == model.predict(X)).all()
-    with pytest.raises(lgb_dp.BudgetExceededError, match=r"of the party's budget \(epsilon = 50.5"):
+    with pytest.raises(lgb_dp.BudgetExceededError, match=r"budget \(epsilon = 50.5"):
         fitted()
     assert read_ledger(tmp_path / "ledger").epsilon == 50.5
     for how, match in (
@@ -97,7 +97,7 @@ def test_tables_are_taken_by_name():
     assert (model.predict(frame[list("dcba")]) == model.predict(frame)).all()
 
 
-def test_a_classifier_of_three_texts():
+def test_a_classifier_of_three_texts(monkeypatch):
     """Probabilities are the model's, each class against all others, over their sum; one label is missing."""
     y = np.array(["ill", "well", "in between"], dtype=object)[np.digitize(SCORE, [-0.5, 0.5])]
     y[0] = None
@@ -118,7 +118,7 @@ def test_a_classifier_of_three_texts():
     again = pickle.loads(pickle.dumps(model))
     assert (again.predict_proba(X) == model.predict_proba(X)).all()
     assert clone(model).get_params() == model.get_params()
-    model._predicted = lambda X: np.zeros((len(X), 3))
+    monkeypatch.setattr(model.booster_, "predict", lambda X: np.zeros((len(X), 3)))
     np.testing.assert_allclose(model.predict_proba(X[:2]), 1 / 3)
     for predict in (model.predict, model.predict_proba):
         with pytest.raises(lgb_dp.UnsupportedParameterError, match="booster has 3 classes"):
@@ -145,5 +145,5 @@ def test_rows_with_ids_in_any_order_are_trained_on_where_both_have_them():
     assert model.score(X, y) > 0.8
     asked = party.with_rows(X[:9, 2:], ids=ids[:9])
     assert (model.predict(X[:9, :2], parties=[asked], ids=ids[:9]) == model.predict(X[:9])).mean() > 0.7
-    with pytest.raises(lgb_dp.InvalidArgumentError, match="ids are not those of party 'bank'"):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match=r"ids.*party 'bank'"):
         model.predict(X[:9, :2], parties=[asked], ids=ids[1:10])

@@ -11,9 +11,8 @@ from scipy.special import expit
 
 import lgb_dp
 from columns_apart import CLASSES, OF_CLASSES, N, X, bank, inputs_drawn, own_rows, text_of, trained
-from gbdt_commons.store import MemoryStore
 from gbdt_hosts.lightgbm import tree_blocks, tree_fields
-from gbdt_parties.errors import PartyRefusedError, ProtocolError
+from gbdt_parties.errors import PartyRefusedError
 from gbdt_parties.run.flights.terms import attempts_at
 from lgb_dp.accounting.gaussian import gaussian_epsilon, gaussian_mu
 from lgb_dp.accounting.ledger import Ledger
@@ -23,8 +22,7 @@ from lgb_dp.federated.ledger import read_ledger
 from lgb_dp.newton.budget_plan import BudgetPlan
 from lgb_dp.vertical import predict, replay
 from lgb_dp.vertical.columns import declaration
-from lgb_dp.vertical.numbers import PublicNumbers
-from lgb_dp.vertical.replica import KeptNumbers, ReplicaSums
+from lgb_dp.vertical.replica import ReplicaSums
 from lgb_dp.vertical.report import MaskedTraffic
 from lgb_dp.vertical.sums import OneAgainstRest, TableHolder
 from lgb_dp.vertical.task import MAX_CLASSES, ColumnTask
@@ -229,24 +227,6 @@ def test_declarations_are_paid_for_once():
     assert sum("a note" in note for note in report.notes) == 1
 
 
-def test_numbers_of_every_class_are_kept_for_the_check_of_its_own_rounds():
-    few, many = (PublicNumbers.of(n, 1.0, (1.0, 0.3003), 0.5) for n in (10.0, 1000.0))
-    of_classes, store = (many, few, many), MemoryStore()
-    for _ in range(2):  # a copy that begins again
-        numbers = KeptNumbers(store, K)
-        for number in range(2 * K):
-            numbers.keep(number, of_classes[number % K])
-    hessians = np.array([few.largest[1] + 1], dtype=np.uint64)
-    for number in range(2 * K):
-        if of_classes[number % K] is many:
-            numbers.check(number, [hessians])
-        else:
-            with pytest.raises(ProtocolError, match="range"):
-                numbers.check(number, [hessians])
-    with pytest.raises(ProtocolError, match="before the first round"):
-        KeptNumbers(MemoryStore(), K).check(0, [hessians])
-
-
 def test_messages_depend_on_public_numbers_alone():
     counts = []
     for y, x in ((CLASSES, X[:, 2:]), (np.zeros(N), np.zeros((N, 2)))):
@@ -277,5 +257,5 @@ def test_questions_about_a_model_of_several_classes_are_refused_by_name(run):
     with pytest.raises(lgb_dp.UnsupportedParameterError, match="booster has 3 classes"):
         predict(run[0], X[:, :2], parties=[party])
     booster = model(party)
-    with pytest.raises(lgb_dp.InvalidArgumentError, match="not a model that party 'bank' has trained"):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="party 'bank' has trained"):
         party.answers.model_of(booster, "bank")

@@ -88,7 +88,7 @@ def test_parts_add_up_where_the_other_party_owns_the_first_tree():
     party = bank()
     party.answers.remember(model, party.bins, None)
     joint = party.answers.model_of(model, "bank")
-    assert joint._places[0] == 1
+    assert joint.places[0] == 1
     whole = joint.first_part(OWN) + joint.other_part(party.codes, party.bins)
     np.testing.assert_allclose(whole, model.predict(X, raw_score=True), rtol=0, atol=1e-12)
 
@@ -190,9 +190,9 @@ def test_another_question_about_a_row_is_refused():
     predicted(trained()[0], OWN[:200], [party.with_rows(OTHER[:200], ids=IDS[:200])], "label", store)
     asked = party.with_rows(OTHER, ids=IDS)
     for own, answer in ((OWN, "rounded"), (OWN * [0.5, 1], "label")):
-        with pytest.raises(lgb_dp.InvalidArgumentError, match="rows were asked about before"):
+        with pytest.raises(lgb_dp.InvalidArgumentError, match="rows were asked"):
             predicted(trained()[0], own, [asked], answer, store)
-    with pytest.raises(lgb_dp.InvalidArgumentError, match="200 of 300 rows were asked about before"):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match=r"200 of 300 rows.*asked"):
         predicted(trained()[0], OWN, [asked], "label", MemoryStore())
     assert counted(party) == 200
     # Rows that are new are asked about, those that are known are not.
@@ -221,7 +221,7 @@ def test_any_number_of_questions_tells_the_point_and_no_more():
     seen = []
     for _ in range(4):
         side = AskingSide(
-            asking._set_up(), 1, question.to_bytes(), tables[:, ::-1] if len(seen) % 2 else tables
+            asking.set_up(), 1, question.to_bytes(), tables[:, ::-1] if len(seen) % 2 else tables
         )
         found = side.entries(answering.shares(side.masked_tables(answering.choices(question))))
         seen.append(31 - found if len(seen) % 2 else found)
@@ -255,13 +255,13 @@ def test_questions_of_an_hour_are_limited_refused_ones_too():
     for _ in range(2):
         with pytest.raises(lgb_dp.InvalidArgumentError, match="asked about before"):
             predict(trained()[0], OWN, parties=[party])
-    with pytest.raises(lgb_dp.InvalidArgumentError, match="more than 3 questions about rows in an hour"):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match=r"3 questions.*hour"):
         predict(trained()[0], OWN, parties=[party.with_rows(OTHER)])
 
 
 def test_points_and_scores_take_consent_and_can_be_asked_for_again():
     for answer in ("point", "score"):
-        with pytest.raises(lgb_dp.InvalidArgumentError, match=f"'{answer}' was not consented to"):
+        with pytest.raises(lgb_dp.InvalidArgumentError, match=f"'{answer}'.*consented"):
             predict(trained()[0], OWN, parties=[knowing()], answer=answer)
         party = knowing(answers=(answer, "label"))
         first = predict(trained()[0], OWN, parties=[party], answer=answer)
@@ -270,7 +270,7 @@ def test_points_and_scores_take_consent_and_can_be_asked_for_again():
         with pytest.raises(lgb_dp.InvalidArgumentError, match="asked about before"):
             predict(trained()[0], OWN, parties=[party], answer="label")
     _, answering, model = sides(knowing(), MemoryStore())
-    with pytest.raises(lgb_dp.InvalidArgumentError, match="answer='label' is given by table"):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match=r"answer='label' is given.*table"):
         answering.given(RowQuestion(model, AnswerKind.LABEL, tuple(knowing().own_rows.row_names)))
 
 
@@ -308,13 +308,13 @@ def test_the_answering_side_keeps_shares_that_say_nothing_of_the_answer():
 def test_an_answer_that_is_in_no_table_is_an_error_of_the_asking_side_alone(monkeypatch):
     party, shares = knowing(), AnsweringParty.shares
     monkeypatch.setattr(AnsweringParty, "shares", lambda self, message: bytes(len(shares(self, message))))
-    with pytest.raises(lgb_dp.InvalidArgumentError, match="the other party deviated"):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="party deviated"):
         predict(trained()[0], OWN, parties=[party])
     monkeypatch.undo()
     party = knowing(answers=("point", "score"))
     for answer, wrong in (("point", 32.0), ("point", 0.5), ("score", np.inf)):
         monkeypatch.setattr(AnsweringParty, "given", lambda self, question, wrong=wrong: np.full(300, wrong))
-        with pytest.raises(lgb_dp.InvalidArgumentError, match="points from 0 to 31, or finite scores"):
+        with pytest.raises(lgb_dp.InvalidArgumentError, match=r"points from 0.*31.*scores"):
             predict(trained()[0], OWN, parties=[party], answer=answer)
 
 
@@ -425,7 +425,7 @@ def test_a_caller_whose_checks_failed_keeps_no_other_one_from_asking(monkeypatch
         answering = session("a liar")
         trees = bytearray(set_up(answering))
         trees[-1] ^= 1
-        with pytest.raises(TransferCheckError, match="do not pass their check"):
+        with pytest.raises(TransferCheckError, match="pass their check"):
             answering.set_up(2, bytes(trees))
     with pytest.raises(TransferCheckError, match="failed 3 times"):
         set_up(session("a liar"))
@@ -442,7 +442,7 @@ def test_kept_bytes_answer_the_same_tables_alone():
     party = knowing(store=store)
     asking, answering, model = sides(party, MemoryStore())
     question = RowQuestion(model, AnswerKind.ROUNDED, tuple(party.own_rows.row_names[:8]))
-    side = AskingSide(asking._set_up(), 1, question.to_bytes(), np.zeros((8, 32), dtype=np.uint64))
+    side = AskingSide(asking.set_up(), 1, question.to_bytes(), np.zeros((8, 32), dtype=np.uint64))
     masked = side.masked_tables(answering.choices(question))
     assert answering.again(model, question.with_tables(masked)) is None
     shares = answering.shares(masked)
@@ -454,7 +454,7 @@ def test_kept_bytes_answer_the_same_tables_alone():
         assert answering.again(model, other_question.with_tables(masked)) is None
     other_tables = masked[:-1] + bytes([masked[-1] ^ 1])
     assert answering.again(model, question.with_tables(other_tables)) is None
-    with pytest.raises(ProtocolError, match="no question is open"):
+    with pytest.raises(ProtocolError, match="question is open"):
         answering.shares(masked)
 
 
@@ -469,17 +469,17 @@ def test_a_restart_forgets_nothing(tmp_path):
     asked = party.with_rows(OTHER, ids=IDS)
     again = predict(trained()[0], OWN, parties=[asked], folder=tmp_path / "a")
     np.testing.assert_array_equal(again, first)
-    with pytest.raises(lgb_dp.InvalidArgumentError, match="300 of 300 rows were asked about before"):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match=r"300 of 300 rows.*asked"):
         predict(trained()[0], OWN, parties=[asked])
     store.close()
 
 
 def test_an_answer_that_cannot_be_kept_does_not_leave():
     class Full(MemoryStore):
-        def _write(self, kind, key, place, content):
+        def write_entry(self, kind, key, place, content):
             if kind == SENT.name:
                 raise OSError("disk full")
-            super()._write(kind, key, place, content)
+            super().write_entry(kind, key, place, content)
 
     party = knowing(store=Full())
     with pytest.raises(OSError, match="disk full"):
@@ -495,7 +495,7 @@ def test_other_models_are_refused():
     party = knowing()
     few = DPBooster(model_str=booster.model_to_string(num_iteration=5))
     for other in (few, trained("regression")[0]):
-        with pytest.raises(lgb_dp.InvalidArgumentError, match="not a model that party 'bank' has trained"):
+        with pytest.raises(lgb_dp.InvalidArgumentError, match="party 'bank' has trained"):
             predict(other, OWN, parties=[party])
     linear = {"linear_tree": True, "verbosity": -1, "min_data_in_leaf": 5, "num_threads": 1}
     stock = lightgbm.train(linear, lightgbm.Dataset(np.nan_to_num(X), SCORE), 2)
@@ -511,12 +511,12 @@ def test_other_models_are_refused():
 def test_models_of_other_columns_or_of_mixed_trees_are_not_kept():
     booster, _ = trained()
     party = ColumnParty(OTHER, name="bank", bounds=(-2, 2))
-    with pytest.raises(lgb_dp.InvalidArgumentError, match="not those of the 2"):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="those of the 2"):
         party.answers.remember(booster, party.bins, None)
     rows = lgb_dp.Dataset(X[:, [0, 2]], SCORE > 0, bounds=(-1, 1))
     pooled = lgb_dp_train(rows)
     party = ColumnParty(X[:, 2:3], name="bank", bounds=(-1, 1))
-    with pytest.raises(lgb_dp.InvalidArgumentError, match="splits on columns of both parties"):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="columns of both"):
         party.answers.remember(pooled, party.bins, None)
 
 
@@ -528,23 +528,21 @@ def lgb_dp_train(rows):
 def test_other_rows_columns_and_arguments_are_refused_by_name():
     booster, _ = trained()
     party = knowing()
-    with pytest.raises(lgb_dp.InvalidArgumentError, match="X has 299 rows and party 'bank' 300"):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match=r"X has 299 rows.*party 'bank' 300"):
         predict(booster, OWN[1:], parties=[party])
-    with pytest.raises(
-        lgb_dp.InvalidArgumentError, match="X has 4 features; with parties it must have the 2"
-    ):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match=r"X has 4 features.*parties.*2"):
         predict(booster, X, parties=[party])
-    with pytest.raises(lgb_dp.InvalidArgumentError, match="data has 1 features; the public bins have 2"):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match=r"1 features.*bins have 2"):
         party.with_rows(X[:, :1])
     large = np.zeros((MAX_ROWS + 1, 2))
-    with pytest.raises(lgb_dp.InvalidArgumentError, match=f"X has {MAX_ROWS + 1} rows: a question is about"):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match=f"X has {MAX_ROWS + 1} rows.*question"):
         predict(booster, large, parties=[party.with_rows(large)])
     for parties in (party, [], [party, party], [OTHER]):
-        with pytest.raises(lgb_dp.ArgumentTypeError, match="a sequence of one"):
+        with pytest.raises(lgb_dp.ArgumentTypeError, match="sequence of one"):
             predict(booster, OWN, parties=parties)
     with pytest.raises(lgb_dp.InvalidArgumentError, match="answer must be"):
         predict(booster, OWN, parties=[party], answer="everything")
-    with pytest.raises(lgb_dp.InvalidArgumentError, match="ids has 3 entries for 300 rows"):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match=r"ids.*3 entries.*300 rows"):
         party.with_rows(OTHER, ids=IDS[:3])
     with pytest.raises(InvalidDataError, match="only 1 different"):
         party.with_rows(OTHER, ids=["a"] * 300)
@@ -561,13 +559,13 @@ def test_a_question_about_rows_that_are_not_there_or_too_many_is_refused():
     for message in (b"", bytes(64)):
         with pytest.raises(ProtocolError):
             answering.set_up(1, message)
-    with pytest.raises(ProtocolError, match="before its session was set up"):
+    with pytest.raises(ProtocolError, match="session was set"):
         answering.choices(RowQuestion(model, AnswerKind.LABEL, (bytes(16),)))
-    asking._set_up()
-    with pytest.raises(lgb_dp.InvalidArgumentError, match="1 of 1 rows are not in this selection"):
+    asking.set_up()
+    with pytest.raises(lgb_dp.InvalidArgumentError, match=r"1 of 1 rows.*selection"):
         answering.choices(RowQuestion(model, AnswerKind.LABEL, (bytes(16),)))
-    with pytest.raises(lgb_dp.InvalidArgumentError, match="1 of 1 rows were asked about before"):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match=r"1 of 1 rows.*asked"):
         answering.choices(RowQuestion(model, AnswerKind.LABEL, (party.own_rows.row_names[0],) * 2))
     for n in (0, MAX_ROWS + 1):
-        with pytest.raises(lgb_dp.InvalidArgumentError, match=f"{n} rows of a question"):
+        with pytest.raises(lgb_dp.InvalidArgumentError, match=f"{n} rows.*question"):
             RowQuestion(model, AnswerKind.LABEL, (bytes(16),) * n)

@@ -114,7 +114,7 @@ def test_little_is_lost_by_points_that_are_closer_in_the_middle():
 def test_a_row_of_a_model_is_asked_about_once():
     answered = AnsweredRows(Consent())
     answered.take("model", AnswerKind.LABEL, ROWS[:3])
-    with pytest.raises(InvalidArgumentError, match="1 of 3 rows were asked about before"):
+    with pytest.raises(InvalidArgumentError, match=r"1 of 3 rows.*asked"):
         answered.take("model", AnswerKind.ROUNDED, ROWS[2:])
     # All or none: rows 3 and 4 were not counted.
     answered.take("model", AnswerKind.ROUNDED, ROWS[3:])
@@ -136,7 +136,7 @@ def test_models_that_a_row_is_asked_about_with_are_limited():
     answered.take("a", AnswerKind.LABEL, [b"1" * 16, b"2" * 16])
     answered.give("b", AnswerKind.POINT, [b"1" * 16], np.zeros(1))
     answered = AnsweredRows(consent, store)
-    with pytest.raises(InvalidArgumentError, match=r"some of 2 rows .* other models .*: models_per_row=2"):
+    with pytest.raises(InvalidArgumentError, match=r"2 rows.*models.*: models_per_row=2"):
         answered.take("c", AnswerKind.LABEL, [b"1" * 16, b"2" * 16])
     answered.take("c", AnswerKind.LABEL, [b"2" * 16])
     # The same question again tells nothing new.
@@ -146,14 +146,14 @@ def test_models_that_a_row_is_asked_about_with_are_limited():
 def test_answers_of_a_model_are_limited():
     answered = AnsweredRows(Consent(rows_per_model=4))
     answered.take("model", AnswerKind.LABEL, ROWS[:3])
-    with pytest.raises(InvalidArgumentError, match="5 answers of one model: this party gives at most 4"):
+    with pytest.raises(InvalidArgumentError, match=r"5 answers.*model.*4"):
         answered.take("model", AnswerKind.LABEL, ROWS[3:])
     answered.take("model", AnswerKind.LABEL, ROWS[3:4])
 
 
 def test_more_than_labels_and_rounded_predictions_takes_consent():
     for answer in (AnswerKind.POINT, AnswerKind.SCORE):
-        with pytest.raises(InvalidArgumentError, match=f"'{answer.value}' was not consented to"):
+        with pytest.raises(InvalidArgumentError, match=f"'{answer.value}'.*consented"):
             AnsweredRows(Consent()).give("model", answer, ROWS, np.zeros(5))
         AnsweredRows(Consent(answers=frozenset({answer}))).give("model", answer, ROWS, np.zeros(5))
 

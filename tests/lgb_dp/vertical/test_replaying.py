@@ -10,7 +10,7 @@ import lgb_dp
 from columns_apart import BUDGET, PARAMS, N, X, Y, bank, own_rows, text_of, trained
 from gbdt_commons.store_file import StoreFile
 from gbdt_parties.errors import PartyArgumentError, PartyRefusedError, PartyUnavailableError
-from gbdt_parties.run.flights.kept import OPENINGS
+from gbdt_parties.run.flights.kept import EVENTS, Opening
 from gbdt_parties.run.flights.record import HEARD
 from gbdt_parties.run.log import RUNS, THIS_PROCESS, RunLog, runs_of
 from gbdt_parties.secure_sum.keys import SessionKeys
@@ -20,7 +20,7 @@ from lgb_dp.federated.ledger import LEDGER_FILE, ROLE, read_ledger
 from lgb_dp.newton import arithmetic
 from lgb_dp.vertical import MaskedTraffic, replay
 from lgb_dp.vertical.party import remove_model
-from lgb_dp.vertical.replica import NUMBERS, ReplicaSums
+from lgb_dp.vertical.replica import ReplicaSums
 from lgb_dp.vertical.run import OWN_RUNS, digest_of_rows
 from lgb_dp.vertical.train import train
 
@@ -186,22 +186,14 @@ def test_a_flipped_byte_a_missing_round_and_other_numbers_are_named(audited, tmp
             exchanges.append(HEARD, key, message)
 
     def without_a_round(store, exchanges):
-        (key,) = exchanges.keys(OPENINGS)
-        last = exchanges.get(OPENINGS, key, 1)
-        exchanges.delete(OPENINGS, key)
-        exchanges.append(OPENINGS, key, last)
-
-    def other_numbers(store, exchanges):
-        (key,) = exchanges.keys(NUMBERS)
-        numbers = exchanges.get(NUMBERS, key)
-        exchanges.put(NUMBERS, key, {**numbers, "max_rows": numbers["max_rows"] + 1})
+        events = list(exchanges.entries(EVENTS, ""))
+        events.remove(next(event for event in events if isinstance(event, Opening)))
+        exchanges.delete(EVENTS, "")
+        for event in events:
+            exchanges.append(EVENTS, "", event)
 
     for number, (change, difference) in enumerate(
-        (
-            (flip, "message "),
-            (without_a_round, "round 0, kept in connection 0, is not"),
-            (other_numbers, "message "),
-        )
+        ((flip, "message "), (without_a_round, ("signature of round 0, kept in", "attempt 1, kept in")))
     ):
         report = changed(audited, tmp_path / str(number), name, change)
         assert report.difference.startswith(difference)
@@ -217,27 +209,27 @@ def test_messages_are_kept_only_if_it_is_asked_for(tmp_path):
             replay(tmp_path / name, ROWS[name]())
     with pytest.raises(InvalidArgumentError, match="auditable=True needs a folder"):
         bank(auditable=True)
-    with pytest.raises(InvalidArgumentError, match="auditable=True needs a checkpoint or a folder"):
+    with pytest.raises(InvalidArgumentError, match=r"auditable=True.*checkpoint"):
         trained(bank(), auditable=True)
 
 
 def test_folders_runs_and_rows_of_another_kind_are_refused_by_name(audited, tmp_path):
     folder = audited[0]
-    with pytest.raises(InvalidArgumentError, match="it is not a party's"):
+    with pytest.raises(InvalidArgumentError, match="not a party's"):
         replay(tmp_path, X)
-    with pytest.raises(PartyArgumentError, match="run='ab' is not one of the runs in the folder"):
+    with pytest.raises(PartyArgumentError, match=r"run='ab'.*runs.*folder"):
         replay(folder / "bank", X[:, 2:], run="ab")
     with pytest.raises(PartyArgumentError, match="run=None"):
         replay(folder / "labels", X[:, :2])
     narrow = lgb_dp.Dataset(X[:, :2], Y, bounds=(-2, 2), max_bin=64)
-    with pytest.raises(InvalidArgumentError, match="rows have other columns, bounds or bins"):
+    with pytest.raises(InvalidArgumentError, match="bounds or bins"):
         replay(folder / "labels", narrow)
 
 
 def test_a_machine_that_rounds_otherwise_cannot_audit(audited, monkeypatch):
     found = {**arithmetic.digests(), "numpy.exp": "0" * 32}
     monkeypatch.setattr(arithmetic, "digests", lambda: found)
-    with pytest.raises(InvalidArgumentError, match=r"of the run and this one round numpy\.exp diff"):
+    with pytest.raises(InvalidArgumentError, match=r"numpy\.exp diff"):
         replay(audited[0] / "bank", X[:, 2:])
 
 
@@ -269,5 +261,5 @@ def test_messages_and_seed_go_with_the_model(audited, tmp_path):
     remove_model(path, THIS_PROCESS)
     with closing(StoreFile(tmp_path / "bank" / LEDGER_FILE, ROLE, read_only=True)) as store:
         assert not kept_of_runs(store)
-    with pytest.raises(PartyArgumentError, match="run=None is not one of the runs"):
+    with pytest.raises(PartyArgumentError, match=r"run=None.*runs"):
         replay(tmp_path / "bank", X[:, 2:])

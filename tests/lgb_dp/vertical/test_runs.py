@@ -29,7 +29,8 @@ from gbdt_kernels.trees import DenseCodes
 from gbdt_parties.channel import Channel
 from gbdt_parties.errors import PartyArgumentError, PartyRefusedError, PartyUnavailableError
 from gbdt_parties.messages import Finish
-from gbdt_parties.run.flights.driver import PointInputs, TableInputs
+from gbdt_parties.run.flights.driver import Inputs
+from gbdt_parties.run.flights.polled import Answering
 from gbdt_parties.secure_sum import trust
 from gbdt_parties.secure_sum.messages import NEW_RUN, Introduced
 from gbdt_parties.traffic import Traffic
@@ -40,7 +41,6 @@ from lgb_dp.vertical.columns import declaration, declared_bins
 from lgb_dp.vertical.numbers import PublicNumbers
 from lgb_dp.vertical.party import ColumnParty
 from lgb_dp.vertical.replica import PartyRows, ReplicaSums
-from lgb_dp.vertical.run import ColumnRun
 from lgb_dp.vertical.sums import TableHolder
 from lgb_dp.vertical.tables import PointTables, loss_bounds
 from lgb_dp.vertical.task import ColumnTask, OpenColumns
@@ -145,7 +145,7 @@ def test_a_refused_caller_does_not_learn_how_much_others_have_spent():
     for spent in (10.0, 20.0):
         party = bank(budget=(30.5, 1e-5))
         trained(party, epsilon=spent)
-        with pytest.raises(PartyRefusedError, match="not as much is left") as refused:
+        with pytest.raises(PartyRefusedError, match="much is left") as refused:
             Channel(party.for_caller("another caller"), bytes(16), Traffic()).ask(
                 OpenColumns(bytes(16), request, NEW_RUN), Introduced
             )
@@ -159,18 +159,18 @@ def test_a_budget_in_memory_is_that_of_all_runs_of_the_party(how):
     ids = [f"row-{k}" for k in range(N)] if how == "aligned" else None
     party = bank(budget=(30.5, 1e-5), ids=ids)
     trained(party, ids=ids)
-    (before,) = {one["run"] for one in party._ledger.charges()}
+    (before,) = {one["run"] for one in party.ledger.charges()}
     if how == "of another caller":
         sessions = party.for_caller("another caller")
         trainer = lgb_dp.NewtonBoost(30.0, 1e-5)
         request = task_of(PARAMS, own_rows().construct(), trainer, 4, 2, "labels", N).to_json()
-        with pytest.raises(PartyRefusedError, match=r"of the party's budget \(epsilon = 30.5"):
+        with pytest.raises(PartyRefusedError, match=r"budget \(epsilon = 30.5"):
             Channel(sessions, bytes(16), Traffic()).ask(OpenColumns(bytes(16), request, NEW_RUN), Introduced)
         return
     for _ in range(2):
-        with pytest.raises(PartyRefusedError, match=r"of the party's budget \(epsilon = 30.5"):
+        with pytest.raises(PartyRefusedError, match=r"budget \(epsilon = 30.5"):
             trained(party, ids=ids)
-    assert {one["run"] for one in party._ledger.charges()} == {before}
+    assert {one["run"] for one in party.ledger.charges()} == {before}
 
 
 def test_the_party_with_the_labels_has_one_budget_for_all_its_runs(tmp_path, monkeypatch):
@@ -182,25 +182,22 @@ def test_the_party_with_the_labels_has_one_budget_for_all_its_runs(tmp_path, mon
     monkeypatch.setattr(party, "for_caller", lambda caller: asked.append(caller))
     monkeypatch.setattr(party, "aligned", lambda ids: asked.append(ids))
     for how in ({}, {"checkpoint": tmp_path / "second"}, {"ids": [f"row-{k}" for k in range(N)]}):
-        with pytest.raises(
-            BudgetExceededError,
-            match=r"budget \(epsilon = 30.5, .*; ask for at most epsilon = \S+, delta = 1e-05",
-        ):
+        with pytest.raises(BudgetExceededError, match=r"\(epsilon = 30.5, .*epsilon = \S+, delta = 1e-05"):
             trained(party, folder=own, **how)
     assert asked == []
-    with pytest.raises(lgb_dp.InvalidArgumentError, match="a budget does not change"):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match=r"budget.*change"):
         trained(party, folder=own, budget=(50.0, 1e-5))
     # It costs nothing to get the model again.
     assert text_of(trained(bank(), folder=own, checkpoint=tmp_path / "first")) == text_of(booster)
     assert charged(own) == {"label counts": 1, "leaf sums": 2}
-    with pytest.raises(PartyArgumentError, match="nothing is in it"):
+    with pytest.raises(PartyArgumentError, match="nothing is in"):
         charged(tmp_path / "first")
 
 
 def test_a_ledger_without_a_budget_takes_that_of_its_first_run(tmp_path):
     trained(bank(), folder=tmp_path)
     assert read_ledger(tmp_path).epsilon == 30.0
-    with pytest.raises(BudgetExceededError, match="that of its first run unless it is given one"):
+    with pytest.raises(BudgetExceededError, match="first run unless"):
         trained(bank(), folder=tmp_path)
 
 
@@ -242,9 +239,9 @@ def test_an_interrupted_run_goes_on_beside_others_with_its_own_charges(tmp_path,
         with pytest.raises(KeyboardInterrupt):
             trained(party, checkpoint=tmp_path / "first", **how)
     other = trained(party, checkpoint=tmp_path / "second", **how)
-    with pytest.raises(FederatedCheckpointError, match="pass the folder= that it began with"):
+    with pytest.raises(FederatedCheckpointError, match=r"folder=.*began"):
         trained(party, checkpoint=tmp_path / "first", folder=tmp_path / "elsewhere", budget=(80.0, 1e-5))
-    with pytest.raises(FederatedCheckpointError, match="pass the folder= that it began with"):
+    with pytest.raises(FederatedCheckpointError, match=r"folder=.*began"):
         trained(party, checkpoint=tmp_path / "first")
     booster = trained(party, checkpoint=tmp_path / "first", **how)
     party.close()
@@ -279,7 +276,7 @@ def test_runs_in_memory_go_on_whatever_else_has_begun(tmp_path, monkeypatch, bud
     # Runs that have ended are let go.
     for _ in range(3):
         trained(party)
-    assert len(party._runs_apart) == (budget is None)
+    assert len(party.runs_apart) == (budget is None)
 
 
 def test_a_run_in_memory_whose_end_was_not_heard_goes_on_whatever_else_has_begun(tmp_path, monkeypatch):
@@ -305,13 +302,13 @@ def test_refused_runs_in_memory_are_let_go():
     for _ in range(3):
         with pytest.raises(PartyRefusedError, match="monotone_constraints"):
             trained(party, params={**PARAMS, "monotone_constraints": [1] * 5})
-    assert len(party._runs_apart) == 1
+    assert len(party.runs_apart) == 1
 
 
 def test_other_numbers_of_rows_and_ids_are_refused():
     with pytest.raises(lgb_dp.InvalidArgumentError, match="the same rows"):
         trained(bank(x=X[1:, 2:]))
-    with pytest.raises(lgb_dp.InvalidArgumentError, match="pass those of train_set as ids="):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match=r"pass.*train_set as ids="):
         trained(bank(ids=[f"row-{k}" for k in range(N)]))
 
 
@@ -324,7 +321,7 @@ def test_rows_of_both_parties_are_aligned_by_ids(monkeypatch):
     assert_rows_are(used, np.sort(order))
     with pytest.raises(lgb_dp.InvalidArgumentError, match="has no ids"):
         trained(bank(), ids=ids)
-    with pytest.raises(lgb_dp.InvalidArgumentError, match="no id is in"):
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="no id"):
         trained(party, ids=[f"other-{k}" for k in range(N)])
 
 
@@ -353,7 +350,7 @@ def test_a_party_with_other_rows_than_at_the_beginning_does_not_go_on(tmp_path, 
             trained(party, checkpoint=tmp_path / "labels")
     party.close()
     party = bank(x=sparse[::-1], folder=tmp_path / "bank", budget=BUDGET)
-    with pytest.raises(PartyRefusedError, match="other rows than when the run began"):
+    with pytest.raises(PartyRefusedError, match="run began"):
         trained(party, checkpoint=tmp_path / "labels")
     party.close()
     party = bank(x=sparse, folder=tmp_path / "bank", budget=BUDGET)
@@ -464,7 +461,7 @@ def test_runs_of_one_party_in_two_threads_do_not_end_each_other(monkeypatch):
     thread = Thread(target=lambda: others.append(trained(party)), daemon=True)
 
     def hold(sums, refresh):
-        if refresh.number == 1 and isinstance(sums._holder, TableHolder) and thread.ident is None:
+        if refresh.number == 1 and isinstance(sums.holder, TableHolder) and thread.ident is None:
             thread.start()
             thread.join(300)
             assert others, "the second run waits for the first one"
@@ -503,7 +500,7 @@ def test_a_run_that_cannot_be_is_refused_before_anything_is_released(tmp_path, w
     assert charged(tmp_path / "bank") == {}
     # Settings that this party can judge alone are refused before there is a ledger at all.
     if which == "no bins there":
-        with pytest.raises(PartyArgumentError, match="nothing is in it"):
+        with pytest.raises(PartyArgumentError, match="nothing is in"):
             charged(tmp_path / "labels")
     else:
         assert not (tmp_path / "labels").exists()
@@ -514,7 +511,7 @@ def test_a_party_and_its_rows_are_not_copied(repeat):
     """A copy has the rows, a ledger, and counts of its own: it would answer each question once more."""
     party = bank()
     for one in (party, party.answers, party.own_rows, party.with_rows(X[:5, 2:])):
-        with pytest.raises(TypeError, match=f"a {type(one).__name__} cannot be copied or pickled"):
+        with pytest.raises(TypeError, match=f"{type(one).__name__}.*copied or pickled"):
             repeat(one)
 
 
@@ -527,8 +524,7 @@ def test_no_text_of_what_a_run_holds_shows_rows_labels_or_noise():
     holders = [
         PartyRows(codes, secret.astype(float), (bank().bins, bank().bins), "bank"),
         PointTables(loss, numbers, secret.astype(float), np.array([0.77])),
-        TableInputs(len, [secret], [secret]),
-        PointInputs(secret, [secret], [secret]),
+        Inputs(secret, [secret], [secret]),
     ]
     for holder in holders:
         assert "77" not in repr(holder).replace(repr(numbers), "")
@@ -566,11 +562,11 @@ def test_a_run_that_released_nothing_leaves_the_budget_open(tmp_path, monkeypatc
     """The budget of a ledger is that of the first run that releases something."""
     party = bank(folder=tmp_path / "bank")
 
-    def lost(run, channel, close):
+    def lost(*request):
         raise PartyUnavailableError("lost after both have signed")
 
     with monkeypatch.context() as patched:
-        patched.setattr(ColumnRun, "begin", lost)
+        patched.setattr(Answering, "answer", lost)
         with pytest.raises(PartyUnavailableError):
             trained(party, epsilon=20.0)
     assert trained(party).num_trees() == 4

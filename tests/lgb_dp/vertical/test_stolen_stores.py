@@ -22,10 +22,10 @@ class Stolen(MemoryStore):
         super().__init__()
         self.seen = []
 
-    def _write(self, kind, key, place, content):
+    def write_entry(self, kind, key, place, content):
         if kind != SECRET.name:
             self.seen.append(key.encode() + b" " + content)
-        super()._write(kind, key, place, content)
+        super().write_entry(kind, key, place, content)
 
     def confirms(self, name):
         """Whether a row's name is in it, as bytes or as digits."""

@@ -12,13 +12,7 @@ from lgb_dp.losses.labels import LabelScale
 from lgb_dp.losses.loss import STEPS, NewtonLoss
 from lgb_dp.losses.registry import loss_of
 from lgb_dp.vertical.numbers import PublicNumbers
-from lgb_dp.vertical.tables import (
-    N_POINTS,
-    PointTables,
-    loss_bounds,
-    round_points,
-    to_points,
-)
+from lgb_dp.vertical.tables import N_POINTS, PointTables, loss_bounds, round_points, to_points
 
 OWN = {"huber": {"alpha": 2.0}, "quantile": {"alpha": 0.9}, "tweedie": {"tweedie_variance_power": 1.4}}
 OBJECTIVES = ["binary", "regression", "regression_l1", "huber", "quantile", "poisson", "gamma", "tweedie"]
@@ -252,12 +246,12 @@ def test_tables_of_other_bounds_or_weights_are_refused():
     one, _ = loss("binary")
     numbers = numbers_for(one)
     ones = np.ones(3)
-    with pytest.raises(InvalidArgumentError, match="must be those of the loss"):
+    with pytest.raises(InvalidArgumentError, match="loss"):
         PointTables(loss("regression")[0], numbers, ones, ones)
     for weight in (np.array([0.0, 1.0, 1.5]), np.array([0.0, -0.1, 1.0]), np.array([0.0, np.nan, 1.0])):
-        with pytest.raises(InvalidArgumentError, match=r"weight must be in \[0, 1\]"):
+        with pytest.raises(InvalidArgumentError, match=r"weight.*\[0, 1\]"):
             PointTables(one, numbers, ones, weight)
     with pytest.raises(InvalidArgumentError, match="weight of shape"):
         PointTables(one, numbers, ones, np.ones(2))
-    with pytest.raises(InvalidArgumentError, match="one against the rest"):
+    with pytest.raises(InvalidArgumentError, match="against the rest"):
         PointTables(NewtonLoss("multiclass", 0.5, 0.0), numbers, ones, ones)

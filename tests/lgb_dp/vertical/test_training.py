@@ -58,7 +58,7 @@ def inputs(monkeypatch):
         def note(self, refresh, draws, made=cls.inputs, place=place):
             given = made(self, refresh, draws)
             if place == 0:  # tables are asked for again by the oracle
-                whole = given.tables(0, N)
+                whole = given.secret(0, N)
                 given = type(given)(lambda a, b: whole[a:b], given.leaves, given.noise)
             drawn[place].append((refresh, given, threading.current_thread().name))
             return given
@@ -283,7 +283,7 @@ def test_settings_that_the_host_refuses_are_refused_by_name_before_a_run_is_kept
     party = bank(folder=None)
     with pytest.raises(PartyRefusedError, match="monotone_constraints"):
         trained(params={"monotone_constraints": signs}, party=party)
-    (ledger,) = party._runs_apart.values()
+    (ledger,) = party.runs_apart.values()
     assert not runs_of(ledger.store, THIS_PROCESS).keys(RUNS)
 
 

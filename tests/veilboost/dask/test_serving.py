@@ -50,7 +50,7 @@ def at_exit(monkeypatch):
 def serving_options(bank, *more):
     given = ["--data", str(bank), "--tls", "certs", "--allow", "acme", "--name", "bank"]
     given += ["--models", str(bank.parent / "models"), *more]
-    return settings_of(cli._parser().parse_args(["serve", "vertical", *given]), "vertical")
+    return settings_of(cli.make_parser().parse_args(["serve", "vertical", *given]), "vertical")
 
 
 class Served:
@@ -72,7 +72,7 @@ def test_a_server_whose_rows_are_on_a_cluster_gives_the_same_model(bank, cluster
         party = Served(serving_options(bank, "--one-hot", "city", *more))
         with without_randomness():
             cipher = CIPHERS["okamoto-uchiyama"]
-            party.service._limits = serving.Limits(min_rows=5, allow_weak_key=True, max_statistics=np.inf)
+            party.service.limits = serving.Limits(min_rows=5, allow_weak_key=True, max_statistics=np.inf)
             texts.append(text_of(train(PARAMS, X[:, :N_ACTIVE], Y, [party], 2, cipher=cipher)))
     assert texts[0] == texts[1]
 
@@ -80,7 +80,7 @@ def test_a_server_whose_rows_are_on_a_cluster_gives_the_same_model(bank, cluster
 def test_workers_that_read_another_file_are_refused(bank, cluster):
     table = read_table(bank, keep=["b1", "b2"])
     bank.write_text(bank.read_text().replace("b1,b2,city\n", "b1,b2,city\n1,2,Rome\n", 1))
-    with pytest.raises(InvalidDataError, match="holds other rows at the workers"):
+    with pytest.raises(InvalidDataError, match=r"holds.*workers"):
         rows_on_cluster(cluster.scheduler_address, bank, table, keep=["b1", "b2"])
 
 

@@ -39,7 +39,7 @@ def listening(folder, allowed=("acme",)):
     server = Server(NoRequests(), "127.0.0.1:0", TLS.from_directory(folder), allowed)
     try:
         yield server.port
-        assert not server._refusals._repeated
+        assert not server.refusals.repeated
     finally:
         server.stop()
 
@@ -53,7 +53,7 @@ def place(tmp_path, monkeypatch):
     for name in ("acme", "bank"):
         make_certificate(f"certs/{name}", "certs/ca", name)
     monkeypatch.setattr(examination, "are_compiled", lambda method: True)
-    monkeypatch.setattr(examination, "_version", lambda name: "1.0")
+    monkeypatch.setattr(examination, "installed_version", lambda name: "1.0")
     monkeypatch.setattr(findings, "MIN_FREE", 1)
     return tmp_path
 
@@ -249,7 +249,7 @@ def test_cold_kernels(place, capsys, monkeypatch):
 
 
 def test_a_missing_package(place, capsys, monkeypatch):
-    monkeypatch.setattr(examination, "_version", lambda name: None if name == "pynacl" else "1.0")
+    monkeypatch.setattr(examination, "installed_version", lambda name: None if name == "pynacl" else "1.0")
     assert_to_mend(examined(capsys, SERVED, "bank.yaml"), "versions", "pynacl missing: pip install")
 
 
@@ -305,11 +305,7 @@ def columns_apart(training=(), parameters=()):
     ("training", "parameters", "text"),
     [
         ({"epsilon": 0.0}, {}, "epsilon must be positive"),
-        (
-            {"rounds": 5000, "trees_per_round": 2000},
-            {},
-            "trees_per_round must be an integer between 1",
-        ),
+        ({"rounds": 5000, "trees_per_round": 2000}, {}, "trees_per_round must be an integer between 1"),
         ({}, {"max_depth": 9}, "max_depth=9 must be at most 6 with columns apart"),
         ({}, {"learning_rate": 0.9}, "learning_rate=0.9 must be at most 0.375"),
         ({}, {"objective": "lambdarank"}, "objective='lambdarank' is not supported"),
@@ -515,9 +511,9 @@ def test_labels_that_are_missing(place, capsys, method):
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], *([kind, "--help"] for kind in examination.findings.PARTS)]
+    "arguments", [["estimate"], ["doctor"], *(["doctor", kind] for kind in examination.findings.PARTS)]
 )
 def test_help_fits_a_screen(arguments, capsys):
     with pytest.raises(SystemExit):
-        cli.main(["doctor", *arguments])
+        cli.main([*arguments, "--help"])
     assert len(capsys.readouterr().out.splitlines()) <= 30

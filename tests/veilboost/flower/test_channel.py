@@ -149,7 +149,7 @@ def test_same_model_for_all_though_a_node_changes_the_model_on_its_way(folder, h
         return replace(reply, answers=[messages.write(one.session, one.sequence, changed)])
 
     carrier = FakeCarrier(hospitals("exact", rounds=1), disturb)
-    with pytest.raises(ProtocolError, match="has another model than the others"):
+    with pytest.raises(ProtocolError, match=r"another.*others"):
         train_over(carrier, "plan.toml")
     assert not (folder / "model").exists()
     assert list(folder.glob("*/for-*-node/models/*")) == []
@@ -316,7 +316,7 @@ def test_a_run_over_the_budget_is_refused_by_the_party(folder, hospitals):
 def test_exact_rounds_are_counted_over_runs_and_refused(folder, hospitals):
     running = hospitals("exact", rounds=3, max_rounds=5)
     train_over(FakeCarrier(running), "plan.toml")
-    with pytest.raises(PartyRefusedError, match=r"has taken part in 3, and takes part in max_rounds=5"):
+    with pytest.raises(PartyRefusedError, match=r"taken.*3.*max_rounds=5"):
         train_over(FakeCarrier(running), "plan.toml", overwrite=True)
 
 
@@ -413,8 +413,7 @@ QUICK_LIARS = ("silent", "too many", "with keys of its own", "refusing the roste
 
 
 @pytest.mark.parametrize(
-    "kind",
-    [pytest.param(kind, marks=() if kind in QUICK_LIARS else pytest.mark.slow) for kind in LIARS],
+    "kind", [pytest.param(kind, marks=() if kind in QUICK_LIARS else pytest.mark.slow) for kind in LIARS]
 )
 def test_a_node_that_claims_anothers_name_ends_no_run(folder, hospitals, pinned, kind, capsys):
     carrier = FakeCarrier(hospitals(timeout=1.0, patience=60.0))
@@ -431,10 +430,10 @@ def test_a_node_that_claims_anothers_name_ends_no_run(folder, hospitals, pinned,
 def test_a_party_behind_no_node_is_named_with_what_was_ignored(folder, hospitals):
     carrier = FakeCarrier(hospitals(timeout=0.05))
     del carrier.named[12]
-    with pytest.raises(PartyUnavailableError, match="party 'west' is behind no node that answers"):
+    with pytest.raises(PartyUnavailableError, match="'west' is behind"):
         train_over(carrier, "plan.toml")
     carrier.liars = {5: LIARS["nonsense"](carrier, "west")}
-    with pytest.raises(PartyUnavailableError, match=r"no node that answers; node 5: .*too short"):
+    with pytest.raises(PartyUnavailableError, match=r"node 5.*short"):
         train_over(carrier, "plan.toml")
 
 
@@ -493,7 +492,7 @@ def test_answers_to_another_message_are_refused(folder, hospitals):
             earlier.append(reply)
         return earlier[0] if number > 1 and earlier else reply
 
-    with pytest.raises(ProtocolError, match="answered another message than the one it was sent"):
+    with pytest.raises(ProtocolError, match="answered another message"):
         train_over(FakeCarrier(hospitals(), disturb), "plan.toml")
 
 
@@ -521,7 +520,7 @@ def test_a_refusal_of_the_party_is_named_whoever_else_says_that_it_is_the_party(
     running.start("west")
     carrier = own_nodes_first(FakeCarrier(running))
     carrier.liars = {5: LIARS[kind](carrier, "west")}
-    with pytest.raises(PartyRefusedError, match=r"party 'west' refuses: .*is not on this party's allow-list"):
+    with pytest.raises(PartyRefusedError, match=r"'west'.*allow-list"):
         train_over(carrier, "plan.toml")
 
 
@@ -532,7 +531,7 @@ def test_a_refused_opening_is_named_in_the_end(folder, hospitals):
     served.write_text(f"{served.read_text()}colluding = 2\n")
     running.stop("west")
     running.start("west")
-    with pytest.raises(PartyUnavailableError, match=r"'west' behind node 12 refuses: .*demands 2"):
+    with pytest.raises(PartyUnavailableError, match=r"'west' behind node 12.*demands 2"):
         train_over(FakeCarrier(running), "plan.toml")
 
 
@@ -629,7 +628,7 @@ def test_without_patience_a_lost_message_ends_the_run(folder, hospitals):
         return None if (number, name) == (6, "south") else answer()
 
     carrier = FakeCarrier(hospitals(timeout=1.5, patience=0.0), disturb)
-    with pytest.raises(PartyUnavailableError, match=r"only \['north', 'west'\] are left.*no reply from node"):
+    with pytest.raises(PartyUnavailableError, match=r"\['north', 'west'\].*reply"):
         train_over(carrier, "plan.toml")
 
 
@@ -639,8 +638,8 @@ def test_a_question_that_is_given_up_ends(folder, hospitals):
     one = NodeParty(nodes, "north", b"")
     one.interrupt()
     for work in (
-        lambda: nodes.ask(10, "north", [b""], one._given_up),
-        lambda: nodes.found("north", one._given_up),
+        lambda: nodes.ask(10, "north", [b""], one.given_up),
+        lambda: nodes.found("north", one.given_up),
     ):
         with pytest.raises(PartyUnavailableError, match="given up"):
             work()

@@ -61,12 +61,12 @@ def test_bytes_arrive_as_they_were_sent():
 
 
 def test_a_message_that_the_platform_does_not_take_is_refused_by_name():
-    with pytest.raises(PartyRefusedError, match="does not take a message of 3 bytes to node 6"):
+    with pytest.raises(PartyRefusedError, match="3 bytes to node 6"):
         GridCarrier(Grid(takes=False)).push(6, [b"abc"], 1.0)
 
 
 def test_a_node_that_is_gone_is_a_party_that_is_lost():
-    with pytest.raises(PartyUnavailableError, match="no node 7 any more"):
+    with pytest.raises(PartyUnavailableError, match="node 7"):
         GridCarrier(Grid()).push(7, [b"abc"], 1.0)
 
 
@@ -89,10 +89,7 @@ def test_errors_of_the_platform_and_replies_of_others_are_failures():
     carrier = GridCarrier(grid)
     numbers = [carrier.push(node, [], 1.0) for node in (5, 6)]
     crashed, other = grid.pushed
-    grid.replies = [
-        Message(Error(8, "crashed"), reply_to=crashed),
-        Message(RecordDict({}), reply_to=other),
-    ]
+    grid.replies = [Message(Error(8, "crashed"), reply_to=crashed), Message(RecordDict({}), reply_to=other)]
     found = carrier.pull(numbers)
     assert [found[number].failure for number in numbers] == [
         "Flower's error 8: crashed",

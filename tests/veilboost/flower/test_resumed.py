@@ -6,14 +6,7 @@ from flower_hospitals import FakeCarrier, Forging, Hospitals, exact_in_process, 
 from gbdt_parties import messages
 from gbdt_parties.errors import PartyUnavailableError
 from gbdt_parties.messages import Done
-from gbdt_parties.secure_sum.messages import (
-    AskModel,
-    AskSum,
-    Contributed,
-    FinishedModel,
-    Introduced,
-    OpenRun,
-)
+from gbdt_parties.secure_sum.messages import AskModel, AskSum, Contributed, FinishedModel, Introduced, OpenRun
 from veilboost.flower import channel
 from veilboost.flower.carrier import NodeReply
 from veilboost.flower.training import train_over

@@ -19,7 +19,7 @@ def test_a_plan_whose_messages_would_be_in_clear_is_refused_by_name(tmp_path, mo
     part = text.split("[training]")[0]
     (tmp_path / "plan.toml").write_text(part.replace('"private"', '"simfl"') + "[training]\nrounds = 3\n")
     carrier = FakeCarrier(Hospitals(tmp_path))
-    with pytest.raises(PlanError, match=r"method='simfl' must be one of \['private', 'exact'\]"):
+    with pytest.raises(PlanError, match=r"method='simfl'.*\['private', 'exact'\]"):
         train_over(carrier, "plan.toml")
     assert not carrier.replies
 
@@ -41,7 +41,7 @@ def test_messages_that_parties_do_not_take_are_refused_before_a_node_is_asked(
     n_bytes = largest_message(read_plan("plan.toml"))
     assert n_bytes >= 3 * 8 * 4 * n_leaves * per_round * classes
     carrier = FakeCarrier(Hospitals(tmp_path))
-    with pytest.raises(PlanError, match=rf"up to {n_bytes} bytes, and a party takes 67108864"):
+    with pytest.raises(PlanError, match=f"{n_bytes} bytes.*takes 67108864"):
         train_over(carrier, "plan.toml")
     assert not carrier.replies
 

@@ -23,7 +23,7 @@ def test_files_that_are_no_plans(tmp_path):
     for name in ("nothing.toml", "."):
         with pytest.raises(PlanError):
             read_plan(tmp_path / name)
-    with pytest.raises(PlanError, match=r"nothing\.toml cannot be read: No such file or directory"):
+    with pytest.raises(PlanError, match=r"nothing\.toml.*No.*directory"):
         read_plan(tmp_path / "nothing.toml")
 
 
@@ -55,13 +55,13 @@ def _nested(kind, depth):
 def test_deep_nesting_is_refused_by_name(tmp_path, kind, depth):
     path = tmp_path / f"plan.{kind[:4]}"
     path.write_text(_nested(kind, depth))
-    with pytest.raises(PlanError, match=r"plan\.\w+: tables and lists may be nested 16 deep, not deeper"):
+    with pytest.raises(PlanError, match=r"plan\.\w+:.*nested 16.*deeper"):
         read_plan(path)
 
 
 def test_yaml_that_refers_to_itself_is_refused_by_name(tmp_path):
     (tmp_path / "plan.yaml").write_text("parameters: &p\n  eta: *p\n")
-    with pytest.raises(PlanError, match=r"the alias \*p in line 2 must be written out"):
+    with pytest.raises(PlanError, match=r"alias \*p in line 2"):
         read_plan(tmp_path / "plan.yaml")
 
 
@@ -71,7 +71,7 @@ def test_attack_by_yaml_aliases_that_stand_for_more_than_the_memory_holds(tmp_pa
     lists = ["&a0 [x]", *(f"&a{k + 1} [{','.join([f'*a{k}'] * 9)}]" for k in range(12))]
     (tmp_path / "plan.yaml").write_text(f"{entry}: [{','.join(lists)}]\ntls: t\n")
     for read_file in (read_plan, read_declared):
-        with pytest.raises(PlanError, match=r"the alias \*a0 in line 1 must be written out"):
+        with pytest.raises(PlanError, match=r"alias \*a0 in line 1"):
             read_file(tmp_path / "plan.yaml")
 
 
@@ -138,7 +138,7 @@ def test_a_mark_of_the_order_of_bytes_is_no_part_of_a_plan(tmp_path, name):
 @pytest.mark.parametrize("name", CONTENTS)
 def test_plans_in_another_encoding_are_refused_with_what_to_do(tmp_path, name, encoding):
     (tmp_path / name).write_text(CONTENTS[name], encoding=encoding)
-    with pytest.raises(PlanError, match=f"{name} cannot be read: it is not UTF-8.*; save it as UTF-8"):
+    with pytest.raises(PlanError, match=f"{name}.*read.*UTF-8.*; save.*UTF-8"):
         read_plan(tmp_path / name)
 
 
@@ -157,5 +157,5 @@ def test_plans_in_another_encoding_are_refused_with_what_to_do(tmp_path, name, e
 def test_a_name_that_occurs_twice_is_refused(tmp_path, text, line):
     """The last one won silently; TOML has no such files."""
     (tmp_path / "plan.yaml").write_text(text)
-    with pytest.raises(PlanError, match=f"the table in line {line} has a name twice"):
+    with pytest.raises(PlanError, match=f"line {line}.*twice"):
         read_plan(tmp_path / "plan.yaml")

@@ -159,9 +159,7 @@ def test_what_cannot_be_used_is_named_but_not_quoted(file, tmp_path):
             read_table(path)
         assert "4711" not in str(caught.value)
     path.write_text("user;age\na;1\n")
-    with pytest.raises(
-        InvalidDataError, match="no column 'user' among its 1 columns; a comma separates columns"
-    ):
+    with pytest.raises(InvalidDataError, match=r"'user'.*1 columns.*separates"):
         read_table(path, id_column="user")
     with pytest.raises(InvalidDataError, match="not a file"):
         read_table(tmp_path / "absent.csv")
@@ -185,7 +183,7 @@ def test_what_cannot_be_used_is_named_but_not_quoted(file, tmp_path):
 def test_the_line_of_a_damaged_file_and_the_reason_are_named(tmp_path, name, content, text):
     path = tmp_path / name
     path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
-    with pytest.raises(InvalidDataError, match=rf"{name} cannot be read as CSV: {text}") as caught:
+    with pytest.raises(InvalidDataError, match=f"{name}.*read as CSV: {text}") as caught:
         read_table(path, id_column="user")
     assert "4711" not in str(caught.value)
 
@@ -193,19 +191,17 @@ def test_the_line_of_a_damaged_file_and_the_reason_are_named(tmp_path, name, con
 def test_a_column_of_text_is_named_where_the_first_line_holds_names(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("user,age,city\na,1,x\n")
-    with pytest.raises(InvalidDataError, match="column 'city' is string, not numbers; leave it out"):
+    with pytest.raises(InvalidDataError, match="'city' is string"):
         read_table(path, id_column="user")
     path.write_text("user,age\na,1\nb,\nc,secret-4711\n")
-    with pytest.raises(
-        InvalidDataError, match=r"'age' is string, not numbers \(the first text is in row 3\)"
-    ):
+    with pytest.raises(InvalidDataError, match=r"'age' is string.*\(the.*3\)"):
         read_table(path, id_column="user")
     path.write_text("user,age,ill\na,1,yes\n")
     text = r"rows\.csv: column 'ill' is string, not numbers; write numbers into the file: classes as 0, 1"
     with pytest.raises(InvalidDataError, match=text):
         read_table(path, id_column="user", label="ill")
     path.write_text("1,secret\n2,b\n")
-    with pytest.raises(InvalidDataError, match=r"column 2 of 2 is string, not numbers;"):
+    with pytest.raises(InvalidDataError, match=r"column 2 of 2.*string"):
         read_table(path)
 
 
@@ -235,7 +231,7 @@ def test_columns_of_parquet_are_read_one_by_one(tmp_path):
     assert (table.columns.names, table.ids, table.label.tolist()) == (["a.b", "a"], ["7", "8"], [5, 6])
     assert table.columns.data.tolist() == [[3, 1], [4, 2]]
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(InvalidDataError, match="cannot be read as Parquet"):
+    with pytest.raises(InvalidDataError, match="read as Parquet"):
         read_table(path)
 
 
@@ -337,9 +333,9 @@ def test_text_in_another_encoding_is_refused_where_it_is_used(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_bytes("id,x,city\na,1,Köln\nb,2,Rom\n".encode("latin-1"))
     assert read_table(path, id_column="id", drop=["city"]).columns.names == ["x"]
-    with pytest.raises(InvalidDataError, match=r"rows\.csv cannot be read as CSV: line 2 is not UTF-8"):
+    with pytest.raises(InvalidDataError, match=r"rows\.csv.*read as CSV: line 2.*UTF-8"):
         read_table(path, id_column="id", one_hot=["city"])
-    with pytest.raises(InvalidDataError, match=r"'city' is binary, not numbers \(nor text in UTF-8\)"):
+    with pytest.raises(InvalidDataError, match=r"'city' is binary.*\(nor.*UTF-8\)"):
         read_table(path, id_column="id")
 
 
@@ -355,9 +351,7 @@ def test_an_encoded_column_never_takes_the_place_of_another(tmp_path, text, enco
     """It did so without a word; the name of the encoded column is half a value, and not quoted."""
     path = tmp_path / "rows.csv"
     path.write_text(text)
-    with pytest.raises(
-        InvalidDataError, match=r"one-hot encoding of column .* the name of another"
-    ) as caught:
+    with pytest.raises(InvalidDataError, match="one-hot encoding") as caught:
         read_table(path, id_column="id", one_hot=encoded)
     assert "Paris" not in str(caught.value)
 
@@ -377,5 +371,5 @@ def test_numbers_beyond_the_precision_of_floats_are_rounded(tmp_path):
 def test_a_damaged_compressed_file_is_named(tmp_path, content):
     path = tmp_path / "rows.csv.gz"
     path.write_bytes(content)
-    with pytest.raises(InvalidDataError, match=r"rows\.csv\.gz cannot be read as CSV"):
+    with pytest.raises(InvalidDataError, match=r"rows\.csv\.gz.*read as CSV"):
         read_table(path, id_column="id")

@@ -9,14 +9,13 @@ import sys
 import numpy as np
 import pytest
 import xgboost
-import yaml
 
 from deployment import when_store_has
 from gbdt_parties.run.progress import OPENED, STORE_FILE
 from private_hospitals import DOCS, Written, written
 from veilboost import command_line as cli
 from veilboost.plans.entries import PlanError
-from veilboost.plans.plan import read_plan
+from written_plans import read
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("grpc")
@@ -155,12 +154,6 @@ PLAN = {
 }
 
 
-def read(tmp_path, content):
-    path = tmp_path / "plan.yaml"
-    path.write_text(yaml.safe_dump(content))
-    return read_plan(path)
-
-
 def test_a_plan_without_own_rows(tmp_path):
     plan = read(tmp_path, {**PLAN, "training": {"early_stopping_rounds": 5}})
     assert plan.method == "exact"
@@ -174,10 +167,10 @@ def test_a_plan_without_own_rows(tmp_path):
         ({"data": {"file": "a.csv", "allowed": ["sha256:0"]}}, "data.label is missing"),
         ({"data": {"valid": "a.csv", "label": "y"}}, "data.valid needs data.file"),
         ({"data": {"name": "own"}}, "unknown entry 'name'"),
-        ({"data": {"labels": "texts"}}, "data.labels='texts' must be one of"),
-        ({"training": {"cuts": "given"}}, "training.cuts='given' must be one of"),
+        ({"data": {"labels": "texts"}}, "data.labels='texts'"),
+        ({"training": {"cuts": "given"}}, "training.cuts='given'"),
         ({"training": {"n_hashes": 3}}, "unknown entry 'n_hashes'"),
-        ({"parties": PLAN["parties"][:1]}, "training needs at least two parties"),
+        ({"parties": PLAN["parties"][:1]}, "training needs"),
     ],
 )
 def test_what_makes_no_plan_of_exact_training(tmp_path, change, text):

@@ -15,7 +15,7 @@ from private_hospitals import Written, write_rows, written
 from veilboost import command_line as cli
 from veilboost.plans.declared import Declared, read_declared
 from veilboost.plans.entries import PlanError
-from veilboost.plans.plan import read_plan
+from written_plans import read
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("grpc")
@@ -99,12 +99,6 @@ PLAN = {
 }
 
 
-def read(tmp_path, content):
-    path = tmp_path / "plan.yaml"
-    path.write_text(yaml.safe_dump(content))
-    return read_plan(path)
-
-
 def test_every_side_of_a_run_by_the_command_can_be_repeated_by_an_auditor(folder, capsys):
     run = Written(folder, certified(capsys))
     try:
@@ -140,7 +134,7 @@ def test_a_plan_without_own_rows(tmp_path):
         ({"data": {"file": "a.csv"}}, "data.file needs data.declared and data.allowed"),
         ({"data": {"budget_epsilon": 1.0}}, "budget_epsilon and data.budget_delta go together"),
         ({"data": {"label": "y"}}, "unknown entry 'label'"),
-        ({"parties": PLAN["parties"][:1]}, "training needs at least two parties"),
+        ({"parties": PLAN["parties"][:1]}, "training needs"),
     ],
 )
 def test_what_makes_no_plan_of_private_training(tmp_path, change, text):
@@ -178,7 +172,7 @@ def test_declared_columns_are_the_features_in_their_order(folder):
         ({"label_bounds": [1]}, "bounds of 'label_bounds' must be"),
         ({"categories": {"sex": [0.5]}}, "categories of 'sex' must be"),
         ({"bounds": {"sex": [0, 1]}}, "'sex' has both"),
-        ({"bounds": {"ill": [0, 1]}}, "'ill' cannot be a feature as well"),
+        ({"bounds": {"ill": [0, 1]}}, "'ill'.*feature as well"),
         ({"max_bin": True}, "max_bin=True must be int"),
         ({"bounds": {}, "categories": {}}, "which columns there are"),
     ],

@@ -25,8 +25,9 @@ from private_hospitals import DOCS, Written, written
 from veilboost import command_line as cli
 from veilboost.plans.declared import read_declared, read_declared_columns, rows_to_align
 from veilboost.plans.entries import PlanError
-from veilboost.plans.plan import read_plan, read_served
+from veilboost.plans.plan import read_served
 from veilboost.running import private_columns
+from written_plans import read
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("grpc")
@@ -158,10 +159,7 @@ def test_either_side_of_a_run_by_the_command_can_be_repeated_by_an_auditor(run, 
     capsys.readouterr()
     (aligned,) = run.folder.glob("bank/for-acme/rows/*.ids")
     rows = ["--data", "bank.csv", "--declared", "bank-columns.toml", "--id", "client"]
-    for asked in (
-        ["party", "plan.toml", "--aligned", str(aligned)],
-        ["bank", "private-columns", *rows],
-    ):
+    for asked in (["party", "plan.toml", "--aligned", str(aligned)], ["bank", "private-columns", *rows]):
         assert cli.main(["replay", *asked, "--json"]) == 0
         report = json.loads(capsys.readouterr().out)
         assert (report["rounds"], report["has_ended"], report["difference"]) == (1, True, None)
@@ -253,12 +251,6 @@ PLAN = {
 }
 
 
-def read(tmp_path, content):
-    path = tmp_path / "plan.yaml"
-    path.write_text(yaml.safe_dump(content))
-    return read_plan(path)
-
-
 def test_a_plan_with_the_least_entries(tmp_path):
     plan = read(tmp_path, PLAN)
     assert plan.method == "private-columns"
@@ -273,7 +265,7 @@ def without(name):
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"data": None}, "data must be a table"),
+        ({"data": None}, "data.*table"),
         (without("file"), "data: file is missing"),
         (without("declared"), "data: declared is missing"),
         (without("allowed"), "data: allowed is missing"),
@@ -289,7 +281,7 @@ def without(name):
         ({"training": {**PLAN["training"], "colluding": 1}}, "unknown entry 'colluding'"),
         (
             {"parties": [{"name": name, "address": "h:1"} for name in ("bank", "shop")]},
-            "parties has 2 parties; private training with columns apart is",
+            "parties has 2 parties",
         ),
     ],
 )
@@ -312,7 +304,7 @@ def test_a_served_partys_file(tmp_path):
     assert served.epsilon_and_delta == (1.5, 1e-5)
     assert served.declared == str(tmp_path / "bank-columns.yaml")
     path.write_text(yaml.safe_dump({**SERVED, "budget": [1.5]}))
-    with pytest.raises(PlanError, match="budget must be two numbers, epsilon and delta"):
+    with pytest.raises(PlanError, match="two numbers, epsilon"):
         read_served(path)
 
 
@@ -342,7 +334,7 @@ def test_columns_alone_have_neither_labels_nor_weights(tmp_path, name):
         read_declared_columns(path)
 
 
-@pytest.mark.parametrize(("ids", "text"), [("a\na", "1 ids occur more than once"), ("a\n ", "id of row 2")])
+@pytest.mark.parametrize(("ids", "text"), [("a\na", "1 ids occur"), ("a\n ", "id of row 2")])
 def test_ids_that_cannot_be_aligned_are_refused(tmp_path, ids, text):
     (tmp_path / "columns.yaml").write_text(yaml.safe_dump(DECLARED))
     first, second = ids.split("\n")
@@ -358,7 +350,7 @@ def test_weights_are_refused_by_name(tmp_path):
     )
     (tmp_path / "acme.csv").write_text("client,age,y,w\na,30,1,1\nb,50,0,2\n")
     declared = read_declared(tmp_path / "acme.yaml")
-    with pytest.raises(InvalidDataError, match=r"weight of .* cannot be used with columns apart"):
+    with pytest.raises(InvalidDataError, match="columns apart"):
         rows_to_align(declared, tmp_path / "acme.csv", "client")
 
 
@@ -376,4 +368,4 @@ def test_a_model_of_several_classes_asks_no_party_about_rows():
         1,
     )
     with pytest.raises(lgb_dp.UnsupportedParameterError, match="booster has 3 classes"):
-        private_columns._asked(None, model, None)
+        private_columns.ask_parties(None, model, None)

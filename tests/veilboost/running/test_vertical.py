@@ -7,13 +7,13 @@ import pytest
 
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.identity.record import read_record
+from gbdt_parties.run.log import RUNS
 from gbdt_parties.transport.service import part_of
 from kept_stores import end_process, restarted
 from two_organisations import serving, write_files
 from veilboost import command_line as cli
 from veilboost.replay import DIFFERS
 from veilboost.running import vertical
-from xgb_fed.vertical.passive.journal import FOUND, RUN
 from xgb_fed.vertical.passive.service import KEPT_SINCE, ROLE, SPLITS
 from xgb_fed.vertical.training.rounds import Rounds
 
@@ -95,7 +95,7 @@ def test_valid_rows_lines_per_tree_missing_ids_and_models(folder, capsys):
     assert "models: 2" in shown
     assert cli.main(["models", "bank-models", "--remove", numbers[0][:8]]) == 0
     store = restarted(path / "bank-models", role=ROLE)
-    for kind in (SPLITS, KEPT_SINCE, RUN, FOUND):
+    for kind in (SPLITS, KEPT_SINCE, RUNS):
         assert part_of(store, "acme").keys(kind) == [numbers[1]]
     end_process(path)
     for wrong in ("", numbers[0], "zz"):

@@ -11,9 +11,9 @@ from veilboost.plans.entries import default_of, is_needed
 from veilboost.plans.plan import METHODS, read_served
 from veilboost.serving.options import settings_of
 from veilboost.serving.server import limits_of
+from xgb_fed.horizontal.common.rows import HorizontalLimits
 from xgb_fed.horizontal.exact.terms import ExactTerms
 from xgb_fed.horizontal.party import HorizontalParty
-from xgb_fed.horizontal.service import HorizontalLimits
 from xgb_fed.vertical.passive.service import Limits
 
 
@@ -34,7 +34,7 @@ NEEDED = {
 
 
 def settings(kind, *options):
-    args = cli._parser().parse_args(["serve", kind, *REQUIRED, *NEEDED[kind], *options])
+    args = cli.make_parser().parse_args(["serve", kind, *REQUIRED, *NEEDED[kind], *options])
     return settings_of(args, kind)
 
 
@@ -68,7 +68,7 @@ def test_limits_by_default_are_those_of_the_service():
 
 @pytest.mark.parametrize("option", ["--max-bin", "--max-depth", "--min-node-rows", "--max-memory"])
 def test_limits_that_admit_nothing_are_refused(option):
-    with pytest.raises(ValueError, match=f"{option}=0.* must be (at least|0.001 to)"):
+    with pytest.raises(ValueError, match=rf"{option}=0.*(at least|0\.001 to)"):
         limits_of(Limits, arguments(option, "0"))
 
 

@@ -97,13 +97,7 @@ def test_the_best_candidate_is_the_first_that_xgboost_tries(node, data):
 
 @pytest.mark.parametrize(
     ("n_bins", "codes"),
-    [
-        ([1], [[0]] * 5),
-        ([1], [[1]] * 5),
-        ([3], [[2]] * 5),
-        ([1, 1], [[0, 1]] * 5),
-        ([0], [[0]] * 5),
-    ],
+    [([1], [[0]] * 5), ([1], [[1]] * 5), ([3], [[2]] * 5), ([1, 1], [[0, 1]] * 5), ([0], [[0]] * 5)],
     ids=["one bin", "only missing", "one bin of three", "one bin, and only missing", "no bins"],
 )
 def test_columns_that_divide_nothing(n_bins, codes):

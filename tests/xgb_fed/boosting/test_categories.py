@@ -9,6 +9,7 @@ import pytest
 import xgb_fed
 from categorical_columns import BASE, fitted, frames
 from gbdt_parties.errors import InvalidDataError, ProtocolError
+from kept_splits import give_splits
 from vertical_training import Recorder, train
 from xgb_fed.boosting.features import MAX_BINS, Columns, bin_features, read_columns, read_columns_like
 from xgb_fed.errors import InvalidArgumentError, UnsupportedParameterError
@@ -41,7 +42,7 @@ def test_categories_in_another_order_are_recoded():
     shops["shop"] = shops["shop"].cat.reorder_categories(sorted(theirs["shop"].cat.categories, reverse=True))
     np.testing.assert_array_equal(model.predict(other, [bank.with_rows(shops)]), expected)
     fresh = xgb_fed.LocalParty(shops, "bank", enable_categorical=True)
-    fresh._splits_by_model.update(bank._splits_by_model)
+    give_splits(bank, fresh)
     np.testing.assert_array_equal(model.predict(other, [fresh]), expected)
 
 
@@ -51,21 +52,21 @@ def test_categories_that_were_not_declared_are_refused_by_name():
     other, shops = own.copy(), theirs.copy()
     other["region"] = other["region"].cat.rename_categories({"n": "abroad"})
     shops["shop"] = shops["shop"].cat.rename_categories({"shop 3": "a new shop"})
-    with pytest.raises(InvalidDataError, match=r"column 'region' of X has categories in \d+ rows") as error:
+    with pytest.raises(InvalidDataError, match=r"'region' of X.*categories.*\d+ rows") as error:
         model.predict(other, [bank])
     assert "abroad" not in str(error.value)
-    with pytest.raises(InvalidDataError, match="column 'shop' of X of party 'bank'"):
+    with pytest.raises(InvalidDataError, match=r"column 'shop' of X.*'bank'"):
         bank.with_rows(shops)
     with pytest.raises(InvalidDataError, match=r"column 'shop' of eval_sets\[0\]"):
         xgb_fed.LocalParty(theirs, "bank", eval_sets=[shops], enable_categorical=True)
     fresh = xgb_fed.LocalParty(shops, "bank", enable_categorical=True)
-    fresh._splits_by_model.update(bank._splits_by_model)
-    with pytest.raises(ProtocolError, match="column 1 of the data has categories") as refused:
+    give_splits(bank, fresh)
+    with pytest.raises(ProtocolError, match=r"column 1.*categories") as refused:
         model.predict(own, [fresh])
     assert "shop" not in str(refused.value)  # names stay with their party
-    with pytest.raises(InvalidDataError, match="column 'region' of X must be of dtype category"):
+    with pytest.raises(InvalidDataError, match=r"'region' of X.*dtype"):
         model.predict(own.assign(region=1.0), [bank])
-    with pytest.raises(InvalidDataError, match="column 'age' of X was numeric"):
+    with pytest.raises(InvalidDataError, match="'age' of X was numeric"):
         model.predict(own.assign(age=pd.Categorical(["a"] * len(own))), [bank])
 
 
@@ -79,9 +80,9 @@ def test_invalid_codes_are_refused_by_name_before_parties_are_asked(values, word
 
     X = np.array(values * 20, dtype=np.float32)[:, None]
     silent = Recorder(xgb_fed.LocalParty(X, "bank", feature_types=["c"]), never)
-    with pytest.raises(InvalidDataError, match=f"column 'f0' of data of active_data.*{words}"):
+    with pytest.raises(InvalidDataError, match=f"column 'f0'.*active_data.*{words}"):
         train({**BASE, "feature_types": ["c"]}, X, np.tile([0, 1], 20), [silent], 1)
-    with pytest.raises(ProtocolError, match="the data has invalid categories"):
+    with pytest.raises(ProtocolError, match="invalid categories"):
         train({**BASE, "enable_categorical": True}, None, np.tile([0, 1], 20), [silent.party], 1)
 
 
@@ -90,10 +91,10 @@ def test_categories_that_are_not_enabled_are_refused_by_name():
     with pytest.raises(InvalidDataError, match=r"\['shop', 'plan'\]; .*enable_categorical=True"):
         xgb_fed.LocalParty(theirs, "bank")
     bank = xgb_fed.LocalParty(theirs, "bank", enable_categorical=True)
-    with pytest.raises(InvalidArgumentError, match="2 columns of party 'bank' are categorical: set enable"):
+    with pytest.raises(InvalidArgumentError, match=r"2 columns.*'bank'.*enable"):
         train(BASE, own[["age"]], y, [bank], 1)
     params = {**BASE, "objective": "multi:softprob", "num_class": 2, "enable_categorical": True}
-    with pytest.raises(UnsupportedParameterError, match="multi_output=True is not supported with"):
+    with pytest.raises(UnsupportedParameterError, match=r"multi_output=True.*supported"):
         train({**params, "multi_output": True}, own, y, [], 1)
     for value, words in (("yes", "enable_categorical='yes'"), (0, "max_cat_to_onehot=0")):
         name = words.split("=")[0]
@@ -101,9 +102,9 @@ def test_categories_that_are_not_enabled_are_refused_by_name():
             train({**BASE, name: value}, own, y, [bank], 1)
     with pytest.raises(InvalidDataError, match="feature_types of data of active_data"):
         train({**BASE, "feature_types": ["c", "q"]}, own[["age"]], y, [bank], 1)
-    with pytest.raises(InvalidDataError, match="neither texts nor finite numbers"):
+    with pytest.raises(InvalidDataError, match="texts nor finite"):
         read_columns(pd.DataFrame({"d": pd.Categorical([(1, 2)])}), enable_categorical=True)
-    with pytest.raises(InvalidDataError, match="categorical features are not supported"):
+    with pytest.raises(InvalidDataError, match="categorical features"):
         read_columns(own)
 
 
@@ -134,10 +135,10 @@ def test_categories_of_every_library_have_the_codes_of_training(column):
     np.testing.assert_array_equal(known.data[:, 0], [2, 1, np.nan, 2])
     with pytest.raises(InvalidDataError, match=r"not numbers: \['size'\].*enable_categorical"):
         read_columns(X, enable_categorical=False)
-    with pytest.raises(InvalidDataError, match="column 'size' of X has categories in 1 rows"):
+    with pytest.raises(InvalidDataError, match=r"'size' of X.*categories.*1 rows"):
         read_columns_like(X, own.names, {0: ("red",)})
 
 
 def test_a_column_of_a_table_must_be_of_categories_as_in_training():
-    with pytest.raises(InvalidDataError, match="column 'size' of X must be of dtype category"):
+    with pytest.raises(InvalidDataError, match=r"'size' of X.*dtype"):
         read_columns_like(pa.table({"size": [1, 2]}), ["size"], {0: ("red",)})

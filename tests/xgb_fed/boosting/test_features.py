@@ -11,7 +11,6 @@ import xgboost
 from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
-from threadpoolctl import threadpool_limits
 
 from allocated import peak_of
 from gbdt_hosts.xgboost.versions import lowest_bounds_are_infinite
@@ -26,13 +25,6 @@ from xgb_fed.boosting.features import (
     read_columns,
 )
 from xgb_fed.errors import ArgumentTypeError
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread():
-    """So little data is slower on several threads."""
-    with threadpool_limits(1):
-        yield
 
 
 @st.composite
@@ -163,7 +155,7 @@ def test_values_whose_cuts_would_be_infinite_are_refused(sign, sparse):
     assert np.isfinite(binned.lower).all() != lowest_bounds_are_infinite()
     for sentinel in (np.nextafter(np.float32(MAX_VALUE), np.float32(np.inf)), np.finfo(np.float32).max):
         X[0, 0] = sign * sentinel
-        with pytest.raises(InvalidDataError, match=r"X of bank has values .* beyond ±1\.7e\+38"):
+        with pytest.raises(InvalidDataError, match=r"X of bank.*beyond ±1\.7e\+38"):
             read_columns(X, "X of bank")
 
 
@@ -177,7 +169,7 @@ def test_data_frames_keep_their_names_and_missing_values():
 
 
 def test_vectors_that_are_none_are_refused_without_their_values():
-    with pytest.raises(InvalidDataError, match=r"^label must hold numbers only, got a list$"):
+    with pytest.raises(InvalidDataError, match=r"^label .*numbers only, got a list$"):
         numeric_vector(["HIV-positive", "x"], "label")
     with pytest.raises(InvalidDataError, match="shape"):
         numeric_vector(np.zeros((3, 2)), "label")
@@ -192,7 +184,7 @@ def test_side_door_no_error_quotes_a_private_cell_nor_has_one_that_does_behind_i
         read(X)
     assert "SECRET" not in str(caught.value)
     assert caught.value.__context__ is None
-    with pytest.raises(InvalidDataError, match="must be numbers, got complex128"):
+    with pytest.raises(InvalidDataError, match="numbers, got complex128"):
         read_columns(scipy.sparse.csr_matrix(np.eye(3)).astype(complex))
 
 
@@ -273,7 +265,7 @@ TIMES = np.array(["2024-01-01", "2024-01-02"], dtype="M8[us]")
 )
 def test_times_are_refused_whose_unit_could_be_another_one_in_later_rows(X):
     """Before, an array's counts of its unit were values: fit in seconds, predict in nanoseconds."""
-    with pytest.raises(InvalidDataError, match=r"X of bank.*64|'when'.* of bank|of bank.*'when'"):
+    with pytest.raises(InvalidDataError, match=r"bank.*64|bank.*'when'|'when'.*bank"):
         read_columns(X, "X of bank", enable_categorical=True)
 
 
@@ -287,5 +279,5 @@ def test_imaginary_parts_are_not_dropped(values):
 
 def test_names_are_checked_wherever_columns_come_from():
     data = np.zeros((1, 2), dtype=np.float32)
-    with pytest.raises(InvalidDataError, match="name of column 1 is not a text but of type ChunkedArray"):
+    with pytest.raises(InvalidDataError, match=r"column 1.*type ChunkedArray"):
         Columns(data, ["a", pa.chunked_array([[7301.5]])])

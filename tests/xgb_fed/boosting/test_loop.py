@@ -79,7 +79,7 @@ def test_what_is_not_a_learning_rate_is_refused(value):
 
 def test_other_parameters_stay():
     X, y = problem(n=60)
-    with pytest.raises(NotImplementedError, match=r"cannot change max_depth .*only its learning rate"):
+    with pytest.raises(NotImplementedError, match="change max_depth"):
         train(BASE, X[:, :3], y, parties_of([X[:, 3:]]), 3, callbacks=[Sets("max_depth", 2)])
 
 

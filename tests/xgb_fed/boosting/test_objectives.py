@@ -5,21 +5,12 @@ import pytest
 import xgboost
 from hypothesis import given
 from hypothesis import strategies as st
-from threadpoolctl import threadpool_limits
 
 from gbdt_hosts.xgboost.gradients import XGBoostGradients
 from gbdt_hosts.xgboost.targets import Targets
 from gbdt_parties.errors import InvalidDataError
 from native_trees import read_trees
 from xgb_fed.boosting.objectives import XGBoostObjective, sigmoid, softmax
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread():
-    """So little data is slower on several threads."""
-    with threadpool_limits(1):
-        yield
-
 
 LOGISTIC, SQUARE, SOFTPROB = "binary:logistic", "reg:squarederror", "multi:softprob"
 EXTREME = [0.0, -1e-8, 16.0, -16.0, 40.0, -40.0, 88.0, -88.0, 120.0, -120.0]

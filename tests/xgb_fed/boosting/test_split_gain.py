@@ -5,19 +5,10 @@ import pytest
 import xgboost
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from threadpoolctl import threadpool_limits
 
 from gbdt_hosts.xgboost.versions import light_nodes_have_weight
 from native_trees import read_trees
 from xgb_fed.boosting.split_gain import MIN_LOSS_CHANGE, NodeBounds, SplitGain
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread():
-    """So little data is slower on several threads."""
-    with threadpool_limits(1):
-        yield
-
 
 N_BINS = 5
 DEFAULTS = {
@@ -134,11 +125,7 @@ def test_too_little_hessian_on_a_side_is_no_candidate():
 
 
 @given(
-    st.lists(
-        st.tuples(st.floats(-1e6, 1e6), st.just(0.0) | st.floats(1e-6, 1e6)),
-        min_size=1,
-        max_size=10,
-    ),
+    st.lists(st.tuples(st.floats(-1e6, 1e6), st.just(0.0) | st.floats(1e-6, 1e6)), min_size=1, max_size=10),
     PARAMS,
 )
 def test_weights_keep_their_bounds(sums, params):

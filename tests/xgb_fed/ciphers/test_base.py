@@ -8,12 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gbdt_kernels.residues.limbs import to_rows
+from secret_numbers import secret_primes
 from small_keys import KEYS, SCHEMES
-from xgb_fed.ciphers.okamoto_uchiyama import OkamotoUchiyamaKey
-from xgb_fed.errors import (
-    InvalidCiphertextError,
-    PlaintextRangeError,
-)
+from xgb_fed.errors import InvalidCiphertextError, PlaintextRangeError
 
 
 @given(data=st.data())
@@ -71,7 +68,7 @@ def test_ciphertexts_that_are_no_units_or_not_reduced(key):
     public = key.public
     good = key.encrypt([1])
     width = good.shape[1]
-    prime = key._p.value if isinstance(key, OkamotoUchiyamaKey) else key._primes[0].value
+    prime, _ = secret_primes(key)[0]
     for bad in (public.modulus.value, (1 << (64 * width)) - 1, 0, prime):
         rows = np.concatenate([good, to_rows([bad], width)])
         with pytest.raises(InvalidCiphertextError):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from gbdt_kernels.residues import decode
+from secret_numbers import group_order
 from small_keys import integers_of
 from uniformity import DRAWS_PER_CELL, P, check_uniform, stream
 from xgb_fed import OkamotoUchiyama, Paillier
@@ -20,10 +21,7 @@ def test_rerandomisers_are_encryptions_of_zero_in_the_same_group_as_the_key_hold
     """Raised to the order of the group of randomness, both give 1."""
     n = key.public.n
     zeros = np.concatenate([key.public.obfuscators.take(5), key.obfuscators.take(5)])
-    if isinstance(key, OkamotoUchiyamaKey):
-        order = (key._p.value - 1) * (key._q - 1)
-    else:
-        order = np.prod([prime.value - 1 for prime in key._primes], dtype=object)
+    order = group_order(key)
     modulus = key.public.modulus.value
     assert {int(gmpy2.powmod(z, order, modulus)) for z in integers_of(key.public, zeros)} == {1}
     assert order % n != 0
@@ -32,13 +30,13 @@ def test_rerandomisers_are_encryptions_of_zero_in_the_same_group_as_the_key_hold
 def test_pools_are_bounded_and_used_once(key):
     pool = key.obfuscators
     pool.take(len(pool))
-    pool._capacity, capacity = 10, pool._capacity
+    pool.capacity, capacity = 10, pool.capacity
     assert pool.prepare(6) == 6
     assert pool.prepare(100) == 10
     taken = np.concatenate([pool.take(7), pool.take(7), pool.take(1)])
     assert len(pool) == 0
     assert len({row.tobytes() for row in taken}) == 15
-    pool._capacity = capacity
+    pool.capacity = capacity
     pool.prepare(3)
     assert key.decrypt(key.encrypt([1, 2, 3, 4])) == [1, 2, 3, 4]
 
@@ -59,7 +57,7 @@ def test_rerandomisers_are_uniform_too():
     """r^n for uniform r, as the other parties draw it; multiples of the toy primes are left out."""
     key = OkamotoUchiyamaKey(P, 29, allow_weak_key=True)
     public = key.public
-    public._random = stream(3)
+    public.random = stream(3)
     n = public.n
     zeros = sorted({pow(r, n, n) for r in range(1, n) if r % 23 and r % 29})
     drawn = [

@@ -24,5 +24,5 @@ def test_okamoto_uchiyama_residues(plaintext):
 
 def test_okamoto_uchiyama_keys_have_distant_primes_too():
     prime = primes.random_factored_prime(primes.smallest_of(683, 3), 1 << 683)
-    with pytest.raises(WeakKeyError, match="close to each other"):
+    with pytest.raises(WeakKeyError, match="close to each"):
         OkamotoUchiyamaKey(prime, int(gmpy2.next_prime(prime.value)), allow_weak_key=True)

@@ -79,7 +79,7 @@ def test_keys_and_ciphertexts_both_ways():
 
 @pytest.mark.parametrize(("p", "q"), [(3, 7), (7, 3)])
 def test_primes_of_which_one_divides_the_other_less_one_are_refused(p, q):
-    with pytest.raises(CipherError, match="divides the other less one"):
+    with pytest.raises(CipherError, match=r"divides.*less"):
         check_primes(p, q)
 
 
@@ -88,5 +88,5 @@ def test_primes_of_very_different_lengths_are_refused():
     long, short = (1 << 14) + 27, (1 << 10) + 7
     check_primes(long, short)
     for p, q in ((long, 1021), (1021, long)):
-        with pytest.raises(WeakKeyError, match="much shorter than the other"):
+        with pytest.raises(WeakKeyError, match="much shorter"):
             check_primes(p, q)

@@ -55,7 +55,7 @@ def test_attack_on_primes_that_are_close_and_their_refusal():
     p = primes.random_prime(3 << 1022, 1 << 1024)  # so that products have 2048 bits
     near = int(gmpy2.next_prime(p))
     assert fermat(p * near, 10) == (p, near)
-    with pytest.raises(WeakKeyError, match="close to each other"):
+    with pytest.raises(WeakKeyError, match="close to each"):
         PaillierKey(p, near)
     edge = 1 << (1024 - 100)
     beyond = int(gmpy2.next_prime(p + edge))

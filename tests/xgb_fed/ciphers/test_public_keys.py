@@ -23,7 +23,7 @@ def test_public_keys_with_a_factor_below_65536_or_that_are_powers_are_refused(fa
     if is_accepted:
         assert ResidueKey.from_public_bytes(data).key_id == ResidueKey("paillier", math.prod(factors)).key_id
     else:
-        with pytest.raises(CipherError, match="not the public part of such a key"):
+        with pytest.raises(CipherError, match="public part"):
             ResidueKey.from_public_bytes(data)
 
 

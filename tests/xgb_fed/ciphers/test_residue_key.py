@@ -53,7 +53,7 @@ def test_weak_keys(scheme):
 def test_a_public_key_has_the_name_of_its_number(key):
     public = key.public
     numbers = number_rows([public.n])
-    with pytest.raises(CorruptDataError, match="key id does not belong"):
+    with pytest.raises(CorruptDataError, match=r"id.*belong"):
         ResidueKey.from_public_bytes(
             wire.pack(wire.PayloadKind.PUBLIC_KEY, public.scheme, bytes(16), numbers)
         )

@@ -5,8 +5,8 @@ import pickle
 
 import pytest
 
+from secret_numbers import secret_primes
 from xgb_fed import OkamotoUchiyama, Paillier
-from xgb_fed.ciphers.okamoto_uchiyama import OkamotoUchiyamaKey
 from xgb_fed.ciphers.primes import FactoredPrime
 
 SCHEMES = [Paillier(256, allow_weak_key=True), OkamotoUchiyama(256, allow_weak_key=True)]
@@ -14,10 +14,7 @@ SCHEMES = [Paillier(256, allow_weak_key=True), OkamotoUchiyama(256, allow_weak_k
 
 def secrets_of(key):
     """The secret numbers, as decimal and hexadecimal text."""
-    if isinstance(key, OkamotoUchiyamaKey):
-        numbers = [key._p.value, key._q, *key._p.factors]
-    else:
-        numbers = [x for prime in key._primes for x in (prime.value, *prime.factors)]
+    numbers = [x for prime, factors in secret_primes(key) for x in (prime, *factors)]
     long = [x for x in numbers if x > 1 << 60]
     return [str(x) for x in long] + [f"{x:x}" for x in long]
 

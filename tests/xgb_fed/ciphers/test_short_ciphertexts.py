@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import kstest
 
 from gbdt_kernels.residues.limbs import from_rows, to_rows
+from secret_numbers import secret_primes
 from small_keys import key_of
 from uniformity import stream
 from xgb_fed import OkamotoUchiyama, Paillier
@@ -51,7 +52,7 @@ def test_they_decrypt_to_the_same_and_add_up(key):
 def test_what_is_sent_is_the_distance_from_public_numbers_by_a_uniform_number_of_steps(key):
     """Of the proof: e = ((c − T) mod p²) + p²·j with 0 <= j < J, and nothing else of c."""
     parts, _, rows = sent(key)
-    n, square = key.public.n, key._p.value**2
+    n, square = key.public.n, secret_primes(key)[0][0] ** 2
     numbers = from_rows(MessageNumbers(rows[0, :SEED_WORDS], key.public.modulus).draw(len(VALUES)))
     steps = (1 << 64 * rows.shape[1]) // square
     assert steps >> SPARE_BITS
@@ -68,7 +69,7 @@ def test_what_is_sent_is_the_distance_from_public_numbers_by_a_uniform_number_of
 def test_distances_and_ciphertexts_are_uniform():
     """A thousand encryptions of one number, by a pinned stream."""
     key = key_of(OkamotoUchiyama, 330)
-    message = key._shortening.message([key.encrypt([3] * 1000)], stream(9))
+    message = key.shortening.message([key.encrypt([3] * 1000)], stream(9))
     rows = next(message)
     whole = lengthened(rows, key.public.modulus)
     # The ciphertexts of this run are random, the distances nearly so: the level makes a failure as good as
@@ -76,7 +77,7 @@ def test_distances_and_ciphertexts_are_uniform():
     assert kstest([e / 2 ** (64 * rows.shape[1]) for e in from_rows(rows[1:])], "uniform").pvalue > 1e-12
     top = 1 << (key.public.n.bit_length() - 1)
     assert kstest([m / top for m in from_rows(whole)], "uniform").pvalue > 1e-12
-    prime = key._q
+    _, (prime, _) = secret_primes(key)
     assert kstest([m % prime / prime for m in from_rows(whole)], "uniform").pvalue > 1e-12
 
 
@@ -100,7 +101,7 @@ def test_a_ciphertext_that_is_sent_twice_gives_the_key_away():
     )
     (whole,) = from_rows(part)
     for one, other in ((first, second), (first, whole)):
-        assert math.gcd(one - other, key.public.n) == key._p.value**2
+        assert math.gcd(one - other, key.public.n) == secret_primes(key)[0][0] ** 2
 
 
 def test_public_numbers_are_pinned():
@@ -160,7 +161,7 @@ def test_a_number_that_is_no_unit_is_refused(key):
     """The sender can reach any number near a public one, a multiple of p among them."""
     _, _, rows = sent(key)
     [number] = from_rows(MessageNumbers(rows[0, :SEED_WORDS], key.public.modulus).draw(1))
-    e = -number % key._p.value
+    e = -number % secret_primes(key)[0][0]
     bad = np.concatenate([rows[:1], to_rows([e], rows.shape[1])])
     with pytest.raises(InvalidCiphertextError):
         key.public.from_bytes(forged(key, bad))

@@ -7,6 +7,7 @@ import gmpy2
 import numpy as np
 import pytest
 
+from secret_numbers import group_order
 from small_keys import integers_of
 from uniformity import DRAWS_PER_CELL, P, check_uniform, stream
 from xgb_fed import OkamotoUchiyama, Paillier, Plain
@@ -38,8 +39,8 @@ def tabulated(key):
     """Let a public key make its table."""
     public = key.public
     public.tabulate()
-    public.obfuscators.take(public._table.n_bases)
-    while public._table.n_missing:
+    public.obfuscators.take(public.zero_table.n_bases)
+    while public.zero_table.n_missing:
         assert public.prepare(1)
     return public
 
@@ -54,10 +55,7 @@ def test_answers_re_randomised_by_the_table_decrypt_as_before_and_differ(scheme)
     assert key.decrypt(fresh) == [7] * 40
     assert len({row.tobytes() for row in [*fresh, same[0]]}) == 41
     zeros = integers_of(public, public.obfuscators.take(20))
-    if isinstance(key, OkamotoUchiyamaKey):
-        order = (key._p.value - 1) * (key._q - 1)
-    else:
-        order = np.prod([prime.value - 1 for prime in key._primes], dtype=object)
+    order = group_order(key)
     assert {int(gmpy2.powmod(z, order, public.modulus.value)) for z in zeros} == {1}
 
 
@@ -80,20 +78,20 @@ def test_the_table_is_begun_when_as_many_powers_were_drawn_as_it_has_bases_and_o
     public = ResidueKey.from_public_bytes(key.public.public_bytes())
     public.obfuscators.take(n_bases(256))
     assert not public.prepare(1)
-    assert public._table is None
+    assert public.zero_table is None
     public = ResidueKey.from_public_bytes(key.public.public_bytes())
     public.tabulate()
     public.obfuscators.take(n_bases(256) - 1)
     assert not public.prepare(1)
-    assert public._table.n_missing == n_bases(256)
+    assert public.zero_table.n_missing == n_bases(256)
     public.obfuscators.take(2)
     assert public.prepare(1)
-    assert public._table.n_missing == n_bases(256) - AT_ONCE
+    assert public.zero_table.n_missing == n_bases(256) - AT_ONCE
     # Without anything wanted, nothing is made.
     assert not public.prepare(0)
-    assert public._table.n_missing == n_bases(256) - AT_ONCE
+    assert public.zero_table.n_missing == n_bases(256) - AT_ONCE
     public.tabulate()
-    assert public._table.n_missing == n_bases(256) - AT_ONCE
+    assert public.zero_table.n_missing == n_bases(256) - AT_ONCE
 
 
 def test_bases_are_never_handed_out():
@@ -102,9 +100,9 @@ def test_bases_are_never_handed_out():
     public.tabulate()
     taken = [public.obfuscators.take(n_bases(256))]
     bases = []
-    add = public._table.add
-    public._table.add = lambda powers: (bases.append(powers), add(powers))
-    while public._table.n_missing:
+    add = public.zero_table.add
+    public.zero_table.add = lambda powers: (bases.append(powers), add(powers))
+    while public.zero_table.n_missing:
         public.prepare(3)
         taken.append(public.obfuscators.take(2))
     taken.append(public.obfuscators.take(50))
@@ -119,7 +117,7 @@ def test_no_table_is_larger_than_the_limit_and_its_size_is_told():
     public = SCHEMES[1].generate().public
     assert public.table_bytes == n_bases(256) * 256 * public.ciphertext_bytes
     tabled = tabulated(SCHEMES[1].generate())
-    assert tabled._table._products._table.nbytes == tabled.table_bytes
+    assert tabled.zero_table.products.table.nbytes == tabled.table_bytes
     assert table_bytes(2048, 256) > 0
     assert table_bytes(3072, 768) > 0
     assert table_bytes(8192, 1024) == 0
@@ -130,9 +128,9 @@ def test_no_table_is_larger_than_the_limit_and_its_size_is_told():
 def test_a_table_shows_nothing_and_is_not_pickled():
     public = tabulated(SCHEMES[0].generate())
     with pytest.raises(TypeError):
-        pickle.dumps(public._table)
-    assert pickle.loads(pickle.dumps(public))._table is None
-    assert repr(public._table) == f"ZeroTable({n_bases(256)} of {n_bases(256)} bases)"
+        pickle.dumps(public.zero_table)
+    assert pickle.loads(pickle.dumps(public)).zero_table is None
+    assert repr(public.zero_table) == f"ZeroTable({n_bases(256)} of {n_bases(256)} bases)"
 
 
 def test_tables_have_the_bases_and_the_memory_that_are_stated():

@@ -10,16 +10,16 @@ from xgb_fed.dask import DaskParty
 
 
 def test_clients_that_cannot_be_used():
-    with pytest.raises(xgb_fed.ArgumentTypeError, match=r"client must be a distributed\.Client"):
+    with pytest.raises(xgb_fed.ArgumentTypeError, match=r"client.*distributed\.Client"):
         DaskParty("tcp://127.0.0.1:1", BLOCKS, "bank")
     with local_cluster(1) as cluster:
         client = Client(cluster)
         client.close()
-        with pytest.raises(xgb_fed.InvalidArgumentError, match="client must be connected"):
+        with pytest.raises(xgb_fed.InvalidArgumentError, match=r"client.*connected"):
             DaskParty(client, BLOCKS, "bank")
         with Client(cluster) as client:
             for name in ("active", "", 3):
-                with pytest.raises(xgb_fed.InvalidArgumentError, match="must be a printable text"):
+                with pytest.raises(xgb_fed.InvalidArgumentError, match="printable text"):
                     DaskParty(client, BLOCKS, name)
             for timeout in (0, -1.0, float("nan"), "1"):
                 with pytest.raises(xgb_fed.InvalidArgumentError, match="timeout="):

@@ -39,11 +39,11 @@ def asked(monkeypatch):
     """What workers were asked, in order."""
     questions, answer = [], encryption.KeyOfWorker.answer
 
-    def guarded(worker, message):
+    def asked_to_work(worker, message):
         questions.append(message["ask"])
         return answer(worker, message)
 
-    monkeypatch.setattr(encryption.KeyOfWorker, "answer", guarded)
+    monkeypatch.setattr(encryption.KeyOfWorker, "answer", asked_to_work)
     return questions
 
 
@@ -98,12 +98,12 @@ def test_no_log_has_the_key(client, caplog, monkeypatch):
 
     with caplog.at_level(logging.DEBUG), ClusterCipher(client, SCHEMES[0]) as cipher:
         key = cipher.generate()
-        monkeypatch.setattr(encryption, "_worked", broken)
+        monkeypatch.setattr(encryption, "worked", broken)
         with pytest.raises(ValueError, match=r"[0-9a-f]+"):  # here, after both workers failed
             key.encrypt([1] * 8)
     assert "could not be answered: ValueError" in caplog.text
-    assert key._key.private_bytes().hex() not in caplog.text
-    assert repr(key._key.private_bytes())[2:60] not in caplog.text
+    assert key.key.private_bytes().hex() not in caplog.text
+    assert repr(key.key.private_bytes())[2:60] not in caplog.text
 
 
 def test_a_cluster_without_tls_is_refused():
@@ -118,5 +118,5 @@ def test_a_cluster_without_tls_is_refused():
 
 
 def test_keys_that_do_not_encrypt_are_refused(client):
-    with pytest.raises(xgb_fed.UnsupportedParameterError, match="do not work on a cluster"):
+    with pytest.raises(xgb_fed.UnsupportedParameterError, match=r"work.*cluster"):
         ClusterCipher(client, xgb_fed.Plain()).generate()

@@ -17,7 +17,7 @@ def huge(block):
 
 
 BAD_COLLECTIONS = [
-    (VALUES, xgb_fed.ArgumentTypeError, "X of party 'bank' must be a dask array .*, got ndarray"),
+    (VALUES, xgb_fed.ArgumentTypeError, "X of party 'bank'.*,.*ndarray"),
     (BLOCKS[:, 0], xgb_fed.InvalidDataError, "1 dimensions; a matrix has 2"),
     (BLOCKS[BLOCKS[:, 0] > 0], xgb_fed.InvalidDataError, r"unknown lengths.*compute_chunk_sizes\(\)"),
     (BLOCKS[:0], xgb_fed.InvalidDataError, "has no rows"),
@@ -36,12 +36,12 @@ BAD_COLLECTIONS = [
     (
         BLOCKS.map_blocks(lambda block: np.ma.masked_greater(block, 0), dtype="f8"),
         xgb_fed.InvalidDataError,
-        "partition 0: it is a masked array",
+        "partition 0.*array",
     ),
     (
         dask.dataframe.from_pandas(pd.DataFrame(VALUES, columns=VALUES[0]), npartitions=2),
         xgb_fed.InvalidDataError,
-        "X of party 'bank': the name of column 0 is not a text but of type float;",
+        "X of party 'bank'.*column 0",
     ),
     (
         BLOCKS.map_blocks(lambda block: 1 / 0, dtype="f8", meta=np.empty((0, 0))),
@@ -59,7 +59,7 @@ def test_collections_that_do_not_fit(client, collection, error, match):
 
 
 def test_evaluation_sets_that_do_not_fit(client):
-    with pytest.raises(xgb_fed.InvalidDataError, match="3 columns to train on and 2 in other rows"):
+    with pytest.raises(xgb_fed.InvalidDataError, match=r"3 columns to train.*2"):
         DaskParty(client, BLOCKS, "bank", eval_sets=[BLOCKS[:, :2]], timeout=120)
     assert not client.run(lambda dask_worker: [n for n in dask_worker.plugins if n.startswith("veil")])[
         next(iter(client.scheduler_info()["workers"]))
@@ -69,7 +69,7 @@ def test_evaluation_sets_that_do_not_fit(client):
 def test_partitions_that_are_computed_differently(client):
     changing = BLOCKS.map_blocks(lambda block: block + np.random.default_rng().normal(), dtype="f8")
     with DaskParty(client, changing, "bank", timeout=120) as party:
-        leases = party._held[0]
+        leases = party.held[0]
         leases.forget()
-        with pytest.raises(xgb_fed.PartitionError, match="not those of the first time"):
+        with pytest.raises(xgb_fed.PartitionError, match="first time"):
             leases.load()

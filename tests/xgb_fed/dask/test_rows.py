@@ -9,7 +9,7 @@ import pytest
 from distributed import Client
 
 from dask_party import dask_party, recorded, replayed
-from dask_training import local_cluster
+from dask_training import close_worker, local_cluster
 from gbdt_parties import messages
 from xgb_fed.vertical.protocol.messages import FindSplits, Gradients, RouteRows, SplitNodes, TellSides
 
@@ -24,12 +24,6 @@ def threads():
         yield cluster, client
 
 
-def closed(cluster, position=0):
-    """Close a worker without notice."""
-    worker = list(cluster.workers.values())[position]
-    cluster.sync(worker.close, nanny=False, executor_wait=False)
-
-
 @pytest.mark.parametrize("kind", [Gradients, FindSplits, SplitNodes, RouteRows, TellSides])
 def test_a_lost_worker_changes_no_message(threads, kind):
     cluster, client = threads
@@ -37,7 +31,9 @@ def test_a_lost_worker_changes_no_message(threads, kind):
     numbers = [k for k, request in enumerate(requests) if isinstance(messages.read(request).message, kind)]
     lost = numbers[len(numbers) // 2]
     with dask_party(client, (60,) * 5, timeout=120) as party:
-        answers = replayed(party, "okamoto-uchiyama", lambda k, _: closed(cluster) if k == lost else None)
+        answers = replayed(
+            party, "okamoto-uchiyama", lambda k, _: close_worker(cluster) if k == lost else None
+        )
     assert answers == recorded("okamoto-uchiyama")[1]
     assert len(cluster.scheduler.workers) == 1
 
@@ -65,7 +61,7 @@ def test_a_worker_that_takes_over_is_told_all_it_lacks_in_parts(threads, monkeyp
 
         def lose(number, message):
             if isinstance(message, FindSplits) and len(cluster.workers) == 2:
-                closed(cluster)
+                close_worker(cluster)
 
         assert replayed(party, "okamoto-uchiyama", lose) == recorded("okamoto-uchiyama")[1]
 
@@ -76,10 +72,10 @@ def test_without_workers_the_party_refuses_in_time(threads):
 
     def lose(number, message):
         if isinstance(message, SplitNodes) and cluster.workers:
-            for held in party._held:
-                held._cluster.timeout = 2.5
-            closed(cluster, 1)
-            closed(cluster, 0)
+            for held in party.held:
+                held.cluster.timeout = 2.5
+            close_worker(cluster, 1)
+            close_worker(cluster, 0)
 
     start = time.monotonic()
     answers = replayed(party, "plain", lose)

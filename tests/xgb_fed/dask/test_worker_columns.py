@@ -19,10 +19,10 @@ def test_data_frames(client):
     other = rows.map_partitions(
         lambda part: part.rename(columns={"b": "e"}), meta=frame.iloc[:0], enforce_metadata=False
     )
-    with pytest.raises(xgb_fed.InvalidDataError, match="got 'e: Float64' where 'b: Float64' was declared"):
+    with pytest.raises(xgb_fed.InvalidDataError, match="'e: Float64' where 'b: Float64' was declared"):
         DaskParty(client, other, "bank")
     words = frame.assign(b="word")
-    with pytest.raises(xgb_fed.InvalidDataError, match=r"columns that are not numbers: \['b'\]"):
+    with pytest.raises(xgb_fed.InvalidDataError, match=r"numbers: \['b'\]"):
         DaskParty(client, dd.from_pandas(words, npartitions=2), "bank")
     named = dd.from_pandas(frame.set_index(np.arange(len(frame)) + 5), npartitions=2)
     active = pd.DataFrame(X[:, :N_ACTIVE])

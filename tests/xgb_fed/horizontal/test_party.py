@@ -46,7 +46,7 @@ def opened_at(place):
     training.prepare()
     training.ask_all(StartBoosting(np.array([0.5])), messages.Done)
     channel = training.channels[place]
-    return parties[place], channel._session, channel._next
+    return parties[place], channel.session, channel.next_number
 
 
 @pytest.fixture
@@ -146,7 +146,7 @@ def test_aggregates_are_sums_and_no_single_rows(opened_second):
     answer = ask(party, number, AggregateGradients(0), session)
     assert answer.g.shape == (200,)
     assert answer.h.sum() == pytest.approx(200 * 0.25)
-    assert answer.g.sum() == pytest.approx(100 - (party._simfl._y == 1).sum())
+    assert answer.g.sum() == pytest.approx(100 - (party.simfl.rows.y == 1).sum())
 
 
 def test_sums_for_a_tree_come_once(opened):

@@ -3,7 +3,6 @@
 import json
 import os
 from contextlib import nullcontext
-from datetime import datetime, timezone
 
 import numpy as np
 import pytest
@@ -12,15 +11,17 @@ from gbdt_parties import messages
 from gbdt_parties.channel import Channel
 from gbdt_parties.errors import PartyRefusedError
 from gbdt_parties.identity.alignment_messages import MaskIds
-from gbdt_parties.identity.certificates import Identity
 from gbdt_parties.run.party_run import ANSWERED
 from gbdt_parties.traffic import Traffic
 from kept_stores import end_process
 from made_up_coordinator import LOGISTIC, Caller, Coordinator, made_up_tree, victim
+from served_parties import Local
 from xgb_fed import HorizontalParty, train_simfl
 from xgb_fed.horizontal.common.messages import HorizontalOpened, Introduce, OpenHorizontal, RowShape
-from xgb_fed.horizontal.service import HorizontalLimits, HorizontalService
+from xgb_fed.horizontal.common.rows import HorizontalLimits
+from xgb_fed.horizontal.service import HorizontalService
 from xgb_fed.horizontal.simfl.messages import FinishBoosting, ResumeBoosting, StartBoosting
+from xgb_fed.horizontal.simfl.party import SimFLSide
 from xgb_fed.vertical.passive.party import PassiveParty
 from xgb_fed.vertical.passive.service import PassiveService
 from xgb_fed.vertical.protocol.messages import OpenModel
@@ -30,17 +31,6 @@ RANDOM = np.random.default_rng(0)
 X = RANDOM.standard_normal((120, 5)).astype(np.float32)
 Y = (X[:, 0] > 0).astype(int)
 PARAMS = {"objective": "binary:logistic", "max_depth": 2}
-
-
-class Served:
-    """The service as a party of one coordinator."""
-
-    def __init__(self, service, caller="acme", name="north"):
-        self.service, self.name = service, name
-        self.caller = Identity(caller, "", datetime.max.replace(tzinfo=timezone.utc))
-
-    def handle(self, request):
-        return self.service.handle(self.caller, (), request)
 
 
 def north(folder, **limits):
@@ -54,12 +44,12 @@ def south():
 
 
 def trained(service, other, caller="acme", params=PARAMS):
-    return train_simfl(params, [Served(service, caller), other], 3, verbose_eval=False)
+    return train_simfl(params, [Local(service, caller, name="north"), other], 3, verbose_eval=False)
 
 
 def test_services_name_all_requests_of_their_handlers(tmp_path):
-    assert set(HorizontalService.requests) == {*south()._simfl._answers, *ANSWERED}
-    assert set(PassiveService.requests) == set(PassiveParty(None, [], {})._answers)
+    assert set(HorizontalService.requests) == {*SimFLSide.requests, *ANSWERED}
+    assert set(PassiveService.requests) == set(PassiveParty.requests)
 
 
 def test_coordinators_have_folders_of_their_own_and_one_party(tmp_path):
@@ -69,21 +59,21 @@ def test_coordinators_have_folders_of_their_own_and_one_party(tmp_path):
         (path,) = (tmp_path / f"for-{caller}" / "models").glob("*.json")
         assert path.read_bytes() == model.as_json()
     # Both runs hashed by one seed: nothing new was told to the second.
-    assert len(service._party._simfl._disclosures.told.hashes) == 1
+    assert len(service.party.simfl.disclosures.told.hashes) == 1
     # Hashes for a third, other parties would be too many, whoever asks, and after a restart.
-    with pytest.raises(PartyRefusedError, match="hashes of each row were given away"):
+    with pytest.raises(PartyRefusedError, match=r"hashes.*away"):
         trained(north(tmp_path), south(), "third")
 
 
 @pytest.mark.parametrize(
     ("limits", "params", "reason"),
     [
-        ({"max_depth": 3}, {"max_depth": 4}, "max_depth=4; this party accepts at most 3"),
-        ({"max_bin": 16}, {"max_bin": 17}, "max_bin=17; this party accepts at most 16"),
+        ({"max_depth": 3}, {"max_depth": 4}, "max_depth=4; this party accepts.*3"),
+        ({"max_bin": 16}, {"max_bin": 17}, "max_bin=17; this party accepts.*16"),
         ({"max_models": 0}, {}, "keeps at most 0 models"),
-        ({"sessions_per_hour": 0}, {}, "more than 0 sessions in an hour"),
+        ({"sessions_per_hour": 0}, {}, "0 sessions.*hour"),
         ({"max_memory": 2000}, {}, "would take 0 MiB"),
-        ({"max_round_bytes": 100}, {}, "bytes of trees in a round; this party accepts 100"),
+        ({"max_round_bytes": 100}, {}, "bytes.*accepts 100"),
     ],
 )
 def test_limits(tmp_path, limits, params, reason):
@@ -98,7 +88,7 @@ def test_sums_for_an_alleged_builder_are_reserved(tmp_path):
     coordinator = Coordinator(Caller(service, "acme"), params={**LOGISTIC, "max_bin": 4}, rows=rows)
     coordinator.hash_table(n_hashes=1)
     coordinator.start([np.zeros(rows, dtype=np.int32)])
-    with pytest.raises(PartyRefusedError, match=r"sums of gradients would take 45 MiB"):
+    with pytest.raises(PartyRefusedError, match=r"sums.*take 45 MiB"):
         coordinator.sums()
 
 
@@ -111,7 +101,7 @@ def test_growing_trees_is_reserved(tmp_path):
         channel.ask(Introduce(False), RowShape)
         settings = json.dumps({**LOGISTIC, "max_depth": max_depth, "max_bin": 256})
         opening = OpenHorizontal(settings, "[0, 1]", 0, np.array([600, 600]), 1, 10)
-        expected = pytest.raises(PartyRefusedError, match=r"bins and histograms of trees would take 471 MiB")
+        expected = pytest.raises(PartyRefusedError, match=r"histograms.*take 471 MiB")
         with expected if refused else nullcontext():
             channel.ask(opening, HorizontalOpened)
 
@@ -122,7 +112,7 @@ def test_the_journal_is_reserved_while_it_is_written(tmp_path):
     n_others = 250
     coordinator = Coordinator(Caller(service, "acme"), n_others, {**LOGISTIC, "max_bin": 4}, rows=1)
     coordinator.hash_table(n_hashes=1)
-    with pytest.raises(PartyRefusedError, match="the journal of the training run would take"):
+    with pytest.raises(PartyRefusedError, match=r"journal.*training"):
         coordinator.start([np.zeros(1, dtype=np.int32)] * n_others)
 
 
@@ -135,13 +125,13 @@ def test_the_model_is_reserved_with_the_trees_that_it_is_made_of(tmp_path):
     tree = made_up_tree(10)
     n_fitting = (4 << 20) // (32 * len(tree))
     more = iter(range(n_fitting + 2))
-    with pytest.raises(PartyRefusedError, match="the trees so far, and their model"):
+    with pytest.raises(PartyRefusedError, match="trees so far"):
         coordinator.add_all(tree, more)
     assert 0.8 * n_fitting < next(more) <= n_fitting + 1
 
 
 def test_requests_of_another_method_are_refused_and_not_waited_for(tmp_path):
-    party = Served(north(tmp_path))
+    party = Local(north(tmp_path), name="north")
     empty = np.zeros(0, dtype=np.int32)
     for message, reason in [
         (OpenModel(bytes(16), 1, empty), "OpenModel is of another method of training"),
@@ -161,7 +151,7 @@ def test_resumed_runs_leave_no_more_models_than_agreed(tmp_path):
         coordinator = Coordinator(Caller(service, "acme"), turns=(10**6, 100))
         coordinator.ask(StartBoosting(np.array([0.5])), messages.Done)
         coordinator.add(made_up_tree(1))
-        runs.append(coordinator.channel._session)
+        runs.append(coordinator.channel.session)
 
     def finished(run):
         channel = Channel(Caller(service, "acme"), os.urandom(16), Traffic(), "coordinator")
@@ -171,7 +161,7 @@ def test_resumed_runs_leave_no_more_models_than_agreed(tmp_path):
 
     for _ in range(2):  # the answer may have been lost
         finished(runs[0])
-    with pytest.raises(PartyRefusedError, match="keeps at most 1 models"):
+    with pytest.raises(PartyRefusedError, match=r"keeps.*1 models"):
         finished(runs[1])
 
 
@@ -183,9 +173,9 @@ def test_the_number_of_a_run_is_not_given_to_another_one(tmp_path):
         return HorizontalService(victim(directory=tmp_path), tmp_path, HorizontalLimits())
 
     coordinator = Coordinator(Caller(service(), "acme")).started()
-    channel = Channel(Caller(service(), "acme"), coordinator.channel._session, Traffic(), "coordinator")
+    channel = Channel(Caller(service(), "acme"), coordinator.channel.session, Traffic(), "coordinator")
     channel.ask(Introduce(False), RowShape)
     opening = OpenHorizontal(json.dumps(LOGISTIC), "[0, 1]", 1, np.array([300, 300]), 10**6, 100)
     channel.ask(opening, HorizontalOpened)
-    with pytest.raises(PartyRefusedError, match="that of another training run"):
+    with pytest.raises(PartyRefusedError, match="another training run"):
         channel.ask(StartBoosting(np.array([0.9])), messages.Done)

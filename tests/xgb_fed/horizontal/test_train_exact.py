@@ -171,7 +171,7 @@ def test_a_sample_s_tree_is_that_of_its_rows(monkeypatch):
         drawn.append(np.arange(len(self.rows.y)) % 5 < 3)
         return drawn[-1]
 
-    monkeypatch.setattr(ExactTraining, "_drawn", first_rows)
+    monkeypatch.setattr(ExactTraining, "drawn", first_rows)
     params = {"objective": "binary:logistic", "max_depth": 5, "max_bin": 16, "reg_alpha": 0.4}
     params |= {"base_score": 0.5, "subsample": 0.6}
     model = train_exact(params, split_rows(y, FEW), 1, min_rows_per_node=1)
@@ -356,7 +356,7 @@ def test_estimators_train_so_by_default():
 
 def test_two_parties_are_warned():
     y = LABELS["binary:logistic"]
-    with pytest.warns(xgb_fed.FewPartiesWarning, match="each learns the other's sums"):
+    with pytest.warns(xgb_fed.FewPartiesWarning, match="learns the other's"):
         train_exact({"objective": "binary:logistic"}, split_rows(y, THREE[:2]), 1)
 
 

@@ -92,7 +92,7 @@ def test_a_person_sees_a_bar_with_the_last_metrics(monkeypatch):
     with RoundsShown(5, lambda: next(done), False) as shown:
         for n_opened in range(3):
             shown(n_opened)
-        shown._bar.refresh()
+        shown.bar.refresh()
     assert "2/5" in terminal.getvalue()
     assert "validation_0-logloss:0.50000" in terminal.getvalue()
 
@@ -102,7 +102,7 @@ def test_a_coordinator_without_rows_sees_sums(monkeypatch):
     monkeypatch.setattr("sys.stderr", terminal)
     with RoundsShown(5, None, False) as shown:
         shown(7)
-        shown._bar.refresh()
+        shown.bar.refresh()
     assert "7 sums" in terminal.getvalue()
 
 

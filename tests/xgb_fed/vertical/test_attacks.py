@@ -135,7 +135,7 @@ def test_attack_the_order_of_positions_says_nothing(params):
         ascending = np.sort(rows)
         pooled = stock(PARAMS, X[ascending], y[ascending], 3, weight[ascending])
         assert_same_trees(model.export_booster([bank]), pooled)
-    with pytest.raises(InvalidDataError, match="299 row positions for 300 rows"):
+    with pytest.raises(InvalidDataError, match=r"299 row.*300 rows"):
         model.predict(X[rows, :3], [bank], rows=rows[1:])
 
 
@@ -150,7 +150,7 @@ def test_attack_of_a_party_that_dies_and_comes_back_with_other_bins():
         party = Cheat(strong, other, deaths=1)
         party.journals = Forgiving()
         party.live(strong)
-        with pytest.raises(ProtocolError, match="'cheat': its split statistics fail the checks"):
+        with pytest.raises(ProtocolError, match=r"'cheat'.*fail"):
             train(PARAMS, X, y, [party], 1, patience=60)
         assert len(party.won) == 1
 
@@ -231,9 +231,7 @@ class Liar:
             for at in range(0, len(values), per)
         ]
         return messages.write(
-            envelope.session,
-            envelope.sequence,
-            SplitStatistics(counts, key.to_bytes(key.encrypt(again))),
+            envelope.session, envelope.sequence, SplitStatistics(counts, key.to_bytes(key.encrypt(again)))
         )
 
 
@@ -300,8 +298,8 @@ def test_attack_by_false_candidates(lie, after):
 def test_the_false_candidates_above_would_win_without_the_checks(monkeypatch):
     from xgb_fed.vertical.growing.passive_columns import PassiveFinder
 
-    monkeypatch.setattr(PassiveFinder, "_check", lambda *_: None)
-    monkeypatch.setattr(PassiveFinder, "_check_left", lambda *_: None)
+    monkeypatch.setattr(PassiveFinder, "check", lambda *_: None)
+    monkeypatch.setattr(PassiveFinder, "check_left", lambda *_: None)
     for name, (lie, after) in LIES.items():
         if name != "the last bit":
             lie_to(lie, after)
@@ -373,7 +371,7 @@ def test_small_nodes_get_no_statistics_and_others_may_split_them():
     sizes = {}
     for smallest in (2, 40):
         inner = LocalParty(X[:, 2:], "bank")
-        inner._handler._min_node_rows = smallest
+        inner.handler.min_node_rows = smallest
         party = Recorder(inner)
         model = train({**PARAMS, "max_depth": 5}, X[:, :2], y, [party], 2)
         n_bins = next(len(m.counts) for m in party.messages() if isinstance(m, TrainingOpened))
@@ -385,10 +383,7 @@ def test_small_nodes_get_no_statistics_and_others_may_split_them():
 
 @pytest.mark.parametrize(
     ("limits", "params", "reason"),
-    [
-        ({"max_bin": 7}, {}, "max_bin up to 7, not 8"),
-        ({"max_depth": 1}, {}, "max_depth up to 1, not 2"),
-    ],
+    [({"max_bin": 7}, {}, "max_bin up to 7, not 8"), ({"max_depth": 1}, {}, "max_depth up to 1, not 2")],
     ids=["max_bin", "max_depth"],
 )
 def test_limits_of_a_passive_party(limits, params, reason):

@@ -14,11 +14,12 @@ import xgb_fed
 from gbdt_commons.store import bytes_kind
 from gbdt_parties import messages
 from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError, ProtocolError
+from gbdt_parties.run.log import RUNS, RunLog
 from gbdt_parties.traffic import Traffic
 from kept_stores import full_disk, restarted
 from xgb_fed.boosting.features import read_columns
 from xgb_fed.errors import CheckpointError
-from xgb_fed.vertical.passive.journal import FOUND, RUN, Journals
+from xgb_fed.vertical.passive.journal import FOUND, Journals
 from xgb_fed.vertical.passive.party import PassiveParty
 from xgb_fed.vertical.training.checkpoint import STORE_FILE, VerticalJournal
 from xgb_fed.vertical.trees.tree_record import Restart
@@ -172,7 +173,7 @@ def test_a_passive_party_lost_at_any_message(reference, fault, step, tmp_path):
         assert [restart.party for restart in same.restarts] == ["bank"] * told, (index, fault)
         assert same.evals_result == model.evals_result
         assert bank.splits_by_model[same.model_id] == undisturbed.splits_by_model[model.model_id]
-        assert bank.handler.journals._store.keys(RUN) == [same.model_id.hex()]
+        assert bank.handler.journals.store.keys(RUNS) == [same.model_id.hex()]
 
 
 @EVERY
@@ -363,7 +364,7 @@ def test_a_checkpoint_is_one_trainings(tmp_path):
     problem = Problem()
     problem.train(Bank(problem, tmp_path / "bank"), BINARY, checkpoint=tmp_path / "active")
     for params, other in [({**BINARY, "eta": 0.1}, problem), (BINARY, Problem(n=91))]:
-        with pytest.raises(CheckpointError, match="of a training run with other data"):
+        with pytest.raises(CheckpointError, match="training run"):
             other.train(Bank(other, tmp_path / "bank2"), params, checkpoint=tmp_path / "active")
     (tmp_path / "active" / STORE_FILE).write_bytes(b"PK nonsense")
     with pytest.raises(CheckpointError, match="cannot be read"):
@@ -420,22 +421,22 @@ def test_a_training_is_not_taken_up_with_a_weaker_cipher(tmp_path):
     with pytest.raises(Killed):
         problem.train(bank, BINARY, checkpoint=tmp_path / "active", cipher=long)
     for weaker in (xgb_fed.OkamotoUchiyama(key_length=1024, allow_weak_key=True), xgb_fed.Plain()):
-        with pytest.raises(PartyRefusedError, match="another scheme or a shorter key"):
+        with pytest.raises(PartyRefusedError, match=r"scheme.*shorter"):
             problem.train(bank, BINARY, checkpoint=tmp_path / "active", cipher=weaker)
 
 
 def test_a_lost_or_cut_journal_is_not_made_up_for(tmp_path):
     problem, bank = resumable(tmp_path)
-    store = bank.handler.journals._store
-    (number,) = store.keys(RUN)
+    store = bank.handler.journals.store
+    (number,) = store.keys(RUNS)
     damages = [
-        lambda: store.delete(FOUND, number, 1),
-        lambda: store.put(bytes_kind(FOUND.name), number, b"[["),
-        lambda: store.delete(RUN, number),
+        lambda: RunLog(store, bytes.fromhex(number)).store.delete(FOUND, "", 1),
+        lambda: RunLog(store, bytes.fromhex(number)).store.put(bytes_kind(FOUND.name), "", b"[["),
+        lambda: store.delete(RUNS, number),
     ]
     for damage in damages:
         damage()
         bank.restart()
-        store = bank.handler.journals._store
+        store = bank.handler.journals.store
         with pytest.raises(PartyRefusedError, match=r"kept|cannot be read"):
             problem.train(bank, BINARY, checkpoint=tmp_path / "active")

@@ -83,7 +83,7 @@ def loaded(folder):
 USES = (
     lambda model: model.predict_proba(X),
     lambda model: model.predict(X),
-    lambda model: model.model_.explain(X, [*model._parties(None)]),
+    lambda model: model.model_.explain(X, [*model.parties_]),
     lambda model: model.feature_importances_,
     lambda model: model.model_.importances(),
     lambda model: model.model_.to_json(),

@@ -56,13 +56,13 @@ def test_the_sums_of_every_node_are_those_of_its_rows(params, smallest, kinds, m
 
     def check(finder, level, siblings, bins):
         seen.append((level.above is None, len(bins.nodes)))
-        of_tree, g = codes[finder.number - 1][:, finder._columns], level.gradients
+        of_tree, g = codes[finder.number - 1][:, finder.columns], level.gradients
         for place, node in enumerate(bins.nodes):
             rows = level.sampled.of(node)
             assert len(rows) >= smallest
-            for k, column in enumerate(finder._columns):
-                assert finder._columns.tolist() == sorted(finder._columns)
-                own = finder._walk.bins_of(column)
+            for k, column in enumerate(finder.columns):
+                assert finder.columns.tolist() == sorted(finder.columns)
+                own = finder.walk.bins_of(column)
                 for at, code in enumerate(range(own.stop - own.start), start=own.start):
                     inside = rows[of_tree[rows, k] == code]
                     assert bins.counts[place, at] == len(inside)
@@ -71,11 +71,11 @@ def test_the_sums_of_every_node_are_those_of_its_rows(params, smallest, kinds, m
                     assert ((high << 27) + low == np.array(sums)).all()
         return honest(finder, level, siblings, bins)
 
-    honest = PassiveFinder._check
-    monkeypatch.setattr(PassiveFinder, "_check", check)
+    honest = PassiveFinder.check
+    monkeypatch.setattr(PassiveFinder, "check", check)
     parties = [LocalParty(**part, name=f"party {k}") for k, part in enumerate(held)]
     for party in parties:
-        party._handler._min_node_rows = smallest
+        party.handler.min_node_rows = smallest
     train(params, X[:, :2], y, parties, 3 if params.get("tree_mode") == "mix" else 2)
     assert sum(not is_root and n > 1 for is_root, n in seen) >= 4
 
@@ -212,7 +212,7 @@ def test_attack_by_sums_that_leave_the_sibling_impossible_ones(lie, monkeypatch)
     assert str(caught.value) == FAILS
     assert not lied.told
     monkeypatch.setattr(BinSums, "check_possible", lambda *_: None)
-    monkeypatch.setattr(PassiveFinder, "_check_left", lambda *_: None)
+    monkeypatch.setattr(PassiveFinder, "check_left", lambda *_: None)
     with contextlib.suppress(ProtocolError):
         lied(lie)
     assert lied.told, "candidates of such sums are named where siblings are not checked"
@@ -220,6 +220,6 @@ def test_attack_by_sums_that_leave_the_sibling_impossible_ones(lie, monkeypatch)
 
 def test_attack_by_sums_that_are_possible_at_both_siblings():
     """Both would pass if both were sent; if they win, the rows that go left do not add up to them."""
-    with pytest.raises(ProtocolError, match="party 'liar' sends other rows left than it said"):
+    with pytest.raises(ProtocolError, match="'liar' sends"):
         lied(a_row_moved)
     assert lied.told

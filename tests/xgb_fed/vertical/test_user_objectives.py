@@ -89,7 +89,7 @@ def test_an_objective_that_does_not_repeat_itself_is_named_when_a_run_is_taken_u
     _, active, (party,), y = rows()
     with pytest.raises(PartyUnavailableError):
         train(PARAMS, active, y, [Losing(party, 8)], 3, obj=Counting(), checkpoint=tmp_path)
-    with pytest.raises(CheckpointError, match="obj gives other gradients for tree 2"):
+    with pytest.raises(CheckpointError, match=r"obj.*tree 2"):
         train(PARAMS, active, y, [party], 3, obj=Counting(), checkpoint=tmp_path)
 
 

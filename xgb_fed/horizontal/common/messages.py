@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import numpy as np
 
 from gbdt_parties.messages import MAX_INTEGER, Flag, Float64s, Int64s, Integer, Message, Octets, Text
 
 
-@dataclass(frozen=True, eq=False)
-class Introduce(Message):
+class Introduce(Message, kind=101):
     """Coordinator to party: start a session, and describe your rows."""
 
-    kind: ClassVar[int] = 101
     wants_classes: Flag
     """1 for classification."""
 
 
-@dataclass(frozen=True, eq=False)
-class RowShape(Message):
+class RowShape(Message, kind=102):
     """Party to coordinator: the shape of its rows."""
 
-    kind: ClassVar[int] = 102
     n_rows: Annotated[int, "i", 1, MAX_INTEGER]
     n_features: Annotated[int, "i", 1, MAX_INTEGER]
     names: Text
@@ -32,11 +27,9 @@ class RowShape(Message):
     """Distinct labels, a JSON list, if asked for."""
 
 
-@dataclass(frozen=True, eq=False)
-class OpenHorizontal(Message):
+class OpenHorizontal(Message, kind=103):
     """Coordinator to party: what is trained, and your place among the parties."""
 
-    kind: ClassVar[int] = 103
     params: Text
     """XGBoost's parameters, a JSON object."""
     classes: Text
@@ -50,20 +43,16 @@ class OpenHorizontal(Message):
     """Rounds that the training run has at most."""
 
 
-@dataclass(frozen=True, eq=False)
-class HorizontalOpened(Message):
+class HorizontalOpened(Message, kind=104):
     """Party to coordinator: ready, and what the common base score needs."""
 
-    kind: ClassVar[int] = 104
     label_sums: Float64s
     """Σ weight and Σ weight · label; empty for softprob, which needs neither."""
 
 
-@dataclass(frozen=True, eq=False)
-class Trees(Message):
+class Trees(Message, kind=113):
     """Builder to coordinator, and on to every other party: a round's trees, one per class."""
 
-    kind: ClassVar[int] = 113
     lengths: Int64s
     """Bytes of each model."""
     models: Octets

@@ -62,7 +62,7 @@ class PartyState:
         except BaseException:
             self.close()
             raise
-        self._key = bytes.fromhex(known["key"])
+        self.key = bytes.fromhex(known["key"])
 
     def close(self) -> None:
         """Let go of the store: another process, or object, can use it then."""
@@ -78,7 +78,7 @@ class PartyState:
     def stream(self, purpose: str, *agreed: bytes) -> SecretStream:
         """The draws for a purpose: the same whenever they are made, and a secret to all other parties."""
         message = b"\0".join([purpose.encode(), *(hashlib.sha256(part).digest() for part in agreed)])
-        return SecretStream(hmac.digest(self._key, message, "sha256"))
+        return SecretStream(hmac.digest(self.key, message, "sha256"))
 
     @property
     def n_rounds(self) -> int:

@@ -13,6 +13,7 @@ from gbdt_commons.files import digest_of
 from gbdt_commons.tables.numbers import is_missing
 from gbdt_parties.channel import ACTIVE
 from gbdt_parties.errors import InvalidDataError, ProtocolError
+from gbdt_parties.quota import CallerLimits
 from xgb_fed.boosting.features import check_weight, numeric_vector
 from xgb_fed.boosting.labels import label_array, places_among
 from xgb_fed.boosting.objectives import SOFTMAX
@@ -39,23 +40,20 @@ MAX_ROWS = 10_000_000
 
 
 @dataclass(frozen=True)
-class RunLimits:
-    """Limits of a party on training runs.
+class HorizontalLimits(CallerLimits):
+    """Limits of a served horizontal party on each coordinator, beside the terms of its `HorizontalParty`.
 
     Attributes
     ----------
     max_bin, max_depth : int
-        Bins of a column, and levels of a tree.
+        Bins of a column, and levels of a tree, of a training run.
     max_round_bytes : int
-        Length of the trees of a round that another party has grown, as JSON.
-    max_models : int
-        Finished models that are kept for one coordinator.
+        In SimFL, length of the trees of a round that another party has grown.
     """
 
-    max_bin: int = 65_535
-    max_depth: int = 30
-    max_round_bytes: int = sys.maxsize
-    max_models: int = sys.maxsize
+    max_bin: int = 256
+    max_depth: int = 10
+    max_round_bytes: int = 16 << 20
 
     def check(self, settings: Settings) -> None:
         """Refuse settings beyond the limits."""
@@ -70,6 +68,12 @@ class RunLimits:
             raise InvalidDataError(
                 f"{len(trees.models)} bytes of trees in a round; this party accepts {self.max_round_bytes}"
             )
+
+
+OF_THIS_PROCESS = HorizontalLimits(
+    max_models=sys.maxsize, max_bin=65_535, max_depth=30, max_round_bytes=sys.maxsize
+)
+"""Limits of a party on a coordinator in its own process."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +96,7 @@ class HorizontalRows:
     known_features: int
     max_rows: int
     max_rounds: int
+    as_published: bool
 
     @classmethod
     def of(
@@ -105,6 +110,7 @@ class HorizontalRows:
         known_features: int,
         max_rows: int,
         max_rounds: int,
+        as_published: bool = False,
     ) -> HorizontalRows:
         """Check the arguments of a party."""
         if not isinstance(name, str) or not name or name in (ACTIVE, COORDINATOR) or not name.isprintable():
@@ -125,6 +131,11 @@ class HorizontalRows:
         ):
             if not (isinstance(value, (int, np.integer)) and value >= least):
                 raise InvalidArgumentError(f"{argument}={value!r} must be an integer of at least {least}")
+        if as_published and min_similar != 1:
+            raise InvalidArgumentError(
+                f"as_published=True with min_similar={min_similar}: the paper has min_similar=1, with which "
+                "other parties can read single labels"
+            )
         weight = check_weight(sample_weight, len(labels), f"sample_weight of party {name!r}")
         return cls(
             name,
@@ -137,6 +148,7 @@ class HorizontalRows:
             int(known_features),
             int(max_rows),
             int(max_rounds),
+            bool(as_published),
         )
 
     def like(self, X: Any, y: Any, sample_weight: Any = None, *, argument: str) -> HorizontalRows:
@@ -166,7 +178,8 @@ class HorizontalRows:
     def digest(self) -> str:
         """Names everything that groups of rows depend on."""
         labels = self.y if self.y.dtype != object else repr(self.y.tolist())
-        return digest_of(self.X, labels, self.weight, self.min_similar)
+        published = ("as published",) if self.as_published else ()
+        return digest_of(self.X, labels, self.weight, self.min_similar, *published)
 
     def classes(self) -> list[Any]:
         """Return the distinct labels, which only a party that has declared them to be classes tells."""

@@ -39,7 +39,7 @@ def values_of(keys: NDArray[np.uint32]) -> Values:
 
 
 @dataclass
-class _Search:
+class CutSearch:
     """Search for the cuts of one column.
 
     Attributes
@@ -113,7 +113,7 @@ def find_cuts(columns: Columns, max_bin: int, how: str) -> Asking[list[Values]]:
         values = columns.column(f)
         keys = keys_of(values[~np.isnan(values)])
         keys.sort()
-        searches.append(_Search(keys, np.zeros(1, dtype=np.uint64), np.zeros(1, dtype=np.int64)))
+        searches.append(CutSearch(keys, np.zeros(1, dtype=np.uint64), np.zeros(1, dtype=np.int64)))
     for n_digits in range(DIGITS[how]):
         own = [search.counts(n_digits) for search in searches]
         none = np.empty(0, dtype=np.int64)

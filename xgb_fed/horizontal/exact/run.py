@@ -16,7 +16,7 @@ from gbdt_parties.agreed import TEXT_BYTES
 from gbdt_parties.errors import InvalidDataError, ProtocolError
 from gbdt_parties.memory import MemoryAllowance, Room
 from gbdt_parties.run.engine import Computation
-from gbdt_parties.run.exchange import AllParties
+from gbdt_parties.run.exchange import Participation
 from gbdt_parties.run.party_run import Proposal, Subject
 from gbdt_parties.run.replay import Replay, chosen, replayed
 from gbdt_parties.run.sessions import Runs
@@ -27,7 +27,7 @@ from xgb_fed.boosting.features import Columns
 from xgb_fed.horizontal.common.introductions import names_to_json
 from xgb_fed.horizontal.common.kept_models import KeptModels
 from xgb_fed.horizontal.common.party_state import PartyState
-from xgb_fed.horizontal.common.rows import HorizontalRows, RunLimits
+from xgb_fed.horizontal.common.rows import HorizontalLimits, HorizontalRows
 from xgb_fed.horizontal.exact.exchange import REQUESTS, ExactDescription, content_of
 from xgb_fed.horizontal.exact.metrics import metric_names
 from xgb_fed.horizontal.exact.questions import Flight, in_flights
@@ -102,7 +102,7 @@ class ExactRuns(Runs):
         Where runs are kept, with digests of their answers.
     models : KeptModels or None
         Where finished models are kept.
-    limits : RunLimits
+    limits : HorizontalLimits
     memory : MemoryAllowance
         Of the coordinator.
     state : PartyState
@@ -121,7 +121,7 @@ class ExactRuns(Runs):
         side: ExactSide,
         store: Store,
         models: KeptModels | None,
-        limits: RunLimits,
+        limits: HorizontalLimits,
         memory: MemoryAllowance,
         state: PartyState,
         auditable: bool = False,
@@ -167,7 +167,7 @@ class ExactSubject(Subject):
         if request not in REQUESTS:
             raise ProtocolError("the run is of another method than exact training")
         side = runs.side
-        super().__init__(side.rows.name, side.credentials(), side.allowed, AllParties())
+        super().__init__(side.rows.name, side.credentials(), side.allowed, Participation())
         self._side, self._runs, self._run, self._wants_classes = side, runs, run, REQUESTS[request]
         self._rooms: list[Room] = []
         self._n_rounds = 0
@@ -197,7 +197,7 @@ class ExactSubject(Subject):
         settings = ExactTask.from_json(task)
         min_parties = max(settings.min_parties, self._side.terms.min_parties)
         training = self._training(settings)
-        return Proposal(task, settings.statement, min_parties, partial(self._begin, training))
+        return Proposal(task, settings.statement, min_parties, partial(self.begin, training))
 
     def _training(self, task: ExactTask) -> ExactTraining:
         """Check what is to be trained, and get the rows ready."""
@@ -243,9 +243,10 @@ class ExactSubject(Subject):
         names = rows.names or [f"f{k}" for k in range(rows.X.shape[1])]
         return LabelledRows(Columns(data, names), y, rows.weights)
 
-    def _begin(
+    def begin(
         self, training: ExactTraining, roster: Roster, public_seed: bytes
     ) -> Computation[Flight, ExactModel]:
+        """Train with the seed and the names that all parties agreed on."""
         training.public_seed = public_seed
         training.draws = replace(training.draws, members=roster.names)
         self._n_rounds, self._begun = training.task.n_rounds, training

@@ -59,10 +59,10 @@ def _with(codes: Codes, values: NDArray[np.float32]) -> Codes:
     """Codes of rows that have one value more."""
     # Adding 0 makes −0 the same as 0, and all missing values are one.
     own = np.where(np.isnan(values), np.float32(np.nan), np.asarray(values, dtype=np.float32) + 0)
-    return _mixed(codes ^ own.astype(np.float32).view(np.uint32))
+    return mixed(codes ^ own.astype(np.float32).view(np.uint32))
 
 
-def _mixed(words: Codes) -> Codes:
+def mixed(words: Codes) -> Codes:
     """The finalizer of SplitMix64, a bijection."""
     words = words + _GOLDEN
     words = (words ^ (words >> np.uint64(30))) * _FIRST
@@ -188,10 +188,10 @@ def ask_sizes(
         If a sum, or a combination of sums, would be over too few of this party's rows; or rows and numbers
         are too large.
     """
-    _check_own_rows(task, rows)
+    check_own_rows(task, rows)
     _check_own_sets(task, [rows, *held_out])
     sizes = [rows.n_counted, *(0 if own is None else own.n_counted for own in held_out)]
-    largest = _exponent(task, [rows, *(own for own in held_out if own is not None)])
+    largest = exponent_of(task, [rows, *(own for own in held_out if own is not None)])
     lists = (sizes, [largest == one for one in _EXPONENTS], mark)
     parts = [np.asarray(part, dtype=np.int64) for part in lists]
     pooled = yield from ask_counts("rows, and powers of two of labels and weights", np.concatenate(parts))
@@ -201,8 +201,8 @@ def ask_sizes(
         raise InvalidDataError(
             f"{n_rows[0]} rows of all parties; this party takes part with at most {max_rows}"
         )
-    _check_numbers(task, n_rows.tolist())
-    needed = _EXPONENTS[int(np.flatnonzero(n_parties)[-1])] + _headroom(task)
+    check_numbers(task, n_rows.tolist())
+    needed = _EXPONENTS[int(np.flatnonzero(n_parties)[-1])] + headroom(task)
     common = Sizes(int(n_rows[0]), int(n_rows.max()).bit_length(), needed, marks)
     if common.losses < 20:
         raise InvalidDataError(
@@ -211,7 +211,7 @@ def ask_sizes(
     return common
 
 
-def _exponent(task: ExactTask, sets: Sequence[LabelledRows]) -> int:
+def exponent_of(task: ExactTask, sets: Sequence[LabelledRows]) -> int:
     """Exponent of the least power of two that this party's gradients do not start above."""
     settings = task.settings
     weight = max(float(own.weight.max()) for own in sets)
@@ -224,7 +224,7 @@ def _exponent(task: ExactTask, sets: Sequence[LabelledRows]) -> int:
     return min(max(exponent, _EXPONENTS[0]), _EXPONENTS[-1])
 
 
-def _headroom(task: ExactTask) -> int:
+def headroom(task: ExactTask) -> int:
     """Powers of two between the largest label and weight and what gradients may become."""
     settings = task.settings
     if settings.objective not in OF_NUMBERS:
@@ -235,7 +235,7 @@ def _headroom(task: ExactTask) -> int:
     return _HEADROOM + math.ceil(settings.max_delta_step / math.log(2))
 
 
-def _check_own_rows(task: ExactTask, rows: LabelledRows) -> None:
+def check_own_rows(task: ExactTask, rows: LabelledRows) -> None:
     """Refuse to train on few rows of this party: runs without it, or others' sums, would show theirs."""
     least = task.min_rows_per_node
     if least > 1 and rows.n_counted < least:
@@ -263,7 +263,7 @@ def _check_own_sets(task: ExactTask, sets: Sequence[LabelledRows | None]) -> Non
             )
 
 
-def _check_numbers(task: ExactTask, n_rows: Sequence[int]) -> None:
+def check_numbers(task: ExactTask, n_rows: Sequence[int]) -> None:
     """Refuse to train, or to evaluate, on few rows."""
     least = task.min_rows_per_node
     if n_rows[0] * task.settings.subsample < least:

@@ -233,7 +233,7 @@ class ExactTraining:
         words, sampled = self._words(agreed.scale, number, margin), []
         for group in range(self._objective.n_classes):
             # Rows of weight 0 add nothing to sums: counted, they would make small nodes seem larger.
-            sampled.append(self._drawn(agreed.own_seed, number, group) & (rows.weight > 0))
+            sampled.append(self.drawn(agreed.own_seed, number, group) & (rows.weight > 0))
             if self._is_sampled:
                 check_own_sample(int(sampled[-1].sum()), rows.n_counted, self.task.min_rows_per_node)
         columns = agreed.columns
@@ -245,7 +245,7 @@ class ExactTraining:
         grown = yield from grow_trees(columns, words, sampled, agreed.rules, name, n_rows, self._is_sampled)
         return grown
 
-    def _drawn(self, seed: bytes, number: int, group: int) -> NDArray[np.bool_]:
+    def drawn(self, seed: bytes, number: int, group: int) -> NDArray[np.bool_]:
         """The rows of this party that a tree is grown on."""
         n_rows = len(self.rows.y)
         if not self._is_sampled:

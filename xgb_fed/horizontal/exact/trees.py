@@ -338,7 +338,7 @@ def grow_trees(
         own = np.array([rows.sum() for rows in sampled], dtype=np.int64)
         counts = yield from ask_counts(f"{what}: rows", own)
         _check_samples(counts, n_pooled, rules, what)
-    roots = yield from _roots(trees, counts, rules, what)
+    roots = yield from make_roots(trees, counts, rules, what)
     _choose(roots, rules)
     settled, undecided = _settled(roots, rules)
     while settled or undecided:
@@ -371,7 +371,7 @@ def _check_samples(counts: NDArray[np.int64], n_pooled: int, rules: GrowingRules
         )
 
 
-def _roots(
+def make_roots(
     trees: list[_Growing], counts: NDArray[np.int64], rules: GrowingRules, what: str
 ) -> Asking[list[_Active]]:
     """Histograms and sums of all roots."""
@@ -435,9 +435,9 @@ def _settled(nodes: list[_Active], rules: GrowingRules) -> tuple[list[_Active], 
 def _has_enough(one: _Active, sure_hessian: int) -> bool:
     """Whether hessians show that both sides of a node's best candidate have rows for two children."""
     tree = one.growing
-    h, h_left = _hessian(tree.sums[one.node]), 0
+    h, h_left = hessian_of(tree.sums[one.node]), 0
     if h >= 2 * sure_hessian:
-        h_left = _hessian(tree.left_sums(one.bins, tree.sums[one.node], _split_of(one)))
+        h_left = hessian_of(tree.left_sums(one.bins, tree.sums[one.node], _split_of(one)))
     return min(h_left, h - h_left) >= sure_hessian
 
 
@@ -472,7 +472,7 @@ def _counted(
     return counted, rejected
 
 
-def _hessian(sums: Words) -> int:
+def hessian_of(sums: Words) -> int:
     """The hessian of four words of gradients and hessians, in fixed point."""
     return int.from_bytes(sums[2:].astype("<u8").tobytes(), "little", signed=True)
 

@@ -86,6 +86,8 @@ class BoostingState:
         Memory reserved for this run, by what it is for.
     rounds : BoostingRounds or None
         From the start of boosting on.
+    as_published : bool
+        Whether ties are drawn once and penalties are not scaled.
     """
 
     settings: Settings
@@ -99,6 +101,7 @@ class BoostingState:
     similar: dict[int, NDArray[np.int32]] = field(default_factory=dict)
     rooms: dict[str, list[Room]] = field(default_factory=dict)
     rounds: BoostingRounds | None = None
+    as_published: bool = False
 
     @property
     def place(self) -> int:
@@ -132,10 +135,11 @@ class BoostingState:
         XGBoost's penalties are meant for sums of one gradient per row.  Here each of the n own rows holds N/n
         gradients on average, so that a single row would outweigh ``min_child_weight`` and be a leaf.  The
         factor has the same effect as n/N times the sums: −(n/N)G / ((n/N)H + λ) = −G / (H + (N/n)λ), and
-        likewise for α, γ and the minimum H of a child.  Without received sums the factor is 1.
+        likewise for α, γ and the minimum H of a child.  Without received sums, and as published, it is 1.
         """
         own = self.party_rows[self.place]
-        factor = (own + sum(self.party_rows[place] for place in self.similar)) / own
+        others = () if self.as_published else self.similar
+        factor = (own + sum(self.party_rows[place] for place in others)) / own
         params = {name: getattr(self.settings, name) for name in TREE_PARAMETERS}
         return params | {name: factor * params[name] for name in PENALTIES}
 
@@ -274,8 +278,8 @@ class BoostingRounds:
             raise ProtocolError("no rows similar to that party's are known")
         self.check_turn(place)
         # Each turn takes another draw of the ties; asked twice in a turn, the party answers the same.
-        draw = len(self.shared.rounds) // len(self.state.party_rows) % TIE_DRAWS
-        rows, n_rows = self.state.similar[place][draw], self.state.party_rows[place]
+        turn = 0 if self.state.as_published else len(self.shared.rounds) // len(self.state.party_rows)
+        rows, n_rows = self.state.similar[place][turn % TIE_DRAWS], self.state.party_rows[place]
         sums = np.empty((2, self.state.objective.n_classes, n_rows), dtype=np.float32)
         for which, of_groups in enumerate(self.group_sums(groups, alone)):
             for k, column in enumerate(of_groups.T):

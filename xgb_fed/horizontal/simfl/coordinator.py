@@ -14,9 +14,8 @@ from xgb_fed.boosting.params import Settings
 from xgb_fed.errors import InvalidArgumentError
 from xgb_fed.horizontal.common.party_state import SIZE
 from xgb_fed.horizontal.simfl import messages as wire
-from xgb_fed.horizontal.simfl.checkpoint import KeptProgress, SimFLProgress
 from xgb_fed.horizontal.simfl.hash_seed import agreed_seed
-from xgb_fed.horizontal.simfl.lsh import PAPER_HASHES, Doubles, Moments, max_hashes
+from xgb_fed.horizontal.simfl.lsh import PAPER_HASHES, Doubles, Moments, max_hashes, raw_scale
 from xgb_fed.horizontal.simfl.turn_taking import TurnTaking
 
 
@@ -30,28 +29,16 @@ class SimFL(TurnTaking):
         evals: Sequence[tuple[tuple[Any, ...], str]] = (),
         n_hashes: int | None = None,
         known_features: int = 0,
-        *,
-        max_rounds: int,
-        checkpoint: KeptProgress | None = None,
-        patience: float = 0.0,
-        progress: SimFLProgress | None = None,
-        is_auto: bool = False,
+        as_published: bool = False,
+        **others: Any,
     ) -> None:
         if n_hashes is not None and not (isinstance(n_hashes, (int, np.integer)) and n_hashes >= 1):
             raise InvalidArgumentError(f"n_hashes={n_hashes!r} must be an integer of at least 1")
         if not (isinstance(known_features, (int, np.integer)) and known_features >= 0):
             raise InvalidArgumentError(f"known_features={known_features!r} must be an integer of at least 0")
-        self._n_hashes, self._known, self.n_hashes = n_hashes, known_features, 0
-        super().__init__(
-            settings,
-            parties,
-            evals,
-            max_rounds=max_rounds,
-            checkpoint=checkpoint,
-            patience=patience,
-            progress=progress,
-            is_auto=is_auto,
-        )
+        self._n_hashes, self._known, self._as_published = n_hashes, known_features, as_published
+        self.n_hashes = 0
+        super().__init__(settings, parties, evals, **others)
         limit = self.n_features - 1 - known_features
         if n_hashes is not None and n_hashes > limit:
             raise InvalidDataError(
@@ -64,7 +51,7 @@ class SimFL(TurnTaking):
             )
 
     def _options(self) -> tuple[Any, ...]:
-        return (self._n_hashes, self._known)
+        return (*super()._options(), self._n_hashes, self._known, self._as_published)
 
     def prepare(self) -> None:
         """Agree on moments and on a hash seed, exchange hash tables, find similar rows (Algorithm 1)."""
@@ -82,10 +69,12 @@ class SimFL(TurnTaking):
             ):
                 raise ProtocolError(f"party {channel.name!r}: moments are malformed")
         mean, std = agreed_moments([Moments(answer.count, answer.mean, answer.squares) for answer in told])
+        if self._as_published:
+            mean, std = raw_scale(self.n_features)
         n_hashes = self.n_hashes = self._common_hashes([answer.known_features for answer in told], std)
         was_agreed = bool(self.progress.commitments)
         try:
-            tables = self.ask_all(wire.HashRows(self._contributions(), n_hashes, mean, std), wire.HashTable)
+            tables = self.ask_all(wire.HashRows(self.contributions(), n_hashes, mean, std), wire.HashTable)
         except PartyRefusedError:
             if not was_agreed:
                 raise
@@ -124,7 +113,7 @@ class SimFL(TurnTaking):
             n_hashes = min(n_hashes, allowed)
         return n_hashes
 
-    def _contributions(self) -> bytes:
+    def contributions(self) -> bytes:
         """All parties' contributions to a new hash seed, or none if all parties still have the same seed.
 
         Rows that were hashed by a seed before tell nothing new when they are hashed by it again.

@@ -15,17 +15,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_commons.store import Store, bytes_kind
+from gbdt_commons.store import bytes_kind
 from gbdt_parties import messages
 from gbdt_parties.errors import ProtocolError
+from gbdt_parties.run.log import MAX_RUNS, RunLog
 from xgb_fed.horizontal.common.messages import OpenHorizontal, Trees
 from xgb_fed.horizontal.common.row_groups import arrays_of
 
 ENTRIES = bytes_kind("entries")
-"""Records of a run by its number: its start, then its rounds."""
-
-MAX_RUNS = 4
-"""Training runs, ended or not, that are kept for one coordinator; the oldest is removed first."""
+"""Records of a run: its start, then its rounds."""
 
 
 @dataclass(frozen=True)
@@ -67,27 +65,56 @@ class RunJournal:
 
     Attributes
     ----------
-    run : bytes
-        Number of the session in which boosting started.
+    log : RunLog
+        Of the session in which boosting started.
     start : RunStart
-    store : Store
     rounds : list of (Trees, bool)
         Each round's trees, and whether they were grown here.
     """
 
-    run: bytes
+    log: RunLog
     start: RunStart
-    store: Store
     rounds: list[tuple[Trees, bool]] = field(default_factory=list)
 
-    def add(self, trees: Trees, is_own: bool) -> None:
-        """Keep the trees of the next round.
+    @classmethod
+    def begin(cls, log: RunLog, start: RunStart) -> RunJournal:
+        """Open the journal of a training run that begins.
 
-        A run whose journal was removed for later ones goes on, and cannot be taken up.
+        Raises
+        ------
+        ProtocolError
+            If there is one of this number: it would be lost, and with it what its rounds were bound to.
         """
-        with self.store.transaction():
-            if self.store.size(ENTRIES, self.run.hex()):
-                self.store.append(ENTRIES, self.run.hex(), messages.write(bytes(16), int(is_own), trees))
+        if log.has_begun:
+            raise ProtocolError("the number of this session is that of another training run")
+        with log.store.transaction():
+            log.begin({"method": "simfl"}, MAX_RUNS)
+            log.keep(ENTRIES, _written(start))
+        return cls(log, start)
+
+    @classmethod
+    def take_up(cls, log: RunLog) -> RunJournal:
+        """The journal of a training run that goes on.
+
+        Raises
+        ------
+        RunLostError
+            If there is none.
+        StoreError
+            If it is damaged.
+        """
+        log.begun()
+        start, *rounds = log.store.entries(ENTRIES, "")
+        journal = cls(log, _read(start))
+        for content in rounds:
+            envelope = messages.read(content)
+            assert isinstance(envelope.message, Trees)
+            journal.rounds.append((envelope.message, bool(envelope.sequence)))
+        return journal
+
+    def add(self, trees: Trees, is_own: bool) -> None:
+        """Keep the trees of the next round."""
+        self.log.keep(ENTRIES, messages.write(bytes(16), int(is_own), trees))
         self.rounds.append((trees, is_own))
 
     def check(self, number: int, trees: Trees) -> None:
@@ -99,52 +126,9 @@ class RunJournal:
                 raise ProtocolError(f"round {number} had other trees before the training run was interrupted")
 
 
-class RunJournals:
-    """The journals of a party for one coordinator."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def begin(self, run: bytes, start: RunStart) -> RunJournal:
-        """Open the journal of a training run that begins.
-
-        Raises
-        ------
-        ProtocolError
-            If there is one of this number: it would be lost, and with it what its rounds were bound to.
-        """
-        if self._store.size(ENTRIES, run.hex()):
-            raise ProtocolError("the number of this session is that of another training run")
-        with self._store.transaction():
-            self._store.append(ENTRIES, run.hex(), _written(start))
-            for oldest in self._store.keys(ENTRIES)[:-MAX_RUNS]:
-                self._store.delete(ENTRIES, oldest)
-        return RunJournal(run, start, self._store)
-
-    def size(self, run: bytes) -> int:
-        """Size in bytes of a journal; 0 if there is none."""
-        return sum(map(len, self._store.entries(ENTRIES, run.hex())))
-
-    def take_up(self, run: bytes) -> RunJournal:
-        """The journal of a training run that goes on.
-
-        Raises
-        ------
-        ProtocolError
-            If there is none.
-        StoreError
-            If it is damaged.
-        """
-        entries = self._store.entries(ENTRIES, run.hex())
-        start = next(entries, None)
-        if start is None:
-            raise ProtocolError("no such training run")
-        journal = RunJournal(run, _read(start), self._store)
-        for content in entries:
-            envelope = messages.read(content)
-            assert isinstance(envelope.message, Trees)
-            journal.rounds.append((envelope.message, bool(envelope.sequence)))
-        return journal
+def size_of(log: RunLog) -> int:
+    """Size in bytes of a journal; 0 if there is none."""
+    return sum(map(len, log.store.entries(ENTRIES, "")))
 
 
 def _written(start: RunStart) -> bytes:

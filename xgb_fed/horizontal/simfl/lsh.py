@@ -26,6 +26,9 @@ MIN_ROWS = 3
 PAPER_HASHES = 40
 """L = min(40, d − 1) in the paper's experiments."""
 
+PAPER_WINDOW = 4.0
+"""r in the paper's experiments."""
+
 TIE_DRAWS = 16
 """Number of draws among the rows that are equally similar to a row; turns go through them one by one."""
 
@@ -127,6 +130,12 @@ def typical_distance(std: Doubles) -> float:
         Standard deviations of all parties' rows; 0 for columns that do not count.
     """
     return float(np.sqrt(2 * max(1, int(np.count_nonzero(std)))))
+
+
+def raw_scale(n_features: int) -> tuple[Doubles, Doubles]:
+    """Mean and std by which the window of `typical_distance` is the paper's r = 4 on rows as they are."""
+    ones = np.ones(n_features)
+    return 0 * ones, ones * PAPER_WINDOW / typical_distance(ones)
 
 
 def max_hashes(n_rows: int, n_unknown: int) -> int:

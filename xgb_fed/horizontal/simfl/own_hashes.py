@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_kernels.similarity.collisions import MAX_HASHES
 from gbdt_parties.errors import InvalidDataError, ProtocolError
+from xgb_fed.horizontal.common.rows import HorizontalRows
 from xgb_fed.horizontal.simfl.disclosures import Disclosures
 from xgb_fed.horizontal.simfl.hash_seed import MAX_ABANDONED, SeedAgreement, agreed_seed, identity_of
-from xgb_fed.horizontal.simfl.lsh import MIN_ROWS, Moments, hash_rows, max_hashes, typical_distance
+from xgb_fed.horizontal.simfl.lsh import MIN_ROWS, Moments, hash_rows, max_hashes, raw_scale, typical_distance
 from xgb_fed.horizontal.simfl.messages import ColumnMoments, HashRows, SeedCommitment
 
 
@@ -21,26 +21,24 @@ class OwnHashes:
 
     Parameters
     ----------
-    X : ndarray of float32, shape (n_rows, n_features), or CSR matrix
-    known_features : int
-        Number of features that others may know.
+    rows : HorizontalRows
     disclosures : Disclosures
         Of the party in all of its sessions.
     n_threads : int
         Number of threads; 0 means all available processors.
     """
 
-    def __init__(self, X: Any, known_features: int, disclosures: Disclosures, n_threads: int) -> None:
-        self._X, self._least_known, self._n_threads = X, known_features, n_threads
+    def __init__(self, rows: HorizontalRows, disclosures: Disclosures, n_threads: int) -> None:
+        self._rows, self._X, self._n_threads = rows, rows.X, n_threads
         self._disclosures = disclosures
-        self._known = known_features
+        self._known = rows.known_features
         self._moments: Moments | None = None
         self._agreement: SeedAgreement | None = None
         self._has_hashed = False
 
     def start_session(self, place: int, n_parties: int) -> None:
         """Forget the previous session, but not what it has told."""
-        self._known, self._has_hashed = self._least_known, False
+        self._known, self._has_hashed = self._rows.known_features, False
         self._agreement = SeedAgreement(self._disclosures.contribution(), place, n_parties)
 
     def tell_moments(self, known_features: int) -> ColumnMoments:
@@ -58,7 +56,7 @@ class OwnHashes:
             raise InvalidDataError(f"{n_rows} rows: moments of fewer than {MIN_ROWS} give the rows away")
         if known_features < 0:
             raise ProtocolError("known_features is negative")
-        self._known = max(self._least_known, known_features)
+        self._known = max(self._rows.known_features, known_features)
         if self._moments is None:
             self._moments = Moments.of(self._X)
         return ColumnMoments(self._moments.count, self._moments.mean, self._moments.squares, self._known)
@@ -146,6 +144,10 @@ class OwnHashes:
         for vector in (mean, std):
             if vector.shape != (n_features,) or not np.isfinite(vector).all():
                 raise ProtocolError("mean or std is malformed")
+        if self._rows.as_published:
+            if not np.array_equal((mean, std), raw_scale(n_features)):
+                raise InvalidDataError("as_published=True at this party only: give it to the training run")
+            return
         refused = np.flatnonzero((std != 0) & ~own.accepts(mean, std))
         if len(refused):
             raise InvalidDataError(

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 import xgboost
 
+from gbdt_commons.store import Store
 from gbdt_hosts.xgboost.boosting import growing_bytes
 from gbdt_hosts.xgboost.model import as_json
 from gbdt_kernels.similarity.collisions import most_similar
@@ -22,25 +23,20 @@ from gbdt_parties import messages
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.messages import Message
+from gbdt_parties.run.log import RunLog
 from xgb_fed.boosting.objectives import XGBoostObjective
 from xgb_fed.errors import InvalidArgumentError
 from xgb_fed.horizontal.common.introductions import names_to_json
 from xgb_fed.horizontal.common.kept_models import KeptModels
-from xgb_fed.horizontal.common.messages import (
-    HorizontalOpened,
-    Introduce,
-    OpenHorizontal,
-    RowShape,
-    Trees,
-)
+from xgb_fed.horizontal.common.messages import HorizontalOpened, Introduce, OpenHorizontal, RowShape, Trees
 from xgb_fed.horizontal.common.model import SharedTrees, check_base_score, settings_of
 from xgb_fed.horizontal.common.party_state import PartyState
 from xgb_fed.horizontal.common.row_groups import RowGroups, group_rows, hashing_bytes
-from xgb_fed.horizontal.common.rows import HorizontalRows, RunLimits
+from xgb_fed.horizontal.common.rows import HorizontalLimits, HorizontalRows
 from xgb_fed.horizontal.simfl import messages as wire
 from xgb_fed.horizontal.simfl.boosting_state import BoostingRounds, BoostingState, Turns, similar_bytes
 from xgb_fed.horizontal.simfl.disclosures import Disclosures
-from xgb_fed.horizontal.simfl.journal import RunJournals
+from xgb_fed.horizontal.simfl.journal import RunJournal, size_of
 from xgb_fed.horizontal.simfl.lsh import TIE_DRAWS
 from xgb_fed.horizontal.simfl.own_hashes import OwnHashes
 
@@ -58,10 +54,11 @@ class SimFLSide:
     rows : HorizontalRows
     kept : PartyState
     n_jobs : int
-    journals : RunJournals
+    runs : Store
+        Of the coordinator, where runs that have begun are kept.
     models : KeptModels or None
         Where finished models are kept.
-    limits : RunLimits
+    limits : HorizontalLimits
     memory : MemoryAllowance
     """
 
@@ -70,17 +67,17 @@ class SimFLSide:
         rows: HorizontalRows,
         kept: PartyState,
         n_jobs: int,
-        journals: RunJournals,
+        runs: Store,
         models: KeptModels | None,
-        limits: RunLimits,
+        limits: HorizontalLimits,
         memory: MemoryAllowance,
     ) -> None:
         self.name = rows.name
-        self._rows, self._X, self._y = rows, rows.X, rows.y
-        self._kept, self._n_jobs, self._journals = kept, n_jobs, journals
+        self.rows, self._X, self._y = rows, rows.X, rows.y
+        self.kept, self._n_jobs, self.runs = kept, n_jobs, runs
         self._limits, self._memory, self._models = limits, memory, models
-        self._disclosures = Disclosures(kept)
-        self._own_hashes = OwnHashes(rows.X, rows.known_features, self._disclosures, n_jobs)
+        self.disclosures = Disclosures(kept)
+        self._own_hashes = OwnHashes(rows, self.disclosures, n_jobs)
         self._boosting: BoostingState | None = None
         self._session = b""
         self._model: tuple[SharedTrees, int | None] | None = None
@@ -96,7 +93,7 @@ class SimFLSide:
         if self._model is None:
             raise InvalidArgumentError(f"party {self.name!r} has no model yet")
         shared, best = self._model
-        return shared.booster(self._rows.names, best)
+        return shared.booster(self.rows.names, best)
 
     def answer(self, session: bytes, message: Message) -> Message:
         """Answer a request of an open session."""
@@ -112,25 +109,27 @@ class SimFLSide:
         self._boosting = None
 
     @property
-    def _groups(self) -> RowGroups | None:
-        return self._disclosures.groups
+    def groups(self) -> RowGroups | None:
+        """The groups of rows, once rows were hashed."""
+        return self.disclosures.groups
 
     @property
-    def _state(self) -> BoostingState:
+    def state(self) -> BoostingState:
+        """The training run that is open."""
         if self._boosting is None:
             raise ProtocolError("the training run was not opened")
         return self._boosting
 
     @property
     def _rounds(self) -> BoostingRounds:
-        if self._state.rounds is None:
+        if self.state.rounds is None:
             raise ProtocolError("boosting has not started")
-        return self._state.rounds
+        return self.state.rounds
 
     def introduced(self, message: Introduce) -> Message:
         """Introduce this party to a coordinator."""
-        classes = json.dumps(self._rows.classes()) if message.wants_classes else ""
-        names = names_to_json(self._rows.names)
+        classes = json.dumps(self.rows.classes()) if message.wants_classes else ""
+        names = names_to_json(self.rows.names)
         return RowShape(self._X.shape[0], self._X.shape[1], names, classes)
 
     def _open_training(self, message: OpenHorizontal) -> Message:
@@ -154,19 +153,19 @@ class SimFLSide:
             raise ProtocolError("the training run was opened already")
         settings = settings_of(opening.params)
         turns = Turns(len(opening.party_rows), int(opening.rounds_per_turn), int(opening.max_rounds))
-        self._rows.check_accepted(settings, opening)
+        self.rows.check_accepted(settings, opening)
         self._limits.check(settings)
-        self._kept.check_rounds(max(0, turns.max_rounds - n_taken), self._rows.max_rounds)
+        self.kept.check_rounds(max(0, turns.max_rounds - n_taken), self.rows.max_rounds)
         objective = XGBoostObjective(settings.objective, settings.n_classes, settings.scale_pos_weight)
-        y = self._rows.encoded(opening.classes, settings)
+        y = self.rows.encoded(opening.classes, settings)
         objective.check_labels(y)
         # Margins three times, gradients and hessians of this party, of the others and of the tree's classes.
         room = self._memory.reserve(4 * len(y) * (10 * objective.n_classes + 2), "margins and gradients")
         growing = self._memory.reserve(
             growing_bytes(self._X.shape, settings.max_depth, settings.max_bin), "bins and histograms of trees"
         )
-        state = BoostingState(settings, objective, y, self._rows.weights, turns, opening)
-        state.rooms["run"] = [room, growing]
+        state = BoostingState(settings, objective, y, self.rows.weights, turns, opening)
+        state.rooms["run"], state.as_published = [room, growing], self.rows.as_published
         self._boosting = state
         return state
 
@@ -180,22 +179,20 @@ class SimFLSide:
         return wire.SeedContribution(self._own_hashes.reveal(message.commitments))
 
     def _hash_rows(self, message: wire.HashRows) -> Message:
-        state, counted = self._state, self._rows.counted()
+        state, counted = self.state, self.rows.counted()
         size = hashing_bytes(len(self._y), max(0, int(message.n_hashes)))
         state.rooms["hashes"] = [self._memory.reserve(size, "hashes")]
         state.hashes, state.functions = self._own_hashes.hash(message)
-        with self._kept.locked():
-            if self._groups is None:  # and never again: other groups would tell rows apart
-                random = self._kept.stream("groups", state.functions)
-                self._disclosures.keep_groups(
-                    group_rows(state.hashes, counted, self._rows.min_similar, random)
-                )
-        order = self._disclosures.order(len(self._y))
+        with self.kept.locked():
+            if self.groups is None:  # and never again: other groups would tell rows apart
+                random = self.kept.stream("groups", state.functions)
+                self.disclosures.keep_groups(group_rows(state.hashes, counted, self.rows.min_similar, random))
+        order = self.disclosures.order(len(self._y))
         return wire.HashTable(state.place, state.hashes[order].reshape(-1))
 
     def _find_similar(self, message: wire.HashTable) -> Message:
-        state, place = self._state, int(message.place)
-        hashes, groups = state.hashes, self._groups
+        state, place = self.state, int(message.place)
+        hashes, groups = state.hashes, self.groups
         out_of_turn = state.rounds is not None or place in state.similar
         is_other = 0 <= place < len(state.party_rows) and place != state.place
         if hashes is None or groups is None or out_of_turn or not is_other:
@@ -207,7 +204,7 @@ class SimFLSide:
         size = 4 * (TIE_DRAWS * len(self._y) + 3 * (hashes.size + theirs.size))
         search = self._memory.reserve(size, "the search for similar rows")
         # The same for the same tables, however often somebody asks.
-        random = self._kept.stream(
+        random = self.kept.stream(
             "similar rows",
             state.functions,
             place.to_bytes(8, "little"),
@@ -220,17 +217,17 @@ class SimFLSide:
         return messages.Done()
 
     def _start_boosting(self, message: wire.StartBoosting) -> Message:
-        state = self._state
+        state = self.state
         if state.rounds is not None:
             raise ProtocolError("boosting has started already")
         check_base_score(state.objective, message.base_score)
         given = state.settings.random_state
-        drawn = self._kept.stream("trees", state.functions).words(1, 1)[0, 0]
+        drawn = self.kept.stream("trees", state.functions).words(1, 1)[0, 0]
         start = state.run_start(message.base_score.tolist(), int(drawn if given is None else given))
         # Two copies while the journal is written: its arrays as one file, and the entry around them.
         written = self._memory.reserve(2 * similar_bytes(state.similar), "the journal of the training run")
-        self._kept.begin_run(self._session)
-        rounds = state.start(self._X, self._journals.begin(self._session, start), self._n_jobs)
+        self.kept.begin_run(self._session)
+        rounds = state.start(self._X, RunJournal.begin(RunLog(self.runs, self._session), start), self._n_jobs)
         del written
         state.rooms.pop("hashes", None)
         _ = rounds.grower  # bins the rows now
@@ -241,12 +238,13 @@ class SimFLSide:
 
     def _resume(self, message: wire.ResumeBoosting) -> Message:
         """Take up a training run: its trees, and this party's part in it, come from the journal."""
-        read = self._memory.reserve(self._journals.size(message.run), "the journal of the training run")
-        journal = self._journals.take_up(message.run)
+        log = RunLog(self.runs, message.run)
+        read = self._memory.reserve(size_of(log), "the journal of the training run")
+        journal = RunJournal.take_up(log)
         if not 0 <= message.n_rounds <= len(journal.rounds):
             raise ProtocolError(f"this party has {len(journal.rounds)} rounds of the training run")
         start = journal.start
-        n_counted = max(len(journal.rounds), self._kept.n_counted(message.run))
+        n_counted = max(len(journal.rounds), self.kept.n_counted(message.run))
         state = self._begin(start.opening(int(message.max_rounds)), n_counted)
         state.rooms["run"].append(self._memory.reserve(similar_bytes(start.similar), "similar rows"))
         rounds = state.start(self._X, journal, self._n_jobs)
@@ -257,18 +255,18 @@ class SimFLSide:
         return messages.Done()
 
     def _aggregate(self, message: wire.AggregateGradients) -> Message:
-        if self._groups is None:
+        if self.groups is None:
             raise ProtocolError("the rows were not hashed yet")
-        state, place = self._state, int(message.place)
+        state, place = self.state, int(message.place)
         if place in state.similar:
             # Sums as they are computed, and as they travel: 8 bytes, three times.
             size = 24 * state.party_rows[place] * (state.objective.n_classes + 1)
             state.rooms.pop("sums", None)
             state.rooms["sums"] = [self._memory.reserve(size, "sums of gradients")]
-        return self._rounds.sums_for(place, self._groups, self._rows.min_similar == 1)
+        return self._rounds.sums_for(place, self.groups, self.rows.min_similar == 1)
 
     def _receive(self, message: wire.AggregatedGradients) -> Message:
-        self._rounds.receive(message, self._disclosures.order(len(self._y)))
+        self._rounds.receive(message, self.disclosures.order(len(self._y)))
         return messages.Done()
 
     def _grow(self, message: wire.GrowTrees) -> Message:
@@ -276,14 +274,14 @@ class SimFLSide:
         rounds, number = self._rounds, int(message.round)
         if number != len(rounds.shared.rounds):
             raise ProtocolError("a round out of turn")
-        rounds.check_turn(self._state.place)
+        rounds.check_turn(self.state.place)
         if number < len(rounds.journal.rounds):
             # The answer was lost: it is given again, whatever sums were received this time.
             known, _ = rounds.journal.rounds[number]
             rounds.received = None
             self._add(known, is_own=True)
             return known
-        self._kept.count_round(rounds.journal.run, number, self._rows.max_rounds)
+        self.kept.count_round(rounds.journal.log.run, number, self.rows.max_rounds)
         grown, values = rounds.grow()
         self._reserve(grown)
         rounds.journal.add(grown, is_own=True)
@@ -294,13 +292,13 @@ class SimFLSide:
     def _add_trees(self, message: Trees) -> Message:
         rounds, number = self._rounds, len(self._rounds.shared.rounds)
         self._limits.check_size(message)
-        if rounds.builder == self._state.place:
+        if rounds.builder == self.state.place:
             raise ProtocolError("trees of another party in this party's turn")
         rounds.journal.check(number, message)
         self._reserve(message)
         values = rounds.values_of(message)
         if number >= len(rounds.journal.rounds):
-            self._kept.count_round(rounds.journal.run, number, self._rows.max_rounds)
+            self.kept.count_round(rounds.journal.log.run, number, self.rows.max_rounds)
             rounds.journal.add(message, is_own=False)
         rounds.add_others(message, values)
         logger.info("round %d: received", number + 1)
@@ -319,7 +317,7 @@ class SimFLSide:
 
     def _reserve(self, trees: Trees) -> None:
         size = _MODEL_MEMORY * len(trees.models)
-        self._state.rooms["run"].append(self._memory.reserve(size, "the trees so far, and their model"))
+        self.state.rooms["run"].append(self._memory.reserve(size, "the trees so far, and their model"))
 
     def _finish(self, message: wire.FinishBoosting) -> Message:
         best = int(message.best_iteration)
@@ -328,7 +326,7 @@ class SimFLSide:
             raise ProtocolError("the best round is not one of the training run")
         self._model = rounds.shared, None if best < 0 else best
         if self._models is not None:
-            self._models.keep(rounds.journal.run, as_json(self.get_booster()))
+            self._models.keep(rounds.journal.log.run, as_json(self.get_booster()))
         logger.info("end of the training run: %d rounds", len(rounds.shared.rounds))
         return messages.Done()
 

@@ -37,13 +37,7 @@ from xgb_fed.horizontal.common.introductions import (
     common_columns,
     common_mean_label,
 )
-from xgb_fed.horizontal.common.messages import (
-    HorizontalOpened,
-    Introduce,
-    OpenHorizontal,
-    RowShape,
-    Trees,
-)
+from xgb_fed.horizontal.common.messages import HorizontalOpened, Introduce, OpenHorizontal, RowShape, Trees
 from xgb_fed.horizontal.common.model import HorizontalModel, SharedTrees, add_round, read_rows
 from xgb_fed.horizontal.common.rows import COORDINATOR
 from xgb_fed.horizontal.simfl import messages as wire

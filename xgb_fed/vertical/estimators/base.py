@@ -232,12 +232,7 @@ class VerticalXGBModel(FederatedXGBModel):
             model = train(
                 params,
                 ActiveData(
-                    X,
-                    y,
-                    given["sample_weight"],
-                    self._positions(X),
-                    base_margin=given["base_margin"],
-                    **info,
+                    X, y, given["sample_weight"], self._positions(X), base_margin=given["base_margin"], **info
                 ),
                 parties,
                 self.n_estimators,

@@ -207,20 +207,10 @@ class VerticalXGBClassifier(ClassifierMixin, VerticalXGBModel):
 
         Parameters
         ----------
-        X : matrix of shape (n_rows, n_features), or None
-            The active party's columns.
-        parties : sequence of Party, optional
-            Passive parties with their columns of these rows.  Those of `fit` by default, and then X must hold
-            the rows of `fit`.
+        X, parties, iteration_range, hide_paths, base_margin
+            As for `predict_proba`.
         output_margin : bool, default=False
             Return margins instead.
-        iteration_range : (int, int), optional
-            First round, and the one after the last; (0, 0) means all.  Those up to the best one by default.
-        hide_paths : bool, default=False
-            Do not let passive parties learn which rows reach which split.  They must consent to explanations,
-            because the active party then learns every row's side at each of their splits.
-        base_margin : array-like of shape (n_rows,) or (n_rows, n_classes), optional
-            Margins before the first tree.
 
         Returns
         -------

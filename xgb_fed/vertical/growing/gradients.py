@@ -143,11 +143,7 @@ class GradientsAhead:
     """
 
     def __init__(
-        self,
-        key: PrivateKey,
-        gradients: FixedPointGradients,
-        rows: NDArray[np.int32],
-        rows_at_once: int,
+        self, key: PrivateKey, gradients: FixedPointGradients, rows: NDArray[np.int32], rows_at_once: int
     ) -> None:
         self._key, self._gradients, self._rows = key, gradients, rows
         self._rows_of_part = max(1, PART_BYTES // key.public.ciphertext_bytes)
@@ -157,7 +153,7 @@ class GradientsAhead:
             for start in range(0, len(rows), rows_at_once)
         )
         self._begun: deque[Gradients] = deque()
-        self._worker = ThreadPoolExecutor(1, thread_name_prefix="xgb_fed_encrypt")
+        self.worker = ThreadPoolExecutor(1, thread_name_prefix="xgb_fed_encrypt")
 
     def __enter__(self) -> GradientsAhead:
         """Begin with the first message."""
@@ -168,7 +164,7 @@ class GradientsAhead:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Give up what is not encrypted yet."""
-        self._worker.shutdown(cancel_futures=True)
+        self.worker.shutdown(cancel_futures=True)
 
     def __iter__(self) -> Iterator[Gradients]:
         """Give the messages in order; the encryption of the next one is asked for when one is given."""
@@ -183,7 +179,7 @@ class GradientsAhead:
             encrypted = map(partial(self._encrypted, group), parts)
             n_bytes, pieces = self._key.to_bytes_in_parts(len(rows), encrypted)
             # Beside the parts a header and a digest; one thread makes all of them, in this order.
-            made = [self._worker.submit(next, pieces) for _ in range(len(parts) + 2)]
+            made = [self.worker.submit(next, pieces) for _ in range(len(parts) + 2)]
             self._begun.append(Gradients(group, start, Parts(n_bytes, made)))
 
     def _encrypted(self, group: int, rows: NDArray[np.int32]) -> Ciphertexts:

@@ -75,15 +75,15 @@ class PassiveFinder:
 
     def use_columns(self, columns: NDArray[np.int64]) -> None:
         """Choose the columns that the next tree may split."""
-        self._columns, agreed = columns, self._agreed
+        self.columns, agreed = columns, self._agreed
         n_bins = agreed.n_bins[columns]
-        self._walk = CandidateWalk(columns, n_bins, agreed.categorical, self._category_rules)
+        self.walk = CandidateWalk(columns, n_bins, agreed.categorical, self._category_rules)
 
     def start_tree(self, tree: int, rows: NDArray[np.bool_]) -> None:
         """See `SplitFinder`; the gradients follow by `send`."""
         self._depth, self._bins, self._split_here = -1, BinSums.of_no_node(), {}
         sample = np.empty(0, dtype=np.uint8) if rows.all() else to_bits(rows)
-        self.channel.ask(wire.StartTree(tree, sample, self._columns.astype(np.int32)), messages.Done)
+        self.channel.ask(wire.StartTree(tree, sample, self.columns.astype(np.int32)), messages.Done)
 
     def send(self, message: wire.Gradients) -> None:
         """Send encrypted gradients of consecutive rows of the sample."""
@@ -102,7 +102,7 @@ class PassiveFinder:
             sent = self._read(nodes.sent.tolist(), answer, level.gradients.packing)
             siblings = self._siblings(level, sent)
             bins = sent.with_nodes(siblings, nodes.all.tolist())
-            self._check(level, siblings, bins)
+            self.check(level, siblings, bins)
             self._record.check(self.channel.name, self._depth, bins.digest())
         except (CipherError, ProtocolError):
             # One error for all causes: a reason would tell the party something about the key.
@@ -111,7 +111,7 @@ class PassiveFinder:
             ) from None
         self._bins, self._split_here = bins, {}
         return {
-            node: self._walk.best(
+            node: self.walk.best(
                 bins.sums[..., place, :],
                 bins.counts[place],
                 level.sums[..., node],
@@ -146,7 +146,7 @@ class PassiveFinder:
             raise ProtocolError("another number of ciphertexts than announced")
         decrypted = self._key.decrypt(received)
         plaintexts = [decrypted[k * n_each : (k + 1) * n_each] for k in range(len(packing.groups))]
-        n_bins = int(self._walk.bin_offsets[-1])
+        n_bins = int(self.walk.bin_offsets[-1])
         return BinSums.read(nodes, answer.counts, plaintexts, per_ciphertext, n_bins, packing)
 
     def _siblings(self, level: TreeLevel, sent: BinSums) -> BinSums:
@@ -156,7 +156,7 @@ class PassiveFinder:
         split = sorted(level.assignment)
         return sent.siblings([split[node // 2] for node in sent.nodes], self._bins)
 
-    def _check(self, level: TreeLevel, siblings: BinSums, bins: BinSums) -> None:
+    def check(self, level: TreeLevel, siblings: BinSums, bins: BinSums) -> None:
         """Raise `ProtocolError` unless these sums fit the node, the level above and the columns agreed on.
 
         Sums of siblings are checked whether the sibling is large enough to have statistics or not.  That both
@@ -165,18 +165,18 @@ class PassiveFinder:
         """
         siblings.check_possible(level.gradients.packing)
         sizes = level.sampled.sizes()
-        bins.check_totals(self._walk.bin_offsets, sizes[bins.nodes], level.sums[..., bins.nodes])
+        bins.check_totals(self.walk.bin_offsets, sizes[bins.nodes], level.sums[..., bins.nodes])
         if level.above is None:
             n_left_out = len(level.rows) - int(sizes[0])
-            bins.check_root(self._agreed.counts_of(self._columns), n_left_out)
+            bins.check_root(self._agreed.counts_of(self.columns), n_left_out)
             return
         split = sorted(level.assignment)
         for place, node in enumerate(bins.nodes):
             candidate = self._split_here.get(split[node // 2])
             if candidate is not None:
-                goes_left = self._walk.goes_left(candidate)
+                goes_left = self.walk.goes_left(candidate)
                 elsewhere = goes_left if node % 2 else ~goes_left
-                if bins.counts[place, self._walk.bins_of(candidate.column)][elsewhere].any():
+                if bins.counts[place, self.walk.bins_of(candidate.column)][elsewhere].any():
                     raise ProtocolError("a child has rows in bins that went to the other side")
 
     def split(self, level: TreeLevel, chosen: dict[int, Candidate]) -> dict[int, Split]:
@@ -195,7 +195,7 @@ class PassiveFinder:
         first = self._first_split + len(self._named)
         if answer.split_ids.tolist() != list(range(first, first + len(nodes))):
             raise ProtocolError(f"party {self.channel.name!r} numbers its splits out of turn")
-        self._check_left(level, flags)
+        self.check_left(level, flags)
         self._place(level, chosen, flags)
         return {
             node: Split(int(split_id), flags[node])
@@ -213,7 +213,7 @@ class PassiveFinder:
         categorical = [chosen[node] for node in nodes if chosen[node].right is not None]
         if not categorical:
             return wire.SplitNodes(*vectors)
-        right = [~self._walk.goes_left(candidate)[:-1] for candidate in categorical]
+        right = [~self.walk.goes_left(candidate)[:-1] for candidate in categorical]
         return wire.SplitCategories(*vectors, to_bits(np.concatenate(right)))
 
     def _place(
@@ -229,7 +229,7 @@ class PassiveFinder:
                 raise ProtocolError(f"party {self.channel.name!r}: {error}") from None
             self._named.append(split)
 
-    def _check_left(self, level: TreeLevel, flags: dict[int, NDArray[np.bool_]]) -> None:
+    def check_left(self, level: TreeLevel, flags: dict[int, NDArray[np.bool_]]) -> None:
         """The rows that go left must add up to the sums of the candidate that was asked for."""
         left = level.partition.children(flags)
         own = Partition(left.rows, left.starts).kept(level.rows)
@@ -237,7 +237,7 @@ class PassiveFinder:
         sums = normalised(sums)
         for k, node in enumerate(sorted(flags)):
             candidate = self._split_here[node]
-            bins, goes_left = self._walk.bins_of(candidate.column), self._walk.goes_left(candidate)
+            bins, goes_left = self.walk.bins_of(candidate.column), self.walk.goes_left(candidate)
             n_left, sums_left = self._bins.left_of(node, bins, goes_left)
             if counts[2 * k] != n_left or (sums[..., 2 * k] != sums_left).any():
                 raise ProtocolError(f"party {self.channel.name!r} sends other rows left than it said")

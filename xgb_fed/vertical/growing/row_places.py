@@ -129,7 +129,7 @@ class RowPlaces:
     def __init__(self, agreed: AgreedColumns, n_rows: int) -> None:
         self._agreed, self._n_rows = agreed, n_rows
         self._columns: dict[int, _Column] = {}
-        self._categorical: dict[int, _CategoricalColumn] = {}
+        self.categorical: dict[int, _CategoricalColumn] = {}
 
     def note(self, split: NamedSplit, rows: NDArray[np.integer], goes_left: NDArray[np.bool_]) -> None:
         """Take up which rows of a node a split sent left.
@@ -149,12 +149,10 @@ class RowPlaces:
         start, end = self._agreed.offsets[split.column : split.column + 2]
         counts = self._agreed.counts[start:end]
         if split.right is not None:
-            known_categories = self._categorical.setdefault(
+            known_categories = self.categorical.setdefault(
                 split.column,
                 _CategoricalColumn(
-                    counts,
-                    np.zeros(self._n_rows, dtype=np.int32),
-                    np.full(self._n_rows, bool(counts[-1])),
+                    counts, np.zeros(self._n_rows, dtype=np.int32), np.full(self._n_rows, bool(counts[-1]))
                 ),
             )
             known_categories.note(

@@ -56,10 +56,7 @@ def revealed_splits(answer: RevealedSplits, name: str, n_features: int) -> Split
     if not (fine and all(map(can_split, answer.thresholds, answer.default_left))):
         raise ProtocolError(f"party {name!r} sent malformed splits")
     splits_of_party = Splits(
-        names,
-        answer.features.tolist(),
-        answer.thresholds.tolist(),
-        answer.default_left.astype(bool).tolist(),
+        names, answer.features.tolist(), answer.thresholds.tolist(), answer.default_left.astype(bool).tolist()
     )
     if isinstance(answer, RevealedCategories):
         splits_of_party.categories = dict.fromkeys(answer.categorical.tolist())

@@ -100,9 +100,9 @@ class DisclosedStatistics:
     """
 
     def __init__(self, limit: float = math.inf, store: Store | None = None) -> None:
-        self._limit, self._store, self._lock = limit, MemoryStore() if store is None else store, Lock()
-        self.per_row = self._written = self._store.get(GIVEN, "") or 0.0
-        self._openings = dict.fromkeys(self._store.keys(OPENED))
+        self._limit, self.store, self._lock = limit, MemoryStore() if store is None else store, Lock()
+        self.per_row = self._written = self.store.get(GIVEN, "") or 0.0
+        self._openings = dict.fromkeys(self.store.keys(OPENED))
 
     def add(self, n_nodes: int, n_classes: int, n_rows: int) -> None:
         """Count statistics of nodes before they are given.
@@ -157,12 +157,12 @@ class DisclosedStatistics:
         forgotten = openings[: max(0, len(openings) - MAX_OPENINGS)]
         if opening is not None or after > self._written:
             written = max(self._written, after + _STEP)
-            with self._store.transaction():
-                self._store.put(GIVEN, "", written)
+            with self.store.transaction():
+                self.store.put(GIVEN, "", written)
                 for one in forgotten:
-                    self._store.delete(OPENED, one)
+                    self.store.delete(OPENED, one)
                 if opening is not None:
-                    self._store.put(OPENED, opening, b"")
+                    self.store.put(OPENED, opening, b"")
             self._written = written
         self.per_row, self._openings = after, dict.fromkeys(openings[len(forgotten) :])
         if before < TELLING <= after:

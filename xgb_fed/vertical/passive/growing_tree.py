@@ -78,11 +78,7 @@ class GrowingTree:
 
     @classmethod
     def started(
-        cls,
-        bins: HeldBins,
-        columns: NDArray[np.int32],
-        sampled: NDArray[np.bool_],
-        n_groups: int,
+        cls, bins: HeldBins, columns: NDArray[np.int32], sampled: NDArray[np.bool_], n_groups: int
     ) -> GrowingTree:
         """A tree that has only a root.
 
@@ -183,12 +179,7 @@ class GrowingTree:
         self.owned = {}
         return np.repeat(np.array(sorted(goes_left), dtype=np.int64), 2)
 
-    def build(
-        self,
-        key: PublicKey,
-        nodes: NodesWithStatistics,
-        parents: NDArray[np.int64] | None,
-    ) -> None:
+    def build(self, key: PublicKey, nodes: NodesWithStatistics, parents: NDArray[np.int64] | None) -> None:
         """Build histograms of some nodes: smaller children are summed up, larger ones subtracted.
 
         Also of nodes that are not sent: their children are subtracted from them.

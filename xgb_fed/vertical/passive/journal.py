@@ -16,11 +16,12 @@ from weakref import WeakValueDictionary
 from gbdt_commons.errors import StoreError
 from gbdt_commons.store import MemoryStore, Store, json_kind
 from gbdt_parties.errors import ProtocolError
+from gbdt_parties.run.log import RUNS, RunLog
 from xgb_fed.boosting.categories import from_json, to_json
 from xgb_fed.vertical.protocol.splits import Splits, check_split
 
-RUN, FOUND = json_kind("run"), json_kind("splits of a run")
-"""The terms of a training run, and the splits that each of its requests has found."""
+FOUND = json_kind("splits")
+"""Records of a run: the splits that each of its requests has found."""
 
 MAX_JOURNALS = 32
 """Training runs, ended or not, whose splits are kept for one active party; the oldest is removed first."""
@@ -67,21 +68,20 @@ class SplitsJournal:
 
     Parameters
     ----------
-    store : Store
-    model : bytes
-        Id of the model that is trained.
+    log : RunLog
+        By the id of the model that is trained.
     terms : ResumptionTerms
     splits : Splits
         As far as it has come.
     """
 
-    def __init__(self, store: Store, model: bytes, terms: ResumptionTerms, splits: Splits) -> None:
+    def __init__(self, log: RunLog, terms: ResumptionTerms, splits: Splits) -> None:
         self.terms, self.splits, self.is_current = terms, splits, True
-        self._store, self._key, self._n_written = store, model.hex(), len(splits)
+        self._log, self._n_written = log, len(splits)
         about = {"names": splits.names, "terms": asdict(terms), "categories": to_json(splits.categories)}
-        with store.transaction():
-            store.put(RUN, self._key, about)
-            store.put(FOUND, self._key, splits.entries(0))
+        with log.store.transaction():
+            log.begin(about, MAX_JOURNALS)
+            log.store.put(FOUND, "", splits.entries(0))
 
     def check_current(self) -> None:
         """Raise `ProtocolError` if another session has taken up the training run since."""
@@ -89,17 +89,11 @@ class SplitsJournal:
             raise ProtocolError("another session has taken up this training run")
 
     def keep(self) -> None:
-        """Put the splits that are new on the disk.
-
-        A training run whose journal was removed for later ones goes on, and cannot be resumed: splits without
-        its terms, or without those before them, would take the place of another run.
-        """
+        """Put the splits that are new on the disk."""
         self.check_current()
         new = self.splits.entries(self._n_written)
         if new:
-            with self._store.transaction():
-                if self._store.size(RUN, self._key):
-                    self._store.append(FOUND, self._key, new)
+            self._log.keep(FOUND, new)
             self._n_written = len(self.splits)
 
 
@@ -113,13 +107,13 @@ class Journals:
     """
 
     def __init__(self, store: Store | None = None) -> None:
-        self._store = MemoryStore() if store is None else store
+        self.store = MemoryStore() if store is None else store
         self._current: WeakValueDictionary[bytes, SplitsJournal] = WeakValueDictionary()
         self._lock = RLock()
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but the lock and what sessions of this process hold."""
-        return {"_store": self._store}
+        return {"store": self.store}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the state, with a new lock."""
@@ -144,11 +138,7 @@ class Journals:
             before = self._current.get(model)
             if before is not None:
                 before.is_current = False
-            with self._store.transaction():
-                journal = self._current[model] = SplitsJournal(self._store, model, terms, splits)
-                for oldest in self._store.keys(FOUND)[:-MAX_JOURNALS]:
-                    self._store.delete(RUN, oldest)
-                    self._store.delete(FOUND, oldest)
+            journal = self._current[model] = SplitsJournal(RunLog(self.store, model), terms, splits)
         return journal
 
     def find(self, model: bytes) -> tuple[ResumptionTerms, Splits] | None:
@@ -159,13 +149,13 @@ class Journals:
         StoreError
             If it is damaged.
         """
-        about = self._store.get(RUN, model.hex())
+        about, found_in = self.store.get(RUNS, model.hex()), RunLog(self.store, model).store
         if about is None:
             return None
         try:
             names, terms = about["names"], ResumptionTerms(**about["terms"])
             splits = Splits(names, categories=from_json(about["categories"], len(names)))
-            for found in self._store.entries(FOUND, model.hex()):
+            for found in found_in.entries(FOUND, ""):
                 for split in found:
                     splits.add(*check_split(split, splits))
         except (ValueError, KeyError, TypeError, AttributeError) as error:

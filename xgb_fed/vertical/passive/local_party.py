@@ -59,11 +59,11 @@ class InProcessParty:
         self.name, self.row_names = name, row_names
         self._rows, self._evals = rows, list(eval_sets)
         self._allow_export, self._require_encryption = allow_export, require_encryption
-        self._allow_explanations = allow_explanations
+        self.allow_explanations = allow_explanations
         self._splits_by_model: dict[bytes, Splits] = {} if splits_by_model is None else splits_by_model
 
     @cached_property
-    def _handler(self) -> PassiveParty:
+    def handler(self) -> PassiveParty:
         """Its sessions, which begin with the first request."""
         return PassiveParty(
             self._rows,
@@ -72,7 +72,7 @@ class InProcessParty:
             allow_export=self._allow_export,
             allow_plain=not self._require_encryption,
             allow_weak_key=not self._require_encryption,
-            allow_explanations=self._allow_explanations,
+            allow_explanations=self.allow_explanations,
         )
 
     def _of_rows(self: Self, rows: HeldRows, names: RowNames | None) -> Self:
@@ -84,7 +84,7 @@ class InProcessParty:
 
     def __getstate__(self) -> dict[str, Any]:
         """Give data and splits, but no session."""
-        return {name: value for name, value in self.__dict__.items() if name != "_handler"}
+        return {name: value for name, value in self.__dict__.items() if name != "handler"}
 
     def __repr__(self) -> str:
         """Show name and shape."""
@@ -104,7 +104,7 @@ class InProcessParty:
         bytes
             The answer; a refusal is one, too.
         """
-        return self._handler.handle(request)
+        return self.handler.handle(request)
 
     def save_model(self, directory: str | Path) -> None:
         """Write this party's splits of the models it helped to train, one file each.

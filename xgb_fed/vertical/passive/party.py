@@ -118,13 +118,13 @@ class PassiveParty(SessionHandler[PredictionSession]):
         self.allow_plain = allow_plain
         self.allow_weak_key = allow_weak_key
         self.journals = journals if journals is not None else Journals()
-        self._min_rows, self._min_node_rows = min_rows, max(min_node_rows, wire.MIN_ROWS)
+        self._min_rows, self.min_node_rows = min_rows, max(min_node_rows, wire.MIN_ROWS)
         self._max_bin, self._max_depth = max_bin, max_depth
         self._memory = MemoryAllowance(sys.maxsize) if memory is None else memory
-        self._given = DisclosedStatistics() if given is None else given
-        self._thresholds = ToldThresholds() if thresholds is None else thresholds
+        self.given = DisclosedStatistics() if given is None else given
+        self.thresholds = ToldThresholds() if thresholds is None else thresholds
         self._rows_digest, self._eval_digest = rows_digest, eval_digest
-        self._allow_explanations = allow_explanations
+        self.allow_explanations = allow_explanations
 
     def open(self, message: Message, session: bytes) -> tuple[PredictionSession, Message]:
         """Open a training run, which then has the session's number, or a trained model."""
@@ -211,14 +211,14 @@ class PassiveParty(SessionHandler[PredictionSession]):
         opened = wire.TrainingOpened(
             n_bins=(np.diff(bins.bin_offsets) - 1).astype(np.int32),
             counts=bins.counts().astype(np.int32),
-            min_node_rows=self._min_node_rows,
+            min_node_rows=self.min_node_rows,
         )
         if bins.categorical:
             categorical = np.array(sorted(bins.categorical), dtype=np.int32)
             opened = wire.CategoriesOpened(**opened.__dict__, categorical=categorical)
         # The last thing that can be refused: a refused opening gives no counts, and one that is given counts.
         rows = digest_of(self._rows_digest, message.rows, columns.names, columns.identity, message.max_bin)
-        self._given.add_opening(rows, columns.n_rows)
+        self.given.add_opening(rows, columns.n_rows)
         return session, opened
 
     def _resume_training(self, session: PredictionSession, message: wire.ResumeTraining) -> Message:
@@ -288,7 +288,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
 
     def _count_thresholds(self, splits: Splits) -> None:
         """Count the splits that a session can ask about; those of an earlier release may not be yet."""
-        self._thresholds.add(splits.names, map(splits.rule, range(len(splits))))
+        self.thresholds.add(splits.names, map(splits.rule, range(len(splits))))
 
     def _selected(self, rows: NDArray[np.int32]) -> HeldRows:
         """The rows that a session is about."""
@@ -330,8 +330,8 @@ class PassiveParty(SessionHandler[PredictionSession]):
         session.background.finish()
         parents = tree.advance(message)
         session.reserve_level()
-        nodes = tree.nodes_with_statistics(self._min_node_rows)
-        self._given.add(len(nodes.all), session.n_classes, tree.rows.n_rows)
+        nodes = tree.nodes_with_statistics(self.min_node_rows)
+        self.given.add(len(nodes.all), session.n_classes, tree.rows.n_rows)
         tree.build(session.key, nodes, parents)
         return session.statistics(nodes.sent)
 
@@ -354,15 +354,14 @@ class PassiveParty(SessionHandler[PredictionSession]):
         for node, split in zip(message.nodes.tolist(), named, strict=True):
             tree.check_candidate(node, split)
             questions.append(SideQuestion(session.bins.rule(*split), tree.partition.of(node)))
-        self._thresholds.add(session.splits.names, [rule for rule, _ in questions])
+        self.thresholds.add(session.splits.names, [rule for rule, _ in questions])
         split_ids = [session.splits.add(*rule) for rule, _ in questions]
         flags = session.columns.sides(questions)
         tree.owned = dict(zip(message.nodes.tolist(), flags, strict=True))
         self._journal_of(session).keep()
         del room
         return wire.Assignments(
-            np.array(split_ids, dtype=np.int32),
-            to_bits(np.concatenate([*flags, np.empty(0, dtype=bool)])),
+            np.array(split_ids, dtype=np.int32), to_bits(np.concatenate([*flags, np.empty(0, dtype=bool)]))
         )
 
     def _route_rows(self, session: PredictionSession, message: wire.RouteRows) -> Message:
@@ -399,10 +398,10 @@ class PassiveParty(SessionHandler[PredictionSession]):
         return session.splits.revealed()
 
     def _tell_sides(self, session: PredictionSession, message: wire.TellSides) -> Message:
-        return sides_of_rows(session, message, self._allow_explanations, self._memory)
+        return sides_of_rows(session, message, self.allow_explanations, self._memory)
 
     def _tell_columns(self, session: PredictionSession, message: wire.TellColumns) -> Message:
-        return columns_of_splits(session, message, self._allow_explanations)
+        return columns_of_splits(session, message, self.allow_explanations)
 
     def _finish(self, session: PredictionSession, _: messages.Finish) -> Message:
         if isinstance(session, TrainingSession):

@@ -23,12 +23,14 @@ from gbdt_commons.files import digest_of
 from gbdt_commons.store import Kind, Store, json_kind
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.messages import Message
-from gbdt_parties.transport.service import Caller, CallerLimits, RowService
+from gbdt_parties.quota import CallerLimits
+from gbdt_parties.run.log import RunLog
+from gbdt_parties.transport.service import Caller, RowService
 from xgb_fed.boosting.features import Columns
 from xgb_fed.vertical.passive.disclosed_statistics import MAX_STATISTICS, DisclosedStatistics
 from xgb_fed.vertical.passive.explanations import NONE, check_level
 from xgb_fed.vertical.passive.held_rows import HeldRows, held
-from xgb_fed.vertical.passive.journal import FOUND, RUN, Journals
+from xgb_fed.vertical.passive.journal import Journals
 from xgb_fed.vertical.passive.party import PassiveParty
 from xgb_fed.vertical.passive.told_thresholds import MAX_THRESHOLDS, ToldThresholds
 from xgb_fed.vertical.protocol import messages as wire
@@ -152,8 +154,9 @@ class KeptSplits(MutableMapping[bytes, Splits]):
         if model not in self:
             raise KeyError(model)
         with self._store.transaction():
-            for kind in (SPLITS, KEPT_SINCE, RUN, FOUND):
+            for kind in (SPLITS, KEPT_SINCE):
                 self._store.delete(kind, model.hex())
+            RunLog(self._store, model).end()
 
     def __iter__(self) -> Iterator[bytes]:
         return map(bytes.fromhex, sorted(self._store.keys(SPLITS)))
@@ -191,7 +194,7 @@ class PassiveService(RowService[Limits]):
 
     def admit(self, caller: str, message: Message) -> None:
         """Refuse training runs on too few or too many rows, or whose splits there is no room for."""
-        limits = self._limits
+        limits = self.limits
         if isinstance(message, wire.OpenTraining):
             if not limits.min_rows <= message.n_rows <= limits.max_rows:
                 raise ProtocolError(
@@ -207,7 +210,7 @@ class PassiveService(RowService[Limits]):
         if isinstance(message, wire.OpenTraining):
             logger.info("%s starts a training run on %d rows", caller, message.n_rows)
 
-    def _kept_for(self, caller: Caller) -> tuple[Journals, DisclosedStatistics, ToldThresholds]:
+    def kept_for(self, caller: Caller) -> tuple[Journals, DisclosedStatistics, ToldThresholds]:
         """One set for all handlers of a caller.
 
         A training run is one session's at a time, and disclosures in one session add to those of the others.
@@ -215,8 +218,8 @@ class PassiveService(RowService[Limits]):
         if caller.directory not in self._kept:
             self._kept[caller.directory] = (
                 Journals(caller.store),
-                DisclosedStatistics(self._limits.max_statistics, caller.store),
-                ToldThresholds(self._limits.max_thresholds, caller.store),
+                DisclosedStatistics(self.limits.max_statistics, caller.store),
+                ToldThresholds(self.limits.max_thresholds, caller.store),
             )
         return self._kept[caller.directory]
 
@@ -238,24 +241,24 @@ class PassiveService(RowService[Limits]):
         table = held(self._table.columns)
         columns = [table.take(rows) for rows in positions] if positions else [table]
         names = [self._rows_digest(rows) for rows in positions] or [""]
-        journals, given, thresholds = self._kept_for(caller)
+        journals, given, thresholds = self.kept_for(caller)
         return PassiveParty(
             columns[0],
             columns[1:],
-            KeptSplits(caller.store, self._limits.max_models),
-            allow_export=self._limits.allow_export,
-            allow_plain=self._limits.allow_plain,
-            allow_weak_key=self._limits.allow_weak_key,
+            KeptSplits(caller.store, self.limits.max_models),
+            allow_export=self.limits.allow_export,
+            allow_plain=self.limits.allow_plain,
+            allow_weak_key=self.limits.allow_weak_key,
             journals=journals,
-            min_rows=max(self._limits.min_rows, wire.MIN_ROWS),
-            min_node_rows=self._limits.min_node_rows,
-            max_bin=self._limits.max_bin,
-            max_depth=self._limits.max_depth,
+            min_rows=max(self.limits.min_rows, wire.MIN_ROWS),
+            min_node_rows=self.limits.min_node_rows,
+            max_bin=self.limits.max_bin,
+            max_depth=self.limits.max_depth,
             used=caller.used,
             memory=caller.memory,
             given=given,
             thresholds=thresholds,
             rows_digest=names[0],
             eval_digest=digest_of(*names[1:]),
-            allow_explanations=self._limits.allow_explanations,
+            allow_explanations=self.limits.allow_explanations,
         )

@@ -36,12 +36,12 @@ class BackgroundWork:
     def __init__(self, key: Prepares) -> None:
         self._key = key
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="xgb_fed_meanwhile")
-        self._given: list[Future[None]] = []
+        self.given: list[Future[None]] = []
         self._wanted = 0
 
     def give(self, work: Callable[[], None]) -> None:
         """Have something done whose end `finish` waits for."""
-        self._given.append(self._worker.submit(work))
+        self.given.append(self._worker.submit(work))
 
     def finish(self) -> None:
         """Wait until all that was given is done, and stop preparing.
@@ -51,21 +51,21 @@ class BackgroundWork:
         Exception
             Exception that one of them raised.
         """
-        self._rest()
-        given, self._given = self._given, []
+        self.rest()
+        given, self.given = self.given, []
         for one in given:
             one.result()
 
     def drop(self) -> None:
         """Give up what was given and has not begun, wait for what has, and stop preparing."""
-        for one in self._given:
+        for one in self.given:
             one.cancel()
-        self._given = []
-        self._rest()
+        self.given = []
+        self.rest()
 
     def prepare(self, wanted: int) -> None:
         """Prepare a key's randomness for so many rows from now on, up to the next `finish` or `drop`."""
-        self._rest()
+        self.rest()
         self._wanted = wanted
         if wanted:
             self._worker.submit(self._prepare_some)
@@ -75,7 +75,7 @@ class BackgroundWork:
         if self._wanted and self._key.prepare(self._wanted):
             self._worker.submit(self._prepare_some)
 
-    def _rest(self) -> None:
+    def rest(self) -> None:
         """Prepare nothing any more; what is under way ends first."""
         self._wanted = 0
         self._worker.submit(lambda: None).result()

@@ -54,9 +54,9 @@ class ToldThresholds:
     """
 
     def __init__(self, limit: float = math.inf, store: Store | None = None) -> None:
-        self._limit, self._store, self._lock = limit, MemoryStore() if store is None else store, Lock()
+        self._limit, self.store, self._lock = limit, MemoryStore() if store is None else store, Lock()
         self._known: dict[str, set[str]] = {}
-        for content in self._store.entries(TOLD, ""):
+        for content in self.store.entries(TOLD, ""):
             self._keep(content)
 
     def __len__(self) -> int:
@@ -96,7 +96,7 @@ class ToldThresholds:
                     )
             if new:
                 content = {name: sorted(thresholds) for name, thresholds in new.items()}
-                self._store.append(TOLD, "", content)
+                self.store.append(TOLD, "", content)
                 self._keep(content)
 
     def _keep(self, content: dict[str, list[str]]) -> None:

@@ -15,8 +15,7 @@ number.  A message that is cut off, extended, of another session or out of turn 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from gbdt_parties.messages import (
     MAX_INTEGER,
@@ -42,11 +41,9 @@ BYTES_PER_SIDE = 16
 """Memory of an answer for each split and row at most: positions of rows, values, flags, bits."""
 
 
-@dataclass(frozen=True, eq=False)
-class OpenTraining(Message):
+class OpenTraining(Message, kind=1):
     """Active to passive: start a training session."""
 
-    kind: ClassVar[int] = 1
     public_key: Octets
     n_rows: Integer
     max_bin: Annotated[int, "i", 2, MAX_INTEGER]
@@ -64,11 +61,9 @@ class OpenTraining(Message):
     """Model of the training run that is about to be taken up, whose earlier session ends; empty if none."""
 
 
-@dataclass(frozen=True, eq=False)
-class TrainingOpened(Message):
+class TrainingOpened(Message, kind=2):
     """Passive to active: ready, with these columns, which stay the same until the training run ends."""
 
-    kind: ClassVar[int] = 2
     n_bins: Int32s
     """Bins of each column; missing values are not counted."""
     counts: Int32s
@@ -77,23 +72,19 @@ class TrainingOpened(Message):
     """Statistics are given of nodes that have at least this many sampled rows, and of no others."""
 
 
-@dataclass(frozen=True, eq=False)
-class CategoriesOpened(TrainingOpened):
+class CategoriesOpened(TrainingOpened, kind=41):
     """Passive to active: ready, with some categorical columns.
 
     Bins of a categorical column are its categories, in the order of their codes.
     """
 
-    kind: ClassVar[int] = 41
     categorical: Int32s
     """Columns whose bins are categories, ascending."""
 
 
-@dataclass(frozen=True, eq=False)
-class StartTree(Message):
+class StartTree(Message, kind=3):
     """Active to passive: a tree on some rows and columns; numbers ascend."""
 
-    kind: ClassVar[int] = 3
     tree: Integer
     sampled_rows: Bits
     """One bit per row; empty means all."""
@@ -101,24 +92,20 @@ class StartTree(Message):
     """Columns that may split."""
 
 
-@dataclass(frozen=True, eq=False)
-class Gradients(Message):
+class Gradients(Message, kind=4):
     """Active to passive: encrypted gradients of consecutive sampled rows."""
 
-    kind: ClassVar[int] = 4
     group: Integer
     start: Integer
     values: Encrypted
 
 
-@dataclass(frozen=True, eq=False)
-class FindSplits(Message):
+class FindSplits(Message, kind=5):
     """Active to passive: how the level above was split; the answer is the statistics of this level.
 
     Which nodes have statistics depends on their sampled rows only (`TrainingOpened.min_node_rows`).
     """
 
-    kind: ClassVar[int] = 5
     assignment: Bits
     """Of each node of the level above: `LEAF`, `SPLIT_BY_OTHERS` or `SPLIT_BY_YOU`; empty at the root."""
     left_rows: Bits
@@ -128,8 +115,7 @@ class FindSplits(Message):
 LEAF, SPLIT_BY_OTHERS, SPLIT_BY_YOU = range(3)
 
 
-@dataclass(frozen=True, eq=False)
-class SplitStatistics(Message):
+class SplitStatistics(Message, kind=6):
     """Passive to active: the sum of every bin, encrypted; row counts in clear.
 
     Of two siblings with statistics only the one with fewer sampled rows is sent, of equal ones the left one:
@@ -138,18 +124,15 @@ class SplitStatistics(Message):
     splits.
     """
 
-    kind: ClassVar[int] = 6
     counts: Int32s
     """Sampled rows in each bin of the tree's columns, node by node; 0 for a bin without rows."""
     sums: Encrypted
     """For each group: the sums of the bins that have rows, compressed, re-randomised."""
 
 
-@dataclass(frozen=True, eq=False)
-class SplitNodes(Message):
+class SplitNodes(Message, kind=7):
     """Active to passive: these nodes are split by you, each at this one candidate."""
 
-    kind: ClassVar[int] = 7
     nodes: Int32s
     columns: Int32s
     """The column that splits each node."""
@@ -159,30 +142,24 @@ class SplitNodes(Message):
     """1 where missing values go left."""
 
 
-@dataclass(frozen=True, eq=False)
-class SplitCategories(SplitNodes):
+class SplitCategories(SplitNodes, kind=42):
     """Active to passive: as `SplitNodes`, and at least one of the columns is categorical."""
 
-    kind: ClassVar[int] = 42
     right: Bits
     """For each node whose column is categorical, one after the other, one bit per category: 1 goes right."""
 
 
-@dataclass(frozen=True, eq=False)
-class Assignments(Message):
+class Assignments(Message, kind=8):
     """Passive to active: where the rows of the nodes go, and the number under which the split is kept."""
 
-    kind: ClassVar[int] = 8
     split_ids: Int32s
     left_rows: Bits
     """Node by node, one bit per row of the node."""
 
 
-@dataclass(frozen=True, eq=False)
-class RouteRows(Message):
+class RouteRows(Message, kind=9):
     """Active to passive: send rows through your splits."""
 
-    kind: ClassVar[int] = 9
     dataset: Integer
     """0: the rows trained on (or the only ones); k: the k-th evaluation set."""
     split_ids: Int32s
@@ -192,19 +169,15 @@ class RouteRows(Message):
     """For each split, one bit per row of the data set."""
 
 
-@dataclass(frozen=True, eq=False)
-class Routed(Message):
+class Routed(Message, kind=10):
     """Passive to active: for each split, one bit for each row that reached it: 1 goes left."""
 
-    kind: ClassVar[int] = 10
     left_rows: Bits
 
 
-@dataclass(frozen=True, eq=False)
-class OpenModel(Message):
+class OpenModel(Message, kind=11):
     """Active to passive: a prediction session with a trained model."""
 
-    kind: ClassVar[int] = 11
     model: Octets
     n_rows: Integer
     """Rows of the active party; 0 if it has no columns of its own."""
@@ -212,26 +185,19 @@ class OpenModel(Message):
     """Positions of the rows in the party's data; empty means all."""
 
 
-@dataclass(frozen=True, eq=False)
-class ModelOpened(Message):
+class ModelOpened(Message, kind=17):
     """Passive to active: ready."""
 
-    kind: ClassVar[int] = 17
     n_rows: Integer
 
 
-@dataclass(frozen=True, eq=False)
-class RevealSplits(Message):
+class RevealSplits(Message, kind=12):
     """Active to passive: give your part of the model away, if you consent."""
 
-    kind: ClassVar[int] = 12
 
-
-@dataclass(frozen=True, eq=False)
-class RevealedSplits(Message):
+class RevealedSplits(Message, kind=13):
     """Passive to active: column, threshold and default direction of every split, by its number."""
 
-    kind: ClassVar[int] = 13
     features: Int32s
     thresholds: Float32s
     default_left: Bits
@@ -239,14 +205,12 @@ class RevealedSplits(Message):
     """Column names, a JSON list."""
 
 
-@dataclass(frozen=True, eq=False)
-class RevealedCategories(RevealedSplits):
+class RevealedCategories(RevealedSplits, kind=43):
     """Passive to active: as `RevealedSplits`, and some columns are categorical.
 
     The meaning of codes is not sent.  The threshold of a split by categories is 0.
     """
 
-    kind: ClassVar[int] = 43
     categorical: Int32s
     """Columns that are categorical, ascending."""
     n_right: Int32s
@@ -255,63 +219,51 @@ class RevealedCategories(RevealedSplits):
     """Those categories, split by split, ascending."""
 
 
-@dataclass(frozen=True, eq=False)
-class ResumeTraining(Message):
+class ResumeTraining(Message, kind=23):
     """Active to passive, in a session just opened: it resumes a training run that was interrupted."""
 
-    kind: ClassVar[int] = 23
     model: Octets
     n_splits: Integer
     """Of the trees that are finished; later ones are forgotten."""
 
 
-@dataclass(frozen=True, eq=False)
-class TellSides(Message):
+class TellSides(Message, kind=31):
     """Active to passive, about a trained model: which way does every row of the session go at these splits?
 
     Nothing in it depends on the paths of rows.
     """
 
-    kind: ClassVar[int] = 31
     split_ids: Int32s
     """Each split at most once in a session."""
 
 
-@dataclass(frozen=True, eq=False)
-class SidesTold(Message):
+class SidesTold(Message, kind=32):
     """Passive to active, if it consents to explanations: for each split, one bit for each row."""
 
-    kind: ClassVar[int] = 32
     left_rows: Bits
     """Each split's bits start a byte of their own: 1 goes left."""
 
 
-@dataclass(frozen=True, eq=False)
-class TellColumns(Message):
+class TellColumns(Message, kind=33):
     """Active to passive, about a trained model: which of these splits are on the same column?"""
 
-    kind: ClassVar[int] = 33
     split_ids: Int32s
     trees: Int32s
     """The number of the tree that each split is in, which never decreases."""
 
 
-@dataclass(frozen=True, eq=False)
-class ColumnsTold(Message):
+class ColumnsTold(Message, kind=34):
     """Passive to active, if it consents to explanations: the column of each split, by a number."""
 
-    kind: ClassVar[int] = 34
     columns: Int32s
     """Positions in the party's data; or numbers that begin from 0 in every tree."""
     per_feature: Flag
     """1 for positions."""
 
 
-@dataclass(frozen=True, eq=False)
-class ContinueTraining(Message):
+class ContinueTraining(Message, kind=45):
     """Active to passive, before the first tree of a training run: it continues a trained model."""
 
-    kind: ClassVar[int] = 45
     model: Octets
     n_splits: Integer
     """Of that model, which come before those of the run."""

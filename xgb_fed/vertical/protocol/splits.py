@@ -183,8 +183,9 @@ class Splits:
             If it is anything else.
         """
         names = content.pop("names")
-        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        if not isinstance(names, list):
             raise TypeError("names")
+        check_names(names, ValueError, "names")
         splits = cls(names, categories=from_json(content.pop("categories", []), len(names)))
         right = dict(content.pop("right", []))
         columns = [content.pop(name) for name in ("features", "thresholds", "default_left")]
@@ -248,10 +249,10 @@ def check_split(content: Any, splits: Splits) -> SplitRule:
         return SplitRule(feature, threshold, default_left)
     labels = splits.categories[feature]
     n_categories = MAX_BINS if labels is None else len(labels)
-    return SplitRule(feature, threshold, default_left, _checked_right(right[0], n_categories))
+    return SplitRule(feature, threshold, default_left, checked_right(right[0], n_categories))
 
 
-def _checked_right(right: Any, n_categories: int) -> tuple[int, ...]:
+def checked_right(right: Any, n_categories: int) -> tuple[int, ...]:
     """The categories that a split sends right."""
     if not isinstance(right, list) or not right or not all(type(one) is int for one in right):
         raise TypeError("not categories")

@@ -273,11 +273,7 @@ class VerticalJournal:
         OSError
             If the disk is full, for example.
         """
-        content = {
-            "training": self._training,
-            "model_id": progress.model_id.hex(),
-            "agreed": progress.agreed,
-        }
+        content = {"training": self._training, "model_id": progress.model_id.hex(), "agreed": progress.agreed}
         self._note_kept(progress)
         margins = [progress.margin, *progress.eval_margins] if progress.continues else []
         with self._store.transaction():

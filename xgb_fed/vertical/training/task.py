@@ -21,13 +21,7 @@ from gbdt_kernels.residues import arithmetic_is_compiled
 from gbdt_parties.channel import check_parties
 from gbdt_parties.errors import InvalidDataError
 from xgb_fed.boosting.categories import to_json
-from xgb_fed.boosting.features import (
-    Columns,
-    check_weight,
-    numeric_vector,
-    read_columns,
-    read_columns_like,
-)
+from xgb_fed.boosting.features import Columns, check_weight, numeric_vector, read_columns, read_columns_like
 from xgb_fed.boosting.labels import read_base_margin, read_bounds, read_queries
 from xgb_fed.boosting.objectives import MIN_HESSIAN
 from xgb_fed.boosting.params import TREE_MODES, Settings
@@ -220,11 +214,7 @@ class ActiveRows:
 
     @classmethod
     def read(
-        cls,
-        given: ActiveData,
-        settings: Settings,
-        argument: str,
-        trained: Columns | None = None,
+        cls, given: ActiveData, settings: Settings, argument: str, trained: Columns | None = None
     ) -> ActiveRows:
         """Check what was given; errors name the argument.
 

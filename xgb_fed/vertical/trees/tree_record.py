@@ -72,7 +72,7 @@ class TreeRecord:
     ) -> None:
         self._keep = keep
         self._lock = Lock()
-        self._content = _Content(**(kept or {}))
+        self.content = _Content(**(kept or {}))
         self._is_kept = True
 
     def start(self, tree: int, gradients: str = "") -> list[Restart]:
@@ -89,9 +89,9 @@ class TreeRecord:
         CheckpointError
             If the objective gave other gradients when the tree was first begun: statistics would differ.
         """
-        content = self._content
+        content = self.content
         if content.tree != tree:
-            self._content = _Content(tree, gradients=gradients)
+            self.content = _Content(tree, gradients=gradients)
             return []
         if content.gradients != gradients and content.gradients:
             raise CheckpointError(
@@ -107,12 +107,12 @@ class TreeRecord:
     @property
     def restarts(self) -> list[Restart]:
         """Restarts of the tree under way."""
-        return [Restart(int(tree), int(level), str(party)) for tree, level, party in self._content.restarts]
+        return [Restart(int(tree), int(level), str(party)) for tree, level, party in self.content.restarts]
 
     def check(self, party: str, level: int, digest: str) -> None:
         """Keep a digest of statistics; `ProtocolError` if the tree began with others."""
         with self._lock:
-            known = self._content.digests.setdefault(party, [])
+            known = self.content.digests.setdefault(party, [])
             if level < len(known) and known[level] != digest:
                 raise ProtocolError("other statistics than those that the tree began with")
             if level == len(known):
@@ -128,15 +128,15 @@ class TreeRecord:
     def telling(self, party: str, level: int) -> None:
         """Keep, on disk, that a party is about to be told its splits of a level."""
         with self._lock:
-            self._content.told.append([party, level])
+            self.content.told.append([party, level])
             self._save()
 
     def answered(self, party: str, level: int) -> None:
         """Note that it answered."""
         with self._lock:
-            self._content.told.remove([party, level])
+            self.content.told.remove([party, level])
 
     def _save(self) -> None:
         if self._keep is not None:
-            self._keep(asdict(self._content))
+            self._keep(asdict(self.content))
         self._is_kept = True

@@ -26,13 +26,13 @@ from gbdt_commons.quoting import quoted
 from gbdt_parties.curve_group import length_prefixed
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.run.flights.frames import Kind, Link
-from gbdt_parties.run.flights.kept import Kept
+from gbdt_parties.run.flights.kept import Kept, Opening
 from gbdt_parties.run.flights.terms import SIGNATURE_BYTES, Terms
 from gbdt_parties.two_party.life import Failures
 from gbdt_parties.two_party.names import DIGEST_BYTES, Step
 from gbdt_parties.two_party.session import Session
 
-ROUND, SET_UP = b"round", b"set-up"
+ROUND, SET_UP, END = b"round", b"set-up", b"end"
 """Purposes of signatures."""
 
 NOTHING = bytes(DIGEST_BYTES)
@@ -97,6 +97,13 @@ class Status:
     def from_bytes(cls, data: bytes) -> Status:
         """Read what `to_bytes` wrote."""
         return cls(*_STATUS.unpack(data))
+
+
+def _signed(opening: Opening, result: bytes) -> tuple[bytes, bytes]:
+    """Purpose and digest of a signature of a round, which stands for all before, and of a result with it."""
+    if not result:
+        return ROUND, opening.signed
+    return END, hashlib.sha256(length_prefixed([opening.signed, result])).digest()
 
 
 class Connected:
@@ -204,16 +211,19 @@ class Connected:
         if number < self._theirs.n_values:
             self._stop(f"value {number} was released before, and is not kept here")
 
-    def _check_status(self, theirs: Status) -> None:
-        """Check and keep the other side's signature of the last round, which both have opened."""
+    def _check_status(self, theirs: Status, result: bytes = b"") -> None:
+        """Check and keep the other side's signature of the last round, and of its result if there is one."""
         opening = self._kept.opening
         if opening is not None:
-            self._terms.check_signature(ROUND, opening.signed, theirs.signature)
+            self._terms.check_signature(*_signed(opening, result), theirs.signature)
             self._kept.countersign(theirs.signature)
 
     def send_status(self, kind: Kind, step: Step, result: bytes = b"") -> None:
-        """Tell the other side where this one is, and a digest of its result if there is one."""
-        self.link.send(kind, result + Status.of(self._kept).to_bytes(), step)
+        """Tell the other side where this one is, and a digest of its result if there is one, signed."""
+        status, opening = Status.of(self._kept), self._kept.opening
+        if result and opening is not None:
+            status = replace(status, signature=self._terms.sign(*_signed(opening, result)))
+        self.link.send(kind, result + status.to_bytes(), step)
 
     def take_status(self, kind: Kind, step: Step, result: bytes = b"") -> None:
         """Check that the other side is where this one is, with the same result.
@@ -221,7 +231,7 @@ class Connected:
         Raises
         ------
         AuthenticationError
-            If it has not signed the last round.
+            If it has not signed the last round, with its result.
         ProtocolError
             If it is anywhere else, or has opened other sums, or has another result.
         """
@@ -231,7 +241,7 @@ class Connected:
         # The step, which has the attempt, was compared; one side charges before the other one.
         if replace(theirs, attempt=own.attempt, charged=own.charged, signature=own.signature) != own:
             self._stop("it has opened other sums, or fewer")
-        self._check_status(theirs)
+        self._check_status(theirs, body[: len(result)])
         if body[: len(result)] != result:
             raise ProtocolError(
                 f"party {quoted(self._terms.name)!r} has another result of all rounds than this side"

@@ -23,9 +23,8 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from threading import RLock
-from typing import Generic, TypeVar
 
 from gbdt_commons.files import is_out_of_room
 from gbdt_commons.key_stream import KeyStream, this_process
@@ -42,7 +41,6 @@ from gbdt_parties.errors import (
 from gbdt_parties.run.flights.connection import ROUND, Connected
 from gbdt_parties.run.flights.frames import NO_STEP, STOPPED, Channel, Kind, Link
 from gbdt_parties.run.flights.kept import Attempt, Charge, Kept, Opening
-from gbdt_parties.run.flights.record import Recorded
 from gbdt_parties.run.flights.terms import SIGNATURE_BYTES, Terms
 from gbdt_parties.two_party.layout import RoundLayout
 from gbdt_parties.two_party.life import Failures, Unrepeatable
@@ -63,8 +61,8 @@ from gbdt_parties.two_party.sides import (
 
 _ROUND = b"veilboost two-party round 1"
 
-Check = Callable[[int, Sequence[Words]], None]
-"""Raises a SumRangeError if a round's opened sums are out of the public range, with room for both noises."""
+Check = Callable[[bytes, Sequence[Words]], None]
+"""Raises a SumRangeError if opened sums are out of the range that public numbers give."""
 
 Pay = Callable[[], None]
 """Charges for one attempt; what it writes to the store is part of the attempt's transaction."""
@@ -93,7 +91,7 @@ class AttemptDraws(Unrepeatable):
     """
 
     def __init__(self, draws: Draws, attempt: bytes) -> None:
-        self._draws, self._attempt = draws, attempt
+        self._draws, self.attempt = draws, attempt
 
     def stream(self, purpose: bytes) -> KeyStream:
         """The stream of a purpose, such as noise or dither: once in an attempt.
@@ -103,42 +101,24 @@ class AttemptDraws(Unrepeatable):
         RuntimeError
             If it was drawn before.
         """
-        return self._draws.stream(b"inputs", purpose, self._attempt)
+        return self._draws.stream(b"inputs", purpose, self.attempt)
 
 
 @dataclass(frozen=True, eq=False)
-class TableInputs:
-    """Inputs of the side with tables to one attempt, as of `rounds.TableSide` and in its order.
+class Inputs:
+    """Inputs of one side to one attempt, as of `rounds.TableSide` or `rounds.PointSide` and in their order.
 
     Parameters
     ----------
-    tables : callable
+    secret : callable, or ndarray of uint8, shape (n_rows,)
+        Gives tables at the one side; the points of the other.
     leaves : sequence of ndarray of uint8, shape (n_rows,)
     noise : sequence of ndarray of uint64, shape (2**levels,)
     """
 
-    tables: Tables
+    secret: Tables | Leaves = field(repr=False)
     leaves: Sequence[Leaves] = field(repr=False)
     noise: Sequence[Words] = field(repr=False)
-
-
-@dataclass(frozen=True, eq=False)
-class PointInputs:
-    """Inputs of the side with points to one attempt, as of `rounds.PointSide` and in its order.
-
-    Parameters
-    ----------
-    points : ndarray of uint8, shape (n_rows,)
-    leaves : sequence of ndarray of uint8, shape (n_rows,)
-    noise : sequence of ndarray of uint64, shape (2**levels,)
-    """
-
-    points: Leaves = field(repr=False)
-    leaves: Sequence[Leaves] = field(repr=False)
-    noise: Sequence[Words] = field(repr=False)
-
-
-Inputs = TypeVar("Inputs", TableInputs, PointInputs)
 
 
 class Flights:
@@ -180,7 +160,7 @@ class Flights:
         return self._link.take(Kind.SHARES, step=replace(self._step, flight=flight))
 
 
-class Exchange(ABC, Unrepeatable, Generic[Inputs]):
+class Exchange(ABC, Unrepeatable):
     """One side of a run; one thread at a time uses it.
 
     Parameters
@@ -191,7 +171,8 @@ class Exchange(ABC, Unrepeatable, Generic[Inputs]):
     failures : Failures
         Of checks on transfers with the other party, over all runs.
     check : callable
-        ``check(round, sums)`` raises a SumRangeError if a round's opened sums are out of the public range.
+        ``check(public, sums)`` raises a SumRangeError if a round's opened sums are out of the range that its
+        public numbers give, with room for both noises.
     nonces : callable
         Gives a nonce for every session and attempt: an auditor's gives those that were kept.
     is_recorded : bool
@@ -243,9 +224,9 @@ class Exchange(ABC, Unrepeatable, Generic[Inputs]):
         """
         with self._held():
             self.disconnect()
-            if self._is_recorded:
-                channel = Recorded(channel, self.kept.record(self.kept.n_connections))
-            link = Link(channel, self._terms.name)
+            record = self.kept.record(self.kept.n_connections)
+            kept = (record.say, record.hear) if self._is_recorded else ()
+            link = Link(channel, self._terms.name, *kept)
             with self._at_stake(link):
                 nonce = self._nonces()
                 self.kept.connect(nonce)
@@ -260,7 +241,12 @@ class Exchange(ABC, Unrepeatable, Generic[Inputs]):
                 self._connected = None
 
     def round(
-        self, number: int, layout: RoundLayout, inputs: Callable[[AttemptDraws], Inputs], pay: Pay
+        self,
+        number: int,
+        layout: RoundLayout,
+        inputs: Callable[[AttemptDraws], Inputs],
+        pay: Pay,
+        public: bytes = b"",
     ) -> list[Words]:
         """Sums of a round: as they were opened, or of an attempt that is made now.
 
@@ -276,6 +262,8 @@ class Exchange(ABC, Unrepeatable, Generic[Inputs]):
         pay : callable
             Charges for one attempt, in the transaction before its first noised share leaves.  If it raises an
             error, the attempt stops, and nothing has left.
+        public : bytes
+            Public numbers that the sums are checked by, also if they are opened after a restart.
 
         Returns
         -------
@@ -305,7 +293,7 @@ class Exchange(ABC, Unrepeatable, Generic[Inputs]):
             if number == self.kept.n_opened:
                 connected = self._connection()
                 with self._at_stake(connected.link):
-                    self._attempt(connected, layout, inputs, pay)
+                    self._attempt(connected, layout, inputs, pay, public)
             opening, trees = self.kept.opened(number), range(len(layout.trees))
             if opening.layout != layout.to_bytes():
                 raise ProtocolError(f"round {number} was opened with another layout")
@@ -432,6 +420,7 @@ class Exchange(ABC, Unrepeatable, Generic[Inputs]):
         layout: RoundLayout,
         inputs: Callable[[AttemptDraws], Inputs],
         pay: Pay,
+        public: bytes,
     ) -> None:
         number, k, nonce = self.kept.n_opened, connected.last_attempt + 1, self._nonces()
         # WORKING: the number is spent before a message has it.
@@ -442,7 +431,7 @@ class Exchange(ABC, Unrepeatable, Generic[Inputs]):
         digest = step.digest(context, b"attempt", connected.set_up, self.kept.chain(number), text)
         draws = AttemptDraws(connected.session.draws(nonce), digest)
         drawn = inputs(draws)
-        given = (getattr(drawn, one.name) for one in fields(drawn))
+        given = drawn.secret, drawn.leaves, drawn.noise
         side = self._side(connected.session, layout, number, k, *given, nonce)
         # Flights cross: nothing of the other side's is awaited before this one's is under way.
         connected.send_status(Kind.BEGIN, step)
@@ -452,7 +441,7 @@ class Exchange(ABC, Unrepeatable, Generic[Inputs]):
         connected.take_status(Kind.BEGIN, step)
 
         def charge(own: bytes, heard: bytes) -> None:
-            record = Charge(number, k, self._terms.peer, digest, text, side.transcript, own, heard)
+            record = Charge(number, k, self._terms.peer, digest, text, public, side.transcript, own, heard)
             self.kept.charge(record, pay)
 
         self._play(flights, layout, charge)
@@ -490,7 +479,7 @@ class Exchange(ABC, Unrepeatable, Generic[Inputs]):
         SumRangeError
             If the sums are out of range.
         """
-        self._check(charge.round, sums)
+        self._check(charge.public, sums)
         words = b"".join(one.astype("<u8").tobytes() for one in sums)
         chain = self.kept.chain_with(charge.digest, charge.layout, words)
         parts = [_ROUND, charge.digest, transcript, last, chain]
@@ -499,7 +488,7 @@ class Exchange(ABC, Unrepeatable, Generic[Inputs]):
         return Opening(charge.number, charge.digest, charge.layout, words, chain, signed, signature, b"")
 
 
-class TableExchange(Exchange[TableInputs]):
+class TableExchange(Exchange):
     """The side with tables, which is the first one of all layouts; it opens first."""
 
     _own_party, _side = 0, TableSide
@@ -526,13 +515,13 @@ class TableExchange(Exchange[TableInputs]):
         flights.hand_over()
 
     def _has_made(self, attempt: int) -> bool:
-        return self.kept.has_charged(attempt)
+        return self.kept.has(Charge, attempt)
 
     def _open_pending(self, message: bytes) -> None:
         raise ProtocolError("the other side has opened a round before this one could")
 
 
-class PointExchange(Exchange[PointInputs]):
+class PointExchange(Exchange):
     """The side with points, which is the second one of all layouts; it opens with the last flight."""
 
     _own_party, _side = 1, PointSide
@@ -551,7 +540,7 @@ class PointExchange(Exchange[PointInputs]):
         self._open_pending(flights.take_shares(LAST))
 
     def _has_made(self, attempt: int) -> bool:
-        return self.kept.has_begun(attempt)
+        return self.kept.has(Attempt, attempt)
 
     def _open_pending(self, message: bytes) -> None:
         charge = self.kept.pending

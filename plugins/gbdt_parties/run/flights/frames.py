@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from contextlib import suppress
 from enum import IntEnum
 from typing import Protocol
@@ -83,16 +84,25 @@ class Link:
     channel : Channel
     name : str
         The other party's, for errors.
+    said, heard : callable
+        Keep a message that is about to be sent, and one that was received, before anything follows from it.
     """
 
-    def __init__(self, channel: Channel, name: str) -> None:
-        self._channel, self._name = channel, quoted(name)
+    def __init__(
+        self,
+        channel: Channel,
+        name: str,
+        said: Callable[[bytes], None] = lambda _: None,
+        heard: Callable[[bytes | memoryview], None] = lambda _: None,
+    ) -> None:
+        self._channel, self._name, self._said, self._heard = channel, quoted(name), said, heard
         self._n_sent = self._n_taken = 0
 
     def send(self, kind: Kind, body: bytes, step: Step = NO_STEP) -> None:
         """Send a message."""
         header = _HEADER.pack(_MAGIC, kind, step.flight, step.attempt, step.round, self._n_sent)
         self._n_sent += 1
+        self._said(header + body)
         self._channel.send(header + body)
 
     def hand_over(self) -> None:
@@ -134,6 +144,7 @@ class Link:
             If the message is any other than this one; the text says in what it differs.
         """
         message = self._channel.receive()
+        self._heard(message)
         if len(message) < HEADER_BYTES:
             raise ProtocolError(f"a message of {len(message)} bytes came, which is shorter than its header")
         magic, found, flight, attempt, round_number, number = _HEADER.unpack_from(message)

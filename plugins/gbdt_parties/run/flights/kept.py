@@ -1,4 +1,4 @@
-"""The records that one party keeps of its runs: lists that only grow, from which the state of a run follows.
+"""The events that one party keeps of its run with another one, from which the state of the run follows.
 
 There are connections with their nonces, values that either party has released before the rounds, attempts
 that were begun, attempts that were charged with the shares that left for them, opened sums, and the other
@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import astuple, dataclass, fields
 from typing import Any, TypeVar
 
 from gbdt_commons.store import Kind, Store, bytes_kind
@@ -36,26 +37,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Connection:
-    """A connection that is about to be made, and how long all lists were before it.
-
-    Parameters
-    ----------
-    nonce : bytes
-        Of the session.
-    n_attempts, n_charges, n_opened, n_signatures, n_values : int
-    """
+    """A connection that is about to be made, with the nonce of its session."""
 
     nonce: bytes
-    n_attempts: int
-    n_charges: int
-    n_opened: int
-    n_signatures: int
-    n_values: int
 
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Lengths of `LISTS`."""
-        return self.n_attempts, self.n_charges, self.n_opened, self.n_signatures, self.n_values
+
+@dataclass(frozen=True)
+class Value:
+    """A value that either party has released."""
+
+    content: bytes
 
 
 @dataclass(frozen=True)
@@ -86,6 +77,8 @@ class Charge:
     digest : bytes
         Of the attempt: its session, number, layout, and all sums before.
     layout : bytes
+    public : bytes
+        Public numbers that opened sums are checked by.
     transcript : bytes
         Digest of all messages so far, those with the shares included.
     own, heard : bytes
@@ -97,6 +90,7 @@ class Charge:
     peer: str
     digest: bytes
     layout: bytes
+    public: bytes
     transcript: bytes
     own: bytes
     heard: bytes
@@ -135,28 +129,31 @@ class Opening:
     last: bytes
 
 
-def _record(name: str, cls: Callable[..., T]) -> Kind[T]:
-    """Records of a class with texts, bytes and integers, as JSON."""
-    are_bytes = {f.name for f in fields(cls) if f.type == "bytes"}  # type: ignore[arg-type]
+@dataclass(frozen=True)
+class Signature:
+    """The other party's signature of a round that is over; of the last one, it may be that of the end."""
 
-    def write(value: Any) -> bytes:
-        return json.dumps({k: v.hex() if k in are_bytes else v for k, v in asdict(value).items()}).encode()
-
-    def read(content: bytes) -> T:
-        return cls(**{k: bytes.fromhex(v) if k in are_bytes else v for k, v in json.loads(content).items()})
-
-    return Kind(name, write, read)
+    content: bytes
 
 
-CONNECTIONS = _record("two-party connection", Connection)
-ATTEMPTS = _record("two-party attempt", Attempt)
-CHARGES = _record("two-party charge", Charge)
-OPENINGS = _record("two-party opening", Opening)
-SIGNATURES = bytes_kind("two-party signature")
-VALUES = bytes_kind("two-party value")
-LISTS: tuple[Kind[Any], ...] = (ATTEMPTS, CHARGES, OPENINGS, SIGNATURES, VALUES)
-"""All that a connection adds to, in the order of `Connection`'s numbers."""
+Event = Connection | Value | Attempt | Charge | Opening | Signature
+_TYPES = {cls.__name__: cls for cls in (Connection, Value, Attempt, Charge, Opening, Signature)}
 
+
+def _written(event: Event) -> bytes:
+    values = [value.hex() if isinstance(value, bytes) else value for value in astuple(event)]
+    return json.dumps([type(event).__name__, *values]).encode()
+
+
+def _read(content: bytes) -> Event:
+    name, *values = json.loads(content)
+    cls: Any = _TYPES[name]
+    pairs = zip(fields(cls), values, strict=True)
+    event: Event = cls(*(bytes.fromhex(value) if f.type == "bytes" else value for f, value in pairs))
+    return event
+
+
+EVENTS = Kind[Event]("events of two parties", _written, _read)
 _FAILURES = bytes_kind("two-party failure")
 
 
@@ -179,7 +176,7 @@ class KeptFailures(Failures):
 
 
 class Kept:
-    """The lists of one run.
+    """The events of one run.
 
     Parameters
     ----------
@@ -190,82 +187,78 @@ class Kept:
 
     def __init__(self, store: Store, terms: Terms) -> None:
         self.store, self._terms = store, terms
+        self._lists: dict[type, list[Any]] = defaultdict(list)
+        self._n_read = 0
+
+    def all(self, kind: type[T]) -> list[T]:
+        """All events of one type: they are read once, and anew if a transaction has failed."""
+        n_kept = self.store.size(EVENTS, "")
+        if n_kept < self._n_read:
+            self._lists.clear()
+            self._n_read = 0
+        for place in range(self._n_read, n_kept):
+            event = self.event(place)
+            self._lists[type(event)].append(event)
+            self._n_read += 1
+        return self._lists[kind]
+
+    def _last(self, kind: type[T]) -> T | None:
+        found = self.all(kind)
+        return found[-1] if found else None
+
+    def _add(self, event: Event) -> None:
+        self.store.append(EVENTS, "", event)
 
     # The state.
-
-    def _size(self, kind: Kind[Any]) -> int:
-        return self.store.size(kind, "")
-
-    def _last(self, kind: Kind[T]) -> T | None:
-        n = self._size(kind)
-        return self.store.get(kind, "", n - 1) if n else None
 
     @property
     def n_opened(self) -> int:
         """Rounds that are over: the number of the next one."""
-        return self._size(OPENINGS)
+        return len(self.all(Opening))
 
     @property
     def n_connections(self) -> int:
         """Connections that were made."""
-        return self._size(CONNECTIONS)
-
-    @property
-    def n_charges(self) -> int:
-        """Attempts that were charged."""
-        return self._size(CHARGES)
+        return len(self.all(Connection))
 
     @property
     def last_attempt(self) -> int:
         """Number of the latest attempt, 0 if there was none."""
-        last = self._last(ATTEMPTS)
+        last = self._last(Attempt)
         return last.number if last else 0
 
     @property
     def last_charge(self) -> int:
         """Number of the latest attempt that was charged, 0 if there was none."""
-        last = self._last(CHARGES)
+        last = self._last(Charge)
         return last.number if last else 0
 
-    def has_begun(self, number: int) -> bool:
-        """Whether an attempt was begun here."""
-        return self._has(ATTEMPTS, number)
-
-    def has_charged(self, number: int) -> bool:
-        """Whether an attempt was charged here."""
-        return self._has(CHARGES, number)
-
-    def _has(self, kind: Kind[Any], number: int) -> bool:
-        """Whether an attempt is in a list; its numbers ascend."""
-        for place in reversed(range(self._size(kind))):
-            found = self.store.get(kind, "", place)
-            if found is not None and found.number <= number:
-                return bool(found.number == number)
-        return False
+    def has(self, kind: type[Attempt] | type[Charge], number: int) -> bool:
+        """Whether an attempt was begun, or charged, here."""
+        return any(one.number == number for one in reversed(self.all(kind)))
 
     @property
     def n_values(self) -> int:
         """Values that either party has released."""
-        return self._size(VALUES)
+        return len(self.all(Value))
 
     @property
     def pending(self) -> Charge | None:
         """The latest attempt, if it was charged, and its round is not over."""
-        charge, last = self._last(CHARGES), self._last(ATTEMPTS)
-        is_latest = charge is not None and last is not None and charge.number == last.number
+        charge = self._last(Charge)
+        is_latest = charge is not None and charge.number == self.last_attempt
         return charge if is_latest and charge is not None and charge.round == self.n_opened else None
 
     @property
     def opening(self) -> Opening | None:
         """The latest round that is over."""
-        return self._last(OPENINGS)
+        return self._last(Opening)
 
     def opened(self, number: int) -> Opening:
         """A round that is over."""
-        found = self.store.get(OPENINGS, "", number)
-        if found is None:
+        if not 0 <= number < self.n_opened:
             raise ProtocolError(f"round {number} is not over yet")
-        return found
+        return self.all(Opening)[number]
 
     def chain(self, n_opened: int) -> bytes:
         """Digest of the roster and of the sums of so many rounds."""
@@ -280,7 +273,8 @@ class Kept:
 
     def value(self, number: int) -> bytes | None:
         """A value that was released before, by either party."""
-        return self.store.get(VALUES, "", number)
+        values = self.all(Value)
+        return values[number].content if number < len(values) else None
 
     # Its changes.
 
@@ -296,12 +290,12 @@ class Kept:
             if number != self.n_values:
                 raise ProtocolError(f"value {number} is released where value {self.n_values} is next")
             content = make()
-            self.store.append(VALUES, "", content)
+            self._add(Value(content))
         return content
 
     def connect(self, nonce: bytes) -> None:
         """Keep the nonce of a session before its first message."""
-        self.store.append(CONNECTIONS, "", Connection(nonce, *map(self._size, LISTS)))
+        self._add(Connection(nonce))
 
     def begin(self, attempt: Attempt) -> None:
         """Keep an attempt before its first message.
@@ -324,7 +318,7 @@ class Kept:
                     f"{self.last_attempt}, which was made here, or not at round {self.n_opened}: no attempt "
                     "is made twice"
                 )
-            self.store.append(ATTEMPTS, "", attempt)
+            self._add(attempt)
 
     def charge(self, charge: Charge, pay: Callable[[], None]) -> None:
         """Charge for an attempt, and keep its shares, in one transaction.
@@ -335,7 +329,7 @@ class Kept:
             If it is not the latest attempt, or was charged before.
         """
         with self.store.transaction():
-            last = self._last(ATTEMPTS)
+            last = self._last(Attempt)
             is_latest = last is not None and (last.round, last.number) == (charge.round, charge.number)
             if not is_latest or charge.round != self.n_opened or self.pending is not None:
                 raise ProtocolError(
@@ -343,7 +337,7 @@ class Kept:
                     "before"
                 )
             pay()
-            self.store.append(CHARGES, "", charge)
+            self._add(charge)
 
     def open(self, opening: Opening, signature: bytes | None) -> None:
         """Keep the sums of the attempt that is pending, and the other party's signature if it is there.
@@ -357,57 +351,35 @@ class Kept:
             pending = self.pending
             if pending is None or pending.digest != opening.digest:
                 raise ProtocolError("sums were opened of another attempt than the one that was charged")
-            self.store.append(OPENINGS, "", opening)
+            self._add(opening)
             if signature is not None:
-                self.store.append(SIGNATURES, "", signature)
+                self._add(Signature(signature))
 
     def countersign(self, signature: bytes) -> None:
         """Keep the other party's signature of the latest round that is over, if it is not kept yet."""
         with self.store.transaction():
-            if self._size(SIGNATURES) < self.n_opened:
-                self.store.append(SIGNATURES, "", signature)
+            if len(self.all(Signature)) < self.n_opened:
+                self._add(Signature(signature))
 
     # An auditor's.
 
-    def connections(self) -> list[Connection]:
-        """All connections that were made."""
-        return list(self.store.entries(CONNECTIONS, ""))
+    def event(self, place: int) -> Event | None:
+        """One event, in the order of all; None after the last one."""
+        return self.store.get(EVENTS, "", place)
 
-    def attempts(self) -> list[Attempt]:
-        """All attempts that were begun."""
-        return list(self.store.entries(ATTEMPTS, ""))
+    def connection(self, number: int) -> tuple[int, list[Event]]:
+        """Place of a connection among all events, and those from it to the next one."""
+        starts, events = list[int](), list(self.store.entries(EVENTS, ""))
+        for place, event in enumerate(events):
+            if isinstance(event, Connection):
+                starts.append(place)
+        end = starts[number + 1] if number + 1 < len(starts) else len(events)
+        return starts[number], events[starts[number] : end]
 
-    def charges(self) -> list[Charge]:
-        """All attempts that were charged."""
-        return list(self.store.entries(CHARGES, ""))
-
-    def signatures(self) -> list[bytes]:
-        """The other party's signatures of all rounds, but perhaps the last one."""
-        return list(self.store.entries(SIGNATURES, ""))
+    def in_store(self, store: Store) -> Kept:
+        """The events of the same run in another store."""
+        return Kept(store, self._terms)
 
     def record(self, connection: int) -> Record:
         """The messages of a connection, if they are kept."""
         return Record(self.store, str(connection))
-
-    def in_store(self, store: Store) -> Kept:
-        """The lists of the same run in another store."""
-        return Kept(store, self._terms)
-
-    def entry(self, kind: Kind[T], place: int) -> T | None:
-        """An entry of one of the `LISTS`, or None."""
-        return self.store.get(kind, "", place)
-
-    def copy_before(self, connection: Connection, store: Store) -> None:
-        """Copy the lists into another store as they were before a connection."""
-        for kind, n in zip(LISTS, connection.sizes, strict=True):
-            for place in range(n):
-                store.append(kind, "", self.store.get(kind, "", place))
-
-    def grown(self, number: int) -> list[tuple[Kind[Any], int, list[Any]]]:
-        """Entries that a connection has added to each list, with the place of the first of them."""
-        after = self.store.get(CONNECTIONS, "", number + 1)
-        ends = [self._size(kind) for kind in LISTS] if after is None else after.sizes
-        return [
-            (kind, start, [self.store.get(kind, "", place) for place in range(start, end)])
-            for kind, start, end in zip(LISTS, self.connections()[number].sizes, ends, strict=True)
-        ]

@@ -14,7 +14,7 @@ import hashlib
 from collections.abc import Iterator
 
 from gbdt_commons.store import Store, bytes_kind
-from gbdt_parties.run.flights.frames import HEADER_BYTES, Channel
+from gbdt_parties.run.flights.frames import HEADER_BYTES
 
 SAID, HEARD = bytes_kind("two-party said"), bytes_kind("two-party heard")
 
@@ -35,10 +35,10 @@ class Record:
         with self._store.transaction(sync=False):
             self._store.append(SAID, self._key, summary(message))
 
-    def hear(self, message: bytes) -> None:
+    def hear(self, message: bytes | memoryview) -> None:
         """Keep a message that was received."""
         with self._store.transaction(sync=False):
-            self._store.append(HEARD, self._key, message)
+            self._store.append(HEARD, self._key, bytes(message))
 
     def said(self) -> Iterator[bytes]:
         """Summaries of all messages that were sent."""
@@ -48,28 +48,7 @@ class Record:
         """All messages that were received."""
         return self._store.entries(HEARD, self._key)
 
-
-class Recorded:
-    """A channel whose messages are kept; it implements `frames.Channel`."""
-
-    def __init__(self, channel: Channel, record: Record) -> None:
-        self._channel, self._record = channel, record
-
-    def send(self, message: bytes) -> None:
-        """See `frames.Channel`; the summary is kept before."""
-        self._record.say(message)
-        self._channel.send(message)
-
-    def hand_over(self) -> None:
-        """See `frames.Channel`."""
-        self._channel.hand_over()
-
-    def finish(self) -> None:
-        """See `frames.Channel`."""
-        self._channel.finish()
-
-    def receive(self) -> bytes:
-        """See `frames.Channel`; the message is kept before anything follows from it."""
-        message = bytes(self._channel.receive())
-        self._record.hear(message)
-        return message
+    @property
+    def is_empty(self) -> bool:
+        """Whether no message was kept."""
+        return not self._store.size(SAID, self._key) and not self._store.size(HEARD, self._key)

@@ -1,12 +1,12 @@
 """An auditor's repetition of one party's side of a run, to the byte.
 
-The auditor has the party's seed and data, its kept lists, and the messages that it received; all nonces are
-among the lists.  Sessions, values, attempts and signatures follow from these alone: the draws from HKDF of
-seed and nonce, Ed25519 signatures from key and text, and what comes before a connection from the lists as
-they were.
+The auditor has the party's seed and data, its kept events, and the messages that it received; all nonces are
+among the events.  Sessions, values, attempts and signatures follow from these alone: the draws from HKDF of
+seed and nonce, Ed25519 signatures from key and text, and what comes before a connection from the
+events before it.
 
 *If they agree*, the party has sent the messages of an honest party with that seed and those data, in
-every connection, and kept the lists of one.  Its noise was not chosen: seed and nonce determine it, and the
+every connection, and kept the events of one.  Its noise was not chosen: seed and nonce determine it, and the
 nonce was sent before anything of the other party's was known.
 *The record cannot be made up*: the other party signs the digest of all messages of a round, in both
 directions, and the repetition checks these signatures as the party did.  Without the other party's key no
@@ -16,31 +16,24 @@ other messages pass for those of a round that is over.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from itertools import chain
+from collections import Counter
+from collections.abc import Callable
 from struct import error as StructError
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from gbdt_commons.errors import VeilboostError
 from gbdt_commons.store import MemoryStore, Store
 from gbdt_parties.errors import PartyUnavailableError
 from gbdt_parties.run.flights.driver import Exchange
 from gbdt_parties.run.flights.frames import HEADER_BYTES, STOPPED, Channel, Kind, heading
-from gbdt_parties.run.flights.kept import (
-    ATTEMPTS,
-    CHARGES,
-    OPENINGS,
-    SIGNATURES,
-    VALUES,
-    Kept,
-)
+from gbdt_parties.run.flights.kept import EVENTS, Attempt, Charge, Connection, Kept, Opening, Signature, Value
 from gbdt_parties.run.flights.record import Record, summary
 from gbdt_parties.run.replay import DifferenceError, Replay
 
-Begin = Callable[[Store, Callable[[], bytes]], Exchange[Any]]
+Begin = Callable[[Store, Callable[[], bytes]], Exchange]
 """``begin(store, nonces)`` gives the party's side, on a store and with nonces of the auditor."""
 
-Train = Callable[[Exchange[Any]], object]
+Train = Callable[[Exchange], object]
 """Asks for values and rounds, with the party's data, as the party does."""
 
 
@@ -50,7 +43,7 @@ def replay(kept: Kept, connection: int, channel: Channel, begin: Begin, train: T
     Parameters
     ----------
     kept : Kept
-        The party's lists.
+        The party's events.
     connection : int
         Which one, from 0 on.
     channel : Channel
@@ -62,12 +55,12 @@ def replay(kept: Kept, connection: int, channel: Channel, begin: Begin, train: T
     Returns
     -------
     store : Store
-        With the party's lists as they are after the connection.
+        With the party's events as they are after the connection.
     has_ended : bool
         Whether `train` came to its end.
     """
-    attempts, before = kept.attempts(), kept.connections()[connection]
-    nonces: Iterator[bytes] = chain([before.nonce], (one.nonce for one in attempts[before.n_attempts :]))
+    start, grown = kept.connection(connection)
+    nonces = (event.nonce for event in grown if isinstance(event, (Connection, Attempt)))
 
     def next_nonce() -> bytes:
         for nonce in nonces:
@@ -76,7 +69,9 @@ def replay(kept: Kept, connection: int, channel: Channel, begin: Begin, train: T
 
     store = MemoryStore()
     exchange = begin(store, next_nonce)
-    kept.copy_before(before, store)
+    for event in map(kept.event, range(start)):
+        assert event is not None
+        store.append(EVENTS, "", event)
     try:
         exchange.connect(channel)
         train(exchange)
@@ -86,7 +81,7 @@ def replay(kept: Kept, connection: int, channel: Channel, begin: Begin, train: T
     return store, True
 
 
-class _Compared:
+class ComparedFlights:
     """A channel that gives what a party heard, and compares all that is said with what it said."""
 
     def __init__(self, record: Record, connection: int) -> None:
@@ -101,7 +96,7 @@ class _Compared:
         kept = next(self._said, None)
         if kept is None and heading(message)[0] == Kind.REFUSAL:
             self._differs(message, "refuses what the record says was received")
-        if kept is None or _has_stopped(kept):
+        if kept is None or has_stopped(kept):
             # The process, or the connection, ended here.
             self._is_over = True
             raise PartyUnavailableError("the record of this connection ends here")
@@ -130,7 +125,7 @@ class _Compared:
         if self._is_over:
             return
         for kept in self._said:
-            if not _has_stopped(kept):
+            if not has_stopped(kept):
                 self._differs(kept, "was sent, and does not follow from the messages that are kept")
         for message in self._heard:
             self._differs(message, "was received, and is not one that was waited for")
@@ -141,7 +136,7 @@ class _Compared:
         raise DifferenceError(self._difference)
 
 
-def _has_stopped(kept: bytes) -> bool:
+def has_stopped(kept: bytes) -> bool:
     """Whether a summary is of the refusal of a party that had to stop, as when it was interrupted."""
     body = STOPPED.encode()
     return kept == summary(kept[:HEADER_BYTES] + body) and heading(kept)[0] == Kind.REFUSAL
@@ -158,31 +153,34 @@ def _name(message: bytes, connection: int) -> str:
     return f"message {number} ({name}){place} in connection {connection}"
 
 
-_ENTRIES = {
-    VALUES: "value",
-    ATTEMPTS: "attempt",
-    CHARGES: "charge",
-    OPENINGS: "round",
-    SIGNATURES: "signature of round",
+_NAMES = {
+    Connection: "connection",
+    Value: "value",
+    Attempt: "attempt",
+    Charge: "charge",
+    Opening: "round",
+    Signature: "signature of round",
 }
 
 
-def _check_lists(kept: Kept, connection: int, again: Kept) -> None:
-    """Check that a connection has added to the lists what its repetition adds.
+def _check_events(kept: Kept, connection: int, again: Kept) -> None:
+    """Check that a connection has added the events that its repetition adds.
 
     A repetition may keep one thing more: it goes on from the last message to the next one, and the party's
     process may have ended between them.
     """
-    for kind, start, entries in kept.grown(connection):
-        for place, one in enumerate(entries, start):
-            other = again.entry(kind, place)
-            name = f"{_ENTRIES[kind]} {place}, kept in connection {connection},"
-            if other is None:
-                raise DifferenceError(f"{name} is not reached by the messages that are kept of it")
-            if one != other:
-                raise DifferenceError(
-                    f"{name} is not what follows from the party's seed, rows and received messages"
-                )
+    start, grown = kept.connection(connection)
+    before = Counter(type(kept.event(place)) for place in range(start))
+    for place, one in enumerate(grown, start):
+        other, kind = again.event(place), type(one)
+        name = f"{_NAMES[kind]} {before[kind]}, kept in connection {connection},"
+        before[kind] += 1
+        if other is None:
+            raise DifferenceError(f"{name} is not reached by the messages that are kept of it")
+        if one != other:
+            raise DifferenceError(
+                f"{name} is not what follows from the party's seed, rows and received messages"
+            )
 
 
 def compared(kept: Kept, begin: Begin, train: Train) -> Replay:
@@ -191,24 +189,24 @@ def compared(kept: Kept, begin: Begin, train: Train) -> Replay:
     Parameters
     ----------
     kept : Kept
-        The party's lists and messages.
+        The party's events and messages.
     begin, train : callable
         As of `replay`.
     """
     n_rounds = n_attempts = n_connections = n_messages = n_bytes = 0
     has_ended, difference = False, None
     for number in range(kept.n_connections):
-        channel = _Compared(kept.record(number), number)
+        channel = ComparedFlights(kept.record(number), number)
         try:
             store, has_ended = replay(kept, number, channel, begin, train)
             channel.check_end()
-            _check_lists(kept, number, kept.in_store(store))
+            _check_events(kept, number, kept.in_store(store))
         except DifferenceError as error:
             difference, has_ended = str(error), False
         n_messages, n_bytes = n_messages + channel.n_messages, n_bytes + channel.n_bytes
         if difference is not None:
             break
-        added = {kind: len(entries) for kind, _, entries in kept.grown(number)}
-        n_rounds, n_attempts = n_rounds + added[OPENINGS], n_attempts + added[ATTEMPTS]
+        added = Counter(map(type, kept.connection(number)[1]))
+        n_rounds, n_attempts = n_rounds + added[Opening], n_attempts + added[Attempt]
         n_connections += 1
     return Replay(n_rounds, n_attempts, n_connections, n_messages, n_bytes, has_ended, difference)

@@ -8,18 +8,17 @@ import pytest
 
 from gbdt_parties.curve_group import length_prefixed
 from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError, ProtocolError
-from gbdt_parties.run.flights import pipe, polled
+from gbdt_parties.run.flights import polled
 from gbdt_parties.run.flights.frames import HEADER_BYTES, Kind, Link
-from gbdt_parties.run.flights.pipe import pipes
 from gbdt_parties.run.flights.polled import Answering, Asking, unpacked
 from gbdt_parties.two_party.names import Step
-from two_party_flights import Party, check_outcome, layout_of
+from two_party_flights import Party, check_outcome, layout_of, watched
 
 STEP = Step(3, 4, 2)
 
 
 def linked():
-    ends = pipes(0.05)
+    ends = watched()
     return ends, Link(ends[0], "bank"), Link(ends[1], "hospital")
 
 
@@ -31,67 +30,15 @@ def test_a_message_arrives_where_it_is_due():
     assert one.take(Kind.END, 0) == b""
     for end in ends:
         end.close()
-        with pytest.raises(PartyUnavailableError, match="has ended the connection"):
+        with pytest.raises(PartyUnavailableError, match="ended the connection"):
             end.receive()
-
-
-def test_silence_is_not_waited_for_forever():
-    _, one, _ = linked()
-    with pytest.raises(PartyUnavailableError, match="silent for"):
-        one.take(Kind.END)
-
-
-def test_a_side_that_is_ahead_waits_for_the_other_one(monkeypatch):
-    monkeypatch.setattr(pipe, "MAX_WAITING_BYTES", 10)
-    one, other = pipes(60.0)
-    messages = [bytes([k]) * 4 for k in range(20)]
-    sender = Thread(target=lambda: [one.send(message) for message in messages])
-    sender.start()
-    for k, message in enumerate(messages):
-        assert len(one._outward.messages) <= 3
-        assert other.receive() == message, k
-    sender.join(600)
-    one, _ = pipes(0.02)
-    with pytest.raises(PartyUnavailableError, match="silent for"):
-        one.send(bytes(11))
-
-
-def test_flights_that_cross_do_not_wait_for_each_other(monkeypatch):
-    monkeypatch.setattr(pipe, "MAX_WAITING_BYTES", 10)
-    ends, found = pipes(60.0), {}
-    messages = [bytes([k]) * 8 for k in range(50)]
-
-    def play(place):
-        for message in messages:
-            ends[place].send(message)
-        found[place] = [ends[place].receive() for _ in messages]
-
-    threads = [Thread(target=play, args=(place,)) for place in (0, 1)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(600)
-    assert found == {0: messages, 1: messages}
-
-
-def test_a_side_that_waits_to_send_goes_on_when_the_connection_is_over(monkeypatch):
-    monkeypatch.setattr(pipe, "MAX_WAITING_BYTES", 1)
-    one, other = pipes(60.0)
-    sender = Thread(target=one.send, args=(b"message",))
-    sender.start()
-    other.close()
-    sender.join(600)
-    assert not sender.is_alive()
-    assert other.receive() == b"message"
-    with pytest.raises(PartyUnavailableError, match="has ended the connection"):
-        other.receive()
 
 
 @pytest.mark.parametrize(
     ("field", "value", "text"),
     [
-        (0, b"VB2P", "not of a run of two parties"),
-        (1, Kind.ROUND, "message of kind 7 came where kind 8 was due"),
+        (0, b"VB2P", "run of two"),
+        (1, Kind.ROUND, "message.*kind 7.*kind 8"),
         (2, 3, "flight 3 came where flight 2"),
         (3, 3, "attempt 3 came where attempt 4"),
         (4, 2, "round 2 came where round 3"),
@@ -110,10 +57,10 @@ def test_a_header_that_is_not_the_one_due_is_refused_by_its_field(field, value, 
 def test_other_lengths_are_refused():
     ends, one, other = linked()
     one.send(Kind.SHARES, b"shares", STEP)
-    with pytest.raises(ProtocolError, match="a shares has 6 bytes, not 7"):
+    with pytest.raises(ProtocolError, match=r"shares has 6 bytes.*7"):
         other.take(Kind.SHARES, 7, STEP)
     ends[0].send(bytes(HEADER_BYTES - 1))
-    with pytest.raises(ProtocolError, match="15 bytes came, which is shorter than its header"):
+    with pytest.raises(ProtocolError, match=r"15 bytes.*shorter"):
         other.take(Kind.SHARES, step=STEP)
 
 
@@ -257,25 +204,25 @@ def test_a_request_that_is_lost_is_noticed_where_its_answer_is_waited_for():
         asking.send(b"first")
         asking.hand_over()
         asking.send(b"second")
-        with pytest.raises(PartyUnavailableError, match="the line is cut"):
+        with pytest.raises(PartyUnavailableError, match="line is cut"):
             use(asking)
 
 
 def test_an_answering_side_that_is_over_or_too_slow_is_lost():
     answering = Answering(0.02)
-    with pytest.raises(PartyUnavailableError, match="no answer was ready within"):
+    with pytest.raises(PartyUnavailableError, match="answer was ready"):
         answering.answer(length_prefixed([b"message"]))
     for use in (lambda: answering.answer(b""), lambda: answering.send(b"")):
-        with pytest.raises(PartyUnavailableError, match="the connection is over"):
+        with pytest.raises(PartyUnavailableError, match="connection is over"):
             use()
     answering = Answering(0.02)
     with pytest.raises(PartyUnavailableError, match="silent for"):
         answering.receive()
     answering = Answering(0.02)
     answering.close()
-    with pytest.raises(PartyUnavailableError, match="has ended the connection"):
+    with pytest.raises(PartyUnavailableError, match="ended the connection"):
         answering.receive()
-    with pytest.raises(PartyUnavailableError, match="has ended the connection"):
+    with pytest.raises(PartyUnavailableError, match="ended the connection"):
         Asking(lambda request, is_last: b"").receive()
 
 

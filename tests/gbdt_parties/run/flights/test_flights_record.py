@@ -1,6 +1,7 @@
 """A record of all messages of a run agrees with its repetition; a change of any byte of it is named."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -8,15 +9,7 @@ from gbdt_commons.store import MemoryStore
 from gbdt_parties.errors import PartyUnavailableError
 from gbdt_parties.run.flights.driver import PointExchange, TableExchange
 from gbdt_parties.run.flights.frames import Kind
-from gbdt_parties.run.flights.kept import (
-    ATTEMPTS,
-    CHARGES,
-    CONNECTIONS,
-    LISTS,
-    OPENINGS,
-    SIGNATURES,
-    VALUES,
-)
+from gbdt_parties.run.flights.kept import EVENTS, Attempt, Charge, Connection, Opening, Signature, Value
 from gbdt_parties.run.flights.record import HEARD, SAID
 from gbdt_parties.run.flights.replay import compared
 from gbdt_parties.two_party.life import Failures
@@ -25,7 +18,6 @@ from two_party_flights import Party, layout_of, meet, terms_of
 pytest.importorskip("nacl")
 
 LAYOUTS = [layout_of(), layout_of(owners=(1, 0, 0), ring_bits=64)]
-KEY = ""
 
 
 class Recorded(Party):
@@ -76,7 +68,7 @@ def replayed(party, store=None, auditor=None):
 def copy_of(store, *keys):
     """A copy of a party's records."""
     other = MemoryStore()
-    for kind, key in [*((kind, KEY) for kind in (CONNECTIONS, *LISTS)), *keys]:
+    for kind, key in [(EVENTS, ""), *keys]:
         for entry in store.entries(kind, key):
             other.append(kind, key, entry)
     return other
@@ -175,28 +167,30 @@ def test_missing_messages_are_named_by_the_first_that_is_not_reached(whole, plac
             assert re.search("is not reached by the messages|was sent, and does not", report.difference)
 
 
-@pytest.mark.parametrize("place", [0, 1])
-@pytest.mark.parametrize(
-    ("kind", "name"),
-    [
-        (VALUES, "value 0"),
-        (ATTEMPTS, r"message \d+ \(round\) of round \d, attempt \d, flight 1,"),
-        (CHARGES, "charge"),
-        (OPENINGS, "round"),
-        (SIGNATURES, "signature of round"),
-    ],
-)
-def test_a_changed_entry_of_a_list_is_named(whole, place, kind, name):
-    def change(entry):
-        if isinstance(entry, bytes):
-            return flipped(entry)
-        field = {ATTEMPTS: "nonce", CHARGES: "own", OPENINGS: "sums"}[kind]
-        return type(entry)(**{**vars(entry), field: flipped(getattr(entry, field))})
+NAMES = {
+    Connection: r"message 0 \(greeting\)",
+    Value: "value 0",
+    Attempt: r"message \d+ \(round\) of round \d, attempt \d, flight 1,",
+    Charge: "charge",
+    Opening: "round",
+    Signature: "signature of round",
+}
 
-    party = whole[place]
-    for number in range(party.store.size(kind, KEY)):
-        report = replayed(party, changed(party.store, kind, KEY, number, change))
-        assert re.match(name, report.difference), number
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_changed_event_is_named(whole, place):
+    def change(event):
+        field = {Charge: "own", Opening: "sums", Attempt: "nonce", Connection: "nonce"}.get(
+            type(event), "content"
+        )
+        return replace(event, **{field: flipped(getattr(event, field))})
+
+    party, seen = whole[place], set()
+    for number, event in enumerate(party.store.entries(EVENTS, "")):
+        report = replayed(party, changed(party.store, EVENTS, "", number, change))
+        assert re.match(NAMES[type(event)], report.difference), number
+        seen.add(type(event))
+    assert seen == NAMES.keys()
 
 
 def test_a_round_that_was_removed_from_the_messages_is_named(whole):
@@ -222,10 +216,12 @@ def test_a_value_is_drawn_from_the_seed_and_not_copied():
     """Of the connection in which it was released; later ones give it again."""
     parties = trained((0, 0))
     store = parties[0].store
-    assert [one.n_values for one in store.entries(CONNECTIONS, KEY)] == [0, 1]
     assert replayed(parties[0]).agrees
-    store.put(VALUES, KEY, bytes(16))
-    assert re.match("value 0, kept in connection 0, is not", replayed(parties[0]).difference)
+    kinds = [type(event) for event in store.entries(EVENTS, "")]
+    assert kinds[:2] == [Connection, Value]
+    assert (kinds.count(Connection), kinds.count(Value)) == (2, 1)
+    other = changed(store, EVENTS, "", 1, lambda value: Value(bytes(16)))
+    assert re.match("value 0, kept in connection 0, is not", replayed(parties[0], other).difference)
 
 
 def test_nothing_is_kept_unless_it_is_asked_for():

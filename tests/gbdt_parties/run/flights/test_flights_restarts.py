@@ -5,7 +5,7 @@ import random
 import pytest
 
 from gbdt_parties.errors import PartyUnavailableError
-from gbdt_parties.run.flights.kept import Attempt
+from gbdt_parties.run.flights.kept import Attempt, Charge, Connection
 from two_party_flights import Killed, Party, check_outcome, layout_of, meet, survive
 
 pytest.importorskip("nacl")
@@ -30,9 +30,9 @@ def test_a_run_without_interruptions_takes_one_attempt_per_round():
     survive(parties, [])
     for party in parties:
         kept = party.process().kept
-        assert [(one.round, one.number) for one in kept.attempts()] == [(0, 1), (1, 2)]
-        assert party.n_paid == kept.n_charges == 2
-        assert len(kept.connections()) == 1
+        assert [(one.round, one.number) for one in kept.all(Attempt)] == [(0, 1), (1, 2)]
+        assert party.n_paid == len(kept.all(Charge)) == 2
+        assert len(kept.all(Connection)) == 1
 
 
 @pytest.mark.parametrize("place", [0, 1])
@@ -118,7 +118,7 @@ def test_an_attempt_whose_other_side_cannot_open_it_is_abandoned_and_stays_charg
     check_outcome(parties)
     assert [party.n_paid for party in parties] == [2, 2]
     for party in parties:
-        first, second = party.process().kept.charges()
+        first, second = party.process().kept.all(Charge)
         assert (first.number, second.number) == (1, 2)
         assert first.own != second.own
 
@@ -129,7 +129,7 @@ def test_masked_messages_that_were_lost_cost_nothing():
     assert [party.n_paid for party in parties] == [0, 0]
     survive(parties, [])
     assert [party.n_paid for party in parties] == [1, 1]
-    assert [one.number for one in parties[0].process().kept.attempts()] == [1, 2]
+    assert [one.number for one in parties[0].process().kept.all(Attempt)] == [1, 2]
 
 
 def test_numbers_of_attempts_are_above_those_of_both_sides():
@@ -139,7 +139,7 @@ def test_numbers_of_attempts_are_above_those_of_both_sides():
         for number in (1, 2, 3):
             parties[place].process().kept.begin(Attempt(0, number, bytes([number]) * 32))
         survive(parties, [])
-        numbers = [[one.number for one in party.process().kept.attempts()] for party in parties]
+        numbers = [[one.number for one in party.process().kept.all(Attempt)] for party in parties]
         assert numbers[place] == [1, 2, 3, 4]
         assert numbers[1 - place] == [4]
 

@@ -33,7 +33,7 @@ def test_terms_follow_from_a_signed_roster():
     assert terms[0].peer == "sha256:" + fingerprint(both[1].introduction.certificates).hex()
     assert terms[0].seed == both[0].keys.seed != terms[1].seed
     assert "seed" not in repr(terms[0])
-    with pytest.raises(ProtocolError, match="not signed by all parties"):
+    with pytest.raises(ProtocolError, match=r"signed.*parties"):
         Terms.of(Agreement("bank", Credentials.self_signed("bank"), AllowList(), b"s" * 16), 3)
     with pytest.raises(PartyArgumentError, match="3 parties"):
         Terms.of(agreements("hospital", "bank", "shop")[0], 3)
@@ -49,7 +49,7 @@ def test_terms_follow_from_a_signed_roster():
         ({"seed": b"seed"}, PartyArgumentError, "seed of 4 bytes"),
         ({"n_rounds": 0}, PartyArgumentError, "n_rounds=0"),
         ({"n_rounds": 60_001}, PartyArgumentError, "n_rounds=60001"),
-        ({"other": SEATS[0]}, PartyArgumentError, "differ in place and key"),
+        ({"other": SEATS[0]}, PartyArgumentError, "differ in place"),
         ({"other": replace(SEATS[1], key=bytes(32))}, AuthenticationError, "not usable"),
     ],
 )

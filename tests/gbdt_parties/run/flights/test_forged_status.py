@@ -7,18 +7,14 @@ share leaves that is not charged, and an honest peer goes on afterwards.
 
 import copy
 from dataclasses import fields, replace
-from functools import cache
+from functools import cache, partial
 
 import pytest
 
-from gbdt_parties.errors import (
-    AuthenticationError,
-    PartyRefusedError,
-    PartyUnavailableError,
-    ProtocolError,
-)
+from gbdt_parties.errors import AuthenticationError, PartyRefusedError, PartyUnavailableError, ProtocolError
 from gbdt_parties.run.flights.connection import STATUS_BYTES, Status
 from gbdt_parties.run.flights.frames import HEADER_BYTES, Kind, heading
+from gbdt_parties.run.flights.kept import Attempt, Charge
 from gbdt_parties.two_party.sides import LAST
 from two_party_flights import LEDGER, Party, layout_of, meet, survive, watched
 
@@ -115,8 +111,8 @@ def check(party, opened):
     kept = party.process().kept
     assert openings(party)[: len(opened)] == opened
     shares = [one for one in party.sent if one[4] == Kind.SHARES]
-    assert {heading(one)[1].attempt for one in shares} <= {one.number for one in kept.charges()}
-    assert kept.n_charges == party.n_paid
+    assert {heading(one)[1].attempt for one in shares} <= {one.number for one in kept.all(Charge)}
+    assert len(kept.all(Charge)) == party.n_paid
     # One body at most for each attempt and flight, on whatever connection.
     bodies = {(heading(one)[1], one[HEADER_BYTES:]) for one in shares}
     assert len(bodies) == len({step for step, _ in bodies})
@@ -128,7 +124,7 @@ def check(party, opened):
 def is_refused(state, liar, name, value, kept):
     """Whether a side must refuse a status that is true but for one field, by what it has kept."""
     is_ahead = state == "one side ahead"
-    made = kept.has_begun if liar == 0 else kept.has_charged
+    made = partial(kept.has, Attempt if liar == 0 else Charge)
     rules = {
         "round": lambda: True,
         "attempt": lambda: value > 7,

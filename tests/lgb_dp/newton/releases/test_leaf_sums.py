@@ -135,7 +135,7 @@ def test_start_scores_count_from_the_centre_in_units_of_the_label():
     start = RNG.normal(size=(N_ROWS, 1))
     _, _, scale = local("regression")
     with_start = Round(1, tree(1), np.zeros(1), [])
-    state = local("regression", start=start)[0]._current_rows(with_start)
+    state = local("regression", start=start)[0].current_rows(with_start)
     np.testing.assert_allclose(state.score, (start - scale.centre) / scale.scale)
 
 

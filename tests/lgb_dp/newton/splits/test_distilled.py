@@ -7,6 +7,7 @@ import scipy.sparse
 
 import lgb_dp
 from gbdt_kernels.trees import DenseCodes
+from growers import grower_of
 from lgb_dp.losses.labels import LabelScale
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.releases.trees import LeafRelease, PublicTree, ReleasedTree
@@ -119,7 +120,7 @@ def test_scores_follow_the_model_through_rollbacks_and_interrupts(monkeypatch):
     model += [released(10), released(11)]
     assert_follows()
     with monkeypatch.context() as patch:
-        patch.setattr(SurrogateScores, "_add", interrupted_add)
+        patch.setattr(SurrogateScores, "add", interrupted_add)
         model.append(released(12))
         with pytest.raises(KeyboardInterrupt):
             scores.follow(model)
@@ -195,7 +196,7 @@ def test_without_a_trial_greedy_trees_are_drawn_from_the_start():
     splits = DistilledSplits(BINS, 2, 3, 100, 4, WEIGHTS, "binary", codes, start, [], has_trial=False)
     random, kinds = SecureRandom(0), []
     for number in range(12, 32):
-        splits._round = number
+        splits.round = number
         kinds.append(len(splits.draw(random).feature))
         assert splits.rate_factor > 1
     assert kinds == [7 if number % 10 else 3 for number in range(12, 32)]
@@ -209,7 +210,7 @@ def test_the_rate_falls_where_greedy_trees_lead(monkeypatch):
     for leads in (False, True):
         monkeypatch.setattr(TreeKinds, "greedy_leads", leads)
         for number in range(100):
-            splits._round = number
+            splits.round = number
             rates.setdefault(leads, []).append(splits.rate_factor)
     assert set(rates[False]) == set(rates[True][:16]) == {0.7}
     assert rates[True][16] == pytest.approx(1.5)
@@ -266,11 +267,11 @@ def test_rollbacks_changed_rates_and_early_stopping(distilled):
     booster.reset_parameter({"learning_rate": 0.01})
     for _ in range(10):
         booster.update()
-    grower = booster._grower
+    grower = grower_of(booster)
     np.testing.assert_allclose(training_scores(booster)[:, 0], booster.predict(X, raw_score=True), atol=1e-9)
-    surrogate = grower._beginning.splits._surrogate
-    surrogate.follow(grower._released)
-    codes = DenseCodes(grower._beginning.splits._codes)
+    surrogate = grower.beginning.splits.surrogate
+    surrogate.follow(grower.released)
+    codes = DenseCodes(grower.beginning.splits.codes)
     values = values_of_codes(codes, grower.data.bins)
     np.testing.assert_allclose(surrogate.score[:, 0], booster.predict(values, raw_score=True), atol=1e-9)
     data = dataset(X, Y)
@@ -297,17 +298,12 @@ def test_continued_training_starts_from_the_models_predictions(distilled, object
     first = boosted(dataset(X, y, **bounds), n_rounds=12, params=params)
     trainer = lgb_dp.NewtonBoost(20.0, 1e-5, rounds=13)  # no release of the mean after the last tree
     second = lgb.train(
-        params,
-        dataset(X, y, **bounds),
-        12,
-        init_model=first,
-        callbacks=[trainer],
-        keep_training_booster=True,
+        params, dataset(X, y, **bounds), 12, init_model=first, callbacks=[trainer], keep_training_booster=True
     )
-    grower = second._grower
-    surrogate = grower._beginning.splits._surrogate
-    surrogate.follow(grower._released)
-    values = values_of_codes(DenseCodes(grower._beginning.splits._codes), grower.data.bins)
+    grower = grower_of(second)
+    surrogate = grower.beginning.splits.surrogate
+    surrogate.follow(grower.released)
+    values = values_of_codes(DenseCodes(grower.beginning.splits.codes), grower.data.bins)
     scale = grower.label_scale
     expected = second.predict(values, raw_score=True).reshape(surrogate.score.shape)
     np.testing.assert_allclose(surrogate.score * scale.scale + scale.centre, expected, atol=1e-9)
@@ -347,4 +343,4 @@ def deep_booster():
     booster = live_booster(10, params={**QUIET, "max_depth": 5})
     for _ in range(10):
         booster.update()
-    return booster._grower
+    return grower_of(booster)

@@ -131,18 +131,18 @@ def test_weights_decide_what_is_drawn():
     distilled = DistilledSplits(
         BINS, 2, 3, 1000, 4, weights(), "binary", DenseCodes(np.zeros((9, 4), np.uint8)), np.zeros((9, 1)), []
     )
-    for source in (RandomSplits(BINS, 4, weights()), splits, distilled, distilled._below):
+    for source in (RandomSplits(BINS, 4, weights()), splits, distilled, distilled.below):
         trees = [source.draw(random) for _ in range(100)]
         assert set(thresholds_of(trees, 3, 129)) == set(DRAWN)
         assert len(set(thresholds_of(trees, 2, 33))) > 16
-    cells = splits._random_splits.cells
+    cells = splits.random_splits.cells
     np.testing.assert_allclose(np.bincount(cells.feature, cells.probability)[1:], 1 / 3)
     likely = (cells.feature == 3) & (cells.probability > 0.01)
     assert set(cells.middle[likely].tolist()) == set(DRAWN)
 
 
 def test_weights_decide_what_leaves_of_one_feature_hold():
-    trees = LearnedSplits(BINS, 3, 1000, 3, weights())._opening[:3]
+    trees = LearnedSplits(BINS, 3, 1000, 3, weights()).opening[:3]
     ends = np.flatnonzero(np.diff(leaf_of_codes(trees[2])[:129]))
     assert set(DRAWN) <= set(ends.tolist())
     sizes = np.unique(leaf_of_codes(trees[1])[:33], return_counts=True)[1]

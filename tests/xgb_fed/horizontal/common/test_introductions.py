@@ -17,13 +17,7 @@ from xgb_fed.horizontal.common.introductions import (
     common_mean_label,
     names_to_json,
 )
-from xgb_fed.horizontal.common.messages import (
-    HorizontalOpened,
-    Introduce,
-    OpenHorizontal,
-    RowShape,
-    Trees,
-)
+from xgb_fed.horizontal.common.messages import HorizontalOpened, Introduce, OpenHorizontal, RowShape, Trees
 from xgb_fed.horizontal.simfl.messages import ColumnMoments, SeedContribution
 
 pytestmark = pytest.mark.filterwarnings("ignore::xgb_fed.HeuristicProtectionWarning")
@@ -104,7 +98,7 @@ def test_names_and_labels_are_quoted_and_cut():
             train(Liar(RowShape, **changed))
         assert len(str(caught.value)) < 700
         assert str(caught.value).isprintable()
-    with pytest.raises(InvalidDataError, match="text at one party"):
+    with pytest.raises(InvalidDataError, match=r"text.*party"):
         train(Liar(RowShape, classes=only))
 
 
@@ -128,12 +122,12 @@ def test_agreed_classes_of_long_texts_are_refused_before_they_take_memory(labels
 def test_a_party_does_not_tell_classes_of_long_texts():
     labels = np.array(["a", "b" * 201])[np.arange(len(Y)) % 2]
     south = HorizontalParty(X, labels, "south", categorical_labels=True, n_jobs=1)
-    with pytest.raises(PartyRefusedError, match="a class of more than 200 characters"):
+    with pytest.raises(PartyRefusedError, match=r"class.*200 characters"):
         train(south)
 
 
 def test_classes_of_all_parties_are_at_most_as_many_as_are_told():
-    with pytest.raises(InvalidDataError, match="258 classes over all parties; at most 256"):
+    with pytest.raises(InvalidDataError, match=r"258 classes over.*256"):
         train(Liar(RowShape, classes=json.dumps(list(range(2, 258)))))
 
 
@@ -170,7 +164,7 @@ def test_names_are_read_by_the_one_reader_again_where_they_are_compared(names):
 
 def test_sums_of_labels_without_any_weight_have_no_mean():
     empty = HorizontalOpened(np.zeros(2))
-    with pytest.raises(InvalidDataError, match="no row of any party has a weight above 0"):
+    with pytest.raises(InvalidDataError, match="weight above 0"):
         common_mean_label(["a", "b"], [empty, empty], True)
 
 
@@ -194,9 +188,7 @@ def classes_of(objective, num_class, is_auto, **told):
 def test_labels_of_more_than_two_classes_are_refused_with_what_each_party_told(told, is_auto):
     """XGBoost's own words on labels 1 and 2 are that they must be in [0, 1]."""
     n = len({label for own in told.values() for label in own})
-    with pytest.raises(
-        InvalidDataError, match=f"y has {n} classes .* is for 2: 'ada' has .*; code labels"
-    ) as error:
+    with pytest.raises(InvalidDataError, match=f"{n}.*2: 'ada'.*; code") as error:
         classes_of("binary:logistic", None, is_auto, **told)
     assert all(f"{party!r} has {own}" in str(error.value) for party, own in told.items())
 
@@ -212,7 +204,7 @@ def test_classes_decide_on_the_objective_only_where_one_party_has_more_than_two(
 
 
 def test_classes_of_another_number_than_was_given_are_refused_with_what_each_party_told():
-    with pytest.raises(InvalidDataError, match=r"4 classes .* is for 3: 'ada' has \[0, 1, 2\], 'bob' has"):
+    with pytest.raises(InvalidDataError, match=r"4 classes.*3: 'ada' has \[0, 1, 2\], 'bob'"):
         classes_of("multi:softprob", 3, False, ada=[0, 1, 2], bob=[1, 2, 3])
     with pytest.raises(InvalidDataError, match=r"'ada' has \[0, 1\], 'bob' has \['0', '1'\]"):
         classes_of("binary:logistic", None, True, ada=[0, 1], bob=["0", "1"])
@@ -221,5 +213,5 @@ def test_classes_of_another_number_than_was_given_are_refused_with_what_each_par
 @pytest.mark.parametrize("name", ["a[0]", "a]", "income<10k"])
 def test_names_that_xgboost_refuses_are_refused_before_training(name):
     """Before, models had been trained that could not predict their own table."""
-    with pytest.raises(InvalidDataError, match="XGBoost accepts no name with one of"):
+    with pytest.raises(InvalidDataError, match="XGBoost accepts no name"):
         names_to_json(["b", name])

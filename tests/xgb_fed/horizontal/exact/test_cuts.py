@@ -5,7 +5,7 @@ import pytest
 
 from allocated import peak_of
 from xgb_fed.boosting.features import Columns
-from xgb_fed.horizontal.exact.cuts import _Search, find_cuts, keys_of, rows_of_cuts, values_of
+from xgb_fed.horizontal.exact.cuts import CutSearch, find_cuts, keys_of, rows_of_cuts, values_of
 
 EDGES = np.array([0, 1, 15, 16, 2**28 - 1, 2**28, 2**31, 2**32 - 17, 2**32 - 16, 2**32 - 1], dtype=np.uint32)
 
@@ -15,7 +15,7 @@ def test_counts_are_those_of_all_keys_up_to_the_largest(n_digits):
     rng = np.random.default_rng(n_digits)
     keys = np.sort(np.concatenate([EDGES, rng.integers(0, 2**32, 500, dtype=np.uint32)]))
     cells = np.unique(keys.astype(np.uint64) >> np.uint64(32 - 4 * n_digits))
-    counts = _Search(keys, cells, np.zeros(len(cells), dtype=np.int64)).counts(n_digits)
+    counts = CutSearch(keys, cells, np.zeros(len(cells), dtype=np.int64)).counts(n_digits)
     first = [int(key) >> (28 - 4 * n_digits) for key in keys]
     expected = [[first.count(16 * int(cell) + digit) for digit in range(16)] for cell in cells]
     assert counts.dtype == np.int64

@@ -43,7 +43,7 @@ def test_a_description_of_other_values_is_refused_with_the_party(wrong):
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "null", '{"n_features": 2}', "[" * 100_000])
 def test_a_text_that_is_no_description_is_refused_with_the_party(text):
-    with pytest.raises(ProtocolError, match="'bank' sent a description that cannot be read"):
+    with pytest.raises(ProtocolError, match=r"'bank'.*description.*read"):
         ExactDescription.read("bank", text, False)
 
 
@@ -55,7 +55,7 @@ def test_a_model_of_many_brackets_is_no_text_for_xgboost(depth, monkeypatch):
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, 12_000))
     try:
-        with pytest.raises(ProtocolError, match="the parties' model cannot be read"):
+        with pytest.raises(ProtocolError, match="parties' model"):
             read_content(parts, None, None, "")
     finally:
         sys.setrecursionlimit(limit)

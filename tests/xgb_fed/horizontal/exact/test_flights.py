@@ -7,14 +7,10 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from exact_training import NAMES, Between, lost, party, text_of
+from disturbed import Between, lost
+from exact_training import NAMES, party, text_of
 from gbdt_parties import patience as lost_parties
-from gbdt_parties.errors import (
-    AuthenticationError,
-    PartyRefusedError,
-    ProtocolError,
-    SumRangeError,
-)
+from gbdt_parties.errors import AuthenticationError, PartyRefusedError, ProtocolError, SumRangeError
 from gbdt_parties.messages import read, write
 from gbdt_parties.secure_sum.contributions import question_digest
 from gbdt_parties.secure_sum.messages import AskSum, Contributed

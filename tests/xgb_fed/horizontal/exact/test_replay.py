@@ -5,7 +5,8 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from exact_training import NAMES, PARAMS, Between, X, Y, lost, train
+from disturbed import Between, lost
+from exact_training import NAMES, PARAMS, X, Y, train
 from gbdt_commons.store_file import StoreFile
 from gbdt_parties.errors import PartyArgumentError, PartyUnavailableError
 from gbdt_parties.run.log import RUNS, RunLog

@@ -10,13 +10,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from exact_training import NAMES, PARAMS, Between, X, Y, parties, party, train
+from disturbed import Between
+from exact_training import NAMES, PARAMS, X, Y, parties, party, train
 from gbdt_commons.store import MemoryStore
 from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.secure_sum.messages import AskSum, ProposeRoster
 from gbdt_parties.secure_sum.rings import MODULO_64
 from xgb_fed import ExactTerms, HorizontalParty, PartyRefusedError, train_exact
-from xgb_fed.horizontal.common.rows import RunLimits
+from xgb_fed.horizontal.common.rows import HorizontalLimits
 from xgb_fed.horizontal.exact.metrics import METRICS, metric_names
 from xgb_fed.horizontal.exact.questions import ExactQuestion
 from xgb_fed.horizontal.exact.rows.samples import RowDraws
@@ -43,7 +44,7 @@ def test_rounds_are_counted_of_a_run_that_goes_no_further_than_its_first_sum():
         with pytest.raises(Stopped):
             train(members)
     members[0].disturb = lambda number, message, send: send()
-    with pytest.raises(PartyRefusedError, match="2 further rounds; this party has taken part in 4"):
+    with pytest.raises(PartyRefusedError, match=r"2 further.*taken.*4"):
         train(members)
     train(members, 1)
 
@@ -57,12 +58,12 @@ def test_labels_that_have_no_sum_are_refused_before_anything_leaves(wrong, is_he
     others = np.where(np.arange(len(y)) == 7, wrong, y)
     terms = ExactTerms(held_out=[(X + 10, others)] if is_held_out else [])
     member = HorizontalParty(X, y if is_held_out else others, "ada", exact=terms)
-    with pytest.raises(PartyRefusedError, match="y has missing or infinite labels"):
+    with pytest.raises(PartyRefusedError, match=r"y.*infinite"):
         train([member, (X, y)], params={"objective": "reg:squarederror", "max_depth": 2})
 
 
 def test_a_run_that_just_meets_the_limits_of_a_party_is_accepted(tmp_path):
-    limits = RunLimits(max_bin=8, max_depth=2)
+    limits = HorizontalLimits(max_bin=8, max_depth=2)
 
     def limited():
         member = party(0, max_rounds=2)
@@ -88,7 +89,7 @@ def test_contributions_to_a_sum_have_32_mib_at_all_parties_together(n_values, n_
 
     task, roster = SimpleNamespace(n_rounds=1), SimpleNamespace(names=[f"p{k}" for k in range(1024)])
     training = SimpleNamespace(task=task, draws=RowDraws(None, "", 0), run=asking)
-    computation = ExactSubject._begin(SimpleNamespace(), training, roster, b"")
+    computation = ExactSubject.begin(SimpleNamespace(), training, roster, b"")
     assert computation.question().n_values == n_asked
 
 
@@ -97,7 +98,7 @@ ALLOWED = 64 << 20
 
 def limited(member, max_bytes=ALLOWED):
     """A party as ``--max-memory`` limits it."""
-    member._exact.memory.max_bytes = max_bytes
+    member.exact_runs.memory.max_bytes = max_bytes
     return member
 
 
@@ -120,7 +121,7 @@ def test_a_list_of_many_metrics_takes_no_memory_at_a_party():
         try:
             params = {**PARAMS, "eval_metric": ["error"] * n_metrics}
             if refused:
-                with pytest.raises(PartyRefusedError, match="the settings of a run would take"):
+                with pytest.raises(PartyRefusedError, match=r"settings.*run"):
                     train(members, 1, params, verbose_eval=False)
             else:
                 train(members, 1, params, verbose_eval=False)
@@ -227,7 +228,7 @@ def test_a_run_that_needs_more_than_is_allowed_is_refused_before_it_begins():
     needed = needed_bytes(task, [100])
     for allowed, refused in ((needed, True), (needed + (128 << 10), False)):  # the settings take some too
         members = [limited(party(0), allowed), party(1), party(2)]
-        expected = pytest.raises(PartyRefusedError, match=r"ada.*gradients and histograms would take")
+        expected = pytest.raises(PartyRefusedError, match=r"ada.*histograms")
         with expected if refused else nullcontext():
             train(members, 2, {**PARAMS, "max_bin": 200}, verbose_eval=False)
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from exact_training import N_SUMS, Between, lost, parties, party, text_of, train
+from disturbed import Between, lost
+from exact_training import N_SUMS, parties, party, text_of, train
 from forked_runs import Fork
 from gbdt_parties import patience
 from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError, ProtocolError
@@ -36,7 +37,7 @@ def fork(monkeypatch):
         return question.number, other[question.round] if place == 2 else answer.content
 
     forked = Fork(parties(), 1, N_SUMS - 1, another)
-    with pytest.raises(ProtocolError, match="'bob' has another model than the others"):
+    with pytest.raises(ProtocolError, match=r"'bob'.*others"):
         train(forked.relays)
     return forked
 
@@ -60,7 +61,7 @@ def test_same_model_for_all_of_an_exact_run_though_a_party_signs_both_ends(fork,
     assert other.transcript == ends[1].transcript
     with pytest.raises(PartyRefusedError, match=r"only \['bob', 'cyd'\] have signed"):
         fork.end(1, {1: ends[1].signature, 2: other.signature})
-    with pytest.raises(PartyRefusedError, match="'bob' has not signed this end"):
+    with pytest.raises(PartyRefusedError, match=r"'bob'.*signed this end"):
         fork.end(0, {place: end.signature for place, end in ends.items()})
 
 
@@ -76,7 +77,7 @@ def test_same_model_for_all_is_what_the_coordinator_checks_itself():
 
     members = [Between(one) for one in parties()]
     members[1].disturb = forged
-    with pytest.raises(ProtocolError, match="party 'bob' has not signed this end of the run"):
+    with pytest.raises(ProtocolError, match=r"'bob'.*signed"):
         train(members)
     assert not any(isinstance(asked, EndRun) for one in members for asked, _ in one.answers)
 
@@ -94,7 +95,7 @@ def test_same_model_for_all_after_stops_between_signatures_and_end(tmp_path, mon
         return lost() if down else send()
 
     members[1].disturb = stopped
-    with pytest.raises(PartyUnavailableError, match="at least 3 must take part"):
+    with pytest.raises(PartyUnavailableError, match="at least 3"):
         train(members, checkpoint=tmp_path / "progress")
     assert not any(isinstance(asked, EndRun) for one in members for asked, _ in one.answers)
     members[1].disturb = lambda number, message, send: send()

@@ -15,12 +15,12 @@ from xgb_fed.horizontal.exact.sizes import (
     LabelledRows,
     RowSet,
     Sizes,
-    _check_numbers,
-    _check_own_rows,
-    _exponent,
-    _headroom,
-    _mixed,
     ask_sizes,
+    check_numbers,
+    check_own_rows,
+    exponent_of,
+    headroom,
+    mixed,
 )
 from xgb_fed.horizontal.exact.task import ExactTask
 
@@ -45,19 +45,19 @@ def rows(n=30, label=1.0, weight=1.0, first=0):
 @pytest.mark.parametrize(
     ("n_rows", "text"),
     [
-        ([9, 10, 10], "9 rows of weights above 0 at all parties"),
+        ([9, 10, 10], "9 rows.*above 0"),
         ([10, 9, 10], "held-out set 0 has 9 rows"),
         ([10, 10, 9], "held-out set 1 has 9 rows"),
     ],
 )
 def test_no_sum_is_over_fewer_rows_than_the_minimum(n_rows, text):
-    _check_numbers(task(), [10, 10, 10])
+    check_numbers(task(), [10, 10, 10])
     with pytest.raises(InvalidDataError, match=text):
-        _check_numbers(task(), n_rows)
+        check_numbers(task(), n_rows)
     sampled = task({**BINARY, "subsample": 0.5})
-    _check_numbers(sampled, [20, 10, 10])
+    check_numbers(sampled, [20, 10, 10])
     with pytest.raises(InvalidDataError, match="19 rows"):
-        _check_numbers(sampled, [19, 10, 10])
+        check_numbers(sampled, [19, 10, 10])
 
 
 def test_sums_of_counts_below_0_are_refused():
@@ -69,46 +69,46 @@ def test_sums_of_counts_below_0_are_refused():
 
 
 def test_a_party_brings_as_many_rows_as_a_node_needs():
-    _check_own_rows(task(), rows(10))
-    _check_own_rows(task(min_rows=1), rows(1))
+    check_own_rows(task(), rows(10))
+    check_own_rows(task(min_rows=1), rows(1))
     with pytest.raises(InvalidDataError, match="min_rows_per_node=2"):
-        _check_own_rows(task(min_rows=2), rows(1))
+        check_own_rows(task(min_rows=2), rows(1))
     with pytest.raises(InvalidDataError, match="min_rows_per_node=10"):
-        _check_own_rows(task(), rows(9))
+        check_own_rows(task(), rows(9))
     with pytest.raises(InvalidDataError, match="min_rows_per_node=10"):
-        _check_own_rows(task(), rows(30, weight=0.0))
+        check_own_rows(task(), rows(30, weight=0.0))
 
 
 def test_gradients_do_not_begin_above_a_power_of_two_of_labels_and_weights():
     squares = task({"objective": "reg:squarederror", "base_score": 100.0, "max_depth": 2})
-    assert _exponent(task(), [rows(weight=3.0), rows(weight=2.0)]) == 2
-    assert _exponent(task({**BINARY, "scale_pos_weight": 2.0}), [rows(weight=3.0)]) == 3
-    assert _exponent(task({**BINARY, "scale_pos_weight": 0.25}), [rows(weight=3.0)]) == 2
-    assert _exponent(squares, [rows(label=10.0, weight=4.0)]) == 9  # 400 < 2^9
-    assert _exponent(squares, [rows(label=-300.0, weight=0.5)]) == 8  # 150 < 2^8
-    assert _exponent(squares, [rows(label=64.0, weight=0.5)]) == 6  # 50 of the base score's 100
-    assert _exponent(task(), [rows(weight=2.0**-100)]) == LEAST
-    assert _exponent(task(), [rows(weight=2.0**100)]) == 64
+    assert exponent_of(task(), [rows(weight=3.0), rows(weight=2.0)]) == 2
+    assert exponent_of(task({**BINARY, "scale_pos_weight": 2.0}), [rows(weight=3.0)]) == 3
+    assert exponent_of(task({**BINARY, "scale_pos_weight": 0.25}), [rows(weight=3.0)]) == 2
+    assert exponent_of(squares, [rows(label=10.0, weight=4.0)]) == 9  # 400 < 2^9
+    assert exponent_of(squares, [rows(label=-300.0, weight=0.5)]) == 8  # 150 < 2^8
+    assert exponent_of(squares, [rows(label=64.0, weight=0.5)]) == 6  # 50 of the base score's 100
+    assert exponent_of(task(), [rows(weight=2.0**-100)]) == LEAST
+    assert exponent_of(task(), [rows(weight=2.0**100)]) == 64
 
 
 @given(weight=st.floats(2.0**LEAST, 2.0**60, width=32))
 def test_the_exponent_is_the_least_that_holds_the_largest_weight(weight):
     """Also where it is a power of two: a weight of 1, the usual one, needs no exponent."""
-    exponent = _exponent(task(), [rows(weight=weight)])
+    exponent = exponent_of(task(), [rows(weight=weight)])
     assert 2.0 ** (exponent - 1) < weight <= 2.0**exponent
 
 
 @pytest.mark.parametrize("power", [LEAST, -1, 0, 1, 7, 64])
 def test_a_power_of_two_is_its_own_exponent(power):
-    assert _exponent(task(), [rows(weight=2.0**power)]) == power
+    assert exponent_of(task(), [rows(weight=2.0**power)]) == power
 
 
 def test_gradients_without_a_bound_have_room_to_grow():
-    assert _headroom(task()) == 0
-    assert _headroom(task({"objective": "reg:squarederror", "max_depth": 2})) == 8
+    assert headroom(task()) == 0
+    assert headroom(task({"objective": "reg:squarederror", "max_depth": 2})) == 8
     poisson = {"objective": "count:poisson", "max_depth": 2}
-    assert _headroom(task({**poisson, "max_delta_step": 0.69})) == 9
-    assert _headroom(task({**poisson, "max_delta_step": 0.7})) == 10
+    assert headroom(task({**poisson, "max_delta_step": 0.69})) == 9
+    assert headroom(task({**poisson, "max_delta_step": 0.7})) == 10
 
 
 def asked(max_rows, others=(60, 40, 20), exponent=0):
@@ -165,10 +165,10 @@ def test_small_numbers_have_as_many_digits_as_large_ones():
 @pytest.mark.parametrize(
     ("max_rows", "others", "exponent", "text"),
     [
-        (89, (60, 40, 20), 0, "90 rows of all parties; this party takes part with at most 89"),
+        (89, (60, 40, 20), 0, "90 rows.*part.*89"),
         (90, (60, 40, 9), 0, "held-out set 1 has 9 rows"),
-        (90, (60, 40, 20), 64, "too large for exact sums"),
-        (90, (60, 40, 20), 46, "too large for exact sums of 90 rows"),
+        (90, (60, 40, 20), 64, "too large"),
+        (90, (60, 40, 20), 46, "too.*90 rows"),
     ],
 )
 def test_other_sizes_are_refused(max_rows, others, exponent, text):
@@ -182,7 +182,7 @@ def test_samples_differ_in_as_many_rows_as_chernoffs_bound_asks_for():
 
 def test_rows_are_numbered_by_splitmix64():
     """The first two numbers of its stream from 0."""
-    found = _mixed(np.array([0, 0x9E3779B97F4A7C15], dtype=np.uint64))
+    found = mixed(np.array([0, 0x9E3779B97F4A7C15], dtype=np.uint64))
     assert found.tolist() == [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4]
 
 

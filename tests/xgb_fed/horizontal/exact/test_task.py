@@ -38,8 +38,8 @@ def test_cuts_are_kept_as_float32():
 @pytest.mark.parametrize(
     ("cuts", "text"),
     [
-        ([[0.0]], "one list for each of 2 columns"),
-        ([[0.0], [1.0], [2.0]], "one list for each of 2 columns"),
+        ([[0.0]], "list.*2 columns"),
+        ([[0.0], [1.0], [2.0]], "list.*2 columns"),
         ([[0.0], []], r"cuts\[1\] must be 1 to"),
         ([[0.0], list(map(float, range(MAX_BINS)))], r"cuts\[1\] must be 1 to"),
         ([[0.0, 1.0, 0.5], [0.0]], r"cuts\[0\].*ascending"),
@@ -88,7 +88,7 @@ def test_numbers_of_a_run_are_those_of_32_bits():
     for name, limit in {**most, "min_parties": 1000, "n_sets": 32}.items():
         assert getattr(replace(task, **{name: limit}), name) == limit
         for other in (limit + 1, 2**63, 10**400, -1, True, 2.0, "2", {}):
-            with pytest.raises(InvalidArgumentError, match=rf"must be an integer between . and {limit}, got"):
+            with pytest.raises(InvalidArgumentError, match=f"integer between . and {limit}"):
                 replace(task, **{name: other})
 
 

@@ -48,13 +48,13 @@ def test_fewer_rows_than_two_children_need_never_seem_enough(min_rows, scale, mo
     h = np.full(n_rows, most) if at_most else np.random.default_rng(seed).uniform(0, most, n_rows)
     words = wide_sum(np.concatenate([fixed_point(np.zeros(n_rows), scale), fixed_point(h, scale)], axis=1))
     rules = GrowingRules(3, min_rows, None, scale, 120, most)
-    assert trees._hessian(words) < rules.sure_hessian
+    assert trees.hessian_of(words) < rules.sure_hessian
 
 
 def test_a_sum_that_is_not_positive_is_never_enough():
     """Of parties that lie: range checks let it pass."""
     below_zero = np.array([0, 0, 2**64 - 5, 2**64 - 1], dtype=np.uint64)
-    assert trees._hessian(below_zero) == -5
+    assert trees.hessian_of(below_zero) == -5
 
 
 def members(y, **settings):

@@ -2,12 +2,14 @@
 
 import pytest
 
-from exact_training import NAMES, PARAMS, Between, X, parties, party, train
+from disturbed import Between
+from exact_training import NAMES, PARAMS, X, parties, party, train
 from gbdt_parties.secure_sum.messages import NEW_RUN
 from twin_keys import OTHER_FORMATS, RUN, Attack, TwinKeys, refuses_keys_of_another_release
+from xgb_fed.horizontal.common.rows import HorizontalLimits
 from xgb_fed.horizontal.exact.exchange import OpenExactRun, request_of
 from xgb_fed.horizontal.exact.task import ExactTask
-from xgb_fed.horizontal.service import HorizontalLimits, HorizontalService
+from xgb_fed.horizontal.service import HorizontalService
 
 TASK = ExactTask(PARAMS, 2, X.shape[1], [], [0, 1], "grid", 10, 3, None, 0)
 
@@ -32,6 +34,6 @@ def test_a_twin_key_of_a_run_that_another_release_has_kept_is_refused_by_name(tm
         lambda place: party(place, tmp_path),
         lambda members: train(members, checkpoint=tmp_path / "progress"),
         Between,
-        lambda member: member._kept.store.part("exact"),
+        lambda member: member.kept.store.part("exact"),
         OTHER_FORMATS[other],
     )

@@ -33,20 +33,11 @@ from made_up_coordinator import (
 from native_trees import read_trees
 from xgb_fed import HeuristicProtectionWarning, HorizontalParty, train_simfl
 from xgb_fed.ciphers.randomness import SecretStream
-from xgb_fed.horizontal.common.messages import (
-    Introduce,
-    RowShape,
-    Trees,
-)
-from xgb_fed.horizontal.common.rows import RunLimits
-from xgb_fed.horizontal.service import HorizontalLimits, HorizontalService
+from xgb_fed.horizontal.common.messages import Introduce, RowShape, Trees
+from xgb_fed.horizontal.common.rows import OF_THIS_PROCESS, HorizontalLimits
+from xgb_fed.horizontal.service import HorizontalService
 from xgb_fed.horizontal.simfl.lsh import typical_distance
-from xgb_fed.horizontal.simfl.messages import (
-    AggregatedGradients,
-    GrowTrees,
-    HashRows,
-    StartBoosting,
-)
+from xgb_fed.horizontal.simfl.messages import AggregatedGradients, GrowTrees, HashRows, StartBoosting
 from xgb_fed.horizontal.simfl.party import SimFLSide
 
 
@@ -72,7 +63,7 @@ def test_attack_what_accepted_moments_say_of_a_column_is_coarse():
     std = one_hot(0.3, rest=3.5)
     party = victim()
     seed, table = Coordinator(party).hash_table(std=std)
-    values = X[party._simfl._disclosures.order(N_ROWS), 7]  # which nobody else can put beside the estimates
+    values = X[party.simfl.disclosures.order(N_ROWS), 7]  # which nobody else can put beside the estimates
     words = SecretStream(seed).words(table.shape[1], N_FEATURES + 1).T
     uniform = ((words >> np.uint64(11)).astype(float) + 0.5) * 2.0**-53
     window = typical_distance(std)
@@ -103,7 +94,7 @@ def test_attack_the_order_of_a_file_is_not_read_from_its_hashes():
     by_chance = [shift(table[random.permutation(N_ROWS)]).mean() for _ in range(100)]
     assert shift(table).mean() < 1.2 * max(by_chance)
     within = np.empty_like(table)
-    within[party._simfl._disclosures.order(N_ROWS)] = table
+    within[party.simfl.disclosures.order(N_ROWS)] = table
     assert shift(within).mean() > 5 * max(by_chance)
     _, again = Coordinator(party).hash_table(again=True)  # to everybody in the same order
     assert np.array_equal(again, table)
@@ -152,7 +143,7 @@ def test_attack_no_hash_table_makes_a_party_send_sums_of_fewer_rows():
     _, table = paper.hash_table()
     paper.start([table])
     sums = paper.sums()
-    labels = Y[party._simfl._disclosures.order(N_ROWS)]
+    labels = Y[party.simfl.disclosures.order(N_ROWS)]
     assert np.array_equal(sums.g < 0, labels == 1)  # the attack on the paper's SimFL: all labels
 
 
@@ -188,7 +179,7 @@ def test_attack_sums_of_all_rounds_and_alleged_parties_say_nothing_below_a_group
     """Labels exchanged within groups change nothing of what leaves: no differences of sums read them."""
     reference = victim()
     one = told_by(reference, 3, objective)
-    groups = reference._simfl._groups
+    groups = reference.simfl.groups
     assert groups.sizes.min() >= 3
     assert np.array_equal(np.sort(groups.order), np.arange(N_ROWS))
     exchanged = Y.copy()
@@ -206,9 +197,9 @@ def test_attack_sums_of_all_rounds_and_alleged_parties_say_nothing_below_a_group
 def test_attack_groups_stay_the_same_in_later_sessions():
     party = victim()
     Coordinator(party).hash_table(n_hashes=2)
-    first = party._simfl._groups
+    first = party.simfl.groups
     Coordinator(party).hash_table(n_hashes=2)
-    assert party._simfl._groups is first
+    assert party.simfl.groups is first
 
 
 def test_attack_rows_without_weight_do_not_fill_a_group():
@@ -250,15 +241,15 @@ def test_attack_a_partys_labels_are_not_classes_because_the_coordinator_says_so(
     salaries = np.random.default_rng(0).integers(20, 180, N_ROWS)
     softprob = {"objective": "multi:softprob", "num_class": 200}
     regression = {"y": salaries, "categorical_labels": False}
-    with pytest.raises(PartyRefusedError, match="without a list of classes"):
+    with pytest.raises(PartyRefusedError, match="list of classes"):
         Coordinator(victim(**regression), params=softprob, classes="")
     with pytest.raises(PartyRefusedError, match="categorical_labels=True"):
         Coordinator(victim(**regression), params=softprob, classes=json.dumps(list(range(200))))
-    with pytest.raises(PartyRefusedError, match="without a list of classes"):
+    with pytest.raises(PartyRefusedError, match="list of classes"):
         Coordinator(victim(), params={**softprob, "num_class": 2}, classes="")
-    with pytest.raises(PartyRefusedError, match="2 classes for an objective of 3"):
+    with pytest.raises(PartyRefusedError, match=r"2 classes.*objective of 3"):
         Coordinator(victim(), params={**softprob, "num_class": 3})
-    with pytest.raises(PartyRefusedError, match="3 classes for an objective of 2"):
+    with pytest.raises(PartyRefusedError, match=r"3 classes.*objective of 2"):
         Coordinator(victim(), classes="[0, 1, 2]")
     Coordinator(victim(), params={**softprob, "num_class": 2})
 
@@ -268,9 +259,9 @@ def test_attack_more_classes_than_are_told_are_refused_before_anything_is_alloca
     params = {"objective": "multi:softprob", "num_class": n_classes}
     tracemalloc.start()
     try:
-        with pytest.raises(PartyRefusedError, match="not a list of 1 to 256"):
+        with pytest.raises(PartyRefusedError, match="list of 1 to 256"):
             Coordinator(victim(), params=params, classes=json.dumps(list(range(n_classes))))
-        with pytest.raises(PartyRefusedError, match="without a list of classes"):
+        with pytest.raises(PartyRefusedError, match="list of classes"):
             Coordinator(victim(), params=params, classes="")
         assert tracemalloc.get_traced_memory()[1] < 40 << 20  # before, 230 MB for 200,000 classes
     finally:
@@ -282,7 +273,7 @@ def test_attack_more_classes_than_are_told_are_refused_before_anything_is_alloca
     ["{}", "[[0],[1]]", "7", "[0, NaN]", "[1, 0]", '["a", 1]', "[0, 0]", "[" * 100_000, "[]", "[null]"],
 )
 def test_attack_malformed_classes_are_refused_by_name(classes):
-    with pytest.raises(PartyRefusedError, match="classes that are n"):
+    with pytest.raises(PartyRefusedError, match=r"classes.*n"):
         Coordinator(victim(), classes=classes)
 
 
@@ -305,7 +296,7 @@ def test_attack_sums_are_told_once_a_round_for_its_builder_only():
     coordinator = Coordinator(victim(), n_others=2).started()
     first = coordinator.sums(0)
     assert np.array_equal(first.g, coordinator.sums(0).g)
-    with pytest.raises(PartyRefusedError, match="turn of the party at place 0"):
+    with pytest.raises(PartyRefusedError, match=r"turn.*place 0"):
         coordinator.sums(1)
     coordinator = Coordinator(victim(), n_others=2).started()
     coordinator.add(made_up_tree(1))
@@ -350,9 +341,7 @@ def test_attack_made_up_trees_read_no_more_rounds_than_the_party_takes(tmp_path)
     # Over sessions, and processes.
     for make in (lambda: party, lambda: victim_again(tmp_path, max_rounds=20)):
         again = make()
-        with pytest.raises(
-            PartyRefusedError, match=r"12 further rounds; .* taken part in 11, .* max_rounds=20"
-        ):
+        with pytest.raises(PartyRefusedError, match=r"12 further.*taken.*11.*max_rounds=20"):
             Coordinator(again, **how)
     Coordinator(again, **{**how, "turns": (1000, 9)})
 
@@ -366,7 +355,7 @@ def test_attack_rounds_are_counted_where_two_runs_are_open_side_by_side(tmp_path
         first.add(made_up_tree(1))
     for _ in range(4):
         second.add(made_up_tree(1))
-    with pytest.raises(PartyRefusedError, match=r"1 further rounds; .* taken part in 10"):
+    with pytest.raises(PartyRefusedError, match=r"1 further.*taken.*10"):
         second.add(made_up_tree(1))
 
 
@@ -378,29 +367,29 @@ def test_attack_another_number_of_hashes_tells_no_other_hashes():
         _, table = Coordinator(party).hash_table(n_hashes=n_hashes, again=True)
         both = min(3, n_hashes)
         assert np.array_equal(table[:, :both], few[:, :both])
-    assert list(party._simfl._disclosures.told.hashes.values()) == [N_FEATURES - 2]
+    assert list(party.simfl.disclosures.told.hashes.values()) == [N_FEATURES - 2]
 
 
 def test_attack_two_objects_of_one_directory_know_what_the_other_has_told(tmp_path):
     """Before, a second process on the folder told as many hashes again, and had groups of its own."""
     party = victim(directory=tmp_path)
-    with pytest.raises(StoreError, match=r"'horizontal.store' .* in use by another process"):
+    with pytest.raises(StoreError, match=r"'horizontal.store'.*use"):
         victim(directory=tmp_path)
     memory = MemoryAllowance(1 << 30)
     first, second = (
-        party.for_caller(tmp_path / name, MemoryStore(), set(), memory, RunLimits()) for name in "ab"
+        party.for_caller(tmp_path / name, MemoryStore(), set(), memory, OF_THIS_PROCESS) for name in "ab"
     )
     sessions = Coordinator(first), Coordinator(second)
     _, table = sessions[0].hash_table()
-    with pytest.raises(PartyRefusedError, match="in another session meanwhile"):
+    with pytest.raises(PartyRefusedError, match="another session meanwhile"):
         sessions[1].hash_table()
-    order = first._simfl._groups.order
+    order = first.simfl.groups.order
     for other in (lambda: second, lambda: victim_again(tmp_path)):
         again = other()
-        with pytest.raises(PartyRefusedError, match="hashes of each row were given away"):
+        with pytest.raises(PartyRefusedError, match=r"hashes.*away"):
             Coordinator(again).hash_table()
         assert np.array_equal(Coordinator(again).hash_table(again=True)[1], table)
-        assert np.array_equal(order, again._simfl._groups.order)
+        assert np.array_equal(order, again.simfl.groups.order)
 
 
 def read_own_turn(coordinator, number):
@@ -417,14 +406,14 @@ def test_attack_made_up_sums_need_the_hashes_of_other_parties():
     """Before, a coordinator without any other party read 6,390 of 9,000 values by sums of its making."""
     alone = Coordinator(victim(), n_others=0, turns=(1, 100), **OWN_TURNS)
     alone.ask(StartBoosting(np.array([0.5])), messages.Done)
-    with pytest.raises(PartyRefusedError, match="hashes were not seen"):
+    with pytest.raises(PartyRefusedError, match=r"hashes.*seen"):
         read_own_turn(alone, 0)
     unseen = Coordinator(victim(), n_others=2, turns=(1, 100), **OWN_TURNS)
     _, table = unseen.hash_table()
     unseen.start([table])
     for _ in range(2):
         unseen.add(made_up_tree(1))
-    with pytest.raises(PartyRefusedError, match="hashes were not seen"):
+    with pytest.raises(PartyRefusedError, match=r"hashes.*seen"):
         read_own_turn(unseen, 2)
 
 
@@ -439,7 +428,7 @@ def test_attack_made_up_sums_read_no_more_rounds_than_the_party_takes(tmp_path):
         assert tree.left.count(-1) > N_ROWS // 4  # the attack: leaves of few rows
     for make in (lambda: party, lambda: victim_again(tmp_path, max_rounds=10)):
         again = make()
-        with pytest.raises(PartyRefusedError, match=r"3 further rounds; .* part in 8, .* max_rounds=10"):
+        with pytest.raises(PartyRefusedError, match=r"3 further.*part in 8.*max_rounds=10"):
             Coordinator(again, turns=(1, 3), **OWN_TURNS)
     Coordinator(again, turns=(1, 2), **OWN_TURNS)
 
@@ -448,7 +437,7 @@ def test_attack_made_up_sums_read_no_more_rounds_than_the_party_takes(tmp_path):
     ("spoil", "reason"),
     [
         (lambda tree: tree[:-1] + b" " * (1 << 10) + b"}", "not written as agreed"),
-        (lambda tree: tree[:-1] + b" " * (1 << 20) + b"}", "bytes are more than a tree of 6 levels has"),
+        (lambda tree: tree[:-1] + b" " * (1 << 20) + b"}", "bytes.*6 levels"),
         (lambda tree: tree[:-1] + b',"more":"' + b"x" * 1000 + b'"}', "not written as agreed"),
         (lambda tree: tree.replace(b"0.0", b"0.00", 1), "not written as agreed"),
         (lambda tree: tree.replace(b'"sum_hessian":[2.0', b'"sum_hessian":[9.0'), "not written as agreed"),

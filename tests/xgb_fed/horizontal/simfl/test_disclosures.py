@@ -25,7 +25,7 @@ def test_a_change_that_could_not_be_kept_was_not_made_and_is_made_again(store, e
         raise error
 
     with monkeypatch.context() as patch:
-        patch.setattr(store, "_write", full)
+        patch.setattr(store, "write_entry", full)
         with pytest.raises(type(error)):
             known.change(hashes={"functions": 3})
     assert known.told.hashes == {}

@@ -18,7 +18,7 @@ from xgb_fed.horizontal.simfl.messages import (
 
 def test_attack_a_seed_is_not_revealed_to_whoever_has_not_committed():
     coordinator = Coordinator(victim())
-    with pytest.raises(PartyRefusedError, match="after all parties have committed"):
+    with pytest.raises(PartyRefusedError, match="parties have committed"):
         coordinator.ask(RevealSeed(bytes(64)), SeedContribution)
     coordinator = Coordinator(victim())
     coordinator.commitments()
@@ -36,7 +36,7 @@ def test_attack_a_seed_cannot_be_changed_after_it_is_known(place):
     coordinator.ask(TellMoments(0), ColumnMoments)
     told = bytearray(coordinator.agreed())
     told[32 * place] ^= 1
-    with pytest.raises(PartyRefusedError, match=f"party {place} revealed another hash seed"):
+    with pytest.raises(PartyRefusedError, match=f"{place} revealed another hash"):
         coordinator.ask(HashRows(bytes(told), 2, np.zeros(N_FEATURES), np.ones(N_FEATURES)), HashTable)
 
 
@@ -44,5 +44,5 @@ def test_attack_seeds_are_not_drawn_until_one_is_liked():
     party = victim()
     for _ in range(MAX_ABANDONED):
         Coordinator(party).agreed()
-    with pytest.raises(PartyRefusedError, match="were revealed and not used"):
+    with pytest.raises(PartyRefusedError, match=r"revealed.*used"):
         Coordinator(party).agreed()

@@ -6,7 +6,14 @@ import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xgb_fed.horizontal.simfl.lsh import Moments, hash_rows, max_hashes, typical_distance
+from xgb_fed.horizontal.simfl.lsh import (
+    PAPER_WINDOW,
+    Moments,
+    hash_rows,
+    max_hashes,
+    raw_scale,
+    typical_distance,
+)
 
 
 @given(n_rows=st.integers(3, 10**6), n_unknown=st.integers(-5, 500))
@@ -32,6 +39,15 @@ def test_typical_distance_is_the_root_mean_square_of_standardised_rows():
     squares = ((Z[:10_000] - Z[10_000:]) ** 2).sum(axis=1)
     assert typical_distance(deviation) == pytest.approx(np.sqrt(10))
     assert np.sqrt(squares.mean()) == pytest.approx(typical_distance(deviation), rel=0.01)
+
+
+def test_rows_as_they_are_are_hashed_in_windows_of_the_papers_width():
+    random = np.random.default_rng(0)
+    X = (random.random((2_000, 5)) * [1, 10, 100, 1e3, 1e4]).astype(np.float32)
+    mean, std = raw_scale(5)
+    found = hash_rows(X, mean, std, bytes(32), 4, typical_distance(std))
+    written_out = hash_rows(X, np.zeros(5), np.ones(5), bytes(32), 4, PAPER_WINDOW)
+    assert np.mean(found == written_out) > 0.999
 
 
 def test_pooled_moments_are_those_of_pooled_rows_even_far_from_zero():

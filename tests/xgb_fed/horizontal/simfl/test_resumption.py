@@ -14,6 +14,7 @@ from gbdt_commons.store_file import StoreFile
 from gbdt_parties import messages
 from gbdt_parties.channel import Channel
 from gbdt_parties.errors import InvalidDataError, PartyRefusedError, PartyUnavailableError, ProtocolError
+from gbdt_parties.run.log import RUNS, RunLog
 from gbdt_parties.traffic import Traffic
 from kept_stores import copied, damage, end_process
 from made_up_coordinator import Coordinator, made_up_tree, victim
@@ -21,7 +22,7 @@ from xgb_fed import CheckpointError, HorizontalParty, InvalidArgumentError, trai
 from xgb_fed.horizontal.common.messages import Introduce, RowShape, Trees
 from xgb_fed.horizontal.common.party_state import KEY_BYTES, PartyState
 from xgb_fed.horizontal.simfl.checkpoint import KNOWN, SimFLCheckpoint
-from xgb_fed.horizontal.simfl.journal import ENTRIES
+from xgb_fed.horizontal.simfl.journal import ENTRIES, RunJournal
 from xgb_fed.horizontal.simfl.messages import (
     AggregatedGradients,
     AggregateGradients,
@@ -66,7 +67,7 @@ class Mortal:
     """A party that dies at some request, before or after it was answered, and starts again."""
 
     def __init__(self, make, dies_at=-1, answers_first=False, every=0):
-        self._make, self.party = make, make()
+        self.make, self.party = make, make()
         self.name = self.party.name
         self._left, self._answers_first, self._every = dies_at, answers_first, every
         self.deaths = 0
@@ -77,7 +78,7 @@ class Mortal:
             if self._answers_first:
                 self.party.handle(request)
             self.party.close()
-            self.party = self._make()
+            self.party = self.make()
             self.deaths += 1
             self._left = self._every or -1
             raise PartyUnavailableError(f"party {self.name!r} is gone")
@@ -172,7 +173,7 @@ def test_a_coordinator_killed_between_any_two_changes_of_its_checkpoint_goes_on(
     def copying(store, **how):
         with transaction(store, **how):
             yield
-        if store._path.parent == first / "checkpoint" and not store._is_changing:
+        if store.path.parent == first / "checkpoint" and not store.is_changing:
             left.append(copied(first / "checkpoint", tmp_path / str(len(left))))
 
     monkeypatch.setattr(StoreFile, "transaction", copying)
@@ -230,7 +231,7 @@ def test_a_second_run_of_the_same_parties_asks_nothing_new(tmp_path):
         end_process(tmp_path)
         members = [made(k, "binary:logistic", tmp_path / str(k), seed=False) for k in range(3)]
         models.append(raw(trained(members, "binary:logistic")))
-        told.append(members[1]._simfl._disclosures.told.hashes)
+        told.append(members[1].simfl.disclosures.told.hashes)
     assert models[0] == models[1]
     assert told[0] == told[1]
     assert len(told[0]) == 1
@@ -243,9 +244,9 @@ def test_groups_and_hashes_given_away_survive_a_restart(tmp_path):
     trained([first, made(1, "binary:logistic", tmp_path / "1")], "binary:logistic")
     first.close()
     again = made(0, "binary:logistic", tmp_path / "0", seed=False)
-    np.testing.assert_array_equal(again._simfl._groups.order, first._simfl._groups.order)
-    np.testing.assert_array_equal(again._simfl._groups.starts, first._simfl._groups.starts)
-    with pytest.raises(PartyRefusedError, match="hashes of each row were given away"):
+    np.testing.assert_array_equal(again.simfl.groups.order, first.simfl.groups.order)
+    np.testing.assert_array_equal(again.simfl.groups.starts, first.simfl.groups.starts)
+    with pytest.raises(PartyRefusedError, match=r"hashes.*away"):
         trained([again, made(2, "binary:logistic", tmp_path / "2")], "binary:logistic")
 
 
@@ -258,10 +259,10 @@ def test_the_folder_is_of_these_rows_only(tmp_path):
         {"sample_weight": np.arange(1, 1 + N_ROWS)},
         {"min_similar": 4},
     ):
-        with pytest.raises(InvalidDataError, match="was written for other rows"):
+        with pytest.raises(InvalidDataError, match=r"written.*rows"):
             HorizontalParty(**{"X": ROWS[0], "y": y, "directory": tmp_path, **changed})
     (tmp_path / "horizontal.store").write_text("{torn")
-    with pytest.raises(StoreError, match=r"'horizontal.store' cannot be used: it is"):
+    with pytest.raises(StoreError, match=r"'horizontal.store'.*used"):
         HorizontalParty(ROWS[0], y, directory=tmp_path)
 
 
@@ -270,14 +271,14 @@ def interrupted(tmp_path):
     """A party whose run was interrupted after three rounds, and the name of the run."""
     members = [made(k, "binary:logistic", tmp_path / str(k)) for k in range(2)]
     trained(members, "binary:logistic", 3)
-    (run,) = runs_of(members[0]).keys(ENTRIES)
+    (run,) = runs_of(members[0]).keys(RUNS)
     members[0].close()
     return made(0, "binary:logistic", tmp_path / "0"), bytes.fromhex(run), members[1]
 
 
 def runs_of(party):
     """The store of the training runs of a party."""
-    return party._simfl._journals._store
+    return party.simfl.runs
 
 
 def session_with(party):
@@ -288,7 +289,7 @@ def session_with(party):
 
 def test_attack_a_resumed_run_answers_only_what_it_answered_before(interrupted):
     party, run, _ = interrupted
-    journal = party._simfl._journals.take_up(run)
+    journal = RunJournal.take_up(RunLog(party.simfl.runs, run))
     assert [is_own for _, is_own in journal.rounds] == [True, False, True]
     theirs = journal.rounds[1][0]
     made_up = Trees(theirs.lengths + 1, theirs.models + b" ")
@@ -299,12 +300,12 @@ def test_attack_a_resumed_run_answers_only_what_it_answered_before(interrupted):
         channel.ask(ResumeBoosting(run, 1, ROUNDS), messages.Done)
         sums = channel.ask(AggregateGradients(1), AggregatedGradients)
         answers.append(np.concatenate([sums.g, sums.h]))
-        with pytest.raises(PartyRefusedError, match="round 1 had other trees"):
+        with pytest.raises(PartyRefusedError, match=r"round 1.*trees"):
             channel.ask(made_up, messages.Done)
     np.testing.assert_array_equal(*answers)
     channel = session_with(party)
     channel.ask(ResumeBoosting(run, 1, ROUNDS), messages.Done)
-    with pytest.raises(PartyRefusedError, match="turn of the party at place 1"):
+    with pytest.raises(PartyRefusedError, match=r"turn.*place 1"):
         channel.ask(GrowTrees(1), Trees)
     # Sums that single out a row of the builder do not make it grow another tree.
     for row in (0, 1):
@@ -320,7 +321,7 @@ def test_attack_a_resumed_run_answers_only_what_it_answered_before(interrupted):
 def test_a_resumption_that_does_not_fit_is_refused(interrupted, tmp_path):
     party, run, other = interrupted
     for name, number, reason in [
-        (bytes(16), 1, "no such training run"),
+        (bytes(16), 1, "does not know the run"),
         (run, 4, "has 3 rounds"),
         (run, -1, "n_rounds of ResumeBoosting"),
     ]:
@@ -330,9 +331,9 @@ def test_a_resumption_that_does_not_fit_is_refused(interrupted, tmp_path):
     channel.ask(ResumeBoosting(run, 1, ROUNDS), messages.Done)
     with pytest.raises(PartyRefusedError, match="opened already"):
         channel.ask(ResumeBoosting(run, 1, ROUNDS), messages.Done)
-    assert runs_of(other).keys(ENTRIES) == [run.hex()]
+    assert runs_of(other).keys(RUNS) == [run.hex()]
     # A round that was not kept before a crash was never answered for.
-    runs_of(party).delete(ENTRIES, run.hex(), 3)
+    RunLog(runs_of(party), run).store.delete(ENTRIES, "", 3)
     with pytest.raises(PartyRefusedError, match="has 2 rounds"):
         session_with(party).ask(ResumeBoosting(run, 3, ROUNDS), messages.Done)
     party.close()
@@ -354,13 +355,13 @@ def test_attack_a_seed_agreement_of_a_lost_session_is_used_with_its_own_contribu
         assert len(known.contributions) == 32 * 3
         known.contributions = known.contributions[:-1] + bytes([known.contributions[-1] ^ 1])
         store.put(KNOWN, "", known)
-    with pytest.raises(ProtocolError, match="revealed another hash seed"):
+    with pytest.raises(ProtocolError, match="revealed another hash"):
         trained(parties(tmp_path, "binary:logistic"), "binary:logistic", checkpoint=checkpoint)
     path.write_bytes(whole)
     members = parties(tmp_path, "binary:logistic")
     trained(members, "binary:logistic", checkpoint=checkpoint)
     for member in (members[0], members[1].party, members[2]):
-        told = member._simfl._disclosures.told
+        told = member.simfl.disclosures.told
         assert len(told.hashes) == 1
         assert told.n_abandoned == 0
 
@@ -369,7 +370,7 @@ def test_journals_of_many_runs_are_not_kept(tmp_path):
     members = [made(k, "binary:logistic", tmp_path / str(k) if k else None) for k in range(2)]
     for _ in range(6):
         trained(members, "binary:logistic", 1)
-    assert [len(runs_of(member).keys(ENTRIES)) for member in members] == [4, 4]
+    assert [len(runs_of(member).keys(RUNS)) for member in members] == [4, 4]
 
 
 def test_checkpoints_that_do_not_fit(tmp_path):
@@ -378,9 +379,9 @@ def test_checkpoints_that_do_not_fit(tmp_path):
     with pytest.raises(PartyUnavailableError):
         trained(members, "binary:logistic", **how)
     for other in ({"n_hashes": 2}, {"known_features": 1}):
-        with pytest.raises(CheckpointError, match="other data, parameters or parties"):
+        with pytest.raises(CheckpointError, match="data, parameters"):
             trained(members, "binary:logistic", **how, **other)
-    with pytest.raises(CheckpointError, match="other data, parameters or parties"):
+    with pytest.raises(CheckpointError, match="data, parameters"):
         trained(members[:2], "binary:logistic", **how)
     with pytest.raises(CheckpointError, match=r"has \d rounds; num_boost_round=1"):
         trained(members, "binary:logistic", 1, **how)
@@ -389,7 +390,7 @@ def test_checkpoints_that_do_not_fit(tmp_path):
     with pytest.raises(CheckpointError, match="cannot be read"):
         trained(members, "binary:logistic", **how)
     rows = [(X, labels(X, "binary:logistic")) for X in ROWS]
-    with pytest.raises(InvalidArgumentError, match="needs parties that keep their part"):
+    with pytest.raises(InvalidArgumentError, match="keep their part"):
         trained(rows, "binary:logistic", **how)
     with pytest.raises(InvalidArgumentError, match="patience=-1"):
         trained(rows, "binary:logistic", patience=-1)
@@ -401,7 +402,7 @@ def test_another_description_of_the_rows_ends_the_run(tmp_path):
         ROWS[1][:-1], labels(ROWS[1], "binary:logistic")[:-1], "party1", categorical_labels=True
     )
     members = parties(tmp_path, "binary:logistic", dies_at=13)
-    members[1]._make = lambda: shorter
+    members[1].make = lambda: shorter
     with pytest.raises(messages.ProtocolError, match="describes other rows"):
         trained(members, "binary:logistic")
 
@@ -436,19 +437,19 @@ def test_a_run_goes_on_in_one_object_of_a_directory_only(tmp_path):
     first = Coordinator(victim(directory=tmp_path), turns=(10**6, 100)).started()
     trees = [made_up_tree(1, 0, [0.0], [5.0, -5.0]), made_up_tree(1, 1, [0.3], [5.0, -5.0])]
     first.add(trees[0])
-    with pytest.raises(StoreError, match="in use by another process, or another object"):
+    with pytest.raises(StoreError, match=r"use.*object"):
         victim(directory=tmp_path)
     first.add(trees[0])
     end_process(tmp_path)
     again = victim(directory=tmp_path)
     second = Channel(again, os.urandom(16), Traffic(), "coordinator")
     second.ask(Introduce(0), RowShape)
-    second.ask(ResumeBoosting(first.channel._session, 1, 100), messages.Done)
-    with pytest.raises(PartyRefusedError, match="round 1 had other trees"):
+    second.ask(ResumeBoosting(first.channel.session, 1, 100), messages.Done)
+    with pytest.raises(PartyRefusedError, match=r"round 1.*trees"):
         second.ask(Trees(np.array([len(trees[1])]), trees[1]), messages.Done)
     third = Channel(again, os.urandom(16), Traffic(), "coordinator")
     third.ask(Introduce(0), RowShape)
-    third.ask(ResumeBoosting(first.channel._session, 2, 100), messages.Done)
+    third.ask(ResumeBoosting(first.channel.session, 2, 100), messages.Done)
     with pytest.raises(PartyRefusedError, match="is closed"):
         first.add(trees[1])
 
@@ -493,7 +494,7 @@ def _fail(*_):
 def test_damage_of_what_a_party_keeps_is_noticed(tmp_path, damaged):
     party = victim(directory=tmp_path, random_state=None)
     Coordinator(party).started()
-    key, starts = party._kept._key.hex().encode(), party._simfl._disclosures.groups.starts[:4].tobytes()
+    key, starts = party.kept.key.hex().encode(), party.simfl.disclosures.groups.starts[:4].tobytes()
     party.close()
     changes = {
         "key": (key, key[:-1] + b"0123456789abcdef"[int(key[-1:], 16) ^ 1 :][:1]),
@@ -501,7 +502,7 @@ def test_damage_of_what_a_party_keeps_is_noticed(tmp_path, damaged):
         "groups": (starts, starts[:-1] + b"\1"),
     }
     damage(tmp_path / "horizontal.store", *changes[damaged])
-    with pytest.raises(StoreError, match=r"'horizontal.store' cannot be used: .* is damaged") as caught:
+    with pytest.raises(StoreError, match=r"'horizontal.store'.*damaged") as caught:
         victim(directory=tmp_path, random_state=None)
     assert str(tmp_path) not in str(caught.value)
 
@@ -509,10 +510,10 @@ def test_damage_of_what_a_party_keeps_is_noticed(tmp_path, damaged):
 def test_one_folder_for_the_checkpoint_and_a_party_ends_in_an_error(tmp_path):
     """Before, the run waited for ever for a lock that it held itself."""
     members = [made(0, "binary:logistic", tmp_path), made(1, "binary:logistic", tmp_path / "p1")]
-    with pytest.raises(CheckpointError, match="each training run needs a directory of its own"):
+    with pytest.raises(CheckpointError, match="training run needs"):
         trained(members, "binary:logistic", checkpoint=tmp_path)
     members[0].close()
-    with pytest.raises(CheckpointError, match="it keeps the state of the rows of a party"):
+    with pytest.raises(CheckpointError, match="keeps the state"):
         trained([*members[1:], made(2, "binary:logistic", None)], "binary:logistic", checkpoint=tmp_path)
     assert made(0, "binary:logistic", tmp_path).name == "party0"
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import xgboost
 
-from fitted_estimators import SMALL, X, Y, classifier, party, stock_model
+from fitted_estimators import SMALL, X, party, stock_model
 from vertical_training import problem
 from xgb_fed import Plain, VerticalXGBClassifier, VerticalXGBRegressor
 from xgb_fed.errors import CorruptDataError
@@ -24,11 +24,3 @@ def test_regressor(tmp_path):
     np.testing.assert_array_equal(again.predict(X[:, :3]), model.predict(X[:, :3]))
     with pytest.raises(CorruptDataError):
         VerticalXGBClassifier().load_model(tmp_path)
-
-
-def test_verbose_prints_metrics(capsys):
-    bank = party(eval_sets=[X[:, 3:]])
-    classifier(n_estimators=2).fit(X[:, :3], Y, parties=[bank], eval_set=[(X[:, :3], Y)], verbose=True)
-    assert "validation_0-logloss" in capsys.readouterr().out
-    classifier(n_estimators=2).fit(X[:, :3], Y, parties=[bank], eval_set=[(X[:, :3], Y)])
-    assert "logloss" not in capsys.readouterr().out

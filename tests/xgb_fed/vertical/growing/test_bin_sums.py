@@ -117,7 +117,7 @@ def test_the_root_has_the_rows_announced_but_for_those_left_out():
     for counts, n_left_out in (([3, 2, 1, 4], 0), ([2, 2, 1, 3], 1), ([0, 0, 0, 0], 4)):
         BinSums([0], np.array([counts]), no_sums).check_root(agreed, n_left_out)
     for counts, n_left_out in (([4, 1, 1, 4], 1), ([3, 2, 1, 5], 0), ([1, 2, 1, 4], 1), ([2, 2, 1, 4], 0)):
-        with pytest.raises(ProtocolError, match="root's bins are not those announced"):
+        with pytest.raises(ProtocolError, match=r"root's.*announced"):
             BinSums([0], np.array([counts]), no_sums).check_root(agreed, n_left_out)
 
 

@@ -1,23 +1,16 @@
 """A passive party that lies: one error, whatever the lie, and the estimator stays unfitted."""
 
-import contextlib
-import itertools
-
 import numpy as np
 import pytest
 import scipy.sparse
 
 from compared_trees import compare, xgb_params
 from gbdt_parties import messages
-from gbdt_parties.errors import ConsentError, InvalidDataError, PartyRefusedError, ProtocolError
-from liars import Liar, X, Y, fit_with
-from vertical_training import Recorder, assert_same_trees, parties_of, problem, stock, train
+from gbdt_parties.errors import ConsentError, PartyRefusedError, ProtocolError
+from liars import Liar, fit_with
+from vertical_training import assert_same_trees, parties_of, problem, stock, train
 from xgb_fed.boosting.features import bin_features, read_columns
-from xgb_fed.errors import CipherError
-from xgb_fed.vertical.protocol.messages import (
-    Assignments,
-    ModelOpened,
-)
+from xgb_fed.vertical.protocol.messages import Assignments, ModelOpened
 
 BRIEF = {"objective": "binary:logistic", "max_depth": 2, "max_bin": 4, "base_score": 0.5}
 
@@ -97,31 +90,10 @@ def test_answers_that_break_the_protocol(change):
 
 
 def test_a_refusal_is_told_with_its_reason():
-    with pytest.raises(PartyRefusedError, match="'party 0' refuses: out of order today"):
+    with pytest.raises(PartyRefusedError, match=r"'party 0'.*order today"):
         fit_with(always(messages.Refusal("out of order today", 0)))
     with pytest.raises(ConsentError):
         fit_with(always(messages.Refusal("no consent", 1)))
-
-
-def test_answers_with_flipped_bytes():
-    """Every answer of a training, damaged here and there: our errors or a model, never another exception."""
-    good = Recorder(parties_of([X[:, 2:]])[0])
-    train(BRIEF, X[:, :2], Y, [good], 1)
-    rng = np.random.default_rng(0)
-    for at, _ in itertools.product(range(len(good.answers)), range(3)):
-        counter = itertools.count()
-
-        def damage(request, answer, at=at, counter=counter):
-            if next(counter) != at:
-                return answer
-            data = bytearray(answer)
-            for place in rng.integers(24, len(data), rng.integers(1, 4)) if len(data) > 24 else ():
-                data[place] ^= int(rng.integers(1, 256))
-            return bytes(data)
-
-        party = Recorder(parties_of([X[:, 2:]])[0], damage)
-        with contextlib.suppress(ProtocolError, CipherError, InvalidDataError):
-            train(BRIEF, X[:, :2], Y, [party], 1)
 
 
 def test_an_active_party_alone():

@@ -240,14 +240,14 @@ def test_what_is_given_up_is_not_encrypted(monkeypatch):
     key = Slow()
     with GradientsAhead(key, gradients_of(key), np.arange(N_ROWS, dtype=np.int32), 10) as ahead:
         next(iter(ahead))
-        shutdown = ahead._worker.shutdown
+        shutdown = ahead.worker.shutdown
 
         def give_up(**how):
             shutdown(wait=False, **how)
             key.allowed.set()
             shutdown()
 
-        monkeypatch.setattr(ahead._worker, "shutdown", give_up)
+        monkeypatch.setattr(ahead.worker, "shutdown", give_up)
     assert key.allowed.is_set()
     assert len(key.encrypted) <= 1
 

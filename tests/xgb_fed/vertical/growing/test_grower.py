@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from compared_trees import compare, xgb_params
+from kept_splits import splits_of
 from vertical_training import parties_of, problem, text_of, train
 from xgb_fed import OkamotoUchiyama, Paillier
 from xgb_fed.vertical.trees.tree_record import TreeRecord
@@ -35,7 +36,7 @@ def test_a_party_that_has_answered_counts_as_told(monkeypatch):
     X, y = problem(n=100)
     train(xgb_params({}), X[:, :3], y, parties_of([X[:, 3:]]))
     assert len(records) > 2
-    assert all(not record._content.told for record in records)
+    assert all(not record.content.told for record in records)
 
 
 def test_equal_columns_of_different_parties():
@@ -61,7 +62,7 @@ def test_ciphers_give_the_same_model(scheme, extra):
     for cipher in (None, scheme):
         parties = parties_of([X[:, 2:]])
         texts.append(text_of(train(params, X[:, :2], y, parties, 2, cipher=cipher)))
-        splits = next(iter(parties[0]._splits_by_model.values()))
+        splits = splits_of(parties[0])[0]
         texts.append(str(splits.__dict__))
     assert texts[:2] == texts[2:]
 

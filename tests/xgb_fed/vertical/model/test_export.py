@@ -86,13 +86,11 @@ def test_revealed_categories_that_cannot_be_are_refused(recorded, lie):
         if not isinstance(envelope.message, RevealedCategories):
             return answer
         return messages.write(
-            envelope.session,
-            envelope.sequence,
-            RevealedCategories(**{**envelope.message.__dict__, **lie}),
+            envelope.session, envelope.sequence, RevealedCategories(**{**envelope.message.__dict__, **lie})
         )
 
     bank = xgb_fed.LocalParty(theirs, "bank", enable_categorical=True, allow_export=True)
     party = Recorder(bank, change)
     model = train({**BASE, "max_depth": 2, "enable_categorical": True}, own[["age"]], y, [party], 1)
-    with pytest.raises(ProtocolError, match="party 'bank' sent malformed splits"):
+    with pytest.raises(ProtocolError, match="party 'bank' sent malformed"):
         model.export_booster([party])

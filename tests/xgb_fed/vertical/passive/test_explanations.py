@@ -12,29 +12,23 @@ from veilboost.plans.tables import Table
 from vertical_training import Recorder, parties_of, problem, train
 from xgb_fed.boosting.features import read_columns
 from xgb_fed.vertical.passive.service import Limits, PassiveService
-from xgb_fed.vertical.protocol.messages import (
-    OpenTraining,
-    TellColumns,
-    TellSides,
-)
+from xgb_fed.vertical.protocol.messages import OpenTraining, TellColumns, TellSides
 
 
 def test_explanations_need_a_consent_of_their_own(explained):
     model, X, _, _, parties = explained
     silent = parties[0].with_rows(X[:, 3:6])
-    silent._allow_explanations = "none"
+    silent.allow_explanations = "none"
     for ask in (
         lambda: model.explain(X[:, :3], [silent, parties[1]]),
         lambda: model.predict(X[:, :3], [silent, parties[1]], hide_paths=True),
         lambda: model.get_score([silent, parties[1]]),
     ):
-        with pytest.raises(xgb_fed.ConsentError, match="party 'party 0' refuses: this party does not"):
+        with pytest.raises(xgb_fed.ConsentError, match="party 'party 0' refuses"):
             ask()
-    assert not silent._handler.has_sessions
+    assert not silent.handler.has_sessions
     assert len(model.predict(X[:, :3], [silent, parties[1]])) == len(X)
-    with pytest.raises(
-        xgb_fed.InvalidArgumentError, match="'yes' must be one of none, per-party, per-feature"
-    ):
+    with pytest.raises(xgb_fed.InvalidArgumentError, match=r"'yes'.*per-party"):
         xgb_fed.LocalParty(X, allow_explanations="yes")
     with pytest.raises(xgb_fed.InvalidArgumentError, match="allow_explanations=True"):
         Limits(allow_explanations=True)
@@ -115,7 +109,7 @@ def test_a_service_counts_explanations_as_predictions_and_records_them(tmp_path)
     model.explain(X[:, :3], [Bank()], traffic=traffic)
     model.predict(X[:, :3], [Bank()], hide_paths=True, traffic=traffic)
     model.get_score([Bank()], traffic=traffic)
-    with pytest.raises(xgb_fed.PartyRefusedError, match="more than 3 alignments and predictions"):
+    with pytest.raises(xgb_fed.PartyRefusedError, match="3 alignments and predictions"):
         model.explain(X[:, :3], [Bank()])
     recorded, _, _ = read_record(tmp_path / "record.jsonl")
     for kind in ("TellSides", "SidesTold", "TellColumns", "ColumnsTold"):

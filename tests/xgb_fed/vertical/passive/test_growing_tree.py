@@ -135,9 +135,9 @@ def test_a_table_of_randomness_is_begun_with_the_second_tree_if_there_is_room_to
     sources = encrypted()
     answered(training, sources)
     assert TABLE not in training.rooms
-    assert key._table is None
+    assert key.zero_table is None
     _, answer = answered(training, sources)
-    assert (key._table is not None) is (TABLE in training.rooms) is is_room
+    assert (key.zero_table is not None) is (TABLE in training.rooms) is is_room
     if is_room:
         assert training.rooms[TABLE].n_bytes == key.table_bytes > 0
     training.background.close()
@@ -185,12 +185,12 @@ def test_splits_of_others_leave_rows_on_both_sides_of_every_node():
     build(FindSplits(EMPTY, EMPTY))
     (n,) = tree.partition.sizes()
     for sides in (np.ones(n, bool), np.zeros(n, bool)):
-        with pytest.raises(ProtocolError, match="one side without rows"):
+        with pytest.raises(ProtocolError, match="side without rows"):
             tree.advance(split_by_others(sides))
     build(split_by_others(np.arange(n) % 3 == 0))
     divided, whole = (np.arange(size) % 2 == 0 for size in tree.partition.sizes())
     for bad in (np.ones_like(whole), np.zeros_like(whole)):
-        with pytest.raises(ProtocolError, match="one side without rows"):
+        with pytest.raises(ProtocolError, match="side without rows"):
             tree.advance(split_by_others(divided, bad))
     build(split_by_others(divided, whole))
     assert tree.partition.n_nodes == 4

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from gbdt_commons.errors import StoreError
 from gbdt_commons.store_file import StoreFile
 from gbdt_parties.errors import ProtocolError
+from gbdt_parties.run.log import RUNS, RunLog
 from kept_stores import copied, cut_off, end_process, restarted
 from limits import no_more_descriptors
-from xgb_fed.vertical.passive.journal import FOUND, MAX_JOURNALS, RUN, Journals, ResumptionTerms
+from xgb_fed.vertical.passive.journal import FOUND, MAX_JOURNALS, Journals, ResumptionTerms
 from xgb_fed.vertical.protocol.splits import Splits
 
 TERMS = ResumptionTerms("paillier", 2048, 32, "rows", "digest")
@@ -105,7 +106,7 @@ def test_a_start_that_fails_leaves_the_old_journal(tmp_path, monkeypatch):
 
     for n_written in range(2):
         with monkeypatch.context() as patch:
-            patch.setattr(store, "_write", nth(n_written, store._write, full))
+            patch.setattr(store, "write_entry", nth(n_written, store.write_entry, full))
             with pytest.raises(OSError, match="No space"):
                 journals.start(MODEL, TERMS, Splits(list(NAMES)))
         assert journals.find(MODEL) == (TERMS, splits_of([[(0, 0.5, True)]]))
@@ -184,9 +185,9 @@ def test_a_journal_is_one_models(journals):
 )
 def test_splits_are_checked_when_read(journals, store, split):
     journals.start(ONE, TERMS, one_split())
-    store.append(FOUND, ONE.hex(), [[1, 0.5, False]])
+    RunLog(store, ONE).store.append(FOUND, "", [[1, 0.5, False]])
     assert len(journals.find(ONE)[1]) == 2
-    store.append(FOUND, ONE.hex(), [split])
+    RunLog(store, ONE).store.append(FOUND, "", [split])
     with pytest.raises(StoreError, match="damaged"):
         journals.find(ONE)
 
@@ -194,7 +195,7 @@ def test_splits_are_checked_when_read(journals, store, split):
 @pytest.mark.parametrize("about", [[], {}, 7, None, {"names": 3}, {"names": [], "terms": {}}])
 def test_terms_are_checked_when_read(journals, store, about):
     journals.start(ONE, TERMS, one_split())
-    store.put(RUN, ONE.hex(), about)
+    store.put(RUNS, ONE.hex(), about)
     if about is None:
         assert journals.find(ONE) is None
     else:
@@ -221,7 +222,7 @@ def test_a_training_under_way_needs_no_further_descriptor(journals):
 
 def test_a_run_whose_journal_was_removed_goes_on_and_leaves_no_splits_without_terms(journals):
     """Splits without terms would take the place of another run, and nothing would ever read them."""
-    kept, store = Splits(list(NAMES)), journals._store
+    kept, store = Splits(list(NAMES)), journals.store
     kept.add(0, 1.0, True)
     journal = journals.start(MODEL, TERMS, kept)
     models = [bytes([k]) * 16 for k in range(MAX_JOURNALS)]
@@ -232,11 +233,12 @@ def test_a_run_whose_journal_was_removed_goes_on_and_leaves_no_splits_without_te
         kept.add(1, threshold, False)
         journal.keep()
         assert journals.find(MODEL) is None
-        assert set(store.keys(FOUND)) == set(store.keys(RUN)) == {model.hex() for model in models}
+        assert set(store.keys(RUNS)) == {model.hex() for model in models}
+        assert not RunLog(store, MODEL).store.kinds()
     # The run is begun anew, with all of its splits: they are kept from then on.
     journal = journals.start(MODEL, TERMS, kept)
     kept.add(0, 4.0, True)
     journal.keep()
     assert journals.find(MODEL) == (TERMS, kept)
     assert len(kept) == 4
-    assert [model.hex() in store.keys(RUN) for model in models] == [False] + [True] * (MAX_JOURNALS - 1)
+    assert [model.hex() in store.keys(RUNS) for model in models] == [False] + [True] * (MAX_JOURNALS - 1)

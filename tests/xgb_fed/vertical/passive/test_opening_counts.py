@@ -51,7 +51,7 @@ class Bank:
     @property
     def given(self):
         """The running server's own count."""
-        return self.service._kept_for(self.service._caller(self.who))[1]
+        return self.service.kept_for(self.service.known_caller(self.who))[1]
 
     @property
     def counted(self):
@@ -122,7 +122,7 @@ def test_opening_counts_of_other_rows_with_the_same_values_are_new(tmp_path):
     def of(ids, table=Twins):
         alignment = Alignment(tuple(ids))
         bank = Bank(tmp_path, table, (alignment.digest,), max_statistics=1.0)
-        alignment.save(bank.service._caller(bank.who).rows_file(alignment.digest))
+        alignment.save(bank.service.known_caller(bank.who).rows_file(alignment.digest))
         before = bank.given.per_row
         assert isinstance(bank.ask(100), TrainingOpened)
         return bank.given.per_row - before
@@ -176,14 +176,14 @@ def test_opening_counts_are_on_the_disk_before_they_leave(tmp_path, monkeypatch)
     """At each failure of the disk, what the file says is no less than what was answered."""
     bank = Bank(tmp_path, max_statistics=1.0)
     answered, fails = 0, True
-    write = StoreFile._write
+    write = StoreFile.write_entry
 
     def failing(store, kind, key, place, content):
         if fails and kind.endswith(failing_kind):
             raise OSError(errno.EIO, "broken")
         write(store, kind, key, place, content)
 
-    monkeypatch.setattr(StoreFile, "_write", failing)
+    monkeypatch.setattr(StoreFile, "write_entry", failing)
     for k, rows in enumerate(subsets(8)):
         fails, failing_kind = k % 2 == 0, (GIVEN if k % 4 else OPENED).name
         opened = bank.ask(len(rows), rows)

@@ -10,6 +10,7 @@ import xgb_fed
 from gbdt_kernels.residues import encode
 from gbdt_parties import messages
 from gbdt_parties.messages import to_bits
+from kept_splits import splits_of
 from sent_bytes import bytes_from
 from small_keys import KEYS, integers_of
 from vertical_training import Recorder, clear_bytes, parties_of, problem, train
@@ -130,27 +131,6 @@ def test_requests_with_other_contents(recorded, same_cuts, data):
         messages.read(answer)
 
 
-@given(st.data())
-@settings(deadline=None, max_examples=60)
-def test_requests_with_other_bytes(recorded, same_cuts, data):
-    requests = recorded[0].requests
-    at = data.draw(st.integers(0, len(requests) - 1))
-    place = data.draw(st.integers(0, len(requests[at]) - 1))
-    flip = data.draw(st.integers(1, 255))
-    how = data.draw(st.sampled_from(["flip", "cut", "extend"]))
-
-    def change(request):
-        if how == "flip":
-            return request[:place] + bytes([request[place] ^ flip]) + request[place + 1 :]
-        return request[:place] if how == "cut" else request + bytes([flip])
-
-    answers = replay(requests[: at + 2], change, at)
-    for answer in answers:
-        messages.read(answer)
-    if how != "flip":
-        assert is_refusal(answers[at])
-
-
 def test_replayed_skipped_and_doubled_requests(recorded, same_cuts):
     """Each is refused, and ends the session."""
     requests = recorded[0].requests
@@ -265,7 +245,7 @@ def test_a_party_that_requires_encryption(scheme):
     party = LocalParty(X[:, 2:], require_encryption=True)
     with pytest.raises(xgb_fed.PartyRefusedError, match="does not train"):
         train(PARAMS, X[:, :2], Y, [party], 1, cipher=scheme)
-    assert not party._splits_by_model
+    assert not splits_of(party)
 
 
 def test_a_refusal_holds_no_column_names():
@@ -310,7 +290,7 @@ def test_the_search_would_find_thresholds():
     party = Recorder(LocalParty(X[:, 2:], "bank", allow_export=True))
     model = train(PARAMS, X[:, :2], Y, [party], 2)
     model.export_booster([party])
-    splits = next(iter(party.party._splits_by_model.values()))
+    splits = splits_of(party.party)[0]
     clear = b"||".join(clear_bytes(answer) for answer in party.answers)
     assert all(p in clear for p in patterns(splits.thresholds, np.float32))
 

@@ -11,7 +11,6 @@ from alignments import Asker
 from counted_answers import layout
 from deployment import connected, serving, tls
 from gbdt_commons.store import json_kind
-from gbdt_parties import messages
 from gbdt_parties.errors import InvalidDataError, PartyRefusedError
 from gbdt_parties.identity import masked_ids
 from gbdt_parties.identity.aligned_rows import Alignment
@@ -23,6 +22,7 @@ from gbdt_parties.quota import TAKEN
 from gbdt_parties.transport.remote import RemoteParty
 from gbdt_parties.transport.server import NOBODY
 from kept_stores import end_process, restarted
+from served_parties import Local
 from small_keys import key_of
 from veilboost.plans.tables import Table
 from xgb_fed.boosting.features import read_columns
@@ -31,21 +31,6 @@ from xgb_fed.vertical.passive.service import ROLE, Limits, PassiveService
 from xgb_fed.vertical.protocol.messages import OpenModel, OpenTraining, TrainingOpened
 
 pytest.importorskip("nacl")
-
-
-class Local:
-    """A party that calls a service without a network."""
-
-    name = "bank"
-
-    def __init__(self, service, row_sets=()):
-        self.service, self.row_sets = service, row_sets
-
-    def handle(self, request):
-        return self.service.handle(Identity("acme", "", NOBODY.expires), self.row_sets, request)
-
-    def ask(self, request, session=b"s" * 16):
-        return messages.read(self.handle(messages.write(session, 0, request))).message
 
 
 @pytest.fixture
@@ -68,40 +53,13 @@ OPENING = OpenTraining(
 
 
 def asker(service, ids, session=b"s" * 16):
-    return Asker(lambda message: Local(service).ask(message, session), ids)
+    return Asker(lambda message: Local(service).ask(message, session=session), ids)
 
 
 def common(service, ids, n_rows, others=("customer-010", "customer-011")):
     """Answer to an alignment in which `ids` are called common, `n_rows` of them, whatever the bank has."""
     mine = asker(service, others).until_answered()
     return mine.align([int(place) for place in mine.matched()[1][:n_rows]], ids)
-
-
-def test_unknown_ids_are_not_aligned_and_malformed_points_refused(bank):
-    service = bank()
-    for ids, n_rows in ((["customer-010", "nobody"], 2), (["customer-010"], 2), (["nobody"], 1)):
-        assert "were not proven to be known" in common(service, ids, n_rows).reason
-    mine = asker(service, ["customer-010"]).until_answered()
-    assert "2 rows were aligned of 50, where 1 ids were told" in mine.align([0, 1], ["customer-010"]).reason
-    assert common(service, ["customer-010", "customer-011"], 2) is True
-    for wrong in (b"", b"nonsense", b"\xff" * 32, b"\xff" * 96):
-        mine = asker(service, ["a", "b"])
-        mine.open(), mine.mask(), mine.commit()
-        assert "points of 32 bytes were due" in mine.tell(wrong).reason
-    mine = asker(service, ["a", "b"])
-    mine.open(), mine.mask()
-    mine.own.points = bytes(31) + b"\1" + b"\xff" * 32
-    mine.commit(), mine.tell()
-    assert "is not a point of the prime-order group" in mine.answer().reason
-
-
-def test_an_intersection_is_good_for_one_alignment_accepted_or_not(bank):
-    for ids in (["nobody"], ["customer-010"]):
-        service = bank()
-        mine = asker(service, ["customer-010"]).until_answered()
-        mine.align([int(mine.matched()[1][0])], ids)
-        assert "without an intersection" in mine.align([0], ids).reason
-        assert "without an intersection" in mine.answer().reason
 
 
 def test_an_alignment_is_counted_once_when_it_is_opened(bank):
@@ -124,7 +82,7 @@ def test_alignment_attack_a_row_whose_id_is_not_known_is_not_kept(bank, tmp_path
     assert not list(tmp_path.glob("bank/**/*.ids"))
     for k in range(40, 60):
         guess = Alignment((*known, f"customer-{k:03d}")).digest
-        assert "no such rows" in Local(service, (guess,)).ask(OPENING).reason
+        assert "no such rows" in Local(service, row_sets=(guess,)).ask(OPENING).reason
 
 
 @pytest.mark.parametrize("opening", ["OpenTraining", "OpenModel"])
@@ -134,8 +92,10 @@ def test_guesses_of_rows_are_counted_as_questions(bank, opening):
     mine = asker(service, ["customer-010"]).until_answered()
     assert mine.align(mine.matched()[1], ["customer-010"]) is True
     for k in range(3):
-        assert "no such rows" in Local(service, (bytes([k]) * 32,)).ask(message).reason
-    assert "more than 4 alignments and predictions" in Local(service, (b"g" * 32,)).ask(message).reason
+        assert "no such rows" in Local(service, row_sets=(bytes([k]) * 32,)).ask(message).reason
+    assert (
+        "more than 4 alignments and predictions" in Local(service, row_sets=(b"g" * 32,)).ask(message).reason
+    )
     assert "more than 4 alignments and predictions" in asker(service, ["a"]).open().reason
 
 
@@ -145,7 +105,7 @@ def test_rows_that_are_aligned_are_opened_without_a_question(bank):
     ids = ("customer-010", "customer-011")
     assert mine.align(mine.matched()[1], ids) is True
     for _ in range(2):
-        opened = Local(service, (Alignment(ids).digest,)).ask(OPENING, os.urandom(16))
+        opened = Local(service, row_sets=(Alignment(ids).digest,)).ask(OPENING, session=os.urandom(16))
         assert isinstance(opened, TrainingOpened)
 
 
@@ -197,7 +157,7 @@ def test_a_table_whose_ids_are_not_canonical_is_not_served(tmp_path):
     X = np.zeros((2, 1))
     for ids in (["a", "b "], ["a", "a"], ["Zoe\u0308", "b"]):
         table = Table(read_columns(X), ids, True, None, [], {})
-        with pytest.raises(InvalidDataError, match="ids of the rows: "):
+        with pytest.raises(InvalidDataError, match=r"ids.*rows"):
             PassiveService(table, tmp_path / "bank", "bank", Limits())
 
 
@@ -220,18 +180,18 @@ def test_alignments_do_not_remove_the_rows_of_a_training_run(bank, monkeypatch):
     none = np.empty(0, dtype=np.int32)
     bits = layout(20)[0]
     opening = OpenTraining(Plain().public.public_bytes(), 20, 8, bits, 1, 3, none, none.astype(np.int64))
-    assert isinstance(Local(service, rows).ask(opening), TrainingOpened)
+    assert isinstance(Local(service, row_sets=rows).ask(opening), TrainingOpened)
     for k in range(21, 26):
         time.sleep(0.01)  # files' times are not exact
         align([Local(service)], ids[:k])
     service = bank(allow_plain=True)  # the bank is restarted
     time.sleep(0.01)
     align([Local(service)], ids[:27])
-    assert isinstance(Local(service, rows).ask(opening, b"t" * 16), TrainingOpened)
+    assert isinstance(Local(service, row_sets=rows).ask(opening, session=b"t" * 16), TrainingOpened)
     for k in range(28, 31):
         time.sleep(0.01)
         align([Local(bank())], ids[:k])
-    answer = Local(bank(allow_plain=True), rows).ask(opening, b"u" * 16)
+    answer = Local(bank(allow_plain=True), row_sets=rows).ask(opening, session=b"u" * 16)
     assert "align them first" in answer.reason
 
 
@@ -240,8 +200,8 @@ def test_the_certificate_that_is_shown_is_the_one_that_is_hashed(bank, tmp_path,
     seen = []
     ids = ["customer-010", "x"]
     service = bank()
-    answer = service._caller(Identity("acme", "", NOBODY.expires)).intersector.answer
-    intersector = service._caller(Identity("acme", "", NOBODY.expires)).intersector
+    answer = service.known_caller(Identity("acme", "", NOBODY.expires)).intersector.answer
+    intersector = service.known_caller(Identity("acme", "", NOBODY.expires)).intersector
     monkeypatch.setattr(intersector, "answer", lambda *args: seen.append(args) or answer(*args))
     with serving(service) as server, connected(server) as party:
         assert align([party], ids).ids == ("customer-010",)
@@ -253,7 +213,7 @@ def test_the_certificate_that_is_shown_is_the_one_that_is_hashed(bank, tmp_path,
         assert isinstance(opening, OpenAlignment)
         assert opening.certificate.hex() == shown == fingerprint
         monkeypatch.setattr(RemoteParty, "own_fingerprint", "ab" * 32)
-        with pytest.raises(PartyRefusedError, match="another certificate than the one shown"):
+        with pytest.raises(PartyRefusedError, match=r"certificate.*shown"):
             align([party], ids)
     monkeypatch.undo()
     assert RemoteParty("127.0.0.1:1", name="bank", insecure=True).own_fingerprint == ""

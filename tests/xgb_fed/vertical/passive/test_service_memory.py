@@ -38,6 +38,7 @@ from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.transport import service as service_module
 from gbdt_parties.transport.server import MAX_REQUEST_BYTES, NOBODY
 from kept_stores import end_process
+from served_parties import Local
 from small_keys import key_of
 from veilboost.plans.tables import Table
 from xgb_fed.boosting.features import read_columns
@@ -80,18 +81,6 @@ class Talk:
             return messages.read(self.service.handle(request)).message
         caller = Identity("acme", "", NOBODY.expires)
         return messages.read(self.service.handle(caller, self.row_sets, request)).message
-
-
-class Acme:
-    """The service as acme aligns rows with it."""
-
-    name = "bank"
-
-    def __init__(self, service):
-        self.service = service
-
-    def handle(self, request):
-        return self.service.handle(Identity("acme", "", NOBODY.expires), (), request)
 
 
 def opening(n_groups=1, n_rows=N_ROWS):
@@ -212,14 +201,14 @@ def test_memory_of_an_alignment_is_within_what_is_reserved(monkeypatch):
         opened, _ = ask(opening)
         for _ in range(0, n, IDS_PER_MESSAGE):
             ask(MaskIds())
-        ask(CommitIds(masked_ids._commitment(masked_ids.run_of(opening, opened), masked_ids.ACTIVE, told)))
+        ask(CommitIds(masked_ids.commitment_to(masked_ids.run_of(opening, opened), masked_ids.ACTIVE, told)))
         for first in range(0, n, IDS_PER_MESSAGE):
             ask(TellIds(told[32 * first : 32 * (first + IDS_PER_MESSAGE)]))
         for _ in range(0, n, IDS_PER_MESSAGE):
             ask(AnswerIds())
         _, alignment = ask(AlignRows(flags, told[:32]))
         assert alignment is None
-        _, alignment = ask(ProveRows(intersector._run._found[2]))
+        _, alignment = ask(ProveRows(intersector.run.found[2]))
         assert len(alignment.ids) == n
 
     assert peak_of(run) < BYTES_PER_ID * 2 * n
@@ -270,17 +259,17 @@ def test_disk_attack_by_alignments(service, tmp_path, monkeypatch):
     pytest.importorskip("nacl")
     monkeypatch.setattr(service_module, "MAX_ALIGNMENTS", 4)
     bank = service()
-    caller = bank._caller(Identity("acme", "", NOBODY.expires))
+    caller = bank.known_caller(Identity("acme", "", NOBODY.expires))
     digests = []
     for k in range(10):
-        digests.append(align([Acme(bank)], [str(k)]).digest)
+        digests.append(align([Local(bank)], [str(k)]).digest)
         if k:
             # As training on the first rows would.
-            bank._aligned(caller, digests[0])
+            bank.aligned(caller, digests[0])
     kept = {path.name.split(".")[0] for path in (tmp_path / "bank" / "for-acme" / "rows").glob("*.ids")}
     assert kept == {digest.hex() for digest in (digests[0], *digests[7:])}
     with pytest.raises(ProtocolError, match="align them first"):
-        bank._aligned(caller, digests[1])
+        bank.aligned(caller, digests[1])
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -375,11 +364,11 @@ def test_memory_of_sides_is_reserved_for_predictions_too():
 def test_memory_of_copied_rows_is_reserved_and_given_back_when_an_opening_is_refused(service):
     pytest.importorskip("nacl")
     bank = service()
-    caller = bank._caller(Identity("acme", "", NOBODY.expires))
-    bank._has_ids = True
+    caller = bank.known_caller(Identity("acme", "", NOBODY.expires))
+    bank.has_ids = True
     sets = []
     for k in range(4):
-        sets.append(align([Acme(bank)], [str(i) for i in range(k, N_ROWS)]).digest)
+        sets.append(align([Local(bank)], [str(i) for i in range(k, N_ROWS)]).digest)
     caller.memory.max_bytes = 8000
     request = messages.write(b"1" * 16, 0, opening(n_rows=N_ROWS - 1))
     identity = Identity("acme", "", NOBODY.expires)
@@ -430,8 +419,8 @@ def test_log_attack_by_requests_that_are_refused(service, caplog):
     assert all(record.getMessage().startswith("refused acme") for record in caplog.records)
 
 
-class Dying(Acme):
-    """Acme's process is killed before it begins a tree."""
+class Dying(Local):
+    """Local's process is killed before it begins a tree."""
 
     def __init__(self, service, dies_at=None):
         super().__init__(service)
@@ -459,15 +448,15 @@ def test_a_run_whose_process_was_killed_gets_its_memory_back(service, tmp_path):
         return xgb_fed.train(params, data, [party], 3, **how)
 
     bank = service(max_memory=45_000)
-    caller = bank._caller(Identity("acme", "", NOBODY.expires))
-    whole = trained(Acme(bank), "whole")
+    caller = bank.known_caller(Identity("acme", "", NOBODY.expires))
+    whole = trained(Local(bank), "whole")
     gc.collect()
     assert caller.memory.reserved < 45_000 // 4
     for dies_at in (1, 2):
         with pytest.raises(KeyboardInterrupt):
             trained(Dying(bank, dies_at), "killed")
         assert caller.memory.reserved > 45_000 // 2
-    resumed = trained(Acme(bank), "killed")
+    resumed = trained(Local(bank), "killed")
     assert [tree.to_dict() for tree in resumed.trees] == [tree.to_dict() for tree in whole.trees]
 
 
@@ -480,8 +469,8 @@ def test_memory_of_sessions_left_by_crashes_is_given_back_when_it_is_needed(serv
         assert isinstance(talk.ask(start), messages.Done)
     # Nobody's session is ended for another one that is under way.
     assert "would take" in Talk(bank, b"3" * 16).ask(opening(n_groups=100)).reason
-    (handler,) = bank._caller(Identity("acme", "", NOBODY.expires)).handlers.values()
-    handler._sessions[left.session].last_request -= service_module.ABANDONED
+    (handler,) = bank.known_caller(Identity("acme", "", NOBODY.expires)).handlers.values()
+    handler.sessions[left.session].last_request -= service_module.ABANDONED
     assert isinstance(Talk(bank, b"4" * 16).ask(opening(n_groups=100)), TrainingOpened)
     assert left.ask(start).reason == "no such session"
     assert isinstance(live.ask(replace(start, tree=1)), messages.Done)
@@ -491,8 +480,8 @@ def test_rows_that_nobody_uses_are_forgotten_for_those_of_a_new_session(service)
     pytest.importorskip("nacl")
     bank = service(max_memory=MIB)
     identity = Identity("acme", "", NOBODY.expires)
-    sets = [align([Acme(bank)], [str(i) for i in range(k, N_ROWS)]).digest for k in range(2)]
-    bank._caller(identity).memory.max_bytes = 34_000
+    sets = [align([Local(bank)], [str(i) for i in range(k, N_ROWS)]).digest for k in range(2)]
+    bank.known_caller(identity).memory.max_bytes = 34_000
     for k, digest in enumerate(sets):
         talk = Talk(bank, bytes([k]) * 16)
         talk.row_sets = (digest,)
@@ -507,8 +496,8 @@ def opening_of(n_ids):
 def test_memory_of_masked_ids_is_reserved_before_any_is_masked(service, monkeypatch):
     pytest.importorskip("nacl")
     bank = service(max_memory=BYTES_PER_ID * (N_ROWS + 50))
-    memory = bank._caller(Identity("acme", "", NOBODY.expires)).memory
-    assert len(align([Acme(bank)], [str(k) for k in range(50)]).ids) == 50
+    memory = bank.known_caller(Identity("acme", "", NOBODY.expires)).memory
+    assert len(align([Local(bank)], [str(k) for k in range(50)]).ids) == 50
     assert memory.reserved == 0
     monkeypatch.setattr(intersector_module, "OwnList", lambda *args: pytest.fail("masked"))
     assert "masked ids would take" in Talk(bank, b"1" * 16).ask(opening_of(51)).reason
@@ -517,14 +506,14 @@ def test_memory_of_masked_ids_is_reserved_before_any_is_masked(service, monkeypa
 
 def test_memory_of_an_alignment_is_held_until_it_ends_or_is_abandoned(service):
     bank = service(max_memory=BYTES_PER_ID * (N_ROWS + 50))
-    caller = bank._caller(Identity("acme", "", NOBODY.expires))
+    caller = bank.known_caller(Identity("acme", "", NOBODY.expires))
     for k in range(3):
         # A new one takes the place of the one before.
         assert isinstance(Talk(bank, bytes([k]) * 16).ask(opening_of(50)), AlignmentOpened)
         assert caller.memory.reserved == BYTES_PER_ID * (N_ROWS + 50)
     with pytest.raises(ProtocolError, match="would take"):
         caller.memory.reserve(1 << 10, "something else")
-    caller.intersector._run.last_answer -= service_module.ABANDONED
+    caller.intersector.run.last_answer -= service_module.ABANDONED
     room = caller.memory.reserve(1 << 10, "something else")
     assert caller.memory.reserved == room.n_bytes
     assert "without an intersection" in Talk(bank, bytes([2]) * 16).ask(MaskIds()).reason
@@ -532,7 +521,7 @@ def test_memory_of_an_alignment_is_held_until_it_ends_or_is_abandoned(service):
 
 def test_memory_of_a_refused_alignment_is_given_back(service):
     bank = service()
-    memory = bank._caller(Identity("acme", "", NOBODY.expires)).memory
+    memory = bank.known_caller(Identity("acme", "", NOBODY.expires)).memory
     talk = Talk(bank, b"1" * 16)
     assert isinstance(talk.ask(opening_of(5)), AlignmentOpened)
     assert memory.reserved == BYTES_PER_ID * (N_ROWS + 5)

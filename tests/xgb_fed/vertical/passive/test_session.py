@@ -71,7 +71,7 @@ def test_an_error_is_raised_at_the_end(meanwhile):
 
 
 def test_what_is_dropped_is_not_begun_and_what_has_begun_ends_first(meanwhile, monkeypatch):
-    begun, dropped, done, rest = Event(), Event(), [], meanwhile._rest
+    begun, dropped, done, rest = Event(), Event(), [], meanwhile.rest
 
     def slow():
         begun.set()
@@ -82,7 +82,7 @@ def test_what_is_dropped_is_not_begun_and_what_has_begun_ends_first(meanwhile, m
         dropped.set()
         rest()
 
-    monkeypatch.setattr(meanwhile, "_rest", rest_once_all_is_dropped)
+    monkeypatch.setattr(meanwhile, "rest", rest_once_all_is_dropped)
 
     meanwhile.give(slow)
     meanwhile.give(lambda: done.append("never"))

@@ -151,7 +151,7 @@ def test_a_plaintext_of_fewer_classes_holds_no_others():
     g, h = decoded(packing, [[0b1001], [0b11]], [1])
     assert (g.tolist(), h.tolist()) == ([[1, 0, 1]], [[0, 1, 1]])
     for last in (0b0111, 0b1011):
-        with pytest.raises(PlaintextRangeError, match="more classes than were packed"):
+        with pytest.raises(PlaintextRangeError, match=r"classes.*packed"):
             decoded(packing, [[0b1001], [last]], [1])
 
 

@@ -13,7 +13,7 @@ from gbdt_parties.errors import InvalidDataError
 from xgb_fed.boosting.features import MAX_VALUE, read_columns
 from xgb_fed.errors import CorruptDataError
 from xgb_fed.vertical.protocol.messages import RevealedCategories, RevealedSplits
-from xgb_fed.vertical.protocol.splits import Splits, _checked_right
+from xgb_fed.vertical.protocol.splits import Splits, checked_right
 
 VALUES = st.floats(-MAX_VALUE, MAX_VALUE, width=32)
 SPLITS = st.lists(st.tuples(st.integers(0, 2), VALUES, st.booleans()), max_size=6)
@@ -101,16 +101,6 @@ GOOD = {
 }
 
 
-def test_a_file_cut_off_anywhere_is_refused(tmp_path):
-    path = tmp_path / "splits.json"
-    splits_of([(1, 0.5, True), (0, -3e30, False)]).save(path)
-    content = path.read_bytes()
-    for end in range(len(content)):
-        path.write_bytes(content[:end])
-        with pytest.raises(CorruptDataError, match="splits of a model"):
-            Splits.load(path)
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -118,6 +108,8 @@ def test_a_file_cut_off_anywhere_is_refused(tmp_path):
         {"names": None},
         {"names": "ab"},
         {"names": [1, 2]},
+        {"names": ["a", "\ud800"]},
+        {"names": ["a", "a"]},
         {"features": [1, 2]},
         {"features": [-1, 0]},
         {"features": [0.5, 0]},
@@ -149,27 +141,10 @@ def test_files_of_other_content_are_refused(tmp_path, change):
             Splits.load(path)
 
 
-def test_files_without_a_digest_of_their_content_are_refused(tmp_path):
-    path = tmp_path / "splits.json"
-    write_sealed(path, GOOD)
-    kept = path.read_text()
-    for altered in (json.dumps(GOOD), kept.replace("-2.0", "-3.0"), kept.replace("true", "false")):
-        path.write_text(altered)
-        with pytest.raises(CorruptDataError):
-            Splits.load(path)
-
-
-@pytest.mark.parametrize("content", [b"", b"[]", b"3", b"null", b"\xff\xfe", b"[" * 100_000])
-def test_files_of_anything_else_are_refused(tmp_path, content):
-    (tmp_path / "splits.json").write_bytes(content)
-    with pytest.raises(CorruptDataError):
-        Splits.load(tmp_path / "splits.json")
-
-
 def test_a_damaged_splits_file_is_refused_without_its_path(tmp_path, caplog):
     path = tmp_path / "secret-folder.json"
     path.write_text("nonsense")
-    with pytest.raises(CorruptDataError, match="the log says which") as caught:
+    with pytest.raises(CorruptDataError, match="log says") as caught:
         Splits.load(path)
     assert "secret" not in str(caught.value)
     assert str(tmp_path) not in str(caught.value)
@@ -190,7 +165,7 @@ def test_splits_are_revealed_in_the_types_of_the_message():
     kinds = found.features.dtype, found.thresholds.dtype, found.default_left.dtype
     assert kinds == (np.int32, np.float32, np.uint8)
     assert json.loads(found.names) == ["a", "β 😀", '"c"']
-    with pytest.raises(InvalidDataError, match="name of column 1 is not a text but of type float32"):
+    with pytest.raises(InvalidDataError, match=r"column 1.*type float32"):
         splits_of([], ("a", np.float32(7301.5), "c")).revealed()
     categorical = Splits(["a", "b"], categories={1: None})
     categorical.add(0, 0.5, True)
@@ -204,16 +179,16 @@ def test_splits_are_revealed_in_the_types_of_the_message():
 
 @pytest.mark.parametrize("right", [[0], [0, 1, 4], [4]])
 def test_categories_that_go_right_are_ascending_and_exist(right):
-    assert _checked_right(right, 5) == tuple(right)
+    assert checked_right(right, 5) == tuple(right)
 
 
 @pytest.mark.parametrize("right", [[-1], [5], [0, 5], [1, 0], [0, 0], [-1, 0]])
 def test_other_categories_are_refused(right):
     with pytest.raises(ValueError, match="impossible categories"):
-        _checked_right(right, 5)
+        checked_right(right, 5)
 
 
 @pytest.mark.parametrize("right", [[], (0,), [0.0], [True], [0, 1.0], None, "0"])
 def test_lists_of_other_things_are_no_categories(right):
     with pytest.raises(TypeError, match="not categories"):
-        _checked_right(right, 5)
+        checked_right(right, 5)

@@ -181,7 +181,7 @@ def test_models_that_cannot_be_continued_are_refused_before_anything_leaves():
     ):
         with pytest.raises(error, match=words):
             train({**BASE, **params}, X[:, :3], y, [party], 1, xgb_model=given)
-    with pytest.raises(InvalidArgumentError, match="of the active party"):
+    with pytest.raises(InvalidArgumentError, match="active party"):
         train(BASE, X[:, :2], y, [party], 1, xgb_model=model)
     with pytest.raises(InvalidArgumentError, match="parties lacks"):
         train(BASE, X[:, :3], y, [], 1, xgb_model=model)
@@ -205,15 +205,15 @@ def test_what_a_party_refuses():
     for number, (model_id, count) in enumerate(
         ((model.model_id, n_splits + 1), (model.model_id, 0), (b"x" * 16, 1), (b"", 1))
     ):
-        with pytest.raises(ProtocolError, match=r"has not [0-9]+ splits of that model"):
+        with pytest.raises(ProtocolError, match=r"[0-9]+ splits.*model"):
             session(number).ask(ContinueTraining(model_id, count), messages.Done)
     twice = session(10)
     twice.ask(ContinueTraining(model.model_id, 1), messages.Done)
-    with pytest.raises(ProtocolError, match="before the first tree"):
+    with pytest.raises(ProtocolError, match="first tree"):
         twice.ask(ContinueTraining(model.model_id, 1), messages.Done)
     begun = session(11)
     begun.ask(StartTree(0, np.empty(0, dtype=np.uint8), np.array([0], dtype=np.int32)), messages.Done)
-    with pytest.raises(ProtocolError, match="before the first tree"):
+    with pytest.raises(ProtocolError, match="first tree"):
         begun.ask(ContinueTraining(model.model_id, 1), messages.Done)
 
 
@@ -260,5 +260,5 @@ def test_a_server_continues_and_counts_it_as_a_question(tmp_path):
     assert_same_trees(model.export_booster([Served()]), theirs)
     train(BASE, X[:, :3], y, [Served()], 1, xgb_model=first)
     train(BASE, X[:, :3], y, [Served()], 1)
-    with pytest.raises(ProtocolError, match="more than 3 alignments and predictions"):
+    with pytest.raises(ProtocolError, match="3 alignments and predictions"):
         train(BASE, X[:, :3], y, [Served()], 1, xgb_model=first)

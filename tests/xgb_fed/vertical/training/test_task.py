@@ -9,6 +9,7 @@ import xgboost
 import xgb_fed
 from gbdt_parties import messages
 from gbdt_parties.errors import PartyUnavailableError
+from kept_splits import splits_of
 from native_trees import read_trees
 from reference_trees import cut_columns, grow
 from vertical_training import assert_same_tree, parties_of, parts, problem, stock, train
@@ -65,13 +66,7 @@ def test_attack_on_the_trees_of_others_by_the_numbers_of_own_ones(n_classes):
     """In mix mode parties count their own trees; gaps would tell how many the others have grown."""
     X, _ = problem()
     y = np.arange(len(X)) % n_classes
-    parties = [
-        Numbered(
-            X[:, 2:4],
-            "a",
-        ),
-        Numbered(X[:, 4:], "b", lost_in=1),
-    ]
+    parties = [Numbered(X[:, 2:4], "a"), Numbered(X[:, 4:], "b", lost_in=1)]
     objective = (
         {"objective": "binary:logistic"}
         if n_classes == 2
@@ -175,7 +170,7 @@ def test_multi_output_is_xgboost_s_vector_leaves(case):
     model = train({**params, "multi_output": True}, X[:, :3], y, parties, 3)
     theirs = stock({**params, "multi_strategy": "multi_output_tree", "tree_method": "hist"}, X, y, 3)
     assert len(model.trees) == 3
-    all_splits = [model.splits, next(iter(parties[0]._splits_by_model.values()))]
+    all_splits = [model.splits, splits_of(parties[0])[0]]
     for ours, tree in zip(model.trees, read_trees(theirs), strict=True):
         assert ours.left == list(tree["left_children"])
         for node, owner in enumerate(ours.owner):

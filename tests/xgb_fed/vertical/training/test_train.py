@@ -84,16 +84,7 @@ def bad(params=None, active=None, label=Y, parties=None, rounds=2, weight=None, 
         ({"rounds": 0}, ValueError, "num_boost_round"),
         ({"rounds": 2.5}, ValueError, "num_boost_round"),
         ({"early_stopping_rounds": 3}, ValueError, "evaluation set"),
-        (
-            {
-                "parties": parties_of(
-                    [X[:, 3:], X[:, 3:]],
-                )[:1]
-                * 2
-            },
-            ValueError,
-            "in common: .'party 0'",
-        ),
+        ({"parties": parties_of([X[:, 3:], X[:, 3:]])[:1] * 2}, ValueError, "in common: .'party 0'"),
         ({"parties": [(X, Y)]}, TypeError, "LocalParty"),
         ({"parties": parties_of([X[:40, 3:]])}, ProtocolError, "'party 0' refuses: .*50 rows, this one 40"),
         ({"cipher": "paillier"}, TypeError, "cipher"),
@@ -191,7 +182,7 @@ def test_saturated_rows_are_refused_where_their_smallest_hessians_would_decide()
     y[[17, 101, 333]] = 1
     params = {"learning_rate": 0.3, "reg_lambda": 0.0, "min_child_weight": 0.0, "max_bin": 16, "max_depth": 4}
     for objective in ({"objective": "binary:logistic"}, {"objective": "multi:softprob", "num_class": 2}):
-        with pytest.raises(UnsupportedParameterError, match="one of them must be at least 4e-07"):
+        with pytest.raises(UnsupportedParameterError, match="at least 4e-07"):
             train({**params, **objective}, X[:, :2], y, parties_of([X[:, 2:]]), 3)
     for enough in ({"reg_lambda": 1e-6}, {"min_child_weight": 1e-6}):
         compare(xgb_params({**params, **enough}), X, y, (2,), rounds=10)

@@ -74,7 +74,7 @@ def test_named_columns():
     ("params", "words"),
     [
         ({"monotone_constraints": {"age": 1}}, "monotone_constraints names column 'age'"),
-        ({"monotone_constraints": {"shop:0": 1}}, "names column 'shop:0'.* as bank:0 would be"),
+        ({"monotone_constraints": {"shop:0": 1}}, "names column 'shop:0'.*bank:0"),
         ({"monotone_constraints": {-1: 1}}, "monotone_constraints names column -1"),
         ({"interaction_constraints": [["f0", "f3"]]}, "interaction_constraints names column 'f3'"),
     ],
@@ -91,9 +91,9 @@ def test_unknown_columns_are_named_before_anything_leaves(params, words):
 @pytest.mark.parametrize(
     ("params", "words"),
     [
-        ({"monotone_constraints": (1,) * 7}, "names column 6; there are 6 columns"),
+        ({"monotone_constraints": (1,) * 7}, "names column 6.*6 columns"),
         ({"monotone_constraints": {"bank:3": 1}}, "'bank:3'; party 'bank' has 3 columns, bank:0 to bank:2"),
-        ({"interaction_constraints": "[[0,9]]"}, "names column 9; there are 6 columns"),
+        ({"interaction_constraints": "[[0,9]]"}, "names column 9.*6 columns"),
     ],
     ids=str,
 )

@@ -124,9 +124,7 @@ def test_subsample_difference_of_a_small_party_is_refused():
         HorizontalParty(X[own], y[own], name, categorical_labels=True)
         for name, own in (("a", many), ("b", few))
     ]
-    with pytest.raises(
-        PartyRefusedError, match=r"'?b'?.*subsample=0\.2 .* fewer than 60 of this party's rows"
-    ):
+    with pytest.raises(PartyRefusedError, match=r"'?b'?.*subsample=0\.2.*fewer than 60"):
         train_exact({**PARAMS, "subsample": 0.2}, members, 200)
     train_exact(PARAMS, members, 1)
 
@@ -134,14 +132,14 @@ def test_subsample_difference_of_a_small_party_is_refused():
 def test_subsample_difference_of_a_partys_own_rows_is_checked_as_drawn(monkeypatch):
     """However unlikely: nothing of a sample leaves that few of the party's rows are in, or not in."""
     for drawn in (9, 591, 600 - 9):
-        with pytest.raises(InvalidDataError, match="a sample takes or leaves out fewer of this party's rows"):
+        with pytest.raises(InvalidDataError, match="leaves out fewer"):
             check_own_sample(drawn, 600, 10)
     for drawn in (10, 590, 600):
         check_own_sample(drawn, 600, 10)
     check_own_sample(1, 600, 1)
     members = [(X[:200], LABELS["binary:logistic"][:200]), (X[200:400], LABELS["binary:logistic"][200:400])]
-    monkeypatch.setattr(ExactTraining, "_drawn", lambda self, *_: np.arange(len(self.rows.y)) < 9)
-    with pytest.raises(PartyRefusedError, match="a sample takes or leaves out fewer"):
+    monkeypatch.setattr(ExactTraining, "drawn", lambda self, *_: np.arange(len(self.rows.y)) < 9)
+    with pytest.raises(PartyRefusedError, match="leaves out fewer"):
         train_exact({**PARAMS, "subsample": 0.5}, members, 1)
 
 
@@ -186,7 +184,7 @@ def members_of(objective, without=0, weight=None):
 @pytest.fixture
 def roots(monkeypatch):
     """Rows of all parties at each root that was asked about, by run, question and class."""
-    seen, ask = {}, exact_trees._roots
+    seen, ask = {}, exact_trees.make_roots
 
     def noted(trees, counts, rules, what):
         for tree in trees:
@@ -195,7 +193,7 @@ def roots(monkeypatch):
             seen.setdefault((seen["run"], what, tree.group), set()).update(own)
         return ask(trees, counts, rules, what)
 
-    monkeypatch.setattr(exact_trees, "_roots", noted)
+    monkeypatch.setattr(exact_trees, "make_roots", noted)
     return seen
 
 
@@ -356,9 +354,7 @@ def test_samples_of_all_runs_are_counted_once_and_across_restarts(tmp_path):
     train(3)  # the same samples
     train(5, subsample=1.0)
     train(4)  # one more
-    with pytest.raises(
-        PartyRefusedError, match=r"4 further samples of rows; this party has drawn 4, .*=7 in all"
-    ):
+    with pytest.raises(PartyRefusedError, match=r"4 further.*drawn 4.*=7"):
         train(4, subsample=0.6)
     train(3, subsample=0.6)
     with pytest.raises(PartyRefusedError, match="1 further samples"):
@@ -393,7 +389,7 @@ def test_a_party_of_few_rows_does_not_take_part():
     """Before, with 3 rows, they were the difference of the roots of two runs, one of them without it."""
     y = LABELS["binary:logistic"]
     members = [(X[:200], y[:200]), (X[200:400], y[200:400]), (X[400:403], y[400:403])]
-    with pytest.raises(PartyRefusedError, match="fewer rows of weights above 0 than min_rows_per_node=10"):
+    with pytest.raises(PartyRefusedError, match=r"fewer.*above 0 than min_rows_per_node=10"):
         train_exact(PARAMS, members, 1)
     train_exact(PARAMS, members, 1, min_rows_per_node=3)
 
