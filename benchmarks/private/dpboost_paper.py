@@ -564,8 +564,8 @@ def table2(scope: Scope, _: Path, bar: tqdm) -> dict[str, Any]:
         )
     columns = ["data", "DPBoost", "LightGBM", "ratio", "rows here", "pairs", "tight", "LightGBM"]
     title = (
-        f"Table 2: milliseconds per tree, the paper's, and ours of processors ({N_TREES} trees, "
-        f"{scope.threads} threads, medians of alternating pairs); at the end ratios to LightGBM"
+        f"Table 2: milliseconds per tree, the paper's, and ours of processors ({N_TREES} trees, threads: "
+        f"{scope.threads}, medians of alternating pairs); at the end ratios to LightGBM"
     )
     report.print_table(title, [*columns, "tight", "paper", "SEQ"], rows)
     return result
