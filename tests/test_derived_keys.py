@@ -19,6 +19,7 @@ DERIVED = {
     "xgb_fed/horizontal/common/party_state.py": {"SecretStream", "hmac.digest"},
     "xgb_fed/horizontal/exact/training.py": {"SecretStream"},
     "xgb_fed/horizontal/simfl/lsh.py": {"SecretStream"},
+    "xgb_fed/vertical/passive/session.py": {"hmac.digest"},
     "xgb_fed/vertical/training/auditing.py": {"hmac.digest"},
     "xgb_fed/vertical/training/rounds.py": {"SecretStream"},
 }
@@ -29,6 +30,7 @@ TABLE = (
     "session.py",
     "keys.py",
     "auditing.py",
+    "passive/session.py",
     "names.py",
     "roster.py",
     "exact/training.py",
