@@ -73,10 +73,8 @@ class Compared:
         self.n_connections = self.n_messages = self.n_bytes = self.number = 0
 
     def check(self, exchange: KeptExchange, sent: bytes, name: str) -> None:
-        """Compare a message with the one that was sent; one that refuses says nothing of rows."""
+        """Compare a message with the one that was sent."""
         self.number += 1
-        if exchange.was_refused:
-            return
         if exchange.sent != summary(sent):
             self.differs(f"{type(read(sent).message).__name__}, sent with {name},")
         self.n_messages += 1
@@ -127,6 +125,7 @@ def replayed(log: RunLog, subject_of: Callable[[bytes, str], Subject]) -> Replay
     try:
         for exchange in log.record.entries():
             repetition.follow(exchange)
+        repetition.check_end()
     except DifferenceError as error:
         difference = str(error)
     except VeilboostError as error:
@@ -166,22 +165,36 @@ class _Repetition:
         message = read(exchange.received).message
         self.name = f"request {self._compared.number} ({type(message).__name__})"
         opened = getattr(message, "opened", b"")
-        if opened:
-            self._check_opened(self._run, Opened.from_bytes(opened))
         if exchange.was_refused:
-            # It was refused; a sum that came with it may have been opened before.
+            # It said nothing of rows; a sum that came with it may have been opened before.
             message = OpenSum(opened)
             if not opened:
                 return
-        answer = self._run.answer(message)
+        try:
+            with self._log.store.transaction():
+                own = self._own(self._run, Opened.from_bytes(opened)) if opened else None
+                answer = self._run.answer(message)
+        except VeilboostError:
+            if exchange.was_refused:
+                return
+            raise
+        if own is not None:
+            self._compared.check_content(*own)
         self._n_opened = max(self._n_opened, self._run.n_opened)
-        self._compared.check(exchange, write(bytes(16), 0, answer), self.name)
+        if not exchange.was_refused:
+            self._compared.check(exchange, write(bytes(16), 0, answer), self.name)
         if isinstance(message, AskSum) and isinstance(answer, Contributed) and answer.content:
             self._attempts.add(message.number)
 
-    def _check_opened(self, run: PartyRun, opened: Opened) -> None:
-        """Compare the party's contribution to a sum, as all others have it."""
-        if opened.round == run.n_opened and self._place in opened.contributions:
-            made = run.contribution(opened.round, opened.number, sorted(opened.contributions))
-            name = f"this party's contribution to sum {opened.round}, attempt {opened.number},"
-            self._compared.check_content(opened.contributions[self._place], made, name)
+    def check_end(self) -> None:
+        """Check that a run that has ended has an end, which all before is signed with."""
+        if self._kept.get("has_ended") and not self._log.has_ended:
+            raise DifferenceError("the end of the run, which has ended, is not among the party's messages")
+
+    def _own(self, run: PartyRun, opened: Opened) -> tuple[bytes, bytes, str] | None:
+        """The party's contribution to a sum as all others have it, as it is made again, and its name."""
+        if opened.round != run.n_opened or self._place not in opened.contributions:
+            return None
+        made = run.contribution(opened.round, opened.number, sorted(opened.contributions))
+        name = f"this party's contribution to sum {opened.round}, attempt {opened.number},"
+        return opened.contributions[self._place], made, name
