@@ -110,8 +110,6 @@ class Side:
     min_parties, colluding, parties_per_person : int
         This party's own demands.
     ledger : PartyLedger
-    auditable : bool
-        Whether keys and messages of its runs are kept for `Party.replay`.
     """
 
     name: str
@@ -122,7 +120,6 @@ class Side:
     colluding: int
     parties_per_person: int
     ledger: PartyLedger
-    auditable: bool
 
     @cached_property
     def digest_of_rows(self) -> str:
@@ -221,10 +218,9 @@ class PrivateSubject(Subject):
         assert self._charges is not None  # the run has begun
         self._charges(question.what, question.mu, close, **about)
 
-    @property
-    def rows(self) -> str:
+    def rows(self, auditable: bool) -> str:
         """Names the rows of an auditable run, whose noise must not be drawn again for others."""
-        return self._side.digest_of_rows if self._side.auditable else ""
+        return self._side.digest_of_rows if auditable else ""
 
     def vector(self, question: Question, n_members: int, noise_key: bytes | None) -> Words:
         """The sums of this party's rows, with its share of the noise."""

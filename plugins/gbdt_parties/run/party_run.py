@@ -74,8 +74,7 @@ class Subject(ABC):
         self.name, self.credentials, self.allowed = name, credentials, allowed
         self.participation = participation
 
-    @property
-    def rows(self) -> str:
+    def rows(self, auditable: bool) -> str:
         """Names the rows that a run must find as they were when it is taken up; empty if it need not."""
         return ""
 
@@ -167,7 +166,7 @@ class PartyRun:
         self._sums: MaskedSums | None = None
         self._end: SignedEnd | None = None
         if kept is not None:
-            if kept["rows"] != subject.rows:
+            if kept["rows"] != subject.rows(log.auditable):
                 raise ProtocolError("this party has other rows than when the run began")
             self._proposal = subject.proposed(kept["task"])
             if is_past:
@@ -257,7 +256,7 @@ class PartyRun:
             {
                 "request": self.request,
                 "task": self._proposal.task,
-                "rows": self.subject.rows,
+                "rows": self.subject.rows(self.log.auditable),
                 "agreement": self._agreement.to_dict(),
                 "auditable": self.log.auditable,
             },

@@ -1,7 +1,7 @@
 """An auditor repeats one party's side of a run from its folder and rows, and names what differs."""
 
 import shutil
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -165,6 +165,30 @@ def test_runs_of_parties_that_were_lost_and_restarted_are_repeated(tmp_path):
     assert report.difference is None
     assert report.has_ended
     assert report.connections >= 2
+
+
+@pytest.mark.parametrize("auditable", [False, True])
+@pytest.mark.parametrize("other_rows", [False, True])
+def test_a_run_is_taken_up_as_it_began_whatever_auditable_is_now(tmp_path, auditable, other_rows):
+    """Noise of an auditable run is not drawn again for other rows."""
+    one, asked = Between(party(0, folder=tmp_path, auditable=auditable)), []
+
+    def disturb(number, message, send):
+        if isinstance(message, AskSum):
+            asked.append(message.number)
+            if len(asked) == 3:
+                one.party.close()
+                X_now = X[rows_of(0, 3)] * (-1 if other_rows else 1)
+                one.party = party(0, X=X_now, folder=tmp_path, auditable=not auditable)
+                lost()
+        return send()
+
+    one.disturb = disturb
+    with pytest.raises(PartyError, match="other rows") if auditable and other_rows else nullcontext():
+        train([one, party(1), party(2)], min_parties=3, patience=1)
+    one.party.close()
+    if auditable and not other_rows:
+        assert party(0).replay(tmp_path).has_ended
 
 
 def test_a_party_that_refused_sums_made_up_by_the_coordinator_is_not_blamed(tmp_path):

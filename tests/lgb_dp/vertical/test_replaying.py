@@ -213,6 +213,30 @@ def test_messages_are_kept_only_if_it_is_asked_for(tmp_path):
         trained(bank(), auditable=True)
 
 
+@pytest.mark.parametrize("auditable", [False, True])
+def test_a_run_goes_on_as_it_began_whatever_auditable_is_now(tmp_path, monkeypatch, auditable):
+    """Before, the seed of a run that was not auditable stayed, or messages of one that was were missing."""
+
+    def opened(self, refresh, do=ReplicaSums.opened):
+        if refresh.number:
+            raise PartyUnavailableError("interrupted")
+        return do(self, refresh)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ReplicaSums, "opened", opened)
+        with pytest.raises((PartyUnavailableError, PartyRefusedError)):
+            process(tmp_path, auditable)
+    process(tmp_path, not auditable)
+    for name in NAMES:
+        if auditable:
+            report = replay(tmp_path / name, ROWS[name]())
+            assert report.difference is None
+            assert report.has_ended
+        else:
+            with closing(StoreFile(tmp_path / name / LEDGER_FILE, ROLE, read_only=True)) as store:
+                assert not kept_of_runs(store)
+
+
 def test_folders_runs_and_rows_of_another_kind_are_refused_by_name(audited, tmp_path):
     folder = audited[0]
     with pytest.raises(InvalidArgumentError, match="not a party's"):

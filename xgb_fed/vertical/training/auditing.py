@@ -19,7 +19,7 @@ from typing import Any
 
 from gbdt_commons.errors import VeilboostError
 from gbdt_commons.store import Store, bytes_kind, json_kind
-from gbdt_commons.store_file import StoreFile
+from gbdt_commons.store_file import StoreFile, remove_store
 from gbdt_parties.channel import check_parties
 from gbdt_parties.errors import PartyUnavailableError
 from gbdt_parties.messages import Abort, address, read, readdressed
@@ -76,6 +76,13 @@ class ProcessSecrets:
         self._n_trees += 1
         if hasattr(key, "random"):
             key.random.begin(self.drawn(f"tree {self._n_trees}"))
+
+
+def go_without_record(checkpoint: Path, journal: VerticalJournal) -> None:
+    """Refuse to go on without a record with a run that has one; another run takes its place."""
+    if journal.has_begun and (checkpoint / AUDIT_FILE).exists():
+        raise CheckpointError("the run in the checkpoint was begun with auditable=True; go on so")
+    remove_store(checkpoint / AUDIT_FILE)
 
 
 class Recording:

@@ -144,6 +144,19 @@ def test_runs_whose_parties_were_lost_are_repeated(tmp_path, at, patience):
     assert report.rounds == 3
 
 
+def test_no_process_of_a_run_that_is_auditable_is_without_a_record(tmp_path):
+    how, lost = {"patience": 0.0, "rounds": 4}, [Party(0), Party(1, lost_at=(16,))]
+    with pytest.raises(PartyUnavailableError):
+        trained(tmp_path, parties=lost, **how)
+    with pytest.raises(CheckpointError, match="auditable=True"):
+        trained(tmp_path, parties=lost, **how, auditable=False)
+    trained(tmp_path, parties=lost, **how)
+    assert repeated(tmp_path, rounds=4).has_ended
+    (tmp_path / "training.store").unlink()
+    trained(tmp_path, auditable=False)
+    assert not (tmp_path / AUDIT_FILE).exists()
+
+
 def test_another_run_takes_the_place_of_one_that_is_kept(tmp_path):
     trained(tmp_path)
     (tmp_path / "training.store").unlink()
