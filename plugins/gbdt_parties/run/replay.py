@@ -20,7 +20,7 @@ from typing import NoReturn
 from gbdt_commons.errors import VeilboostError
 from gbdt_commons.store import MemoryStore, Store
 from gbdt_parties.errors import PartyArgumentError
-from gbdt_parties.messages import Message, read, write
+from gbdt_parties.messages import read, write
 from gbdt_parties.run.log import RUNS, RunLog
 from gbdt_parties.run.party_run import PartyRun, Subject
 from gbdt_parties.run.record import KeptExchange, summary
@@ -72,10 +72,8 @@ class Compared:
         self.n_connections = self.n_messages = self.n_bytes = self.number = 0
 
     def check(self, exchange: KeptExchange, sent: bytes, name: str) -> None:
-        """Compare a message with the one that was sent; one that refuses says nothing of rows."""
+        """Compare a message with the one that was sent."""
         self.number += 1
-        if exchange.was_refused:
-            return
         if exchange.sent != summary(sent):
             self.differs(f"{type(read(sent).message).__name__}, sent with {name},")
         self.n_messages += 1
@@ -138,20 +136,33 @@ def replayed(log: RunLog, subject_of: Callable[[bytes, str], Subject]) -> Replay
                 done.n_connections += 1
                 subject = subject_of(log.run, kept["request"])
                 run = PartyRun(subject, again, kept["request"], kept, is_past=True)
-            if exchange is not None:
-                message = read(exchange.received).message
-                name = f"request {done.number} ({type(message).__name__})"
-                _check_opened(run, message, done)
+            if exchange is None:
+                continue
+            message = read(exchange.received).message
+            name = f"request {done.number} ({type(message).__name__})"
+            opened = getattr(message, "opened", b"")
+            if exchange.was_refused:
+                # It said nothing of rows; a sum that came with it may have been opened before.
+                message = OpenSum(opened)
+                if not opened:
+                    continue
+            try:
+                with again.store.transaction():
+                    own = _own(run, Opened.from_bytes(opened)) if opened else None
+                    answer = run.answer(message)
+            except VeilboostError:
                 if exchange.was_refused:
-                    # A sum that came with it may have been opened before.
-                    message = OpenSum(getattr(message, "opened", b""))
-                    if not message.opened:
-                        continue
-                answer = run.answer(message)
-                n_opened = max(n_opened, run.n_opened)
+                    continue
+                raise
+            if own is not None:
+                done.check_content(*own)
+            n_opened = max(n_opened, run.n_opened)
+            if not exchange.was_refused:
                 done.check(exchange, write(bytes(16), 0, answer), name)
-                if isinstance(message, AskSum) and isinstance(answer, Contributed) and answer.content:
-                    attempts.add(message.number)
+            if isinstance(message, AskSum) and isinstance(answer, Contributed) and answer.content:
+                attempts.add(message.number)
+        if kept.get("has_ended") and not again.has_ended:
+            raise DifferenceError("the end of the run, which has ended, is not among the party's messages")
     except DifferenceError as error:
         difference = str(error)
     except VeilboostError as error:
@@ -160,13 +171,10 @@ def replayed(log: RunLog, subject_of: Callable[[bytes, str], Subject]) -> Replay
     return done.report(n_opened, len(attempts), ended, difference)
 
 
-def _check_opened(run: PartyRun, message: Message, done: Compared) -> None:
-    """Compare the party's contribution to a sum, as all others have it."""
-    content = getattr(message, "opened", b"")
-    if content:
-        opened = Opened.from_bytes(content)
-        found = opened.contributions.get(run.place)
-        if opened.round == run.n_opened and found is not None:
-            made = run.contribution(opened.round, opened.number, sorted(opened.contributions))
-            name = f"this party's contribution to sum {opened.round}, attempt {opened.number},"
-            done.check_content(found, made, name)
+def _own(run: PartyRun, opened: Opened) -> tuple[bytes, bytes, str] | None:
+    """The party's contribution to a sum as all others have it, as it is made again, and its name."""
+    found = opened.contributions.get(run.place)
+    if opened.round != run.n_opened or found is None:
+        return None
+    made = run.contribution(opened.round, opened.number, sorted(opened.contributions))
+    return found, made, f"this party's contribution to sum {opened.round}, attempt {opened.number},"

@@ -13,9 +13,10 @@ from gbdt_commons.key_stream import KeyStream
 from gbdt_commons.store_file import StoreFile
 from gbdt_parties.channel import Channel
 from gbdt_parties.errors import PartyArgumentError, PartyError
+from gbdt_parties.messages import Refusal, read
 from gbdt_parties.run.log import RUNS, THIS_PROCESS, RunLog, runs_of
 from gbdt_parties.run.record import EXCHANGES
-from gbdt_parties.secure_sum.messages import NEW_RUN, AskSum, Introduced, OpenRun
+from gbdt_parties.secure_sum.messages import NEW_RUN, AskSum, Introduced, Opened, OpenRun
 from gbdt_parties.traffic import Traffic
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.federated.ledger import LEDGER_FILE, ROLE
@@ -164,6 +165,41 @@ def test_runs_of_parties_that_were_lost_and_restarted_are_repeated(tmp_path):
     assert report.difference is None
     assert report.has_ended
     assert report.connections >= 2
+
+
+def test_a_party_that_refused_sums_made_up_by_the_coordinator_is_not_blamed(tmp_path):
+    sums = []
+
+    def forged(message):
+        opened = Opened.from_bytes(message.opened)
+        own = bytearray(opened.contributions[0])
+        own[len(own) // 2] ^= 1
+        return Opened(opened.round, 1 << 40, {**opened.contributions, 0: bytes(own)}).to_bytes()
+
+    def disturb(number, message, send):
+        if isinstance(message, AskSum) and message.opened:
+            sums.append(message.round)
+            if len(sums) == 2:
+                assert isinstance(read(send(replace(message, opened=forged(message)))).message, Refusal)
+                lost()
+        return send()
+
+    trained(tmp_path, lambda place, member: member if place else Between(member, disturb))
+    assert len(sums) > 2
+    report = party(0).replay(tmp_path / "0")
+    assert report.difference is None
+    assert report.has_ended
+
+
+@pytest.mark.parametrize("n_left", [-1, -2, 3])
+def test_messages_that_were_cut_off_a_run_that_has_ended_are_missed(audited, tmp_path, n_left):
+    def cut(runs, key):
+        store = RunLog(runs, bytes.fromhex(key)).store
+        store.delete(EXCHANGES, "", n_left % store.size(EXCHANGES, ""))
+
+    report = party(0).replay(forged(audited, tmp_path, cut))
+    assert "end of the run" in report.difference
+    assert not report.has_ended
 
 
 def test_nothing_is_kept_of_runs_that_are_not_auditable(tmp_path):

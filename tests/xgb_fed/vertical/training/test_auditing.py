@@ -114,14 +114,17 @@ def test_a_party_that_encrypts_other_numbers_than_gradients_is_found(tmp_path, m
     assert report.rounds == 1
 
 
-def test_a_byte_of_the_record_that_was_flipped_is_found(tmp_path):
+@pytest.mark.parametrize(
+    "change", [lambda entry: bytes([entry[0] ^ 1]) + entry[1:], lambda entry: bytes(40) + entry[40:]]
+)
+def test_a_byte_of_the_record_that_was_flipped_is_found(tmp_path, change):
     trained(tmp_path)
     with closing(StoreFile(tmp_path / AUDIT_FILE, AUDIT_ROLE)) as store:
         part = store.part("party 1")
         entries = list(part.entries(EXCHANGES, ""))
         part.delete(EXCHANGES, "", 3)
         for number, entry in enumerate(entries[3:]):
-            part.append(EXCHANGES, "", bytes([entry[0] ^ 1]) + entry[1:] if number == 0 else entry)
+            part.append(EXCHANGES, "", change(entry) if number == 0 else entry)
     assert "to party 'party 1'" in repeated(tmp_path).difference
 
 
