@@ -9,7 +9,7 @@ best        which alpha has the best model of its grid, by epsilon (the paper's 
 readings    significant wins and losses against RF-L and RF-E in three readings (the paper's Table 4)
 trees       the same, by the number of boosted trees
 sets        error of one setting for all data sets, beside the forests
-regimes     depth and number of trees of the best models (the paper's Table 3)
+regimes     depth and number of trees of the best O.C. models (the paper's Table 3)
 grid        bounds M of leaf values, and shares of the budget for leaves
 bins        10 or 50 values per feature
 figure2     errors over all settings, and leaves and depths of trees
@@ -22,12 +22,12 @@ Best models are chosen on test folds, as the paper does; `sets` chooses nothing.
 
 Boosting comes in four kinds.  "smoothed" is `MBoost(smoothing=0.1)`, "criterion" the same with the printed
 criterion (no smoothing).  "published" is the paper's bdpe_alpha (`bdpe.boost`), which is not private, and
-"divided" the same with noised class weights in the leaves in place of noised links; both divide the budget of
-a level among its nodes, as the paper does.
+"divided" the same with noised class weights in the leaves in place of noised links; both divide the budget
+of a level among its nodes, as the paper does.
 
 The forests come in three readings of where a tree's budget goes: "whole" is ours, every leaf gets all of it;
 "divided" is the paper's, evenly among the leaves; "disjoint" divides too, and gives each tree rows of its own
-and so all of epsilon.  Each table is written to `mloss-TABLE.txt`, with its figures in `mloss-TABLE.json`.
+and so all of epsilon.  Each table is written to `mloss-TABLE.txt`, the figures of all to `mloss-tables.json`.
 """
 
 from __future__ import annotations
@@ -74,6 +74,7 @@ SIGNIFICANT = 0.05
 PLAIN_DEPTH, PLAIN_TREES = 3, 1
 """The setting of the table of data sets."""
 GRID_DEPTH, GRID_TREES = 3, 5
+REGIME_EPSILON, REGIME_DEPTHS, REGIME_TREES = 10.0, (2, 4, 6), (1, 5, 10)
 BOUNDS = (0.5, 1.0, 4.0)
 SHARES = (0.1, 0.3, 0.5, 0.9)
 MANY_BINS = 50
@@ -247,12 +248,17 @@ def errors_of(name: str, scope: Scope) -> tuple[str, Errors, float] | None:
     if problem is None:
         return None
     errors: Errors = {}
-    parts = StratifiedKFold(scope.folds, shuffle=True, random_state=0).split(problem.X, problem.y)
-    for number, (train, test) in enumerate(parts):
+    for number, (train, test) in enumerate(splits(problem, scope)):
         fold = Fold(problem, train, test, number)
         for setting, epsilon in runs(scope):
             errors.setdefault(of(setting, epsilon), []).append(fold.errors(setting, epsilon))
     return problem.describe(), errors, 100 * float(min(problem.y.mean(), 1 - problem.y.mean()))
+
+
+def splits(problem: Problem, scope: Scope) -> Iterable[tuple[np.ndarray, np.ndarray]]:
+    """Training and test rows of each fold."""
+    folds = StratifiedKFold(scope.folds, shuffle=True, random_state=0)
+    return folds.split(problem.X, problem.y)
 
 
 @dataclass(frozen=True)
@@ -416,18 +422,34 @@ def data_sets(found: Found, scope: Scope) -> dict[str, Any]:
 
 
 def regimes(found: Found, scope: Scope) -> dict[str, Any]:
-    """Depth and number of trees of the best model of each data set."""
+    """Depth and number of trees of the best model of each data set; models of its own, O.C. alone."""
     rows = []
-    for name, errors in found.errors.items():
+    for name in tqdm(found.errors, desc="regimes", unit="set"):
+        problem = uci_binary(name)
+        assert problem is not None
+        folds = [Fold(problem, *parts, n) for n, parts in enumerate(splits(problem, scope))]
         cells = []
-        for kind, epsilon in itertools.product(("smoothed", "published"), scope.epsilons):
-            winner = best(errors, boosted(scope, kind), epsilon)
-            cells.append(f"{winner.depth}, {winner.trees} ({winner.method})")
-        rows.append([name, *cells, TABLE_3.get(name)])
-    titles = [f"{kind} {e:g}" for kind, e in itertools.product(("smoothed", "published"), scope.epsilons)]
-    columns = ["data set", *titles, "the paper's"]
-    report.print_table("Depth and trees (alpha) of the best model, by epsilon", columns, rows)
-    return {row[0]: dict(zip(columns[1:], row[1:], strict=True)) for row in rows}
+        for kind in GRID_KINDS:
+            sizes = itertools.product(REGIME_DEPTHS, REGIME_TREES)
+            errors = {
+                size: _average(f.errors(Setting("O.C.", kind, *size), REGIME_EPSILON) for f in folds)
+                for size in sizes
+            }
+            depth, trees = min(errors, key=lambda size: errors[size])
+            corners = itertools.product(*((sizes[0], sizes[-1]) for sizes in (REGIME_DEPTHS, REGIME_TREES)))
+            cells += [f"{depth}, {trees}", errors[depth, trees], *(errors[corner] for corner in corners)]
+        rows.append([name, TABLE_3.get(name), *cells])
+    corners = [
+        f"{d}, {t}"
+        for d in (REGIME_DEPTHS[0], REGIME_DEPTHS[-1])
+        for t in (REGIME_TREES[0], REGIME_TREES[-1])
+    ]
+    columns = [f"{kind} {what}" for kind in GRID_KINDS for what in ("best", "error", *corners)]
+    title = (
+        f"Depth and trees of the best O.C. model, epsilon {REGIME_EPSILON:g}, and errors (%) of four sizes"
+    )
+    report.print_table(title, ["data set", "the paper's", *columns], rows)
+    return {row[0]: dict(zip(columns, row[2:], strict=True)) for row in rows}
 
 
 def grid(found: Found, scope: Scope) -> dict[str, Any]:
@@ -547,7 +569,7 @@ def efficiency(found: Found, scope: Scope) -> dict[str, Any]:
     columns = ["depth", "tree efficiency", *(f"edge, epsilon {e:g}" for e in budgets)]
     title = (
         "Tree efficiency (weight of a node over 2^depth, median); edge of the O.C. splits (median, and share "
-        f"of at least {WEAK:g}), one tree on all rows, the printed budget; training error (%), no noise"
+        f"of at least {WEAK:g}), one tree on all rows, the printed budget; training error (%) so far, exact"
     )
     report.print_table(title, [*columns, *(f"error {alpha}" for alpha in ALPHAS)], table)
     return {"rows": table}
@@ -664,18 +686,16 @@ def main() -> None:
     start = time.perf_counter()
     figure1(options.out / "mloss-figure1.png")
     found = all_errors(scope, options.jobs, options.out / "mloss-errors.json", options.reuse)
+    tables: dict[str, Any] = {"machine": report.machine(1), "folds": found.folds}
     for name, table in TABLES.items():
         with report.copied_to(options.out / f"mloss-{name}.txt"):
             report.say(f"{len(found.errors)} data sets, {found.folds} folds")
-            content = table(found, scope)
-        report.write_json(options.out / f"mloss-{name}.json", {"folds": found.folds, name: content})
+            tables[name] = table(found, scope)
     plot_errors(options.out / "mloss-errors.png", found, scope)
     with report.copied_to(options.out / "mloss-time.txt"):
-        per_tree = time_per_tree()
-    seconds = round(time.perf_counter() - start, 1)
-    report.say(f"\nseconds: {seconds}")
-    content = {"machine": report.machine(1), "ms_per_tree": per_tree, "seconds": seconds}
-    report.write_json(options.out / "mloss-time.json", content)
+        tables["ms_per_tree"] = time_per_tree()
+    tables["seconds"] = round(time.perf_counter() - start, 1)
+    report.write_json(options.out / "mloss-tables.json", tables)
 
 
 if __name__ == "__main__":

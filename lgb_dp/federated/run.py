@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from gbdt_commons.files import digest_of, make_folder, write_signed
+from gbdt_commons.key_stream import KeyStream
 from gbdt_parties.agreed import TEXT_BYTES
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.memory import MemoryAllowance
@@ -223,7 +224,7 @@ class PrivateSubject(Subject):
 
     def vector(self, question: Question, n_members: int, noise_key: bytes | None) -> Words:
         """The sums of this party's rows, with its share of the noise."""
-        random = self._random if noise_key is None else SecureRandom.repeatable(noise_key)
+        random = self._random if noise_key is None else KeyStream(noise_key)
         noised = [
             release_share(sums, variance, random).ravel()
             for sums, variance in zip(question.sums, self._variances(question, n_members), strict=True)

@@ -241,19 +241,20 @@ class ColumnRun:
         self._n_waiting += len(message.content)
         if self._n_waiting > self._most_waiting:
             raise ProtocolError(f"messages of more than {self._most_waiting} bytes wait for an answer")
-        if self._channel is None:
-            self._channel = self._begin()
+        channel = self.begin()
         if not message.more:
             self._n_waiting = 0
         try:
-            return self._channel.answer(message.content, not message.more)
+            return channel.answer(message.content, not message.more)
         finally:
             self._check_room()
 
-    def _begin(self) -> Answering:
-        """Compute in a thread, over a connection that is closed at the end."""
+    def begin(self) -> Answering:
+        """Compute in a thread, over a connection that is closed at the end; once in a session."""
+        if self._channel is not None:
+            return self._channel
         self._agreement.check_signed()
-        channel = Answering(SECONDS)
+        channel = self._channel = Answering(SECONDS)
         ledger, auditable = self._side.ledger, self._log.is_auditable
 
         def compute() -> None:

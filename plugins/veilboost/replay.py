@@ -40,6 +40,9 @@ def fill(parser: Parser, arguments: Sequence[str]) -> None:
     add("--id", help="column of ids")
     add("--columns", type=names, help="the only columns that it used")
     add("--drop", type=names, default=[], help="columns that it did not use")
+    add("--one-hot", type=names, default=[], help="text columns that it encoded (vertical)")
+    add("--categorical", type=names, default=[], help="columns that it split by category (vertical)")
+    add("--min-node-rows", type=int, help="as it was served with (vertical; 10)")
     add("--valid", help="file of its held-out rows (exact)")
     add("--categorical-labels", action="store_true", help="its labels are classes (exact)")
     add("--aligned", help="file of the ids in common, for rows that are found by their ids")
@@ -140,6 +143,17 @@ def _columns(args: argparse.Namespace) -> Replay:
     return replay(args.folder, own, run=args.run, allowed=args.others)
 
 
+def _vertical(args: argparse.Namespace) -> Replay:
+    from veilboost.plans.vertical import VerticalServed
+    from xgb_fed.vertical.passive.service import replay
+
+    names = ("data", "id", "columns", "drop", "one_hot", "categorical")
+    given = {name: getattr(args, name) for name in names}
+    served = VerticalServed(**given, models=args.folder, tls="", allow=[])
+    table = module_of("vertical", "veilboost.serving").table_of(served)
+    return replay(args.folder, table, min_node_rows=args.min_node_rows or 10, run=args.run)
+
+
 def _places(args: argparse.Namespace, ids: Sequence[str]) -> Any:
     """Where the rows in common are; all rows if they have no ids."""
     if args.id is None:
@@ -154,5 +168,6 @@ KINDS: dict[str, Callable[[argparse.Namespace], Replay]] = {
     "private": _private,
     "private-columns": _columns,
     "exact": _exact,
+    "vertical": _vertical,
 }
 """Kinds of training whose runs are repeated."""

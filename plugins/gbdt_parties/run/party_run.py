@@ -190,6 +190,11 @@ class PartyRun:
         """Sums that were opened; the number of the next round."""
         return 0 if self._sums is None else self._sums.n_opened
 
+    @property
+    def place(self) -> int:
+        """Place of this party in the roster; a ProtocolError before the run has begun."""
+        return self._begun()[1].place
+
     def introduced(self, session: bytes) -> wire.Introduced:
         """Introduce this party in a coordinator's session."""
         own = self._agreement.introduction.to_bytes()

@@ -61,7 +61,7 @@ class ExactServed(KeptMessages, SummedRows, ServedLabels):
     cuts: list[str] = entry(
         'how columns may be cut, of `"grid"`, `"exact"` and `"given"`; exact and given cuts tell more',
         ["grid"],
-        option="cuts, of grid,exact,given; the last two tell more",
+        option="cuts: grid,exact,given; the last two tell more",
         metavar="A,B,C",
     )
     valid: str | None = entry(

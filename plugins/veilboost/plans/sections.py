@@ -99,7 +99,7 @@ class KeptMessages:
         "whether this party's folder keeps messages and seeds of runs, for an auditor who repeats its side "
         "(`veilboost replay`); they take as much room as the traffic, and need the same secrecy as the rows",
         False,
-        option="keep the messages of runs for veilboost replay, as private as the rows",
+        option="keep messages, and secrets, for veilboost replay",
     )
 
 

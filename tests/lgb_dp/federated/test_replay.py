@@ -9,6 +9,7 @@ import pytest
 
 from disturbed import Between, lost
 from federated_training import X, party, rows_of, train
+from gbdt_commons.key_stream import KeyStream
 from gbdt_commons.store_file import StoreFile
 from gbdt_parties.channel import Channel
 from gbdt_parties.errors import PartyArgumentError, PartyError
@@ -122,10 +123,7 @@ def test_a_run_with_others_of_the_party_s_own_making_is_found(tmp_path):
 
 def test_noise_of_its_choice_is_found(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(
-            "lgb_dp.federated.run.SecureRandom.repeatable",
-            classmethod(lambda cls, key: cls.public(bytes(32))),
-        )
+        patch.setattr("lgb_dp.federated.run.KeyStream", lambda key: KeyStream(bytes(32)))
         trained(tmp_path)
     assert "Contributed" in party(0).replay(tmp_path / "0").difference
 

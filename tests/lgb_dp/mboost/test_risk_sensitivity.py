@@ -117,7 +117,7 @@ def perspective(risk, x, y):
     st.tuples(st.floats(0, 1), st.booleans(), st.integers(0, 2)),
 )
 def test_replacing_a_row_moves_any_bayes_risk_by_at_most_the_papers_theorem_3(risk, rows, other):
-    """Δ ≤ (m+1) L(1/(m+1)) for m rows of weights in [0, 1]: weight, class and leaf of a row may change."""
+    """Δ ≤ (m+1) L(1/(m+1)) for m rows of weights in [0, 1]; weight, class and leaf of one may all change."""
 
     def total(sample):
         sums = np.zeros((3, 2))

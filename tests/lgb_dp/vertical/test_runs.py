@@ -3,6 +3,7 @@
 import copy
 import pickle
 import tracemalloc
+from contextvars import ContextVar
 from datetime import datetime, timedelta
 from threading import Thread
 from time import process_time
@@ -37,6 +38,7 @@ from gbdt_parties.traffic import Traffic
 from lgb_dp.errors import BudgetExceededError, FederatedCheckpointError
 from lgb_dp.federated.ledger import read_ledger
 from lgb_dp.losses.loss import NewtonLoss
+from lgb_dp.vertical import run as run_module
 from lgb_dp.vertical.columns import declaration, declared_bins
 from lgb_dp.vertical.numbers import PublicNumbers
 from lgb_dp.vertical.party import ColumnParty
@@ -556,6 +558,20 @@ def test_parties_of_this_process_compute_and_go_on_after_any_number_of_days(
     monkeypatch.setattr(trust, "datetime", Later)
     assert trained(party, checkpoint=tmp_path / "labels").num_trees() == 4
     party.close()
+
+
+def test_both_parties_of_one_process_compute_in_the_context_of_the_call(monkeypatch):
+    """An observer of releases is in it."""
+    observer, seen, train = ContextVar("observer", default="none"), [], run_module.train_replica
+
+    def noted(*given):
+        seen.append(observer.get())
+        return train(*given)
+
+    monkeypatch.setattr(run_module, "train_replica", noted)
+    observer.set("ours")
+    trained(bank())
+    assert seen == ["ours", "ours"]
 
 
 def test_a_run_that_released_nothing_leaves_the_budget_open(tmp_path, monkeypatch):

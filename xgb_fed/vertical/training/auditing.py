@@ -241,6 +241,5 @@ def replay(checkpoint: str | Path, again: Again) -> Replay:
                 break
         with closing(StoreFile(Path(folder) / STORE_FILE, ROLE)) as progress:
             kinds = [content.get("kind") for content, _ in progress.entries(ENTRY, "")]
-    sizes = kinds.count("round"), kinds.count("tree"), compared.n_connections
     ended = has_ended and difference is None
-    return Replay(*sizes, compared.n_messages, compared.n_bytes, ended, difference)
+    return compared.report(kinds.count("round"), kinds.count("tree"), ended, difference)
