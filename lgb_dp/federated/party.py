@@ -147,7 +147,8 @@ class Party(RunSessions):
         """Repeat a party's side of a run from its folder and these rows, and compare every message.
 
         An auditor makes a `Party` of the rows, with the party's declarations and without a folder.  If the
-        result `agrees`, the party has sent what its rows give, with noise that it did not choose.
+        result `agrees` and `has_ended`, the party has sent what its rows give, with noise that it did not
+        choose.  Without `allowed`, the run may be one with others of the party's own making.
 
         Parameters
         ----------

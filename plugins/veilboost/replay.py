@@ -47,6 +47,7 @@ def fill(parser: Parser, arguments: Sequence[str]) -> None:
     add("--categorical-labels", action="store_true", help="its labels are classes (exact)")
     add("--aligned", help="file of the ids in common, for rows that are found by their ids")
     add("--run", help="number of the run, that of its model (the only one in the folder)")
+    add("--others", type=names, help="fingerprints (sha256:...) that the other parties' certificates have")
     add("--json", action="store_true", help="print the report as JSON")
     parser.runs(run, "veilboost replay north private --data north.csv --declared columns.toml")
 
@@ -101,7 +102,9 @@ def _private(args: argparse.Namespace) -> Replay:
 
     declared = read_declared(args.declared)
     rows = declared.table_of(args.data)
-    party = Party(rows.features, rows.label, name=AUDITOR, **declared.arguments(), **rows.own)
+    party = Party(
+        rows.features, rows.label, name=AUDITOR, allowed=args.others, **declared.arguments(), **rows.own
+    )
     return party.replay(args.folder, run=args.run)
 
 
@@ -119,6 +122,7 @@ def _exact(args: argparse.Namespace) -> Replay:
         max_bin=1 << 16,
         held_out=[] if valid is None else [(valid.columns, valid.label)],
         max_samples=1 << 62,
+        allowed=args.others,
     )
     own = table.columns, table.label, AUDITOR
     party = HorizontalParty(*own, categorical_labels=args.categorical_labels, exact=terms)
@@ -136,7 +140,7 @@ def _columns(args: argparse.Namespace) -> Replay:
     own: Any = rows.features.take(at)
     if rows.label is not None:
         own = Dataset(own, rows.label[at], label_overflow="clip", **declared.arguments())
-    return replay(args.folder, own, run=args.run)
+    return replay(args.folder, own, run=args.run, allowed=args.others)
 
 
 def _vertical(args: argparse.Namespace) -> Replay:

@@ -170,7 +170,7 @@ class PartyRun:
                 raise ProtocolError("this party has other rows than when the run began")
             self._proposal = subject.proposed(kept["task"])
             if is_past:
-                self._agreement = Agreement.past(agreed or {}, self._proposal.statement)
+                self._agreement = Agreement.past(agreed or {}, self._proposal.statement, subject.allowed)
             else:
                 self._agreement.take_up(agreed or {}, self._proposal.statement, self._proposal.min_parties)
             self._start(self._proposal)

@@ -17,6 +17,7 @@ from gbdt_parties.messages import Refusal, read
 from gbdt_parties.run.log import RUNS, THIS_PROCESS, RunLog, runs_of
 from gbdt_parties.run.record import EXCHANGES
 from gbdt_parties.secure_sum.messages import NEW_RUN, AskSum, Introduced, Opened, OpenRun
+from gbdt_parties.secure_sum.trust import fingerprint
 from gbdt_parties.traffic import Traffic
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.federated.ledger import LEDGER_FILE, ROLE
@@ -105,6 +106,19 @@ def test_a_byte_of_the_record_that_was_flipped_is_found(audited, tmp_path, place
     assert report.difference is not None
     assert not report.has_ended
     assert report.rounds < 4
+
+
+def test_a_run_with_others_of_the_party_s_own_making_is_found(tmp_path):
+    others = [party(1), party(2)]
+    known = [f"sha256:{fingerprint(one.side.credentials.certificates).hex()}" for one in others]
+    for name, members in (("run", others), ("made up", [party(1), party(2)])):
+        with closing(party(0, folder=tmp_path / name, auditable=True)) as own:
+            train([own, *members])
+    assert party(0, allowed=known).replay(tmp_path / "run").has_ended
+    assert party(0).replay(tmp_path / "made up").agrees
+    report = party(0, allowed=known).replay(tmp_path / "made up")
+    assert "'bob' is not on" in report.difference
+    assert not report.rounds
 
 
 def test_noise_of_its_choice_is_found(tmp_path, monkeypatch):

@@ -14,6 +14,8 @@ from gbdt_parties.run.flights.kept import EVENTS, Opening
 from gbdt_parties.run.flights.record import HEARD
 from gbdt_parties.run.log import RUNS, THIS_PROCESS, RunLog, runs_of
 from gbdt_parties.secure_sum.keys import SessionKeys
+from gbdt_parties.secure_sum.roster import Roster
+from gbdt_parties.secure_sum.trust import fingerprint
 from kept_stores import kept_of_runs
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.federated.ledger import LEDGER_FILE, ROLE, read_ledger
@@ -73,6 +75,17 @@ def test_every_byte_of_a_whole_run_is_repeated(audited, name):
     other = NAMES[1 - NAMES.index(name)]
     assert report.bytes == traffic.flows[name, other][1]
     assert before == ((folder / name / LEDGER_FILE).read_bytes(), read_ledger(folder / name))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_run_with_another_party_than_is_allowed_is_named(audited, name):
+    with closing(StoreFile(audited[0] / name / LEDGER_FILE, ROLE, read_only=True)) as store:
+        roster = Roster.from_bytes(bytes.fromhex(record_of(store, name)[2]["agreement"]["roster"]))
+    known = {one.name: f"sha256:{fingerprint(one.certificates).hex()}" for one in roster.introductions}
+    other = NAMES[1 - NAMES.index(name)]
+    assert replay(audited[0] / name, ROWS[name](), allowed=[known[other]]).agrees
+    report = replay(audited[0] / name, ROWS[name](), allowed=[known[name]])
+    assert f"{other!r} is not on" in report.difference
 
 
 @pytest.mark.parametrize("place", [0, 1])
