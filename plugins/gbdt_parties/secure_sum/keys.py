@@ -76,9 +76,9 @@ class SessionKeys:
     def noise_key(self, roster: bytes, attempt: bytes) -> bytes:
         """Key of the noise of one attempt, 32 bytes, where an auditor is to draw it again.
 
-        The signing key in the party's introduction binds it, and nobody else can compute it.  An attempt has
-        the digest of seeds that all parties have revealed after they were introduced, so that no party can
-        choose its noise by its key.
+        The signing key in the party's introduction binds it, and no other party can compute it.  An attempt
+        has the digest of seeds that all parties have revealed after they were introduced, so that no party
+        can choose its noise by its key.
 
         Parameters
         ----------

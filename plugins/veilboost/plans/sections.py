@@ -238,6 +238,12 @@ class OwnBudget:
         return self.budget_epsilon, self.budget_delta
 
 
+def faults_of_kept_messages(data: Any) -> Iterator[str]:
+    """Messages of rows that take no part."""
+    if data.auditable and data.file is None:
+        yield "data.auditable needs data.file; the parties' servers have their own (--auditable)"
+
+
 def faults_of_own_budget(data: OwnBudget) -> Iterator[str]:
     """Half a budget."""
     if (data.budget_epsilon is None) != (data.budget_delta is None):

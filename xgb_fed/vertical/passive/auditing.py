@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from typing import Any
 
 from gbdt_commons.errors import VeilboostError
 from gbdt_commons.store import Store, bytes_kind, json_kind
@@ -15,8 +16,7 @@ from gbdt_parties import messages
 from gbdt_parties.messages import Envelope, Finish, Refusal
 from gbdt_parties.run.log import RunLog
 from gbdt_parties.run.replay import Compared, DifferenceError, Replay
-from gbdt_parties.session import Reply
-from xgb_fed.vertical.passive.party import PassiveParty
+from gbdt_parties.session import Reply, SessionHandler
 from xgb_fed.vertical.passive.session import TrainingSession
 from xgb_fed.vertical.protocol.messages import FindSplits, StartTree
 
@@ -24,7 +24,7 @@ SEEDS, ROW_SETS = bytes_kind("seeds of sessions"), json_kind("names of row sets"
 
 
 class PassiveAudit:
-    """Keeps the messages of runs about some rows; see `xgb_fed.vertical.passive.party.Audit`.
+    """Keeps the messages of training runs about some rows.
 
     Parameters
     ----------
@@ -38,11 +38,11 @@ class PassiveAudit:
         self._store, self._rows = store, list(rows)
 
     def seed(self, session: bytes) -> bytes:
-        """A new one."""
+        """Of the randomness of a session's answers, 32 bytes."""
         return os.urandom(32)
 
     def keep(self, session: TrainingSession, request: Envelope, reply: Reply) -> None:
-        """Keep a request, once its run is kept, and a digest of the answer."""
+        """Keep a request, once its run is kept, and a digest of the answer, before that leaves."""
         is_refused = isinstance(reply.envelope.message, Refusal)
         content = messages.write(request.session, request.sequence, request.message)
         session.waiting.append((b"" if is_refused else reply.content, content))
@@ -56,11 +56,11 @@ class PassiveAudit:
             session.waiting.clear()
 
 
-class KeptSeeds:
+class KeptSeeds(PassiveAudit):
     """The seeds of a run that is repeated, of which nothing is kept."""
 
     def __init__(self, log: RunLog) -> None:
-        self._store = log.store
+        super().__init__(log.store, ())
 
     def seed(self, session: bytes) -> bytes:
         """The one that was drawn."""
@@ -70,7 +70,7 @@ class KeptSeeds:
         """Nothing."""
 
 
-def compared(log: RunLog, party: PassiveParty) -> Replay:
+def compared(log: RunLog, party: SessionHandler[Any]) -> Replay:
     """Give a party all requests of a run, and compare its answers with those that were given."""
     done, difference, counts = Compared(), None, dict.fromkeys((StartTree, FindSplits, Finish), 0)
     name, sessions = "", set[bytes]()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from xgb_fed.boosting.features import Columns
 from xgb_fed.ciphers.plain import Plain
 from xgb_fed.ciphers.public_keys import read_public_key
 from xgb_fed.ciphers.residue_key import MIN_KEY_LENGTH, ResidueKey
+from xgb_fed.vertical.passive.auditing import PassiveAudit
 from xgb_fed.vertical.passive.disclosed_statistics import DisclosedStatistics
 from xgb_fed.vertical.passive.explanations import NONE, columns_of_splits, sides_of_rows
 from xgb_fed.vertical.passive.held_rows import HeldRows, SideQuestion, held
@@ -44,16 +45,6 @@ MAX_SESSIONS = 8
 MAX_BIN = (1 << 16) - 1
 MAX_DEPTH = (1 << 31) - 1
 """Default limits of a party that sets none."""
-
-
-class Audit(Protocol):
-    """Keeps a party's side of runs so that it can be repeated."""
-
-    def seed(self, session: bytes) -> bytes:
-        """Of the randomness of a session's answers, 32 bytes."""
-
-    def keep(self, session: TrainingSession, request: messages.Envelope, reply: Reply) -> None:
-        """Keep a request of a training run, and its answer, before that leaves."""
 
 
 class PassiveParty(SessionHandler[PredictionSession]):
@@ -93,7 +84,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
         Tell the rows of `columns`, and of all `eval_sets`, from others with the same values, by their names.
     allow_explanations : {"none", "per-party", "per-feature"}
         Whether it tells every row's side at its splits, and which of them share a column.
-    audit : Audit, optional
+    audit : PassiveAudit, optional
         Keeps the messages of training runs.
     """
 
@@ -121,7 +112,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
         rows_digest: str = "",
         eval_digest: str = "",
         allow_explanations: str = NONE,
-        audit: Audit | None = None,
+        audit: PassiveAudit | None = None,
     ) -> None:
         super().__init__(used)
         self.columns = held(columns)

@@ -1,7 +1,8 @@
 """An active party's side of a run, kept beside its checkpoint, and repeated by an auditor to the byte.
 
 Kept are a seed, the key, and what the other parties answered.  The model's number, all draws and ciphertexts
-follow from the seed; with the party's rows, so does every message.
+follow from the seed; with the party's rows, so does every message.  No other party signs what is kept: one
+that knows all bins could make it up, but for the requests that a passive party keeps (`passive.auditing`).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from gbdt_parties.errors import PartyUnavailableError
 from gbdt_parties.messages import Abort, address, read, readdressed
 from gbdt_parties.run.record import KeptExchange, Record, summary
 from gbdt_parties.run.replay import Compared, DifferenceError, Replay
+from xgb_fed.ciphers.plain import Plain
 from xgb_fed.errors import CheckpointError, InvalidArgumentError
 from xgb_fed.vertical.training.checkpoint import ENTRY, ROLE, STORE_FILE, VerticalJournal, steps_in
 
@@ -56,8 +58,13 @@ class ProcessSecrets:
 
     def key(self, fresh: Any) -> Any:
         """The key of the process, which is kept; of one that is repeated, the kept one."""
-        if not hasattr(fresh, "private_bytes"):
+        if isinstance(fresh, Plain):
             return fresh
+        if not hasattr(fresh, "random"):
+            raise InvalidArgumentError(
+                f"auditable=True with keys of {type(fresh).__name__}, which cannot encrypt the same again; "
+                "accepted are Paillier and OkamotoUchiyama"
+            )
         kept = self._store.get(KEYS, self._process)
         if kept is None:
             self._store.put(KEYS, self._process, fresh.private_bytes())

@@ -41,6 +41,18 @@ class Party:
         return self.party.handle(request)
 
 
+class Elsewhere(Plain):
+    """A scheme whose ciphertexts are made in other processes."""
+
+    def generate(self):
+        return Cluster(Paillier(512, allow_weak_key=True).generate())
+
+
+class Cluster:
+    def __init__(self, key):
+        self.public = key.public
+
+
 def trained(folder, cipher="plain", parties=None, rounds=2, params=PARAMS, **how):
     members = parties or [Party(0), Party(1)]
     how = {"checkpoint": folder, "auditable": True, **how}
@@ -156,6 +168,8 @@ def test_another_run_takes_the_place_of_one_that_is_kept(tmp_path):
 def test_what_cannot_be_kept_is_refused(tmp_path):
     with pytest.raises(InvalidArgumentError, match="auditable=True needs a checkpoint"):
         trained(None)
+    with pytest.raises(InvalidArgumentError, match="auditable=True with keys of Cluster"):
+        train(PARAMS, ACTIVE, Y, [Party(0)], cipher=Elsewhere(), checkpoint=tmp_path / "a", auditable=True)
     with pytest.raises(InvalidArgumentError, match="checkpoint="):
         repeated(tmp_path)
     with pytest.raises(PartyUnavailableError):
