@@ -43,7 +43,7 @@ def replay(
 
     The party has trained with ``auditable=True``.  The auditor works with the party's folder, which has its
     seed, nonces, lists and messages, and with its rows, and asks no other party.  If the result `agrees`, the
-    party has sent what an honest party with these rows sends, with noise that it did not choose, in every
+    party has sent what an honest party with these rows sends, with noise of its seed and nonces, in every
     connection and attempt; the other party's signatures of the rounds are checked, too.
 
     **The folder is private.**  A seed that is kept makes the noise of the run

@@ -85,7 +85,7 @@ class SessionKeys:
         roster : bytes
             Digest of the roster, which covers the session.
         attempt : bytes
-            Round, number, members and question: no other vector gets the same noise.
+            Round, members and question, whatever its number: no other vector gets the same noise.
         """
         hkdf = HKDF(hashes.SHA256(), SIZE, salt=roster, info=_NOISE + attempt)
         return hkdf.derive(self.signing.private_bytes_raw())

@@ -34,7 +34,8 @@ def test_the_only_auditable_run_is_chosen_or_one_by_its_number():
 def test_the_first_difference_is_named_by_its_message_or_byte():
     compared = Compared()
     compared.check(KeptExchange(summary(DONE), b""), write(b"s" * 16, 9, Done()), "request 0")
-    compared.check(KeptExchange(summary(b""), b""), write(bytes(16), 0, Abort()), "request 1")
+    with pytest.raises(DifferenceError, match="Abort, sent with request 1"):
+        compared.check(KeptExchange(summary(b""), b""), write(bytes(16), 0, Abort()), "request 1")
     with pytest.raises(DifferenceError, match="Done, sent with request 2"):
         compared.check(KeptExchange(summary(write(bytes(16), 0, Abort())), b""), DONE, "request 2")
     compared.check_content(b"same", b"same", "it")

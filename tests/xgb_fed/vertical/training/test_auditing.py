@@ -7,7 +7,8 @@ import pytest
 
 import xgb_fed
 from gbdt_commons.store_file import StoreFile
-from gbdt_parties.errors import PartyUnavailableError
+from gbdt_parties.errors import PartyUnavailableError, ProtocolError
+from gbdt_parties.messages import readdressed
 from gbdt_parties.run.record import EXCHANGES
 from vertical_training import parts, problem, train
 from xgb_fed import OkamotoUchiyama, Paillier, Plain, replay
@@ -142,6 +143,32 @@ def test_runs_whose_parties_were_lost_are_repeated(tmp_path, at, patience):
     assert report.difference is None
     assert report.has_ended
     assert report.rounds == 3
+
+
+@pytest.mark.parametrize("at", [2, 5, 9])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda answer: answer[:-1] + bytes([answer[-1] ^ 1]),
+        lambda answer: readdressed(answer),
+        lambda answer: b"x" * len(answer),
+        lambda answer: answer[:-3],
+        lambda answer: b"x",
+    ],
+)
+def test_a_party_that_was_answered_nonsense_is_not_blamed(tmp_path, at, change):
+    liar = Party(1)
+
+    def lie(request):
+        answer = Party.handle(liar, request)
+        return change(answer) if liar.n_asked == at else answer
+
+    liar.handle = lie
+    with pytest.raises(ProtocolError):
+        trained(tmp_path, parties=[Party(0), liar])
+    report = repeated(tmp_path)
+    assert report.difference is None
+    assert not report.has_ended
 
 
 def test_no_process_of_a_run_that_is_auditable_is_without_a_record(tmp_path):
