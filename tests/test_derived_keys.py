@@ -7,9 +7,10 @@ ROOT = Path(__file__).parents[1]
 ROOMS = ("plugins", "patches", "lgb_dp", "xgb_fed")
 
 DERIVED = {
-    "plugins/gbdt_parties/secure_sum/keys.py": {"exchange", "HKDF"},
+    "plugins/gbdt_parties/secure_sum/keys.py": {"HKDF", "exchange"},
     "plugins/gbdt_parties/secure_sum/masks.py": {"HKDF", "KeyStream"},
     "plugins/gbdt_parties/two_party/session.py": {"HKDF", "KeyStream"},
+    "lgb_dp/federated/run.py": {"KeyStream"},  # of `SessionKeys.noise_key`
     "lgb_dp/mechanisms/rng.py": {"KeyStream"},
     "lgb_dp/newton/core.py": {"public"},
     "lgb_dp/vertical/prediction/rows.py": {"hmac.digest"},
@@ -18,6 +19,7 @@ DERIVED = {
     "xgb_fed/horizontal/common/party_state.py": {"SecretStream", "hmac.digest"},
     "xgb_fed/horizontal/exact/training.py": {"SecretStream"},
     "xgb_fed/horizontal/simfl/lsh.py": {"SecretStream"},
+    "xgb_fed/vertical/passive/session.py": {"hmac.digest"},
     "xgb_fed/vertical/training/auditing.py": {"hmac.digest"},
     "xgb_fed/vertical/training/rounds.py": {"SecretStream"},
 }
@@ -26,6 +28,9 @@ DERIVED = {
 TABLE = (
     "masks.py",
     "session.py",
+    "keys.py",
+    "auditing.py",
+    "passive/session.py",
     "names.py",
     "roster.py",
     "exact/training.py",
@@ -35,8 +40,6 @@ TABLE = (
     "rng.py",
     "rows.py",
     "short_ciphertexts.py",
-    "keys.py",
-    "randomness.py",
 )
 
 

@@ -21,7 +21,7 @@ figure4  geometric leaf clipping (GLC) on and off, regression
 
 The other parts run at both learning rates: 0.01, as printed in the paper's first version, and 0.1.  Sets of
 over 200,000 rows (covtype) get half as many folds.
-Each part writes its tables to `dpboost-PART.txt` and its figures to `dpboost-PART.json` beside them.
+Each part writes its tables to `dpboost-PART.txt`, and its figures into `dpboost-tables.json` beside them.
 
 Folds and test rows are public here: an experiment, not a release.  NP is LightGBM itself, with its own
 objective, bins and defaults beside the paper's depth, lambda and learning rate.
@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import sys
 import textwrap
 import time
@@ -732,14 +733,16 @@ def main() -> None:
     if options.sets:
         scope = scope.only(options.sets.split(","))
 
+    path = options.out / "dpboost-tables.json"
     with tqdm(total=sum(n_runs(part, scope) for part in chosen), desc="training", unit="model") as bar:
         for part in chosen:
             start = time.perf_counter()
             with report.copied_to(options.out / f"dpboost-{part}.txt"):
                 found = PARTS[part](scope, options.out, bar)
             seconds = round(time.perf_counter() - start, 1)
-            content = {"machine": report.machine(scope.threads), "seconds": seconds, part: found}
-            report.write_json(options.out / f"dpboost-{part}.json", content)
+            tables = json.loads(path.read_text()) if path.exists() else {}
+            tables[part] = {"machine": report.machine(scope.threads), "seconds": seconds, "found": found}
+            report.write_json(path, tables)
 
 
 if __name__ == "__main__":

@@ -135,8 +135,8 @@ EXPECTED_FAILED_CHECKS: Mapping[str, str] = {
 _DPBOOST_SETTINGS: Mapping[str, Any] = {"n_estimators": 20, "learning_rate": 0.2, "max_depth": 4}
 """Meaning of "auto" for DPBoost.
 
-Chosen by ε between 0.5 and 4 on eight public data sets of 4,000 to 120,000 rows, where it beats the
-paper's 50 trees of depth 6 at rate 0.1.  Gradients are clipped rather than filtered: with labels of ±1 a
+Chosen by ε between 0.5 and 4 on eight public data sets of 4,000 to 120,000 rows, where it beats 50
+trees of the paper's depth 6 at rate 0.1.  Gradients are clipped rather than filtered: with labels of ±1 a
 gradient beyond g* is a misclassified row, the one to learn from.
 """
 

@@ -96,14 +96,16 @@ def _waiting_owners(kind: type) -> list[str]:
     """Classes of the estimators in whose methods other threads are, and that hold an estimator of a kind.
 
     Which of them started this thread cannot be told, nor if any did, so that they are worth a note and do
-    not void.  The main thread is never a worker.
+    not void.  The main thread is never a worker.  The innermost frame of a thread is left out: it may be
+    ending, and its variables be freed while they are read, which ends the process.
     """
     if threading.current_thread() is threading.main_thread():
         return []
     here, names = threading.get_ident(), set()
     for thread, top in sys._current_frames().items():
-        for frame in _frames_from(top) if thread != here else ():
-            owner = frame.f_locals.get("self")
+        for frame in _frames_from(top.f_back) if thread != here else ():
+            code = frame.f_code
+            owner = frame.f_locals.get("self") if "self" in (*code.co_varnames, *code.co_freevars) else None
             if isinstance(owner, BaseEstimator) and not isinstance(owner, kind) and _holds(owner, kind):
                 names.add(type(owner).__name__)
     return sorted(names)

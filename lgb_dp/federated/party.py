@@ -122,7 +122,7 @@ class Party(RunSessions):
         budget = checked_budget(budget)
         if auditable and folder is None:
             raise InvalidArgumentError("auditable=True needs a folder, where messages are kept")
-        self._folder = None if folder is None else Path(folder)
+        self._folder, self._auditable = None if folder is None else Path(folder), auditable
         self.ledger = PartyLedger(self._folder, budget)
         self.side = Side(
             name,
@@ -133,7 +133,6 @@ class Party(RunSessions):
             checked_integer("colluding", colluding, 1),
             checked_integer("parties_per_person", parties_per_person, 1),
             self.ledger,
-            auditable,
         )
         memory = MemoryAllowance(sys.maxsize)
         super().__init__(name, self._runs_in(self._folder, THIS_PROCESS, memory))
@@ -142,13 +141,14 @@ class Party(RunSessions):
         """Runs of one coordinator, beside the ledger; models are kept in a folder, if there is one."""
         models = None if folder is None else folder / MODELS_FOLDER
         subject_of = partial(PrivateSubject, self.side, models, memory)
-        return Runs(subject_of, runs_of(self.ledger.store, caller), self.side.auditable)
+        return Runs(subject_of, runs_of(self.ledger.store, caller), self._auditable)
 
     def replay(self, folder: str | Path, *, run: str | None = None) -> Replay:
         """Repeat a party's side of a run from its folder and these rows, and compare every message.
 
         An auditor makes a `Party` of the rows, with the party's declarations and without a folder.  If the
-        result `agrees`, the party has sent what its rows give, with noise that it did not choose.
+        result `agrees` and `has_ended`, the party has sent what its rows give, with noise that it did not
+        choose.  Without `allowed`, the run may be one with others of the party's own making.
 
         Parameters
         ----------
@@ -165,7 +165,7 @@ class Party(RunSessions):
         """
 
         def subject(number: bytes, request: str) -> PrivateSubject:
-            side = replace(self.side, ledger=PartyLedger(None, None), auditable=True)
+            side = replace(self.side, ledger=PartyLedger(None, None))
             return PrivateSubject(side, None, MemoryAllowance(sys.maxsize), number, request)
 
         path = Path(folder) / LEDGER_FILE

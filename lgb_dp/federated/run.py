@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from gbdt_commons.files import digest_of, make_folder, write_signed
+from gbdt_commons.key_stream import KeyStream
 from gbdt_parties.agreed import TEXT_BYTES
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.memory import MemoryAllowance
@@ -109,8 +110,6 @@ class Side:
     min_parties, colluding, parties_per_person : int
         This party's own demands.
     ledger : PartyLedger
-    auditable : bool
-        Whether keys and messages of its runs are kept for `Party.replay`.
     """
 
     name: str
@@ -121,7 +120,6 @@ class Side:
     colluding: int
     parties_per_person: int
     ledger: PartyLedger
-    auditable: bool
 
     @cached_property
     def digest_of_rows(self) -> str:
@@ -220,14 +218,13 @@ class PrivateSubject(Subject):
         assert self._charges is not None  # the run has begun
         self._charges(question.what, question.mu, close, **about)
 
-    @property
-    def rows(self) -> str:
+    def rows(self, auditable: bool) -> str:
         """Names the rows of an auditable run, whose noise must not be drawn again for others."""
-        return self._side.digest_of_rows if self._side.auditable else ""
+        return self._side.digest_of_rows if auditable else ""
 
     def vector(self, question: Question, n_members: int, noise_key: bytes | None) -> Words:
         """The sums of this party's rows, with its share of the noise."""
-        random = self._random if noise_key is None else SecureRandom.repeatable(noise_key)
+        random = self._random if noise_key is None else KeyStream(noise_key)
         noised = [
             release_share(sums, variance, random).ravel()
             for sums, variance in zip(question.sums, self._variances(question, n_members), strict=True)

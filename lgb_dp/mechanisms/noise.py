@@ -144,7 +144,7 @@ def release_gaussian(
     return _released(lambda: PrivateValues("Gaussian", sums, scale), release)
 
 
-def release_share(sums: NDArray[np.int64], variance: int, random: SecureRandom) -> NDArray[np.int64]:
+def release_share(sums: NDArray[np.int64], variance: int, random: WordSource) -> NDArray[np.int64]:
     """Integer sums of one party's rows, with that party's share of the noise of a sum over parties.
 
     By itself a share protects less than the whole: the result must leave only masked
@@ -155,7 +155,7 @@ def release_share(sums: NDArray[np.int64], variance: int, random: SecureRandom) 
     sums : ndarray of int64
     variance : int
         Of the share, in squared integer steps (`lgb_dp.accounting.shares`).
-    random : SecureRandom
+    random : WordSource
 
     Returns
     -------

@@ -50,17 +50,6 @@ class SecureRandom:
         random.stream = KeyStream(key)
         return random
 
-    @classmethod
-    def repeatable(cls, key: bytes) -> SecureRandom:
-        """A stream for noise that the holder of a secret key can draw again, an auditor of its party.
-
-        Parameters
-        ----------
-        key : bytes
-            32 bytes, of this noise alone: drawn twice alike for other values, it shows what differs.
-        """
-        return cls.public(key)
-
     def refuse_fork(self) -> None:
         """Check that this is the process that made the object.
 

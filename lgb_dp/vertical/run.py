@@ -255,7 +255,7 @@ class ColumnRun:
             return self._channel
         self._agreement.check_signed()
         channel = self._channel = Answering(SECONDS)
-        ledger, auditable = self._side.ledger, self._side.auditable
+        ledger, auditable = self._side.ledger, self._log.is_auditable
 
         def compute() -> None:
             try:
@@ -288,7 +288,7 @@ class ColumnRun:
         if not self._has_model:
             raise ProtocolError("the run has not ended yet")
         self.is_over = True
-        if not self._side.auditable:
+        if not self._log.is_auditable:
             # The other party has the model, and with seed and nonces the noise can be drawn again.
             self._log.end(stays_known=True)
 
@@ -486,14 +486,14 @@ class ActiveRun:
         bins = agreed_bins(self._task, description, session.name)
         rows = PartyRows(self._codes, self._label, bins, session.name)
         side = self._side
-        booster = train_replica(self._task, rows, agreement, log, side.ledger, channel(), side.auditable)
+        booster = train_replica(self._task, rows, agreement, log, side.ledger, channel(), log.is_auditable)
         # First: once it is told, the other party cannot go on with the run.
         self._store.put(MODELS, "", model_text(booster).encode())
         session.ask(Finish(), Done)
         return self._ended(log, booster)
 
     def _ended(self, log: RunLog, booster: DPBooster) -> DPBooster:
-        if not self._side.auditable:
+        if not log.is_auditable:
             log.end()
         self._store.put(RUN, "", "")
         return booster

@@ -220,7 +220,12 @@ def address(data: bytes) -> tuple[bytes, int]:
 
 
 def readdressed(data: bytes, session: bytes = bytes(16), sequence: int = 0) -> bytes:
-    """A message as it is in another place, by default in none: all of it but session and number."""
+    """A message as it is in another place, by default in none: all of it but session and number.
+
+    Bytes that have no header stay as they are.
+    """
+    if len(data) < _HEADER.size:
+        return data
     magic, version, kind, _, _ = _HEADER.unpack_from(data)
     return _HEADER.pack(magic, version, kind, session, sequence) + data[_HEADER.size :]
 

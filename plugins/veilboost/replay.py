@@ -40,10 +40,14 @@ def fill(parser: Parser, arguments: Sequence[str]) -> None:
     add("--id", help="column of ids")
     add("--columns", type=names, help="the only columns that it used")
     add("--drop", type=names, default=[], help="columns that it did not use")
+    add("--one-hot", type=names, default=[], help="text columns that it encoded (vertical)")
+    add("--categorical", type=names, default=[], help="columns that it split by category (vertical)")
+    add("--min-node-rows", type=int, help="as it was served with (vertical; 10)")
     add("--valid", help="file of its held-out rows (exact)")
     add("--categorical-labels", action="store_true", help="its labels are classes (exact)")
     add("--aligned", help="file of the ids in common, for rows that are found by their ids")
     add("--run", help="number of the run, that of its model (the only one in the folder)")
+    add("--others", type=names, help="fingerprints (sha256:...) that the other parties' certificates have")
     add("--json", action="store_true", help="print the report as JSON")
     parser.runs(run, "veilboost replay north private --data north.csv --declared columns.toml")
 
@@ -98,7 +102,9 @@ def _private(args: argparse.Namespace) -> Replay:
 
     declared = read_declared(args.declared)
     rows = declared.table_of(args.data)
-    party = Party(rows.features, rows.label, name=AUDITOR, **declared.arguments(), **rows.own)
+    party = Party(
+        rows.features, rows.label, name=AUDITOR, allowed=args.others, **declared.arguments(), **rows.own
+    )
     return party.replay(args.folder, run=args.run)
 
 
@@ -116,6 +122,7 @@ def _exact(args: argparse.Namespace) -> Replay:
         max_bin=1 << 16,
         held_out=[] if valid is None else [(valid.columns, valid.label)],
         max_samples=1 << 62,
+        allowed=args.others,
     )
     own = table.columns, table.label, AUDITOR
     party = HorizontalParty(*own, categorical_labels=args.categorical_labels, exact=terms)
@@ -133,7 +140,18 @@ def _columns(args: argparse.Namespace) -> Replay:
     own: Any = rows.features.take(at)
     if rows.label is not None:
         own = Dataset(own, rows.label[at], label_overflow="clip", **declared.arguments())
-    return replay(args.folder, own, run=args.run)
+    return replay(args.folder, own, run=args.run, allowed=args.others)
+
+
+def _vertical(args: argparse.Namespace) -> Replay:
+    from veilboost.plans.vertical import VerticalServed
+    from xgb_fed.vertical.passive.service import replay
+
+    names = ("data", "id", "columns", "drop", "one_hot", "categorical")
+    given = {name: getattr(args, name) for name in names}
+    served = VerticalServed(**given, models=args.folder, tls="", allow=[])
+    table = module_of("vertical", "veilboost.serving").table_of(served)
+    return replay(args.folder, table, min_node_rows=args.min_node_rows or 10, run=args.run)
 
 
 def _places(args: argparse.Namespace, ids: Sequence[str]) -> Any:
@@ -150,5 +168,6 @@ KINDS: dict[str, Callable[[argparse.Namespace], Replay]] = {
     "private": _private,
     "private-columns": _columns,
     "exact": _exact,
+    "vertical": _vertical,
 }
 """Kinds of training whose runs are repeated."""

@@ -225,7 +225,8 @@ class HorizontalParty(HorizontalSessions):
     def replay(self, directory: str | Path, *, run: str | None = None) -> Replay:
         """Repeat a party's side of an exact training run from its directory and these rows.
 
-        An auditor makes a `HorizontalParty` of the party's rows and held-out rows, without a directory.
+        An auditor makes a `HorizontalParty` of the party's rows and held-out rows, without a directory; the
+        others of the run must be those that its terms allow.
 
         Parameters
         ----------

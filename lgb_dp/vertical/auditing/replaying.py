@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,7 @@ from gbdt_parties.run.flights.replay import compared
 from gbdt_parties.run.flights.terms import Terms
 from gbdt_parties.run.log import THIS_PROCESS, runs_of
 from gbdt_parties.run.replay import Replay, chosen
+from gbdt_parties.secure_sum.trust import AllowList
 from gbdt_parties.two_party.life import Failures
 from lgb_dp.data.arguments import checked_data
 from lgb_dp.data.dataset import Dataset
@@ -35,12 +36,14 @@ from lgb_dp.vertical.task import ColumnTask, statement
 from lgb_dp.vertical.train import checked_rows
 
 
-def replay(folder: str | Path, rows: Any, *, run: str | None = None) -> Replay:
+def replay(
+    folder: str | Path, rows: Any, *, run: str | None = None, allowed: Sequence[str] | None = None
+) -> Replay:
     """Repeat one party's side of a training run, and compare every message with those that it sent.
 
     The party has trained with ``auditable=True``.  The auditor works with the party's folder, which has its
     seed, nonces, lists and messages, and with its rows, and asks no other party.  If the result `agrees`, the
-    party has sent what an honest party with these rows sends, with noise that it did not choose, in every
+    party has sent what an honest party with these rows sends, with noise of its seed and nonces, in every
     connection and attempt; the other party's signatures of the rounds are checked, too.
 
     **The folder is private.**  A seed that is kept makes the noise of the run
@@ -60,6 +63,9 @@ def replay(folder: str | Path, rows: Any, *, run: str | None = None) -> Replay:
     run : str, optional
         Number of the run in hexadecimal digits, the name of its model at the party with columns alone; by
         default the only one.
+    allowed : sequence of str, optional
+        ``sha256:`` and the fingerprint of the other party's certificate; without it, the record can be of a
+        run with a party of its own making.
 
     Returns
     -------
@@ -89,7 +95,7 @@ def replay(folder: str | Path, rows: Any, *, run: str | None = None) -> Replay:
         callers = THIS_PROCESS, *(one.name for one in Path(folder).iterdir() if one.is_dir())
         names = [OWN_RUNS] if isinstance(rows, Dataset) else callers
         log = chosen([runs_of(store, name) for name in names], run)
-        past = _past(log.begun(), rows)
+        past = _past(log.begun(), rows, AllowList(allowed))
         return past if isinstance(past, Replay) else past.compared(log.store)
 
 
@@ -119,13 +125,13 @@ def _no_charge(what: str, mu: float, close: float) -> None:
     """Charge for nothing: nothing leaves."""
 
 
-def _past(record: Any, given: Any) -> _Past | Replay:
+def _past(record: Any, given: Any, allowed: AllowList) -> _Past | Replay:
     """The run with the party's rows, or a report that says what is not the run's."""
     request, description = record["request"], record["description"]
     task = ColumnTask.from_json(request)
     task.check_here("the parties of the run")
     try:
-        agreement = Agreement.past(record["agreement"], statement(request, description))
+        agreement = Agreement.past(record["agreement"], statement(request, description), allowed)
         Terms.of(agreement, task.n_rounds)
     except PartyError as error:
         return _not_begun(f"agreement of the parties: {error}")

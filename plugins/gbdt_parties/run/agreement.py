@@ -12,6 +12,7 @@ from typing import Any
 
 from gbdt_parties.curve_group import length_prefixed
 from gbdt_parties.errors import ProtocolError
+from gbdt_parties.identity.certificates import Identity
 from gbdt_parties.secure_sum.keys import SessionKeys
 from gbdt_parties.secure_sum.messages import MAX_PARTIES
 from gbdt_parties.secure_sum.roster import FORMAT, Introduction, Roster, public_keys
@@ -92,23 +93,28 @@ class Agreement:
             self.begin([bytes.fromhex(one) for one in kept["seeds"]])
 
     @classmethod
-    def past(cls, kept: Mapping[str, Any], statement: bytes) -> Agreement:
+    def past(cls, kept: Mapping[str, Any], statement: bytes, allowed: AllowList) -> Agreement:
         """An agreement for an auditor, who computes with no party; certificates may have expired since.
+
+        A party can make up a whole run, with others of its own making: `allowed` says who they must be.
 
         Raises
         ------
         ProtocolError, AuthenticationError
             If it is of another format, or the settings are not those of the roster, or a party has not signed
-            it.
+            it, or another party is not allowed.
         """
         roster = Roster.from_bytes(bytes.fromhex(kept["roster"]))
         if roster.statement != statement:
             raise ProtocolError("the settings or columns of the run are not those that all parties signed")
-        found = cls("", None, AllowList(), roster.session, kept)
+        found = cls("", None, allowed, roster.session, kept)
         found._roster = roster
         own = found.introduction
         if own != Introduction(own.name, own.certificates, **public_keys(found.keys)):
             raise ProtocolError("the keys of the run are not those that the party introduced itself with")
+        for one in roster.introductions:
+            if one != own:
+                allowed.check_holder(Identity.of(one.certificates))
         found.confirm([bytes.fromhex(one) for one in kept["signatures"]])
         if kept["seeds"]:
             found.begin([bytes.fromhex(one) for one in kept["seeds"]])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.run.agreement import Agreement
@@ -140,7 +140,9 @@ class MaskedSums:
 
     def noise_key(self, attempt: Attempt) -> bytes:
         """See `SessionKeys.noise_key`."""
-        return self._agreement.keys.noise_key(self.roster.digest, attempt.to_bytes())
+        # A party that is also the coordinator could try numbers until it likes its noise.
+        unnumbered = replace(attempt, number=0).to_bytes()
+        return self._agreement.keys.noise_key(self.roster.digest, unnumbered)
 
     def total(self, attempt: Attempt, question: Question, contributions: Mapping[int, bytes]) -> Words:
         """The sum of all members' vectors; errors as of `SecureSession.add_up`."""

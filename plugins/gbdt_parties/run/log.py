@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from gbdt_commons.key_stream import this_process
 from gbdt_commons.store import Kind, Store, bytes_kind, json_kind
 from gbdt_parties.errors import ProtocolError, RunLostError
 from gbdt_parties.run.record import Record
@@ -96,6 +97,7 @@ class RunLog:
     def __init__(self, runs: Store, run: bytes, *, repeats: bool = False, auditable: bool = False) -> None:
         self.runs, self.run, self._repeats, self.auditable = runs, run, repeats, auditable
         self._key, self.store = run.hex(), runs.part(f"run {run.hex()}")
+        self._process = this_process()
         self.record = Record(self.store)
 
     @property
@@ -169,8 +171,10 @@ class RunLog:
         ------
         ProtocolError
             If the attempt was answered before, and asked something else, or a later one was answered; or if
-            a party that makes its answers again makes another one.
+            a party that makes its answers again makes another one; or in a forked process.
         """
+        if self._process != this_process():
+            raise ProtocolError("a party cannot answer in a forked process: its parent answers, too")
         digest, found = hashlib.sha256(asked).digest(), self._found(number)
         if found is None:
             # The first answer may be paid for with all others, which need not be on the disk.

@@ -74,8 +74,7 @@ class Subject(ABC):
         self.name, self.credentials, self.allowed = name, credentials, allowed
         self.participation = participation
 
-    @property
-    def rows(self) -> str:
+    def rows(self, auditable: bool) -> str:
         """Names the rows that a run must find as they were when it is taken up; empty if it need not."""
         return ""
 
@@ -167,11 +166,11 @@ class PartyRun:
         self._sums: MaskedSums | None = None
         self._end: SignedEnd | None = None
         if kept is not None:
-            if kept["rows"] != subject.rows:
+            if kept["rows"] != subject.rows(log.auditable):
                 raise ProtocolError("this party has other rows than when the run began")
             self._proposal = subject.proposed(kept["task"])
             if is_past:
-                self._agreement = Agreement.past(agreed or {}, self._proposal.statement)
+                self._agreement = Agreement.past(agreed or {}, self._proposal.statement, subject.allowed)
             else:
                 self._agreement.take_up(agreed or {}, self._proposal.statement, self._proposal.min_parties)
             self._start(self._proposal)
@@ -190,6 +189,11 @@ class PartyRun:
     def n_opened(self) -> int:
         """Sums that were opened; the number of the next round."""
         return 0 if self._sums is None else self._sums.n_opened
+
+    @property
+    def place(self) -> int:
+        """Place of this party in the roster; a ProtocolError before the run has begun."""
+        return self._begun()[1].place
 
     def introduced(self, session: bytes) -> wire.Introduced:
         """Introduce this party in a coordinator's session."""
@@ -252,7 +256,7 @@ class PartyRun:
             {
                 "request": self.request,
                 "task": self._proposal.task,
-                "rows": self.subject.rows,
+                "rows": self.subject.rows(self.log.auditable),
                 "agreement": self._agreement.to_dict(),
                 "auditable": self.log.auditable,
             },

@@ -1,7 +1,7 @@
 """Messages of one side of a run as it keeps them for an auditor: received ones, and digests of sent ones.
 
 Sent messages follow from the received ones, the side's rows and its kept seed (`gbdt_parties.run.replay`), so
-that their lengths and digests are enough.  Sessions and numbers of messages are left out.
+that their lengths and digests are enough, without session and number.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Record:
 
     def keep(self, sent: bytes, received: bytes) -> None:
         """Keep two messages; the next charge that waits for the disk waits for both."""
-        self._append(summary(sent) + (received and readdressed(received)))
+        self._append(summary(sent) + received)
 
     def _append(self, entry: bytes) -> None:
         with self._store.transaction(sync=False):

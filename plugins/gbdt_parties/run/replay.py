@@ -25,7 +25,6 @@ from gbdt_parties.run.log import RUNS, RunLog
 from gbdt_parties.run.party_run import PartyRun, Subject
 from gbdt_parties.run.record import KeptExchange, summary
 from gbdt_parties.secure_sum.messages import AskSum, Contributed, Opened, OpenSum
-from gbdt_parties.secure_sum.roster import Introduction, Roster
 
 
 @dataclass(frozen=True)
@@ -73,10 +72,8 @@ class Compared:
         self.n_connections = self.n_messages = self.n_bytes = self.number = 0
 
     def check(self, exchange: KeptExchange, sent: bytes, name: str) -> None:
-        """Compare a message with the one that was sent; one that refuses says nothing of rows."""
+        """Compare a message with the one that was sent."""
         self.number += 1
-        if exchange.was_refused:
-            return
         if exchange.sent != summary(sent):
             self.differs(f"{type(read(sent).message).__name__}, sent with {name},")
         self.n_messages += 1
@@ -88,6 +85,11 @@ class Compared:
             pairs = enumerate(zip(found, made, strict=False))
             place = next((k for k, (a, b) in pairs if a != b), min(len(found), len(made)))
             self.differs(f"byte {place} of {name}")
+
+    def report(self, rounds: int, attempts: int, has_ended: bool, difference: str | None) -> Replay:
+        """How far the repetition has come."""
+        done = self.n_connections, self.n_messages, self.n_bytes
+        return Replay(rounds, attempts, *done, has_ended, difference)
 
     def differs(self, name: str) -> NoReturn:
         """Raise a DifferenceError that names the message."""
@@ -123,65 +125,56 @@ def replayed(log: RunLog, subject_of: Callable[[bytes, str], Subject]) -> Replay
         Makes the subject of a run from its number and its request, with the auditor's rows.  It charges for
         nothing that outlives the repetition.
     """
-    repetition, difference = _Repetition(log, subject_of), None
+    kept, done, attempts, n_opened = log.past(), Compared(), set[int](), 0
+    again = RunLog(MemoryStore(), log.run, repeats=True, auditable=True)
+    again.begin({**kept, "has_ended": False})
+    run: PartyRun | None = None
+    difference, name = None, "the beginning of the run"
     try:
         for exchange in log.record.entries():
-            repetition.follow(exchange)
+            if exchange is None or run is None:
+                done.n_connections += 1
+                subject = subject_of(log.run, kept["request"])
+                run = PartyRun(subject, again, kept["request"], kept, is_past=True)
+            if exchange is None:
+                continue
+            message = read(exchange.received).message
+            name = f"request {done.number} ({type(message).__name__})"
+            opened = getattr(message, "opened", b"")
+            if exchange.was_refused:
+                # It said nothing of rows; a sum that came with it may have been opened before.
+                message = OpenSum(opened)
+                if not opened:
+                    continue
+            try:
+                with again.store.transaction():
+                    own = _own(run, Opened.from_bytes(opened)) if opened else None
+                    answer = run.answer(message)
+            except VeilboostError:
+                if exchange.was_refused:
+                    continue
+                raise
+            if own is not None:
+                done.check_content(*own)
+            n_opened = max(n_opened, run.n_opened)
+            if not exchange.was_refused:
+                done.check(exchange, write(bytes(16), 0, answer), name)
+            if isinstance(message, AskSum) and isinstance(answer, Contributed) and answer.content:
+                attempts.add(message.number)
+        if kept.get("has_ended") and not again.has_ended:
+            raise DifferenceError("the end of the run, which has ended, is not among the party's messages")
     except DifferenceError as error:
         difference = str(error)
     except VeilboostError as error:
-        difference = f"{repetition.name} is refused: {error}"
-    return repetition.report(difference)
+        difference = f"{name} is refused: {error}"
+    ended = again.has_ended and difference is None
+    return done.report(n_opened, len(attempts), ended, difference)
 
 
-class _Repetition:
-    """The party's side, made again for every process that it had."""
-
-    def __init__(self, log: RunLog, subject_of: Callable[[bytes, str], Subject]) -> None:
-        self._subject_of, self._kept = subject_of, log.past()
-        self._log = RunLog(MemoryStore(), log.run, repeats=True, auditable=True)
-        self._log.begin({**self._kept, "has_ended": False})
-        agreed = self._kept["agreement"]
-        roster = Roster.from_bytes(bytes.fromhex(agreed["roster"]))
-        self._place = roster.place_of(Introduction.from_bytes(bytes.fromhex(agreed["introduction"])))
-        self._run: PartyRun | None = None
-        self._compared, self._attempts, self._n_opened = Compared(), set[int](), 0
-        self.name = "the beginning of the run"
-
-    def report(self, difference: str | None) -> Replay:
-        """How far it has come."""
-        done = self._compared
-        sizes = self._n_opened, len(self._attempts), done.n_connections, done.n_messages, done.n_bytes
-        return Replay(*sizes, self._log.has_ended and difference is None, difference)
-
-    def follow(self, exchange: KeptExchange | None) -> None:
-        """Repeat what the party did next."""
-        if exchange is None or self._run is None:
-            self._compared.n_connections += 1
-            request = self._kept["request"]
-            subject = self._subject_of(self._log.run, request)
-            self._run = PartyRun(subject, self._log, request, self._kept, is_past=True)
-        if exchange is None:
-            return
-        message = read(exchange.received).message
-        self.name = f"request {self._compared.number} ({type(message).__name__})"
-        opened = getattr(message, "opened", b"")
-        if opened:
-            self._check_opened(self._run, Opened.from_bytes(opened))
-        if exchange.was_refused:
-            # It was refused; a sum that came with it may have been opened before.
-            message = OpenSum(opened)
-            if not opened:
-                return
-        answer = self._run.answer(message)
-        self._n_opened = max(self._n_opened, self._run.n_opened)
-        self._compared.check(exchange, write(bytes(16), 0, answer), self.name)
-        if isinstance(message, AskSum) and isinstance(answer, Contributed) and answer.content:
-            self._attempts.add(message.number)
-
-    def _check_opened(self, run: PartyRun, opened: Opened) -> None:
-        """Compare the party's contribution to a sum, as all others have it."""
-        if opened.round == run.n_opened and self._place in opened.contributions:
-            made = run.contribution(opened.round, opened.number, sorted(opened.contributions))
-            name = f"this party's contribution to sum {opened.round}, attempt {opened.number},"
-            self._compared.check_content(opened.contributions[self._place], made, name)
+def _own(run: PartyRun, opened: Opened) -> tuple[bytes, bytes, str] | None:
+    """The party's contribution to a sum as all others have it, as it is made again, and its name."""
+    found = opened.contributions.get(run.place)
+    if opened.round != run.n_opened or found is None:
+        return None
+    made = run.contribution(opened.round, opened.number, sorted(opened.contributions))
+    return found, made, f"this party's contribution to sum {opened.round}, attempt {opened.number},"

@@ -8,6 +8,7 @@ A run that has not begun is not kept: nothing was answered, and the coordinator 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from typing import Any
 
 from gbdt_commons.errors import VeilboostError
@@ -104,14 +105,16 @@ class Runs:
         """Answer a request."""
         if run is not self.live:
             raise ProtocolError("the run was taken up in another session")
-        sent, is_kept = b"", run.has_begun and run.log.auditable
-        try:
-            answer = run.answer(message)
-            sent = write(bytes(16), 0, answer) if is_kept else b""
-        finally:
-            if is_kept:
-                run.log.record.keep(sent, write(bytes(16), 0, message))
-        if isinstance(message, EndRun):
+        sent, is_kept, is_end = b"", run.has_begun and run.log.auditable, isinstance(message, EndRun)
+        # Of a run that has ended, an auditor finds the end.
+        with run.log.store.transaction() if is_end else nullcontext():
+            try:
+                answer = run.answer(message)
+                sent = write(bytes(16), 0, answer) if is_kept else b""
+            finally:
+                if is_kept:
+                    run.log.record.keep(sent, write(bytes(16), 0, message))
+        if is_end:
             self.close()
         return answer
 

@@ -76,16 +76,16 @@ class SessionKeys:
     def noise_key(self, roster: bytes, attempt: bytes) -> bytes:
         """Key of the noise of one attempt, 32 bytes, where an auditor is to draw it again.
 
-        The signing key in the party's introduction binds it, and nobody else can compute it.  An attempt has
-        the digest of seeds that all parties have revealed after they were introduced, so that no party can
-        choose its noise by its key.
+        The signing key in the party's introduction binds it, and no other party can compute it.  An attempt
+        has the digest of seeds that all parties have revealed after they were introduced, so that no party
+        can choose its noise by its key.
 
         Parameters
         ----------
         roster : bytes
             Digest of the roster, which covers the session.
         attempt : bytes
-            Round, number, members and question: no other vector gets the same noise.
+            Round, members and question, whatever its number: no other vector gets the same noise.
         """
         hkdf = HKDF(hashes.SHA256(), SIZE, salt=roster, info=_NOISE + attempt)
         return hkdf.derive(self.signing.private_bytes_raw())

@@ -14,6 +14,7 @@ from veilboost.plans.sections import (
     ServedLabels,
     SummedRows,
     TrainingSection,
+    faults_of_kept_messages,
 )
 
 MAX_SAMPLES = 10_000
@@ -61,7 +62,7 @@ class ExactServed(KeptMessages, SummedRows, ServedLabels):
     cuts: list[str] = entry(
         'how columns may be cut, of `"grid"`, `"exact"` and `"given"`; exact and given cuts tell more',
         ["grid"],
-        option="cuts, of grid,exact,given; the last two tell more",
+        option="cuts: grid,exact,given; the last two tell more",
         metavar="A,B,C",
     )
     valid: str | None = entry(
@@ -87,3 +88,4 @@ def faults(plan: ExactPlan) -> Iterator[str]:
         yield "data.file needs data.allowed, the certificates of the other organisations"
     if plan.data.valid is not None and plan.data.file is None:
         yield "data.valid needs data.file; the parties' servers have their own (--valid)"
+    yield from faults_of_kept_messages(plan.data)

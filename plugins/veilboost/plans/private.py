@@ -16,6 +16,7 @@ from veilboost.plans.sections import (
     Served,
     SummedRows,
     TrainingSection,
+    faults_of_kept_messages,
     faults_of_own_budget,
     faults_of_private,
 )
@@ -84,3 +85,4 @@ def faults(plan: PrivatePlan) -> Iterator[str]:
     if data.file is not None and (data.declared is None or not data.allowed):
         yield "data.file needs data.declared and data.allowed"
     yield from faults_of_own_budget(data)
+    yield from faults_of_kept_messages(data)

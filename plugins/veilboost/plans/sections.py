@@ -99,7 +99,7 @@ class KeptMessages:
         "whether this party's folder keeps messages and seeds of runs, for an auditor who repeats its side "
         "(`veilboost replay`); they take as much room as the traffic, and need the same secrecy as the rows",
         False,
-        option="keep the messages of runs for veilboost replay, as private as the rows",
+        option="keep messages, and secrets, for veilboost replay",
     )
 
 
@@ -236,6 +236,12 @@ class OwnBudget:
         if self.budget_epsilon is None or self.budget_delta is None:
             return None
         return self.budget_epsilon, self.budget_delta
+
+
+def faults_of_kept_messages(data: Any) -> Iterator[str]:
+    """Messages of rows that take no part."""
+    if data.auditable and data.file is None:
+        yield "data.auditable needs data.file; the parties' servers have their own (--auditable)"
 
 
 def faults_of_own_budget(data: OwnBudget) -> Iterator[str]:

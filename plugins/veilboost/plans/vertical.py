@@ -61,7 +61,7 @@ VerticalPlan: TypeAlias = Plan[VerticalData, VerticalTraining]
 
 
 @dataclass(frozen=True, kw_only=True)
-class VerticalServed(ServedTable):
+class VerticalServed(KeptMessages, ServedTable):
     """Settings of a passive party."""
 
     id: str | None = entry(

@@ -31,7 +31,7 @@ def make_service(served: VerticalServed, tls: TLS) -> SizedService:
         on_cluster = import_module("veilboost.dask").rows_on_cluster
         rows = on_cluster(served.dask, served.data, table, served.id, served.columns, served.drop)
     name = served.name or Identity.of(tls.certificate).name
-    service = PassiveService(rows, served.models, name, limits_of(Limits, served))
+    service = PassiveService(rows, served.models, name, limits_of(Limits, served), served.auditable)
     return SizedService(service, table.columns.n_rows, table.columns.n_features)
 
 

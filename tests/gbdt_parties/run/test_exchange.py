@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -89,3 +91,14 @@ def test_any_two_ends_of_a_run_have_a_signer_in_common(n, min_parties):
     assert 2 * Participation(min_parties).least_at_end(n) > n
     assert Participation(min_parties).least_at_end(n) >= min_parties
     assert Participation().least_at_end(n) == n
+
+
+def test_noise_is_bound_to_the_round_the_members_and_the_question_and_not_to_a_number_of_choice():
+    agreed = sides()[0]
+    one = attempt_of(agreed, Numbers(b"what"))
+    key = agreed.noise_key(one)
+    assert agreed.noise_key(replace(one, number=9)) == key
+    others = {"round": 1, "members": (0, 1), "question": bytes(32)}
+    keys = {agreed.noise_key(replace(one, **{name: value})) for name, value in others.items()}
+    assert len(keys | {key}) == 4
+    assert sides()[0].noise_key(one) not in {key, *keys}

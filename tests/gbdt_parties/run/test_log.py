@@ -1,5 +1,7 @@
 """An attempt is answered once, and what was answered can be sent again."""
 
+import multiprocessing
+
 import pytest
 
 from gbdt_commons.errors import StoreError
@@ -59,6 +61,23 @@ def test_an_answer_that_the_party_makes_again_is_compared_with_its_digest(path):
     assert log.knows(7)
     (kept,) = log.store.entries(ANSWERS, "")
     assert len(kept.content) == 32
+
+
+@pytest.mark.parametrize("repeats", [False, True])
+def test_a_forked_process_answers_nothing(repeats):
+    log, context = RunLog(MemoryStore(), RUN, repeats=repeats), multiprocessing.get_context("fork")
+    answer(log)
+
+    def ask(number):
+        try:
+            queue.put(answer(log, number))
+        except ProtocolError as error:
+            queue.put(str(error))
+
+    queue = context.Queue()
+    for number in (1, 2):
+        context.Process(target=ask, args=(number,)).start()
+        assert "forked process" in queue.get(timeout=60)
 
 
 def test_an_error_before_the_answer_leaves_neither_a_charge_nor_an_answer(path):

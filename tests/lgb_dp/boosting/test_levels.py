@@ -25,9 +25,7 @@ def test_every_candidate_can_be_chosen_even_with_a_single_row(trainer):
     assert len(seen) == 2 * 3 * 2
 
 
-@pytest.mark.parametrize(
-    "trainer", [lgb_dp.DPBoost, lgb_dp.SequentialBoost, lgb_dp.ParallelBoost, lgb_dp.MBoost]
-)
+@pytest.mark.parametrize("name", ["DPBoost", "SequentialBoost", "ParallelBoost", "MBoost"])
 def test_trees_are_complete_on_pure_and_tiny_data(name):
     data = dataset(X[:3], np.ones(3))
     booster = train(data, getattr(lgb_dp, name)(1.0), n_rounds=4, max_depth=3, learning_rate=0.1)

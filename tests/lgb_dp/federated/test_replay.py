@@ -1,7 +1,7 @@
 """An auditor repeats one party's side of a run from its folder and rows, and names what differs."""
 
 import shutil
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -9,12 +9,15 @@ import pytest
 
 from disturbed import Between, lost
 from federated_training import X, party, rows_of, train
+from gbdt_commons.key_stream import KeyStream
 from gbdt_commons.store_file import StoreFile
 from gbdt_parties.channel import Channel
 from gbdt_parties.errors import PartyArgumentError, PartyError
+from gbdt_parties.messages import Refusal, read
 from gbdt_parties.run.log import RUNS, THIS_PROCESS, RunLog, runs_of
 from gbdt_parties.run.record import EXCHANGES
-from gbdt_parties.secure_sum.messages import NEW_RUN, AskSum, Introduced, OpenRun
+from gbdt_parties.secure_sum.messages import NEW_RUN, AskSum, Introduced, Opened, OpenRun
+from gbdt_parties.secure_sum.trust import fingerprint
 from gbdt_parties.traffic import Traffic
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.federated.ledger import LEDGER_FILE, ROLE
@@ -105,12 +108,22 @@ def test_a_byte_of_the_record_that_was_flipped_is_found(audited, tmp_path, place
     assert report.rounds < 4
 
 
+def test_a_run_with_others_of_the_party_s_own_making_is_found(tmp_path):
+    others = [party(1), party(2)]
+    known = [f"sha256:{fingerprint(one.side.credentials.certificates).hex()}" for one in others]
+    for name, members in (("run", others), ("made up", [party(1), party(2)])):
+        with closing(party(0, folder=tmp_path / name, auditable=True)) as own:
+            train([own, *members])
+    assert party(0, allowed=known).replay(tmp_path / "run").has_ended
+    assert party(0).replay(tmp_path / "made up").agrees
+    report = party(0, allowed=known).replay(tmp_path / "made up")
+    assert "'bob' is not on" in report.difference
+    assert not report.rounds
+
+
 def test_noise_of_its_choice_is_found(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(
-            "lgb_dp.federated.run.SecureRandom.repeatable",
-            classmethod(lambda cls, key: cls.public(bytes(32))),
-        )
+        patch.setattr("lgb_dp.federated.run.KeyStream", lambda key: KeyStream(bytes(32)))
         trained(tmp_path)
     assert "Contributed" in party(0).replay(tmp_path / "0").difference
 
@@ -166,6 +179,65 @@ def test_runs_of_parties_that_were_lost_and_restarted_are_repeated(tmp_path):
     assert report.difference is None
     assert report.has_ended
     assert report.connections >= 2
+
+
+@pytest.mark.parametrize("auditable", [False, True])
+@pytest.mark.parametrize("other_rows", [False, True])
+def test_a_run_is_taken_up_as_it_began_whatever_auditable_is_now(tmp_path, auditable, other_rows):
+    """Noise of an auditable run is not drawn again for other rows."""
+    one, asked = Between(party(0, folder=tmp_path, auditable=auditable)), []
+
+    def disturb(number, message, send):
+        if isinstance(message, AskSum):
+            asked.append(message.number)
+            if len(asked) == 3:
+                one.party.close()
+                X_now = X[rows_of(0, 3)] * (-1 if other_rows else 1)
+                one.party = party(0, X=X_now, folder=tmp_path, auditable=not auditable)
+                lost()
+        return send()
+
+    one.disturb = disturb
+    with pytest.raises(PartyError, match="other rows") if auditable and other_rows else nullcontext():
+        train([one, party(1), party(2)], min_parties=3, patience=1)
+    one.party.close()
+    if auditable and not other_rows:
+        assert party(0).replay(tmp_path).has_ended
+
+
+def test_a_party_that_refused_sums_made_up_by_the_coordinator_is_not_blamed(tmp_path):
+    sums = []
+
+    def forged(message):
+        opened = Opened.from_bytes(message.opened)
+        own = bytearray(opened.contributions[0])
+        own[len(own) // 2] ^= 1
+        return Opened(opened.round, 1 << 40, {**opened.contributions, 0: bytes(own)}).to_bytes()
+
+    def disturb(number, message, send):
+        if isinstance(message, AskSum) and message.opened:
+            sums.append(message.round)
+            if len(sums) == 2:
+                assert isinstance(read(send(replace(message, opened=forged(message)))).message, Refusal)
+                lost()
+        return send()
+
+    trained(tmp_path, lambda place, member: member if place else Between(member, disturb))
+    assert len(sums) > 2
+    report = party(0).replay(tmp_path / "0")
+    assert report.difference is None
+    assert report.has_ended
+
+
+@pytest.mark.parametrize("n_left", [-1, -2, 3])
+def test_messages_that_were_cut_off_a_run_that_has_ended_are_missed(audited, tmp_path, n_left):
+    def cut(runs, key):
+        store = RunLog(runs, bytes.fromhex(key)).store
+        store.delete(EXCHANGES, "", n_left % store.size(EXCHANGES, ""))
+
+    report = party(0).replay(forged(audited, tmp_path, cut))
+    assert "end of the run" in report.difference
+    assert not report.has_ended
 
 
 def test_nothing_is_kept_of_runs_that_are_not_auditable(tmp_path):

@@ -14,6 +14,8 @@ from gbdt_parties.run.flights.kept import EVENTS, Opening
 from gbdt_parties.run.flights.record import HEARD
 from gbdt_parties.run.log import RUNS, THIS_PROCESS, RunLog, runs_of
 from gbdt_parties.secure_sum.keys import SessionKeys
+from gbdt_parties.secure_sum.roster import Roster
+from gbdt_parties.secure_sum.trust import fingerprint
 from kept_stores import kept_of_runs
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.federated.ledger import LEDGER_FILE, ROLE, read_ledger
@@ -73,6 +75,17 @@ def test_every_byte_of_a_whole_run_is_repeated(audited, name):
     other = NAMES[1 - NAMES.index(name)]
     assert report.bytes == traffic.flows[name, other][1]
     assert before == ((folder / name / LEDGER_FILE).read_bytes(), read_ledger(folder / name))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_run_with_another_party_than_is_allowed_is_named(audited, name):
+    with closing(StoreFile(audited[0] / name / LEDGER_FILE, ROLE, read_only=True)) as store:
+        roster = Roster.from_bytes(bytes.fromhex(record_of(store, name)[2]["agreement"]["roster"]))
+    known = {one.name: f"sha256:{fingerprint(one.certificates).hex()}" for one in roster.introductions}
+    other = NAMES[1 - NAMES.index(name)]
+    assert replay(audited[0] / name, ROWS[name](), allowed=[known[other]]).agrees
+    report = replay(audited[0] / name, ROWS[name](), allowed=[known[name]])
+    assert f"{other!r} is not on" in report.difference
 
 
 @pytest.mark.parametrize("place", [0, 1])
@@ -211,6 +224,30 @@ def test_messages_are_kept_only_if_it_is_asked_for(tmp_path):
         bank(auditable=True)
     with pytest.raises(InvalidArgumentError, match=r"auditable=True.*checkpoint"):
         trained(bank(), auditable=True)
+
+
+@pytest.mark.parametrize("auditable", [False, True])
+def test_a_run_goes_on_as_it_began_whatever_auditable_is_now(tmp_path, monkeypatch, auditable):
+    """Before, the seed of a run that was not auditable stayed, or messages of one that was were missing."""
+
+    def opened(self, refresh, do=ReplicaSums.opened):
+        if refresh.number:
+            raise PartyUnavailableError("interrupted")
+        return do(self, refresh)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ReplicaSums, "opened", opened)
+        with pytest.raises((PartyUnavailableError, PartyRefusedError)):
+            process(tmp_path, auditable)
+    process(tmp_path, not auditable)
+    for name in NAMES:
+        if auditable:
+            report = replay(tmp_path / name, ROWS[name]())
+            assert report.difference is None
+            assert report.has_ended
+        else:
+            with closing(StoreFile(tmp_path / name / LEDGER_FILE, ROLE, read_only=True)) as store:
+                assert not kept_of_runs(store)
 
 
 def test_folders_runs_and_rows_of_another_kind_are_refused_by_name(audited, tmp_path):

@@ -79,6 +79,7 @@ def wrong_for(kind):
         "int": ["3", 2.5, True, None],
         "int | None": ["3", 2.5, True],
         "float": ["3", False, [1.0]],
+        "bool": ["yes", 1],
         "list[str]": ["a", 3, {"a": "b"}, [3], [["a"]]],
     }[kind]
 

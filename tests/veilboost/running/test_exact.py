@@ -166,6 +166,7 @@ def test_a_plan_without_own_rows(tmp_path):
         ({"data": {"file": "a.csv", "label": "y"}}, "data.file needs data.allowed"),
         ({"data": {"file": "a.csv", "allowed": ["sha256:0"]}}, "data.label is missing"),
         ({"data": {"valid": "a.csv", "label": "y"}}, "data.valid needs data.file"),
+        ({"data": {"auditable": True}}, "data.auditable needs data.file"),
         ({"data": {"name": "own"}}, "unknown entry 'name'"),
         ({"data": {"labels": "texts"}}, "data.labels='texts'"),
         ({"training": {"cuts": "given"}}, "training.cuts='given'"),

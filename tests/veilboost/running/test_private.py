@@ -132,6 +132,7 @@ def test_a_plan_without_own_rows(tmp_path):
         ({"training": {"epsilon": True, "delta": 1e-5}}, "epsilon=True must be float"),
         ({"training": {**PLAN["training"], "early_stopping_rounds": 5}}, "early_stopping_rounds is not for"),
         ({"data": {"file": "a.csv"}}, "data.file needs data.declared and data.allowed"),
+        ({"data": {"auditable": True}}, "data.auditable needs data.file"),
         ({"data": {"budget_epsilon": 1.0}}, "budget_epsilon and data.budget_delta go together"),
         ({"data": {"label": "y"}}, "unknown entry 'label'"),
         ({"parties": PLAN["parties"][:1]}, "training needs"),

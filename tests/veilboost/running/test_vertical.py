@@ -106,7 +106,7 @@ def test_valid_rows_lines_per_tree_missing_ids_and_models(folder, capsys):
 def test_an_auditable_run_is_repeated_until_another_one_begins(folder, capsys):
     path, _ = folder
     plan = PLAN.replace("label: y,", "label: y, auditable: true,").replace("rounds: 30", "rounds: 3")
-    with serving(path) as (_, port):
+    with serving(path, 0, "--auditable") as (_, port):
         (path / "plan.yaml").write_text(plan.format(port=port))
         assert cli.main(["align", "plan.yaml"]) == 0
         assert cli.main(["train", "plan.yaml"]) == 0
@@ -124,6 +124,10 @@ def test_an_auditable_run_is_repeated_until_another_one_begins(folder, capsys):
     assert cli.main(asked) == DIFFERS
     assert "DIFFERS: Gradients, sent with request" in capsys.readouterr().out
     assert cli.main(["replay", "nowhere", "plan.yaml"]) == cli.WRONG_USE
+    of_bank = ["replay", "bank-models", "vertical", "--data", "bank.csv", "--id", "user"]
+    assert cli.main(of_bank) == 0
+    assert re.search(r"3 rounds, .* the run has ended", capsys.readouterr().out)
+    assert cli.main([*of_bank, "--min-node-rows", "3"]) == DIFFERS
 
 
 @pytest.mark.parametrize("when", ["before", "during"])

@@ -173,8 +173,7 @@ class ExactSubject(Subject):
         self._n_rounds = 0
         self._begun: ExactTraining | None = None
 
-    @property
-    def rows(self) -> str:
+    def rows(self, auditable: bool) -> str:
         """Names all rows of this party."""
         return self._side.digest
 

@@ -73,12 +73,19 @@ class SplitsJournal:
     terms : ResumptionTerms
     splits : Splits
         As far as it has come.
+    auditable : bool
+        Whether messages of the run are kept in the log.
     """
 
-    def __init__(self, log: RunLog, terms: ResumptionTerms, splits: Splits) -> None:
+    def __init__(self, log: RunLog, terms: ResumptionTerms, splits: Splits, auditable: bool = False) -> None:
         self.terms, self.splits, self.is_current = terms, splits, True
         self._log, self._n_written = log, len(splits)
-        about = {"names": splits.names, "terms": asdict(terms), "categories": to_json(splits.categories)}
+        about = {
+            "names": splits.names,
+            "terms": asdict(terms),
+            "categories": to_json(splits.categories),
+            "auditable": auditable,
+        }
         with log.store.transaction():
             log.begin(about, MAX_JOURNALS)
             log.store.put(FOUND, "", splits.entries(0))
@@ -104,16 +111,18 @@ class Journals:
     ----------
     store : Store, optional
         In memory by default: a training run then survives a lost connection, but not this process.
+    auditable : bool
+        Whether the messages of runs are kept with them.
     """
 
-    def __init__(self, store: Store | None = None) -> None:
-        self.store = MemoryStore() if store is None else store
+    def __init__(self, store: Store | None = None, auditable: bool = False) -> None:
+        self.store, self.auditable = MemoryStore() if store is None else store, auditable
         self._current: WeakValueDictionary[bytes, SplitsJournal] = WeakValueDictionary()
         self._lock = RLock()
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but the lock and what sessions of this process hold."""
-        return {"store": self.store}
+        return {"store": self.store, "auditable": self.auditable}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the state, with a new lock."""
@@ -138,7 +147,8 @@ class Journals:
             before = self._current.get(model)
             if before is not None:
                 before.is_current = False
-            journal = self._current[model] = SplitsJournal(RunLog(self.store, model), terms, splits)
+            log = RunLog(self.store, model)
+            journal = self._current[model] = SplitsJournal(log, terms, splits, self.auditable)
         return journal
 
     def find(self, model: bytes) -> tuple[ResumptionTerms, Splits] | None:

@@ -20,11 +20,12 @@ from gbdt_parties import messages
 from gbdt_parties.errors import InvalidDataError, ProtocolError
 from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.messages import Message, from_bits, to_bits
-from gbdt_parties.session import SessionHandler
+from gbdt_parties.session import Reply, SessionHandler
 from xgb_fed.boosting.features import Columns
 from xgb_fed.ciphers.plain import Plain
 from xgb_fed.ciphers.public_keys import read_public_key
 from xgb_fed.ciphers.residue_key import MIN_KEY_LENGTH, ResidueKey
+from xgb_fed.vertical.passive.auditing import PassiveAudit
 from xgb_fed.vertical.passive.disclosed_statistics import DisclosedStatistics
 from xgb_fed.vertical.passive.explanations import NONE, columns_of_splits, sides_of_rows
 from xgb_fed.vertical.passive.held_rows import HeldRows, SideQuestion, held
@@ -83,6 +84,8 @@ class PassiveParty(SessionHandler[PredictionSession]):
         Tell the rows of `columns`, and of all `eval_sets`, from others with the same values, by their names.
     allow_explanations : {"none", "per-party", "per-feature"}
         Whether it tells every row's side at its splits, and which of them share a column.
+    audit : PassiveAudit, optional
+        Keeps the messages of training runs.
     """
 
     opening = (wire.OpenTraining, wire.OpenModel)
@@ -109,6 +112,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
         rows_digest: str = "",
         eval_digest: str = "",
         allow_explanations: str = NONE,
+        audit: PassiveAudit | None = None,
     ) -> None:
         super().__init__(used)
         self.columns = held(columns)
@@ -124,7 +128,17 @@ class PassiveParty(SessionHandler[PredictionSession]):
         self.given = DisclosedStatistics() if given is None else given
         self.thresholds = ToldThresholds() if thresholds is None else thresholds
         self._rows_digest, self._eval_digest = rows_digest, eval_digest
-        self.allow_explanations = allow_explanations
+        self.allow_explanations, self._audit = allow_explanations, audit
+
+    def reply(self, envelope: messages.Envelope) -> Reply:
+        """See `SessionHandler.reply`."""
+        with self._lock:
+            opened = self.sessions.get(envelope.session)
+            reply = super().reply(envelope)
+            opened = opened or self.sessions.get(envelope.session)
+            if self._audit is not None and opened is not None and isinstance(opened.kept, TrainingSession):
+                self._audit.keep(opened.kept, envelope, reply)
+        return reply
 
     def open(self, message: Message, session: bytes) -> tuple[PredictionSession, Message]:
         """Open a training run, which then has the session's number, or a trained model."""
@@ -219,6 +233,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
         # The last thing that can be refused: a refused opening gives no counts, and one that is given counts.
         rows = digest_of(self._rows_digest, message.rows, columns.names, columns.identity, message.max_bin)
         self.given.add_opening(rows, columns.n_rows)
+        session.seed = None if self._audit is None else self._audit.seed(model_id)
         return session, opened
 
     def _resume_training(self, session: PredictionSession, message: wire.ResumeTraining) -> Message:

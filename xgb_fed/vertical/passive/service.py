@@ -12,6 +12,7 @@ import logging
 import sys
 import time
 from collections.abc import Iterator, MutableMapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -21,12 +22,16 @@ from numpy.typing import NDArray
 
 from gbdt_commons.files import digest_of
 from gbdt_commons.store import Kind, Store, json_kind
-from gbdt_parties.errors import ProtocolError
+from gbdt_commons.store_file import StoreFile
+from gbdt_parties.errors import InvalidDataError, ProtocolError
+from gbdt_parties.identity.aligned_rows import Alignment
 from gbdt_parties.messages import Message
 from gbdt_parties.quota import CallerLimits
 from gbdt_parties.run.log import RunLog
-from gbdt_parties.transport.service import Caller, RowService
+from gbdt_parties.run.replay import Replay, chosen
+from gbdt_parties.transport.service import CALLER, STORE_FILE, Caller, RowService, part_of
 from xgb_fed.boosting.features import Columns
+from xgb_fed.vertical.passive.auditing import ROW_SETS, KeptSeeds, PassiveAudit, compared
 from xgb_fed.vertical.passive.disclosed_statistics import MAX_STATISTICS, DisclosedStatistics
 from xgb_fed.vertical.passive.explanations import NONE, check_level
 from xgb_fed.vertical.passive.held_rows import HeldRows, held
@@ -180,6 +185,9 @@ class PassiveService(RowService[Limits]):
     name : str
         This party's, in the record.
     limits : Limits
+    auditable : bool
+        Whether the messages of training runs are kept for an auditor (`replay`), with a seed of each session,
+        which takes the randomness off its answers: as secret as the rows.
     """
 
     role = ROLE
@@ -187,7 +195,10 @@ class PassiveService(RowService[Limits]):
     requests = PassiveParty.requests
     questions = (wire.OpenModel, wire.ResumeTraining, wire.ContinueTraining)
 
-    def __init__(self, table: NamedRows, directory: str | Path, name: str, limits: Limits) -> None:
+    def __init__(
+        self, table: NamedRows, directory: str | Path, name: str, limits: Limits, auditable: bool = False
+    ) -> None:
+        self._auditable = auditable
         super().__init__(table.ids, table.has_ids, directory, name, limits, limits.max_rows)
         self._table = table
         self._kept: dict[Path, tuple[Journals, DisclosedStatistics, ToldThresholds]] = {}
@@ -217,19 +228,11 @@ class PassiveService(RowService[Limits]):
         """
         if caller.directory not in self._kept:
             self._kept[caller.directory] = (
-                Journals(caller.store),
+                Journals(caller.store, self._auditable),
                 DisclosedStatistics(self.limits.max_statistics, caller.store),
                 ToldThresholds(self.limits.max_thresholds, caller.store),
             )
         return self._kept[caller.directory]
-
-    def _rows_digest(self, rows: NDArray[np.int64]) -> str:
-        """Which rows these are: by their names, since positions change with the table."""
-        digest = hashlib.sha256()
-        for position in rows.tolist():
-            name = self._table.ids[position].encode()
-            digest.update(len(name).to_bytes(8, "little") + name)
-        return digest.hexdigest()
 
     @property
     def row_bytes(self) -> int:
@@ -240,7 +243,7 @@ class PassiveService(RowService[Limits]):
         """Make the passive party of some rows, and of evaluation sets."""
         table = held(self._table.columns)
         columns = [table.take(rows) for rows in positions] if positions else [table]
-        names = [self._rows_digest(rows) for rows in positions] or [""]
+        names = [_rows_digest(self._table, rows) for rows in positions] or [""]
         journals, given, thresholds = self.kept_for(caller)
         return PassiveParty(
             columns[0],
@@ -261,4 +264,55 @@ class PassiveService(RowService[Limits]):
             rows_digest=names[0],
             eval_digest=digest_of(*names[1:]),
             allow_explanations=self.limits.allow_explanations,
+            audit=PassiveAudit(caller.store, names) if self._auditable else None,
         )
+
+
+def _rows_digest(table: NamedRows, rows: NDArray[np.int64]) -> str:
+    """Which rows these are: by their names, since positions change with the table."""
+    digest = hashlib.sha256()
+    for position in rows.tolist():
+        name = table.ids[position].encode()
+        digest.update(len(name).to_bytes(8, "little") + name)
+    return digest.hexdigest()
+
+
+def replay(directory: str | Path, table: NamedRows, *, min_node_rows: int, run: str | None = None) -> Replay:
+    """Repeat a served party's side of a training run from its directory and table, and compare every answer.
+
+    Parameters
+    ----------
+    directory : path
+        Of a party that was served with ``auditable=True``; only read.
+    table : NamedRows
+    min_node_rows : int
+        As of the party's `Limits`.
+    run : str, optional
+        The model's id in hexadecimal digits; by default the only one.
+
+    Raises
+    ------
+    PartyArgumentError, InvalidDataError, StoreError
+        If the directory has no such run, the table lacks its rows, or a file is in use or damaged.
+    """
+    with closing(StoreFile(Path(directory) / STORE_FILE, ROLE, read_only=True)) as store:
+        log = chosen([part_of(store, caller) for caller in store.keys(CALLER)], run)
+        rows, whole = {"": np.arange(len(table.ids))}, held(table.columns)
+        for path in Path(directory).glob("for-*/rows/*.ids"):
+            with suppress(InvalidDataError):
+                positions = Alignment.load(path).positions(table.ids)
+                rows[_rows_digest(table, positions)] = positions
+        names = log.store.get(ROW_SETS, "") or [""]
+        if not set(names) <= set(rows):
+            raise InvalidDataError("the table has not all rows of the run")
+        sets, kept = [whole.take(rows[name]) for name in names], KeptSplits(log.runs)
+        party = PassiveParty(
+            sets[0],
+            sets[1:],
+            {model: kept[model] for model in kept if model != log.run},
+            allow_export=True,
+            min_node_rows=min_node_rows,
+            allow_explanations="per-feature",
+            audit=KeptSeeds(log),
+        )
+        return compared(log, party)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import sys
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.memory import MemoryAllowance, Room
 from xgb_fed.ciphers.base import PublicKey
+from xgb_fed.ciphers.residue_key import ResidueKey
 from xgb_fed.vertical.passive.disclosed_statistics import n_classes_of
 from xgb_fed.vertical.passive.growing_tree import GrowingTree
 from xgb_fed.vertical.passive.held_rows import HeldBins, HeldRows
@@ -149,6 +151,11 @@ class TrainingSession(PredictionSession):
     """Ciphertexts sent for the present tree."""
     n_prepared: int = 0
     """Those sent for the last one: as much randomness is made ahead."""
+    seed: bytes | None = None
+    """Of the randomness of all answers, in an auditable run, which makes none ahead."""
+    n_answers: int = 0
+    waiting: list[tuple[bytes, bytes]] = field(default_factory=list)
+    """Answers and requests to be kept once the run is."""
 
     def __post_init__(self) -> None:
         """Start without work."""
@@ -190,6 +197,10 @@ class TrainingSession(PredictionSession):
 
     def statistics(self, nodes: NDArray[np.int64]) -> SplitStatistics:
         """The statistics of nodes of the tree's present level; randomness of the next ones is made ahead."""
+        if self.seed is not None and isinstance(self.key, ResidueKey):
+            self.n_answers += 1
+            message = b"veilboost answer %d" % self.n_answers
+            self.key.random.begin(hmac.digest(self.seed, message, "sha256"))
         answer = self.growing().statistics(self.key, nodes, self.field_bits, self.per_ciphertext)
         self.n_sent += len(answer.sums) // self.key.ciphertext_bytes
         self._prepare()
@@ -197,7 +208,8 @@ class TrainingSession(PredictionSession):
 
     def _prepare(self) -> None:
         """Have as much randomness ready as the last tree took."""
-        self.background.prepare(self.n_prepared if RANDOMNESS in self.rooms else 0)
+        is_ahead = self.seed is None and RANDOMNESS in self.rooms
+        self.background.prepare(self.n_prepared if is_ahead else 0)
 
     def _try_to_reserve(self, what: str, n_bytes: int) -> None:
         """Reserve memory for something that is done ahead; if there is little, it is left until it is due."""

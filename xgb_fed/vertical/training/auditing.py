@@ -1,7 +1,8 @@
 """An active party's side of a run, kept beside its checkpoint, and repeated by an auditor to the byte.
 
 Kept are a seed, the key, and what the other parties answered.  The model's number, all draws and ciphertexts
-follow from the seed; with the party's rows, so does every message.
+follow from the seed; with the party's rows, so does every message.  No other party signs what is kept: one
+that knows all bins could make it up, but for the requests that a passive party keeps (`passive.auditing`).
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ from typing import Any
 
 from gbdt_commons.errors import VeilboostError
 from gbdt_commons.store import Store, bytes_kind, json_kind
-from gbdt_commons.store_file import StoreFile
+from gbdt_commons.store_file import StoreFile, remove_store
 from gbdt_parties.channel import check_parties
 from gbdt_parties.errors import PartyUnavailableError
 from gbdt_parties.messages import Abort, address, read, readdressed
 from gbdt_parties.run.record import KeptExchange, Record, summary
 from gbdt_parties.run.replay import Compared, DifferenceError, Replay
+from xgb_fed.ciphers.plain import Plain
 from xgb_fed.errors import CheckpointError, InvalidArgumentError
 from xgb_fed.vertical.training.checkpoint import ENTRY, ROLE, STORE_FILE, VerticalJournal, steps_in
 
@@ -56,8 +58,13 @@ class ProcessSecrets:
 
     def key(self, fresh: Any) -> Any:
         """The key of the process, which is kept; of one that is repeated, the kept one."""
-        if not hasattr(fresh, "private_bytes"):
+        if isinstance(fresh, Plain):
             return fresh
+        if not hasattr(fresh, "random"):
+            raise InvalidArgumentError(
+                f"auditable=True with keys of {type(fresh).__name__}, which cannot encrypt the same again; "
+                "accepted are Paillier and OkamotoUchiyama"
+            )
         kept = self._store.get(KEYS, self._process)
         if kept is None:
             self._store.put(KEYS, self._process, fresh.private_bytes())
@@ -69,6 +76,13 @@ class ProcessSecrets:
         self._n_trees += 1
         if hasattr(key, "random"):
             key.random.begin(self.drawn(f"tree {self._n_trees}"))
+
+
+def go_without_record(checkpoint: Path, journal: VerticalJournal) -> None:
+    """Refuse to go on without a record with a run that has one; another run takes its place."""
+    if journal.has_begun and (checkpoint / AUDIT_FILE).exists():
+        raise CheckpointError("the run in the checkpoint was begun with auditable=True; go on so")
+    remove_store(checkpoint / AUDIT_FILE)
 
 
 class Recording:
@@ -119,7 +133,9 @@ class _RecordedParty:
         try:
             answer = self._party.handle(request)
         finally:
-            self.audit.keep(self.name, request, answer)
+            # Addresses are not kept: an answer to another request is refused as one without a header is.
+            is_answer = address(answer) == address(request)
+            self.audit.keep(self.name, request, answer if is_answer else answer[:1])
         return answer
 
 
@@ -234,6 +250,5 @@ def replay(checkpoint: str | Path, again: Again) -> Replay:
                 break
         with closing(StoreFile(Path(folder) / STORE_FILE, ROLE)) as progress:
             kinds = [content.get("kind") for content, _ in progress.entries(ENTRY, "")]
-    sizes = kinds.count("round"), kinds.count("tree"), compared.n_connections
     ended = has_ended and difference is None
-    return Replay(*sizes, compared.n_messages, compared.n_bytes, ended, difference)
+    return compared.report(kinds.count("round"), kinds.count("tree"), ended, difference)

@@ -20,7 +20,7 @@ from xgb_fed.ciphers.base import Scheme
 from xgb_fed.ciphers.paillier import Paillier
 from xgb_fed.errors import CheckpointError
 from xgb_fed.vertical.model.model import VerticalModel
-from xgb_fed.vertical.training.auditing import Recording
+from xgb_fed.vertical.training.auditing import Recording, go_without_record
 from xgb_fed.vertical.training.checkpoint import VerticalCheckpoint
 from xgb_fed.vertical.training.rounds import Rounds
 from xgb_fed.vertical.training.run_state import RunState
@@ -145,6 +145,8 @@ def run(
         nullcontext() if audit is None else audit.begun(journal) as secrets,
         ThreadPoolExecutor(max(1, len(task.parties)), thread_name_prefix="xgb_fed") as pool,
     ):
+        if checkpoint is not None and journal is not None and audit is None:
+            go_without_record(checkpoint.folder, journal)
         state = RunState.begin(task, journal, secrets)
         n_finished = state.n_finished
         if n_finished > options.num_boost_round:

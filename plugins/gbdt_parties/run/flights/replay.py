@@ -6,12 +6,13 @@ seed and nonce, Ed25519 signatures from key and text, and what comes before a co
 events before it.
 
 *If they agree*, the party has sent the messages of an honest party with that seed and those data, in
-every connection, and kept the events of one.  Its noise was not chosen: seed and nonce determine it, and the
-nonce was sent before anything of the other party's was known.
+every connection, and kept the events of one.  Seed and nonces determine its noise.
 *The record cannot be made up*: the other party signs the digest of all messages of a round, in both
 directions, and the repetition checks these signatures as the party did.  Without the other party's key no
 other messages pass for those of a round that is over.
-*Not covered*: the end of a connection that was lost; messages after the last round were not signed.
+*Not covered*: whether nonces of attempts were drawn at random (a party that knows the session, and tries a
+million of them, chooses among as many noises); the end of a connection that was lost; messages after the
+last round, which were not signed.
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@ import pytest
 
 import xgb_fed
 from gbdt_commons.store_file import StoreFile
-from gbdt_parties.errors import PartyUnavailableError
+from gbdt_parties.errors import PartyUnavailableError, ProtocolError
+from gbdt_parties.messages import readdressed
 from gbdt_parties.run.record import EXCHANGES
 from vertical_training import parts, problem, train
 from xgb_fed import OkamotoUchiyama, Paillier, Plain, replay
@@ -39,6 +40,18 @@ class Party:
         if self.n_asked in self.lost_at:
             raise PartyUnavailableError("lost")
         return self.party.handle(request)
+
+
+class Elsewhere(Plain):
+    """A scheme whose ciphertexts are made in other processes."""
+
+    def generate(self):
+        return Cluster(Paillier(512, allow_weak_key=True).generate())
+
+
+class Cluster:
+    def __init__(self, key):
+        self.public = key.public
 
 
 def trained(folder, cipher="plain", parties=None, rounds=2, params=PARAMS, **how):
@@ -102,14 +115,17 @@ def test_a_party_that_encrypts_other_numbers_than_gradients_is_found(tmp_path, m
     assert report.rounds == 1
 
 
-def test_a_byte_of_the_record_that_was_flipped_is_found(tmp_path):
+@pytest.mark.parametrize(
+    "change", [lambda entry: bytes([entry[0] ^ 1]) + entry[1:], lambda entry: bytes(40) + entry[40:]]
+)
+def test_a_byte_of_the_record_that_was_flipped_is_found(tmp_path, change):
     trained(tmp_path)
     with closing(StoreFile(tmp_path / AUDIT_FILE, AUDIT_ROLE)) as store:
         part = store.part("party 1")
         entries = list(part.entries(EXCHANGES, ""))
         part.delete(EXCHANGES, "", 3)
         for number, entry in enumerate(entries[3:]):
-            part.append(EXCHANGES, "", bytes([entry[0] ^ 1]) + entry[1:] if number == 0 else entry)
+            part.append(EXCHANGES, "", change(entry) if number == 0 else entry)
     assert "to party 'party 1'" in repeated(tmp_path).difference
 
 
@@ -129,6 +145,45 @@ def test_runs_whose_parties_were_lost_are_repeated(tmp_path, at, patience):
     assert report.rounds == 3
 
 
+@pytest.mark.parametrize("at", [2, 5, 9])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda answer: answer[:-1] + bytes([answer[-1] ^ 1]),
+        lambda answer: readdressed(answer),
+        lambda answer: b"x" * len(answer),
+        lambda answer: answer[:-3],
+        lambda answer: b"x",
+    ],
+)
+def test_a_party_that_was_answered_nonsense_is_not_blamed(tmp_path, at, change):
+    liar = Party(1)
+
+    def lie(request):
+        answer = Party.handle(liar, request)
+        return change(answer) if liar.n_asked == at else answer
+
+    liar.handle = lie
+    with pytest.raises(ProtocolError):
+        trained(tmp_path, parties=[Party(0), liar])
+    report = repeated(tmp_path)
+    assert report.difference is None
+    assert not report.has_ended
+
+
+def test_no_process_of_a_run_that_is_auditable_is_without_a_record(tmp_path):
+    how, lost = {"patience": 0.0, "rounds": 4}, [Party(0), Party(1, lost_at=(16,))]
+    with pytest.raises(PartyUnavailableError):
+        trained(tmp_path, parties=lost, **how)
+    with pytest.raises(CheckpointError, match="auditable=True"):
+        trained(tmp_path, parties=lost, **how, auditable=False)
+    trained(tmp_path, parties=lost, **how)
+    assert repeated(tmp_path, rounds=4).has_ended
+    (tmp_path / "training.store").unlink()
+    trained(tmp_path, auditable=False)
+    assert not (tmp_path / AUDIT_FILE).exists()
+
+
 def test_another_run_takes_the_place_of_one_that_is_kept(tmp_path):
     trained(tmp_path)
     (tmp_path / "training.store").unlink()
@@ -140,6 +195,8 @@ def test_another_run_takes_the_place_of_one_that_is_kept(tmp_path):
 def test_what_cannot_be_kept_is_refused(tmp_path):
     with pytest.raises(InvalidArgumentError, match="auditable=True needs a checkpoint"):
         trained(None)
+    with pytest.raises(InvalidArgumentError, match="auditable=True with keys of Cluster"):
+        train(PARAMS, ACTIVE, Y, [Party(0)], cipher=Elsewhere(), checkpoint=tmp_path / "a", auditable=True)
     with pytest.raises(InvalidArgumentError, match="checkpoint="):
         repeated(tmp_path)
     with pytest.raises(PartyUnavailableError):
