@@ -1,6 +1,7 @@
 import os
-import shutil
 from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given, settings
@@ -66,20 +67,20 @@ def test_what_was_kept_is_found(folder, requests, before, on_disk):
 @settings(max_examples=15, deadline=None)
 def test_a_log_cut_off_holds_whole_requests(folder, requests, data):
     """What a crash at any byte leaves: the requests that were answered, never half of one."""
-    store = restarted(folder)
-    written(Journals(store), requests)
-    path = folder / "party.store"
-    size = (folder / "party.store-wal").stat().st_size
-    cut = data.draw(st.integers(0, size))
-    kept = Journals(StoreFile(cut_off(path, folder / "copy", cut), "a tester")).find(MODEL)
+    with TemporaryDirectory(dir=folder) as own:  # the log of another example would go on
+        party = Path(own) / "party"
+        store = restarted(party)
+        written(Journals(store), requests)
+        size = (party / "party.store-wal").stat().st_size
+        cut = data.draw(st.integers(0, size))
+        copy = cut_off(party / "party.store", Path(own) / "copy", cut)
+        kept = Journals(StoreFile(copy, "a tester")).find(MODEL)
+        end_process(own)
     answered = [splits for splits in requests if splits]
     states = [None, *((TERMS, splits_of(answered[:n])) for n in range(len(answered) + 1))]
     assert kept in states
     if cut == size:
         assert kept == states[-1]
-    end_process(folder)
-    path.unlink()
-    shutil.rmtree(folder / "copy")
 
 
 def test_splits_are_on_the_disk_before_keep_returns(tmp_path):
