@@ -34,11 +34,8 @@ _SETTINGS = tuple(
 )
 
 
-@dataclass(frozen=True, eq=False)
-class OpenPrivateRun(OpenRun):
+class OpenPrivateRun(OpenRun, kind=213):
     """Coordinator to party: takes up a private training run, new or known."""
-
-    kind: ClassVar[int] = 213
 
 
 @dataclass(frozen=True)

@@ -116,11 +116,10 @@ class Message:
 
     kind: ClassVar[int] = 0
 
-    def __init_subclass__(cls, kind: int | None = None) -> None:
+    def __init_subclass__(cls, kind: int) -> None:
         """Take the kind's number."""
-        if kind is not None:
-            cls.kind = kind
-            dataclass(frozen=True, eq=False)(cls)
+        cls.kind = kind
+        dataclass(frozen=True, eq=False)(cls)
         if KINDS.setdefault(cls.kind, cls) is not cls:
             raise TypeError(f"{cls.__name__} and {KINDS[cls.kind].__name__} are both of kind {cls.kind}")
 

@@ -6,7 +6,7 @@ import hashlib
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,11 +24,9 @@ NEW_RUN = -1
 """In `OpenRun`: the run has not begun."""
 
 
-@dataclass(frozen=True, eq=False)
-class OpenRun(Message):
+class OpenRun(Message, kind=201):
     """Coordinator to party: takes up a run, new or known; each way of training has a kind of its own."""
 
-    kind: ClassVar[int] = 201
     run: Octets
     """16 bytes, drawn by the coordinator; a secure sum calls it the session."""
     request: Text
@@ -37,11 +35,9 @@ class OpenRun(Message):
     """Sums of the run that the coordinator has; -1 if it has not begun."""
 
 
-@dataclass(frozen=True, eq=False)
-class Introduced(Message):
+class Introduced(Message, kind=202):
     """Party to coordinator: its keys for the run, and a description of its columns."""
 
-    kind: ClassVar[int] = 202
     introduction: Octets
     """Name, certificates, nonce, public keys, commitment to a seed."""
     description: Text
@@ -61,58 +57,46 @@ class Introduced(Message):
         return hashlib.sha256(_PRESENCE + pack([session, *said])).digest()
 
 
-@dataclass(frozen=True, eq=False)
-class ProposeRoster(Message):
+class ProposeRoster(Message, kind=203):
     """Coordinator to party: what is to be trained, and all introductions, to be checked and signed."""
 
-    kind: ClassVar[int] = 203
     task: Text
     """JSON: the public settings that follow from the descriptions; empty if the request was all of them."""
     roster: Octets
     """Session, digest of the settings, and all parties' introductions; every party sees it."""
 
 
-@dataclass(frozen=True, eq=False)
-class Endorsed(Message):
+class Endorsed(Message, kind=204):
     """Party to coordinator: its certificate's signature of the roster."""
 
-    kind: ClassVar[int] = 204
     signature: Octets
     """Of the roster's digest; passed on to every party."""
 
 
-@dataclass(frozen=True, eq=False)
-class ConfirmRoster(Message):
+class ConfirmRoster(Message, kind=205):
     """Coordinator to party: all parties' signatures."""
 
-    kind: ClassVar[int] = 205
     signatures: Octets
     """In the roster's order."""
 
 
-@dataclass(frozen=True, eq=False)
-class Revealed(Message):
+class Revealed(Message, kind=206):
     """Party to coordinator: the seed to which it committed itself."""
 
-    kind: ClassVar[int] = 206
     seed: Octets
     """32 bytes, passed on to every party; nothing secret depends on it."""
 
 
-@dataclass(frozen=True, eq=False)
-class BeginRounds(Message):
+class BeginRounds(Message, kind=207):
     """Coordinator to party: all parties' seeds; the first question follows."""
 
-    kind: ClassVar[int] = 207
     seeds: Octets
     """In the roster's order; the public stream follows from them."""
 
 
-@dataclass(frozen=True, eq=False)
-class AskSum(Message):
+class AskSum(Message, kind=208):
     """Coordinator to party: what the last round's sum consists of, and the attempt to answer now."""
 
-    kind: ClassVar[int] = 208
     round: Integer
     """The number of sums opened so far."""
     number: Annotated[int, "i", 0, (1 << 63) - 1]
@@ -123,38 +107,30 @@ class AskSum(Message):
     """All members' signed contributions to the round before (`Opened`), or nothing."""
 
 
-@dataclass(frozen=True, eq=False)
-class Contributed(Message):
+class Contributed(Message, kind=209):
     """Party to coordinator: its masked vector, signed; nothing if training has ended."""
 
-    kind: ClassVar[int] = 209
     content: Octets
     """Head, masked values, signature; it says nothing but together with those of all other members."""
 
 
-@dataclass(frozen=True, eq=False)
-class OpenSum(Message):
+class OpenSum(Message, kind=210):
     """Coordinator to party: the contributions to a round that it missed."""
 
-    kind: ClassVar[int] = 210
     opened: Octets
     """All members' signed contributions to one round (`Opened`)."""
 
 
-@dataclass(frozen=True, eq=False)
-class AskModel(Message):
+class AskModel(Message, kind=211):
     """Coordinator to party: asks for the model when training has ended."""
 
-    kind: ClassVar[int] = 211
     whole: Flag
     """1 for the whole model, 0 for its digest alone."""
 
 
-@dataclass(frozen=True, eq=False)
-class FinishedModel(Message):
+class FinishedModel(Message, kind=212):
     """Party to coordinator: the result of the run, and the party's signature of this end of it."""
 
-    kind: ClassVar[int] = 212
     digests: Octets
     """SHA-256 of each part of the result."""
     transcript: Octets
@@ -165,11 +141,9 @@ class FinishedModel(Message):
     """The parts: the model; in exact training JSON of cuts and metrics, too.  Empty if not asked for."""
 
 
-@dataclass(frozen=True, eq=False)
-class EndRun(Message):
+class EndRun(Message, kind=200):
     """Coordinator to party: who has signed the end; the party keeps the model and forgets the run's keys."""
 
-    kind: ClassVar[int] = 200
     signatures: Octets
     """In the roster's order, empty for a party that was lost; more than half of the parties must have signed,
     in exact training all."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -29,11 +29,8 @@ def request_of(wants_classes: bool) -> str:
     return next(text for text, wants in REQUESTS.items() if wants == wants_classes)
 
 
-@dataclass(frozen=True, eq=False)
-class OpenExactRun(OpenRun):
+class OpenExactRun(OpenRun, kind=121):
     """Coordinator to party: takes up an exact training run, new or known."""
-
-    kind: ClassVar[int] = 121
 
 
 @dataclass(frozen=True)
