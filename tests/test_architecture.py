@@ -420,7 +420,7 @@ SHARED = {
     *("MissingDependencyError", "SchedulerLostError", "UnsupportedParameterError", "WorkersLostError"),
     "Party",
     # These remain to be named apart.
-    *("Attempt", "Channel", "Flights", "Kind", "Question", "Record", "Side"),
+    *("Flights", "Record"),
 }
 """Names of several classes."""
 

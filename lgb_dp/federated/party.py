@@ -21,7 +21,7 @@ from lgb_dp.checks import checked_budget, checked_integer
 from lgb_dp.data.dataset import Dataset
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
 from lgb_dp.federated.ledger import LEDGER_FILE, ROLE, PartyLedger
-from lgb_dp.federated.run import PrivateSubject, Side
+from lgb_dp.federated.run import PrivateSide, PrivateSubject
 
 MODELS_FOLDER = "models"
 """In a party's folder, or a coordinator's at it: the models that have been trained."""
@@ -124,7 +124,7 @@ class Party(RunSessions):
             raise InvalidArgumentError("auditable=True needs a folder, where messages are kept")
         self._folder, self._auditable = None if folder is None else Path(folder), auditable
         self.ledger = PartyLedger(self._folder, budget)
-        self.side = Side(
+        self.side = PrivateSide(
             name,
             rows,
             credentials,

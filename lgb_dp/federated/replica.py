@@ -45,7 +45,7 @@ or shorter than √2 `STEPS`."""
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
+class NoisedQuestion:
     """Next question about the rows of all parties, with this party's own answer before noise.
 
     Parameters
@@ -119,8 +119,8 @@ def train_replica(
     Returns
     -------
     generator, Cost
-        Yields each `Question`, is sent `Released`, and returns the model; and the cost of all that the run
-        may release, per unit.
+        Yields each `NoisedQuestion`, is sent `Released`, and returns the model; and the cost of all that the
+        run may release, per unit.
 
     Raises
     ------
@@ -167,11 +167,11 @@ class _Questions:
         self._n_parties, self._unit = n_parties, unit
         self._counts_doubt = 0.0
 
-    def ask(self, own: newton.Question) -> Asking[newton.Answer]:
+    def ask(self, own: newton.SumsQuestion) -> Asking[newton.Answer]:
         """The sums of all parties, to which each has added its share of the noise."""
         sums, stds, _ = zip(*own.parts, strict=True)
         arrays = [part for tree in own.trees for part in (tree.feature, tree.goes_left)]
-        answer: Released = yield Question(
+        answer: Released = yield NoisedQuestion(
             own.release.what,
             _digest(*arrays) if arrays else b"",
             sums,
@@ -183,7 +183,7 @@ class _Questions:
         shaped = [piece.reshape(part.shape) for piece, part in zip(pieces, sums, strict=True)]
         return newton.Answer(shaped, answer.factor)
 
-    def _limit(self, own: newton.Question, n_counts: int) -> int:
+    def _limit(self, own: newton.SumsQuestion, n_counts: int) -> int:
         """Most that all rows together add, in steps; the number of rows is known from its release on."""
         if own.n_rows is None:
             self._counts_doubt = STDS_IN_RANGE * n_counts * self._n_parties / own.release.mu

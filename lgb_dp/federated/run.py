@@ -29,7 +29,7 @@ from lgb_dp.boosting.params import TrainingParameters, training_parameters
 from lgb_dp.data.dataset import Dataset
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.federated.ledger import Charges, PartyLedger
-from lgb_dp.federated.replica import STDS_IN_RANGE, Question, Released, train_replica
+from lgb_dp.federated.replica import STDS_IN_RANGE, NoisedQuestion, Released, train_replica
 from lgb_dp.federated.task import FederatedTask, declaration_of, statement
 from lgb_dp.mechanisms.noise import release_share
 from lgb_dp.mechanisms.rng import SecureRandom
@@ -98,7 +98,7 @@ MAX_THREADS = 256
 
 
 @dataclass(frozen=True, eq=False)
-class Side:
+class PrivateSide:
     """A party's side of all its runs.
 
     Parameters
@@ -134,7 +134,7 @@ class PrivateSubject(Subject):
 
     Parameters
     ----------
-    side : Side
+    side : PrivateSide
     models : Path or None
         Folder for the models of runs that have ended.
     memory : MemoryAllowance
@@ -151,7 +151,7 @@ class PrivateSubject(Subject):
     """
 
     def __init__(
-        self, side: Side, models: Path | None, memory: MemoryAllowance, run: bytes, request: str
+        self, side: PrivateSide, models: Path | None, memory: MemoryAllowance, run: bytes, request: str
     ) -> None:
         self._rooms = [memory.reserve(len(request) * TEXT_BYTES, "the settings of a run")]
         self._task = FederatedTask.from_json(request)
@@ -194,7 +194,7 @@ class PrivateSubject(Subject):
         agreed = statement(self._request, self._declaration)
         return Proposal(task, agreed, self._min_parties, self._begin)
 
-    def _begin(self, roster: Roster, public_seed: bytes) -> Computation[Question, DPBooster]:
+    def _begin(self, roster: Roster, public_seed: bytes) -> Computation[NoisedQuestion, DPBooster]:
         n_parties = len(roster.introductions)
         check_opened(self._task, self._known, n_parties)
         training, granted = train_replica(self._side.data, self._task, n_parties, public_seed)
@@ -206,11 +206,11 @@ class PrivateSubject(Subject):
 
     # Rounds.
 
-    def _variances(self, question: Question, n_members: int) -> list[int]:
+    def _variances(self, question: NoisedQuestion, n_members: int) -> list[int]:
         """Of each party's share of the noise."""
         return [share_variance(std, n_members, self._task.colluding) for std in question.stds]
 
-    def pay(self, question: Question, roster: bytes, attempt: Attempt) -> None:
+    def pay(self, question: NoisedQuestion, roster: bytes, attempt: Attempt) -> None:
         """See `Subject`; a BudgetExceededError if there is nothing left to pay from."""
         n = len(attempt.members)
         close = question.n_values * closeness(min(self._variances(question, n)), n)
@@ -222,7 +222,7 @@ class PrivateSubject(Subject):
         """Names the rows of an auditable run, whose noise must not be drawn again for others."""
         return self._side.digest_of_rows if auditable else ""
 
-    def vector(self, question: Question, n_members: int, noise_key: bytes | None) -> Words:
+    def vector(self, question: NoisedQuestion, n_members: int, noise_key: bytes | None) -> Words:
         """The sums of this party's rows, with its share of the noise."""
         random = self._random if noise_key is None else KeyStream(noise_key)
         noised = [
@@ -231,7 +231,7 @@ class PrivateSubject(Subject):
         ]
         return MODULO_64.from_integers(np.concatenate(noised))
 
-    def released(self, question: Question, total: Words, n_members: int) -> Released:
+    def released(self, question: NoisedQuestion, total: Words, n_members: int) -> Released:
         """The sum as integers, with the noise in it; a SumRangeError if it is out of range."""
         variances = self._variances(question, n_members)
         bound = question.limit + math.ceil(STDS_IN_RANGE * math.sqrt(n_members * max(variances)))

@@ -44,7 +44,7 @@ from lgb_dp.newton.monotone import MonotoneConstraints
 from lgb_dp.newton.noised_sums import Releases
 from lgb_dp.newton.releases.leaf_sums import LeafSums, LocalLeafSums
 from lgb_dp.newton.releases.trees import ONE_LEAF, LeafRelease, PublicTree, ReleasedTree, Round
-from lgb_dp.newton.run_task import LONGEST_ROUND, Answer, Question, RunTask, answered_here
+from lgb_dp.newton.run_task import LONGEST_ROUND, Answer, RunTask, SumsQuestion, answered_here
 from lgb_dp.newton.settings import (
     MAX_MU_OF_SHRINKAGE,
     automatic_depth,
@@ -193,7 +193,7 @@ class NewtonCore(Training):
             partial(data.draw_words, self.random),
         )
 
-    def _asked(self, question: Question) -> Asking[Answer]:
+    def _asked(self, question: SumsQuestion) -> Asking[Answer]:
         """The answer to a question about the rows, with noise in it."""
         assert self.run.public_seed is None or self.run.ask is not answered_here  # known draws are no noise
         return (yield from self.run.ask(question))

@@ -18,7 +18,7 @@ from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.budget_plan import BudgetPlan
 from lgb_dp.newton.releases.leaf_sums import LeafSums
 from lgb_dp.newton.releases.trees import LeafRelease, PublicTree, Round
-from lgb_dp.newton.run_task import Answer, Part, Question
+from lgb_dp.newton.run_task import Answer, Part, SumsQuestion
 from lgb_dp.newton.splits.feature_histograms import FeatureHistograms, released_cells
 
 
@@ -54,7 +54,7 @@ class Releases:
         plan: BudgetPlan | None,
         weight_steps: int,
         subsample: float,
-        ask: Callable[[Question], Asking[Answer]],
+        ask: Callable[[SumsQuestion], Asking[Answer]],
     ) -> None:
         self.rows, self.plan, self._loss, self._ledger, self._ask = rows, plan, loss, ledger, ask
         self._weight_steps, self._subsample = weight_steps, subsample
@@ -173,6 +173,6 @@ class Releases:
         self, release: Release, parts: Sequence[Part], trees: Sequence[PublicTree] = ()
     ) -> Asking[Sequence[NDArray[np.int64]]]:
         """The answer to a question about a release that was charged."""
-        answer = yield from self._ask(Question(release, parts, trees, self._weight_steps, self.n_rows))
+        answer = yield from self._ask(SumsQuestion(release, parts, trees, self._weight_steps, self.n_rows))
         self.noise_factor = answer.factor
         return answer.sums

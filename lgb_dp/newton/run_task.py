@@ -28,7 +28,7 @@ them, in steps; and the stream that it is drawn from if all rows are here."""
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
+class SumsQuestion:
     """A release that was charged, and this process's own answer before noise.
 
     Parameters
@@ -66,7 +66,7 @@ class Answer:
     factor: float = 1.0
 
 
-def answered_here(question: Question) -> Asking[Answer]:
+def answered_here(question: SumsQuestion) -> Asking[Answer]:
     """Add the noise of a question whose rows are all here, or on workers that are asked for exact sums."""
     yield from ()
     return Answer([release_gaussian(*part) for part in question.parts])
@@ -110,4 +110,4 @@ class RunTask:
     may_distil: bool = True
     may_set_level: bool = True
     public_seed: bytes | None = None
-    ask: Callable[[Question], Asking[Answer]] = answered_here
+    ask: Callable[[SumsQuestion], Asking[Answer]] = answered_here

@@ -31,7 +31,7 @@ from lgb_dp.federated.ledger import LEDGER_FILE, ROLE, PartyLedger
 from lgb_dp.vertical.prediction.answering import AskedRows, PartyAnswers
 from lgb_dp.vertical.prediction.consent import Consent
 from lgb_dp.vertical.replica import model_text
-from lgb_dp.vertical.run import ColumnSessions, Side, digest_of_rows
+from lgb_dp.vertical.run import ColumnSessions, ColumnSide, digest_of_rows
 from lgb_dp.vertical.task import ColumnTask
 
 MODELS_FOLDER = "models"
@@ -198,12 +198,12 @@ class ColumnParty(ColumnSessions, Unrepeatable):
         codes = self.bins.transform(checked_data(X))
         return AskedRows.of(self.name, self.bins, codes, ids, self.answers)
 
-    def _side(self, caller: str, run: bytes, is_new: bool) -> Side:
+    def _side(self, caller: str, run: bytes, is_new: bool) -> ColumnSide:
         """The party with its ledger; with one for each run if nothing is to be limited or kept."""
         ledger = self.ledger
         if self._folder is None and self._budget is None:
             ledger = self._ledger_apart(caller, run, is_new)
-        return Side(self.name, self._credentials, self._allowed, ledger, self._auditable)
+        return ColumnSide(self.name, self._credentials, self._allowed, ledger, self._auditable)
 
     def _ledger_apart(self, caller: str, run: bytes, is_new: bool) -> PartyLedger:
         """The ledger of one run; those of runs that are over are let go when another one begins."""

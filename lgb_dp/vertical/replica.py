@@ -23,7 +23,7 @@ from gbdt_kernels.trees import BinLayout, DenseCodes, SparseCodes, by_columns
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.run.agreement import Agreement
 from gbdt_parties.run.flights.driver import Exchange, PointExchange, TableExchange, fresh_nonce
-from gbdt_parties.run.flights.frames import Channel
+from gbdt_parties.run.flights.frames import FrameChannel
 from gbdt_parties.run.flights.kept import KeptFailures
 from gbdt_parties.run.flights.terms import Terms
 from gbdt_parties.run.log import RunLog
@@ -233,7 +233,7 @@ def train_replica(
     agreement: Agreement,
     log: RunLog,
     ledger: PartyLedger,
-    channel: Channel,
+    channel: FrameChannel,
     is_recorded: bool,
 ) -> DPBooster:
     """Train this party's copy over one connection, and compare the model with the other party's.
@@ -247,7 +247,7 @@ def train_replica(
     log : RunLog
         Beside the ledger.
     ledger : PartyLedger
-    channel : Channel
+    channel : FrameChannel
     is_recorded : bool
         Whether all messages are kept, for an auditor.
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 
 from gbdt_commons.html_tables import html_table
-from gbdt_parties.run.flights.frames import Channel
+from gbdt_parties.run.flights.frames import FrameChannel
 from lgb_dp.accounting.cost import pair_text
 from lgb_dp.accounting.gaussian import composed_mu, gaussian_epsilon
 from lgb_dp.accounting.shares import CLOSENESS_SHARE
@@ -124,7 +124,7 @@ class MaskedTraffic:
 class CountedChannel:
     """End of a connection whose messages are counted in both directions."""
 
-    def __init__(self, way: Channel, names: tuple[str, str], traffic: MaskedTraffic) -> None:
+    def __init__(self, way: FrameChannel, names: tuple[str, str], traffic: MaskedTraffic) -> None:
         self._way, self._names, self._traffic = way, names, traffic
 
     def send(self, message: bytes) -> None:

@@ -32,7 +32,7 @@ from gbdt_parties.errors import ProtocolError, RunLostError, places_of
 from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.messages import Abort, Done, Finish, Message
 from gbdt_parties.run.agreement import Agreement
-from gbdt_parties.run.flights.frames import Channel
+from gbdt_parties.run.flights.frames import FrameChannel
 from gbdt_parties.run.flights.polled import Answering
 from gbdt_parties.run.log import RunLog, runs_of
 from gbdt_parties.secure_sum.messages import (
@@ -77,7 +77,7 @@ REQUESTS = (ProposeRoster, ConfirmRoster, Flights, Finish, Abort)
 
 
 @dataclass(frozen=True)
-class Side:
+class ColumnSide:
     """Everything of a party but its rows.
 
     Parameters
@@ -121,7 +121,7 @@ def record_of(
     }
 
 
-def taken_up(side: Side, run: bytes, kept: Mapping[str, Any]) -> Agreement:
+def taken_up(side: ColumnSide, run: bytes, kept: Mapping[str, Any]) -> Agreement:
     """The agreement of a run that is kept; everything is checked again."""
     agreed = kept["agreement"]
     agreement = Agreement(side.name, side.credentials, side.allowed, run, agreed)
@@ -137,7 +137,7 @@ class ColumnRun:
 
     Parameters
     ----------
-    side : Side
+    side : ColumnSide
     codes : DenseCodes or SparseCodes
     bins : PublicBins
     store : Store
@@ -158,7 +158,7 @@ class ColumnRun:
 
     def __init__(
         self,
-        side: Side,
+        side: ColumnSide,
         codes: DenseCodes | SparseCodes,
         bins: PublicBins,
         store: Store,
@@ -308,7 +308,7 @@ class ColumnSessions(SessionHandler[ColumnRun | QuestionSession]):
     name : str
         The party's.
     side : callable
-        ``side(caller, run, is_new)`` gives the party's `Side` for a run.
+        ``side(caller, run, is_new)`` gives the party's `ColumnSide` for a run.
     codes : DenseCodes or SparseCodes
     bins : PublicBins
     caller : str
@@ -333,7 +333,7 @@ class ColumnSessions(SessionHandler[ColumnRun | QuestionSession]):
     def __init__(
         self,
         name: str,
-        side: Callable[[str, bytes, bool], Side],
+        side: Callable[[str, bytes, bool], ColumnSide],
         codes: DenseCodes | SparseCodes,
         bins: PublicBins,
         caller: str,
@@ -416,7 +416,7 @@ class ActiveRun:
 
     Parameters
     ----------
-    side : Side
+    side : ColumnSide
     task : ColumnTask
     codes : DenseCodes or SparseCodes
     label : ndarray of float64, shape (n_rows,)
@@ -426,7 +426,7 @@ class ActiveRun:
 
     def __init__(
         self,
-        side: Side,
+        side: ColumnSide,
         task: ColumnTask,
         codes: DenseCodes | SparseCodes,
         label: NDArray[np.float64],
@@ -447,7 +447,7 @@ class ActiveRun:
         number = self._store.get(RUN, "")
         return self.model is not None and not (number and RunLog(self._runs, bytes.fromhex(number)).has_begun)
 
-    def connected(self, session: Session, channel: Callable[[], Channel]) -> DPBooster:
+    def connected(self, session: Session, channel: Callable[[], FrameChannel]) -> DPBooster:
         """Begin, or go on with, the run over a new connection.
 
         Parameters

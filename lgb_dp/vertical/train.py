@@ -63,7 +63,7 @@ from lgb_dp.vertical.run import (
     ActiveRun,
     ColumnRun,
     ColumnSessions,
-    Side,
+    ColumnSide,
     digest_of_rows,
     kept_run,
 )
@@ -224,7 +224,7 @@ def train(
             )
         task = task_of(params, rows, trainer, n_trees, per_round, name, codes.n_rows)
         task.check_size(len(rows.bins.names), memory_limit() or math.inf, not is_here)
-        run = ActiveRun(Side(name, credentials, known, ledger, auditable), task, codes, label, store)
+        run = ActiveRun(ColumnSide(name, credentials, known, ledger, auditable), task, codes, label, store)
         store.put(ABOUT, "", _checked_about(store, task, codes, label))
         if run.model is not None and run.has_ended:
             return run.model

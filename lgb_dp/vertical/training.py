@@ -41,7 +41,7 @@ from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.budget_plan import BudgetPlan
 from lgb_dp.newton.core import OPENED, Beginning, NewtonCore, NewtonSettings
 from lgb_dp.newton.releases.trees import LeafRelease, PublicTree
-from lgb_dp.newton.run_task import LONGEST_ROUND, Answer, Question, RunTask
+from lgb_dp.newton.run_task import LONGEST_ROUND, Answer, RunTask, SumsQuestion
 from lgb_dp.newton.settings import automatic_depth, nu_of_depth
 from lgb_dp.newton.splits.feature_histograms import released_cells
 from lgb_dp.newton.splits.learned import OPENING_DEPTH, LearnedSplits
@@ -222,7 +222,7 @@ class VerticalCore(NewtonCore):
         """The rows: of `LeafSums` they have the counts; leaf sums are those of whole rounds."""
         return cast(VerticalSums, self.releases.rows)
 
-    def _asked(self, question: Question) -> Asking[Answer]:
+    def _asked(self, question: SumsQuestion) -> Asking[Answer]:
         """Counts with noise of the party that has the rows' values, which no other party knows."""
         yield from ()
         release, parts = question.release, question.parts

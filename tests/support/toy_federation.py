@@ -11,7 +11,7 @@ from lgb_dp import Dataset
 from lgb_dp.accounting.cost import Cost
 from lgb_dp.federated import coordinator, run
 from lgb_dp.federated import party as party_module
-from lgb_dp.federated.replica import Question
+from lgb_dp.federated.replica import NoisedQuestion
 
 MU = 0.25
 STD = 100.0
@@ -37,7 +37,9 @@ def toy_replica(data, task, n_parties, public_seed):
         history = public_seed
         for _ in range(task.n_rounds):
             structure = hashlib.sha256(history).digest()
-            answer = yield Question("leaf sums", structure, (own,), (STD,), MU, n_parties * data.num_data())
+            answer = yield NoisedQuestion(
+                "leaf sums", structure, (own,), (STD,), MU, n_parties * data.num_data()
+            )
             assert np.abs(answer.sums).max() < n_parties * data.num_data() + 12 * 2 * STD
             history += answer.sums.tobytes()
         return ToyModel(hashlib.sha256(history).hexdigest())

@@ -12,7 +12,7 @@ from gbdt_commons.key_stream import KeyStream
 from gbdt_commons.store import MemoryStore, json_kind
 from gbdt_parties.errors import PartyUnavailableError
 from gbdt_parties.run.flights.driver import Inputs, PointExchange, TableExchange, fresh_nonce
-from gbdt_parties.run.flights.kept import Attempt, Charge, Connection, KeptFailures, Signature
+from gbdt_parties.run.flights.kept import Charge, Connection, KeptFailures, RoundAttempt, Signature
 from gbdt_parties.run.flights.terms import Terms
 from gbdt_parties.two_party.layout import RoundLayout, TreeLayout
 from gbdt_parties.two_party.names import Seat
@@ -332,7 +332,7 @@ def check_outcome(parties):
         words = np.frombuffer(one.sums, "<u8").tolist()
         assert words == [word for of_tree in central_sums(layout, *drawn) for word in of_tree]
     for party, of in zip(parties, kept, strict=True):
-        charges, attempts = of.all(Charge), of.all(Attempt)
+        charges, attempts = of.all(Charge), of.all(RoundAttempt)
         numbers = [one.number for one in attempts]
         assert numbers == sorted(set(numbers))
         assert len(charges) == len({one.number for one in charges}) == party.n_paid

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from gbdt_commons.key_stream import this_process
 from gbdt_commons.store import Kind, Store, bytes_kind, json_kind
 from gbdt_parties.errors import ProtocolError, RunLostError
-from gbdt_parties.run.record import Record
+from gbdt_parties.run.record import MessageRecord
 
 T = TypeVar("T")
 
@@ -90,7 +90,7 @@ class RunLog:
     ----------
     store : Store
         The run's own part, which is removed with it.
-    record : Record
+    record : MessageRecord
         Messages of an auditable run.
     """
 
@@ -98,7 +98,7 @@ class RunLog:
         self.runs, self.run, self._repeats, self.auditable = runs, run, repeats, auditable
         self._key, self.store = run.hex(), runs.part(f"run {run.hex()}")
         self._process = this_process()
-        self.record = Record(self.store)
+        self.record = MessageRecord(self.store)
 
     @property
     def has_begun(self) -> bool:

@@ -52,7 +52,7 @@ class KeptExchange:
         return int.from_bytes(self.sent[:8], "little")
 
 
-class Record:
+class MessageRecord:
     """The messages of one side of a run, in a store of its own; none waits for the disk."""
 
     def __init__(self, store: Store) -> None:

@@ -4,12 +4,12 @@ import pytest
 
 from gbdt_commons.store import MemoryStore
 from gbdt_parties.messages import Abort, Done, read, readdressed, write
-from gbdt_parties.run.record import KeptExchange, Record, summary
+from gbdt_parties.run.record import KeptExchange, MessageRecord, summary
 
 
 @pytest.fixture
 def record():
-    return Record(MemoryStore())
+    return MessageRecord(MemoryStore())
 
 
 def test_messages_are_kept_in_order_and_by_process(record):

@@ -422,7 +422,7 @@ def test_a_party_with_another_model_is_noticed():
 def test_parties_with_other_releases_of_numpy_ask_the_same():
     """NumPy 2 writes its floats in another way than NumPy 1, and than Python."""
     ours, theirs = (
-        replica.Question("leaf sums", b"", (np.zeros(2, dtype=np.int64),), (of(0.1),), 0.1, 5)
+        replica.NoisedQuestion("leaf sums", b"", (np.zeros(2, dtype=np.int64),), (of(0.1),), 0.1, 5)
         for of in (float, np.float64)
     )
     assert ours.parts == theirs.parts != replace(ours, stds=(0.2,)).parts

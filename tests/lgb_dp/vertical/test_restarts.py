@@ -127,8 +127,10 @@ def check(folder, booster, inputs, n_classes, auditable):
             whole.close()
             continue
         runs = runs_of(whole, OWN_RUNS if name == "labels" else THIS_PROCESS)
-        (run,) = runs.keys(RUNS)
-        store = RunLog(runs, bytes.fromhex(run)).store
+        logs = {run: RunLog(runs, bytes.fromhex(run)).store for run in runs.keys(RUNS)}
+        store = logs.pop(kept.stem)
+        # A side that was killed as the run began has begun another one: nothing was answered in the first.
+        assert not any(log.kinds() for log in logs.values())
         events = list(store.entries(EVENTS, ""))
         kinds = [type(event) for event in events]
         assert charges["leaf sums"] == kinds.count(Charge)

@@ -23,7 +23,7 @@ from gbdt_commons.store_file import StoreFile, remove_store
 from gbdt_parties.channel import check_parties
 from gbdt_parties.errors import PartyUnavailableError
 from gbdt_parties.messages import Abort, address, read, readdressed
-from gbdt_parties.run.record import KeptExchange, Record, summary
+from gbdt_parties.run.record import KeptExchange, MessageRecord, summary
 from gbdt_parties.run.replay import Compared, DifferenceError, Replay
 from xgb_fed.ciphers.plain import Plain
 from xgb_fed.errors import CheckpointError, InvalidArgumentError
@@ -93,7 +93,7 @@ class Recording:
     def __init__(self, checkpoint: str | Path | None, parties: Sequence[Any]) -> None:
         if checkpoint is None:
             raise InvalidArgumentError("auditable=True needs a checkpoint, where messages are kept")
-        self._path, self._records = Path(checkpoint) / AUDIT_FILE, dict[str, Record]()
+        self._path, self._records = Path(checkpoint) / AUDIT_FILE, dict[str, MessageRecord]()
         self.parties = [_RecordedParty(party, self) for party in check_parties(parties)]
 
     @contextmanager
@@ -107,7 +107,7 @@ class Recording:
                 store.put(PARTIES, "", names)
             secrets = ProcessSecrets(store, store.size(PROCESSES, ""))
             store.append(PROCESSES, "", journal.n_steps)
-            self._records = {name: Record(store.part(name)) for name in names}
+            self._records = {name: MessageRecord(store.part(name)) for name in names}
             for record in self._records.values():
                 record.begin()
             yield secrets
@@ -169,7 +169,7 @@ class _Repeating:
     def __init__(self, store: Store, process: int, compared: Compared) -> None:
         self._secrets, self._compared, self._lock = ProcessSecrets(store, process), compared, Lock()
         self.parties = [
-            _RepeatedParty(name, Record(store.part(name)).of_process(process), self)
+            _RepeatedParty(name, MessageRecord(store.part(name)).of_process(process), self)
             for name in store.get(PARTIES, "") or ()
         ]
 

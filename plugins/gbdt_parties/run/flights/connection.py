@@ -25,7 +25,7 @@ from typing import NoReturn
 from gbdt_commons.quoting import quoted
 from gbdt_parties.curve_group import length_prefixed
 from gbdt_parties.errors import ProtocolError
-from gbdt_parties.run.flights.frames import Kind, Link
+from gbdt_parties.run.flights.frames import FrameKind, Link
 from gbdt_parties.run.flights.kept import Kept, Opening
 from gbdt_parties.run.flights.terms import SIGNATURE_BYTES, Terms
 from gbdt_parties.two_party.life import Failures
@@ -144,7 +144,7 @@ class Connected:
         self.session = session
         said: list[bytes] = []
 
-        def crossed(kind: Kind, body: bytes, n_bytes: int) -> bytes:
+        def crossed(kind: FrameKind, body: bytes, n_bytes: int) -> bytes:
             link.send(kind, body)
             heard = link.take(kind, n_bytes)
             said.extend(terms.in_order(body, heard))
@@ -152,14 +152,14 @@ class Connected:
 
         own = Status.of(kept)
         greeting = session.greeting + own.to_bytes()
-        heard = crossed(Kind.GREETING, greeting, len(greeting))
+        heard = crossed(FrameKind.GREETING, greeting, len(greeting))
         self._theirs = Status.from_bytes(heard[-STATUS_BYTES:])
         points = session.take_greeting(heard[:-STATUS_BYTES])
-        trees = session.take_points(crossed(Kind.POINTS, points, len(points)))
-        session.take_trees(crossed(Kind.TREES, trees, len(trees)))
+        trees = session.take_points(crossed(FrameKind.POINTS, points, len(points)))
+        session.take_trees(crossed(FrameKind.TREES, trees, len(trees)))
         self.set_up = hashlib.sha256(length_prefixed([_DOMAIN, session.digest, *said])).digest()
-        link.send(Kind.SEAL, terms.sign(SET_UP, self.set_up))
-        terms.check_signature(SET_UP, self.set_up, link.take(Kind.SEAL, SIGNATURE_BYTES))
+        link.send(FrameKind.SEAL, terms.sign(SET_UP, self.set_up))
+        terms.check_signature(SET_UP, self.set_up, link.take(FrameKind.SEAL, SIGNATURE_BYTES))
         self.last_attempt = max(own.attempt, self._theirs.attempt)
 
     def catch_up(self, open_with: Callable[[bytes], None], has_made: Callable[[int], bool]) -> None:
@@ -194,9 +194,9 @@ class Connected:
             opening = self._kept.opened(theirs.round)
             if theirs.chain != self._kept.chain(theirs.round) or not opening.last:
                 self._stop(f"it has lost round {theirs.round}, which is open here")
-            self.link.send(Kind.AGAIN, opening.last)
+            self.link.send(FrameKind.AGAIN, opening.last)
         elif theirs.round == own.round + 1 and theirs.latest == own.pending != NOTHING:
-            open_with(self.link.take(Kind.AGAIN))
+            open_with(self.link.take(FrameKind.AGAIN))
         else:
             self._stop(f"it is at round {theirs.round}, and this side at round {own.round}")
 
@@ -218,14 +218,14 @@ class Connected:
             self._terms.check_signature(*_signed(opening, result), theirs.signature)
             self._kept.countersign(theirs.signature)
 
-    def send_status(self, kind: Kind, step: Step, result: bytes = b"") -> None:
+    def send_status(self, kind: FrameKind, step: Step, result: bytes = b"") -> None:
         """Tell the other side where this one is, and a digest of its result if there is one, signed."""
         status, opening = Status.of(self._kept), self._kept.opening
         if result and opening is not None:
             status = replace(status, signature=self._terms.sign(*_signed(opening, result)))
         self.link.send(kind, result + status.to_bytes(), step)
 
-    def take_status(self, kind: Kind, step: Step, result: bytes = b"") -> None:
+    def take_status(self, kind: FrameKind, step: Step, result: bytes = b"") -> None:
         """Check that the other side is where this one is, with the same result.
 
         Raises

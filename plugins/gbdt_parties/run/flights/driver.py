@@ -39,8 +39,8 @@ from gbdt_parties.errors import (
     SumRangeError,
 )
 from gbdt_parties.run.flights.connection import ROUND, Connected
-from gbdt_parties.run.flights.frames import NO_STEP, STOPPED, Channel, Kind, Link
-from gbdt_parties.run.flights.kept import Attempt, Charge, Kept, Opening
+from gbdt_parties.run.flights.frames import NO_STEP, STOPPED, FrameChannel, FrameKind, Link
+from gbdt_parties.run.flights.kept import Charge, Kept, Opening, RoundAttempt
 from gbdt_parties.run.flights.terms import SIGNATURE_BYTES, Terms
 from gbdt_parties.two_party.layout import RoundLayout
 from gbdt_parties.two_party.life import Failures, Unrepeatable
@@ -140,16 +140,16 @@ class Flights:
     def send(self, flight: int) -> None:
         """Send a flight but for its shares, each message as soon as it is made."""
         for message in self.side.send(flight):
-            self._link.send(Kind.ROUND, message, replace(self._step, flight=flight))
+            self._link.send(FrameKind.ROUND, message, replace(self._step, flight=flight))
 
     def take(self, flight: int, *, has_rows: bool) -> None:
         """Take a flight but for its shares."""
         for _ in range((flight == CHOICES) + has_rows * self._n_chunks):
-            self.side.take(self._link.take_view(Kind.ROUND, replace(self._step, flight=flight)))
+            self.side.take(self._link.take_view(FrameKind.ROUND, replace(self._step, flight=flight)))
 
     def send_shares(self, flight: int, shares: bytes) -> None:
         """Send the last message of a flight."""
-        self._link.send(Kind.SHARES, shares, replace(self._step, flight=flight))
+        self._link.send(FrameKind.SHARES, shares, replace(self._step, flight=flight))
 
     def hand_over(self) -> None:
         """Let what was sent leave."""
@@ -157,7 +157,7 @@ class Flights:
 
     def take_shares(self, flight: int) -> bytes:
         """Take the last message of a flight."""
-        return self._link.take(Kind.SHARES, step=replace(self._step, flight=flight))
+        return self._link.take(FrameKind.SHARES, step=replace(self._step, flight=flight))
 
 
 class Exchange(ABC, Unrepeatable):
@@ -205,14 +205,14 @@ class Exchange(ABC, Unrepeatable):
         """Rounds that are over."""
         return self.kept.n_opened
 
-    def connect(self, channel: Channel) -> None:
+    def connect(self, channel: FrameChannel) -> None:
         """Open a session with the other party; one before it is over.
 
         A round that the other side has opened, and this one has not, is open afterwards.
 
         Parameters
         ----------
-        channel : Channel
+        channel : FrameChannel
             For this connection alone.
 
         Raises
@@ -338,9 +338,9 @@ class Exchange(ABC, Unrepeatable):
                         connected.check_release(number)
                         stream = connected.session.stream(b"value", number)
                         kept = self.kept.release(number, lambda: make(stream))
-                    connected.link.send(Kind.VALUE, kept)
+                    connected.link.send(FrameKind.VALUE, kept)
                     return kept
-                content = connected.link.take(Kind.VALUE, n_bytes)
+                content = connected.link.take(FrameKind.VALUE, n_bytes)
                 check(content)
                 if kept is None:
                     return self.kept.release(number, lambda: content)
@@ -371,8 +371,8 @@ class Exchange(ABC, Unrepeatable):
             connected = self._connection()
             with self._at_stake(connected.link):
                 digest = hashlib.sha256(result).digest()
-                connected.send_status(Kind.END, NO_STEP, digest)
-                connected.take_status(Kind.END, NO_STEP, digest)
+                connected.send_status(FrameKind.END, NO_STEP, digest)
+                connected.take_status(FrameKind.END, NO_STEP, digest)
                 connected.link.finish()
             self.disconnect()
 
@@ -424,7 +424,7 @@ class Exchange(ABC, Unrepeatable):
     ) -> None:
         number, k, nonce = self.kept.n_opened, connected.last_attempt + 1, self._nonces()
         # WORKING: the number is spent before a message has it.
-        self.kept.begin(Attempt(number, k, nonce))
+        self.kept.begin(RoundAttempt(number, k, nonce))
         connected.last_attempt = k
         step, text = Step(number, k, 0), layout.to_bytes()
         context = connected.session.digest
@@ -434,11 +434,11 @@ class Exchange(ABC, Unrepeatable):
         given = drawn.secret, drawn.leaves, drawn.noise
         side = self._side(connected.session, layout, number, k, *given, nonce)
         # Flights cross: nothing of the other side's is awaited before this one's is under way.
-        connected.send_status(Kind.BEGIN, step)
+        connected.send_status(FrameKind.BEGIN, step)
         flights = Flights(connected.link, side, step, len(layout.chunks))
         flights.send(CHOICES)
         connected.link.hand_over()
-        connected.take_status(Kind.BEGIN, step)
+        connected.take_status(FrameKind.BEGIN, step)
 
         def charge(own: bytes, heard: bytes) -> None:
             record = Charge(number, k, self._terms.peer, digest, text, public, side.transcript, own, heard)
@@ -540,7 +540,7 @@ class PointExchange(Exchange):
         self._open_pending(flights.take_shares(LAST))
 
     def _has_made(self, attempt: int) -> bool:
-        return self.kept.has(Attempt, attempt)
+        return self.kept.has(RoundAttempt, attempt)
 
     def _open_pending(self, message: bytes) -> None:
         charge = self.kept.pending

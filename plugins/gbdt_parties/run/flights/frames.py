@@ -18,7 +18,7 @@ HEADER_BYTES = _HEADER.size
 _MAGIC = b"VB2F"
 
 
-class Kind(IntEnum):
+class FrameKind(IntEnum):
     """Kinds of messages."""
 
     GREETING, POINTS, TREES, SEAL, AGAIN, BEGIN, ROUND, SHARES, END, VALUE = range(1, 11)
@@ -33,7 +33,7 @@ STOPPED = "it had to stop"
 """Reason of a refusal that has nothing to do with the messages before."""
 
 
-class Channel(Protocol):
+class FrameChannel(Protocol):
     """The way to the other party for the time of one connection, authenticated and in order."""
 
     def send(self, message: bytes) -> None:
@@ -81,7 +81,7 @@ class Link:
 
     Parameters
     ----------
-    channel : Channel
+    channel : FrameChannel
     name : str
         The other party's, for errors.
     said, heard : callable
@@ -90,7 +90,7 @@ class Link:
 
     def __init__(
         self,
-        channel: Channel,
+        channel: FrameChannel,
         name: str,
         said: Callable[[bytes], None] = lambda _: None,
         heard: Callable[[bytes | memoryview], None] = lambda _: None,
@@ -98,7 +98,7 @@ class Link:
         self._channel, self._name, self._said, self._heard = channel, quoted(name), said, heard
         self._n_sent = self._n_taken = 0
 
-    def send(self, kind: Kind, body: bytes, step: Step = NO_STEP) -> None:
+    def send(self, kind: FrameKind, body: bytes, step: Step = NO_STEP) -> None:
         """Send a message."""
         header = _HEADER.pack(_MAGIC, kind, step.flight, step.attempt, step.round, self._n_sent)
         self._n_sent += 1
@@ -106,19 +106,19 @@ class Link:
         self._channel.send(header + body)
 
     def hand_over(self) -> None:
-        """See `Channel`."""
+        """See `FrameChannel`."""
         self._channel.hand_over()
 
     def finish(self) -> None:
-        """See `Channel`."""
+        """See `FrameChannel`."""
         self._channel.finish()
 
-    def take(self, kind: Kind, n_bytes: int | None = None, step: Step = NO_STEP) -> bytes:
+    def take(self, kind: FrameKind, n_bytes: int | None = None, step: Step = NO_STEP) -> bytes:
         """Wait for a message, and copy its body.
 
         Parameters
         ----------
-        kind : Kind
+        kind : FrameKind
         n_bytes : int, optional
             Length of its body; by default the caller checks it.
         step : Step
@@ -133,7 +133,7 @@ class Link:
             raise ProtocolError(f"a {kind.name.lower()} has {len(body)} bytes, not {n_bytes}")
         return body
 
-    def take_view(self, kind: Kind, step: Step = NO_STEP) -> memoryview:
+    def take_view(self, kind: FrameKind, step: Step = NO_STEP) -> memoryview:
         """Wait for a message, which may be long: its body is a view, which keeps the message.
 
         Raises
@@ -151,7 +151,7 @@ class Link:
         body = memoryview(message)[HEADER_BYTES:].toreadonly()
         if magic != _MAGIC:
             raise ProtocolError("a message came that is not of a run of two parties")
-        if found == Kind.REFUSAL:
+        if found == FrameKind.REFUSAL:
             reason = quoted(bytes(body[: 4 * MAX_REASON]).decode(errors="replace"), MAX_REASON)
             raise PartyRefusedError(f"party {self._name!r} refuses: {reason}")
         for what, came, due in (
@@ -169,4 +169,4 @@ class Link:
     def refuse(self, reason: str = STOPPED) -> None:
         """Tell the other side, if it is there, why this one does not go on."""
         with suppress(Exception):
-            self.send(Kind.REFUSAL, quoted(reason, MAX_REASON).encode())
+            self.send(FrameKind.REFUSAL, quoted(reason, MAX_REASON).encode())

@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 from gbdt_commons.store import Kind, Store, bytes_kind
 from gbdt_parties.curve_group import length_prefixed
 from gbdt_parties.errors import ProtocolError
-from gbdt_parties.run.flights.record import Record
+from gbdt_parties.run.flights.record import FlightRecord
 from gbdt_parties.run.flights.terms import Terms
 from gbdt_parties.two_party.life import Failures
 
@@ -50,7 +50,7 @@ class Value:
 
 
 @dataclass(frozen=True)
-class Attempt:
+class RoundAttempt:
     """An attempt that was begun.
 
     Parameters
@@ -136,8 +136,8 @@ class Signature:
     content: bytes
 
 
-Event = Connection | Value | Attempt | Charge | Opening | Signature
-_TYPES = {cls.__name__: cls for cls in (Connection, Value, Attempt, Charge, Opening, Signature)}
+Event = Connection | Value | RoundAttempt | Charge | Opening | Signature
+_TYPES = {cls.__name__: cls for cls in (Connection, Value, RoundAttempt, Charge, Opening, Signature)}
 
 
 def _written(event: Event) -> bytes:
@@ -224,7 +224,7 @@ class Kept:
     @property
     def last_attempt(self) -> int:
         """Number of the latest attempt, 0 if there was none."""
-        last = self._last(Attempt)
+        last = self._last(RoundAttempt)
         return last.number if last else 0
 
     @property
@@ -233,7 +233,7 @@ class Kept:
         last = self._last(Charge)
         return last.number if last else 0
 
-    def has(self, kind: type[Attempt] | type[Charge], number: int) -> bool:
+    def has(self, kind: type[RoundAttempt] | type[Charge], number: int) -> bool:
         """Whether an attempt was begun, or charged, here."""
         return any(one.number == number for one in reversed(self.all(kind)))
 
@@ -297,7 +297,7 @@ class Kept:
         """Keep the nonce of a session before its first message."""
         self._add(Connection(nonce))
 
-    def begin(self, attempt: Attempt) -> None:
+    def begin(self, attempt: RoundAttempt) -> None:
         """Keep an attempt before its first message.
 
         Raises
@@ -329,7 +329,7 @@ class Kept:
             If it is not the latest attempt, or was charged before.
         """
         with self.store.transaction():
-            last = self._last(Attempt)
+            last = self._last(RoundAttempt)
             is_latest = last is not None and (last.round, last.number) == (charge.round, charge.number)
             if not is_latest or charge.round != self.n_opened or self.pending is not None:
                 raise ProtocolError(
@@ -380,6 +380,6 @@ class Kept:
         """The events of the same run in another store."""
         return Kept(store, self._terms)
 
-    def record(self, connection: int) -> Record:
+    def record(self, connection: int) -> FlightRecord:
         """The messages of a connection, if they are kept."""
-        return Record(self.store, str(connection))
+        return FlightRecord(self.store, str(connection))

@@ -24,7 +24,7 @@ def summary(message: bytes) -> bytes:
     return message[:HEADER_BYTES] + len(message).to_bytes(8, "little") + hashlib.sha256(message).digest()
 
 
-class Record:
+class FlightRecord:
     """The messages of one connection in a party's store."""
 
     def __init__(self, store: Store, key: str) -> None:

@@ -26,9 +26,18 @@ from gbdt_commons.errors import VeilboostError
 from gbdt_commons.store import MemoryStore, Store
 from gbdt_parties.errors import PartyUnavailableError
 from gbdt_parties.run.flights.driver import Exchange
-from gbdt_parties.run.flights.frames import HEADER_BYTES, STOPPED, Channel, Kind, heading
-from gbdt_parties.run.flights.kept import EVENTS, Attempt, Charge, Connection, Kept, Opening, Signature, Value
-from gbdt_parties.run.flights.record import Record, summary
+from gbdt_parties.run.flights.frames import HEADER_BYTES, STOPPED, FrameChannel, FrameKind, heading
+from gbdt_parties.run.flights.kept import (
+    EVENTS,
+    Charge,
+    Connection,
+    Kept,
+    Opening,
+    RoundAttempt,
+    Signature,
+    Value,
+)
+from gbdt_parties.run.flights.record import FlightRecord, summary
 from gbdt_parties.run.replay import DifferenceError, Replay
 
 Begin = Callable[[Store, Callable[[], bytes]], Exchange]
@@ -38,7 +47,9 @@ Train = Callable[[Exchange], object]
 """Asks for values and rounds, with the party's data, as the party does."""
 
 
-def replay(kept: Kept, connection: int, channel: Channel, begin: Begin, train: Train) -> tuple[Store, bool]:
+def replay(
+    kept: Kept, connection: int, channel: FrameChannel, begin: Begin, train: Train
+) -> tuple[Store, bool]:
     """Repeat a party's process in one connection.
 
     Parameters
@@ -47,7 +58,7 @@ def replay(kept: Kept, connection: int, channel: Channel, begin: Begin, train: T
         The party's events.
     connection : int
         Which one, from 0 on.
-    channel : Channel
+    channel : FrameChannel
         Gives all messages that the party received, and then raises a PartyUnavailableError.  It gets those
         that an honest party sent, of which a process that crashed has sent the first ones.
     begin : callable
@@ -61,7 +72,7 @@ def replay(kept: Kept, connection: int, channel: Channel, begin: Begin, train: T
         Whether `train` came to its end.
     """
     start, grown = kept.connection(connection)
-    nonces = (event.nonce for event in grown if isinstance(event, (Connection, Attempt)))
+    nonces = (event.nonce for event in grown if isinstance(event, (Connection, RoundAttempt)))
 
     def next_nonce() -> bytes:
         for nonce in nonces:
@@ -85,7 +96,7 @@ def replay(kept: Kept, connection: int, channel: Channel, begin: Begin, train: T
 class ComparedFlights:
     """A channel that gives what a party heard, and compares all that is said with what it said."""
 
-    def __init__(self, record: Record, connection: int) -> None:
+    def __init__(self, record: FlightRecord, connection: int) -> None:
         self._said, self._heard = record.said(), record.heard()
         self._connection, self._is_over, self._difference = connection, False, ""
         self.n_messages = self.n_bytes = 0
@@ -95,7 +106,7 @@ class ComparedFlights:
         if self._is_over:
             return
         kept = next(self._said, None)
-        if kept is None and heading(message)[0] == Kind.REFUSAL:
+        if kept is None and heading(message)[0] == FrameKind.REFUSAL:
             self._differs(message, "refuses what the record says was received")
         if kept is None or has_stopped(kept):
             # The process, or the connection, ended here.
@@ -140,14 +151,14 @@ class ComparedFlights:
 def has_stopped(kept: bytes) -> bool:
     """Whether a summary is of the refusal of a party that had to stop, as when it was interrupted."""
     body = STOPPED.encode()
-    return kept == summary(kept[:HEADER_BYTES] + body) and heading(kept)[0] == Kind.REFUSAL
+    return kept == summary(kept[:HEADER_BYTES] + body) and heading(kept)[0] == FrameKind.REFUSAL
 
 
 def _name(message: bytes, connection: int) -> str:
     """A message by its place in a run."""
     try:
         kind, step, number = heading(message)
-        name = Kind(kind).name.lower()
+        name = FrameKind(kind).name.lower()
     except (ValueError, StructError):
         return f"a message of connection {connection} that is no message of a run"
     place = f" of round {step.round}, attempt {step.attempt}, flight {step.flight}," if step.attempt else ""
@@ -157,7 +168,7 @@ def _name(message: bytes, connection: int) -> str:
 _NAMES = {
     Connection: "connection",
     Value: "value",
-    Attempt: "attempt",
+    RoundAttempt: "attempt",
     Charge: "charge",
     Opening: "round",
     Signature: "signature of round",
@@ -208,6 +219,6 @@ def compared(kept: Kept, begin: Begin, train: Train) -> Replay:
         if difference is not None:
             break
         added = Counter(map(type, kept.connection(number)[1]))
-        n_rounds, n_attempts = n_rounds + added[Opening], n_attempts + added[Attempt]
+        n_rounds, n_attempts = n_rounds + added[Opening], n_attempts + added[RoundAttempt]
         n_connections += 1
     return Replay(n_rounds, n_attempts, n_connections, n_messages, n_bytes, has_ended, difference)

@@ -22,8 +22,8 @@ from gbdt_parties.errors import (
 )
 from gbdt_parties.run.flights.connection import NOTHING, Status
 from gbdt_parties.run.flights.driver import AttemptDraws
-from gbdt_parties.run.flights.frames import HEADER_BYTES, Kind
-from gbdt_parties.run.flights.kept import EVENTS, Attempt, Charge
+from gbdt_parties.run.flights.frames import HEADER_BYTES, FrameKind
+from gbdt_parties.run.flights.kept import EVENTS, Charge, RoundAttempt
 from gbdt_parties.two_party.sides import CHOICES, LAST, SUMS, TABLES
 from kept_stores import restarted
 from two_party_flights import KEYS, LEDGER, Killed, Party, layout_of, meet, survive, terms_of
@@ -87,7 +87,7 @@ def flipped(at):
 
 
 def has_noised_shares_of(outcome):
-    return any(message[4] == Kind.SHARES for message in outcome.channel.sent)
+    return any(message[4] == FrameKind.SHARES for message in outcome.channel.sent)
 
 
 @pytest.mark.parametrize("place", ONE_SLOW)
@@ -97,7 +97,7 @@ def test_inconsistent_corrections_are_counted_and_three_are_the_last(place):
     honest = parties[1 - place]
     for _ in range(3):
         turned = flipped(HEADER_BYTES + 20)
-        outcomes = deviating(parties, place, Kind.ROUND, CHOICES, turned, nth=1)
+        outcomes = deviating(parties, place, FrameKind.ROUND, CHOICES, turned, nth=1)
         assert isinstance(outcomes[1 - place].error, TransferCheckError)
         assert isinstance(outcomes[place].error, PartyRefusedError)
         assert not has_noised_shares_of(outcomes[1 - place])
@@ -115,18 +115,18 @@ def test_inconsistent_corrections_are_counted_and_three_are_the_last(place):
 
 
 MESSAGES = [
-    (0, Kind.GREETING, 0),
-    (0, Kind.POINTS, 0),
-    (0, Kind.TREES, 0),
-    (0, Kind.SEAL, 0),
-    (0, Kind.BEGIN, 0),
-    (0, Kind.ROUND, CHOICES),
-    (0, Kind.ROUND, TABLES),
-    (0, Kind.SHARES, TABLES),
-    (0, Kind.SHARES, LAST),
-    (0, Kind.END, 0),
-    (1, Kind.ROUND, SUMS),
-    (1, Kind.SHARES, SUMS),
+    (0, FrameKind.GREETING, 0),
+    (0, FrameKind.POINTS, 0),
+    (0, FrameKind.TREES, 0),
+    (0, FrameKind.SEAL, 0),
+    (0, FrameKind.BEGIN, 0),
+    (0, FrameKind.ROUND, CHOICES),
+    (0, FrameKind.ROUND, TABLES),
+    (0, FrameKind.SHARES, TABLES),
+    (0, FrameKind.SHARES, LAST),
+    (0, FrameKind.END, 0),
+    (1, FrameKind.ROUND, SUMS),
+    (1, FrameKind.SHARES, SUMS),
 ]
 
 
@@ -151,7 +151,7 @@ def test_a_message_that_is_not_the_one_due_is_refused_by_name(place, kind, fligh
     parties = new_parties()
     damage, text = CHANGES[change]
     error = deviating(parties, place, kind, flight, damage)[1 - place].error
-    if kind == Kind.END and change == "repeated":
+    if kind == FrameKind.END and change == "repeated":
         assert error is None
     else:
         assert isinstance(error, ProtocolError)
@@ -165,12 +165,14 @@ def test_points_off_the_group_are_refused():
     def off_the_group(message):
         return [message[:HEADER_BYTES] + bytes(len(message) - HEADER_BYTES)]
 
-    outcomes = deviating(parties, 1, Kind.POINTS, 0, off_the_group)
+    outcomes = deviating(parties, 1, FrameKind.POINTS, 0, off_the_group)
     assert isinstance(outcomes[0].error, PointError)
     assert isinstance(outcomes[1].error, PartyRefusedError)
 
 
-@pytest.mark.parametrize("kind", [Kind.GREETING, pytest.param(Kind.TREES, marks=pytest.mark.slow), Kind.SEAL])
+@pytest.mark.parametrize(
+    "kind", [FrameKind.GREETING, pytest.param(FrameKind.TREES, marks=pytest.mark.slow), FrameKind.SEAL]
+)
 def test_messages_of_an_earlier_session_do_not_open_one(kind):
     """One in between sends what it has heard before, in the place of a party's own message."""
     parties = new_parties()
@@ -196,7 +198,7 @@ def test_a_party_with_another_key_is_refused():
 def test_a_round_that_is_not_signed_is_not_opened():
     """The last flight of the side with tables, with another signature."""
     parties = new_parties()
-    outcomes = deviating(parties, 0, Kind.SHARES, LAST, flipped(-1))
+    outcomes = deviating(parties, 0, FrameKind.SHARES, LAST, flipped(-1))
     assert isinstance(outcomes[1].error, AuthenticationError)
     assert [party.process().n_opened for party in parties] == [1, 0]
     # What was kept is sent again.
@@ -206,7 +208,7 @@ def test_a_round_that_is_not_signed_is_not_opened():
 def test_a_side_that_has_not_signed_the_last_round_gets_no_shares_of_another_one():
     for place in (0, 1):
         parties = new_parties(TWO)
-        outcomes = deviating(parties, place, Kind.BEGIN, 0, flipped(-1), nth=1)
+        outcomes = deviating(parties, place, FrameKind.BEGIN, 0, flipped(-1), nth=1)
         assert isinstance(outcomes[1 - place].error, AuthenticationError)
         assert "did not sign this side's round" in str(outcomes[1 - place].error)
         assert parties[1 - place].n_paid == 1
@@ -214,12 +216,12 @@ def test_a_side_that_has_not_signed_the_last_round_gets_no_shares_of_another_one
 
 def test_shares_that_were_changed_open_nothing_since_both_sign_the_sums():
     parties = new_parties()
-    outcomes = deviating(parties, 0, Kind.SHARES, LAST, flipped(HEADER_BYTES))
+    outcomes = deviating(parties, 0, FrameKind.SHARES, LAST, flipped(HEADER_BYTES))
     assert isinstance(outcomes[1].error, AuthenticationError)
     assert parties[1].process().n_opened == 0
     parties = new_parties()
     # Masked tables are not checked; the transcripts differ.
-    outcomes = deviating(parties, 0, Kind.ROUND, TABLES, flipped(HEADER_BYTES))
+    outcomes = deviating(parties, 0, FrameKind.ROUND, TABLES, flipped(HEADER_BYTES))
     assert isinstance(outcomes[1].error, AuthenticationError)
     assert parties[1].process().n_opened == 0
 
@@ -233,7 +235,7 @@ def test_a_party_with_an_older_store_is_refused(place, is_during):
         party = parties[place]
 
         def copied(message):
-            if is_of(message, Kind.SHARES, SUMS if place else TABLES) and not hasattr(party, "older"):
+            if is_of(message, FrameKind.SHARES, SUMS if place else TABLES) and not hasattr(party, "older"):
                 party.older = copy.deepcopy(party.store)
             return [message]
 
@@ -266,7 +268,7 @@ def test_a_party_that_has_lost_an_attempt_is_refused_before_the_next_one(place):
 
         def receive(self):
             message = self._channel.receive()
-            if is_of(message, Kind.SHARES, SUMS):
+            if is_of(message, FrameKind.SHARES, SUMS):
                 raise PartyUnavailableError("the connection is lost")
             return message
 
@@ -313,7 +315,7 @@ def test_a_claim_of_too_many_attempts_is_refused_and_not_kept(claimed):
     parties = new_parties()
     assert parties[0].terms.max_attempts == 6
     liar = Party(1, ONE)
-    liar.store.append(EVENTS, "", Attempt(0, claimed, os.urandom(32)))
+    liar.store.append(EVENTS, "", RoundAttempt(0, claimed, os.urandom(32)))
     outcomes = meet([parties[0], liar])
     assert f"claims to have begun attempt {claimed}" in str(outcomes[0].error)
     assert parties[0].process().kept.last_attempt == 0
@@ -337,7 +339,7 @@ def test_each_noised_share_of_a_round_that_is_abandoned_again_and_again_is_charg
 
         def receive(self):
             message = self._channel.receive()
-            if message[4] == Kind.SHARES:
+            if message[4] == FrameKind.SHARES:
                 got.append(message[HEADER_BYTES:])
                 raise Gone
             return message
@@ -365,7 +367,7 @@ def test_sums_out_of_range_are_charged_and_not_opened():
     outcomes = meet(parties)
     assert isinstance(outcomes[0].error, SumRangeError)
     assert isinstance(outcomes[1].error, PartyRefusedError)
-    assert not any(is_of(message, Kind.SHARES, LAST) for message in outcomes[0].channel.sent)
+    assert not any(is_of(message, FrameKind.SHARES, LAST) for message in outcomes[0].channel.sent)
     assert [party.process().n_opened for party in parties] == [0, 0]
     assert [party.n_paid for party in parties] == [1, 1]
     parties[0].check = lambda layout, sums: None
@@ -428,7 +430,7 @@ def test_two_processes_with_one_store_make_no_attempt_twice():
     charges = parties[1].process().kept.all(Charge)
     kept = stale.kept
     with pytest.raises(ProtocolError, match="made twice"):
-        kept.begin(Attempt(0, 1, os.urandom(32)))
+        kept.begin(RoundAttempt(0, 1, os.urandom(32)))
     with pytest.raises(ProtocolError, match="not the latest"):
         kept.charge(charges[0], parties[1].pay)
     assert parties[1].n_paid == 1
@@ -437,22 +439,22 @@ def test_two_processes_with_one_store_make_no_attempt_twice():
 def test_an_attempt_is_charged_once_and_only_the_latest():
     parties = new_parties()
     kept = parties[0].process().kept
-    kept.begin(Attempt(0, 1, os.urandom(32)))
+    kept.begin(RoundAttempt(0, 1, os.urandom(32)))
     outcomes = new_parties()
     meet(outcomes)
     charge = outcomes[0].process().kept.all(Charge)[0]
     kept.charge(charge, parties[0].pay)
     with pytest.raises(ProtocolError, match="was charged before"):
         kept.charge(charge, parties[0].pay)
-    kept.begin(Attempt(0, 2, os.urandom(32)))
+    kept.begin(RoundAttempt(0, 2, os.urandom(32)))
     with pytest.raises(ProtocolError, match="not the latest"):
         kept.charge(charge, parties[0].pay)
     assert parties[0].n_paid == len(kept.all(Charge)) == 1
     for number in (0, 1, 2):
         with pytest.raises(ProtocolError, match="made twice"):
-            kept.begin(Attempt(0, number, os.urandom(32)))
+            kept.begin(RoundAttempt(0, number, os.urandom(32)))
     with pytest.raises(ProtocolError, match="6 attempts together"):
-        kept.begin(Attempt(0, 7, os.urandom(32)))
+        kept.begin(RoundAttempt(0, 7, os.urandom(32)))
 
 
 def test_rounds_and_layouts_that_are_not_due_are_refused():

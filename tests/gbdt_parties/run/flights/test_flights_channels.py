@@ -9,7 +9,7 @@ import pytest
 from gbdt_parties.curve_group import length_prefixed
 from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError, ProtocolError
 from gbdt_parties.run.flights import polled
-from gbdt_parties.run.flights.frames import HEADER_BYTES, Kind, Link
+from gbdt_parties.run.flights.frames import HEADER_BYTES, FrameKind, Link
 from gbdt_parties.run.flights.polled import Answering, Asking, unpacked
 from gbdt_parties.two_party.names import Step
 from two_party_flights import Party, check_outcome, layout_of, watched
@@ -24,10 +24,10 @@ def linked():
 
 def test_a_message_arrives_where_it_is_due():
     ends, one, other = linked()
-    one.send(Kind.SHARES, b"shares", STEP)
-    assert other.take(Kind.SHARES, 6, STEP) == b"shares"
-    other.send(Kind.END, b"")
-    assert one.take(Kind.END, 0) == b""
+    one.send(FrameKind.SHARES, b"shares", STEP)
+    assert other.take(FrameKind.SHARES, 6, STEP) == b"shares"
+    other.send(FrameKind.END, b"")
+    assert one.take(FrameKind.END, 0) == b""
     for end in ends:
         end.close()
         with pytest.raises(PartyUnavailableError, match="ended the connection"):
@@ -38,7 +38,7 @@ def test_a_message_arrives_where_it_is_due():
     ("field", "value", "text"),
     [
         (0, b"VB2P", "run of two"),
-        (1, Kind.ROUND, "message.*kind 7.*kind 8"),
+        (1, FrameKind.ROUND, "message.*kind 7.*kind 8"),
         (2, 3, "flight 3 came where flight 2"),
         (3, 3, "attempt 3 came where attempt 4"),
         (4, 2, "round 2 came where round 3"),
@@ -46,29 +46,29 @@ def test_a_message_arrives_where_it_is_due():
     ],
 )
 def test_a_header_that_is_not_the_one_due_is_refused_by_its_field(field, value, text):
-    header = [b"VB2F", Kind.SHARES, 2, 4, 3, 0]
+    header = [b"VB2F", FrameKind.SHARES, 2, 4, 3, 0]
     header[field] = value
     ends, _, other = linked()
     ends[0].send(struct.pack("<4sBBHII", *header) + b"shares")
     with pytest.raises(ProtocolError, match=text):
-        other.take(Kind.SHARES, step=STEP)
+        other.take(FrameKind.SHARES, step=STEP)
 
 
 def test_other_lengths_are_refused():
     ends, one, other = linked()
-    one.send(Kind.SHARES, b"shares", STEP)
+    one.send(FrameKind.SHARES, b"shares", STEP)
     with pytest.raises(ProtocolError, match=r"shares has 6 bytes.*7"):
-        other.take(Kind.SHARES, 7, STEP)
+        other.take(FrameKind.SHARES, 7, STEP)
     ends[0].send(bytes(HEADER_BYTES - 1))
     with pytest.raises(ProtocolError, match=r"15 bytes.*shorter"):
-        other.take(Kind.SHARES, step=STEP)
+        other.take(FrameKind.SHARES, step=STEP)
 
 
 def test_refusals_are_quoted():
     _, one, other = linked()
     one.refuse("no\x1b[2J" + "x" * 5000)
     with pytest.raises(PartyRefusedError) as found:
-        other.take(Kind.END)
+        other.take(FrameKind.END)
     text = str(found.value)
     assert text.startswith(r"party 'hospital' refuses: no\x1b[2Jxx")
     assert len(text) < 1100
@@ -123,26 +123,26 @@ def test_a_run_over_requests_and_answers():
     server.join(600)
     assert found == [opened]
     check_outcome(parties)
-    begun, tables = [Kind.BEGIN, *[Kind.ROUND] * 3], [Kind.ROUND] * 2 + [Kind.SHARES]
+    begun, tables = [FrameKind.BEGIN, *[FrameKind.ROUND] * 3], [FrameKind.ROUND] * 2 + [FrameKind.SHARES]
     sums = tables
     assert requests == [
-        [Kind.GREETING],
-        [Kind.POINTS, Kind.TREES],
-        [Kind.SEAL, *begun],
+        [FrameKind.GREETING],
+        [FrameKind.POINTS, FrameKind.TREES],
+        [FrameKind.SEAL, *begun],
         tables,
-        [Kind.SHARES],
+        [FrameKind.SHARES],
         begun,
         tables,
-        [Kind.SHARES],
+        [FrameKind.SHARES],
         begun,
         tables,
-        [Kind.SHARES],
-        [Kind.END],
+        [FrameKind.SHARES],
+        [FrameKind.END],
     ]
     # The other side's choices answer the last flight before, so that both sides make theirs at once.
     assert answers == [
-        [Kind.GREETING, Kind.POINTS],
-        [Kind.TREES, Kind.SEAL],
+        [FrameKind.GREETING, FrameKind.POINTS],
+        [FrameKind.TREES, FrameKind.SEAL],
         begun,
         sums,
         begun,
@@ -151,7 +151,7 @@ def test_a_run_over_requests_and_answers():
         begun,
         [],
         sums,
-        [Kind.END],
+        [FrameKind.END],
         [],
     ]
 

@@ -8,8 +8,8 @@ import pytest
 from gbdt_commons.store import MemoryStore
 from gbdt_parties.errors import PartyUnavailableError
 from gbdt_parties.run.flights.driver import PointExchange, TableExchange
-from gbdt_parties.run.flights.frames import Kind
-from gbdt_parties.run.flights.kept import EVENTS, Attempt, Charge, Connection, Opening, Signature, Value
+from gbdt_parties.run.flights.frames import FrameKind
+from gbdt_parties.run.flights.kept import EVENTS, Charge, Connection, Opening, RoundAttempt, Signature, Value
 from gbdt_parties.run.flights.record import HEARD, SAID
 from gbdt_parties.run.flights.replay import compared
 from gbdt_parties.two_party.life import Failures
@@ -170,7 +170,7 @@ def test_missing_messages_are_named_by_the_first_that_is_not_reached(whole, plac
 NAMES = {
     Connection: r"message 0 \(greeting\)",
     Value: "value 0",
-    Attempt: r"message \d+ \(round\) of round \d, attempt \d, flight 1,",
+    RoundAttempt: r"message \d+ \(round\) of round \d, attempt \d, flight 1,",
     Charge: "charge",
     Opening: "round",
     Signature: "signature of round",
@@ -180,7 +180,7 @@ NAMES = {
 @pytest.mark.parametrize("place", [0, 1])
 def test_a_changed_event_is_named(whole, place):
     def change(event):
-        field = {Charge: "own", Opening: "sums", Attempt: "nonce", Connection: "nonce"}.get(
+        field = {Charge: "own", Opening: "sums", RoundAttempt: "nonce", Connection: "nonce"}.get(
             type(event), "content"
         )
         return replace(event, **{field: flipped(getattr(event, field))})
@@ -195,7 +195,7 @@ def test_a_changed_event_is_named(whole, place):
 
 def test_a_round_that_was_removed_from_the_messages_is_named(whole):
     party = whole[0]
-    begins = [m[4] for m in party.store.entries(HEARD, "0")].index(Kind.BEGIN)
+    begins = [m[4] for m in party.store.entries(HEARD, "0")].index(FrameKind.BEGIN)
     report = replayed(party, changed(party.store, HEARD, "0", begins, None))
     assert report.rounds == 0
     assert re.match(r"message \d+ \(\w+\) of round 0, attempt 1, flight \d, in conn", report.difference)

@@ -8,7 +8,7 @@ import pytest
 from gbdt_commons.store import MemoryStore
 from gbdt_parties.curve_group import length_prefixed
 from gbdt_parties.errors import AuthenticationError, PartyUnavailableError, ProtocolError
-from gbdt_parties.run.flights.frames import HEADER_BYTES, STOPPED, Kind
+from gbdt_parties.run.flights.frames import HEADER_BYTES, STOPPED, FrameKind
 from gbdt_parties.run.flights.kept import Connection, Signature
 from gbdt_parties.run.flights.record import summary
 from gbdt_parties.run.flights.replay import ComparedFlights, has_stopped, replay
@@ -107,7 +107,7 @@ def test_traces_of_two_data_sets_of_one_size_are_equal(whole):
         assert party.events.trace == twin.events.trace
         # At the beginning of the first round there are no sums yet.
         common = set(one.sent) & set(other.sent)
-        assert [message[4] for message in common] == [Kind.BEGIN]
+        assert [message[4] for message in common] == [FrameKind.BEGIN]
 
 
 def test_every_round_and_the_end_are_signed_by_both(whole):
@@ -141,15 +141,15 @@ def headed(kind, body=b""):
 
 
 def test_only_the_refusal_of_a_party_that_stopped_needs_no_reason():
-    stopped = headed(Kind.REFUSAL, STOPPED.encode())
+    stopped = headed(FrameKind.REFUSAL, STOPPED.encode())
     assert has_stopped(summary(stopped))
-    for other in (headed(Kind.REFUSAL, b"another reason"), headed(Kind.BEGIN, STOPPED.encode())):
+    for other in (headed(FrameKind.REFUSAL, b"another reason"), headed(FrameKind.BEGIN, STOPPED.encode())):
         assert not has_stopped(summary(other))
 
 
 @pytest.mark.parametrize(
     ("said", "heard", "how"),
-    [([headed(Kind.BEGIN)], [], "sent.*follow"), ([], [headed(Kind.BEGIN)], "received.*waited")],
+    [([headed(FrameKind.BEGIN)], [], "sent.*follow"), ([], [headed(FrameKind.BEGIN)], "received.*waited")],
 )
 def test_messages_beyond_the_repetition_are_differences(said, heard, how):
     record = SimpleNamespace(said=lambda: map(summary, said), heard=lambda: iter(heard))
@@ -158,10 +158,12 @@ def test_messages_beyond_the_repetition_are_differences(said, heard, how):
 
 
 def test_after_a_difference_nothing_is_repeated():
-    record = SimpleNamespace(said=lambda: iter([summary(headed(Kind.BEGIN))]), heard=lambda: iter([b"a"]))
+    record = SimpleNamespace(
+        said=lambda: iter([summary(headed(FrameKind.BEGIN))]), heard=lambda: iter([b"a"])
+    )
     compared = ComparedFlights(record, 0)
     with pytest.raises(DifferenceError, match="what follows"):
-        compared.send(headed(Kind.BEGIN, b"other"))
+        compared.send(headed(FrameKind.BEGIN, b"other"))
     compared.send(b"not compared any more")
     with pytest.raises(PartyUnavailableError):
         compared.receive()

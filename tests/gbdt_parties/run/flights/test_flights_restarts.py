@@ -5,7 +5,7 @@ import random
 import pytest
 
 from gbdt_parties.errors import PartyUnavailableError
-from gbdt_parties.run.flights.kept import Attempt, Charge, Connection
+from gbdt_parties.run.flights.kept import Charge, Connection, RoundAttempt
 from two_party_flights import Killed, Party, check_outcome, layout_of, meet, survive
 
 pytest.importorskip("nacl")
@@ -30,7 +30,7 @@ def test_a_run_without_interruptions_takes_one_attempt_per_round():
     survive(parties, [])
     for party in parties:
         kept = party.process().kept
-        assert [(one.round, one.number) for one in kept.all(Attempt)] == [(0, 1), (1, 2)]
+        assert [(one.round, one.number) for one in kept.all(RoundAttempt)] == [(0, 1), (1, 2)]
         assert party.n_paid == len(kept.all(Charge)) == 2
         assert len(kept.all(Connection)) == 1
 
@@ -129,7 +129,7 @@ def test_masked_messages_that_were_lost_cost_nothing():
     assert [party.n_paid for party in parties] == [0, 0]
     survive(parties, [])
     assert [party.n_paid for party in parties] == [1, 1]
-    assert [one.number for one in parties[0].process().kept.all(Attempt)] == [1, 2]
+    assert [one.number for one in parties[0].process().kept.all(RoundAttempt)] == [1, 2]
 
 
 def test_numbers_of_attempts_are_above_those_of_both_sides():
@@ -137,9 +137,9 @@ def test_numbers_of_attempts_are_above_those_of_both_sides():
     for place in (0, 1):
         parties = new_parties(LAYOUTS[:1])
         for number in (1, 2, 3):
-            parties[place].process().kept.begin(Attempt(0, number, bytes([number]) * 32))
+            parties[place].process().kept.begin(RoundAttempt(0, number, bytes([number]) * 32))
         survive(parties, [])
-        numbers = [[one.number for one in party.process().kept.all(Attempt)] for party in parties]
+        numbers = [[one.number for one in party.process().kept.all(RoundAttempt)] for party in parties]
         assert numbers[place] == [1, 2, 3, 4]
         assert numbers[1 - place] == [4]
 

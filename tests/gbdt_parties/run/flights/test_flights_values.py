@@ -5,7 +5,7 @@ import copy
 import pytest
 
 from gbdt_parties.errors import PartyRefusedError, ProtocolError
-from gbdt_parties.run.flights.frames import Kind
+from gbdt_parties.run.flights.frames import FrameKind
 from gbdt_parties.run.flights.kept import EVENTS, Value
 from gbdt_parties.run.flights.replay import replay
 from two_party_flights import LEDGER, Heard, Party, layout_of, meet, terms_of
@@ -85,7 +85,7 @@ def test_a_side_that_has_lost_its_value_does_not_draw_it_again():
     outcomes = meet(both)
     assert "value 0 was released before, and is not kept here" in errors(outcomes)[0]
     assert both[0].n_made == both[0].store.size(LEDGER, "values") == 0
-    assert Kind.VALUE not in [message[4] for message in outcomes[0].channel.sent]
+    assert FrameKind.VALUE not in [message[4] for message in outcomes[0].channel.sent]
 
 
 @pytest.mark.parametrize("event", [None, 33])
@@ -116,7 +116,7 @@ def test_an_auditor_repeats_connections_with_values(event):
             replay(party.process().kept, number, record, begin, auditor.train)
             sent = record.sent
             assert of_both[k].sent == sent[: len(of_both[k].sent)]
-            assert any(message[4] == Kind.VALUE for message in sent) is (k == 0)
+            assert any(message[4] == FrameKind.VALUE for message in sent) is (k == 0)
 
 
 @pytest.mark.parametrize(

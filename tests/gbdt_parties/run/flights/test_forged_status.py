@@ -13,8 +13,8 @@ import pytest
 
 from gbdt_parties.errors import AuthenticationError, PartyRefusedError, PartyUnavailableError, ProtocolError
 from gbdt_parties.run.flights.connection import STATUS_BYTES, Status
-from gbdt_parties.run.flights.frames import HEADER_BYTES, Kind, heading
-from gbdt_parties.run.flights.kept import Attempt, Charge
+from gbdt_parties.run.flights.frames import HEADER_BYTES, FrameKind, heading
+from gbdt_parties.run.flights.kept import Charge, RoundAttempt
 from gbdt_parties.two_party.sides import LAST
 from two_party_flights import LEDGER, Party, layout_of, meet, survive, watched
 
@@ -60,9 +60,9 @@ class Lost:
 
 
 LOSSES = {
-    "new": (Kind.GREETING, 0, 1),
-    "one round open": (Kind.BEGIN, 0, 2),
-    "one side ahead": (Kind.SHARES, LAST, 1),
+    "new": (FrameKind.GREETING, 0, 1),
+    "one round open": (FrameKind.BEGIN, 0, 2),
+    "one side ahead": (FrameKind.SHARES, LAST, 1),
 }
 """States of a run, by the message of the side with tables at which the connection before was lost."""
 
@@ -110,13 +110,13 @@ def check(party, opened):
     """Nothing of a party's was opened twice, or left without a charge."""
     kept = party.process().kept
     assert openings(party)[: len(opened)] == opened
-    shares = [one for one in party.sent if one[4] == Kind.SHARES]
+    shares = [one for one in party.sent if one[4] == FrameKind.SHARES]
     assert {heading(one)[1].attempt for one in shares} <= {one.number for one in kept.all(Charge)}
     assert len(kept.all(Charge)) == party.n_paid
     # One body at most for each attempt and flight, on whatever connection.
     bodies = {(heading(one)[1], one[HEADER_BYTES:]) for one in shares}
     assert len(bodies) == len({step for step, _ in bodies})
-    again = {one[HEADER_BYTES:] for one in party.sent if one[4] == Kind.AGAIN}
+    again = {one[HEADER_BYTES:] for one in party.sent if one[4] == FrameKind.AGAIN}
     assert again <= {one.last for one in openings(party)}
     assert party.store.size(LEDGER, "values") <= 1
 
@@ -124,7 +124,7 @@ def check(party, opened):
 def is_refused(state, liar, name, value, kept):
     """Whether a side must refuse a status that is true but for one field, by what it has kept."""
     is_ahead = state == "one side ahead"
-    made = partial(kept.has, Attempt if liar == 0 else Charge)
+    made = partial(kept.has, RoundAttempt if liar == 0 else Charge)
     rules = {
         "round": lambda: True,
         "attempt": lambda: value > 7,
@@ -181,7 +181,9 @@ def test_a_lie_about_where_a_side_is_is_refused_or_has_no_effect(state, liar, na
     if must_refuse:
         assert isinstance(error, ProtocolError)
         assert not isinstance(error, PartyRefusedError)
-        assert not any(one[4] in (Kind.SHARES, Kind.AGAIN) for one in outcomes[1 - liar].channel.sent)
+        assert not any(
+            one[4] in (FrameKind.SHARES, FrameKind.AGAIN) for one in outcomes[1 - liar].channel.sent
+        )
     else:
         assert [one.error for one in outcomes] == [None, None]
     check(honest, opened)
@@ -197,11 +199,13 @@ def test_one_in_between_changes_no_field_of_a_greeting(name, place):
     """It cannot sign for the party whose status it changes: neither side has a session."""
     parties = parties_at("one side ahead")
     opened = [openings(party) for party in parties]
-    outcomes = connect(parties, change=between(place, Kind.GREETING, name))
+    outcomes = connect(parties, change=between(place, FrameKind.GREETING, name))
     assert any(isinstance(one.error, AuthenticationError) for one in outcomes)
     for party, outcome, of in zip(parties, outcomes, opened, strict=True):
         assert isinstance(outcome.error, AuthenticationError | PartyRefusedError)
-        assert not any(one[4] in (Kind.SHARES, Kind.AGAIN, Kind.ROUND) for one in outcome.channel.sent)
+        assert not any(
+            one[4] in (FrameKind.SHARES, FrameKind.AGAIN, FrameKind.ROUND) for one in outcome.channel.sent
+        )
         assert openings(party) == of
         check(party, of)
 
@@ -210,7 +214,7 @@ def test_one_in_between_changes_no_field_of_a_greeting(name, place):
     ("kind", "name", "place"),
     [
         pytest.param(kind, name, place, marks=() if (k + place + kind) % 11 == 0 else pytest.mark.slow)
-        for kind in (Kind.BEGIN, Kind.END)
+        for kind in (FrameKind.BEGIN, FrameKind.END)
         for k, name in enumerate(FIELDS)
         for place in (0, 1)
     ],
@@ -226,8 +230,8 @@ def test_a_status_that_is_changed_before_an_attempt_or_at_the_end_is_refused(kin
         error = outcomes[1 - place].error
         assert isinstance(error, AuthenticationError if name == "signature" else ProtocolError)
         assert not isinstance(error, PartyRefusedError)
-        if kind == Kind.BEGIN:
-            assert not any(one[4] == Kind.SHARES for one in outcomes[1 - place].channel.sent)
+        if kind == FrameKind.BEGIN:
+            assert not any(one[4] == FrameKind.SHARES for one in outcomes[1 - place].channel.sent)
     for party, of in zip(parties, opened, strict=True):
         check(party, of)
     survive(parties, [])
