@@ -7,7 +7,7 @@ groups: no difference of two sums is about fewer rows than a group has.
 
 from __future__ import annotations
 
-import io
+import json
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_commons.locks import OwnLock
 from gbdt_commons.store import Kind
 from xgb_fed.ciphers.randomness import SecretStream
 
@@ -113,29 +112,29 @@ def _widest_hash(
     return widest
 
 
-def _written(groups: RowGroups) -> bytes:
-    file = io.BytesIO()
-    np.savez(file, order=groups.order, starts=groups.starts)
-    return file.getvalue()
+def bytes_of(**arrays: NDArray[Any]) -> bytes:
+    """Arrays by their names: a JSON head with types and shapes after its length, and then their bytes.
 
-
-_READING = OwnLock()
+    Not as NumPy's own files, whose heads Python parses.  Python 3.11 keeps the parser's depth in one place
+    for all threads, and ends in a SystemError where two parse at once and garbage is collected meanwhile.
+    """
+    head = json.dumps({name: [array.dtype.str, array.shape] for name, array in arrays.items()}).encode()
+    return b"".join([len(head).to_bytes(4, "little"), head, *(array.tobytes() for array in arrays.values())])
 
 
 def arrays_of(content: bytes) -> dict[str, NDArray[Any]]:
-    """Arrays of an npz file, by their names; one thread reads at a time.
-
-    NumPy has Python parse the arrays' headers.  Python 3.11 keeps the parser's depth in one place for all
-    threads, and ends in a SystemError where two parse at once and garbage is collected meanwhile.
-    """
-    with _READING.held(), np.load(io.BytesIO(content), allow_pickle=False) as file:
-        return {name: file[name] for name in file.files}
-
-
-def _read(content: bytes) -> RowGroups:
-    found = arrays_of(content)
-    return RowGroups(found["order"], found["starts"])
+    """Arrays from `bytes_of`."""
+    at = 4 + int.from_bytes(content[:4], "little")
+    found = {}
+    for name, (dtype, shape) in json.loads(content[4:at]).items():
+        found[name] = np.frombuffer(content, dtype, math.prod(shape), at).reshape(shape).copy()
+        at += found[name].nbytes
+    return found
 
 
-GROUPS = Kind("groups", _written, _read)
+GROUPS = Kind(
+    "groups",
+    lambda groups: bytes_of(order=groups.order, starts=groups.starts),
+    lambda content: RowGroups(**arrays_of(content)),
+)
 """The record of a party's groups, which stay the same for good."""

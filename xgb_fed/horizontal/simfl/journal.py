@@ -7,10 +7,8 @@ again unchanged: a round that is in the journal is never grown on, or continued 
 
 from __future__ import annotations
 
-import io
 import json
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +18,7 @@ from gbdt_parties import messages
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.run.log import MAX_RUNS, RunLog
 from xgb_fed.horizontal.common.messages import OpenHorizontal, Trees
-from xgb_fed.horizontal.common.row_groups import arrays_of
+from xgb_fed.horizontal.common.row_groups import arrays_of, bytes_of
 
 ENTRIES = bytes_kind("entries")
 """Records of a run: its start, then its rounds."""
@@ -134,10 +132,7 @@ def size_of(log: RunLog) -> int:
 def _written(start: RunStart) -> bytes:
     scalars = {name: value for name, value in start.__dict__.items() if name != "similar"}
     about = np.frombuffer(json.dumps(scalars).encode(), dtype=np.uint8)
-    arrays: dict[str, Any] = {f"similar_{place}": rows for place, rows in start.similar.items()}
-    file = io.BytesIO()
-    np.savez(file, about=about, **arrays)
-    return file.getvalue()
+    return bytes_of(about=about, **{f"similar_{place}": rows for place, rows in start.similar.items()})
 
 
 def _read(content: bytes) -> RunStart:

@@ -1,7 +1,6 @@
 """Groups of rows that only ever send the sum of their gradients."""
 
 import gc
-import io
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -9,7 +8,7 @@ import numpy as np
 import pytest
 
 from xgb_fed.ciphers.randomness import SecretStream
-from xgb_fed.horizontal.common.row_groups import arrays_of, group_rows
+from xgb_fed.horizontal.common.row_groups import arrays_of, bytes_of, group_rows
 
 
 @pytest.mark.parametrize("min_rows", [1, 2, 3, 7, 300])
@@ -43,11 +42,25 @@ def test_rows_of_a_group_have_similar_hashes():
     assert all(len(found) == 1 for found in clusters)
 
 
+def test_kept_arrays_are_read_as_they_were():
+    given = {
+        "rows": np.arange(6, dtype=np.int32).reshape(3, 2),
+        "none": np.empty((0, 4)),
+        "one": np.array(2.5),
+        "turned": np.arange(6).reshape(2, 3).T,
+    }
+    found = arrays_of(bytes_of(**given))
+    assert list(found) == list(given)
+    for name, array in given.items():
+        assert (found[name].dtype, found[name].shape) == (array.dtype, array.shape)
+        assert np.array_equal(found[name], array)
+    with pytest.raises(ValueError, match="buffer"):
+        arrays_of(bytes_of(**given)[:-1])
+
+
 def test_threads_read_arrays_while_garbage_is_collected():
-    """Python 3.11's parser of headers fails if another thread's begins in a collection, as in a finaliser."""
-    file = io.BytesIO()
-    np.savez(file, rows=np.arange(3))
-    content, threshold = file.getvalue(), gc.get_threshold()
+    """Python 3.11's own parser fails if another thread's begins in a collection, as in a finaliser."""
+    content, threshold = bytes_of(rows=np.arange(3)), gc.get_threshold()
 
     def collected(phase, info):
         time.sleep(0)
