@@ -77,10 +77,8 @@ def test_copies_go_on_counting_by_themselves(sent):
 
 
 def test_no_message_is_lost_between_threads():
-    class Slow(Done):
+    class Slow(Done, kind=30_001):
         """Gives other threads their turn between reading a sum and writing it."""
-
-        kind = 30_001
 
         @property
         def ciphertext_bytes(self):

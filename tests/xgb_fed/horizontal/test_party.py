@@ -65,7 +65,7 @@ def test_kinds_of_both_files_are_known_and_do_not_clash():
     assert messages.KINDS[Trees.kind] is Trees
     assert messages.KINDS[messages.Done.kind] is messages.Done
     with pytest.raises(TypeError, match="both of kind 113"):
-        type("Twin", (messages.Message,), {"kind": 113})
+        type("Twin", (messages.Message,), {}, kind=113)
     assert messages.KINDS[113] is Trees
 
 
