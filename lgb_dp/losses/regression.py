@@ -18,6 +18,7 @@ sums are in units of the clip.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -91,8 +92,27 @@ def hessian_limits(hessian_share: float) -> NDArray[np.int16]:
     return found.astype(np.int16)
 
 
+class _CountedOnGrid(ABC):
+    """Counts of labels on a public grid, from which a loss starts."""
+
+    @property
+    @abstractmethod
+    def _grid(self) -> NDArray[np.float64]:
+        """Points, in ascending order."""
+
+    def n_counts(self, n_outputs: int) -> int:
+        """Points on which labels are counted."""
+        return len(self._grid)
+
+    def label_counts(
+        self, target: NDArray[np.float64], weight: NDArray[np.int32], n_outputs: int
+    ) -> NDArray[np.int64]:
+        """As for `lgb_dp.losses.loss.Loss`; the proof is that of `counts_on_grid`."""
+        return counts_on_grid(target, weight, self._grid, STEPS)
+
+
 @dataclass(frozen=True)
-class LogLinkLoss:
+class LogLinkLoss(_CountedOnGrid):
     """Loss of a model that predicts exp(F).
 
     Targets and predictions are in units of the largest label.
@@ -143,16 +163,6 @@ class LogLinkLoss:
     def targets(self, label: NDArray[np.float64], scale: LabelScale) -> NDArray[np.float64]:
         """Labels over the largest."""
         return np.asarray(label / self.high, dtype=np.float64)
-
-    def n_counts(self, n_outputs: int) -> int:
-        """Points on which labels are counted."""
-        return len(self._grid)
-
-    def label_counts(
-        self, target: NDArray[np.float64], weight: NDArray[np.int32], n_outputs: int
-    ) -> NDArray[np.int64]:
-        """As for `lgb_dp.losses.loss.Loss`; the proof is that of `counts_on_grid`."""
-        return counts_on_grid(target, weight, self._grid, STEPS)
 
     def start(self, counts: NDArray[np.float64], noise: float) -> Start:
         """The logarithm of the mean label, and a clip that cuts off little of the gradients there."""
@@ -229,7 +239,7 @@ def _residual_clip(alpha: float | None) -> float:
 
 
 @dataclass(frozen=True)
-class ResidualLoss:
+class ResidualLoss(_CountedOnGrid):
     """Huber's loss, or the quantile's with a parabola in the place of its kink.
 
     Parameters
@@ -272,16 +282,6 @@ class ResidualLoss:
     def targets(self, label: NDArray[np.float64], scale: LabelScale) -> NDArray[np.float64]:
         """Labels on the scale of [-1, 1]."""
         return np.ascontiguousarray(scale.targets(label, 0))
-
-    def n_counts(self, n_outputs: int) -> int:
-        """Points on which labels are counted."""
-        return len(self._grid)
-
-    def label_counts(
-        self, target: NDArray[np.float64], weight: NDArray[np.int32], n_outputs: int
-    ) -> NDArray[np.int64]:
-        """As for `lgb_dp.losses.loss.Loss`; the proof is that of `counts_on_grid`."""
-        return counts_on_grid(target, weight, self._grid, STEPS)
 
     def start(self, counts: NDArray[np.float64], noise: float) -> Start:
         """The quantile of the labels (Huber: the median), and a threshold that is a share of their spread."""
