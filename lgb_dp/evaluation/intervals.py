@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 Z = 1.959963984540054
 """Quantile of the normal distribution that leaves 2.5% beyond."""
 
+_DOUBT = 0.25
+"""Standard deviations of a cell by which the mean of its rows may be off."""
+
 _GRID = np.linspace(0.0, 1.0, 1001)
 
 
@@ -45,7 +48,9 @@ def mean_estimate(
 ) -> Estimate:
     """Mean of a number over the rows of a table, each cell's rows taken at that cell's value.
 
-    With U(m) = Σ t (v - m) over the cells, the interval is {m : U(m)² ≤ z² Var U(m)}, a quadratic in m.
+    With U(m) = Σ t (v - m) over the cells, the interval is {m : U(m)² ≤ z² Var U(m)}, a quadratic in m.  The
+    variance counts one and a half rows more, at the largest value, since few rows may hold most of it.  The
+    ends are moved by `_DOUBT` of the spread within cells, whose rows may lie otherwise than is assumed.
 
     Parameters
     ----------
@@ -59,7 +64,7 @@ def mean_estimate(
         Of the mean.
     """
     n, first = float(counts.sum()), float(counts @ values)
-    second = float(counts @ (values**2 + spread**2))
+    second = float(counts @ (values**2 + spread**2) + 1.5 * values.max() ** 2)
     value = float(np.clip(first / n, *limits)) if n > 0 else float(np.mean(limits))
     # (first - m n)² - z² [std² Σ (v - m)² + Σ t ((v - m)² + s²)], by powers of m.
     a = n**2 - Z**2 * (std**2 * len(values) + n)
@@ -68,7 +73,8 @@ def mean_estimate(
     root = b**2 - 4 * a * c
     if n <= 0 or a <= 0 or root < 0:
         return Estimate(value, *limits)
-    ends = (-b - np.sqrt(root)) / (2 * a), (-b + np.sqrt(root)) / (2 * a)
+    doubt = _DOUBT * float(np.maximum(counts, 0.0) @ spread) / n
+    ends = (-b - np.sqrt(root)) / (2 * a) - doubt, (-b + np.sqrt(root)) / (2 * a) + doubt
     low, high = np.clip(ends, *limits)
     return Estimate(value, float(low), float(high))
 
@@ -78,7 +84,8 @@ def auc_estimate(positive: NDArray[np.float64], negative: NDArray[np.float64], s
 
     With c the share of pairs that are in order, U(a) = Σᵢⱼ pᵢ nⱼ (cᵢⱼ - a) has mean 0 at the true area, noise
     included, since the noises of both labels are independent.  The variance of drawing rows is Hanley and
-    McNeil's (Radiology 143, 1982) at a, or that of the mirrored curve if it is larger.
+    McNeil's (Radiology 143, 1982) at a, or that of the mirrored curve if it is larger, and more by 3 / n
+    where the rarer label has n rows, whose distribution is skewed.
 
     Parameters
     ----------
@@ -103,7 +110,8 @@ def auc_estimate(positive: NDArray[np.float64], negative: NDArray[np.float64], s
     drawn = np.maximum(
         *(a * (1 - a) + (rows_p - 1) * one + (rows_n - 1) * two for one, two in ((q1, q2), mirrored))
     )
-    accepted = np.flatnonzero((in_order - a * p * n) ** 2 <= Z**2 * (noise + rows_p * rows_n * drawn))
+    drawn *= rows_p * rows_n * (1 + 3 / min(rows_p, rows_n))
+    accepted = np.flatnonzero((in_order - a * p * n) ** 2 <= Z**2 * (noise + drawn))
     value = float(np.clip(in_order / (p * n), 0.0, 1.0)) if min(p, n) > 0 else 0.5
     if not len(accepted):
         return Estimate(value, value, value)
@@ -114,13 +122,14 @@ def auc_estimate(positive: NDArray[np.float64], negative: NDArray[np.float64], s
 
 def _squares(values: NDArray[np.float64], centres: NDArray[np.float64]) -> NDArray[np.float64]:
     """Sum of squared distances of values to each centre, shape (n_centres,)."""
-    return (values**2).sum() - 2 * centres * values.sum() + len(values) * centres**2
+    return np.asarray((values**2).sum() - 2 * centres * values.sum() + len(values) * centres**2)
 
 
 def share_estimate(part: float, rest: float, n_part: int, n_rest: int, std: float) -> Estimate:
     """Share of some rows in all, where both numbers are sums of cells with noise.
 
-    Wilson's interval (1927) with the noise in the variance: U(s) = part (1 - s) - rest s.
+    Wilson's interval (1927) with the noise, and one row for the skewness of few, in the variance:
+    U(s) = part (1 - s) - rest s.
 
     Parameters
     ----------
@@ -134,10 +143,10 @@ def share_estimate(part: float, rest: float, n_part: int, n_rest: int, std: floa
     counts = np.array([part, rest])
     n = float(counts.sum())
     value = float(np.clip(part / n, 0.0, 1.0)) if n > 0 else 0.5
-    # (part - s n)² - z² [std² (n_part (1 - s)² + n_rest s²) + n s (1 - s)], by powers of s.
+    # (part - s n)² - z² [std² (n_part (1 - s)² + n_rest s²) + n s (1 - s) + 1], by powers of s.
     a = n**2 - Z**2 * (std**2 * (n_part + n_rest) - n)
     b = -2 * part * n - Z**2 * (n - 2 * std**2 * n_part)
-    c = part**2 - Z**2 * std**2 * n_part
+    c = part**2 - Z**2 * (std**2 * n_part + 1.0)
     root = b**2 - 4 * a * c
     if n <= 0 or a <= 0 or root < 0:
         return Estimate(value, 0.0, 1.0)

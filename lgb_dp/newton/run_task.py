@@ -92,6 +92,8 @@ class RunTask:
         Of the guarantee; by default that of the rows.
     set_aside : dict of str to Cost
         Further costs, by their names in the ledger.
+    validation_fraction : float
+        Probability with which a row is held out of training, for the table that ends the run.
     may_distil, may_set_level : bool
         Whether structures may be distilled, and one more question can be asked about all rows.
     public_seed : bytes, optional
@@ -107,6 +109,7 @@ class RunTask:
     noise_factor: float = 1.0
     unit: Unit | None = None
     set_aside: dict[str, Cost] = field(default_factory=dict)
+    validation_fraction: float = 0.0
     may_distil: bool = True
     may_set_level: bool = True
     public_seed: bytes | None = None
