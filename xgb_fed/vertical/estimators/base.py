@@ -34,10 +34,7 @@ from xgb_fed.vertical.training.train import train
 def objective_of(function: Callable[..., Any]) -> CustomObjective:
     """XGBoost's `obj` of a function of labels, margins and, if there are any, `sample_weight`.
 
-    Parameters
-    ----------
-    function : callable
-        ``function(y_true, y_pred)`` returns gradients and hessians.
+    ``function(y_true, y_pred)`` returns gradients and hessians.
     """
 
     def objective(margin: NDArray[Any], data: xgboost.DMatrix) -> Any:
@@ -52,10 +49,7 @@ def objective_of(function: Callable[..., Any]) -> CustomObjective:
 def metric_of(function: Callable[..., Any]) -> CustomMetric:
     """XGBoost's `custom_metric` of a function of labels, predictions and, if there are any, `sample_weight`.
 
-    Parameters
-    ----------
-    function : callable
-        ``function(y_true, y_pred)`` returns a number; its name is the metric's.
+    ``function(y_true, y_pred)`` returns a number; its name is the metric's.
     """
 
     def metric(prediction: NDArray[Any], data: xgboost.DMatrix) -> tuple[str, float]:
@@ -187,10 +181,7 @@ class VerticalXGBModel(FederatedXGBModel):
     def _begin(self, given: VerticalFitArguments) -> list[tuple[tuple[Any, Any, Any], str]]:
         """Forget what was fitted, but for a model to continue, which may be this estimator's own.
 
-        Returns
-        -------
-        list of ((X, y, weight), str)
-            The evaluation sets.
+        The result is the evaluation sets, each ``((X, y, weight), name)``.
         """
         given["xgb_model"] = getattr(given["xgb_model"], "model_", given["xgb_model"])
         self._forget()
@@ -272,25 +263,10 @@ class VerticalXGBModel(FederatedXGBModel):
         return normalised(own + others)
 
     def _predict(
-        self,
-        X: Any,
-        parties: Sequence[Party] | None,
-        iteration_range: tuple[int, int] | None,
-        *,
-        output_margin: bool = False,
-        pred_leaf: bool = False,
-        hide_paths: bool = False,
-        base_margin: Any = None,
+        self, X: Any, parties: Sequence[Party] | None, iteration_range: tuple[int, int] | None, **how: Any
     ) -> NDArray[Any]:
         def predict(model: VerticalModel, **asked: Any) -> NDArray[Any]:
-            return model.predict(
-                X,
-                output_margin=output_margin,
-                pred_leaf=pred_leaf,
-                hide_paths=hide_paths,
-                base_margin=base_margin,
-                **asked,
-            )
+            return model.predict(X, **how, **asked)
 
         return self._asked(predict, X, parties, iteration_range)
 
@@ -489,10 +465,7 @@ class VerticalXGBModel(FederatedXGBModel):
 def margins_of_sets(base_margins: Sequence[Any] | None, n_sets: int) -> list[dict[str, Any]]:
     """Name the margins of every evaluation set.
 
-    Raises
-    ------
-    InvalidArgumentError
-        If there are margins, but not for every set.
+    Raises `InvalidArgumentError` if there are margins, but not for every set.
     """
     own = [None] * n_sets if base_margins is None else list(base_margins)
     if len(own) != n_sets:

@@ -22,15 +22,9 @@ OWN = 0
 
 @dataclass(frozen=True)
 class Sides:
-    """Sides of all rows, one line per split.
+    """Sides of all rows, one line of `table` per split and one bit per row: 1 goes left.
 
-    Attributes
-    ----------
-    table : ndarray of uint8, shape (n_splits, n_rows / 8)
-        One bit per row: 1 goes left.
-    lines : dict of (int, int) to int
-        Each split's line, by owner and number.
-    n_rows : int
+    `lines` has each split's line, by owner and number.
     """
 
     table: NDArray[np.uint8]
@@ -84,10 +78,7 @@ def ask_sides(
 ) -> Sides:
     """Ask all parties about all their splits in some trees, and all rows.
 
-    Raises
-    ------
-    ConsentError
-        Naming a party that does not consent to explanations.
+    Raises `ConsentError` naming a party that does not consent to explanations.
     """
     wanted = splits_of(trees)
     n_splits = sum(len(numbers) for numbers, _ in wanted.values())

@@ -27,24 +27,10 @@ from xgb_fed.vertical.trees.tree_record import TreeRecord
 class PassiveFinder:
     """Finds splits in a passive party's columns, under encryption: asks for sums and evaluates the answers.
 
-    Parameters
-    ----------
-    channel : Channel
-    key : PrivateKey
-    number : int
-        This party's number, from 1.
-    split_gain : SplitGain
-    agreed : AgreedColumns
-        Its columns as announced before training.
-    record : TreeRecord
-        Of the tree under way.
-    places : RowPlaces
-        Knowledge about its columns from its splits.
-    named : list of NamedSplit
-        Its splits from trees already finished, as they were named; those of further trees are added.
-    category_rules : CategoryRules
-    first_split : int
-        Number of the first of them: splits of a model that is continued come before.
+    The party has a number, from 1, and columns as it announced them before training.  `record` is that of the
+    tree under way, `places` the knowledge about the party's columns from its splits.  `named` has its splits
+    from trees already finished, as they were named; those of further trees are added.  The first of them has
+    the number `first_split`: splits of a model that is continued come before.
     """
 
     def __init__(

@@ -21,7 +21,14 @@ from gbdt_kernels.residues import arithmetic_is_compiled
 from gbdt_parties.channel import check_parties
 from gbdt_parties.errors import InvalidDataError
 from xgb_fed.boosting.categories import to_json
-from xgb_fed.boosting.features import Columns, check_weight, numeric_vector, read_columns, read_columns_like
+from xgb_fed.boosting.features import (
+    Columns,
+    check_names,
+    check_weight,
+    numeric_vector,
+    read_columns,
+    read_columns_like,
+)
 from xgb_fed.boosting.labels import read_base_margin, read_bounds, read_queries
 from xgb_fed.boosting.objectives import MIN_HESSIAN
 from xgb_fed.boosting.params import TREE_MODES, Settings
@@ -461,7 +468,7 @@ class TrainingTask:
             if (None if rows.columns is None else rows.columns.n_features) != own:
                 raise InvalidDataError(f"evaluation set {name!r} has other columns than active_data")
             if rows.columns is not None and self.rows.columns is not None:
-                rows.columns.check_names(self.rows.columns.names, f"evaluation set {name!r}")
+                check_names(rows.columns.names, self.rows.columns.names, f"evaluation set {name!r}")
 
     def _check_rows(self) -> None:
         check_rows(self.rows.names, self.parties, "active_data", self.rows.positions)
