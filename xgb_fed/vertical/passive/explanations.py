@@ -38,10 +38,8 @@ def sides_of_rows(
 ) -> Message:
     """Answer which way every row of a session goes at some splits.
 
-    Raises
-    ------
-    ProtocolError
-        If splits do not exist, are too many for an answer, or were told in this session before.
+    Raises `ProtocolError` if splits do not exist, are too many for an answer, or were told in this session
+    before.
     """
     if level == NONE:
         return _refusal()
@@ -64,10 +62,7 @@ def sides_of_rows(
 def columns_of_splits(session: PredictionSession, message: wire.TellColumns, level: str) -> Message:
     """Answer which splits are on the same column, as far as this party consents.
 
-    Raises
-    ------
-    ProtocolError
-        If splits do not exist, or trees do not fit them.
+    Raises `ProtocolError` if splits do not exist, or trees do not fit them.
     """
     if level == NONE:
         return _refusal()

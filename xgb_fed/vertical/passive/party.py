@@ -50,42 +50,21 @@ MAX_DEPTH = (1 << 31) - 1
 class PassiveParty(SessionHandler[PredictionSession]):
     """Takes part in training runs and predictions, several of them side by side.
 
-    Parameters
-    ----------
-    columns : Columns or HeldRows
-        Rows to train on, or to predict.
-    eval_sets : list of Columns or HeldRows
-        The same columns of evaluation rows.
-    splits_by_model : dict
-        This party's splits of trained models by model id; a finished training run adds its own.
-    allow_export : bool
-        Whether this party consents to give its splits away.
-    allow_plain : bool
-        Whether it takes part in training without encryption.
-    allow_weak_key : bool
-        Whether it takes part under a key below 2048 bits.
-    journals : Journals, optional
-        Where splits of training runs are kept as they are found; in memory by default.
-    min_rows : int
-        Sampled rows that a tree has at least.
-    min_node_rows : int
-        Sampled rows that a node has at least if its statistics are given.
-    max_bin, max_depth : int
-        Bins of a column, and levels of a tree, that it takes part in at most.
-    used : set of bytes, optional
-        Sessions that were opened before, here or at other handlers of the same active party.
-    memory : MemoryAllowance, optional
-        Memory that all sessions may hold together; without limit by default.
-    given : DisclosedStatistics, optional
-        Counts the sums of bins that the active party learns; without limit by default.
-    thresholds : ToldThresholds, optional
-        Counts the thresholds at which it learns sides; without limit by default.
-    rows_digest, eval_digest : str
-        Tell the rows of `columns`, and of all `eval_sets`, from others with the same values, by their names.
-    allow_explanations : {"none", "per-party", "per-feature"}
-        Whether it tells every row's side at its splits, and which of them share a column.
-    audit : PassiveAudit, optional
-        Keeps the messages of training runs.
+    **What it works with.**  `columns` are the rows to train on or to predict, `eval_sets` the same columns of
+    evaluation rows.  A finished training run adds its splits to `splits_by_model`, by model id; `journals`
+    keeps splits as they are found, in memory by default.  `rows_digest` and `eval_digest` tell the rows of
+    `columns`, and of all `eval_sets`, from others with the same values, by their names.  `used` are sessions
+    that were opened before, here or at other handlers of the same active party.  An `audit` keeps the
+    messages of training runs.
+
+    **What it consents to.**  To give its splits away (`allow_export`), training without encryption
+    (`allow_plain`) or under a key below 2048 bits (`allow_weak_key`), and, by `allow_explanations`, to tell
+    every row's side at its splits, and which of them share a column: "none", "per-party" or "per-feature".
+
+    **What it limits.**  A tree has at least `min_rows` sampled rows, a node whose statistics are given at
+    least `min_node_rows`; columns have at most `max_bin` bins, trees `max_depth` levels.  All sessions share
+    a `memory` allowance.  `given` counts the sums of bins that the active party learns, and `thresholds` the
+    thresholds at which it learns sides.  These three are without limit by default.
     """
 
     opening = (wire.OpenTraining, wire.OpenModel)

@@ -46,12 +46,8 @@ class BackgroundWork:
         self.given.append(self._worker.submit(work))
 
     def finish(self) -> None:
-        """Wait until all that was given is done, and stop preparing.
-
-        Raises
-        ------
-        Exception
-            Exception that one of them raised.
+        """Wait until all that was given is done, and stop preparing; raises the exception that one of them
+        raised.
         """
         self.rest()
         given, self.given = self.given, []
@@ -101,20 +97,10 @@ BYTES_PER_CATEGORY = 40
 
 @dataclass
 class PredictionSession:
-    """A session that only sends rows through splits.
+    """A session that only sends rows through splits, with the columns of the rows that it is about.
 
-    Attributes
-    ----------
-    columns : HeldRows
-        Of the rows that the session is about.
-    splits : Splits
-    rooms : dict
-        Memory reserved for this session, by what it is for.
-    told : set of int
-        Splits at which the active party knows every row's side.
-    memory : MemoryAllowance
-    category_rooms : list of Room
-        Memory reserved for the categories that splits send right.
+    `rooms` is memory reserved for this session, by what it is for, `category_rooms` that for the categories
+    that splits send right.  `told` are splits at which the active party knows every row's side.
     """
 
     columns: HeldRows
@@ -167,14 +153,7 @@ class TrainingSession(PredictionSession):
         return n_classes_of(self.field_bits, self.n_groups, self.columns.n_rows)
 
     def start_tree(self, columns: NDArray[np.int32], sampled: NDArray[np.bool_]) -> None:
-        """Begin a tree, and what can be done of it while gradients arrive.
-
-        Parameters
-        ----------
-        columns : ndarray of int32
-            The party's columns of this tree, in ascending order.
-        sampled : ndarray of bool, shape (n_rows,)
-        """
+        """Begin a tree in some columns, which ascend, and what can be done of it while gradients arrive."""
         self.background.drop()
         self._reserve_gradients(int(sampled.sum()))
         self.tree = GrowingTree.started(self.bins, columns, sampled, self.n_groups)
