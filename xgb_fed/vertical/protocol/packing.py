@@ -212,7 +212,7 @@ class MultiClassPacking:
         return [range(k, min(k + size, self.n_classes)) for k in range(0, self.n_classes, size)]
 
     def encode(self, g: NDArray[Any], h: NDArray[Any]) -> NDArray[np.uint64]:
-        """Plaintexts of every row, shape (n_groups, n_rows, words), of g and h of shape (n_rows, n_classes)."""
+        """Plaintexts, shape (n_groups, n_rows, words), of g and h of shape (n_rows, n_classes)."""
         g, h = np.asarray(g), np.asarray(h)
         if g.shape != (len(g), self.n_classes) or g.shape != h.shape:
             raise InvalidArgumentError(

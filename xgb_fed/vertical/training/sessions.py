@@ -43,14 +43,6 @@ def warn_of_small_categories(name: str, columns: AgreedColumns, rules: CategoryR
     the mean label of each category, and for a category of a few rows about their labels.  Columns split one
     category against all others tell far less, and so do, with versions of XGBoost that have them, categories
     tied at weight 0 because their hessians are below `min_child_weight`.
-
-    Parameters
-    ----------
-    name : str
-        The party's.
-    columns : AgreedColumns
-    rules : CategoryRules
-    n_rows : int
     """
     for column, n_small in rows_in_small_categories(columns, rules).items():
         if n_small > MANY * n_rows:
@@ -77,22 +69,11 @@ logger = logging.getLogger(__name__)
 
 
 class Sessions:
-    """One session with every passive party.
+    """One session with every passive party, for which a party that is unavailable is waited `patience`
+    seconds.
 
-    Parameters
-    ----------
-    training : TrainingTask
-    state : RunState
-    for_each : Fanout
-    patience : float
-        Seconds to wait for a party that is unavailable.
-
-    Attributes
-    ----------
-    passive : dict of PassiveFinder
-        By the party's number; empty before `open`.
-    reconnecting : Reconnector
-        Does repeatable work in the sessions, again in new ones after a party was lost.
+    `passive` is empty before `open`.  `reconnecting` does repeatable work in the sessions, again in new ones
+    after a party was lost.
     """
 
     def __init__(self, training: TrainingTask, state: RunState, for_each: Fanout, patience: float) -> None:
