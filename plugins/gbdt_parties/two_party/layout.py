@@ -15,7 +15,7 @@ from gbdt_parties.two_party.names import DIGEST_BYTES, Seat
 
 ROWS_PER_MESSAGE = 1 << 14
 MAX_MESSAGE_BYTES = 32 << 20
-"""Of the corrections of some rows, of which more trees have fewer rows in a message."""
+"""Of the corrections of some rows; the more trees, the fewer rows has a message."""
 
 MAX_ROWS, MAX_OUTPUTS, MAX_TREES = 1 << 31, 256, 1 << 10
 RINGS = (48, 64, 96)

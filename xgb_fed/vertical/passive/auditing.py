@@ -52,7 +52,7 @@ class PassiveAudit:
 
 
 class KeptSeeds(PassiveAudit):
-    """The seeds of a run that is repeated, of which nothing is kept."""
+    """The seeds of a run that is repeated; nothing is kept of it."""
 
     def __init__(self, log: RunLog) -> None:
         super().__init__(log.store, ())

@@ -31,8 +31,8 @@ class GrowingTree:
     """Growing tree of a passive party: its sampled rows in those of the party's columns that it may split.
 
     **Gradients.**  `position` is the place of each sampled row among the ciphertexts.  `sources` has an array
-    of these for each ciphertext of a row, of which `received` rows have arrived.  Of the first ciphertexts of
-    a row, `at_root` has the sums at the root of the first rows; of each, `n_added` rows are, or will be, in
+    of these for each ciphertext of a row, complete as far as `received` rows.  Of the first ciphertexts of a
+    row, `at_root` has the sums at the root of the first rows; of each, `n_added` rows are, or will be, in
     them.
 
     **Nodes.**  All rows lie in the nodes of the present level, `partition`.  The node's histogram is at its

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,17 +24,10 @@ from xgb_fed.vertical.protocol.messages import Gradients, SplitStatistics
 from xgb_fed.vertical.protocol.splits import Splits
 
 
-class Prepares(Protocol):
-    """A key that can make randomness ahead."""
-
-    def prepare(self, wanted: int) -> bool:
-        """Make some of it; False once there is enough for `wanted` rows."""
-
-
 class BackgroundWork:
     """Does what it is given, in order, and prepares a key's randomness in the time that is left."""
 
-    def __init__(self, key: Prepares) -> None:
+    def __init__(self, key: PublicKey) -> None:
         self._key = key
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="xgb_fed_meanwhile")
         self.given: list[Future[None]] = []
@@ -219,10 +211,3 @@ class TrainingSession(PredictionSession):
         if self.tree is None:
             raise ProtocolError("no tree is growing")
         return self.tree
-
-
-def training_session(session: PredictionSession) -> TrainingSession:
-    """The session, which must be one that trains; `ProtocolError` if it only predicts."""
-    if not isinstance(session, TrainingSession):
-        raise ProtocolError("not a training session")
-    return session

@@ -55,7 +55,7 @@ class VerticalProgress:
     random numbers were taken by the columns of finished trees, if they are drawn as XGBoost does, and by
     gradients; `n_drawn_before` of them before the round under way.
 
-    **What else is kept.**  `evaluations` has lines of metrics by round.  `counted` is the part of the traffic
+    **Parties and calls.**  `evaluations` has lines of metrics by round.  `counted` is the part of the traffic
     that callers have counted: that of calls before, which failed.  `agreed` has the digest of the columns
     that each passive party announced; it is empty before they did.  `under_way` is what was kept of the tree
     under way when the run was interrupted; see `TreeRecord`.
