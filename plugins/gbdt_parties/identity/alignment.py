@@ -113,14 +113,7 @@ def _blaming(name: str) -> Iterator[None]:
 
 
 class _Talk:
-    """An alignment with one passive party.
-
-    Parameters
-    ----------
-    channel : Channel
-    ids : list of str
-        This party's.
-    """
+    """An alignment of this party's ids with those of one passive party."""
 
     def __init__(self, channel: Channel, ids: list[str]) -> None:
         self._channel, self._ids = channel, ids
@@ -176,10 +169,7 @@ class _Talk:
     def tell(self, alignment: Alignment) -> None:
         """Let the other party find out which of its rows are aligned.
 
-        Raises
-        ------
-        ProtocolError
-            If they are not the same.
+        Raises `ProtocolError` if they are not the same.
         """
         wanted = set(alignment.ids)
         flags = np.zeros(self._n_theirs, dtype=bool)
