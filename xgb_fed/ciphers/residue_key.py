@@ -260,12 +260,6 @@ def unpack_key(data: bytes) -> wire.CipherMessage:
     return wire.unpack(data)
 
 
-def check_words(rows: NDArray[Any]) -> None:
-    """Raise `PlaintextRangeError` unless rows are unsigned 64-bit words."""
-    if rows.dtype != np.uint64:
-        raise PlaintextRangeError(f"rows of plaintext words must be uint64, not {rows.dtype}")
-
-
 def plaintext_rows(plaintexts: Any, limit: int) -> Residues:
     """Plaintexts, integers or rows of words, as checked rows as wide as `limit`.
 
@@ -273,8 +267,9 @@ def plaintext_rows(plaintexts: Any, limit: int) -> Residues:
     """
     width = -(-limit.bit_length() // 64)
     if isinstance(plaintexts, np.ndarray) and plaintexts.ndim == 2:
-        check_words(plaintexts)
-        rows = np.ascontiguousarray(plaintexts, dtype=np.uint64)
+        if plaintexts.dtype != np.uint64:
+            raise PlaintextRangeError(f"rows of plaintext words must be uint64, not {plaintexts.dtype}")
+        rows = np.ascontiguousarray(plaintexts)
         if rows[:, width:].any():
             raise PlaintextRangeError(f"a plaintext is not below the limit of {limit.bit_length()} bits")
         rows = np.pad(rows[:, :width], ((0, 0), (0, max(0, width - rows.shape[1]))))

@@ -129,7 +129,10 @@ class _Run:
             self._commitments = (message.commitment, self.own.commitment)
             return wire.IdsCommitted(self._commitments[1]), None
         if self.found is not None and isinstance(message, wire.ProveRows):
-            return self._proven(message, *self.found)
+            alignment, own_proof, their_proof = self.found
+            if not compare_digest(message.proof, their_proof):
+                raise ProtocolError("the rows aligned were not proven to be known: other rows are in common")
+            return wire.RowsAligned(own_proof), alignment
         theirs = self._theirs
         if theirs is not None and isinstance(message, wire.TellIds) and not theirs.is_complete:
             theirs.add(message.points)
@@ -166,12 +169,3 @@ class _Run:
         digest = MaskedDigest(alignment.digest, self._digest, PASSIVE)
         self.found = (alignment, *digest.proofs(message.digest, self._commitments))
         return wire.RowsFound(digest.point)
-
-    @staticmethod
-    def _proven(
-        message: wire.ProveRows, alignment: Alignment, own_proof: bytes, their_proof: bytes
-    ) -> tuple[wire.RowsAligned, Alignment]:
-        """The rows, to an active party that knows all their ids."""
-        if not compare_digest(message.proof, their_proof):
-            raise ProtocolError("the rows aligned were not proven to be known: other rows are in common")
-        return wire.RowsAligned(own_proof), alignment

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import struct
 from dataclasses import dataclass
 
 from gbdt_parties.curve_group import length_prefixed
@@ -77,11 +78,7 @@ class Step:
 
     def to_bytes(self) -> bytes:
         """Seven bytes, which no other step has."""
-        return (
-            self.round.to_bytes(4, "little")
-            + self.attempt.to_bytes(2, "little")
-            + self.flight.to_bytes(1, "little")
-        )
+        return struct.pack("<IHB", self.round, self.attempt, self.flight)
 
     def digest(self, context: bytes, *more: bytes) -> bytes:
         """A digest that names this step of a direction, or of a session, and what it is for."""

@@ -58,26 +58,24 @@ Octets = NDArray[np.uint8]
 def _children(context: bytes, level: int, nodes: Octets) -> Octets:
     """Both children of every node: (32, w, 16) bytes to (32, 2·w, 16)."""
     begun = hashlib.sha256(length_prefixed([_NODE, context]) + bytes([level]))
+    return _hashed(begun, nodes).reshape(N_BLOCKS, -1, KEY_BYTES)
+
+
+def _finished(context: bytes, leaves: Octets) -> tuple[Octets, Octets]:
+    """Check values (32, 16, 32) and seeds (32, 16, 16) of all leaves."""
+    both = _hashed(hashlib.sha512(length_prefixed([_LEAF, context])), leaves)
+    return both[:, :, :DIGEST_BYTES], both[:, :, DIGEST_BYTES : DIGEST_BYTES + KEY_BYTES]
+
+
+def _hashed(begun: hashlib._Hash, nodes: Octets) -> Octets:
+    """The hash of every node, behind its block and place, shape (32, w, n_bytes)."""
     made = bytearray()
     for b, block in enumerate(nodes):
         for x, node in enumerate(block):
             text = begun.copy()
             text.update(bytes([b, x]) + node.tobytes())
             made += text.digest()
-    return np.frombuffer(made, dtype=np.uint8).reshape(N_BLOCKS, -1, KEY_BYTES)
-
-
-def _finished(context: bytes, leaves: Octets) -> tuple[Octets, Octets]:
-    """Check values (32, 16, 32) and seeds (32, 16, 16) of all leaves."""
-    begun = hashlib.sha512(length_prefixed([_LEAF, context]))
-    made = bytearray()
-    for b, block in enumerate(leaves):
-        for x, leaf in enumerate(block):
-            text = begun.copy()
-            text.update(bytes([b, x]) + leaf.tobytes())
-            made += text.digest()[: DIGEST_BYTES + KEY_BYTES]
-    both = np.frombuffer(made, dtype=np.uint8).reshape(N_BLOCKS, N_LEAVES, -1)
-    return both[:, :, :DIGEST_BYTES], both[:, :, DIGEST_BYTES:]
+    return np.frombuffer(made, dtype=np.uint8).reshape(N_BLOCKS, nodes.shape[1], -1)
 
 
 def _digest(context: bytes, checks: Octets) -> bytes:

@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar
@@ -265,10 +266,7 @@ class VerticalXGBModel(FederatedXGBModel):
     def _predict(
         self, X: Any, parties: Sequence[Party] | None, iteration_range: tuple[int, int] | None, **how: Any
     ) -> NDArray[Any]:
-        def predict(model: VerticalModel, **asked: Any) -> NDArray[Any]:
-            return model.predict(X, **how, **asked)
-
-        return self._asked(predict, X, parties, iteration_range)
+        return self._asked(partial(VerticalModel.predict, **how), X, parties, iteration_range)
 
     def _asked(
         self,
@@ -277,7 +275,7 @@ class VerticalXGBModel(FederatedXGBModel):
         parties: Sequence[Party] | None,
         iteration_range: tuple[int, int] | None,
     ) -> A:
-        """Ask the model about rows, with all arguments checked."""
+        """Ask the model about rows by one of its methods, with all arguments checked."""
         check_is_fitted(self, "model_")
         if X is not None:
             check_matrix(X, needs_columns=False)
@@ -287,6 +285,7 @@ class VerticalXGBModel(FederatedXGBModel):
         rows = self._checked_rows(X) if has_kept and not self.rows_by_index else None
         answer = ask(
             self.model_,
+            X,
             parties=self._parties(parties),
             iteration_range=iteration_range,
             rows=self._positions(X),
@@ -374,11 +373,7 @@ class VerticalXGBModel(FederatedXGBModel):
         --------
         VerticalModel.decision_paths : The nodes that each row visits.
         """
-
-        def explain(model: VerticalModel, **asked: Any) -> Explanation:
-            return model.explain(X, **asked)
-
-        return self._asked(explain, X, parties, iteration_range)
+        return self._asked(VerticalModel.explain, X, parties, iteration_range)
 
     def get_score(
         self, parties: Sequence[Party] | None = None, *, importance_type: str = "weight"

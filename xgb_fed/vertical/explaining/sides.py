@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_parties.channel import Channel
+from gbdt_parties.channel import Channel, blaming
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.messages import from_bits, to_bits
 from xgb_fed.boosting.features import Columns
@@ -106,9 +106,7 @@ def _told(channel: Channel, splits: NDArray[np.int32], n_rows: int) -> NDArray[n
     if len(answer.left_rows) != size * len(splits):
         raise ProtocolError(f"party {channel.name!r} sent sides of other rows or splits than requested")
     sides = answer.left_rows.reshape(len(splits), size)
-    try:
+    with blaming(channel.name):
         for line in sides:
             from_bits(line, n_rows)
-    except ProtocolError as error:
-        raise ProtocolError(f"party {channel.name!r}: {error}") from None
     return sides

@@ -66,15 +66,13 @@ class GHPacking:
     """Where gradient and hessian lie in a plaintext, derived from public numbers only.
 
     A sum has `n_rows` rows at most.  The public bounds of the gradient are, for logistic loss, −1 and 1, that
-    of the hessian, which is not negative, is 1/4.  `amplification` is the largest factor on g and h (GOSS
-    gives (1 − a)/b to sampled rows), and `precision` is r, bits after the binary point.
+    of the hessian, which is not negative, is 1/4.  `precision` is r, bits after the binary point.
     """
 
     n_rows: int
     g_min: float = -1.0
     g_max: float = 1.0
     h_max: float = 1.0
-    amplification: float = 1.0
     precision: int = 53
 
     def __post_init__(self) -> None:
@@ -87,8 +85,6 @@ class GHPacking:
             )
         if not (isfinite(self.h_max) and self.h_max > 0):
             raise InvalidArgumentError(f"h_max={self.h_max} must be positive and finite")
-        if not (isfinite(self.amplification) and self.amplification >= 1):
-            raise InvalidArgumentError(f"amplification={self.amplification} must be at least 1")
         if self.precision < 0:
             raise InvalidArgumentError(f"precision={self.precision} must not be negative")
         field = max(self._g_top, self._h_top).bit_length()
@@ -99,7 +95,7 @@ class GHPacking:
             )
 
     def _fixed_point(self, bound: float) -> int:
-        return round(ldexp(bound * self.amplification, self.precision))
+        return round(ldexp(bound, self.precision))
 
     @cached_property
     def offset(self) -> int:
@@ -138,27 +134,16 @@ class GHPacking:
             )
         return space // self.bits
 
-    def encode(self, g: NDArray[Any], h: NDArray[Any]) -> NDArray[np.uint64]:
-        """One plaintext per row, shape (n_rows, words).
+    def put(self, g: NDArray[Any], h: NDArray[Any], rows: NDArray[np.uint64], shift: int) -> None:
+        """Write the fields of one pair per row, `shift` bits up.
 
         Raises `PlaintextRangeError` if a value is beyond its public bound, or not a number.
         """
-        g, h = np.asarray(g), np.asarray(h)
-        if g.ndim != 1 or g.shape != h.shape:
-            raise InvalidArgumentError(
-                f"g and h are vectors of one length, not of shapes {g.shape} and {h.shape}"
-            )
-        rows = np.zeros((len(g), n_words(self.bits)), dtype=np.uint64)
-        self._put(g, h, rows, 0)
-        return rows
-
-    def _put(self, g: NDArray[Any], h: NDArray[Any], rows: NDArray[np.uint64], shift: int) -> None:
-        """Write the fields of one pair per row, `shift` bits up."""
         _put_field(rows, self._integers(g, "g") + np.uint64(self.offset), shift + self.h_bits)
         _put_field(rows, self._integers(h, "h"), shift)
 
     def fixed_point(self, g: NDArray[Any], h: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The integers, without offset, that `encode` packs."""
+        """The integers, without offset, that `put` writes."""
         return self._integers(g, "g").view(np.int64), self._integers(h, "h").view(np.int64)
 
     def _integers(self, values: NDArray[Any], name: str) -> NDArray[np.uint64]:
@@ -222,7 +207,7 @@ class MultiClassPacking:
         rows = np.zeros((len(self.groups), len(g), width), dtype=np.uint64)
         for plaintexts, classes in zip(rows, self.groups, strict=True):
             for k in classes:
-                self.gh._put(g[:, k], h[:, k], plaintexts, self.gh.bits * (classes[-1] - k))
+                self.gh.put(g[:, k], h[:, k], plaintexts, self.gh.bits * (classes[-1] - k))
         return rows
 
     def are_possible(self, sums: NDArray[np.int64], counts: NDArray[np.int64]) -> bool:

@@ -10,7 +10,7 @@ from contextlib import suppress
 import numpy as np
 
 from gbdt_parties import messages
-from gbdt_parties.channel import Channel
+from gbdt_parties.channel import Channel, blaming
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.patience import Fanout, Reconnector
 from xgb_fed.boosting.categories import CategoryRules
@@ -156,12 +156,10 @@ class Sessions:
         """Places that a party's splits have revealed, including those of trees from a checkpoint."""
         if number not in self._places:
             places = self._places[number] = RowPlaces(agreed, self.training.rows.n_rows)
-            try:
-                kept = self.state.progress.kept_leaves
-                trees = self.state.model.trees[: len(kept)]
+            kept = self.state.progress.kept_leaves
+            trees = self.state.model.trees[: len(kept)]
+            with blaming(name):
                 places.replay(number, named, trees, kept, self.state.first_split(number))
-            except ProtocolError as error:
-                raise ProtocolError(f"party {name!r}: {error}") from None
         return self._places[number]
 
     def _agreed(self, name: str, answer: TrainingOpened) -> AgreedColumns:
@@ -172,10 +170,8 @@ class Sessions:
             max(answer.min_node_rows, MIN_ROWS),
             frozenset(answer.categorical.tolist() if isinstance(answer, CategoriesOpened) else ()),
         )
-        try:
+        with blaming(name):
             columns.check(self.training.rows.n_rows, self.training.settings.max_bin)
-        except ProtocolError as error:
-            raise ProtocolError(f"party {name!r}: {error}") from None
         self.training.settings.check_categories(len(columns.categorical), f"party {name!r}")
         return columns
 

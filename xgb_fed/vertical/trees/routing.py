@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_parties.channel import Channel
-from gbdt_parties.errors import InvalidDataError, ProtocolError
+from gbdt_parties.channel import Channel, blaming
+from gbdt_parties.errors import InvalidDataError
 from gbdt_parties.messages import from_bits, to_bits
 from xgb_fed.boosting.features import Columns
 from xgb_fed.vertical.protocol.messages import Routed, RouteRows
@@ -91,10 +91,8 @@ class Router:
         sizes = np.array([len(reached) for reached in rows], dtype=np.int32)
         request = RouteRows(self.dataset, np.array(splits, dtype=np.int32), sizes, np.concatenate(bitmaps))
         answer = channel.ask(request, Routed)
-        try:
+        with blaming(channel.name):
             together = from_bits(answer.left_rows, int(sizes.sum()))
-        except ProtocolError as error:
-            raise ProtocolError(f"party {channel.name!r}: {error}") from None
         return np.split(together, np.cumsum(sizes)[:-1])
 
 
