@@ -66,10 +66,10 @@ NO_CANDIDATE = Candidate(np.float32(-np.inf), -1, -1, False)
 
 
 class _TriedRuns(NamedTuple):
-    """Candidates of a column, each by a run of its bins, from `first` to `end` among all, as the walk has
-    them.
+    """Candidates of a column, each by a run of its bins, in the order of the walk.
 
-    The run goes right where `runs_right`, and the column's other bins left; elsewhere the other way round.
+    A run begins at `first` and ends at `end` among all bins.  It goes right where `runs_right`, and the
+    column's other bins left; elsewhere the other way round.
     """
 
     first: NDArray[np.int64]

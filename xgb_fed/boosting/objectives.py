@@ -161,12 +161,12 @@ class XGBoostObjective:
             raise InvalidDataError(f"{argument} must be classes 0 to {self.n_classes - 1} for {self.name}")
 
     def gradients_of(self, targets: Targets, seed: int = 0) -> Gradients:
-        """The function that gives the gradients of certain rows; the seed is for objectives that draw from
-        its stream.
+        """The function that gives the gradients of certain rows.
 
         It takes margins, shape (n_rows, n_classes), and the number on which draws depend: how many random
-        numbers of the stream were taken before if the objective takes any (`n_draws`), else the round's.  It
-        raises ValueError, with XGBoost's words, for labels that XGBoost refuses.
+        numbers of the stream were taken before if the objective takes any (`n_draws`), else the round's.  The
+        seed is that of this stream, XGBoost's `seed`.  It raises ValueError, with XGBoost's words, for labels
+        that XGBoost refuses.
         """
         if not self.is_closed_form:
             return XGBoostGradients(self.of_xgboost, targets, seed if self.n_draws else None)

@@ -61,8 +61,9 @@ class PublicKey(Protocol):
         """
 
     def scale(self, a: Ciphertexts, bits: int) -> Ciphertexts:
-        """Ciphertexts of the plaintexts times ``2^bits``, of 0 bits at least; each bit costs a squaring per
-        row.
+        """Ciphertexts of the plaintexts times ``2^bits``.
+
+        There are 0 bits or more, and each costs a squaring per row.
         """
 
     def compress(self, a: Ciphertexts, bits: int, per_ciphertext: int) -> Ciphertexts:

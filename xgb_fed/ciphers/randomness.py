@@ -40,8 +40,8 @@ class SecretStream:
     def below(self, bound: int, n_rows: int, *, nonzero: bool = False) -> NDArray[np.uint64]:
         """Draw integers, independent and exactly uniform in ``[0, bound)``, or ``[1, bound)`` if `nonzero`.
 
-        They are rejected until they are in range, and are rows of as many words as `bound` has, least
-        significant word first.
+        It is done by rejection; the result is rows of as many words as `bound` has, the least significant
+        first.
         """
         bits = bound.bit_length()
         width = n_words(bits)

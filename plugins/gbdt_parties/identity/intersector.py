@@ -57,12 +57,11 @@ class Intersector:
     def answer(
         self, session: bytes, message: Message, fingerprint: str = ""
     ) -> tuple[Message, Alignment | None]:
-        """Answer the next message, one of `REQUESTS`; with the last answer comes the alignment of the rows in
-        common.
+        """Answer the next message, one of `REQUESTS`; the last answer comes with the alignment.
 
-        A session that is not the newest is not taken up again.  The fingerprint is that of the certificate
-        that the active party showed.  Raises `ProtocolError` if the message is refused; the alignment has
-        then ended.
+        This is that of the rows in common.  A session that is not the newest is not taken up again.  The
+        fingerprint is that of the certificate that the active party showed.  Raises `ProtocolError` if the
+        message is refused; the alignment has then ended.
         """
         if isinstance(message, wire.OpenAlignment):
             return self._open(session, message, fingerprint), None

@@ -15,13 +15,13 @@ MAX_FAILURES = 3
 
 
 class Failures:
-    """Failed checks of one pair of parties, over all its sessions; the count is that of earlier ones, as
-    kept.
+    """Failed checks of one pair of parties, over all its sessions.
 
     A party that sends inconsistent corrections guesses bits of the other's secret difference, and passes the
     check with probability 2**-b if it guesses b of them.  A failure tells it that a guess was wrong; the next
     session has a fresh difference, so that failures add up to nothing but chances to guess.  They are limited
-    so that an attack is noticed, and not tried until it succeeds.
+    so that an attack is noticed, and not tried until it succeeds.  `count` begins with those of earlier
+    sessions, as they were kept.
     """
 
     def __init__(self, count: int = 0) -> None:

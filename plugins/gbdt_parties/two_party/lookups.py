@@ -113,11 +113,10 @@ class LookupReceiver:
         self._ring_bits = ring_bits
 
     def take(self, keys: Words, first: int, points: NDArray[np.uint8], message: bytes | memoryview) -> Words:
-        """Take A's message about n rows, from number `first` in the step on; gives the shares, shape (n,
-        n_outputs).
+        """Take A's message about n rows, from number `first` in the step on; gives this side's shares.
 
-        There are m ≥ n keys of `keys_of`, and points as they were chosen with.  Raises `ProtocolError` if the
-        message has another length.
+        There are m ≥ n keys of `keys_of`, and points as they were chosen with; shares have shape (n,
+        n_outputs). Raises `ProtocolError` if the message has another length.
         """
         n, (n_others, n_outputs, _) = len(points), self._shape
         due = message_bytes(n, n_others + 1, n_outputs, self._ring_bits)

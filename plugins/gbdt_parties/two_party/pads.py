@@ -63,11 +63,11 @@ class Pads:
         self._cipher = Cipher(algorithms.AES(key), modes.ECB()).encryptor()
 
     def hashed(self, inputs: Words, first: int) -> tuple[Words, Words]:
-        """Hash blocks, shape (n, k, n_blocks, 2); the pads are the exclusive or of both results, of the same
-        shape.
+        """Hash blocks; the pads are the exclusive or of both results.
 
-        The inputs are overwritten.  The first row has the number `first` among all rows of this purpose, and
-        row i's block b has the counter ``i * n_blocks + b``, the same for all k.
+        The inputs, shape (n, k, n_blocks, 2) as the results have, are overwritten.  The first row has the
+        number `first` among all rows of this purpose, and row i's block b has the counter
+        ``i * n_blocks + b``, the same for all k.
         """
         inner = self._permuted(inputs)
         tweak(inner, first * inputs.shape[2], inputs)

@@ -26,7 +26,7 @@ from xgb_fed.vertical.trees.tree import LEAF, FederatedTree
 class _Column:
     """Known places of the rows in one column: bins between which each row's must lie.
 
-    That is unless its value is missing, as it may be; none is possible if the bins cross.
+    A value that may be missing need not lie in any; none is possible if the bins cross.
     """
 
     lowest: NDArray[np.uint16]
@@ -172,7 +172,7 @@ class RowPlaces:
     ) -> None:
         """Take up the splits of trees that are finished, from each row's leaf in each tree.
 
-        The splits of this party, the owner, are named by their numbers at it, from the `first` one.
+        `named` has this party's, the owner's, splits by their numbers at it, from `first` on.
         """
         for tree, leaf in zip(trees, leaves, strict=True):
             for split_id, rows, goes_left in _splits_of(tree, owner, leaf):

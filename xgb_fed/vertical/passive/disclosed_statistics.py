@@ -88,12 +88,12 @@ class DisclosedStatistics:
         self._openings = dict.fromkeys(self.store.keys(OPENED))
 
     def add(self, n_nodes: int, n_classes: int, n_rows: int) -> None:
-        """Count statistics of nodes before they are given; raises `ProtocolError` if they are more than the
-        limit.
+        """Count statistics of nodes before they are given.
 
         The nodes include those that are not sent because they follow from their sibling, and all classes of a
         row have gradients.  `n_rows` are the sampled rows of the tree: samples and runs on parts of the rows
-        count as if they were on the same ones.
+        count as if they were on the same ones.  Raises `ProtocolError` if the statistics are more than the
+        limit.
         """
         with self._lock:
             self._count((1 + 2 * n_classes) * n_nodes / n_rows)

@@ -50,9 +50,9 @@ class TreeRows(Protocol):
     ) -> Histograms:
         """Sum up the ciphertexts of every bin of every node.
 
-        The sources, by number, are the ciphertexts of each row to sum up, complete as far as `rows` go.
-        These are row numbers, node by node, and each of the n_nodes + 1 `starts` is where a node's rows start
-        or the last one's end.
+        The sources, by number, are the ciphertexts of each row to sum up, complete as far as `rows` go.  Of
+        these row numbers, node by node, each node's start at one of the `starts`, whose last one is where the
+        last node's end.
         """
 
 

@@ -78,7 +78,7 @@ def build_histograms(
 ) -> Histograms:
     """Sum up the ciphertexts of every bin of every node; rows and starts are as in `TreeRows.histograms`.
 
-    Each source has shape (n_rows, ...).  `codes`, shape (n_rows, n_features), is the bin of every value, and
+    Each source has shape (n_rows, ...).  `codes`, shape (n_rows, n_features), has the bin of every value, and
     `bin_offsets` says where each feature's bins lie in a histogram.
     """
     counts = bin_counts(codes, rows, starts, bin_offsets)

@@ -38,8 +38,9 @@ class BackgroundWork:
         self.given.append(self._worker.submit(work))
 
     def finish(self) -> None:
-        """Wait until all that was given is done, and stop preparing; raises the exception that one of them
-        raised.
+        """Wait until all that was given is done, and stop preparing.
+
+        Raises the exception that one of them raised.
         """
         self.rest()
         given, self.given = self.given, []

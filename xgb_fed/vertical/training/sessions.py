@@ -69,10 +69,10 @@ logger = logging.getLogger(__name__)
 
 
 class Sessions:
-    """One session with every passive party, for which a party that is unavailable is waited `patience`
-    seconds.
+    """One session with every passive party.
 
-    `passive` is empty before `open`.  `reconnecting` does repeatable work in the sessions, again in new ones
+    A party that is unavailable has `patience` seconds to come back.  `passive` has a finder by each party's
+    number; it is empty before `open`.  `reconnecting` does repeatable work in the sessions, again in new ones
     after a party was lost.
     """
 

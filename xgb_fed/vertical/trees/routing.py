@@ -25,8 +25,9 @@ MAX_ROWS = 1 << 31
 
 
 def row_positions(rows: Any) -> NDArray[np.int32]:
-    """Positions for a message, none for all rows; raises `InvalidDataError` if they are no vector of integers
-    from 0.
+    """Positions for a message: none for all rows.
+
+    Raises `InvalidDataError` if they are no vector of integers from 0.
     """
     if rows is None:
         return np.empty(0, dtype=np.int32)
