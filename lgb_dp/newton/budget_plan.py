@@ -22,27 +22,14 @@ LEVEL_SHARE = 0.02
 
 
 class BudgetPlan:
-    """The releases of one training run, granted by its ledger.
+    """The releases of one training run, granted by its ledger: of counts, histograms, trees and a level.
 
-    Parameters
-    ----------
-    ledger : Ledger
-    epsilon, delta : float
-        Of the whole run; ε in nats, finite.
-    n_rounds : int
-    subsample : float
-        Share of the rows that a tree reads.
-    may_need_histograms : bool
-        Whether the histograms may be released.
-    n_runs : int
-        Runs on the same rows that share ε and δ, each with an equal part of μ²; all of them read all rows.
+    ε, in nats and finite, and δ are of the whole run; so is `mu`, per row. A tree reads a share `subsample`
+    of the rows. With `may_need_histograms`, the histograms may be released. `n_runs` runs on the same rows
+    share ε and δ, each with an equal part of μ²; all of them read all rows.
 
-    Attributes
-    ----------
-    mu : float
-        Of the whole run, per row.
-    counts, histograms, tree, level : Release
-        Of the label counts, the features' histograms, the leaf sums of one tree, and the sums over all rows.
+    `counts`, `histograms`, `tree` and `level` are the releases of the label counts, the features' histograms,
+    the leaf sums of one tree, and the sums over all rows.
     """
 
     def __init__(
