@@ -32,7 +32,7 @@ class RunRows:
     """Rows and declarations of a Dataset at one moment.
 
     Where rows are not in this process, `make_sums` makes what sums them, once for a run: of its loss, the
-    scale of its labels, and the share of the rows that a round reads.  Codes, labels and weights then are empty.
+    scale of its labels, and the share of rows that a round reads.  Codes, labels and weights are then empty.
     """
 
     bins: PublicBins

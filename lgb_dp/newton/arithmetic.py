@@ -108,8 +108,7 @@ def digests() -> Mapping[str, str]:
 
 
 def check_digests(theirs: Any, whose: str) -> None:
-    """Refuse, by `InvalidArgumentError`, to compute with a party that rounds a function otherwise; it names
-    them.
+    """Refuse, by an `InvalidArgumentError` that names them, a party that rounds functions otherwise.
 
     `theirs` are `digests` of the other party, which has sent them; `whose` names it, for errors.
     """

@@ -87,11 +87,10 @@ MAX_AUTOMATIC_DEPTH = max(_MANY_ROWS_DEPTHS[1], _FEW_ROWS_DEPTHS[1])
 
 
 def distilled_depth(nu: float, n_rows: float, balanced: float, n_features: int) -> tuple[int, bool] | None:
-    """Levels of greedy trees (`lgb_dp.newton.splits.distilled`), and whether a trial decides if they are
-    drawn.
+    """Levels of greedy trees, and whether a trial decides if they are drawn; None where none is tried.
 
-    None where they are not even tried. There are `n_rows` released rows, of these `balanced` as
-    `balanced_rows` counts them, and `n_features` features with at least two bins.
+    They are those of `lgb_dp.newton.splits.distilled`. There are `n_rows` released rows, of these
+    `balanced` as `balanced_rows` counts them, and `n_features` features with at least two bins.
     """
     if n_features > MAX_COUNTED_FEATURES:
         return None

@@ -50,7 +50,7 @@ class LeafSums(Protocol):
         """
 
     def feature_counts(self, layout: BinLayout) -> NDArray[np.int64]:
-        """Sum of the rows' integer weights in every bin of every feature, missing values in one of their own."""
+        """Sum of the rows' integer weights in every bin of every feature, that of missing values too."""
 
     def sums(self, question: Round) -> NDArray[np.int64]:
         """Gradients and hessians per leaf and output; the same again if the same question is asked again.
