@@ -22,8 +22,9 @@ LEVEL_SHARE = 0.02
 
 
 class BudgetPlan:
-    """The releases of one training run, granted by its ledger.
+    """The releases of one training run, granted by its ledger: of counts, histograms, trees and a level.
 
+<<<<<<< HEAD
     Parameters
     ----------
     ledger : Ledger
@@ -47,6 +48,14 @@ class BudgetPlan:
     counts, histograms, tree, level, held_out : Release
         Of the label counts, the features' histograms, the leaf sums of one tree, the sums over all rows, and
         the table of held-out rows.
+=======
+    ε, in nats and finite, and δ are of the whole run; so is `mu`, per row. A tree reads a share `subsample`
+    of the rows. With `may_need_histograms`, the histograms may be released. `n_runs` runs on the same rows
+    share ε and δ, each with an equal part of μ²; all of them read all rows.
+
+    `counts`, `histograms`, `tree` and `level` are the releases of the label counts, the features' histograms,
+    the leaf sums of one tree, and the sums over all rows.
+>>>>>>> work-C2
     """
 
     def __init__(

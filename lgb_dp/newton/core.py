@@ -92,36 +92,17 @@ class NewtonSettings(Protocol):
 
 @dataclass(frozen=True)
 class Beginning:
-    """The knowledge of a training run from its first release on.
-
-    Parameters
-    ----------
-    start : Start
-    prior : ndarray of float64, shape (n_outputs,)
-        Added to the start scores; zeros where training continues a model.
-    splits : PublicSplits
-    steps : Steps
-    level : Level or None
-        The release that ends the run, if it is planned.
-    """
+    """The knowledge of a training run from its first release on."""
 
     start: Start
-    prior: NDArray[np.float64]
+    prior: NDArray[np.float64]  # added to the start scores; zeros where training continues a model
     splits: PublicSplits
     steps: Steps
-    level: Level | None
+    level: Level | None  # the release that ends the run, if it is planned
 
 
 class NewtonCore(Training):
-    """State of one training run of NewtonBoost.
-
-    Parameters
-    ----------
-    task : TrainerInput
-        Rows, parameters, and results that the run builds on.
-    settings : NewtonSettings
-    run : RunTask
-    """
+    """State of one training run of NewtonBoost, on a task's rows and the results that it builds on."""
 
     sigmoid = 1.0
     can_be_monotone = True

@@ -26,25 +26,9 @@ from lgb_dp.newton.splits.feature_histograms import FeatureHistograms, released_
 class Releases:
     """The releases of one run, each charged before it is asked for.
 
-    Parameters
-    ----------
-    rows : LeafSums
-    loss : Loss
-    ledger : Ledger
-    plan : BudgetPlan or None
-        None for a run without privacy, whose sums get no noise.
-    weight_steps : int
-        Steps of the largest weight.
-    subsample : float
-    ask : callable
-        As of `RunTask`.
-
-    Attributes
-    ----------
-    noise_factor : float
-        Standard deviation of the noise of the last answer, over what the budget demands.
-    n_rows : float or None
-        Released number of rows.
+    Without a plan a run has no privacy, and its sums get no noise. The largest weight has `weight_steps`
+    steps; `ask` is that of `RunTask`. `noise_factor` is the standard deviation of the noise of the last
+    answer, over what the budget demands, and `n_rows` the released number of rows, once it is known.
     """
 
     def __init__(
