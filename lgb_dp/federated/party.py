@@ -77,7 +77,7 @@ class Party(RunSessions):
     auditable : bool
         Whether `folder` keeps the messages and keys of runs for an auditor (`replay`).  The noise of such
         runs can be drawn again from them: the folder is as secret as the rows, and must not leave the party.
-        They take as much room as the traffic, and stay until four later runs of the coordinator have begun,
+        They take as much room as the traffic, and stay until four later ones of the coordinator have ended,
         or their model is removed (``veilboost models --remove``).
     **data
         Arguments of `lgb_dp.Dataset`: `bounds` (required unless all columns are categorical), `label_bounds`,

@@ -13,16 +13,17 @@ parties have revealed after they were bound to theirs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from gbdt_commons.errors import VeilboostError
 from gbdt_commons.store import MemoryStore, Store
 from gbdt_parties.errors import PartyArgumentError
 from gbdt_parties.messages import read, write
+from gbdt_parties.run.agreement import Agreement
 from gbdt_parties.run.log import RUNS, RunLog
-from gbdt_parties.run.party_run import PartyRun, Subject
+from gbdt_parties.run.party_run import PartyRun, Proposal, Subject
 from gbdt_parties.run.record import KeptExchange, summary
 from gbdt_parties.secure_sum.messages import AskSum, Contributed, Opened, OpenSum
 
@@ -96,6 +97,14 @@ class Compared:
         raise DifferenceError(f"{name} is not what follows from the party's keys, rows and received messages")
 
 
+class PastRun(PartyRun):
+    """A run that an auditor begins again: no other party is heard, and certificates may have expired."""
+
+    def agreed(self, kept: Mapping[str, Any], proposal: Proposal) -> Agreement:
+        """The agreement as all have signed it."""
+        return Agreement.past(kept, proposal.statement, self.subject.allowed)
+
+
 def chosen(stores: Iterable[Store], run: str | None) -> RunLog:
     """The log of an auditable run among those in the parts of a folder's store.
 
@@ -126,7 +135,7 @@ def replayed(log: RunLog, subject_of: Callable[[bytes, str], Subject]) -> Replay
         nothing that outlives the repetition.
     """
     kept, done, attempts, n_opened = log.past(), Compared(), set[int](), 0
-    again = RunLog(MemoryStore(), log.run, repeats=True, auditable=True)
+    again = RunLog(MemoryStore(), log.run)
     again.begin({**kept, "has_ended": False})
     run: PartyRun | None = None
     difference, name = None, "the beginning of the run"
@@ -135,7 +144,7 @@ def replayed(log: RunLog, subject_of: Callable[[bytes, str], Subject]) -> Replay
             if exchange is None or run is None:
                 done.n_connections += 1
                 subject = subject_of(log.run, kept["request"])
-                run = PartyRun(subject, again, kept["request"], kept, is_past=True)
+                run = PastRun(subject, again, kept)
             if exchange is None:
                 continue
             message = read(exchange.received).message

@@ -101,7 +101,7 @@ class RunJournal:
         StoreError
             If it is damaged.
         """
-        log.begun()
+        log.take_up()
         start, *rounds = log.store.entries(ENTRIES, "")
         journal = cls(log, _read(start))
         for content in rounds:
