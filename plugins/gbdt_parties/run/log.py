@@ -64,7 +64,9 @@ RUNS = json_kind("runs")
 one says whose the model of a run is that has ended."""
 
 ANSWERS, END = Kind("answers", GivenAnswer.to_bytes, GivenAnswer.from_bytes), bytes_kind("signed end")
-"""In a run's own part of the store: its answers, and what the party has signed as its end."""
+ENTRIES = bytes_kind("entries")
+"""In a run's own part of the store: its answers, what was signed as its end, and what it has come to, in
+order: sums that a coordinator has, trees, or splits."""
 
 
 def runs_of(store: Store, caller: str) -> Store:

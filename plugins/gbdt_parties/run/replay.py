@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from gbdt_commons.errors import VeilboostError
-from gbdt_commons.store import MemoryStore, Store
+from gbdt_commons.store import Store
 from gbdt_parties.errors import PartyArgumentError
 from gbdt_parties.messages import read, write
 from gbdt_parties.run.agreement import Agreement
-from gbdt_parties.run.log import RUNS, RunLog
+from gbdt_parties.run.log import ANSWERS, END, RUNS, RunLog
 from gbdt_parties.run.party_run import PartyRun, Proposal, Subject
 from gbdt_parties.run.record import KeptExchange, summary
 from gbdt_parties.secure_sum.messages import AskSum, Contributed, Opened, OpenSum
@@ -123,7 +123,7 @@ def chosen(stores: Iterable[Store], run: str | None) -> RunLog:
     return logs[run]
 
 
-def replayed(log: RunLog, subject_of: Callable[[bytes, str], Subject]) -> Replay:
+def replayed(log: RunLog, subject_of: Callable[[bytes, str], Subject], store: Store) -> Replay:
     """Repeat a party's side of a run of secure sums, and compare it with the party's record.
 
     Parameters
@@ -131,11 +131,12 @@ def replayed(log: RunLog, subject_of: Callable[[bytes, str], Subject]) -> Replay
     log : RunLog
         Of an auditable run.
     subject_of : callable
-        Makes the subject of a run from its number and its request, with the auditor's rows.  It charges for
-        nothing that outlives the repetition.
+        Makes the subject of a run from its number and its request, with the auditor's rows.
+    store : Store
+        Where the repetition keeps answers and charges, as the party did in its own.
     """
     kept, done, attempts, n_opened = log.past(), Compared(), set[int](), 0
-    again = RunLog(MemoryStore(), log.run)
+    again = RunLog(store, log.run)
     again.begin({**kept, "has_ended": False})
     run: PartyRun | None = None
     difference, name = None, "the beginning of the run"
@@ -172,12 +173,31 @@ def replayed(log: RunLog, subject_of: Callable[[bytes, str], Subject]) -> Replay
                 attempts.add(message.number)
         if kept.get("has_ended") and not again.has_ended:
             raise DifferenceError("the end of the run, which has ended, is not among the party's messages")
+        if run is not None:
+            _check_log(log, again, done.n_connections, run.subject.participation.repeats)
     except DifferenceError as error:
         difference = str(error)
     except VeilboostError as error:
         difference = f"{name} is refused: {error}"
     ended = again.has_ended and difference is None
     return done.report(n_opened, len(attempts), ended, difference)
+
+
+def _check_log(log: RunLog, again: RunLog, n_processes: int, repeats: bool) -> None:
+    """Check that the answers and the end that a party has kept are those that are made again.
+
+    The last answer of a process may be there before its message.  Answers that cost nothing may have been
+    lost with a machine, together with their messages.
+    """
+    kept = {answer.number: answer for answer in log.store.entries(ANSWERS, "")}
+    for answer in again.store.entries(ANSWERS, ""):
+        found = kept.pop(answer.number, None)
+        if found != answer and not (found is None and repeats):
+            raise DifferenceError(f"the answer to attempt {answer.number} in the party's log is another one")
+    if len(kept) > n_processes:
+        raise DifferenceError(f"the party's log has answers to attempts without messages: {sorted(kept)}")
+    if (end := again.store.get(END, "")) is not None and end != log.store.get(END, ""):
+        raise DifferenceError("the end that the party's log says it has signed is another one")
 
 
 def _own(run: PartyRun, opened: Opened) -> tuple[bytes, bytes, str] | None:
