@@ -338,7 +338,8 @@ class Training(ABC):
             return
         cost = chargeable(self.ledger.granted, delta)
         once = None if part is None else (*part.payment, cost)
-        self.budget.charge(cost, what, unit=self.ledger.unit, once=once)
+        objective, unit = self.params.objective, self.ledger.unit
+        self.notes += self.budget.charge(cost, what, unit=unit, once=once, objective=objective)
         self._is_paid = True
         self.budget.void(self.reasons)
 
