@@ -50,11 +50,14 @@ class Finding(NamedTuple):
         The facts that it found.
     mend : str
         A remedy; empty if none is needed.
+    values : tuple of (str, number)
+        Figures of the facts, for monitoring.
     """
 
     check: str
     seen: str
     mend: str = ""
+    values: tuple[tuple[str, float], ...] = ()
 
 
 def dates_of(certificate: x509.Certificate) -> str:
@@ -142,8 +145,9 @@ def disk(folders: Sequence[Path], free: Callable[[Path], int] | None = None) -> 
     room, place = min((free(place), place) for place in places)
     seen = f"{room / 2**30:.1f} GiB free at {place}"
     if room < MIN_FREE:
-        return Finding("disk", seen, f"free at least {MIN_FREE >> 30} GiB there, or choose another folder")
-    return Finding("disk", seen)
+        mend = f"free at least {MIN_FREE >> 30} GiB there, or choose another folder"
+        return Finding("disk", seen, mend, (("free_bytes", room),))
+    return Finding("disk", seen, values=(("free_bytes", room),))
 
 
 def _nearest(folder: Path) -> Path:
