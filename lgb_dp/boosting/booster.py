@@ -23,7 +23,7 @@ from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.boosting.training import Asking, Training
 from lgb_dp.data.model_columns import columns_of_model
 from lgb_dp.errors import AlteredModelError, ArgumentTypeError, NoGuaranteeError
-from lgb_dp.evaluation.evaluation import PrivateEvaluation
+from lgb_dp.evaluation.model import ModelEvaluation, evaluation_from
 
 ROWS_AT_ONCE = 1 << 16
 """Rows of a table that are predicted at a time."""
@@ -65,12 +65,12 @@ class DPBooster(PrivateBooster):
         return privacy_of(self)
 
     @property
-    def evaluation(self) -> PrivateEvaluation | None:
+    def evaluation(self) -> ModelEvaluation | None:
         """Quality of the model on held-out rows, if its training run held rows out and came to its end."""
         with self._lock.held():
             if self._grower is not None:
                 told = self._grower.guarantee().get("evaluation")
-                return None if told is None else PrivateEvaluation.from_dict(told)
+                return None if told is None else evaluation_from(told)
         return evaluation_of(self)
 
     def predict(self, data: Any, *args: Any, **kwargs: Any) -> Any:
@@ -146,7 +146,7 @@ def privacy_of(model: str | Path | lightgbm.Booster) -> PrivacyReport:
     return report_in(text_in(content_of(model)))
 
 
-def evaluation_of(model: str | Path | lightgbm.Booster) -> PrivateEvaluation | None:
+def evaluation_of(model: str | Path | lightgbm.Booster) -> ModelEvaluation | None:
     """The evaluation on held-out rows that travels inside a model; None if it has none.
 
     Raises
@@ -158,7 +158,7 @@ def evaluation_of(model: str | Path | lightgbm.Booster) -> PrivateEvaluation | N
     report_in(text)
     told = (guarantee_in(text) or {}).get("evaluation")
     try:
-        return None if told is None else PrivateEvaluation.from_dict(told)
+        return None if told is None else evaluation_from(told)
     except (KeyError, TypeError, ValueError):
         raise AlteredModelError("the evaluation of the model is damaged") from None
 

@@ -77,6 +77,20 @@ def test_a_run_that_ended_early_or_lost_a_tree_has_no_evaluation():
     assert booster.evaluation is None
 
 
+@pytest.mark.parametrize("objective", ["regression", "huber", "poisson"])
+def test_numbers_are_evaluated_by_their_residuals(objective):
+    label = np.clip(2 + X[:, 0] + 0.3 * X[:, 1], 0.1, 6)
+    booster = train(60, 50.0, params={**PARAMS, "objective": objective}, label=label, label_bounds=(0.1, 6))
+    evaluation, residual = booster.evaluation, label - booster.predict(X)
+    assert evaluation.rmse.low <= np.sqrt((residual**2).mean()) * 1.1
+    assert evaluation.rmse.high >= np.sqrt((residual**2).mean()) * 0.9
+    assert evaluation.mae.value == pytest.approx(np.abs(residual).mean(), rel=0.2)
+    assert evaluation.bias.value == pytest.approx(residual.mean(), abs=0.1)
+    read = lgb_dp.DPBooster(model_str=booster.model_to_string()).evaluation
+    assert read.to_dict() == evaluation.to_dict()
+    assert "RMSE" in str(read)
+
+
 def test_rows_of_a_person_are_on_one_side():
     person = np.repeat(np.arange(len(Y) // 3), 3)
     booster = train(5, 20.0, share=0.3, groups=person, rows_per_group=3)
@@ -116,7 +130,6 @@ def test_a_row_changes_one_of_the_two_releases_alone(side, monkeypatch):
 @pytest.mark.parametrize(
     ("given", "name"),
     [
-        ({"params": {**PARAMS, "objective": "regression"}, "label_bounds": (0, 1)}, "regression"),
         ({"params": {**PARAMS, "objective": "multiclass", "num_class": 2}}, "multiclass"),
         ({"init_score": np.zeros(len(Y)), "public_init_score": True}, "continue"),
         ({"trainer": lgb_dp.NewtonBoost(1.0, 1e-5, validation_fraction=0.1, subsample=0.5)}, "subsample"),
