@@ -215,7 +215,7 @@ class Rounds:
         self.state.note_splits()
         if draws is not None:
             self.state.progress.n_drawn = draws.n_taken
-        self.state.progress.restarts += self.state.record.restarts
+        self.state.model.restarts += self.state.record.restarts
         return leaf
 
     def _number_for(self, party: int, round_number: int) -> int:
