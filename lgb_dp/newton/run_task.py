@@ -66,6 +66,7 @@ class RunTask:
     noise_factor: float = 1.0  # planned standard deviation of leaf sums' noise, over what the budget demands
     unit: Unit | None = None  # of the guarantee; by default that of the rows
     set_aside: dict[str, Cost] = field(default_factory=dict)  # further costs, by their names in the ledger
+    validation_fraction: float = 0.0  # probability that a row is held out, for the table that ends the run
     may_distil: bool = True  # whether structures may be distilled
     may_set_level: bool = True  # whether one more question can be asked about all rows
     public_seed: bytes | None = None  # 32 bytes: structures are drawn from its stream, not as noise is

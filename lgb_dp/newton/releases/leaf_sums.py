@@ -152,6 +152,14 @@ class LocalLeafSums:
         self._last = (key, sums)
         return np.array(sums)
 
+    def scores(self, question: Round) -> NDArray[np.float64]:
+        """Scores of all rows after the released trees of a question, shape (n_rows, n_outputs)."""
+        rows = self.current_rows(question)
+        if rows.last != question.last:
+            rows = self._moved_on(rows, question.released[-1:])
+        self._rows = rows
+        return np.array(rows.score)
+
     def _held_out(self, salt: int) -> NDArray[np.bool_]:
         if self._held is None or self._held[0] != salt:
             self._held = (salt, held_out(self._columns, salt, self._n_threads))
