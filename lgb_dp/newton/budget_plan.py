@@ -29,7 +29,7 @@ class BudgetPlan:
     share ε and δ, each with an equal part of μ²; all of them read all rows.
 
     With `holds_out`, a table of rows that train nothing is released, too.  A row trains or is held out, by a
-    coin of its own: given the coins, it is in one of two disjoint sets, and a mixture over them costs no more.
+    coin of its own: given the coins, it is in one of two disjoint sets, and a mixture of them costs no more.
 
     `counts`, `histograms`, `tree`, `level` and `held_out` are the releases of the label counts, the features'
     histograms, the leaf sums of one tree, the sums over all rows, and the table of held-out rows.
