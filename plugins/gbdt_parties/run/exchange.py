@@ -136,7 +136,7 @@ class MaskedSums:
 
     def masked(self, attempt: Attempt, question: Question, values: Words) -> bytes:
         """The vector of this party, masked and signed."""
-        return b"".join(self._session.contribute(attempt, question.ring, values))
+        return self._session.contribute(attempt, question.ring, values)
 
     def noise_key(self, attempt: Attempt) -> bytes:
         """See `SessionKeys.noise_key`."""

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from gbdt_commons.store import Kind, Store, json_kind
 from gbdt_parties.progress_folder import ProgressFolder
+from gbdt_parties.run.log import ENTRIES
 from gbdt_parties.traffic import Traffic
 from xgb_fed.errors import CheckpointError
 from xgb_fed.vertical.model.values import flow_in, n_drawn_in, restart_in, tree_in
@@ -371,5 +372,5 @@ def _unpacked(entry: bytes) -> Entry:
     return content, arrays
 
 
-ENTRY = Kind("entry of a training run", _packed, _unpacked)
+ENTRY = Kind(ENTRIES.name, _packed, _unpacked)
 SEED = json_kind("seed of a training run")
