@@ -16,7 +16,7 @@ from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.run.log import THIS_PROCESS, runs_of
 from gbdt_parties.run.replay import Replay, chosen, replayed
 from gbdt_parties.run.sessions import Runs, RunSessions
-from gbdt_parties.secure_sum.trust import AllowList, credentials_of
+from gbdt_parties.secure_sum.trust import AllowList, Credentials, credentials_of
 from lgb_dp.checks import checked_budget, checked_integer
 from lgb_dp.data.dataset import Dataset
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
@@ -182,6 +182,11 @@ class Party(RunSessions):
     def has_folder(self) -> bool:
         """Whether its ledger outlives the process."""
         return self._folder is not None
+
+    @property
+    def credentials(self) -> Credentials:
+        """Credentials that it signs rosters with."""
+        return self.side.credentials
 
     @property
     def allow_list(self) -> AllowList:

@@ -25,11 +25,11 @@ def authority(which):
     return directory
 
 
-@cache
 def certificates(name, which="ca", days=365):
     """A party's folder."""
     directory = Path(_folder.name) / f"{which}-{name}-{days}"
-    make_certificate(directory, authority(which), name, days=days)
+    if not directory.exists():
+        make_certificate(directory, authority(which), name, days=days)
     return directory
 
 

@@ -38,6 +38,7 @@ from gbdt_parties.identity.row_ids import check_ids
 from gbdt_parties.memory import MemoryAllowance, Room
 from gbdt_parties.messages import Message
 from gbdt_parties.quota import TAKEN, CallerLimits, HourlyQuota
+from gbdt_parties.secure_sum.trust import AllowList, Credentials
 from gbdt_parties.session import Reply, SessionHandler
 from gbdt_parties.transport.refusals import RefusalLog
 from gbdt_parties.transport.streams import RowSets
@@ -185,6 +186,11 @@ class RowService(ABC, Generic[L]):
                 f"this party keeps at most {self.limits.max_models} {what}; its operator can remove some "
                 "(veilboost models)"
             )
+
+    @property
+    def trust(self) -> tuple[Credentials, AllowList] | None:
+        """Credentials that rosters are signed with, and the other signers; None where none are signed."""
+        return None
 
     @property
     def row_bytes(self) -> int:

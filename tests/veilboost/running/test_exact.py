@@ -86,6 +86,12 @@ def test_three_processes_as_written(run, capsys):
     assert cli.main(inspect) == 0
     assert re.search(r"north +acme +Contributed +\d+", capsys.readouterr().out)
 
+    assert cli.main(["status", "north", "plan.toml", "--json"]) == 0
+    shown = capsys.readouterr().out
+    assert "1 for acme alone" in shown
+    assert '"seen": "none under way"' in shown
+    assert '"check": "max_rounds of all callers"' in shown
+
     assert cli.main(train) == cli.WRONG_USE
     logs = "".join((folder / f"{name}.log").read_text() for name in ("north", "south"))
     assert "acme: OpenExactRun" in logs

@@ -254,8 +254,9 @@ class ExactSubject(Subject):
     # Rounds.
 
     def pay(self, question: Flight, roster: bytes, attempt: Attempt) -> None:
-        """Count all rounds before the first answer, once."""
+        """Count all rounds, and note the rows, before the first answer, once."""
         if attempt.number == 1:
+            self._runs.state.tell()
             # By what all have signed: the run's number is the coordinator's choice.
             self._runs.state.count_run(roster, self._n_rounds, self._side.rows.max_rounds)
 

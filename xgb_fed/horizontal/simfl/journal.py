@@ -71,8 +71,8 @@ class RunJournal:
     rounds: list[tuple[Trees, bool]] = field(default_factory=list)
 
     @classmethod
-    def begin(cls, log: RunLog, start: RunStart) -> RunJournal:
-        """Open the journal of a training run that begins.
+    def begin(cls, log: RunLog, start: RunStart, rows: str) -> RunJournal:
+        """Open the journal of a training run that begins on rows of this digest.
 
         Raises
         ------
@@ -82,21 +82,25 @@ class RunJournal:
         if log.has_begun:
             raise ProtocolError("the number of this session is that of another training run")
         with log.store.transaction():
-            log.begin({"method": "simfl"}, MAX_RUNS)
+            log.begin({"method": "simfl", "rows": rows}, MAX_RUNS)
             log.keep(ENTRIES, _written(start))
         return cls(log, start)
 
     @classmethod
-    def take_up(cls, log: RunLog) -> RunJournal:
-        """The journal of a training run that goes on.
+    def take_up(cls, log: RunLog, rows: str) -> RunJournal:
+        """The journal of a training run that goes on, on the rows that it began with.
 
         Raises
         ------
         RunLostError
             If there is none.
+        ProtocolError
+            If it is of other rows.
         StoreError
             If it is damaged.
         """
+        if log.begun()["rows"] != rows:
+            raise ProtocolError("this party has other rows than when the run began")
         log.take_up()
         start, *rounds = log.store.entries(ENTRIES, "")
         journal = cls(log, _read(start))

@@ -39,14 +39,7 @@ def _about(store: Store) -> dict[str, Any]:
 
 
 class ProcessSecrets:
-    """All that is random in one process of a run.
-
-    Parameters
-    ----------
-    store : Store
-    process : int
-        From 0 on.
-    """
+    """All that is random in one process of a run; processes are counted from 0 on."""
 
     def __init__(self, store: Store, process: int) -> None:
         seed = bytes.fromhex(_about(store)["seed"])
