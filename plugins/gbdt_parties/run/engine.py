@@ -36,12 +36,7 @@ T = TypeVar("T")
 
 
 class Computation(Generic[Q, T]):
-    """A generator that yields questions, is sent answers, and returns the result.
-
-    Parameters
-    ----------
-    steps : generator
-    """
+    """A generator that yields questions, is sent answers, and returns the result."""
 
     def __init__(self, steps: Generator[Q, Any, T]) -> None:
         # The context, so that an observer of releases observes those of this run.

@@ -28,14 +28,9 @@ def summary(sent: bytes) -> bytes:
 
 @dataclass(frozen=True)
 class KeptExchange:
-    """A message that a side received, and the one that it sent with it.
+    """A message that a side received, empty if there was none, and the `summary` of the one sent with it.
 
-    Attributes
-    ----------
-    sent : bytes
-        Its `summary`; of a request that was refused, that of none.
-    received : bytes
-        Empty if there was no answer.
+    That of a request that was refused is the summary of none.
     """
 
     sent: bytes

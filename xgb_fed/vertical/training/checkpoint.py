@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from gbdt_commons.store import Kind, Store, json_kind
 from gbdt_parties.progress_folder import ProgressFolder
+from gbdt_parties.run.log import ENTRIES
 from gbdt_parties.traffic import Traffic
 from xgb_fed.errors import CheckpointError
 from xgb_fed.vertical.model.model import VerticalModel
@@ -312,5 +313,5 @@ def _unpacked(entry: bytes) -> Entry:
     return content, arrays
 
 
-ENTRY = Kind("entry of a training run", _packed, _unpacked)
+ENTRY = Kind(ENTRIES.name, _packed, _unpacked)
 SEED = json_kind("seed of a training run")
