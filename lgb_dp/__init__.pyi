@@ -18,6 +18,7 @@ from lgb_dp.data.private_metadata import private_quantile_edges as private_quant
 from lgb_dp.dpboost.trainer import DPBoost as DPBoost
 from lgb_dp.dpboost.trainer import ParallelBoost as ParallelBoost
 from lgb_dp.dpboost.trainer import SequentialBoost as SequentialBoost
+from lgb_dp.encoding import encode as encode
 from lgb_dp.errors import AlteredModelError as AlteredModelError
 from lgb_dp.errors import ArgumentTypeError as ArgumentTypeError
 from lgb_dp.errors import BudgetExceededError as BudgetExceededError
