@@ -48,5 +48,6 @@ from lgb_dp.mboost.forests import RandomForestExponential as RandomForestExponen
 from lgb_dp.mboost.forests import RandomForestLaplace as RandomForestLaplace
 from lgb_dp.mboost.loss import MLoss as MLoss
 from lgb_dp.mboost.trainer import MBoost as MBoost
+from lgb_dp.mlflow_models import log_to_mlflow as log_to_mlflow
 from lgb_dp.newton.trainer import NewtonBoost as NewtonBoost
 from lgb_dp.statements import statement as statement
