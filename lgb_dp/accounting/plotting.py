@@ -15,12 +15,13 @@ from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.errors import InvalidArgumentError, MissingDependencyError
 
 
-def _axes(ax: Any) -> Any:
+def axes_of(n_axes: int = 1) -> Any:
+    """New axes beside each other: one, or a sequence of several; raises unless matplotlib is installed."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
         raise MissingDependencyError("plots need matplotlib: pip install 'veilboost[plot]'") from error
-    return plt.subplots(figsize=(6, 4), layout="constrained")[1] if ax is None else ax
+    return plt.subplots(1, n_axes, figsize=(2 + 4 * n_axes, 4), layout="constrained")[1]
 
 
 def plot_utility(
@@ -51,7 +52,7 @@ def plot_utility(
         raise InvalidArgumentError(
             "results must hold at least one method, and every method at least one epsilon"
         )
-    ax = _axes(ax)
+    ax = axes_of() if ax is None else ax
     for name, by_epsilon in results.items():
         epsilons = np.array(sorted(by_epsilon))
         values = [np.asarray(by_epsilon[epsilon], dtype=np.float64) for epsilon in epsilons.tolist()]
@@ -102,7 +103,7 @@ def plot_budget(report: PrivacyReport, *, ax: Any = None) -> Any:
     """
     if math.isinf(report.epsilon):
         raise InvalidArgumentError("report has epsilon = inf, which cannot be divided into shares")
-    ax = _axes(ax)
+    ax = axes_of() if ax is None else ax
     found = budget_shares(report)
     colors = ["C0" if kind == "ε" else "C1" for _, kind, _ in found]
     bars = ax.barh([name for name, _, _ in found], [share for _, _, share in found], color=colors)
@@ -133,7 +134,7 @@ def plot_charges(
     """
     if not charges:
         raise InvalidArgumentError("budget has no charges to draw: nothing was paid from it")
-    ax = _axes(ax)
+    ax = axes_of() if ax is None else ax
     times = np.array([row["time"].removesuffix("+00:00") for row in charges], dtype="datetime64[s]")
     times = np.maximum.accumulate(
         np.append(times, np.datetime64(datetime.now(timezone.utc).replace(tzinfo=None), "s"))

@@ -24,6 +24,7 @@ from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.boosting.training import Asking, Training
 from lgb_dp.data.model_columns import columns_of_model
 from lgb_dp.errors import AlteredModelError, ArgumentTypeError, NoGuaranteeError
+from lgb_dp.evaluation.evaluation import PrivateEvaluation
 
 ROWS_AT_ONCE = 1 << 16
 """Rows of a table that are predicted at a time."""
@@ -64,6 +65,15 @@ class DPBooster(PrivateBooster):
                 return PrivacyReport.from_dict(self._grower.guarantee())
         return privacy_of(self)
 
+    @property
+    def evaluation(self) -> PrivateEvaluation | None:
+        """Quality of the model on held-out rows, if its training run held rows out and came to its end."""
+        with self._lock.held():
+            if self._grower is not None:
+                told = self._grower.guarantee().get("evaluation")
+                return None if told is None else PrivateEvaluation.from_dict(told)
+        return evaluation_of(self)
+
     def rows_of(
         self, table: Any, accept_undeclared: Collection[str] | None = None
     ) -> Callable[[int, int], NDArray[np.float64]]:
@@ -80,9 +90,8 @@ class DPBooster(PrivateBooster):
 
         A table of pandas, polars or pyarrow is encoded as in training: its columns are put in order by their
         names, and categories that training did not declare count as missing.  From 100 rows on, a column
-        that has such in more than 1% of them is refused.  In a matrix without names,
-        features are in the order of training and categories are codes, which are the positions of the
-        categories that were declared.
+        that has such in more than 1% of them is refused.  In a matrix without names, features are in the
+        order of training and categories are codes, as `lgb_dp.encode` gives them.
 
         Parameters
         ----------
@@ -143,6 +152,23 @@ def privacy_of(model: str | Path | lightgbm.Booster) -> PrivacyReport:
         not forgery: an editor of the trees can edit the digests, too.
     """
     return report_in(text_in(content_of(model)))
+
+
+def evaluation_of(model: str | Path | lightgbm.Booster) -> PrivateEvaluation | None:
+    """The evaluation on held-out rows that travels inside a model; None if it has none.
+
+    Raises
+    ------
+    ArgumentTypeError, NoGuaranteeError, OSError, AlteredModelError
+        As `privacy_of` does, whose guarantee covers the evaluation.
+    """
+    text = text_in(content_of(model))
+    report_in(text)
+    told = (guarantee_in(text) or {}).get("evaluation")
+    try:
+        return None if told is None else PrivateEvaluation.from_dict(told)
+    except (KeyError, TypeError, ValueError):
+        raise AlteredModelError("the evaluation of the model is damaged") from None
 
 
 def content_of(model: Any) -> bytes:

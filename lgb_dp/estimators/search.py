@@ -111,13 +111,8 @@ _WHY: Mapping[str, str] = {
 class _Trial:
     """An estimator to fit with settings drawn at random.
 
-    Parameters
-    ----------
-    model : DPLGBMClassifier or DPLGBMRegressor
-    params : dict
-        The settings that were drawn.
-    verbosity : dict
-        The estimator's `verbose` (and its aliases) after the search; during it, the estimator is silent.
+    `verbosity` is the estimator's `verbose` (and its aliases) after the search; during it, the estimator is
+    silent.
     """
 
     model: Any

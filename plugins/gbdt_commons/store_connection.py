@@ -31,7 +31,7 @@ from gbdt_commons.key_stream import this_process
 
 logger = logging.getLogger(__name__)
 
-VERSION = 4
+VERSION = 5
 """Of the tables, and of everything that packages keep in them: all of it changes together."""
 
 APPLICATION = int.from_bytes(b"vbst", "big")
