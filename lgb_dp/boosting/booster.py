@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Callable, Collection, Set
 from pathlib import Path
 from typing import Any
 
 import lightgbm
 import numpy as np
+from numpy.typing import NDArray
 
 from gbdt_commons.html_tables import html_paragraph
 from gbdt_commons.tables.frames import is_table
@@ -73,36 +74,43 @@ class DPBooster(PrivateBooster):
                 return None if told is None else evaluation_from(told)
         return evaluation_of(self)
 
-    def predict(self, data: Any, *args: Any, **kwargs: Any) -> Any:
+    def rows_of(
+        self, table: Any, accept_undeclared: Collection[str] | None = None
+    ) -> Callable[[int, int], NDArray[np.float64]]:
+        """A function that gives the rows ``start:stop`` of a table as the model takes them; see `predict`."""
+        columns = columns_of_model(self.model_to_string(num_iteration=1))
+        if columns.names is not None and len(columns.names) != self.num_feature():
+            raise AlteredModelError(
+                f"the model's text names {len(columns.names)} columns, and has {self.num_feature()} features"
+            )
+        return columns.reader(table, self.num_feature(), accept_undeclared)
+
+    def predict(self, data: Any, *args: Any, accept_undeclared: Collection[str] = (), **kwargs: Any) -> Any:
         """Predict, as `lightgbm.Booster.predict` does, bit for bit, and faster where there are many rows.
 
         A table of pandas, polars or pyarrow is encoded as in training: its columns are put in order by their
-        names, and categories that training did not declare count as missing.  In a matrix without names,
-        features are in the order of training and categories are codes, which are the positions of the
-        categories that were declared.
+        names, and categories that training did not declare count as missing.  From 100 rows on, a column
+        that has such in more than 1% of them is refused.  In a matrix without names, features are in the
+        order of training and categories are codes, as `lgb_dp.encode` gives them.
 
         Parameters
         ----------
         data : table, array-like or sparse matrix, shape (n_rows, n_features)
         *args, **kwargs
             As for `lightgbm.Booster.predict`.
+        accept_undeclared : sequence of str
+            Columns of a table that may have any share of values that were not declared.
 
         Raises
         ------
         InvalidArgumentError
-            If a table has other columns than in training, or columns of another kind.
+            If a table has other columns than in training, or columns of another kind or of other values.
         AlteredModelError
             If the model's text no longer says what its columns are.
         """
         if not isinstance(data, np.ndarray) and is_table(data):  # asking narwhals takes as long as one row
-            columns = columns_of_model(self.model_to_string(num_iteration=1))
-            if columns.names is not None and len(columns.names) != self.num_feature():
-                n_columns, n_features = len(columns.names), self.num_feature()
-                raise AlteredModelError(
-                    f"the model's text names {n_columns} columns, and has {n_features} features"
-                )
             # In parts: all rows as float64 at once would be a copy, up to twice as large, of the table.
-            rows, n_rows, predict = columns.reader(data, self.num_feature()), data.shape[0], super().predict
+            rows, n_rows, predict = self.rows_of(data, accept_undeclared), data.shape[0], super().predict
             starts = range(0, max(n_rows, 1), ROWS_AT_ONCE)
             parts = [predict(rows(k, min(k + ROWS_AT_ONCE, n_rows)), *args, **kwargs) for k in starts]
             return parts[0] if len(parts) == 1 else np.concatenate(parts)
