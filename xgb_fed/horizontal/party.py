@@ -144,8 +144,8 @@ class HorizontalParty(HorizontalSessions):
         Terms of the party for exact training, with held-out rows and a certificate.
     auditable : bool, default=False
         Whether `directory` keeps messages and keys of exact training runs for an auditor (`replay`): as much
-        as the traffic, and as secret as the rows.  They stay until four later runs of the coordinator have
-        begun, or their model is removed (``veilboost models --remove``).
+        as the traffic, and as secret as the rows.  They stay until four later ones of the coordinator have
+        ended, or their model is removed (``veilboost models --remove``).
 
     Raises
     ------

@@ -133,7 +133,7 @@ class ExactRuns(Runs):
 
     def replayed(self, stores: Iterable[Store], run: str | None) -> Replay:
         """Repeat a run whose record is in one of the stores of runs, with the rows of this side."""
-        return replayed(chosen(stores, run), partial(ExactSubject, self))
+        return replayed(chosen(stores, run), partial(ExactSubject, self), self.state.store)
 
     @property
     def done(self) -> RoundsDone:

@@ -13,15 +13,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_commons.store import bytes_kind
 from gbdt_parties import messages
 from gbdt_parties.errors import ProtocolError
-from gbdt_parties.run.log import MAX_RUNS, RunLog
+from gbdt_parties.run.log import ENTRIES, MAX_RUNS, RunLog
 from xgb_fed.horizontal.common.messages import OpenHorizontal, Trees
 from xgb_fed.horizontal.common.row_groups import arrays_of, bytes_of
-
-ENTRIES = bytes_kind("entries")
-"""Records of a run: its start, then its rounds."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +101,7 @@ class RunJournal:
         """
         if log.begun()["rows"] != rows:
             raise ProtocolError("this party has other rows than when the run began")
+        log.take_up()
         start, *rounds = log.store.entries(ENTRIES, "")
         journal = cls(log, _read(start))
         for content in rounds:

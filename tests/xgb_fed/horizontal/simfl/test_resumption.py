@@ -14,15 +14,15 @@ from gbdt_commons.store_file import StoreFile
 from gbdt_parties import messages
 from gbdt_parties.channel import Channel
 from gbdt_parties.errors import InvalidDataError, PartyRefusedError, PartyUnavailableError, ProtocolError
-from gbdt_parties.run.log import RUNS, RunLog
+from gbdt_parties.run.log import ENTRIES, RUNS, RunLog
 from gbdt_parties.traffic import Traffic
 from kept_stores import copied, damage, end_process
 from made_up_coordinator import Coordinator, made_up_tree, victim
 from xgb_fed import CheckpointError, HorizontalParty, InvalidArgumentError, train_simfl
 from xgb_fed.horizontal.common.messages import Introduce, RowShape, Trees
 from xgb_fed.horizontal.common.party_state import KEY_BYTES, PartyState
-from xgb_fed.horizontal.simfl.checkpoint import KNOWN, SimFLCheckpoint
-from xgb_fed.horizontal.simfl.journal import ENTRIES, RunJournal
+from xgb_fed.horizontal.simfl.checkpoint import SimFLCheckpoint
+from xgb_fed.horizontal.simfl.journal import RunJournal
 from xgb_fed.horizontal.simfl.messages import (
     AggregatedGradients,
     AggregateGradients,
@@ -353,10 +353,12 @@ def test_attack_a_seed_agreement_of_a_lost_session_is_used_with_its_own_contribu
     path = checkpoint / SimFLCheckpoint.store_file
     whole = path.read_bytes()
     with SimFLCheckpoint(checkpoint).opened() as store:
-        known = store.get(KNOWN, "")
-        assert len(known.contributions) == 32 * 3
-        known.contributions = known.contributions[:-1] + bytes([known.contributions[-1] ^ 1])
-        store.put(KNOWN, "", known)
+        (about,) = store.keys(RUNS)
+        known = store.get(RUNS, about)
+        contributions = bytes.fromhex(known["contributions"])
+        assert len(contributions) == 32 * 3
+        changed = contributions[:-1] + bytes([contributions[-1] ^ 1])
+        store.put(RUNS, about, {**known, "contributions": changed.hex()})
     with pytest.raises(ProtocolError, match="revealed another hash"):
         trained(parties(tmp_path, "binary:logistic"), "binary:logistic", checkpoint=checkpoint)
     path.write_bytes(whole)
