@@ -1,15 +1,15 @@
 """Noised sums over the leaves of both parties' trees: what the trainer asks for, and what each party gives.
 
 Either party's trainer sees released counts and opened sums alone.  `TableHolder` has labels and columns,
-`PointHolder` columns; `lgb_dp.vertical.replica` lets each of them compute with the other.
+`PointHolder` columns; `lgb_dp.vertical.replica` answers the trainer's questions, with the other party.
 """
 
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -131,36 +131,41 @@ def n_leaves(tree: PublicTree) -> int:
     return len(tree.feature) + 1
 
 
-class VerticalSums(Protocol):
-    """Both parties' rows, which sum their contributions to the leaves of several trees at once."""
+@dataclass(frozen=True, eq=False)
+class ReleasedCounts:
+    """A question about counts, to which each party adds its own noise to its own.
 
-    def label_counts(self) -> NDArray[np.int64]:
-        """As for `LeafSums`; zeros at the party that has none."""
+    Parameters
+    ----------
+    release : Release
+        It was charged in the trainer's ledger.
+    sums : ndarray of int64, shape (n,)
+        As this party has counted: of `label_counts`, or of `feature_counts` for those that are released.
+    scale : float
+        Standard deviation of the noise.
+    sizes : (int, int)
+        Counts of either party, which are side by side.
+    """
 
-    def feature_counts(self, layout: BinLayout) -> NDArray[np.int64]:
-        """As for `LeafSums`; zeros for the features of other parties."""
-
-    def released(
-        self, release: Release, sums: NDArray[np.int64], scale: float, sizes: tuple[int, int]
-    ) -> NDArray[np.int64]:
-        """Counts with noise, each party's by that party.
-
-        Parameters
-        ----------
-        release : Release
-        sums : ndarray of int64, shape (n,)
-            Of `label_counts`, or of `feature_counts` for those features that are released.
-        scale : float
-            Standard deviation of the noise.
-        sizes : (int, int)
-            Counts of either party, which are side by side.
-        """
-
-    def opened(self, refresh: Refresh) -> list[Words]:
-        """Opened sums of every tree with the noise of both parties, as ring elements."""
+    release: Release
+    sums: NDArray[np.int64] = field(repr=False)
+    scale: float
+    sizes: tuple[int, int]
 
 
-MakeSums = Callable[[Loss, LabelScale, OneAgainstRest | None], VerticalSums]
+@dataclass(frozen=True, eq=False)
+class OpenedSums:
+    """A question about the sums of all trees of a round, which are answered with the noise of both parties.
+
+    Parameters
+    ----------
+    refresh : Refresh
+    holder : Holder
+        This party's rows.
+    """
+
+    refresh: Refresh
+    holder: Holder
 
 
 class ColumnRows:
@@ -231,7 +236,35 @@ def _dither(n_rows: int, draws: AttemptDraws) -> NDArray[np.uint32]:
     return draws.stream(b"dither").words(-(-n_rows // 2)).view(np.uint32)[:n_rows]
 
 
-class TableHolder:
+class Holder(ABC):
+    """The rows of one party, of one class if classes take turns.
+
+    Parameters
+    ----------
+    rows : ColumnRows
+    loss : Loss
+    """
+
+    def __init__(self, rows: ColumnRows, loss: Loss) -> None:
+        self.rows, self._loss = rows, loss
+
+    @abstractmethod
+    def label_counts(self) -> NDArray[np.int64]:
+        """As for `LeafSums`; zeros at the party that has none."""
+
+    def feature_counts(self, layout: BinLayout) -> NDArray[np.int64]:
+        """As for `LeafSums`; zeros for the features of the other party."""
+        return self.rows.feature_counts(layout)
+
+    @abstractmethod
+    def inputs(self, refresh: Refresh, draws: AttemptDraws) -> Inputs:
+        """The inputs of this party to one attempt at a round."""
+
+
+MakeHolder = Callable[[Loss, LabelScale, OneAgainstRest | None], Holder]
+
+
+class TableHolder(Holder):
     """The party with the labels.
 
     Parameters
@@ -244,8 +277,8 @@ class TableHolder:
     """
 
     def __init__(self, rows: ColumnRows, label: NDArray[np.float64], loss: Loss, scale: LabelScale) -> None:
+        super().__init__(rows, loss)
         label, counts = scale.clipped(label)
-        self.rows, self._loss = rows, loss
         self._target, self._weight = loss.targets(label, scale), counts.astype(np.int32)
 
     def label_counts(self) -> NDArray[np.int64]:
@@ -260,14 +293,16 @@ class TableHolder:
         return Inputs(made, self.rows.own_leaves(refresh.trees), _noise(refresh, draws))
 
 
-class PointHolder:
+class PointHolder(Holder):
     """The party with columns alone."""
 
-    def __init__(self, rows: ColumnRows, loss: Loss) -> None:
-        self.rows, self._exponent = rows, loss.interpolation_exponent
+    def label_counts(self) -> NDArray[np.int64]:
+        """Zeros."""
+        return np.zeros(self._loss.n_counts(1), dtype=np.int64)
 
     def inputs(self, refresh: Refresh, draws: AttemptDraws) -> Inputs:
         """Points, leaves and noise of one attempt."""
         score = self.rows.score(refresh.released)
-        points = to_points(score, refresh.points, _dither(self.rows.n_rows, draws), self._exponent)
+        dither = _dither(self.rows.n_rows, draws)
+        points = to_points(score, refresh.points, dither, self._loss.interpolation_exponent)
         return Inputs(points, self.rows.own_leaves(refresh.trees), _noise(refresh, draws))

@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from gbdt_commons.key_stream import KeyStream
 from gbdt_commons.store import MemoryStore, json_kind
 from gbdt_parties.errors import PartyUnavailableError
+from gbdt_parties.run.engine import carried_out
 from gbdt_parties.run.flights.driver import Inputs, PointExchange, TableExchange, fresh_nonce
 from gbdt_parties.run.flights.kept import Charge, Connection, KeptFailures, RoundAttempt, Signature
 from gbdt_parties.run.flights.terms import Terms
@@ -110,11 +111,10 @@ class Party:
 
     def train(self, exchange):
         """All rounds, each with its sums."""
-        sums = [
-            exchange.round(number, layout, self.inputs_of(number), self.pay)
-            for number, layout in enumerate(self.layouts)
-        ]
-        exchange.end()
+        sums = []
+        for number, layout in enumerate(self.layouts):
+            sums.append((yield from exchange.round(number, layout, self.inputs_of(number), self.pay)))
+        yield from exchange.end()
         return [[one.tolist() for one in of_round] for of_round in sums]
 
 
@@ -170,7 +170,7 @@ class CountedChannel:
 
     def __init__(self, channel, events):
         self._channel, self._events = channel, events
-        self.hand_over, self.finish = channel.hand_over, channel.finish
+        self.hand_over = channel.hand_over
         self.sent, self.received = [], []
 
     def send(self, message):
@@ -197,8 +197,6 @@ class Heard:
 
     def hand_over(self):
         """Messages have left already."""
-
-    finish = hand_over
 
     def receive(self):
         for message in self._received:
@@ -234,8 +232,6 @@ class Watched:
     def hand_over(self):
         """Messages have left already."""
 
-    finish = hand_over
-
     def receive(self):
         with self._turn:
             self.is_waiting = True
@@ -265,6 +261,12 @@ def watched():
     return Watched(ends, turn), Watched(ends, turn)
 
 
+def whole(party, exchange, channel):
+    """The steps of a connection."""
+    yield from exchange.connect(channel)
+    return (yield from party.train(exchange))
+
+
 def meet(parties, processes=None, change=None, connection=watched):
     """One connection of both parties: connects, trains, and gives what came out at either, or its error.
 
@@ -290,9 +292,10 @@ def meet(parties, processes=None, change=None, connection=watched):
     def live(place):
         channel = CountedChannel(ends[place], parties[place].events)
         outcomes[place].channel = channel
+        changed = change(place, channel) if change else channel
         try:
-            processes[place].connect(change(place, channel) if change else channel)
-            outcomes[place].sums = parties[place].train(processes[place])
+            steps = whole(parties[place], processes[place], changed)
+            outcomes[place].sums = carried_out(steps, changed.receive)
         except BaseException as error:
             outcomes[place].error = error
         finally:

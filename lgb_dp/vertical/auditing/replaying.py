@@ -17,6 +17,7 @@ from gbdt_commons.store_file import StoreFile
 from gbdt_kernels.trees import DenseCodes, SparseCodes
 from gbdt_parties.errors import PartyError
 from gbdt_parties.run.agreement import Agreement
+from gbdt_parties.run.engine import Steps
 from gbdt_parties.run.flights.driver import Exchange
 from gbdt_parties.run.flights.kept import Kept
 from gbdt_parties.run.flights.replay import compared
@@ -115,7 +116,7 @@ class _Past:
         def begin(other: Store, nonces: Callable[[], bytes]) -> Exchange:
             return exchange_of(terms, self.task, self.rows, other, Failures(), nonces)
 
-        def train(exchange: Exchange) -> object:
+        def train(exchange: Exchange) -> Steps[object]:
             return trained_over(exchange, terms, self.task, self.rows, self.agreement.public_seed, _no_charge)
 
         return compared(kept, begin, train)

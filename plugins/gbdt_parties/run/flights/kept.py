@@ -26,8 +26,8 @@ from typing import Any, TypeVar
 from gbdt_commons.store import Kind, Store, bytes_kind
 from gbdt_parties.curve_group import length_prefixed
 from gbdt_parties.errors import ProtocolError
-from gbdt_parties.run.flights.record import FlightRecord
 from gbdt_parties.run.flights.terms import Terms
+from gbdt_parties.run.record import MessageRecord
 from gbdt_parties.two_party.life import Failures
 
 _OPENED = b"veilboost two-party opened 1"
@@ -293,9 +293,12 @@ class Kept:
             self._add(Value(content))
         return content
 
-    def connect(self, nonce: bytes) -> None:
-        """Keep the nonce of a session before its first message."""
-        self._add(Connection(nonce))
+    def connect(self, nonce: bytes, record: MessageRecord | None = None) -> None:
+        """Keep the nonce of a session before its first message; the record's next messages are its own."""
+        with self.store.transaction():
+            if record is not None:
+                record.begin()
+            self._add(Connection(nonce))
 
     def begin(self, attempt: RoundAttempt) -> None:
         """Keep an attempt before its first message.
@@ -380,6 +383,7 @@ class Kept:
         """The events of the same run in another store."""
         return Kept(store, self._terms)
 
-    def record(self, connection: int) -> FlightRecord:
-        """The messages of a connection, if they are kept."""
-        return FlightRecord(self.store, str(connection))
+    @property
+    def record(self) -> MessageRecord:
+        """The messages of all connections, if they are kept."""
+        return MessageRecord(self.store)

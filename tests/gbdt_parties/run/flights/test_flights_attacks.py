@@ -20,6 +20,7 @@ from gbdt_parties.errors import (
     SumRangeError,
     TransferCheckError,
 )
+from gbdt_parties.run.engine import carried_out
 from gbdt_parties.run.flights.connection import NOTHING, Status
 from gbdt_parties.run.flights.driver import AttemptDraws
 from gbdt_parties.run.flights.frames import HEADER_BYTES, FrameKind
@@ -53,7 +54,7 @@ class Changing:
 
     def __init__(self, channel, change):
         self._channel, self._change = channel, change
-        self.receive, self.hand_over, self.finish = channel.receive, channel.hand_over, channel.finish
+        self.receive, self.hand_over = channel.receive, channel.hand_over
 
     def send(self, message):
         for one in self._change(message):
@@ -264,7 +265,7 @@ def test_a_party_that_has_lost_an_attempt_is_refused_before_the_next_one(place):
     class Lost:
         def __init__(self, channel):
             self.send, self._channel = channel.send, channel
-            self.hand_over, self.finish = channel.hand_over, channel.finish
+            self.hand_over = channel.hand_over
 
         def receive(self):
             message = self._channel.receive()
@@ -335,7 +336,7 @@ def test_each_noised_share_of_a_round_that_is_abandoned_again_and_again_is_charg
     class Leaving:
         def __init__(self, channel):
             self.send, self._channel = channel.send, channel
-            self.hand_over, self.finish = channel.hand_over, channel.finish
+            self.hand_over = channel.hand_over
 
         def receive(self):
             message = self._channel.receive()
@@ -462,16 +463,16 @@ def test_rounds_and_layouts_that_are_not_due_are_refused():
     survive(parties, [])
     exchange = parties[0].process()
     with pytest.raises(ProtocolError, match=r"round 2.*2 of 2.*over"):
-        exchange.round(2, TWO[0], None, None)
+        carried_out(exchange.round(2, TWO[0], None, None), None)
     with pytest.raises(ProtocolError, match="round -1 was asked"):
-        exchange.round(-1, TWO[0], None, None)
+        carried_out(exchange.round(-1, TWO[0], None, None), None)
     with pytest.raises(ProtocolError, match=r"round 1.*layout"):
-        exchange.round(1, layout_of(71), None, None)
+        carried_out(exchange.round(1, layout_of(71), None, None), None)
     swapped = replace(TWO[0], parties=TWO[0].parties[::-1])
     with pytest.raises(PartyArgumentError, match="run"):
-        exchange.round(0, swapped, None, None)
+        carried_out(exchange.round(0, swapped, None, None), None)
     with pytest.raises(ProtocolError, match=r"0 of 2 rounds.*over"):
-        new_parties(TWO)[0].process().end()
+        carried_out(new_parties(TWO)[0].process().end(), None)
 
 
 def test_sides_that_mean_other_layouts_refuse_each_other():
@@ -521,14 +522,14 @@ def test_a_forked_process_is_refused():
     parties = new_parties()
     processes = [party.process() for party in parties]
     for party in parties:
-        party.train = lambda exchange: "connected"
+        party.train = lambda exchange: iter(())
     assert [one.error for one in meet(parties, processes)] == [None, None]
     child = os.fork()
     if child == 0:
         refused = 0
         for use in (lambda: processes[0].round(0, ONE[0], None, None), lambda: processes[0].connect(None)):
             try:
-                use()
+                carried_out(use(), None)
             except ProtocolError as error:
                 refused += "forked process" in str(error)
         os._exit(5 + refused)
