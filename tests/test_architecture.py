@@ -90,6 +90,7 @@ INNER = {
         "dask": {"plans"},
         "flower": {"plans", "running"},
         "doctor": {"", "plans", "serving"},
+        "status": {"", "plans", "doctor"},
         "": {"plans"},
     },
 }

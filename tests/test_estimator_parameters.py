@@ -32,7 +32,10 @@ _PRIVATE = (
     "max_depth='auto', reg_lambda=0.1, max_bin='auto', auto_bounds=None, trees_per_ensemble=50, "
     "leaf_share=0.3, gdf=False, "
 )
-_RUN = "label_overflow='clip', n_jobs=0, random_state=None, verbose=-1, importance_type='split', "
+_RUN = (
+    "label_overflow='clip', validation_fraction=0.0, n_jobs=0, random_state=None, verbose=-1, "
+    "importance_type='split', "
+)
 _CLUSTER = "client=None, timeout=60.0, "
 _FEDERATED = (
     "epsilon=1.0, *, delta=1e-05, n_estimators='auto', learning_rate='auto', max_depth='auto', "

@@ -467,8 +467,8 @@ def first_tree(split: Split) -> dict[str, float]:
     ]
     training = SimFL(horizontal_settings(PARAMS), as_parties(parties), max_rounds=1)
     training.prepare()
-    order = parties[0]._simfl._kept.order(len(split.parties[0][1]))
-    similar = order[parties[1]._simfl._state.similar[0][0]]
+    order = parties[0].simfl.disclosures.order(len(split.parties[0][1]))
+    similar = order[parties[1].simfl.state.similar[0][0]]
     with patch.object(training, "prepare", lambda: None):
         booster = training.run(LoopOptions(1)).booster
     dense = [X.toarray() if scipy.sparse.issparse(X) else X for X, _ in split.parties]

@@ -14,6 +14,7 @@ grid        bounds M of leaf values, and shares of the budget for leaves
 bins        10 or 50 values per feature
 figure2     errors over all settings, and leaves and depths of trees
 efficiency  tree efficiency (Theorem 13), edges of splits and training error by depth (Theorem 10)
+rate        how far trees without noise lower the surrogate, beside what their edges grant (Theorem 12)
 time        milliseconds per tree against DPBoost in the same run
 
 Stratified cross-validation; differences count as significant where a paired t-test over the folds gives
@@ -575,6 +576,50 @@ def efficiency(found: Found, scope: Scope) -> dict[str, Any]:
     return {"rows": table}
 
 
+def rate(found: Found, scope: Scope) -> dict[str, Any]:
+    """Mean surrogate after numbers of exact trees, and the most that it may be by Theorem 12."""
+    depth, trees = max(scope.depths), max(scope.trees)
+    table = []
+    for alpha in ALPHAS:
+        steps = [steps_of(rows, alpha, depth, trees) for rows in public_rows(scope).values()]
+        for count in scope.trees:
+            reached = [
+                (of_set["surrogate"][count - 1], 1 - of_set["granted"][:count].sum()) for of_set in steps
+            ]
+            edges = [of_set["edge"][:count].min() for of_set in steps]
+            errors = [of_set["error"][count - 1] for of_set in steps]
+            means = map(float, np.mean(reached, axis=0))
+            table.append(
+                [f"{alpha}, {count} trees", *means, float(min(edges)), _average(edges), _average(errors)]
+            )
+    title = (
+        f"Mean surrogate on the training rows (1 at the start), exact trees of depth {depth}, M = 1, a = 1"
+    )
+    columns = ["surrogate", "bound (15)", "smallest edge of all", "of a set, mean", "training error, %"]
+    report.print_table(title, ["alpha", *columns], table)
+    return {"rows": table}
+
+
+def steps_of(rows: bdpe.Rows, alpha: str, depth: int, trees: int) -> dict[str, np.ndarray]:
+    """Surrogate and error after each tree, and what Theorem 12 speaks of: edge and granted decrease.
+
+    A tree with values h in [-1, 1] and eta = E[w y h] gets the coefficient 4 alpha eta.  Since F'' is at most
+    1 / (4 alpha), that lowers the surrogate by at least 2 alpha eta^2, half of E[w y (4 alpha eta h)].
+    """
+    loss = lgb_dp.MLoss(1.0 if alpha == "O.C." else ALPHAS[alpha])
+    found: dict[str, list[float]] = {name: [] for name in ("surrogate", "granted", "edge", "error")}
+    score = np.zeros(len(rows.sign))
+    for tree in exact_trees(rows, alpha, depth, trees):
+        weight, value = loss.weight(rows.sign * score), tree.value[tree.leaf_of(rows)]
+        gain = float(np.mean(weight * rows.sign * value))
+        score += value
+        found["granted"].append(gain / 2)
+        found["edge"].append(np.sqrt(gain / (4 * loss.alpha)) / float(weight.mean()))
+        found["surrogate"].append(float(np.mean(loss.surrogate(rows.sign * score))))
+        found["error"].append(100 * float(np.mean((score > 0) != (rows.sign > 0))))
+    return {name: np.array(values) for name, values in found.items()}
+
+
 TABLES: Mapping[str, Callable[[Found, Scope], dict[str, Any]]] = {
     "without": without,
     "best": best_models,
@@ -586,6 +631,7 @@ TABLES: Mapping[str, Callable[[Found, Scope], dict[str, Any]]] = {
     "bins": bins,
     "figure2": figure2,
     "efficiency": efficiency,
+    "rate": rate,
 }
 
 

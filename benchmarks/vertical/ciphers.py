@@ -255,7 +255,7 @@ def whole_life(scheme: Any, n_rows: int, n_features: int = 10, n_bins: int = 32)
         stages[name] = time.perf_counter() - start
         return result
 
-    plaintexts = stage("pack", lambda: packing.encode(g, h))
+    plaintexts = stage("pack", lambda: of_one_class.encode(g[:, None], h[:, None])[0])
     ciphertexts = stage("encrypt", lambda: key.encrypt(plaintexts))
     sent = stage("to bytes", lambda: public.to_bytes(ciphertexts))
     received = stage("from bytes", lambda: public.from_bytes(sent))

@@ -142,7 +142,7 @@ class Ledger:
 
         The releases so far may decide it.  A composition of Gaussian DP bounds each step whatever came
         before it (Dong, Roth and Su, theorem 3.2), and both plans, each taken as one step, cost at most
-        what was granted for it.
+        what was granted for it.  Of releases on disjoint rows, each set's are compared.
 
         Raises
         ------
@@ -151,7 +151,12 @@ class Ledger:
         """
         planned, left = list(releases), list(self._left.elements())
         before, after = self._cost(left), self._cost(planned)
-        if self._planned is None or after != Cost(mu=after.mu) or before.mu < after.mu:
+        of_parts = [
+            tuple(self._cost([r for r in some if r.part == part]).mu for some in (left, planned))
+            for part in {r.part for r in planned}
+        ]
+        is_dearer = any(was < becomes for was, becomes in of_parts)
+        if self._planned is None or after != Cost(mu=after.mu) or is_dearer:
             raise BudgetSpentError(
                 f"the rest of the plan costs mu = {before.mu:.6g}; other releases of mu = {after.mu:.6g} "
                 "cannot take its place"

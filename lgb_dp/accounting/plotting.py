@@ -5,21 +5,23 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
 from typing import Any
 
 import numpy as np
 
-from lgb_dp.accounting.cost import printed
+from lgb_dp.accounting.cost import Cost, printed
 from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.errors import InvalidArgumentError, MissingDependencyError
 
 
-def _axes(ax: Any) -> Any:
+def axes_of(n_axes: int = 1) -> Any:
+    """New axes beside each other: one, or a sequence of several; raises unless matplotlib is installed."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
         raise MissingDependencyError("plots need matplotlib: pip install 'veilboost[plot]'") from error
-    return plt.subplots(figsize=(6, 4), layout="constrained")[1] if ax is None else ax
+    return plt.subplots(1, n_axes, figsize=(2 + 4 * n_axes, 4), layout="constrained")[1]
 
 
 def plot_utility(
@@ -50,7 +52,7 @@ def plot_utility(
         raise InvalidArgumentError(
             "results must hold at least one method, and every method at least one epsilon"
         )
-    ax = _axes(ax)
+    ax = axes_of() if ax is None else ax
     for name, by_epsilon in results.items():
         epsilons = np.array(sorted(by_epsilon))
         values = [np.asarray(by_epsilon[epsilon], dtype=np.float64) for epsilon in epsilons.tolist()]
@@ -101,7 +103,7 @@ def plot_budget(report: PrivacyReport, *, ax: Any = None) -> Any:
     """
     if math.isinf(report.epsilon):
         raise InvalidArgumentError("report has epsilon = inf, which cannot be divided into shares")
-    ax = _axes(ax)
+    ax = axes_of() if ax is None else ax
     found = budget_shares(report)
     colors = ["C0" if kind == "ε" else "C1" for _, kind, _ in found]
     bars = ax.barh([name for name, _, _ in found], [share for _, _, share in found], color=colors)
@@ -109,4 +111,45 @@ def plot_budget(report: PrivacyReport, *, ax: Any = None) -> Any:
     ax.set(xlim=(0, 1.25), xlabel="share of the budget")
     ax.set_title(f"ε = {printed(report.epsilon, 6)}, δ = {printed(report.delta, 3)}")
     ax.invert_yaxis()
+    return ax
+
+
+def plot_charges(
+    charges: Sequence[Mapping[str, Any]], limit: Cost, *, title: str = "", ax: Any = None
+) -> Any:
+    """Staircase of what charges have used of a budget, by their dates.
+
+    Parameters
+    ----------
+    charges : sequence of mapping
+        As `Budget.charges` gives them, in their order; a clock that went back does not move the steps.
+    limit : Cost
+        Of the budget.
+    title : str
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    if not charges:
+        raise InvalidArgumentError("budget has no charges to draw: nothing was paid from it")
+    ax = _axes(ax)
+    times = np.array([row["time"].removesuffix("+00:00") for row in charges], dtype="datetime64[s]")
+    times = np.maximum.accumulate(
+        np.append(times, np.datetime64(datetime.now(timezone.utc).replace(tzinfo=None), "s"))
+    )
+    wholes = {"μ²": (limit.mu**2, "mu", 2), "ε": (limit.epsilon, "epsilon", 1)}
+    for kind, (whole, name, power) in wholes.items():
+        if whole:
+            used = np.cumsum([0.0, *(row[name] ** power / whole for row in charges)]).clip(0, 1)
+            label = f"{kind}: {used[-1]:.1%} spent, {1 - used[-1]:.1%} left"
+            line = ax.step(times, np.append(used[1:], used[-1]), where="post", label=label)[0]
+            ax.fill_between(
+                times, np.append(used[1:], used[-1]), 1, step="post", alpha=0.1, color=line.get_color()
+            )
+    ax.set(ylim=(0, 1.05), ylabel="share of the budget", title=title)
+    ax.axhline(1.0, color="black", linewidth=0.8)
+    ax.tick_params(axis="x", rotation=30)
+    ax.legend(frameon=False)
     return ax

@@ -23,6 +23,7 @@ from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.boosting.training import Asking, Training
 from lgb_dp.data.model_columns import columns_of_model
 from lgb_dp.errors import AlteredModelError, ArgumentTypeError, NoGuaranteeError
+from lgb_dp.evaluation.evaluation import PrivateEvaluation
 
 ROWS_AT_ONCE = 1 << 16
 """Rows of a table that are predicted at a time."""
@@ -62,6 +63,15 @@ class DPBooster(PrivateBooster):
             if self._grower is not None:
                 return PrivacyReport.from_dict(self._grower.guarantee())
         return privacy_of(self)
+
+    @property
+    def evaluation(self) -> PrivateEvaluation | None:
+        """Quality of the model on held-out rows, if its training run held rows out and came to its end."""
+        with self._lock.held():
+            if self._grower is not None:
+                told = self._grower.guarantee().get("evaluation")
+                return None if told is None else PrivateEvaluation.from_dict(told)
+        return evaluation_of(self)
 
     def predict(self, data: Any, *args: Any, **kwargs: Any) -> Any:
         """Predict, as `lightgbm.Booster.predict` does, bit for bit, and faster where there are many rows.
@@ -134,6 +144,23 @@ def privacy_of(model: str | Path | lightgbm.Booster) -> PrivacyReport:
         not forgery: an editor of the trees can edit the digests, too.
     """
     return report_in(text_in(content_of(model)))
+
+
+def evaluation_of(model: str | Path | lightgbm.Booster) -> PrivateEvaluation | None:
+    """The evaluation on held-out rows that travels inside a model; None if it has none.
+
+    Raises
+    ------
+    ArgumentTypeError, NoGuaranteeError, OSError, AlteredModelError
+        As `privacy_of` does, whose guarantee covers the evaluation.
+    """
+    text = text_in(content_of(model))
+    report_in(text)
+    told = (guarantee_in(text) or {}).get("evaluation")
+    try:
+        return None if told is None else PrivateEvaluation.from_dict(told)
+    except (KeyError, TypeError, ValueError):
+        raise AlteredModelError("the evaluation of the model is damaged") from None
 
 
 def content_of(model: Any) -> bytes:

@@ -19,22 +19,13 @@ class CompactShape:
     """Which nodes of complete trees remain.
 
     Nodes are numbered level by level: node ``i`` has children ``2i + 1`` and ``2i + 2``, and the leaves of
-    the complete tree come last.
-
-    Parameters
-    ----------
-    is_split, is_leaf : ndarray of bool, shape (n_trees, n_nodes)
-        The other nodes are left out.
-    instead : ndarray of int64, shape (n_trees, n_nodes)
-        The split or leaf that stands where a child of a remaining split was.
-    value : ndarray of float64, shape (n_trees, n_nodes)
-        Of the leaves.
+    the complete tree come last. Arrays have shape (n_trees, n_nodes).
     """
 
-    is_split: NDArray[np.bool_]
+    is_split: NDArray[np.bool_]  # splits and leaves remain; the other nodes are left out
     is_leaf: NDArray[np.bool_]
-    instead: NDArray[np.int64]
-    value: NDArray[np.float64]
+    instead: NDArray[np.int64]  # the split or leaf that stands where a child of a remaining split was
+    value: NDArray[np.float64]  # of the leaves
 
 
 def _levels(n_nodes: int) -> list[slice]:
@@ -53,16 +44,9 @@ def reached_nodes(
 ) -> NDArray[np.bool_]:
     """Which nodes some row could reach: one below another of the same feature may have nothing to divide.
 
-    Parameters
-    ----------
-    feature : ndarray of int32, shape (n_trees, n_internal)
-    goes_left : ndarray of bool, shape (n_trees, n_internal, 256)
-    n_bins : ndarray of int64, shape (n_trees, n_internal)
-        Of the split feature; its codes are 0 to ``n_bins``, the last of missing values.
-
-    Returns
-    -------
-    ndarray of bool, shape (n_trees, 2 * n_internal + 1)
+    Features, their numbers of bins and directions are those of the inner nodes, shape (n_trees, n_internal).
+    Codes of a feature are 0 to its number of bins, the last of missing values. The result has shape
+    (n_trees, 2 * n_internal + 1).
     """
     n_trees, n_internal = feature.shape
     arrives = n_bins[..., None] >= _CODES
@@ -82,12 +66,7 @@ def reached_nodes(
 
 
 def complete_shape(leaf_value: NDArray[np.float64]) -> CompactShape:
-    """Leave out nothing.
-
-    Parameters
-    ----------
-    leaf_value : ndarray of float64, shape (n_trees, n_leaves)
-    """
+    """Leave out nothing; leaf values have shape (n_trees, n_leaves)."""
     n_trees, n_leaves = leaf_value.shape
     value = np.concatenate([np.zeros((n_trees, n_leaves - 1)), leaf_value], axis=1)
     node = np.broadcast_to(np.arange(2 * n_leaves - 1), value.shape)
@@ -97,11 +76,7 @@ def complete_shape(leaf_value: NDArray[np.float64]) -> CompactShape:
 def compact_shape(leaf_value: NDArray[np.float64], reached: NDArray[np.bool_]) -> CompactShape:
     """Leave out what decides nothing, but for the root: LightGBM has no use for trees of one leaf.
 
-    Parameters
-    ----------
-    leaf_value : ndarray of float64, shape (n_trees, n_leaves)
-    reached : ndarray of bool, shape (n_trees, 2 * n_leaves - 1)
-        As from `reached_nodes`.
+    Leaf values have shape (n_trees, n_leaves); `reached` is from `reached_nodes`.
     """
     n_nodes = reached.shape[1]
     lowest, highest = np.full(reached.shape, np.inf), np.full(reached.shape, -np.inf)

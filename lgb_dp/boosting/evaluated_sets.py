@@ -19,15 +19,10 @@ from lgb_dp.errors import InvalidArgumentError, NotPrivateWarning
 
 
 class EvaluatedSets:
-    """Scores of evaluation sets, and notes of what metrics on private rows leak.  It is a `host.Evaluation`.
+    """Scores of evaluation sets, and notes of what metrics on private rows leak. It is a `host.Evaluation`.
 
-    Parameters
-    ----------
-    training : Training
-    train_set : Dataset
-        The user's, by which evaluation knows the rows of the run.
-    trainer : object
-        The callback that has taken the booster over.
+    By `train_set`, the user's, evaluation knows the rows of the run; the trainer is the callback that has
+    taken the booster over.
     """
 
     def __init__(self, training: Training, train_set: lightgbm.Dataset, trainer: object) -> None:

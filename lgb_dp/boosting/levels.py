@@ -25,14 +25,7 @@ from lgb_dp.mechanisms.rng import SecureRandom
 class Structure:
     """Splits of a complete tree, and its rows leaf by leaf.
 
-    Parameters
-    ----------
-    feature : ndarray of int32, shape (2**depth - 1,)
-    goes_left : ndarray of uint8, shape (2**depth - 1, 256)
-    rows : ndarray of int32
-        Row numbers, leaf by leaf.
-    starts : ndarray of int64, shape (2**depth + 1,)
-        Where each leaf's rows start.
+    `rows` are row numbers, and `starts`, shape (2**depth + 1,), says where each leaf's begin.
     """
 
     feature: NDArray[np.int32]
@@ -53,21 +46,9 @@ def grow_levels(
 ) -> Structure:
     """Split every node of every level, empty nodes too, where `choose` says.
 
-    Parameters
-    ----------
-    matrix : DenseCodes or SparseCodes
-        Binned rows of the whole data set.
-    rows : ndarray of int32
-        Numbers of the rows this tree trains on.
-    first, second : ndarray of int32, shape (n_rows,)
-        Values that the histograms sum up, indexed by row number.
-    layout : BinLayout
-        All public candidate splits.
-    depth : int
-    choose : callable (level, histograms) -> ndarray of int64, shape (n_nodes,)
-        Number of a candidate for every node of the level.
-    n_threads : int
-        0 means all available processors.
+    The matrix has all rows, binned, and `rows` the numbers of those that this tree trains on. `first` and
+    `second`, indexed by row number, are what the histograms sum up. From a level and its histograms, `choose`
+    makes the number of a candidate for every node of the level.
     """
     starts = np.array([0, len(rows)], dtype=np.int64)
     features, tables, parents = [], [], None
@@ -117,23 +98,8 @@ def grow_structure(
 ) -> Structure:
     """Split every node of every level by the exponential mechanism, empty nodes too.
 
-    Parameters
-    ----------
-    matrix : DenseCodes or SparseCodes
-        Binned rows of the whole data set.
-    rows : ndarray of int32
-        Numbers of the rows this tree trains on.
-    gradient, weight : ndarray of int32, shape (n_rows,)
-        Quantised, indexed by row number.
-    layout : BinLayout
-        All public candidate splits.
-    lambda_l2 : float
-        λ in integer weight steps.
-    scales : sequence of float
-        Factor from integer gain to log-weight, one per level.
-    random : SecureRandom
-    n_threads : int
-        0 means all available processors.
+    Arguments are those of `grow_levels`; gradients and weights are quantised, and λ is in integer weight
+    steps. There is one of `scales`, the factor from integer gain to log-weight, per level.
     """
 
     def choose(level: int, histograms: NDArray[np.int64]) -> NDArray[np.int64]:

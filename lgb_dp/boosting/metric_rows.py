@@ -26,12 +26,7 @@ _OF_POSITIVE_WEIGHTS = frozenset({"cross_entropy_lambda", "xentlambda"})
 def check_metrics(params: Mapping[str, Any], scale: LabelScale) -> None:
     """Raise an UnsupportedParameterError if a metric could refuse a label, or a weight, of private rows.
 
-    Parameters
-    ----------
-    params : mapping
-        Parameters of the metrics.
-    scale : LabelScale
-        Whose public bounds all labels that reach a metric keep to.
+    `params` are those of the metrics; all labels that reach one keep to the scale's public bounds.
     """
     low, high = (float(np.float32(end)) for end in scale.metric_range)  # LightGBM's labels are float32
     # Where none is named, LightGBM takes the objective's own.
@@ -56,14 +51,6 @@ def rows_for_metrics(
 
     Targets of private rows beyond their bounds become the nearer bound, as in training; those of public rows
     stay.  Rows that do not count, since their label is missing or none of the classes, weigh nothing.
-
-    Parameters
-    ----------
-    label, weight : array-like, shape (n_rows,)
-        `weight` may be None.
-    scale : LabelScale
-    is_public : bool
-        Whether the rows are public.
     """
     if getattr(label, "dtype", None) == np.float32:  # a label of a plain Dataset of LightGBM's
         scale = replace(scale, low=float(np.float32(scale.low)), high=float(np.float32(scale.high)))

@@ -104,61 +104,27 @@ OF_ALL_TRAINERS = ("binary", "regression", "multiclass", "multiclassova")
 
 @dataclass(frozen=True)
 class TrainingParameters:
-    """LightGBM's parameters that private training uses.
+    """LightGBM's parameters that private training uses."""
 
-    Parameters
-    ----------
-    objective : str
-        LightGBM's own name.
-    n_outputs : int
-        Trees per iteration.
-    learning_rate : float
-    depth : int
-        Levels of splits of every tree.
-    lambda_l2 : float
-        λ, in units of row weight.
-    n_threads : int
-        0 means all available processors.
-    verbosity : int
-    metric : mapping
-        Parameters for LightGBM's metrics.
-    given : frozenset of str
-        Parameters that the user gave, by LightGBM's own names.
-    monotone : tuple of int
-        1, -1 or 0 for each feature: predictions may only rise, only fall, or both; empty if all are 0.
-    of_objective : mapping
-        The objective's own parameter, by LightGBM's name, if it has one.
-    """
-
-    objective: str
-    n_outputs: int
+    objective: str  # LightGBM's own name
+    n_outputs: int  # trees per iteration
     learning_rate: float
-    depth: int
-    lambda_l2: float
-    n_threads: int
+    depth: int  # levels of splits of every tree
+    lambda_l2: float  # λ, in units of row weight
+    n_threads: int  # 0 means all available processors
     verbosity: int
-    metric: Mapping[str, Any]
-    given: frozenset[str]
-    monotone: tuple[int, ...] = ()
-    of_objective: Mapping[str, float] = field(default_factory=dict)
+    metric: Mapping[str, Any]  # parameters for LightGBM's metrics
+    given: frozenset[str]  # parameters that the user gave, by LightGBM's own names
+    monotone: tuple[int, ...] = ()  # 1, -1 or 0 for each feature; empty if all are 0
+    of_objective: Mapping[str, float] = field(default_factory=dict)  # its own parameter, if it has one
 
 
 def training_parameters(params: Mapping[str, Any], max_bin: Any) -> TrainingParameters:
-    """Read LightGBM's parameters, aliases included.
+    """Read LightGBM's parameters, aliases included; they may repeat `max_bin`, the Dataset's.
 
-    Parameters
-    ----------
-    params : mapping
-        As given to `lightgbm.train`.
-    max_bin : int
-        The Dataset's, which ``params`` may repeat.
-
-    Raises
-    ------
-    UnsupportedParameterError
-        If a parameter that private training cannot honour differs from LightGBM's default.
-    InvalidArgumentError
-        If a value is out of range, or a text that LightGBM would read as several parameters.
+    `UnsupportedParameterError` if a parameter that private training cannot honour differs from LightGBM's
+    default; `InvalidArgumentError` if a value is out of range, or a text that LightGBM would read as several
+    parameters.
     """
     given = resolve_aliases(params)
     defaults = default_parameters()
@@ -234,11 +200,7 @@ def _check_value(name: str, value: Any) -> None:
     """Check that a value is one value to LightGBM, which is given all parameters as one line of text.
 
     Behind a space a text could set parameters that are refused, at every party of a run.
-
-    Raises
-    ------
-    InvalidArgumentError, UnsupportedParameterError
-        If it is not, or is of another type.
+    `InvalidArgumentError` if it is not, `UnsupportedParameterError` if it is of another type.
     """
     if value is None:  # LightGBM leaves the parameter out
         return

@@ -31,41 +31,20 @@ from lgb_dp.mechanisms.rng import SecureRandom
 class RunRows:
     """Rows and declarations of a Dataset at one moment.
 
-    Attributes
-    ----------
-    bins : PublicBins
-    codes : DenseCodes or SparseCodes
-        The bin of each row in each feature.
-    label : ndarray, shape (n_rows,)
-    weight : ndarray, shape (n_rows,), or None
-    group_of_row : ndarray of int64, shape (n_rows,), or None
-        The number of each row's person.
-    scores : StartScores or None
-        Scores that the run starts from.
-    model_digest : str or None
-        Digest of the model that the run continues.
-    label_bounds, label_overflow, weight_bound, unit, group_weight, public, max_bin, params
-        As of the Dataset.
-    fold_part : FoldPart or None
-    provenance : Provenance
-        Of the bins and of the Dataset.
-    feature_name : sequence of str
-    pandas_categorical : list of list, or None
-    make_sums : callable, optional
-        Makes what sums rows that are not in this process, once for a run: of its loss, the scale of its
-        labels, and the share of the rows that a round reads.  Codes, labels and weights then are empty.
+    Where rows are not in this process, `make_sums` makes what sums them, once for a run: of its loss, the
+    scale of its labels, and the share of rows that a round reads.  Codes, labels and weights are then empty.
     """
 
     bins: PublicBins
-    codes: DenseCodes | SparseCodes
+    codes: DenseCodes | SparseCodes  # the bin of each row in each feature
     label: Any
-    provenance: Provenance
+    provenance: Provenance  # of the bins and of the Dataset
     feature_name: Any
     pandas_categorical: list[list[Any]] | None
     weight: NDArray[np.float64] | None = None
-    group_of_row: NDArray[np.int64] | None = None
-    scores: StartScores | None = None
-    model_digest: str | None = None
+    group_of_row: NDArray[np.int64] | None = None  # the number of each row's person
+    scores: StartScores | None = None  # that the run starts from
+    model_digest: str | None = None  # of the model that the run continues
     label_bounds: tuple[float, float] | None = None
     label_overflow: LabelOverflow = "raise"
     weight_bound: float | None = None
@@ -93,10 +72,7 @@ class RunRows:
     def start_training(self) -> Provenance:
         """Begin a training run on these rows; returns their provenance, and what the run adds to it.
 
-        Raises
-        ------
-        InvalidArgumentError
-            If the start scores are not those of the model that the run continues.
+        `InvalidArgumentError` if the start scores are not those of the model that the run continues.
         """
         leaks, notes = [], []
         if self.fold_part is not None:
@@ -119,15 +95,8 @@ class RunRows:
 def rows_of_run(train_set: Dataset, model: InitialModel | None) -> RunRows:
     """Copy of the rows that a run from an initial model reads, taken at one moment.
 
-    Start scores are those of this initial model, even if another thread has set another one since.  Labels,
-    weights and persons are copies.
-
-    Parameters
-    ----------
-    train_set : Dataset
-    model : InitialModel or None
-        Text of the model that the booster continues; start scores are predicted anew unless this very text
-        gave them.
+    Start scores are those of this initial model, even if another thread has set another one since: they are
+    predicted anew unless this very text gave them. Labels, weights and persons are copies.
     """
     with train_set.lock.held():
         data = train_set.construct()

@@ -23,18 +23,9 @@ _UNKNOWN = -1
 
 
 class Scores:
-    """Scores of one data set under a growing list of iterations.
+    """Scores of one data set under a growing list of iterations, each of `n_outputs` trees.
 
-    Parameters
-    ----------
-    codes : DenseCodes or SparseCodes
-        Binned rows.
-    start : ndarray of float64, shape (n_rows, n_outputs), or None
-        Scores before the first iteration; None means 0.
-    n_outputs : int
-        Trees per iteration.
-    n_threads : int
-        0 means all available processors.
+    Before the first iteration they are `start`, shape (n_rows, n_outputs); None means 0.
     """
 
     def __init__(
@@ -65,16 +56,9 @@ class Scores:
         codes: DenseCodes | SparseCodes,
         iterations: Sequence[Sequence[PrivateTree]],
     ) -> NDArray[np.float64]:
-        """Scores of some rows after all `iterations`, shape (len(rows), n_outputs).
+        """Scores of some rows after all `iterations`, the trees so far: shape (len(rows), n_outputs).
 
-        Parameters
-        ----------
-        rows : ndarray of int32
-            Distinct row numbers.
-        codes : DenseCodes or SparseCodes
-            Those rows, binned.
-        iterations : sequence of sequences of PrivateTree
-            All trees so far.
+        Row numbers are distinct; `codes` are those rows, binned.
         """
         self._restart(rows[self._n_added[rows] == _UNKNOWN])
         n_added = self._n_added[rows]

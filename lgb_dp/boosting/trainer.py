@@ -132,11 +132,7 @@ class PrivateTrainer(ABC):
     def __call__(self, env: CallbackEnv, rows_of: RowsOf | None = None) -> None:
         """Take the booster over before its first iteration; called by LightGBM.
 
-        Parameters
-        ----------
-        env : CallbackEnv
-        rows_of : callable, optional
-            Gives the rows of a run from its training set and initial model, where they are elsewhere.
+        Where rows are elsewhere, `rows_of` gives those of a run from its training set and initial model.
         """
         boosters = env.model.boosters if isinstance(env.model, lightgbm.CVBooster) else [env.model]
         for booster in boosters:

@@ -67,47 +67,23 @@ _BAR_DELAY = 2.0
 
 @dataclass(frozen=True)
 class TrainerInput:
-    """Order for a trainer: rows, parameters and budget.
+    """Order for a trainer: rows, parameters and budget."""
 
-    Parameters
-    ----------
-    data : RunRows
-        Rows and declarations: all that is read.
-    params : TrainingParameters
-    n_rounds : int
-        Iterations the budget is planned for.
-    random_state : int or None
-        Fixes the noise, for tests.
-    initial_model : host.InitialModel or None
-        The model that training continues from.
-    initial : PrivacyReport or None
-        Its guarantee.
-    reasons : tuple of str
-        Reasons that void the guarantee from the start.
-    budget : Budget or None
-        Budget that pays for the run.
-    """
-
-    data: RunRows
+    data: RunRows  # rows and declarations: all that is read
     params: TrainingParameters
-    n_rounds: int
-    random_state: int | None
-    initial_model: host.InitialModel | None
-    initial: PrivacyReport | None
-    reasons: tuple[str, ...]
-    budget: Budget | None
+    n_rounds: int  # iterations the budget is planned for
+    random_state: int | None  # fixes the noise, for tests
+    initial_model: host.InitialModel | None  # the model that training continues from
+    initial: PrivacyReport | None  # its guarantee
+    reasons: tuple[str, ...]  # that void the guarantee from the start
+    budget: Budget | None  # that pays for the run
 
 
 class Training(ABC):
     """The state of one training run: scores, ledger and random stream.
 
-    It needs no booster; to grow the trees of a live one it is a `host.TreeGrower`.
-
-    Parameters
-    ----------
-    task : TrainerInput
-    takes_group_means : bool
-        Whether a person's k rows of weight 1/k cost no more than one row.
+    It needs no booster; to grow the trees of a live one it is a `host.TreeGrower`. With `takes_group_means`,
+    a person's k rows of weight 1/k cost no more than one row.
     """
 
     sigmoid = 2.0
@@ -362,7 +338,8 @@ class Training(ABC):
             return
         cost = chargeable(self.ledger.granted, delta)
         once = None if part is None else (*part.payment, cost)
-        self.budget.charge(cost, what, unit=self.ledger.unit, once=once)
+        objective, unit = self.params.objective, self.ledger.unit
+        self.notes += self.budget.charge(cost, what, unit=unit, once=once, objective=objective)
         self._is_paid = True
         self.budget.void(self.reasons)
 

@@ -26,23 +26,12 @@ class PrivateTree:
     """A complete tree over bin codes; node ``i`` has children ``2i + 1`` and ``2i + 2``.
 
     Nothing in it is exact: splits were drawn, leaves carry noise, counts are noisy or constant.
-
-    Parameters
-    ----------
-    feature : ndarray of int32, shape (2**depth - 1,)
-    goes_left : ndarray of uint8, shape (2**depth - 1, 256)
-        1 where a bin code goes left.
-    leaf_value : ndarray of float64, shape (2**depth,)
-        In raw score units, learning rate applied.
-    leaf_count : ndarray of int64, shape (2**depth,)
-        At least 1.
-    learning_rate : float
     """
 
-    feature: NDArray[np.int32]
-    goes_left: NDArray[np.uint8]
-    leaf_value: NDArray[np.float64]
-    leaf_count: NDArray[np.int64]
+    feature: NDArray[np.int32]  # (2**depth - 1,)
+    goes_left: NDArray[np.uint8]  # (2**depth - 1, 256), 1 where a bin code goes left
+    leaf_value: NDArray[np.float64]  # (2**depth,), in raw score units, learning rate applied
+    leaf_count: NDArray[np.int64]  # (2**depth,), at least 1
     learning_rate: float
 
 
@@ -53,15 +42,8 @@ def _up_the_trees(
 
     A node's value is the mean of its leaves', its count their sum, and its gain the variance that its split
     explains, ``c_L v_L² + c_R v_R² - c v²``, which for square loss is LightGBM's gain.  It is kept above 0,
-    since LightGBM's feature importances skip splits without gain.
-
-    Parameters
-    ----------
-    leaf_value, leaf_count : ndarray, shape (n_trees, n_leaves)
-
-    Returns
-    -------
-    value, count, gain : ndarray, shape (n_trees, n_leaves - 1)
+    since LightGBM's feature importances skip splits without gain.  Leaves have shape (n_trees, n_leaves), the
+    results (n_trees, n_leaves - 1).
     """
     n_trees = len(leaf_value)
     values, counts = [leaf_value], [leaf_count]

@@ -158,24 +158,9 @@ def _read_once(declared: Any) -> Any:
 class ClusterRows:
     """The rows of a `DaskDataset` on the workers of a cluster, and here what is publicly known of them.
 
-    Parameters
-    ----------
-    rows : DaskDataset
-    client : distributed.Client
-    n_threads : int
-        Threads of a worker; 0 takes as many as the worker has.
-    timeout : float
-        Seconds after which silence means that something is lost.
-
-    Attributes
-    ----------
-    declared : Dataset
-        Made-up rows with the declarations of the true ones, for `lightgbm.train`.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If bounds or categories are not declared.
+    A worker has `n_threads` threads; 0 takes as many as it has. After `timeout` seconds, silence means that
+    something is lost. `declared`, for `lightgbm.train`, has made-up rows with the declarations of the true
+    ones; `InvalidArgumentError` if bounds or categories are not declared.
     """
 
     def __init__(self, rows: DaskDataset, client: Any, n_threads: int, timeout: float) -> None:
@@ -217,15 +202,7 @@ class ClusterRows:
         )
 
     def _summed(self, known: RunRows, loss: Loss, scale: LabelScale, subsample: float) -> DaskLeafSums:
-        """Load the rows, and sum them from then on.
-
-        Raises
-        ------
-        InvalidArgumentError
-            If a partition does not match what was declared.
-        ClusterError
-            If no worker can compute it.
-        """
+        """Load the rows, and sum them from then on; raises as `DaskLeafSums` does."""
         rules = RowRules(
             known.bins,
             self._dtypes,
@@ -245,12 +222,8 @@ class ClusterRows:
     def evaluation_set(self, rows: DaskDataset) -> PublicDataset:
         """Public rows in the bins of these, binned by the workers.
 
-        Raises
-        ------
-        InvalidArgumentError
-            If they are not public, or do not match what was declared.
-        ClusterError
-            If no worker can compute them.
+        `InvalidArgumentError` if they are not public, or do not match what was declared; `ClusterError` if no
+        worker can compute them.
         """
         bins = self.declared.construct().bins
         if not rows.public:
@@ -280,14 +253,7 @@ class ClusterRows:
 
 
 class PublicDataset(Dataset):
-    """Evaluation rows that workers have binned.
-
-    Parameters
-    ----------
-    reference : Dataset
-    parts : sequence of PublicPartition
-        At least one.
-    """
+    """Evaluation rows that workers have binned, in one part at least."""
 
     def __init__(self, reference: Dataset, parts: Sequence[PublicPartition]) -> None:
         super().__init__(

@@ -29,21 +29,10 @@ from lgb_dp.estimators.models import DPLGBMClassifier, DPLGBMRegressor
 
 
 def predicted(model: Any, method: str, X: Any, keywords: dict[str, Any]) -> Any:
-    """Predictions of a local model's method for rows that may lie on a cluster.
+    """Predictions of a fitted local model's method, with keywords, for rows that may lie on a cluster.
 
-    Parameters
-    ----------
-    model : fitted estimator
-    method : str
-    X : dask array, dask data frame, or what the method takes
-        Of anything but a dask collection, the method's own result is returned.
-    keywords : dict
-        The method's other arguments.
-
-    Returns
-    -------
-    dask array, shape (n_rows,) or (n_rows, n_outputs)
-        Computed when it is asked for; n_rows is unknown for a data frame.
+    Of a dask collection they are a dask array, computed when it is asked for, whose number of rows is unknown
+    for a data frame; of anything else, the method's own result.
     """
     if not host.is_collection(X):
         return getattr(model, method)(X, **keywords)

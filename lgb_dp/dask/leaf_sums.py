@@ -47,21 +47,9 @@ ERRORS = host.ClusterErrors(
 class DaskLeafSums:
     """The rows of a cluster, summed by its workers.
 
-    Parameters
-    ----------
-    client : distributed.Client
-    partitions : sequence of tuple
-        X, y, weight and groups of each partition, delayed, or None for what there is none of.
-    rules : RowRules
-    timeout : float
-        Seconds after which silence means that something is lost.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If a partition does not match what was declared.
-    ClusterError
-        If no worker can compute it.
+    Partitions are tuples of X, y, weight and groups, delayed, or None for what there is none of. After
+    `timeout` seconds, silence means that something is lost. `InvalidArgumentError` if a partition does not
+    match what was declared; `ClusterError` if no worker can compute it.
     """
 
     def __init__(

@@ -35,77 +35,36 @@ PublicPartition = tuple[DenseCodes | SparseCodes, NDArray[np.float64], NDArray[n
 
 @dataclass(frozen=True)
 class RowRules:
-    """Public rules by which the rows of every partition are prepared.
-
-    Parameters
-    ----------
-    bins : PublicBins
-    dtypes : tuple of str
-        Of the columns of a table, or one of a matrix.
-    scale : LabelScale
-    loss : Loss
-    label_overflow : {"raise", "clip"}
-    weight_bound : float or None
-    rows_per_group : int or None
-    group_weight : "mean" or None
-    subsample : float
-        Share of the rows that a round sums.
-    n_threads : int
-        Threads of a worker; 0 takes as many as the worker has.
-    classes : ndarray, optional
-        Sorted labels; their positions are trained on.
-    """
+    """Public rules by which the rows of every partition are prepared."""
 
     bins: PublicBins
-    dtypes: tuple[str, ...]
+    dtypes: tuple[str, ...]  # of the columns of a table, or one of a matrix
     scale: LabelScale
     loss: Loss
     label_overflow: LabelOverflow
     weight_bound: float | None
     rows_per_group: int | None
     group_weight: GroupWeight | None
-    subsample: float
-    n_threads: int
-    classes: NDArray[Any] | None = None
+    subsample: float  # share of the rows that a round sums
+    n_threads: int  # of a worker; 0 takes as many as it has
+    classes: NDArray[Any] | None = None  # sorted labels; their positions are trained on
 
 
 @dataclass(frozen=True)
 class BinnedPartition:
-    """The binned rows of a partition, before rows of groups are chosen.
-
-    Parameters
-    ----------
-    codes : DenseCodes or SparseCodes
-    label : ndarray of float64, shape (n_rows,)
-    weight : ndarray of float64, shape (n_rows,), or None
-    group : ndarray of int64, shape (n_rows,), or None
-        Numbers from 0 on.
-    group_hash : ndarray of uint64, shape (n_groups,)
-        Of the groups as they were given.
-    digest : bytes
-        Of all of these.
-    """
+    """The binned rows of a partition, before rows of groups are chosen."""
 
     codes: DenseCodes | SparseCodes
     label: NDArray[np.float64]
     weight: NDArray[np.float64] | None
-    group: NDArray[np.int64] | None
-    group_hash: NDArray[np.uint64]
-    digest: bytes
+    group: NDArray[np.int64] | None  # numbers from 0 on
+    group_hash: NDArray[np.uint64]  # of the groups as they were given
+    digest: bytes  # of all of these
 
 
 @dataclass(frozen=True)
 class TrainingRows:
-    """The rows of a partition that are trained on.
-
-    Parameters
-    ----------
-    codes : DenseCodes or SparseCodes
-    label : ndarray of float64, shape (n_rows,)
-        Labels that fit the scale.
-    weight : ndarray of int32, shape (n_rows,)
-    group : ndarray of int64, shape (n_rows,), or None
-    """
+    """The rows of a partition that are trained on, with labels that fit the scale."""
 
     codes: DenseCodes | SparseCodes
     label: NDArray[np.float64]
@@ -116,10 +75,8 @@ class TrainingRows:
 def read_partition(rules: RowRules, X: Any, y: Any, weight: Any, groups: Any) -> BinnedPartition | None:
     """Check and bin the rows of a partition; None if it has none.
 
-    Raises
-    ------
-    InvalidArgumentError
-        If it does not match what was declared, or the other collections; no value is quoted.
+    `InvalidArgumentError` if it does not match what was declared, or the other collections; no value is
+    quoted.
     """
     n_rows = _checked_rows(rules.dtypes, X, {"y": y, "weight": weight, "groups": groups})
     if not n_rows:
@@ -207,17 +164,8 @@ def _digest(codes: DenseCodes | SparseCodes, *arrays: NDArray[Any] | None) -> by
 def training_rows(rules: RowRules, partition: BinnedPartition, seed: int) -> TrainingRows:
     """The rows to train on, of every group at most as many as are to be used.
 
-    Parameters
-    ----------
-    rules : RowRules
-    partition : BinnedPartition
-    seed : int
-        Secret, of 256 bits: decides which rows of a group are used, whenever the partition is loaded.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If a label does not fit, or groups are missing.
+    The seed, secret and of 256 bits, decides which rows of a group are used, whenever the partition is
+    loaded. `InvalidArgumentError` if a label does not fit, or groups are missing.
     """
     codes, label, weight, group = partition.codes, partition.label, partition.weight, partition.group
     most = rules.rows_per_group
@@ -245,10 +193,7 @@ def training_rows(rules: RowRules, partition: BinnedPartition, seed: int) -> Tra
 def joined_codes(parts: Sequence[DenseCodes | SparseCodes]) -> DenseCodes | SparseCodes:
     """Codes of the rows of several partitions, one after the other.
 
-    Raises
-    ------
-    InvalidArgumentError
-        If some are dense and others sparse.
+    `InvalidArgumentError` if some are dense and others sparse.
     """
     if len(parts) == 1:
         return parts[0]

@@ -7,6 +7,7 @@ asks for the rows of test parts too, and with two folds the one's test part is t
 from __future__ import annotations
 
 import itertools
+import secrets
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
@@ -67,10 +68,15 @@ class CrossValidation:
         How many passes over the same folds were begun before, and this one.
     k : int
         Number of folds.
+
+    Attributes
+    ----------
+    id : str
+        Name that no other pass has, for a budget in a file.
     """
 
     def __init__(self, number: int, k: int) -> None:
-        self.number = number
+        self.number, self.id = number, secrets.token_hex(8)
         self._process = this_process()
         self._granted: dict[Hashable, object] = {}
         self._used_for: dict[tuple[int, int], object] = {}
@@ -164,7 +170,7 @@ class FoldPart:
     @property
     def payment(self) -> tuple[Hashable, ...]:
         """Runs that one pays for: all of the cross-validation, and of this repetition of inner ones."""
-        return self._outermost, self._rounds
+        return self._outermost.id, self._rounds
 
     @property
     def _outermost(self) -> CrossValidation:

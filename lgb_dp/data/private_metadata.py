@@ -69,9 +69,11 @@ def _paid(what: str, mu: float, delta: float, unit: Unit, budget: Budget | None)
     ledger = Ledger(granted_delta=delta, unit=unit)
     ledger.charge(Release(what, "Gaussian", 0.0, 0, 0, mu=mu))
     budget = checked_budget(budget)
-    if budget is not None:
-        budget.charge(ledger.cost, f"private {what}", unit=ledger.unit)
-    return report_of(ledger, budget=None if budget is None else budget.id)
+    if budget is None:
+        return report_of(ledger)
+    return report_of(
+        ledger, notes=budget.charge(ledger.cost, f"private {what}", unit=ledger.unit), budget=budget.id
+    )
 
 
 def _judged(report: PrivacyReport, noisy: NDArray[np.float64], stacklevel: int = 3) -> PrivacyReport:

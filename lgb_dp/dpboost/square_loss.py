@@ -32,19 +32,9 @@ GRADIENT_STEPS = 2**20
 
 
 def quantise_gradients(gradient: NDArray[np.float64], weight: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Weighted gradients in integer steps, rounded toward zero.
+    """Weighted gradients in integer steps, rounded toward zero; never beyond ``GRADIENT_STEPS * weight``.
 
-    Parameters
-    ----------
-    gradient : ndarray of float64
-        In [-G_STAR, G_STAR]; what lies outside is clipped, NaN counts as 0.
-    weight : ndarray of int32
-        Quantised weights.
-
-    Returns
-    -------
-    ndarray of int32
-        Never larger than ``GRADIENT_STEPS * weight`` in absolute value.
+    Gradients outside of [-G_STAR, G_STAR] are clipped, and NaN counts as 0. Weights are quantised.
     """
     limit = GRADIENT_STEPS * weight.astype(np.float64)
     steps = np.nan_to_num(np.clip(gradient / G_STAR * limit, -limit, limit), nan=0.0)
@@ -93,15 +83,7 @@ def epsilon_of_a_person(epsilon: float, k: int) -> float:
 class TreePlan:
     """The rows that a tree trains on, and the limits it keeps to.
 
-    Parameters
-    ----------
-    rows : ndarray of int32
-        Rows the tree trains on.
-    clip : float
-        Bound of its leaf values, in g*.
-    learning_rate : float
-    group, part : int
-        As in `Release`.
+    `clip` is the bound of its leaf values, in g*; `group` and `part` are as in `Release`.
     """
 
     rows: NDArray[np.int32]
@@ -112,20 +94,11 @@ class TreePlan:
 
 
 class SquareLossTraining(Training):
-    """A training run on square loss.
+    """A training run on square loss, of total budget ε.
 
-    Parameters
-    ----------
-    task : TrainerInput
-    epsilon : float
-        Total budget.
-    variant : {"paper", "tight"}
-    trees_per_group : int
-        Trees that read disjoint rows, so that each may spend all of the group's share.
-    leaf_share : float
-        Share of a tree's budget that goes to its leaves.
-    gdf : bool
-        Filter rows with large gradients; otherwise clip the gradients.
+    A group has `trees_per_group` trees that read disjoint rows, so that each may spend all of the group's
+    share. Of a tree's budget, a share `leaf_share` goes to its leaves. With `gdf`, rows with large gradients
+    are filtered out; otherwise gradients are clipped.
     """
 
     def __init__(

@@ -30,17 +30,7 @@ def draw_tree_of_row(
 
     Tree t gets a row with probability η(1-η)^t / (1-(1-η)^T): in expectation the paper's sizes.  The paper
     picks fixed numbers of rows; then adding a row changes which others are picked, and the trees' costs are
-    not parallel.  The draws depend on no data and need not stay secret.
-
-    Parameters
-    ----------
-    n_rows, n_trees : int
-    learning_rate : float
-        η in (0, 1].
-
-    Returns
-    -------
-    ndarray of uint16, shape (n_rows,)
+    not parallel.  η is in (0, 1].  The draws depend on no data and need not stay secret.
     """
     probability = (1.0 - learning_rate) ** np.arange(n_trees)
     upper = np.cumsum(probability / probability.sum())[:-1]

@@ -36,6 +36,7 @@ from lgb_dp.estimators.enclosing_fits import surroundings
 from lgb_dp.estimators.evaluation import FitEvaluation
 from lgb_dp.estimators.habits import WAYS_OUT
 from lgb_dp.estimators.rows import as_matrix
+from lgb_dp.evaluation.evaluation import PrivateEvaluation
 from lgb_dp.losses.objective import OBJECTIVES
 from lgb_dp.mboost.trainer import MBoost
 from lgb_dp.newton.settings import AUTOMATIC_ROUNDS
@@ -227,6 +228,9 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
         Treatment of a label that does not fit, as for `lgb_dp.Dataset`.  "clip" moves targets to the
         nearer of the label's bounds and gives rows whose label is missing or none of the classes no weight;
         "raise" raises an error, whose occurrence is a function of the private labels.
+    validation_fraction : float
+        For "newton" and two classes: share of the rows to hold out of training, as for `lgb_dp.NewtonBoost`.
+        `evaluation_` then tells, within the same ε, how good the model is on them.
     n_jobs : int
         Threads; 0 means all available processors.
     random_state : int, optional
@@ -264,6 +268,7 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
         leaf_share: float = 0.3,
         gdf: bool = False,
         label_overflow: LabelOverflow = "clip",
+        validation_fraction: float = 0.0,
         n_jobs: int = 0,
         random_state: int | None = None,
         verbose: int = -1,
@@ -283,6 +288,7 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
         self.leaf_share = leaf_share
         self.gdf = gdf
         self.label_overflow = label_overflow
+        self.validation_fraction = validation_fraction
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -335,7 +341,14 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
                 f"alpha is a setting of method='mboost', got alpha={alpha!r} and method={method!r}"
             )
         if method == "newton":
-            return NewtonBoost(epsilon, self.delta, random_state=seed, budget=budget)
+            held_out = self.validation_fraction
+            return NewtonBoost(
+                epsilon, self.delta, validation_fraction=held_out, random_state=seed, budget=budget
+            )
+        if self.validation_fraction != 0:
+            raise InvalidArgumentError(
+                f"validation_fraction={self.validation_fraction!r} needs method='newton', got {method!r}"
+            )
         if method == "mboost":
             return MBoost(epsilon, alpha=alpha, leaf_share=self.leaf_share, random_state=seed, budget=budget)
         return DPBoost(
@@ -482,6 +495,23 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
         booster = self._fitted_booster
         assert isinstance(booster, DPBooster)
         return booster.privacy
+
+    @property
+    def evaluation_(self) -> PrivateEvaluation:
+        """Quality of the fitted model on the rows that `validation_fraction` held out.
+
+        Raises
+        ------
+        AttributeError
+            If none were held out.
+        """
+        booster = self._fitted_booster
+        found = booster.evaluation if isinstance(booster, DPBooster) else None
+        if found is None:
+            raise AttributeError(
+                f"evaluation_: no rows were held out; fit {type(self).__name__} with validation_fraction=0.1"
+            )
+        return found
 
     @property
     def feature_importances_(self) -> NDArray[Any]:

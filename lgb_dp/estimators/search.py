@@ -107,13 +107,8 @@ _WHY: Mapping[str, str] = {
 class _Trial:
     """An estimator to fit with settings drawn at random.
 
-    Parameters
-    ----------
-    model : DPLGBMClassifier or DPLGBMRegressor
-    params : dict
-        The settings that were drawn.
-    verbosity : dict
-        The estimator's `verbose` (and its aliases) after the search; during it, the estimator is silent.
+    `verbosity` is the estimator's `verbose` (and its aliases) after the search; during it, the estimator is
+    silent.
     """
 
     model: Any
@@ -297,7 +292,7 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         n_trials = draw_number_of_trials(logarithmic_gamma(mean_trials), random)
         seeds = [int(word >> np.uint64(32)) for word in random.words(n_trials)]
         trials = [self._trial(seed, gaussian_epsilon(mu, limits[1]), limits[1]) for seed in seeds]
-        self._pay(checked_budget(budget), limits, paid_for, unit)
+        charged = self._pay(checked_budget(budget), limits, paid_for, unit)
         # All of X and y, since an error in one part only would tell in which part a row is.
         X = as_matrix(X)
         if scipy.sparse.issparse(X):
@@ -326,7 +321,7 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         _, best, said = max(scored, key=itemgetter(0))  # the first of equal ones
         for warning in said:
             warnings.warn(warning.message, stacklevel=2)
-        self._settle(best, limits, search_epsilon(mu, limits[1], mean_trials), mu, paid_for, budget)
+        self._settle(best, limits, search_epsilon(mu, limits[1], mean_trials), mu, paid_for, budget, charged)
         return self
 
     def _checked_arguments(
@@ -384,14 +379,14 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
     @staticmethod
     def _pay(
         budget: Budget | None, granted: tuple[float, float], paid_for: tuple[PrivacyReport, ...], unit: Unit
-    ) -> None:
-        """Charge the budget with all that the search is granted."""
+    ) -> tuple[str, ...]:
+        """Charge the budget with all that the search is granted; notes for the report."""
         if budget is None:
-            return
+            return ()
         unpaid = [report for report in paid_for if report.budget != budget.id]
         cost = total_cost([Cost(*granted), *(report.cost for report in unpaid)])
         delta = max((report.delta - report.cost.delta for report in unpaid), default=granted[1])
-        budget.charge(chargeable(cost, delta), "DPRandomizedSearchCV", unit=unit)
+        return budget.charge(chargeable(cost, delta), "DPRandomizedSearchCV", unit=unit)
 
     def _settle(
         self,
@@ -401,6 +396,7 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         mu: float,
         paid_for: tuple[PrivacyReport, ...],
         budget: Budget | None,
+        charged: tuple[str, ...],
     ) -> None:
         """Put the search's guarantee in the place of the best trial's, in the model file too."""
         trial = best.model.privacy_
@@ -426,7 +422,7 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
             report = compose(report, *paid_for)
         if budget is not None:
             budget.void(report.reasons)
-            report = replace(report, budget=budget.id)
+            report = replace(report, budget=budget.id, notes=(*report.notes, *charged))
         text = best.model.booster_.model_to_string(num_iteration=-1)
         best.model.booster_ = DPBooster(model_str=with_guarantee(text, report.to_dict()))
         best.model.set_params(**best.verbosity)

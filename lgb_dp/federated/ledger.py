@@ -102,6 +102,23 @@ class PartyLedger:
         """All charges, in their order."""
         return list(self.store.entries(CHARGES, ""))
 
+    def difference_from(self, kept: Store, n_processes: int) -> str | None:
+        """What the charges of the only run in this ledger, made again, say against those in a party's store.
+
+        The last answer of a process may have been charged for, and not sent.
+        """
+        made, others = [_without_time(charge) for charge in self.charges()], list[dict[str, Any]]()
+        for charge in map(_without_time, kept.entries(CHARGES, "")):
+            if charge in made:
+                made.remove(charge)
+            elif charge.get("session") in self._counted().of_run:
+                others.append(charge)
+        if made:
+            return f"the charge for {made[0]['what']!r} of attempt {made[0]['number']} is not in the ledger"
+        if len(others) > n_processes:
+            return f"the ledger has {len(others)} charges of the run for answers that were not sent"
+        return None
+
     def check_run(self, run: bytes, mu: float, unit: Unit, budget: tuple[float, float]) -> None:
         """Check that all that a run may cost is left, beside what it has cost already.
 
@@ -298,6 +315,10 @@ def _entry(charge: Any) -> _Entry:
     except ValueError:
         raise _damaged("neighbouring", neighbouring, "a neighbouring relation of this version") from None
     return _Entry(session, run, time, what, unit, mu, closeness)
+
+
+def _without_time(charge: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in charge.items() if name != "time"}
 
 
 def _kept_budget(store: Store) -> tuple[float, float] | None:

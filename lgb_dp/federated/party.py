@@ -16,7 +16,7 @@ from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.run.log import THIS_PROCESS, runs_of
 from gbdt_parties.run.replay import Replay, chosen, replayed
 from gbdt_parties.run.sessions import Runs, RunSessions
-from gbdt_parties.secure_sum.trust import AllowList, credentials_of
+from gbdt_parties.secure_sum.trust import AllowList, Credentials, credentials_of
 from lgb_dp.checks import checked_budget, checked_integer
 from lgb_dp.data.dataset import Dataset
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
@@ -77,7 +77,7 @@ class Party(RunSessions):
     auditable : bool
         Whether `folder` keeps the messages and keys of runs for an auditor (`replay`).  The noise of such
         runs can be drawn again from them: the folder is as secret as the rows, and must not leave the party.
-        They take as much room as the traffic, and stay until four later runs of the coordinator have begun,
+        They take as much room as the traffic, and stay until four later ones of the coordinator have ended,
         or their model is removed (``veilboost models --remove``).
     **data
         Arguments of `lgb_dp.Dataset`: `bounds` (required unless all columns are categorical), `label_bounds`,
@@ -163,9 +163,9 @@ class Party(RunSessions):
         PartyArgumentError, StoreError
             If the folder has no such run, or is in use or damaged.
         """
+        side = replace(self.side, ledger=PartyLedger(None, None))
 
         def subject(number: bytes, request: str) -> PrivateSubject:
-            side = replace(self.side, ledger=PartyLedger(None, None))
             return PrivateSubject(side, None, MemoryAllowance(sys.maxsize), number, request)
 
         path = Path(folder) / LEDGER_FILE
@@ -173,12 +173,20 @@ class Party(RunSessions):
             raise InvalidArgumentError(f"folder={str(folder)!r} has no {LEDGER_FILE}: it is not a party's")
         callers = THIS_PROCESS, *(one.name for one in Path(folder).iterdir() if one.is_dir())
         with closing(StoreFile(path, ROLE, read_only=True)) as store:
-            return replayed(chosen([runs_of(store, caller) for caller in callers], run), subject)
+            log, ledger = chosen([runs_of(store, caller) for caller in callers], run), side.ledger
+            report = replayed(log, subject, ledger.store)
+            difference = report.difference or ledger.difference_from(store, report.connections)
+        return replace(report, difference=difference, has_ended=report.has_ended and difference is None)
 
     @property
     def has_folder(self) -> bool:
         """Whether its ledger outlives the process."""
         return self._folder is not None
+
+    @property
+    def credentials(self) -> Credentials:
+        """Credentials that it signs rosters with."""
+        return self.side.credentials
 
     @property
     def allow_list(self) -> AllowList:

@@ -18,6 +18,7 @@ from gbdt_parties.messages import Message
 from gbdt_parties.quota import CallerLimits
 from gbdt_parties.run.party_run import ANSWERED
 from gbdt_parties.run.sessions import RunSessions
+from gbdt_parties.secure_sum.trust import AllowList, Credentials
 from gbdt_parties.transport.service import Caller, RowService
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.federated.party import MODELS_FOLDER, Party
@@ -81,6 +82,11 @@ class PrivateService(RowService[L], Generic[L, PartyT]):
         """Let go of the directory, and of the party's: another service, or process, can use them then."""
         super().close()
         self.party.close()
+
+    @property
+    def trust(self) -> tuple[Credentials, AllowList] | None:
+        """Credentials that rosters are signed with, and the other signers."""
+        return self.party.credentials, self.party.allow_list
 
     def admit(self, caller: str, message: Message) -> None:
         """Refuse requests that are too long, and alignments without ids."""

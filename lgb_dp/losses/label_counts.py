@@ -25,20 +25,8 @@ def counts_on_grid(
     A row of weight w adds two integers to two counts that are not negative and sum to at most ``steps w``, so
     that their squares sum to at most the square of it.
 
-    Parameters
-    ----------
-    target : ndarray of float64, shape (n_rows,)
-        Beyond the grid, a row counts for the nearest point.
-    weight : ndarray of int32, shape (n_rows,)
-        Not negative.
-    grid : ndarray of float64, shape (n_points,)
-        Ascending, at least two.
-    steps : int
-        Integer steps of a row of weight 1; parts are rounded down.
-
-    Returns
-    -------
-    ndarray of int64, shape (n_points,)
+    The grid is ascending, of at least two points; a row beyond it counts for the nearest one. Weights are not
+    negative, and parts of the `steps` of a row of weight 1 are rounded down.
     """
     target = np.clip(target, grid[0], grid[-1])
     left = np.clip(np.searchsorted(grid, target, side="right") - 1, 0, len(grid) - 2)
@@ -52,16 +40,10 @@ def counts_on_grid(
 
 @dataclass(frozen=True)
 class LabelCounts:
-    """Noisy counts of labels on a grid.
+    """Noisy counts of labels on an ascending grid of at least two points.
 
-    Parameters
-    ----------
-    point : ndarray of float64, shape (n_points,)
-        Ascending, at least two.
-    count : ndarray of float64, shape (n_points,)
-        Not negative, of positive sum; 0 where nothing stands out of the noise.
-    cumulated : ndarray of float64, shape (n_points + 1,)
-        Shares of the rows up to each of the `edges`, ascending from 0 to 1.
+    Counts are not negative, of positive sum; 0 where nothing stands out of the noise. `cumulated`, shape
+    (n_points + 1,), has the shares of the rows up to each of the `edges`, ascending from 0 to 1.
     """
 
     point: NDArray[np.float64]
@@ -70,16 +52,10 @@ class LabelCounts:
 
     @classmethod
     def of(cls, grid: NDArray[np.float64], counts: NDArray[np.float64], noise: float) -> LabelCounts:
-        """Label statistics that follow from noisy counts.
+        """Label statistics that follow from noisy counts, each with noise of standard deviation `noise`.
 
-        Points beyond which the sum of all counts does not stand out of the noise count nothing.  Where the
-        sum stands out nowhere, all points count alike.
-
-        Parameters
-        ----------
-        grid, counts : ndarray of float64, shape (n_points,)
-        noise : float
-            Standard deviation of the noise in each count.
+        Points beyond which the sum of all counts does not stand out of the noise count nothing. Where the sum
+        stands out nowhere, all points count alike.
         """
         n_points = len(grid)
         doubt = STDS_OF_DOUBT * noise * np.sqrt(np.arange(1, n_points + 1))
@@ -111,12 +87,7 @@ class LabelCounts:
     def clip_of(self, size: NDArray[np.float64], cut_share: float) -> float:
         """Smallest C such that all that is cut off sizes beyond C is a share of all sizes' sum.
 
-        Parameters
-        ----------
-        size : ndarray of float64, shape (n_points,)
-            Of each point's rows; not negative.
-        cut_share : float
-            In (0, 1).
+        Sizes, not negative, are of each point's rows; the share is in (0, 1).
         """
         allowed = cut_share * float(self.count @ size)
         low, high = 0.0, float(size.max())

@@ -28,31 +28,16 @@ from lgb_dp.losses.objective import OBJECTIVES, Objective
 class LabelScale:
     """How labels and raw scores relate to [-1, 1].
 
-    Parameters
-    ----------
-    objective : str
-        Name of one of `OBJECTIVES`.
-    n_outputs : int
-        Trees per iteration.
-    low, high : float
-        Public bounds of the label.
-    sigmoid : float
-        Slope by which "binary" and "multiclassova" models turn raw scores into probabilities.
-    of_objective : mapping
-        The objective's own parameter, by LightGBM's name, if it has one.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If an objective with a logarithmic link cannot have such labels.
+    `InvalidArgumentError` if an objective with a logarithmic link cannot have labels of the public bounds
+    `low` and `high`.
     """
 
-    objective: str
-    n_outputs: int
+    objective: str  # name of one of `OBJECTIVES`
+    n_outputs: int  # trees per iteration
     low: float
     high: float
-    sigmoid: float = 2.0
-    of_objective: Mapping[str, float] = field(default_factory=dict)
+    sigmoid: float = 2.0  # slope of "binary" and "multiclassova" models, from raw scores to probabilities
+    of_objective: Mapping[str, float] = field(default_factory=dict)  # its own parameter, if it has one
 
     def __post_init__(self) -> None:
         if not self.has_log_link:
@@ -123,11 +108,6 @@ class LabelScale:
 
         Targets of regression outside the public bounds become the nearer bound.  A row whose label is none of
         the classes, or is missing, does not count: its label here is the lowest.
-
-        Returns
-        -------
-        label : ndarray of float64, shape (n_rows,)
-        counts : ndarray of bool, shape (n_rows,)
         """
         if self.is_regression:
             label = np.clip(label, self.low, self.high)

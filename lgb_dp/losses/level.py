@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,46 +46,12 @@ _LEAST_WIDER = 3.0
 """Clip of the square loss's sums over that of its trees, from which on it says more than these did."""
 
 
-class Level(Protocol):
-    """The last release of a run."""
-
-    @property
-    def clip(self) -> float:
-        """C of its gradients, in the unit of `lgb_dp.losses.loss.Loss.pairs`."""
-
-    def planned(self, std: float, n_rows: float) -> Level | None:
-        """The release at a standard deviation of the noise in G and a number of rows; None if not worth it.
-
-        Parameters
-        ----------
-        std : float
-            In rows; 0 without noise.
-        n_rows : float
-            As released, positive.
-        """
-
-    def shift(self, gradient: float, hessian: float, std: float) -> float:
-        """Number to add to all scores, from the released sums: post-processing.
-
-        Parameters
-        ----------
-        gradient, hessian, std : float
-            G, H and the standard deviation of the noise in G, in the same unit.
-        """
-
-
 @dataclass(frozen=True)
 class MeanLevel:
     """Mean of the labels, for the square loss.
 
-    Parameters
-    ----------
-    widest : float
-        Clip beyond which no residual is cut, in units of the trees' clip.
-    row_hessian : float
-        Hessian of a row whose residual is small.
-    clip : float
-        As for `Level`: in units of the trees'.
+    Clips, in the unit of `lgb_dp.losses.loss.Loss.pairs`, are in units of the trees': beyond `widest`, no
+    residual is cut. `row_hessian` is that of a row whose residual is small.
     """
 
     widest: float
@@ -93,16 +59,20 @@ class MeanLevel:
     clip: float = 1.0
 
     def planned(self, std: float, n_rows: float) -> MeanLevel | None:
-        """As for `Level`, with the widest clip that noise allows.
+        """The release at a noise in G of standard deviation `std`, in rows, or 0; None if it is not worth it.
 
-        A wider clip makes a unit of the sums larger, and their noise with it: -G / H is in units of the clip.
+        The released number of rows is positive.  The clip is the widest that noise allows: a wider one makes
+        a unit of the sums larger, and their noise with it, since -G / H is in units of the clip.
         """
         doubt = std / (n_rows * self.row_hessian)
         clip = min(self.widest, LARGEST_DOUBT / doubt) if doubt > 0 else self.widest
         return replace(self, clip=clip) if clip >= _LEAST_WIDER else None
 
     def shift(self, gradient: float, hessian: float, std: float) -> float:
-        """As for `Level`, on the scale of [-1, 1]."""
+        """Number to add to all scores, on the scale of [-1, 1], from the released sums: post-processing.
+
+        Arguments are G, H and the standard deviation of the noise in G, in the same unit.
+        """
         return float(np.clip(self.clip * without_noise(gradient, hessian, std), -1.0, 1.0))
 
 
@@ -110,14 +80,9 @@ class MeanLevel:
 class FactorLevel:
     """Factor of all predictions, for a logarithmic link.
 
-    Parameters
-    ----------
-    clip : float
-        C of its gradients, at least that of the trees.
-    row_hessian : float
-        Hessian of a row of mean label, in units of the clip.
-    largest_doubt : float
-        Standard deviation of the factor beyond which the release costs more than it is worth.
+    The clip C of its gradients is at least that of the trees, and `row_hessian` is that of a row of mean
+    label, in units of the clip. Beyond a standard deviation `largest_doubt` of the factor, the release costs
+    more than it is worth.
     """
 
     clip: float
@@ -131,16 +96,8 @@ class FactorLevel:
         A factor that is wrong by δ adds about ``m^(2-ρ) δ²`` to a row's deviance, whose second derivative by
         the logarithm of the prediction m is ``2 m^(2-ρ)`` on average.
 
-        Parameters
-        ----------
-        labels : LabelCounts
-            In units of the largest label.
-        power : float
-            ρ in [1, 2].
-        mean : float
-            Prior prediction, in (0, 1].
-        clip : float
-            That of the trees.
+        Labels are in units of the largest, ρ is in [1, 2], and the mean is the prior prediction, in (0, 1];
+        `clip` is that of the trees.
         """
         hessian = mean ** (2 - power)
         last = int(np.flatnonzero(labels.count)[-1])
@@ -151,26 +108,23 @@ class FactorLevel:
         return cls(wide, hessian / wide, math.sqrt(MAX_COST * float(deviance) / hessian))
 
     def planned(self, std: float, n_rows: float) -> FactorLevel | None:
-        """As for `Level`."""
+        """As for `MeanLevel`; the clip stays."""
         return None if std / (n_rows * self.row_hessian) > self.largest_doubt else self
 
     def shift(self, gradient: float, hessian: float, std: float) -> float:
-        """As for `Level`: the logarithm of the factor."""
+        """As for `MeanLevel`: the logarithm of the factor."""
         factor = 1.0 + without_noise(gradient, hessian, std)
         return float(np.clip(math.log(max(factor, 1 / _MOST)), -math.log(_MOST), math.log(_MOST)))
+
+
+Level: TypeAlias = MeanLevel | FactorLevel
+"""The last release of a run."""
 
 
 def unit_deviance(label: NDArray[np.float64], mean: float, power: float) -> NDArray[np.float64]:
     """Deviance of labels from a mean: twice the integral of ``(label - t) / t^ρ`` from mean to label.
 
-    Parameters
-    ----------
-    label : ndarray of float64
-        Not negative; positive at ρ = 2.
-    mean : float
-        Positive.
-    power : float
-        ρ in [1, 2].
+    Labels are not negative, and positive at ρ = 2; the mean is positive, and ρ in [1, 2].
     """
     if power == 2.0:
         return np.asarray(2 * (label / mean - 1 - np.log(label / mean)))
@@ -190,12 +144,8 @@ def without_noise(gradient: float, hessian: float, std: float) -> float:
     """Newton step of all rows, as far as the noise lets it be known.
 
     With v = -G / H of standard deviation δ = σ / H, it is v (1 - δ² / v²), or 0 where |v| is below δ:
-    predictions stay where they are unless the release says otherwise.
-
-    Parameters
-    ----------
-    gradient, hessian, std : float
-        G, H and the standard deviation σ of the noise in G, in the same unit.
+    predictions stay where they are unless the release says otherwise. Arguments are G, H and σ, in the same
+    unit.
     """
     if hessian <= std or abs(gradient) <= std:
         return 0.0

@@ -79,33 +79,15 @@ _MAX_LOG_ODDS = 4.0
 
 @dataclass(frozen=True)
 class Start:
-    """Start of a loss, as it follows from the first release.
+    """Start of a loss, as it follows from the first release."""
 
-    Parameters
-    ----------
-    n_rows : float
-        Released number of rows, at least 1, in rows of the largest weight.
-    prior : ndarray of float64, shape (n_outputs,)
-        Initial scores.
-    clip : float
-        C in the loss's own unit of gradients, which a unit of the sums is then.
-    value_unit : float
-        Score per unit of -G / H.
-    hessian_unit : float
-        LightGBM's hessian of the objective per unit of H: λ is divided by it.
-    row_hessian : float
-        Contribution of a row to H, about; positive.
-    level : Level or None
-        The last release, if predictions have a level that the clip makes too low.
-    """
-
-    n_rows: float
-    prior: NDArray[np.float64]
-    clip: float = 1.0
-    value_unit: float = 1.0
-    hessian_unit: float = 1.0
-    row_hessian: float = 0.25
-    level: Level | None = None
+    n_rows: float  # released number of rows, at least 1, in rows of the largest weight
+    prior: NDArray[np.float64]  # initial scores
+    clip: float = 1.0  # C in the loss's own unit of gradients, which a unit of the sums is then
+    value_unit: float = 1.0  # score per unit of -G / H
+    hessian_unit: float = 1.0  # LightGBM's hessian of the objective per unit of H: λ is divided by it
+    row_hessian: float = 0.25  # contribution of a row to H, about; positive
+    level: Level | None = None  # the last release, if the clip makes the level of predictions too low
 
 
 class Loss(Protocol):
@@ -149,35 +131,36 @@ class Loss(Protocol):
     def table_kernel(self, clip: float) -> TableKernel:
         """The kernel of `gbdt_kernels.point_tables`, and the numbers that it takes, of the clip of `start`.
 
-        Raises
-        ------
-        InvalidArgumentError
-            If the loss has several outputs.
+        `InvalidArgumentError` if the loss has several outputs.
         """
+
+
+def largest_hessians(
+    gradient: NDArray[np.float64], clip: float, limit: float, hessian_share: float
+) -> NDArray[np.float64]:
+    """κ √(1 - (1 - s) (g / C)²), inside by a relative 1e-12, beyond what float64 loses here."""
+    room = np.maximum(1.0 - (1.0 - hessian_share) * (gradient / clip) ** 2, 0.0)
+    return np.asarray(limit * np.sqrt(room) * (1 - 1e-12))
+
+
+def noise_stds(clip: float, limit: float, hessian_share: float, mu: float) -> tuple[float, float]:
+    """Standard deviations, in steps, of noise that makes sums of g and h μ-GDP, of rows of weight at most 1.
+
+    A row adds |g| ≤ C and h with (1 - s) (g / C)² + (h / κ)² ≤ 1.
+    """
+    return float(clip * STEPS / (mu * np.sqrt(1.0 - hessian_share))), limit * STEPS / mu
 
 
 @lru_cache(maxsize=16)
 def pair_table(objective: str, clip: float, hessian_share: float) -> NDArray[np.int16]:
     """Amount that a row of unclipped gradient ``(entry - STEPS) / STEPS`` adds to the two sums, in steps.
 
-    Parameters
-    ----------
-    objective : {"binary", "regression"}
-    clip : float
-        C in (0, 1].
-    hessian_share : float
-        s in [0, 1).
-
-    Returns
-    -------
-    ndarray of int16, shape (2 * STEPS + 1, 2)
-        Every entry keeps to the joint bound of the module.
+    The objective is "binary" or "regression", C in (0, 1] and s in [0, 1). Every entry, shape
+    (2 * STEPS + 1, 2), keeps to the joint bound of the module.
     """
     size = np.arange(STEPS + 1) / STEPS
     g = np.floor(np.minimum(size, clip) * STEPS)
-    room = np.maximum(1.0 - (1.0 - hessian_share) * (g / (clip * STEPS)) ** 2, 0.0)
-    # Inside by a relative 1e-12, beyond what float64 loses here.
-    largest = HESSIAN_LIMIT[objective] * np.sqrt(room) * (1 - 1e-12)
+    largest = largest_hessians(g / STEPS, clip, HESSIAN_LIMIT[objective], hessian_share)
     curvature = size * (1 - size) if objective == "binary" else np.full(STEPS + 1, 0.5)
     h = np.floor(np.minimum(curvature, largest) * STEPS)
     mirrored = [np.concatenate([sign * half[:0:-1], half]) for sign, half in ((-1, g), (1, h))]
@@ -186,41 +169,19 @@ def pair_table(objective: str, clip: float, hessian_share: float) -> NDArray[np.
 
 @dataclass(frozen=True)
 class NewtonLoss:
-    """Loss of one training run.
-
-    Parameters
-    ----------
-    objective : {"binary", "regression", "multiclass"}
-    clip : float
-        C in (0, 1].
-    hessian_share : float
-        s in [0, 1).
-    """
+    """Loss of one training run for "binary", "regression" or "multiclass", C in (0, 1] and s in [0, 1)."""
 
     objective: str
     clip: float
     hessian_share: float
 
     def stds(self, mu: float) -> tuple[float, float]:
-        """Standard deviations of the noise in the sums of g and of h that make their release μ-GDP.
-
-        In integer steps, for rows of weight at most 1.
-        """
+        """As for `Loss`."""
         gradient_norm = self.clip * (np.sqrt(2.0) if self.objective == "multiclass" else 1.0)
-        return (
-            float(gradient_norm * STEPS / (mu * np.sqrt(1.0 - self.hessian_share))),
-            HESSIAN_LIMIT[self.objective] * STEPS / mu,
-        )
+        return noise_stds(gradient_norm, HESSIAN_LIMIT[self.objective], self.hessian_share, mu)
 
     def targets(self, label: NDArray[np.float64], scale: LabelScale) -> NDArray[np.float64]:
-        """Targets of the scores: 0 or 1, number of the class, or label on the scale of [-1, 1].
-
-        Parameters
-        ----------
-        label : ndarray of float64, shape (n_rows,)
-            Labels that fit the scale.
-        scale : LabelScale
-        """
+        """As for `Loss`: 0 or 1, number of the class, or label on the scale of [-1, 1]."""
         if self.objective == "binary":
             return np.asarray(label == scale.high, dtype=np.float64)
         if self.objective == "regression":
@@ -270,15 +231,10 @@ class NewtonLoss:
         return Start(n_rows, np.clip(prior, -MAX_PRIOR, MAX_PRIOR))
 
     def pairs(self, target: NDArray[np.float64], clip: float = 1.0) -> TablePairs | SoftmaxPairs:
-        """Pairs that the rows add to the sums of a leaf, in steps.
+        """Pairs that the rows add to the sums of a leaf, in steps, by targets as `targets` gives them.
 
-        Parameters
-        ----------
-        target : ndarray of float64, shape (n_rows,)
-            As `targets` gives them.
-        clip : float
-            Of residuals, in units of the loss's own: a residual counts for one over `clip` of itself, and may
-            be as much larger.  Not used for classes.
+        The clip, not used for classes, is of residuals, in units of the loss's own: a residual counts for one
+        over `clip` of itself, and may be as much larger.
         """
         if self.objective == "multiclass":
             limit = HESSIAN_LIMIT[self.objective]

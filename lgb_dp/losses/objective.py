@@ -20,55 +20,26 @@ def squared_error(error: NDArray[np.float64], worst: float, parameter: float) ->
 
 @dataclass(frozen=True)
 class Objective:
-    """An objective.
+    """An objective by LightGBM's name.
 
-    Parameters
-    ----------
-    name : str
-        LightGBM's.
-    make_loss : callable or None
-        ``make_loss(scale, gradient_clip, hessian_share, mu)`` gives NewtonBoost's loss, None if it has none.
-    aliases : tuple of str
-    parameter : (str, Interval) or None
-        The objective's own parameter, by LightGBM's name, and the values that it accepts.
-    is_regression : bool
-        Whether labels are numbers, not classes.
-    has_log_link : bool
-        Whether models predict exp(raw score).
-    lowest_is_positive : bool
-        Whether label bounds must be positive, and not only not negative, with a logarithmic link.
-    model_line : str
-        Objective line of the model file, with the fields of a `LabelScale`; by default the name.
-    reach : float
-        Largest distance from 0 of scores that other parties' tables cover, in the loss's unit.
-    rate_factor : float
-        Of the automatic learning rate.
-    largest_rate : float
-        Bound of the automatic learning rate, times the factors of the round.
-    is_log_loss : bool
-        Whether the variance of a row's gradient is its hessian, so that chance is known.
-    may_distil : bool
-        Whether structures may be distilled: for other losses nothing was gained by it.
-    is_deep_apart : bool
-        Whether leaves of columns apart are worth more levels where noise is small.
-    error : callable
-        ``error(errors, worst, parameter)``: losses in [0, 1] of errors in units of `worst`, for the search.
+    ``make_loss(scale, gradient_clip, hessian_share, mu)`` gives NewtonBoost's loss, if it has one;
+    ``error(errors, worst, parameter)``, for the search, gives losses in [0, 1] of errors in units of `worst`.
     """
 
     name: str
     make_loss: Callable[..., Any] | None = None
     aliases: tuple[str, ...] = ()
-    parameter: tuple[str, Interval] | None = None
-    is_regression: bool = True
-    has_log_link: bool = False
-    lowest_is_positive: bool = False
-    model_line: str = ""
-    reach: float = 1.0
-    rate_factor: float = 1.0
-    largest_rate: float = math.inf
-    is_log_loss: bool = False
-    may_distil: bool = False
-    is_deep_apart: bool = False
+    parameter: tuple[str, Interval] | None = None  # its own one, by LightGBM's name, and accepted values
+    is_regression: bool = True  # whether labels are numbers, not classes
+    has_log_link: bool = False  # whether models predict exp(raw score)
+    lowest_is_positive: bool = False  # whether label bounds must be positive, not only not negative
+    model_line: str = ""  # of the model file, with the fields of a `LabelScale`; by default the name
+    reach: float = 1.0  # largest size of scores that other parties' tables cover, in the loss's unit
+    rate_factor: float = 1.0  # of the automatic learning rate
+    largest_rate: float = math.inf  # bound of that rate, times the factors of the round
+    is_log_loss: bool = False  # whether a row's gradient has its hessian as variance: chance is known
+    may_distil: bool = False  # whether structures may be distilled: for other losses nothing was gained
+    is_deep_apart: bool = False  # whether leaves of columns apart are worth more levels where noise is small
     error: Callable[[NDArray[np.float64], float, float], NDArray[np.float64]] = squared_error
 
 

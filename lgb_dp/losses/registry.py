@@ -74,23 +74,10 @@ OBJECTIVES |= {
 
 
 def loss_of(scale: LabelScale, gradient_clip: float | None, hessian_share: float, mu: float) -> Loss:
-    """The loss of NewtonBoost for an objective that has one.
+    """The loss of NewtonBoost for an objective that has one, by a label's scale.
 
-    Parameters
-    ----------
-    scale : LabelScale
-        With the objective, its own parameter and the label's bounds.
-    gradient_clip : float or None
-        As asked for; None leaves it to the loss.
-    hessian_share : float
-        s in [0, 1).
-    mu : float
-        Of the whole budget.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If the clip, or the objective's own parameter, is not accepted.
+    A clip of None leaves it to the loss; `hessian_share` is s in [0, 1), and μ that of the whole budget.
+    `InvalidArgumentError` if the clip, or the objective's own parameter, is not accepted.
     """
     make = scale.entry.make_loss
     assert make is not None

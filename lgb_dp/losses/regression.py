@@ -31,7 +31,7 @@ from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.losses.label_counts import LabelCounts, counts_on_grid
 from lgb_dp.losses.labels import LabelScale
 from lgb_dp.losses.level import FactorLevel
-from lgb_dp.losses.loss import STEPS, Start, TableKernel
+from lgb_dp.losses.loss import STEPS, Start, TableKernel, largest_hessians, noise_stds
 
 FloatArray = NDArray[np.float64]
 
@@ -63,32 +63,14 @@ MIN_THRESHOLD = 1e-6
 """Of Huber's loss, in halves of the width of the label's bounds."""
 
 
-def _largest_hessians(
-    gradient: NDArray[np.float64], clip: float, limit: float, hessian_share: float
-) -> NDArray[np.float64]:
-    """κ √(1 - (1 - s) (g / C)²), inside by a relative 1e-12, beyond what float64 loses here."""
-    room = np.maximum(1.0 - (1.0 - hessian_share) * (gradient / clip) ** 2, 0.0)
-    return np.asarray(limit * np.sqrt(room) * (1 - 1e-12))
-
-
-def _noise_stds(clip: float, limit: float, hessian_share: float, mu: float) -> tuple[float, float]:
-    """A row adds g ≤ C and h with (1 - s) (g / C)² + (h / κ)² ≤ 1, so this noise makes the sums μ-GDP."""
-    return float(clip * STEPS / (mu * np.sqrt(1.0 - hessian_share))), limit * STEPS / mu
-
-
 @lru_cache(maxsize=4)
 def hessian_limits(hessian_share: float) -> NDArray[np.int16]:
-    """Largest hessian of a row whose gradient is ``(entry - STEPS) / STEPS``, with a logarithmic link.
+    """Largest hessian, in steps, of a row of gradient ``(entry - STEPS) / STEPS``, with a logarithmic link.
 
     (1 - s) g² + (h / κ)² ≤ 1 for every entry, and a row's pair is an entry and at most its limit.
-
-    Returns
-    -------
-    ndarray of int16, shape (2 * STEPS + 1,)
-        In steps.
     """
     gradient = np.arange(-STEPS, STEPS + 1) / STEPS
-    found = np.floor(_largest_hessians(gradient, 1.0, LOG_LINK_HESSIAN_LIMIT, hessian_share) * STEPS)
+    found = np.floor(largest_hessians(gradient, 1.0, LOG_LINK_HESSIAN_LIMIT, hessian_share) * STEPS)
     return found.astype(np.int16)
 
 
@@ -113,20 +95,10 @@ class _CountedOnGrid(ABC):
 
 @dataclass(frozen=True)
 class LogLinkLoss(_CountedOnGrid):
-    """Loss of a model that predicts exp(F).
+    """Loss of a model that predicts exp(F); targets and predictions are in units of the largest label.
 
-    Targets and predictions are in units of the largest label.
-
-    Parameters
-    ----------
-    power : float
-        ρ in [1, 2].
-    low, high : float
-        Bounds of the label; ``0 <= low < high``.
-    gradient_clip : float or None
-        C over the largest gradient that there can be; None finds C by the first release.
-    hessian_share : float
-        s in [0, 1).
+    ρ is in [1, 2], labels have bounds ``0 <= low < high``, and s is in [0, 1). The clip is C over the largest
+    gradient that there can be; None finds C by the first release.
     """
 
     power: float
@@ -158,7 +130,7 @@ class LogLinkLoss(_CountedOnGrid):
 
     def stds(self, mu: float) -> tuple[float, float]:
         """As for `lgb_dp.losses.loss.Loss`."""
-        return _noise_stds(1.0, LOG_LINK_HESSIAN_LIMIT, self.hessian_share, mu)
+        return noise_stds(1.0, LOG_LINK_HESSIAN_LIMIT, self.hessian_share, mu)
 
     def targets(self, label: NDArray[np.float64], scale: LabelScale) -> NDArray[np.float64]:
         """Labels over the largest."""
@@ -213,22 +185,13 @@ class LogLinkLoss(_CountedOnGrid):
 def residual_table(alpha: float | None, hessian_share: float) -> NDArray[np.int16]:
     """Amount that a row of residual ``(entry - STEPS) / STEPS`` adds to the two sums, in steps.
 
-    Parameters
-    ----------
-    alpha : float or None
-        Of the quantile's loss; None is Huber's.
-    hessian_share : float
-        s in [0, 1).
-
-    Returns
-    -------
-    ndarray of int16, shape (2 * STEPS + 1, 2)
-        Every entry keeps to the joint bound, with C = max(α, 1 - α) and κ = 1/2, or C = κ = 1 (Huber).
+    α is that of the quantile's loss, None that of Huber's; s is in [0, 1). Every entry, shape
+    (2 * STEPS + 1, 2), keeps to the joint bound, with C = max(α, 1 - α) and κ = 1/2, or C = κ = 1 (Huber).
     """
     residual = np.arange(-STEPS, STEPS + 1) / STEPS
     exact, curvature = (residual, 1.0) if alpha is None else ((1 + residual) / 2 - alpha, 0.5)
     gradient = np.trunc(exact * STEPS)
-    room = _largest_hessians(gradient / STEPS, _residual_clip(alpha), curvature, hessian_share)
+    room = largest_hessians(gradient / STEPS, _residual_clip(alpha), curvature, hessian_share)
     hessian = np.where(np.abs(residual) < 1, np.floor(np.minimum(curvature, room) * STEPS), 0.0)
     return np.column_stack([gradient, hessian]).astype(np.int16)
 
@@ -242,17 +205,9 @@ def _residual_clip(alpha: float | None) -> float:
 class ResidualLoss(_CountedOnGrid):
     """Huber's loss, or the quantile's with a parabola in the place of its kink.
 
-    Parameters
-    ----------
-    alpha : float or None
-        Of the quantile's loss; None is Huber's.
-    threshold : float or None
-        T of Huber's loss over half the width of the label's bounds; that of the quantile's follows from the
-        first release.
-    zero : float
-        The label of 0 on the scale of [-1, 1], or the end of the scale that is nearest to it.
-    hessian_share : float
-        s in [0, 1).
+    α is that of the quantile's loss, None that of Huber's; s is in [0, 1). The threshold T of Huber's loss is
+    over half the width of the label's bounds; that of the quantile's follows from the first release. `zero`
+    is the label of 0 on the scale of [-1, 1], or the end of the scale that is nearest to it.
     """
 
     alpha: float | None
@@ -275,7 +230,7 @@ class ResidualLoss(_CountedOnGrid):
 
     def stds(self, mu: float) -> tuple[float, float]:
         """As for `lgb_dp.losses.loss.Loss`."""
-        return _noise_stds(
+        return noise_stds(
             _residual_clip(self.alpha), 1.0 if self.alpha is None else 0.5, self.hessian_share, mu
         )
 

@@ -78,16 +78,7 @@ def risk_sensitivity(
     and is at most α(W + 4s) + (1-α)W ≤ 2³⁴ b, since the node's weight W and c are below 2³¹ b and s ≤ c; the
     interval's two ends move by the errors of two data sets each: 4·7·2⁻¹⁹ b < `ROUNDING` b.
 
-    Parameters
-    ----------
-    alpha : ndarray of float64
-        In [0, 1].
-    cap : ndarray of float64
-        c, in [b, 2³¹ b].
-    prior : ndarray of float64
-        s, in [0, c].
-    largest_weight : float
-        b.
+    α is in [0, 1], c in [b, 2³¹ b] and s in [0, c], a number of each for every node.
     """
     rise = largest_weight / (np.sqrt(largest_weight + prior) + np.sqrt(prior))
     return 2.0 * (alpha * rise * np.sqrt(cap + prior) + (1.0 - alpha + ROUNDING) * largest_weight)
@@ -96,10 +87,7 @@ def risk_sensitivity(
 def stopped_at_purity(levels: list[NDArray[np.int64]]) -> NDArray[np.int64]:
     """Class weights of the leaves if pure nodes were not split: those of the pure or last non-empty ancestor.
 
-    Parameters
-    ----------
-    levels : list of ndarray of int64, shape (2**level, 2)
-        Class weights of all nodes, the leaves' last.
+    Class weights are those of all nodes, level by level, shape (2**level, 2), the leaves' last.
     """
     weights = levels[0]
     for below in levels[1:]:

@@ -30,22 +30,10 @@ _WORD_BITS = 64
 
 
 def discrete_gaussian(n: int, variance: int, random: WordSource) -> NDArray[np.int64]:
-    """Independent integers with P(k) ∝ exp(-k² / 2V).
+    """Independent integers with P(k) ∝ exp(-k² / 2V), for a variance V from 1 to 2⁸⁰.
 
     The draws are exact: floating-point numbers decide only what their error cannot change.
-
-    Parameters
-    ----------
-    n : int
-        How many.
-    variance : int
-        V, 1 to 2⁸⁰.
-    random : WordSource
-
-    Raises
-    ------
-    InvalidArgumentError
-        If `variance` is out of range.
+    `InvalidArgumentError` if V is out of range.
     """
     variance = checked_integer("variance of discrete Gaussian noise", variance, 1, MAX_VARIANCE)
     slope = int(2**LOG2_DENOMINATOR / math.sqrt(variance))

@@ -58,15 +58,11 @@ weights.  A ratio of two probabilities of two data sets has four such factors: l
 def selection_scale(epsilon: float, range_width: float) -> float:
     """Factor from utility to log-weight of an exponential mechanism that costs `epsilon`, all slack included.
 
-    If adding a row changes every utility by an amount in an interval of length `range_width`, then
-    P ∝ exp(scale · utility) with scale = ε / range_width is ε-DP: the numerator and the normaliser move by
+    If adding a row changes every utility by an amount in an interval of length `range_width`, then P ∝
+    exp(scale · utility) with scale = ε / range_width is ε-DP: the numerator and the normaliser move by
     factors within exp(scale · interval) (Durfee and Rogers, "Practical Differentially Private Top-k
-    Selection", NeurIPS 2019, bounded range).
-
-    Raises
-    ------
-    InvalidArgumentError
-        If `epsilon` does not even pay for the rounding of the draw.
+    Selection", NeurIPS 2019, bounded range). `InvalidArgumentError` if `epsilon` does not even pay for the
+    rounding of the draw.
     """
     exact = epsilon * (1.0 - UTILITY_SLACK) - DRAW_SLACK
     if exact <= 0:
@@ -80,13 +76,8 @@ def selection_scale(epsilon: float, range_width: float) -> float:
 class PrivateValues:
     """Private values that a release reads, before any protection.
 
-    Parameters
-    ----------
-    mechanism : {"Gaussian", "discrete Gaussian", "discrete Laplace", "exponential"}
-    values : ndarray
-        Exact integer sums, or the log-weights of the candidates of every node.
-    scale : float
-        Standard deviation of Gaussian noise, or the scale of Laplace noise; 1 for log-weights.
+    They are exact integer sums, or the log-weights of the candidates of every node. The scale is the standard
+    deviation of Gaussian noise, or the scale of Laplace noise; 1 for log-weights.
     """
 
     mechanism: Literal["Gaussian", "discrete Gaussian", "discrete Laplace", "exponential"]
@@ -121,19 +112,9 @@ def _released(read: Callable[[], PrivateValues], release: Callable[[], Released]
 def release_gaussian(
     sums: NDArray[np.int64], scale: float, random: WordSource | GaussianReserve
 ) -> NDArray[np.int64]:
-    """Integer sums with rounded Gaussian noise.
+    """Integer sums with rounded Gaussian noise, of a standard deviation in (0, 2⁴⁸] integer steps.
 
-    Parameters
-    ----------
-    sums : ndarray of int64
-    scale : float
-        Standard deviation of the noise in integer steps, in (0, 2⁴⁸].
-    random : WordSource or GaussianReserve
-        A reserve must have been made for this scale.
-
-    Returns
-    -------
-    ndarray of int64, of the shape of `sums`
+    A reserve must have been made for this scale.
     """
 
     def release() -> Released:
@@ -148,18 +129,8 @@ def release_share(sums: NDArray[np.int64], variance: int, random: WordSource) ->
     """Integer sums of one party's rows, with that party's share of the noise of a sum over parties.
 
     By itself a share protects less than the whole: the result must leave only masked
-    (`gbdt_parties.secure_sum`), so that only its sum with the others' is seen.
-
-    Parameters
-    ----------
-    sums : ndarray of int64
-    variance : int
-        Of the share, in squared integer steps (`lgb_dp.accounting.shares`).
-    random : WordSource
-
-    Returns
-    -------
-    ndarray of int64, of the shape of `sums`
+    (`gbdt_parties.secure_sum`), so that only its sum with the others' is seen. The variance is that of the
+    share, in squared integer steps (`lgb_dp.accounting.shares`).
     """
 
     def release() -> Released:
@@ -173,18 +144,7 @@ def release_laplace(
 ) -> NDArray[np.int64]:
     """Integer sums with discrete Laplace noise; ε-DP if a row changes them by at most `sensitivity` in all.
 
-    Parameters
-    ----------
-    sums : ndarray of int64
-    sensitivity : int
-        In steps of the sums.
-    epsilon : float
-        Cost in nats.
-    random : SecureRandom
-
-    Returns
-    -------
-    ndarray of int64, of the shape of `sums`
+    The sensitivity is in steps of the sums, and ε, the cost, in nats.
     """
 
     def release() -> Released:
@@ -199,19 +159,10 @@ def select(
     n_threads: int = 0,
     repeats: NDArray[np.int32] | None = None,
 ) -> NDArray[np.int64]:
-    """One candidate per node by the exponential mechanism.
+    """Number of one candidate per node by the exponential mechanism.
 
-    Parameters
-    ----------
-    utilities : ndarray of float64, shape (n_nodes, n_utilities)
-        Already times the scale of `selection_scale`.
-    repeats : ndarray of int32, shape (n_repeats, 3), optional
-        Which candidates share utilities, as `gbdt_kernels.draws.select` takes them; by default none do.
-
-    Returns
-    -------
-    ndarray of int64, shape (n_nodes,)
-        Numbers of the chosen candidates.
+    Utilities, shape (n_nodes, n_utilities), are times the scale of `selection_scale` already. Which
+    candidates share utilities is said as `gbdt_kernels.draws.select` takes it; by default none do.
     """
 
     def read() -> PrivateValues:
@@ -232,20 +183,8 @@ def discrete_laplace(n: int, sensitivity: int, epsilon: float, random: SecureRan
     """Independent integers with P(k) ∝ exp(-|k| ε / sensitivity), ε rounded down.
 
     Added to integers whose sum of absolute changes is at most `sensitivity` when a row is added, it is ε-DP.
-
-    Parameters
-    ----------
-    n : int
-        How many.
-    sensitivity : int
-        In steps of the released integers.
-    epsilon : float
-        Cost in nats.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If `epsilon` is too small to be a multiple of ``sensitivity / 2**52``.
+    The sensitivity is in steps of the released integers, and ε, the cost, in nats. `InvalidArgumentError` if
+    `epsilon` is too small to be a multiple of ``sensitivity / 2**52``.
     """
     numerator = min(int(Fraction(epsilon) / sensitivity * 2**LOG2_DENOMINATOR), 2**62)
     if numerator < 1:
@@ -281,17 +220,8 @@ def rounded_gaussian(n: int, scale: float, random: WordSource) -> NDArray[np.int
     half-integer, more bits of t are drawn and Φ is evaluated with as much precision as tells them apart.
     So the distribution is exact: no floating-point number decides anything that its error could change.
 
-    Parameters
-    ----------
-    n : int
-        How many.
-    scale : float
-        Standard deviation in integer steps, in (0, 2⁴⁸].
-
-    Raises
-    ------
-    InvalidArgumentError
-        If `scale` is out of range.
+    The scale is the standard deviation in integer steps, in (0, 2⁴⁸]; `InvalidArgumentError` if it is out of
+    range.
     """
     checked_number("scale of Gaussian noise in integer steps", scale, Interval(0, _MAX_SCALE, "(]"))
     words = random.words(n)
@@ -314,13 +244,7 @@ def rounded_gaussian(n: int, scale: float, random: WordSource) -> NDArray[np.int
 class GaussianReserve:
     """Independent draws of `rounded_gaussian`, made many at a time because a few cost as much as hundreds.
 
-    Threads may share it.
-
-    Parameters
-    ----------
-    scale : float
-        Standard deviation in integer steps.
-    random : SecureRandom
+    Threads may share it. The scale is the standard deviation in integer steps.
     """
 
     def __init__(self, scale: float, random: SecureRandom) -> None:
@@ -331,12 +255,8 @@ class GaussianReserve:
     def hand_out(self, scale: float, *shape: int) -> NDArray[np.int64]:
         """Draws that were not taken before.
 
-        Raises
-        ------
-        InvalidArgumentError
-            If the reserve was made for another `scale`.
-        ForkedProcessError
-            In a forked process: what was drawn ahead is the parent's noise.
+        `InvalidArgumentError` if the reserve was made for another `scale`; `ForkedProcessError` in a forked
+        process: what was drawn ahead is the parent's noise.
         """
         if scale != self.scale:
             raise InvalidArgumentError(f"the reserve holds noise of scale {self.scale:g}, not {scale:g}")

@@ -23,12 +23,8 @@ class WordSource(Protocol):
 class SecureRandom:
     """Randomness for noise, under a key from the operating system.
 
-    It refuses to go on in a forked process, where parent and child would draw the same noise.
-
-    Parameters
-    ----------
-    random_state : int, optional
-        Derives the key from this number instead, for tests: knowledge of it suffices to subtract the noise.
+    It refuses to go on in a forked process, where parent and child would draw the same noise. A
+    `random_state` gives the key instead, for tests: knowledge of it suffices to subtract the noise.
     """
 
     def __init__(self, random_state: int | None = None) -> None:
@@ -39,48 +35,21 @@ class SecureRandom:
 
     @classmethod
     def public(cls, key: bytes) -> SecureRandom:
-        """A stream that all holders of a key draw alike: for structures, never for noise.
-
-        Parameters
-        ----------
-        key : bytes
-            32 bytes.
-        """
+        """A stream that all holders of a key of 32 bytes draw alike: for structures, never for noise."""
         random = cls()
         random.stream = KeyStream(key)
         return random
 
     def refuse_fork(self) -> None:
-        """Check that this is the process that made the object.
-
-        Raises
-        ------
-        ForkedProcessError
-            In a forked process.
-        """
+        """Raise a ForkedProcessError unless this is the process that made the object."""
         if self.stream.is_forked:
             raise ForkedProcessError("private training cannot continue in a forked process")
 
     def words(self, *shape: int) -> NDArray[np.uint64]:
-        """Draw uniform 64-bit words.
-
-        Parameters
-        ----------
-        *shape : int
-
-        Raises
-        ------
-        ForkedProcessError
-            In a forked process.
-        """
+        """Draw uniform 64-bit words; `ForkedProcessError` in a forked process."""
         self.refuse_fork()
         return self.stream.words(math.prod(shape)).reshape(shape)
 
     def coins(self, *shape: int) -> NDArray[np.bool_]:
-        """Draw independent fair coins.
-
-        Parameters
-        ----------
-        *shape : int
-        """
+        """Draw independent fair coins."""
         return np.asarray(self.words(*shape) >= np.uint64(1 << 63))

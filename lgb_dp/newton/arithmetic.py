@@ -108,19 +108,9 @@ def digests() -> Mapping[str, str]:
 
 
 def check_digests(theirs: Any, whose: str) -> None:
-    """Refuse to compute with a party that rounds a function otherwise.
+    """Refuse, by an `InvalidArgumentError` that names them, a party that rounds functions otherwise.
 
-    Parameters
-    ----------
-    theirs : mapping
-        `digests` of the other party, which has sent them.
-    whose : str
-        Names it, for errors.
-
-    Raises
-    ------
-    InvalidArgumentError
-        Naming the functions that differ.
+    `theirs` are `digests` of the other party, which has sent them; `whose` names it, for errors.
     """
     own = digests()
     if not isinstance(theirs, Mapping) or set(theirs) != set(own):
@@ -139,19 +129,9 @@ def versions() -> dict[str, str]:
 
 
 def check_versions(theirs: Any, whose: str) -> None:
-    """Refuse to compute with a party that would write another text of the same model.
+    """Refuse, by `InvalidArgumentError`, a party that would write another text of the same model.
 
-    Parameters
-    ----------
-    theirs : mapping
-        `versions` of the other party, which has sent them.
-    whose : str
-        Names it, for errors.
-
-    Raises
-    ------
-    InvalidArgumentError
-        Naming the versions that differ.
+    `theirs` are `versions` of the other party, which has sent them; `whose` names it, for errors.
     """
     own = versions()
     if not isinstance(theirs, Mapping) or set(theirs) != set(own):

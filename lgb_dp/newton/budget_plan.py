@@ -22,8 +22,9 @@ LEVEL_SHARE = 0.02
 
 
 class BudgetPlan:
-    """The releases of one training run, granted by its ledger.
+    """The releases of one training run, granted by its ledger: of counts, histograms, trees and a level.
 
+<<<<<<< HEAD
     Parameters
     ----------
     ledger : Ledger
@@ -36,13 +37,25 @@ class BudgetPlan:
         Whether the histograms may be released.
     n_runs : int
         Runs on the same rows that share ε and δ, each with an equal part of μ²; all of them read all rows.
+    holds_out : bool
+        Whether a table of rows that train nothing is released, too.  A row trains or is held out, by a coin
+        of its own: given the coins, it is in one of two disjoint sets, and a mixture over them costs no more.
 
     Attributes
     ----------
     mu : float
         Of the whole run, per row.
-    counts, histograms, tree, level : Release
-        Of the label counts, the features' histograms, the leaf sums of one tree, and the sums over all rows.
+    counts, histograms, tree, level, held_out : Release
+        Of the label counts, the features' histograms, the leaf sums of one tree, the sums over all rows, and
+        the table of held-out rows.
+=======
+    ε, in nats and finite, and δ are of the whole run; so is `mu`, per row. A tree reads a share `subsample`
+    of the rows. With `may_need_histograms`, the histograms may be released. `n_runs` runs on the same rows
+    share ε and δ, each with an equal part of μ²; all of them read all rows.
+
+    `counts`, `histograms`, `tree` and `level` are the releases of the label counts, the features' histograms,
+    the leaf sums of one tree, and the sums over all rows.
+>>>>>>> work-C2
     """
 
     def __init__(
@@ -55,6 +68,7 @@ class BudgetPlan:
         *,
         may_need_histograms: bool,
         n_runs: int = 1,
+        holds_out: bool = False,
     ) -> None:
         self._ledger, self._n_rounds = ledger, n_rounds
         ledger.granted_delta = max(ledger.granted_delta, delta)
@@ -64,7 +78,9 @@ class BudgetPlan:
         self.counts = Release.gaussian("label counts", self.mu * np.sqrt(PRIOR_SHARE))
         self.histograms = Release.gaussian("feature histograms", self.mu * np.sqrt(HISTOGRAM_SHARE))
         self.level = Release.gaussian("sums over all rows", self.mu * np.sqrt(LEVEL_SHARE))
-        self._last: list[Release] = []
+        of_others = Release("held-out table", "Gaussian", 0.0, 0, 1, mu=self.mu * (1 - 1e-12))
+        self.held_out = of_others if holds_out else None
+        self._last = [of_others] * holds_out
         # The cost of secret samples is no μ that could be divided anew: histograms are planned in any case.
         first = [self.counts, *[self.histograms] * (may_need_histograms and subsample < 1)]
         if subsample < 1:
@@ -75,7 +91,7 @@ class BudgetPlan:
         else:
             mu = self.mu * np.sqrt((1 - PRIOR_SHARE) / n_rounds) * (1 - 1e-12)
         self.tree = Release.gaussian("leaf sums", mu, subsample)
-        ledger.grant([*first, *[self.tree] * n_rounds])
+        ledger.grant([*first, *[self.tree] * n_rounds, *self._last])
 
     def charge_histograms(self) -> None:
         """Charge them, before the first tree; unless they were planned for, the trees cost as much less."""
@@ -87,7 +103,7 @@ class BudgetPlan:
     def plan_level(self) -> None:
         """Plan the sums over all rows, before the first tree and the histograms; trees cost as much less."""
         self._take_from_trees(self.level)
-        self._last = [self.level]
+        self._last = [self.level, *self._last]
         self._ledger.replan([*[self.tree] * self._n_rounds, *self._last])
 
     def _take_from_trees(self, release: Release) -> None:

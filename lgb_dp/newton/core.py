@@ -28,7 +28,8 @@ from lgb_dp.boosting.training import Asking, TrainerInput, Training
 from lgb_dp.boosting.tree import PrivateTree
 from lgb_dp.checks import Auto, delta_note
 from lgb_dp.data.bins import PublicBins
-from lgb_dp.errors import InvalidArgumentError, NotPrivateWarning
+from lgb_dp.errors import InvalidArgumentError, NotPrivateWarning, UnsupportedParameterError
+from lgb_dp.evaluation.evaluation import PrivateEvaluation
 from lgb_dp.host_errors import InterruptedTrainingError
 from lgb_dp.losses.label_counts import STDS_OF_DOUBT
 from lgb_dp.losses.level import Level
@@ -38,6 +39,7 @@ from lgb_dp.losses.registry import loss_of
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.budget_plan import BudgetPlan
 from lgb_dp.newton.held_out_rows import HeldOutSteps, can_hold_out
+from lgb_dp.newton.held_out_table import HeldOutRows
 from lgb_dp.newton.leaves import denominators, leaf_counts, leaf_values
 from lgb_dp.newton.model_memory import check_model_fits
 from lgb_dp.newton.monotone import MonotoneConstraints
@@ -90,36 +92,17 @@ class NewtonSettings(Protocol):
 
 @dataclass(frozen=True)
 class Beginning:
-    """The knowledge of a training run from its first release on.
-
-    Parameters
-    ----------
-    start : Start
-    prior : ndarray of float64, shape (n_outputs,)
-        Added to the start scores; zeros where training continues a model.
-    splits : PublicSplits
-    steps : Steps
-    level : Level or None
-        The release that ends the run, if it is planned.
-    """
+    """The knowledge of a training run from its first release on."""
 
     start: Start
-    prior: NDArray[np.float64]
+    prior: NDArray[np.float64]  # added to the start scores; zeros where training continues a model
     splits: PublicSplits
     steps: Steps
-    level: Level | None
+    level: Level | None  # the release that ends the run, if it is planned
 
 
 class NewtonCore(Training):
-    """State of one training run of NewtonBoost.
-
-    Parameters
-    ----------
-    task : TrainerInput
-        Rows, parameters, and results that the run builds on.
-    settings : NewtonSettings
-    run : RunTask
-    """
+    """State of one training run of NewtonBoost, on a task's rows and the results that it builds on."""
 
     sigmoid = 1.0
     can_be_monotone = True
@@ -140,11 +123,20 @@ class NewtonCore(Training):
         else:
             may_need = self._may_distil or (is_auto and bool(self._counted.any()))
             of_run = (settings.epsilon, settings.delta, self.n_rounds, settings.subsample)
-            plan = BudgetPlan(self.ledger, *of_run, may_need_histograms=may_need, n_runs=run.n_runs)
+            plan = BudgetPlan(
+                self.ledger,
+                *of_run,
+                may_need_histograms=may_need,
+                n_runs=run.n_runs,
+                holds_out=run.validation_fraction > 0,
+            )
         for name, cost in run.set_aside.items():
             self.ledger.inherit(cost, name, 0.0)
         self.mu = math.inf if plan is None else plan.mu
         self.loss = self._loss()
+        self._held_out = self._held_out_rows() if run.validation_fraction > 0 else None
+        self._histograms: FeatureHistograms | None = None
+        self.evaluation: PrivateEvaluation | None = None
         given = task.params.given
         self._depth = self._checked_depth(task.params.depth if "max_depth" in given else None)
         self._given_rate = task.params.learning_rate if "learning_rate" in given else None
@@ -192,6 +184,25 @@ class NewtonCore(Training):
             subsample,
             partial(data.draw_words, self.random),
         )
+
+    def _held_out_rows(self) -> HeldOutRows:
+        """The rows that train nothing from now on: their weight becomes 0."""
+        for reason, is_so in {
+            f"objective={self.params.objective!r}: it is for two classes": self.label_scale.is_binary,
+            "subsample below 1": self.settings.subsample == 1,
+            "rows on workers or at parties": self.data.make_sums is None,
+            "a model to continue from, which may have been trained on the same rows": not self.continues,
+        }.items():
+            if not is_so:
+                share = self.run.validation_fraction
+                raise UnsupportedParameterError(
+                    f"validation_fraction={share:g} is not supported with {reason}; leave it at 0"
+                )
+        share = self.run.validation_fraction
+        is_held = self.data.draw_words(self.random) < np.uint64(int(share * 2.0**64))
+        held = HeldOutRows(is_held, self.label == self.label_scale.high, self.weight, share)
+        self.weight = np.where(is_held, 0, self.weight).astype(np.int32)
+        return held
 
     def _asked(self, question: SumsQuestion) -> Asking[Answer]:
         """The answer to a question about the rows, with noise in it."""
@@ -296,6 +307,7 @@ class NewtonCore(Training):
         histograms = yield from self._feature_histograms(is_for_all=distilled is not None)
         if histograms is None:
             return LearnedSplits(bins, depth, self.n_rounds, opening_depth)
+        self._histograms = histograms
         weights = histograms.threshold_weights()
         if distilled is None:
             return LearnedSplits(bins, depth, self.n_rounds, opening_depth, weights)
@@ -375,6 +387,9 @@ class NewtonCore(Training):
         self.released.append(ReleasedTree(self.iteration, tree, value))
         if begun.level is not None and self.iteration == self._n_trees:
             value = value + (yield from self._shift(begun, begun.level))
+        if self._held_out is not None and self.iteration == self._n_trees:
+            question = Round(self.n_rounds + 2, ONE_LEAF, begun.prior, self.released, start.clip)
+            self.evaluation = yield from self._evaluated(self._held_out, question)
         if not self.trees and not self.continues:
             value = value + begun.prior
         count = leaf_counts(release, held, start.row_hessian)
@@ -388,6 +403,26 @@ class NewtonCore(Training):
             )
             for k in range(self.params.n_outputs)
         ]
+
+    def _evaluated(self, held: HeldOutRows, question: Round) -> Asking[PrivateEvaluation]:
+        """The release of held-out rows, under the model of all trees."""
+        rows = self.releases.rows
+        assert isinstance(rows, LocalLeafSums)
+        return (
+            yield from held.evaluation(
+                rows, self.releases, question, self.data.bins, self._histograms, self.random
+            )
+        )
+
+    def undo(self) -> None:
+        """Remove the last iteration's trees; their cost stays, and a figure of the whole model goes."""
+        super().undo()
+        self.evaluation = None
+
+    def guarantee(self) -> Mapping[str, Any]:
+        """The report and the evaluation, for the model file."""
+        told = {} if self.evaluation is None else {"evaluation": self.evaluation.to_dict()}
+        return {**super().guarantee(), **told}
 
     def _shift(self, begun: Beginning, level: Level) -> Asking[float]:
         """The number to add to all scores, by the sums of all rows' gradients and hessians."""

@@ -48,18 +48,10 @@ _MAX_DEPTH = 15
 
 
 def can_hold_out(histograms: FeatureHistograms, balanced: float, depth: int, std: float) -> bool:
-    """Whether held-out rows can tell what is learned, and equal ones are few.
+    """Whether held-out rows can tell what is learned, and equal ones are few, by released histograms.
 
-    Parameters
-    ----------
-    histograms : FeatureHistograms
-        As released.
-    balanced : float
-        Rows of balanced classes, those that train and those that are held out.
-    depth : int
-        Of the trees.
-    std : float
-        Standard deviation of the noise in a leaf's sum of gradients.
+    `balanced` counts rows of balanced classes, those that train and those that are held out; `std` is the
+    standard deviation of the noise in a leaf's sum of gradients.
     """
     rows_per_leaf = balanced / 2**depth
     hessian = HELD_OUT_SHARE * rows_per_leaf * _HESSIAN
@@ -70,11 +62,7 @@ def can_hold_out(histograms: FeatureHistograms, balanced: float, depth: int, std
 class HeldOutSteps:
     """The largest learning rate that held-out rows speak for.
 
-    Parameters
-    ----------
-    n_rounds : int
-    salt : int
-        Decides which rows are held out (`lgb_dp.newton.releases.trees.Round`).
+    The salt decides which rows are held out (`lgb_dp.newton.releases.trees.Round`).
     """
 
     def __init__(self, n_rounds: int, salt: int) -> None:
@@ -87,15 +75,7 @@ class HeldOutSteps:
     def largest_rate(self, value: NDArray[np.float64], held: LeafRelease) -> float:
         """Take note of a tree's leaf values before the rate, and of what held-out rows released there.
 
-        Parameters
-        ----------
-        value : ndarray of float64, shape (n_leaves, n_outputs)
-        held : LeafRelease
-
-        Returns
-        -------
-        float
-            Not negative, and infinite as long as the releases do not show a best rate.
+        The rate is not negative, and infinite as long as the releases do not show a best one.
         """
         self._n_left -= 1
         if self._n_left >= 0:

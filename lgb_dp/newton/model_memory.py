@@ -34,19 +34,10 @@ def model_bytes(depth: int, n_rounds: int, n_outputs: int) -> int:
 
 
 def check_model_fits(depth: int, n_rounds: int, n_outputs: int) -> None:
-    """Check the memory that complete trees take while they are trained and written.
+    """Refuse, by `InvalidArgumentError`, complete trees that take more memory than the machine has.
 
-    Parameters
-    ----------
-    depth : int
-        Levels of splits.
-    n_rounds, n_outputs : int
-        Structures, and trees per structure.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If it is more than the machine has.
+    That is while they are trained and written. There are `depth` levels of splits, `n_rounds` structures, and
+    `n_outputs` trees per structure.
     """
     limit, needed = memory_limit(), model_bytes(depth, n_rounds, n_outputs)
     if limit is not None and needed > limit:

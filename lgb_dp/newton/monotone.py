@@ -25,20 +25,10 @@ _TOLERANCE = 1e-12
 
 
 class MonotoneConstraints:
-    """In which features predictions may only rise, or only fall.
+    """In which features predictions may only rise, or only fall, by LightGBM's `monotone_constraints`.
 
-    Parameters
-    ----------
-    signs : sequence of int
-        LightGBM's `monotone_constraints`: 1, -1 or 0 for each feature; none at all means no constraints.
-    bins : PublicBins
-
-    Raises
-    ------
-    InvalidArgumentError
-        If there are neither none nor as many as features.
-    UnsupportedParameterError
-        If a categorical feature is constrained.
+    These are 1, -1 or 0 for each feature; none at all means no constraints. Another number of them raises
+    `InvalidArgumentError`, and a constraint of a categorical feature `UnsupportedParameterError`.
     """
 
     def __init__(self, signs: Sequence[int], bins: PublicBins) -> None:
@@ -60,14 +50,9 @@ class MonotoneConstraints:
         """Leaf values that keep to the constraints, close to the given ones.
 
         Trees of one feature get the weighted isotonic regression of their leaves, which lie in the feature's
-        order.  In others, as by LightGBM's method "basic", every node's children are kept apart by a bound
+        order. In others, as by LightGBM's method "basic", every node's children are kept apart by a bound
         halfway between their weighted means, or by their common mean where these are in the wrong order.
-
-        Parameters
-        ----------
-        tree : PublicTree
-        value, weight : ndarray of float64, shape (n_leaves, n_outputs)
-            Weights are positive.
+        Values and weights, which are positive, have shape (n_leaves, n_outputs).
         """
         sign = self._signs[tree.feature]
         if not sign.any():
@@ -103,10 +88,8 @@ class MonotoneConstraints:
     def check_model(self, blocks: Sequence[str]) -> None:
         """Check the trees of a model to continue from, as `gbdt_hosts.lightgbm.tree_blocks` gives them.
 
-        Raises
-        ------
-        UnsupportedParameterError
-            If a tree does not keep to the constraints by the order of its leaves at every constrained node.
+        `UnsupportedParameterError` if a tree does not keep to the constraints by the order of its leaves at
+        every constrained node.
         """
         if not self._signs.any():
             return

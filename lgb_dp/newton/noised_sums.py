@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -25,25 +26,9 @@ from lgb_dp.newton.splits.feature_histograms import FeatureHistograms, released_
 class Releases:
     """The releases of one run, each charged before it is asked for.
 
-    Parameters
-    ----------
-    rows : LeafSums
-    loss : Loss
-    ledger : Ledger
-    plan : BudgetPlan or None
-        None for a run without privacy, whose sums get no noise.
-    weight_steps : int
-        Steps of the largest weight.
-    subsample : float
-    ask : callable
-        As of `RunTask`.
-
-    Attributes
-    ----------
-    noise_factor : float
-        Standard deviation of the noise of the last answer, over what the budget demands.
-    n_rows : float or None
-        Released number of rows.
+    Without a plan a run has no privacy, and its sums get no noise. The largest weight has `weight_steps`
+    steps; `ask` is that of `RunTask`. `noise_factor` is the standard deviation of the noise of the last
+    answer, over what the budget demands, and `n_rows` the released number of rows, once it is known.
     """
 
     def __init__(
@@ -61,6 +46,11 @@ class Releases:
         self.noise_factor = 1.0
         self.n_rows: float | None = None
         self.reserves: list[GaussianReserve] = []
+
+    @property
+    def mu(self) -> float:
+        """μ of the whole run, infinite without privacy."""
+        return math.inf if self.plan is None else self.plan.mu
 
     def label_counts(self, random: SecureRandom) -> Asking[tuple[NDArray[np.int64], float]]:
         """Sums by label, in steps of the rows' weights, and the noise in each over the largest weight.
@@ -127,6 +117,22 @@ class Releases:
             std = self.noise_factor * stds[0]
         gradient, hessian = (float(part[0, 0]) for part in sums)
         return gradient, hessian, std
+
+    def held_out_counts(
+        self, table: NDArray[np.int64], random: SecureRandom
+    ) -> Asking[tuple[NDArray[np.float64], float]]:
+        """Numbers of held-out rows in every cell, and the noise in each, in rows of the largest weight.
+
+        A row adds its weight, at most w̄, to one cell, so that noise w̄/μ is μ-GDP.  It adds nothing to any
+        other release of the run, and rows that train nothing here: both cost the larger of their μ.
+        """
+        plan, unit, sums = self.plan, STEPS * self._weight_steps, STEPS * table
+        if plan is None:
+            return sums / unit, 0.0
+        assert plan.held_out is not None
+        self._ledger.charge(plan.held_out)
+        (sums,) = yield from self._noised(plan.held_out, [(sums, unit / plan.held_out.mu, random)])
+        return sums / unit, self.noise_factor / plan.held_out.mu
 
     def leaf_sums(self, rounds: Sequence[Round]) -> Asking[list[tuple[LeafRelease, LeafRelease | None]]]:
         """Noisy sums of gradients and hessians over trees' leaves: of the rows that train, and of others.

@@ -29,37 +29,20 @@ them, in steps; and the stream that it is drawn from if all rows are here."""
 
 @dataclass(frozen=True, eq=False)
 class SumsQuestion:
-    """A release that was charged, and this process's own answer before noise.
-
-    Parameters
-    ----------
-    release : Release
-    parts : sequence of Part
-    trees : sequence of PublicTree
-        Whose leaves are summed; none for counts.
-    weight_steps : int
-        Integer steps of the largest weight.
-    n_rows : float or None
-        Released number of rows, None before it is known.
-    """
+    """A release that was charged, and this process's own answer before noise."""
 
     release: Release
     parts: Sequence[Part]
-    trees: Sequence[PublicTree]
-    weight_steps: int
-    n_rows: float | None
+    trees: Sequence[PublicTree]  # whose leaves are summed; none for counts
+    weight_steps: int  # integer steps of the largest weight
+    n_rows: float | None  # released number of rows, None before it is known
 
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """The sums of all rows with noise.
+    """The sums of all rows, as in the question, with noise.
 
-    Parameters
-    ----------
-    sums : sequence of ndarray of int64
-        As in the question.
-    factor : float
-        Standard deviation of the noise over what was planned.
+    `factor` is the standard deviation of the noise over what was planned.
     """
 
     sums: Sequence[NDArray[np.int64]]
@@ -74,40 +57,17 @@ def answered_here(question: SumsQuestion) -> Asking[Answer]:
 
 @dataclass(frozen=True)
 class RunTask:
-    """The task of a run; without arguments, that of rows in one place.
+    """The task of a run; without arguments, that of rows in one place."""
 
-    Parameters
-    ----------
-    n_trees : int, optional
-        Iterations that are trained, of those that the budget is planned for; by default all.
-    trees_per_round : int
-        Trees that are grown on the same gradients, and whose sums are released together.
-    largest_rate : float
-        Bound of the learning rate.
-    n_runs : int
-        Runs on the same rows that share the budget.
-    noise_factor : float
-        Planned standard deviation of the noise in leaf sums, over what the budget demands.
-    unit : Unit, optional
-        Of the guarantee; by default that of the rows.
-    set_aside : dict of str to Cost
-        Further costs, by their names in the ledger.
-    may_distil, may_set_level : bool
-        Whether structures may be distilled, and one more question can be asked about all rows.
-    public_seed : bytes, optional
-        Key of a public stream for structures, 32 bytes; by default they are drawn like the noise.
-    ask : callable
-        Asks for the answer to a question, with noise in it; by default it is drawn here.
-    """
-
-    n_trees: int | None = None
-    trees_per_round: int = 1
-    largest_rate: float = math.inf
-    n_runs: int = 1
-    noise_factor: float = 1.0
-    unit: Unit | None = None
-    set_aside: dict[str, Cost] = field(default_factory=dict)
-    may_distil: bool = True
-    may_set_level: bool = True
-    public_seed: bytes | None = None
-    ask: Callable[[SumsQuestion], Asking[Answer]] = answered_here
+    n_trees: int | None = None  # that are trained, of those that the budget is planned for; by default all
+    trees_per_round: int = 1  # grown on the same gradients, and released together
+    largest_rate: float = math.inf  # bound of the learning rate
+    n_runs: int = 1  # on the same rows, which share the budget
+    noise_factor: float = 1.0  # planned standard deviation of leaf sums' noise, over what the budget demands
+    unit: Unit | None = None  # of the guarantee; by default that of the rows
+    set_aside: dict[str, Cost] = field(default_factory=dict)  # further costs, by their names in the ledger
+    validation_fraction: float = 0.0  # probability with which a row is held out of training
+    may_distil: bool = True  # whether structures may be distilled
+    may_set_level: bool = True  # whether one more question can be asked about all rows
+    public_seed: bytes | None = None  # 32 bytes: structures are drawn from its stream, not as noise is
+    ask: Callable[[SumsQuestion], Asking[Answer]] = answered_here  # gets the answer, with noise in it

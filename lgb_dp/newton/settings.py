@@ -87,22 +87,10 @@ MAX_AUTOMATIC_DEPTH = max(_MANY_ROWS_DEPTHS[1], _FEW_ROWS_DEPTHS[1])
 
 
 def distilled_depth(nu: float, n_rows: float, balanced: float, n_features: int) -> tuple[int, bool] | None:
-    """Levels of greedy trees (`lgb_dp.newton.splits.distilled`), None where they are not even tried.
+    """Levels of greedy trees, and whether a trial decides if they are drawn; None where none is tried.
 
-    Parameters
-    ----------
-    nu : float
-    n_rows : float
-        Released number of rows.
-    balanced : float
-        Of these, as `balanced_rows` counts them.
-    n_features : int
-        Features with at least two bins.
-
-    Returns
-    -------
-    (int, bool) or None
-        The levels, and whether a trial decides if greedy trees are drawn.
+    They are those of `lgb_dp.newton.splits.distilled`. There are `n_rows` released rows, of these
+    `balanced` as `balanced_rows` counts them, and `n_features` features with at least two bins.
     """
     if n_features > MAX_COUNTED_FEATURES:
         return None
@@ -136,12 +124,7 @@ def exact_rate(balanced: float, n_rounds: int) -> float:
 def balanced_rows(n_rows: float, objective: str, prior: NDArray[np.float64]) -> float:
     """Rows of equally frequent classes whose labels vary as much as those of the given rows.
 
-    Parameters
-    ----------
-    n_rows : float
-    objective : str
-    prior : ndarray of float64, shape (n_outputs,)
-        Log-odds, or logarithms of the classes' frequencies but for a constant.
+    The prior has log-odds, or logarithms of the classes' frequencies but for a constant.
     """
     if OBJECTIVES[objective].is_regression:
         return n_rows

@@ -37,16 +37,9 @@ _STDS_OF_DOUBT = 2.0
 class StepSize:
     """Factor of the learning rate, from what the last trees released.
 
-    Parameters
-    ----------
-    n_rounds : int
-    objective : str
-        Steps are always full unless labels are classes.
-    weight_steps : int
-        Integer steps of the largest weight, 1 if all rows weigh the same; elsewhere steps are always full.
-    may_end : bool
-        Otherwise steps are always full.  Where every leaf holds many rows of balanced classes, little of what
-        is learned is chance, and what S lacks for N is rather that labels are nearly certain.
+    Steps are always full unless labels are classes and all rows weigh the same, so that the largest weight
+    has one integer step. So they are without `may_end`: where every leaf holds many rows of balanced classes,
+    little of what is learned is chance, and what S lacks for N is rather that labels are nearly certain.
     """
 
     def __init__(self, n_rounds: int, objective: str, weight_steps: int, *, may_end: bool = True) -> None:
@@ -59,13 +52,7 @@ class StepSize:
         self._explained = self._chance = self._variance = 0.0
 
     def factor(self, release: LeafRelease, denominator: NDArray[np.float64]) -> float:
-        """Take note of a release whose leaf values have the given denominators.
-
-        Returns
-        -------
-        float
-            In [0, 1].
-        """
+        """Take note of a release whose leaf values have the given denominators; the factor is in [0, 1]."""
         self._n_seen += 1
         if self._n_seen <= self._first or not self._is_chance_known:
             return 1.0

@@ -14,27 +14,13 @@ from lgb_dp.newton.step_size import StepSize
 
 @dataclass
 class Steps:
-    """The steps of a training run.
+    """The steps of a training run."""
 
-    Parameters
-    ----------
-    rate : float
-        The learning rate, given or chosen.
-    size : StepSize or None
-        The rule that shortens a chosen rate; None for a given one.
-    largest : float
-        Bound of the rate times the factors of `size` and of the splits.
-    held_out : HeldOutSteps or None
-        The rates that held-out rows speak for, if rows are held out.
-    least_std : float
-        Noise in a sum of gradients, in rows, that leaf values are shrunk by at least.
-    """
-
-    rate: float
-    size: StepSize | None
-    largest: float
-    held_out: HeldOutSteps | None = None
-    least_std: float = 0.0
+    rate: float  # the learning rate, given or chosen
+    size: StepSize | None  # the rule that shortens a chosen rate; None for a given one
+    largest: float  # bound of the rate times the factors of `size` and of the splits
+    held_out: HeldOutSteps | None = None  # the rates that held-out rows speak for, if rows are held out
+    least_std: float = 0.0  # noise in a sum of gradients, in rows, that leaf values are shrunk by at least
 
     @property
     def salt(self) -> int | None:
@@ -49,16 +35,10 @@ class Steps:
         value: NDArray[np.float64],
         factor: float,
     ) -> float:
-        """Length of a tree's step; takes note of what was released.
+        """Length of a tree's step; takes note of what was released, of rows that train and that are held out.
 
-        Parameters
-        ----------
-        release, held : LeafRelease
-            Of the rows that train, and of those that are held out.
-        denominator, value : ndarray of float64, shape (n_leaves, n_outputs)
-            Of full steps.
-        factor : float
-            Of a chosen rate, for the tree's kind of splits.
+        Denominators and values, shape (n_leaves, n_outputs), are of full steps; `factor` is that of a chosen
+        rate, for the tree's kind of splits.
         """
         rate = self.rate
         if self.size is not None:

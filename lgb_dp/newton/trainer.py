@@ -60,6 +60,10 @@ class NewtonBoost(PrivateTrainer):
     subsample : float
         Share of the rows that a tree trains on, drawn anew and in secret, in (0, 1].  All rows is the most
         accurate choice: what sampling saves is less than the noise it makes room for.  It saves time.
+    validation_fraction : float
+        Share of the rows to hold out, in [0, 1): each row by its own secret coin, or each person.  After the
+        last tree one table of them is released, which costs nothing beside what training costs, since a row
+        is in one of the two: `DPBooster.evaluation`.  For "binary", with ``subsample=1``.
     random_state : int, optional
         For tests: fixes the noise, which voids the guarantee.
     public_init_model : bool
@@ -100,6 +104,7 @@ class NewtonBoost(PrivateTrainer):
         hessian_share: float | Auto = "auto",
         gradient_clip: float | Auto = "auto",
         subsample: float = 1.0,
+        validation_fraction: float = 0.0,
         random_state: int | None = None,
         public_init_model: bool = False,
         budget: Budget | None = None,
@@ -111,6 +116,7 @@ class NewtonBoost(PrivateTrainer):
         self.hessian_share = hessian_share
         self.gradient_clip = gradient_clip
         self.subsample = subsample
+        self.validation_fraction = validation_fraction
         super().__init__(
             epsilon, random_state=random_state, public_init_model=public_init_model, budget=budget
         )
@@ -124,6 +130,8 @@ class NewtonBoost(PrivateTrainer):
         self.hessian_share = checked_number("hessian_share", self.hessian_share, Interval(0, 1, "[)"), AUTO)
         self.gradient_clip = checked_number("gradient_clip", self.gradient_clip, Interval(1 / STEPS, 1), AUTO)
         self.subsample = checked_number("subsample", self.subsample, SHARE)
+        accepted = Interval(0, 1, "[)")
+        self.validation_fraction = checked_number("validation_fraction", self.validation_fraction, accepted)
 
     def planned_rounds(self, n_rounds: int) -> int:
         """`rounds`, where it was given; raises a ValueError if more would be trained."""
@@ -138,4 +146,4 @@ class NewtonBoost(PrivateTrainer):
 
     def begin(self, task: TrainerInput) -> Training:
         """Start a training run; called once per booster."""
-        return NewtonCore(task, self, RunTask())
+        return NewtonCore(task, self, RunTask(validation_fraction=self.validation_fraction))

@@ -90,6 +90,7 @@ class ColumnParty(ColumnSessions, Unrepeatable):
     codes : DenseCodes or SparseCodes
         Of the rows: private, they do not leave the party.
     ids : list of str or None
+    credentials : Credentials
     answers : PartyAnswers
         Models that it has trained, and the questions that were answered about any of its rows.
 
@@ -133,7 +134,7 @@ class ColumnParty(ColumnSessions, Unrepeatable):
         self.ids = None if ids is None else check_ids(list(ids), "ids of the rows")
         if self.ids is not None and len(self.ids) != codes.n_rows:
             raise InvalidArgumentError(f"ids has {len(self.ids)} entries for {codes.n_rows} rows")
-        self._credentials, self._allowed = credentials_of(
+        self.credentials, self._allowed = credentials_of(
             name, tls, allowed, trust_authority, InvalidArgumentError
         )
         budget = checked_budget(budget)
@@ -203,7 +204,7 @@ class ColumnParty(ColumnSessions, Unrepeatable):
         ledger = self.ledger
         if self._folder is None and self._budget is None:
             ledger = self._ledger_apart(caller, run, is_new)
-        return ColumnSide(self.name, self._credentials, self._allowed, ledger, self._auditable)
+        return ColumnSide(self.name, self.credentials, self._allowed, ledger, self._auditable)
 
     def _ledger_apart(self, caller: str, run: bytes, is_new: bool) -> PartyLedger:
         """The ledger of one run; those of runs that are over are let go when another one begins."""

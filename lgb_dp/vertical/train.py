@@ -73,7 +73,10 @@ logger = logging.getLogger(__name__)
 Codes: TypeAlias = DenseCodes | SparseCodes
 ABOUT, ALIGNED = bytes_kind("about a run with columns apart"), json_kind("aligned ids")
 TREES_PER_ROUND = 4
-_FIXED = ("rounds", "structure", "subsample", "random_state", "public_init_model", "hessian_share", "budget")
+_FIXED = (
+    *("rounds", "structure", "subsample", "validation_fraction"),
+    *("random_state", "public_init_model", "hessian_share", "budget"),
+)
 """Settings of `NewtonBoost` that columns apart leave at their defaults."""
 
 _OF_THE_CALL = {"max_bin", "num_iterations"}

@@ -20,23 +20,11 @@ class HostLibraryError(VeilboostError, ImportError):
 
 
 def load_host(name: str, at_least: tuple[int, int], below: int) -> None:
-    """Import a host library for all that import it later.
+    """Import a host library, ``"lightgbm"`` or ``"xgboost"``, for all that import it later.
 
-    Parameters
-    ----------
-    name : str
-        ``"lightgbm"`` or ``"xgboost"``.
-    at_least : tuple of int
-        Oldest supported version, major and minor.
-    below : int
-        First major version that is not supported.
-
-    Raises
-    ------
-    ModuleNotFoundError
-        The library is not installed.
-    HostLibraryError
-        Its machine code cannot be loaded, or its version is another one.
+    Raises `ModuleNotFoundError` if it is not installed. `HostLibraryError` says that its machine code cannot
+    be loaded, or that its version is older than `at_least`, major and minor, or of the major version `below`
+    or a newer one.
     """
     try:
         module = import_module(name)

@@ -17,6 +17,10 @@ class StoreError(VeilboostError, ValueError):
     """
 
 
+class StoreInUseError(StoreError):
+    """Another process, or another object of this one, uses the store."""
+
+
 def places_of(error: BaseException) -> str:
     """Kind and traceback places of an error, for logs: without its text, which may quote data."""
     lines = [f"{frame.filename}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)]

@@ -25,13 +25,13 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import quote
 
-from gbdt_commons.errors import StoreError
+from gbdt_commons.errors import StoreError, StoreInUseError
 from gbdt_commons.files import make_folder, sync_folder
 from gbdt_commons.key_stream import this_process
 
 logger = logging.getLogger(__name__)
 
-VERSION = 4
+VERSION = 5
 """Of the tables, and of everything that packages keep in them: all of it changes together."""
 
 APPLICATION = int.from_bytes(b"vbst", "big")
@@ -397,7 +397,10 @@ def _connected(path: Path, mode: str) -> sqlite3.Connection:
 
 
 def _in_use(path: Path) -> StoreError:
-    return refusal(path, "it is in use by another process, or another object of this one")
+    # Not in the log: who waits for a turn asks again and again.
+    return StoreInUseError(
+        f"{path.name!r} cannot be used: it is in use by another process, or another object of this one"
+    )
 
 
 def _translated(path: Path, error: Exception, *, is_read: bool = False) -> Exception:

@@ -37,13 +37,9 @@ _decorating = threading.Lock()
 def kernel(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Make a function a kernel: compiled by numba, run without the GIL, and cached on disk if possible.
 
-    Parameters
-    ----------
-    function : callable
-        Its module must not use kernels of another file: numba's cache looks for changes in the kernel's own
-        file only.
-    **options
-        Further options of `numba.njit`, for ``@kernel(error_model="numpy")``.
+    The function's module must not use kernels of another file: numba's cache looks for changes in the
+    kernel's own file only. Keywords are further options of `numba.njit`, as in
+    ``@kernel(error_model="numpy")``.
     """
     if function is None:
         return partial(kernel, **options)
@@ -62,12 +58,8 @@ def part(function: Callable[..., Any]) -> Any:
     """Make a function part of the kernels of its file that call it.
 
     It is written into each of them before types are found, so that it is not compiled, wrapped for Python and
-    cached on its own, which takes longer than most parts themselves.  The kernel's options hold for it.
-
-    Parameters
-    ----------
-    function : callable
-        Called at one place or two of a kernel: each compiles it again.
+    cached on its own, which takes longer than most parts themselves. The kernel's options hold for it. It is
+    called at one place or two of a kernel, since each compiles it again.
     """
     return njit(nogil=True, inline="always")(function)
 
@@ -158,16 +150,8 @@ def _rebuild(name: str, rebuild: Callable[[Any, Any], Any], context: Any, data: 
 def cache_directory(folder: Path) -> str | None:
     """The directory that keeps the machine code of the kernels in a source folder.
 
-    Parameters
-    ----------
-    folder : Path
-        Folder of the kernels' source files.
-
-    Returns
-    -------
-    str or None
-        Empty for ``__pycache__`` beside the source. None if there is no directory that this user alone can
-        write to.
+    Empty for ``__pycache__`` beside the source; None if there is no directory that this user alone can write
+    to.
     """
     chosen = settings.CACHE_DIR
     if chosen:
@@ -252,12 +236,7 @@ def _keeps_entries(directory: Path) -> bool:
 def is_compiled(compiled: Any) -> bool:
     """Whether a kernel's machine code, for its present source and this processor, need not be made.
 
-    It is then in this process or in the cache.
-
-    Parameters
-    ----------
-    compiled : numba dispatcher
-        Result of `kernel`.
+    It is then in this process or in the cache. The kernel is a result of `kernel`, numba's dispatcher.
     """
     if compiled.signatures:
         return True
@@ -270,17 +249,14 @@ def is_compiled(compiled: Any) -> bool:
     return any(key[1] == processor for one in files for key in one._load_index())
 
 
-class _Announcement(Listener):
-    """Calls a function at the first kernel that is compiled, not loaded."""
+class _Compiled(Listener):
+    """Calls a function with every function that numba compiles, and does not load."""
 
-    def __init__(self, say: Callable[[], None]) -> None:
-        self._say: Callable[[], None] | None = say
+    def __init__(self, note: Callable[[Callable[..., Any]], None]) -> None:
+        self._note = note
 
     def on_start(self, event: Any) -> None:
-        if event.data["dispatcher"].py_func.__module__.startswith("gbdt_kernels."):
-            say, self._say = self._say, None
-            if say is not None:
-                say()
+        self._note(event.data["dispatcher"].py_func)
 
     def on_end(self, event: Any) -> None:
         """Nothing."""
@@ -288,17 +264,15 @@ class _Announcement(Listener):
 
 @contextmanager
 def announcing_compilation(say: Callable[[], None] | None) -> Iterator[None]:
-    """Call ``say()`` once if a kernel is compiled meanwhile; kernels that a cache has are not compiled.
+    """Call ``say()``, unless it is None, once if a kernel is compiled meanwhile, not loaded from a cache."""
+    pending = [say]
 
-    Parameters
-    ----------
-    say : callable or None
-        None: say nothing.
-    """
-    if say is None:
-        yield
-        return
-    with install_listener("numba:compile", _Announcement(say)):
+    def note(function: Callable[..., Any]) -> None:
+        if function.__module__.startswith("gbdt_kernels.") and (first := pending[0]) is not None:
+            pending[0] = None
+            first()
+
+    with install_listener("numba:compile", _Compiled(note)):
         yield
 
 
@@ -324,23 +298,12 @@ def is_compiling() -> bool:
     return _UNDER_WAY.n > 0
 
 
-class _Record(Listener):
-    """Notes which kernels are compiled, not loaded."""
-
-    def __init__(self, names: list[str]) -> None:
-        self._names = names
-
-    def on_start(self, event: Any) -> None:
-        function = event.data["dispatcher"].py_func
-        self._names.append(f"{function.__module__}.{function.__name__}")
-
-    def on_end(self, event: Any) -> None:
-        """Nothing."""
-
-
 @contextmanager
 def recording_compilation() -> Iterator[list[str]]:
     """Note the functions that numba compiles meanwhile, ours and its own, as ``module.function``."""
     names: list[str] = []
-    with install_listener("numba:compile", _Record(names)):
+    with install_listener(
+        "numba:compile",
+        _Compiled(lambda function: names.append(f"{function.__module__}.{function.__name__}")),
+    ):
         yield names

@@ -17,17 +17,7 @@ def _exponentials(x, out):
 
 
 def exponentials(x: NDArray[np.float32]) -> NDArray[np.float32]:
-    """E to the power of each number.
-
-    Parameters
-    ----------
-    x : ndarray of float32, any shape
-
-    Returns
-    -------
-    ndarray of float32
-        NumPy's own differ in the last bit for one number in some thousands.
-    """
+    """E to the power of each number; NumPy's own differ in the last bit for one number in some thousands."""
     flat = np.ascontiguousarray(x, dtype=np.float32).reshape(-1)
     out = np.empty_like(flat)
     _exponentials(flat, out)

@@ -9,7 +9,6 @@ infinite or no numbers.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -54,44 +53,14 @@ def _pack(gradient, hessian, room, half, out):
 
 
 @kernel(error_model="numpy")
-def logistic_tables(
-    score: Any,
-    points: Any,
-    target: Any,
-    weight: Any,
-    clip: float,
-    bounds: Any,
-    steps: float,
-    dither: Any,
-    room: Any,
-    half: Any,
-    out: Any,
-) -> None:
+def logistic_tables(score, points, target, weight, clip, bounds, steps, dither, room, half, out):
     """Logistic loss: p - y cut to `clip`, and |p - y| (1 - |p - y|).
 
-    Parameters
-    ----------
-    score : ndarray of float64, shape (n,)
-    points : ndarray of float64, shape (n_points,)
-        Added to a row's score.
-    target : ndarray of float64, shape (n,)
-        0 or 1.
-    weight : ndarray of float64, shape (n,)
-        In [0, 1].
-    clip : float
-        Bound of gradients' sizes.
-    bounds : ndarray of float64, shape (2,)
-        C and κ: hessians are at most κ √(1 - (g / C)²).
-    steps : float
-        K.
-    dither : ndarray of uint32, shape (n,)
-        Uniform bits, 16 for gradients and 16 for hessians.
-    room : ndarray of int64
-        Most steps of a hessian for 0, 1, … steps of a gradient's size; there are none beyond the last.
-    half : uint64
-        S.
-    out : ndarray of uint64, shape (n, n_points)
-        Filled.
+    `score`, `target` (0 or 1), `weight` (in [0, 1]) and `dither` (uint32) have a number for each row; 16 of
+    the dither's uniform bits are for gradients, 16 for hessians. Points are added to a row's score. `bounds`
+    are C and κ: hessians are at most κ √(1 - (g / C)²). `steps` are K; `room` has the most steps of a hessian
+    for 0, 1, … steps of a gradient's size, with none beyond the last. `half` is S. Writes `out`, uint64 of
+    shape (n, n_points).
     """
     g, h = np.empty(points.size), np.empty(points.size)
     factors = np.exp(-points)
@@ -110,27 +79,10 @@ def logistic_tables(
 
 
 @kernel(error_model="numpy")
-def residual_tables(
-    score: Any,
-    points: Any,
-    target: Any,
-    weight: Any,
-    loss: Any,
-    bounds: Any,
-    steps: float,
-    dither: Any,
-    room: Any,
-    half: Any,
-    out: Any,
-) -> None:
+def residual_tables(score, points, target, weight, loss, bounds, steps, dither, room, half, out):
     """Losses of a residual r = (F - y) / T cut to [-1, 1]: slope·r + shift, and a curvature where |r| < 1.
 
-    Parameters
-    ----------
-    score, points, target, weight, bounds, steps, dither, room, half, out
-        As of `logistic_tables`.
-    loss : ndarray of float64, shape (4,)
-        1 / T, slope, shift, curvature.
+    `loss` has 1 / T, slope, shift and curvature; the other arguments are those of `logistic_tables`.
     """
     g, h = np.empty(points.size), np.empty(points.size)
     slope, inner, shift, curvature = loss[0], loss[1], loss[2], loss[3]
@@ -147,27 +99,11 @@ def residual_tables(
 
 
 @kernel(error_model="numpy")
-def log_link_tables(
-    score: Any,
-    points: Any,
-    target: Any,
-    weight: Any,
-    loss: Any,
-    bounds: Any,
-    steps: float,
-    dither: Any,
-    room: Any,
-    half: Any,
-    out: Any,
-) -> None:
+def log_link_tables(score, points, target, weight, loss, bounds, steps, dither, room, half, out):
     """Losses of m = exp(F): m^(1-ρ) (m - y) / clip cut to [-1, 1], and m^(2-ρ) / clip.
 
-    Parameters
-    ----------
-    score, points, target, weight, bounds, steps, dither, room, half, out
-        As of `logistic_tables`.
-    loss : ndarray of float64, shape (3,)
-        ρ, the smallest score, 1 / clip; the largest score is 0.
+    `loss` has ρ, the smallest score and 1 / clip; the largest score is 0. The other arguments are those of
+    `logistic_tables`.
     """
     g, h = np.empty(points.size), np.empty(points.size)
     power, lowest, inverse = 1.0 - loss[0], loss[1], loss[2]

@@ -31,21 +31,10 @@ def available_threads() -> int:
 
 
 def blocks(n_items: int, n_threads: int, cost_per_item: int = 1) -> list[tuple[int, int]]:
-    """Cut ``range(n_items)`` into at most `n_threads` contiguous blocks worth a thread each.
+    """Cut ``range(n_items)`` into at most `n_threads` contiguous blocks worth a thread each, one at least.
 
-    Parameters
-    ----------
-    n_items : int
-        Number of items (rows, nodes).
-    n_threads : int
-        Threads at most; 0 means all available processors.
-    cost_per_item : int
-        Elementary steps an item takes.
-
-    Returns
-    -------
-    list of (start, stop)
-        At least one block, also for no items.
+    No threads, 0, means all available processors. An item, a row or a node, takes `cost_per_item` elementary
+    steps.
     """
     n_threads = n_threads if n_threads > 0 else available_threads()
     worth = max(1, (n_items * cost_per_item) // MIN_BLOCK)

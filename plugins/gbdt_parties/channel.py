@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from threading import Lock
 from typing import Any, Protocol, TypeVar
 
@@ -82,6 +83,15 @@ def check_parties(parties: Any) -> list[Party]:
             if known.entries is not None and hasattr(party, "accept_only"):
                 party.accept_only(known)
     return found
+
+
+@contextmanager
+def blaming(name: str) -> Iterator[None]:
+    """Name the party that broke the protocol, in errors that do not."""
+    try:
+        yield
+    except ProtocolError as error:
+        raise ProtocolError(f"party {name!r}: {error}") from None
 
 
 class Channel:

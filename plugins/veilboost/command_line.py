@@ -39,7 +39,7 @@ CODES: tuple[tuple[type[Exception], int], ...] = (
 
 EXIT_CODES = """exit codes:
   0  done
-  1  a file, an address or an optional package cannot be used; the doctor found something to mend
+  1  a file, an address or an optional package cannot be used; doctor or status found something to mend
   2  wrong arguments, plan, data or parameters
   3  a party is unavailable; the same command goes on where it stopped
   4  a party refuses, or certificates do not match
@@ -57,6 +57,10 @@ COMMANDS = {
     "doctor": (
         "check what a run or a server needs: certificates, addresses, clock, file, disk, kernels",
         "veilboost.doctor.command:fill",
+    ),
+    "status": (
+        "look after parties and coordinators in use: certificates, runs, models, limits, budget, disk",
+        "veilboost.status.command:fill",
     ),
     "align": (
         "find the rows that all parties have, without showing the other rows",
@@ -85,7 +89,7 @@ COMMANDS = {
         "veilboost.replay:fill",
     ),
     "models": (
-        "list the models that a party keeps, or keeps splits of, and who may use them; remove some",
+        "list models: those of a plan, and those that a party keeps and who may use them; remove some",
         "veilboost.model_folders:fill",
     ),
     "ledger": (

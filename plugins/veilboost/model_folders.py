@@ -1,4 +1,4 @@
-"""The command ``models``: what a party keeps for whom, and what of it is not needed any more."""
+"""The command ``models``: models of a folder, whom they are kept for, and what predictions with them need."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ from gbdt_commons.quoting import quoted
 from gbdt_parties.errors import InvalidDataError
 from veilboost.parsers import Parser
 from veilboost.plans.entries import PlanError
+
+NATIVE_FILES = ("model.json", "model.txt")
+"""In a folder of a plan's model, that of XGBoost or LightGBM."""
 
 
 class KeptModel(NamedTuple):
@@ -69,6 +72,25 @@ def kept_models(folder: str | Path) -> list[KeptModel]:
                 models += _models_with_splits(path, caller, KeptSplits(part_of(store, caller)))
     models += _models_of_columns_apart(folder, callers)
     return sorted(models, key=lambda model: (model.caller, model.number))
+
+
+def own_models(folder: str | Path) -> Iterator[tuple[Path, str]]:
+    """Folders of trained models at their own side, here and one level below, with what they need.
+
+    Raises
+    ------
+    ModelError
+        If one is damaged.
+    """
+    # Loaded when they are needed, with XGBoost.
+    from xgb_fed.vertical.model.model import MODEL_FILE, VerticalModel
+
+    for place in (Path(folder), *sorted(one for one in Path(folder).iterdir() if one.is_dir())):
+        if (place / MODEL_FILE).exists():
+            parties = ", ".join(quoted(name) for name in VerticalModel.load(place).parties)
+            yield place, f"predictions need {parties or 'no other party'}"
+        elif any((place / name).exists() for name in NATIVE_FILES):
+            yield place, "predicts alone"
 
 
 def _whole_model(path: Path) -> KeptModel:
@@ -161,7 +183,9 @@ def check_free(path: Path, overwrite: bool) -> None:
 
 def fill(parser: Parser, arguments: Sequence[str]) -> None:
     """Fill the command's parser."""
-    parser.add_argument("folder", help="the folder that serve keeps (its --models)")
+    parser.add_argument(
+        "folder", help="the folder that serve keeps (its --models), or of a plan and the models trained by it"
+    )
     parser.add_argument(
         "--remove",
         action="append",
@@ -177,6 +201,11 @@ def _models(args: argparse.Namespace) -> None:
     if args.remove:
         for start in args.remove:
             _remove(models, start)
+        return
+    own = list(own_models(args.folder))
+    for place, needs in own:
+        print(f"{place}: {needs}")
+    if own and not models:
         return
     print(f"{'usable by':20}  {'model':32}  {'splits':>6}  last change (UTC)")
     for model in models:

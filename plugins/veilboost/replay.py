@@ -53,7 +53,10 @@ def fill(parser: Parser, arguments: Sequence[str]) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Replay and print the report; `DIFFERS` if a message differs, else 0."""
+    """Replay and print the report; `DIFFERS` if a message differs, else 0.
+
+    Nothing differs, either, in a record that stops before the run's end; `Replay.has_ended` says so.
+    """
     report = _report(args)
     if args.json:
         print(json.dumps(asdict(report)))

@@ -10,6 +10,7 @@ from pathlib import Path
 from gbdt_commons.errors import StoreError
 from gbdt_commons.store_file import StoreFile
 from gbdt_parties.identity.certificates import TLS, make_authority, make_certificate
+from gbdt_parties.run.log import RUNS, RunLog
 from gbdt_parties.transport import streams
 from gbdt_parties.transport.remote import RemoteParty
 from gbdt_parties.transport.server import Server
@@ -24,11 +25,11 @@ def authority(which):
     return directory
 
 
-@cache
 def certificates(name, which="ca", days=365):
     """A party's folder."""
     directory = Path(_folder.name) / f"{which}-{name}-{days}"
-    make_certificate(directory, authority(which), name, days=days)
+    if not directory.exists():
+        make_certificate(directory, authority(which), name, days=days)
     return directory
 
 
@@ -45,13 +46,14 @@ def eventually(condition, seconds=60.0):
 
 
 def when_store_has(path, kind, n_entries, do):
-    """Do something in another thread once a store of another object has so many entries of a kind."""
+    """Do something in another thread once the run in a store of another object has so many entries."""
 
     def wait():
         end = time.monotonic() + 300
         while time.monotonic() < end:
             with suppress(StoreError, OSError), closing(StoreFile(path, None, read_only=True)) as store:
-                if store.size(kind, "") >= n_entries:
+                runs = [RunLog(store, bytes.fromhex(key)).store for key in store.keys(RUNS)]
+                if sum(run.size(kind, "") for run in runs) >= n_entries:
                     do()
                     return
             time.sleep(0.002)

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from gbdt_kernels.residues.limbs import from_rows
 from xgb_fed.vertical.protocol.packing import MultiClassPacking, joined, sums_from_plaintexts
 
 
@@ -22,3 +23,8 @@ def decoded_pairs(gh, plaintexts, counts, per_ciphertext=1):
     """Sums of the g and of the h of one class, vectors."""
     packing = MultiClassPacking(gh, 1, 1 << gh.bits)
     return [part[:, 0] for part in decoded(packing, [plaintexts], counts, per_ciphertext)]
+
+
+def encoded_pairs(gh, g, h):
+    """Plaintexts of rows of one class, as integers."""
+    return from_rows(MultiClassPacking(gh, 1, 1 << gh.bits).encode(np.c_[g], np.c_[h])[0])

@@ -89,6 +89,9 @@ def test_from_certificates_to_predictions(tmp_path, monkeypatch, capsys):
     with serving(tmp_path, port, "--allow-explanations", "per-feature") as (process, _):
         assert cli.main(["train", "plan.yaml"]) == 0
         assert not list((tmp_path / "checkpoint").iterdir())
+        capsys.readouterr()
+        assert cli.main(["models", "."]) == 0
+        assert capsys.readouterr().out == "model: predictions need bank\n"
         assert cli.main(["predict", "plan.yaml", "--out", "all.csv"]) == 0
         with open("acme.csv") as whole, open("new.csv", "w") as part:
             part.writelines(whole.readlines()[:60])

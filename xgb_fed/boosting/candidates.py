@@ -33,20 +33,11 @@ class ExactGradients(Protocol):
 
 @dataclass(frozen=True)
 class Candidate:
-    """A candidate split of one node.
+    """A candidate split of one node in column number `column` of its party's data.
 
-    Attributes
-    ----------
-    loss_change : float32
-        −∞ if there is no candidate.
-    column : int
-        Number of the column in its party's data.
-    last_left : int
-        Last bin that goes left; −1 if only missing values do.
-    default_left : bool
-        Whether missing values go left.
-    right : tuple of int, or None
-        Of a categorical column, the bins that go right, ascending; `last_left` is then −1.
+    Without a candidate, the loss change is −∞.  `last_left` is the last bin that goes left, −1 if only
+    missing values do; these go left if `default_left`.  `right`, of a categorical column, are the bins that
+    go right, ascending; `last_left` is then −1.
     """
 
     loss_change: np.float32
@@ -60,14 +51,9 @@ class Candidate:
 class NodeTerms:
     """Candidates of a node in one party's columns that constraints and samples of columns admit.
 
-    Attributes
-    ----------
-    allowed : ndarray of bool, shape (n_features,), or None
-        Which of all the party's columns may split the node; None means all.
-    bounds : NodeBounds or None
-        Under monotone constraints: between which weights the node and its children lie.
-    directions : ndarray of int8, shape (n_features,), or None
-        Under monotone constraints: whether predictions must grow (1) or fall (−1) with each column.
+    `allowed` says of each of the party's columns whether it may split the node; None means all.  Under
+    monotone constraints, the weights of the node and its children lie between `bounds`, and `directions` says
+    of each column whether predictions must grow (1) or fall (−1) with it.
     """
 
     allowed: NDArray[np.bool_] | None = None
@@ -80,15 +66,10 @@ NO_CANDIDATE = Candidate(np.float32(-np.inf), -1, -1, False)
 
 
 class _TriedRuns(NamedTuple):
-    """Candidates of a column, each by a run of its bins, as the walk has them, beside all others.
+    """Candidates of a column, each by a run of its bins, in the order of the walk.
 
-    Attributes
-    ----------
-    first, end : ndarray of int64
-        Where the run begins and ends among all bins.
-    runs_right : ndarray of bool
-        Whether the run goes right, and the column's other bins left.
-    default_left : ndarray of bool
+    A run begins at `first` and ends at `end` among all bins.  It goes right where `runs_right`, and the
+    column's other bins left; elsewhere the other way round.
     """
 
     first: NDArray[np.int64]
@@ -123,15 +104,8 @@ def _tried_partitions(start: int, end: int, max_cat_threshold: int) -> _TriedRun
 class CandidateWalk:
     """All candidate splits of some columns of one party, in XGBoost's order.
 
-    Parameters
-    ----------
-    columns : ndarray of int, shape (n_columns,)
-        Their numbers in the party's data.
-    n_bins : ndarray of int, shape (n_columns,)
-        Bins of each; missing values are not counted.
-    categorical : set of int
-        Numbers of the columns whose bins are categories.
-    rules : CategoryRules
+    Columns go by their numbers in the party's data.  `n_bins` counts the bins of each, without missing
+    values, and the bins of the `categorical` ones are categories.
     """
 
     def __init__(
@@ -157,28 +131,22 @@ class CandidateWalk:
             else:
                 tried.append(_tried_partitions(start, end, rules.max_cat_threshold))
                 self._sorted.append(slice(start, end))
-        self._first, self._end, self._runs_right, self._default_left = (
+        self._first, self._end, self._runs_right, self.default_left = (
             np.concatenate(parts) for parts in zip(*tried, strict=True)
         )
+        """Among them, of every candidate, whether missing values go left."""
         self._place = np.repeat(np.arange(-1, len(self.columns)), [len(part.end) for part in tried])
-        self._is_always_tried = ~self._default_left | self._is_categorical[self._place]
+        self._is_always_tried = ~self.default_left | self._is_categorical[self._place]
         """Whether it is tried without missing values: numbers are walked downwards for these only."""
 
     def __len__(self) -> int:
         return len(self._end)
 
     def left_sums(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Sums of the bins to the left of every candidate.
+        """Sums of the bins to the left of every candidate, shape (..., n_candidates).
 
-        Parameters
-        ----------
-        values : ndarray of int64, shape (..., n_total_bins)
-            Of each bin; the last bin of a column holds its missing values.  Those of sorted categories come
-            in their order.
-
-        Returns
-        -------
-        ndarray of int64, shape (..., n_candidates)
+        The values have shape (..., n_total_bins); the last bin of a column holds its missing values.  Those
+        of sorted categories come in their order.
         """
         running = np.zeros((*values.shape[:-1], values.shape[-1] + 1), dtype=np.int64)
         np.cumsum(values, axis=-1, out=running[..., 1:])
@@ -186,7 +154,7 @@ class CandidateWalk:
         if self._is_categorical.any():
             column = running[..., self.missing_bins] - running[..., self.bin_offsets[self._place]]
             left = np.where(self._runs_right, column - left, left)
-        left += np.where(self._default_left, values[..., self.missing_bins], 0)
+        left += np.where(self.default_left, values[..., self.missing_bins], 0)
         return left
 
     def _order(
@@ -212,18 +180,8 @@ class CandidateWalk:
     ) -> Candidate:
         """The candidate with the largest loss change; of equal ones the first.
 
-        Parameters
-        ----------
-        sums : ndarray of int64, shape (2, 2, n_classes, n_total_bins)
-            Exact sums of g and h in each bin of the node, as high and low halves.
-        counts : ndarray of int64, shape (n_total_bins,)
-            Sampled rows in each bin.
-        total : ndarray of int64, shape (2, 2, n_classes)
-            Exact sums of the node.
-        gradients : ExactGradients
-        split_gain : SplitGain
-        terms : NodeTerms, optional
-            Constraints of the node's candidates; there are none by default.
+        Exact sums of g and h, as high and low halves, come for each bin of the node, shape (2, 2, n_classes,
+        n_total_bins), and in `total` for the node itself.  `counts` are the sampled rows in each bin.
         """
         order = self._order(sums, gradients, split_gain)
         if order is not None:
@@ -247,11 +205,6 @@ class CandidateWalk:
         return self.candidate(int(possible[first]), change[first], order)
 
     @property
-    def default_left(self) -> NDArray[np.bool_]:
-        """Of every candidate, whether missing values go left."""
-        return self._default_left
-
-    @property
     def missing_bins(self) -> NDArray[np.int64]:
         """Of every candidate, the place of its column's missing values among all bins."""
         return self.bin_offsets[self._place + 1] - 1
@@ -260,7 +213,7 @@ class CandidateWalk:
         self, number: int, loss_change: np.float32, order: NDArray[np.int64] | None = None
     ) -> Candidate:
         """The candidate of a number, in XGBoost's order; `order` is that of the bins, if some are sorted."""
-        place, default_left = self._place[number], bool(self._default_left[number])
+        place, default_left = self._place[number], bool(self.default_left[number])
         column, start = int(self.columns[place]), int(self.bin_offsets[place])
         first, end = int(self._first[number]), int(self._end[number])
         if not self._is_categorical[place]:

@@ -54,18 +54,8 @@ def read_frame(
 ) -> tuple[NDArray[np.float32], list[str], dict[int, Any]]:
     """The values of a table, with codes in its categorical columns; its columns' names; these categories.
 
-    Parameters
-    ----------
-    X : table of pandas, polars or pyarrow
-    argument : str
-        Its name in errors.
-    enable_categorical : bool or None
-        Whether categorical columns are read; None where no method can train on them.
-
-    Raises
-    ------
-    InvalidDataError
-        Naming the columns that are neither numbers nor categories.
+    Categorical columns are read with `enable_categorical`, which is None where no method can train on them.
+    Raises `InvalidDataError` that names the columns that are neither numbers nor categories.
     """
     frame = as_frame(X, InvalidDataError, argument)
     names, kinds = list(column_names(frame)), kinds_of(frame)
@@ -104,10 +94,7 @@ def _codes(column: Any, labels: tuple[Any, ...]) -> NDArray[np.floating[Any]]:
 def labels_of(categories: Any, column: str, argument: str) -> tuple[Any, ...]:
     """The categories that a data frame's column declares.
 
-    Raises
-    ------
-    InvalidDataError
-        If they are anything but texts and finite numbers, which a file can hold.
+    Raises `InvalidDataError` if they are anything but texts and finite numbers, which a file can hold.
     """
     labels = tuple(one.item() if isinstance(one, np.generic) else one for one in categories)
     if not all(is_label(one) for one in labels):
@@ -127,21 +114,9 @@ def is_label(one: Any) -> bool:
 def recoded(
     codes: NDArray[np.float32], labels: Labels, known: Labels, column: str, argument: str
 ) -> NDArray[np.float32]:
-    """Codes of one list of categories as codes of another one.
+    """Codes of one list of categories, `labels`, as codes of another one, `known`; NaN where missing.
 
-    Parameters
-    ----------
-    codes : ndarray of float32, shape (n_rows,)
-        NaN where missing.
-    labels, known : tuple or None
-        Their present meaning, and the required one.
-    column, argument : str
-        For the error.
-
-    Raises
-    ------
-    InvalidDataError
-        If rows have categories that the other list does not declare.
+    Raises `InvalidDataError` if rows have categories that the other list does not declare.
     """
     if labels == known or labels is None:
         return codes
@@ -166,10 +141,8 @@ def recoded(
 def check_codes(codes: NDArray[np.float32], argument: str, n_max: int) -> None:
     """Check the codes of a column that is trained on.
 
-    Raises
-    ------
-    InvalidDataError
-        If one is negative, as XGBoost refuses too, or beyond the number of bins that a column can have.
+    Raises `InvalidDataError` if one is negative, as XGBoost refuses too, or beyond the number of bins that a
+    column can have.
     """
     with np.errstate(invalid="ignore"):
         wrong = (codes < 0) | (codes >= n_max)
@@ -196,10 +169,7 @@ def goes_right(codes: NDArray[np.float32], right: Sequence[int]) -> NDArray[np.b
 def checked_types(feature_types: Any, n_features: int, argument: str) -> frozenset[int]:
     """The columns that feature types declare to be categorical.
 
-    Raises
-    ------
-    InvalidDataError
-        If there is not one known type per column.
+    Raises `InvalidDataError` if there is not one known type per column.
     """
     if feature_types is None:
         return frozenset()
@@ -217,13 +187,7 @@ def to_json(categories: Categories) -> list[list[Any]]:
 
 
 def from_json(content: Any, n_columns: int) -> dict[int, Labels]:
-    """Read what `to_json` gave.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If it is anything else.
-    """
+    """Read what `to_json` gave; raises ValueError or TypeError if it is anything else."""
     categories: dict[int, Labels] = {}
     for column, labels in content:
         if type(column) is not int or not 0 <= column < n_columns or column in categories:

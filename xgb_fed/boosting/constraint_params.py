@@ -25,15 +25,8 @@ Interactions = tuple[tuple[Column, ...], ...]
 def read_monotone_constraints(value: Any) -> Monotone | None:
     """Columns and the signs of their constraints; None if nothing is constrained.
 
-    Parameters
-    ----------
-    value : mapping, sequence or str
-        ``{"age": 1}``, one number per column as in ``(1, 0, -1)``, or such numbers as text.
-
-    Raises
-    ------
-    InvalidArgumentError
-        For anything else.
+    ``{"age": 1}``, one number per column as in ``(1, 0, -1)``, and such numbers as text are accepted; raises
+    `InvalidArgumentError` for anything else.
     """
     pairs: list[tuple[Any, Any]] | None = None
     if isinstance(value, str) and value.strip()[:1] in ("(", "[") and value.strip()[-1:] in (")", "]"):
@@ -57,16 +50,9 @@ def read_monotone_constraints(value: Any) -> Monotone | None:
 def read_interaction_constraints(value: Any) -> Interactions | None:
     """Groups of columns that may split the nodes of one path; None if nothing is constrained.
 
-    Parameters
-    ----------
-    value : sequence of sequences of str or int, or str
-        As ``[["age", "income"], ["bank:0", "bank:3"]]``, or as JSON text.  An empty list means, as in
-        XGBoost, that no two columns may interact; an empty text that all may.
-
-    Raises
-    ------
-    InvalidArgumentError
-        For anything else.
+    They come as ``[["age", "income"], ["bank:0", "bank:3"]]``, or as JSON text.  An empty list means, as in
+    XGBoost, that no two columns may interact; an empty text that all may.  Raises `InvalidArgumentError` for
+    anything else.
     """
     groups = value
     if isinstance(value, str):

@@ -50,15 +50,8 @@ with some versions one that sends them to the right has, too; see
 class SplitRule(NamedTuple):
     """Where a split of a column sends its values.
 
-    Attributes
-    ----------
-    feature : int
-    threshold : float
-        ``x < threshold`` goes left; 0 for a split by categories.
-    default_left : bool
-        Whether missing values go left.
-    right : tuple of int, or None
-        Categories that go right, ascending; None for a split at a threshold.
+    ``x < threshold`` goes left, and missing values do if `default_left`.  A split by categories sends those
+    of `right`, ascending, to the right; its threshold is 0.
     """
 
     feature: int
@@ -74,13 +67,8 @@ C = TypeVar("C", bound="Columns")
 class Columns:
     """A matrix as its owner gave it, checked.
 
-    Attributes
-    ----------
-    data : ndarray of float32, shape (n_rows, n_features), or CSC matrix of float32
-        Unstored entries of a sparse matrix are missing values, as XGBoost reads them.
-    names : list of str
-    categories : dict
-        Its categorical columns, which hold codes.
+    `data` is an array or a CSC matrix of float32, shape (n_rows, n_features); unstored entries of a sparse
+    matrix are missing values, as XGBoost reads them.  Its categorical columns, `categories`, hold codes.
     """
 
     data: Any
@@ -107,20 +95,11 @@ class Columns:
         return replace(self, data=self.data[rows])
 
     def with_categories(self: C, known: Categories, argument: str = "the data", *, quote: bool = True) -> C:
-        """The same rows with the codes of the categories that were trained on.
+        """The same rows with the codes of the categories that were trained on, `known`.
 
-        Parameters
-        ----------
-        known : mapping
-            The categorical columns that were trained on.  Columns without names of their own fit by number.
-        argument : str
-        quote : bool
-            Whether errors may name a column: their text may go to another party.
-
-        Raises
-        ------
-        InvalidDataError
-            If other columns are categorical, or rows have categories that were not declared in training.
+        Columns without names of their own fit by number.  Errors name a column only if `quote`: their text
+        may go to another party.  Raises `InvalidDataError` if other columns are categorical, or rows have
+        categories that were not declared in training.
         """
         if self.categories == known:
             return self
@@ -133,16 +112,6 @@ class Columns:
                 values = recoded(data[:, k], self.categories[k], known[k], column, argument)
                 data[:, k] = values
         return replace(self, data=data, categories=known)
-
-    def check_names(self, names: list[str], argument: str) -> None:
-        """Check that these are the columns that were trained on; those without names fit by their number.
-
-        Raises
-        ------
-        InvalidDataError
-            Naming the columns that are missing and those that are too many, or the right order.
-        """
-        check_names(self.names, names, argument)
 
     def check_categories(self, argument: str) -> None:
         """Raise `InvalidDataError`, naming the column, for codes that cannot be trained on."""
@@ -167,7 +136,11 @@ class Columns:
 
 
 def check_names(own: list[str], names: list[str], argument: str) -> None:
-    """Check that columns are those that were trained on; see `Columns.check_names`."""
+    """Check that columns are those that were trained on; those without names fit by their number.
+
+    Raises `InvalidDataError` naming the columns that are missing and those that are too many, or the right
+    order.
+    """
     if own in (names, [f"f{k}" for k in range(len(names))]):
         return
     missing = [name for name in names if name not in own]
@@ -188,21 +161,11 @@ def read_columns(
 ) -> Columns:
     """Check an array, table or sparse matrix, which stays as it is; columns that were checked do, too.
 
-    Parameters
-    ----------
-    X : matrix of shape (n_rows, n_features)
-    argument : str
-        Its name in errors.
-    enable_categorical : bool, optional
-        Whether categorical columns of a data frame are read; None where no method can train on them.
-    feature_types : sequence of str, optional
-        XGBoost's types of the columns; "c" for one that holds codes of categories.
+    Categorical columns of a data frame are read with `enable_categorical`, which is None where no method can
+    train on them.  `feature_types` are XGBoost's, with "c" for a column that holds codes of categories.
 
-    Raises
-    ------
-    InvalidDataError
-        If it is not two-dimensional and numeric, or has no rows, or has categories where they are not
-        enabled, infinite values or such beyond `MAX_VALUE`.
+    Raises `InvalidDataError` if it is not two-dimensional and numeric, or has no rows, or has categories
+    where they are not enabled, infinite values or such beyond `MAX_VALUE`.
     """
     if isinstance(X, Columns):
         return X
@@ -240,25 +203,16 @@ def _is_beyond(values: NDArray[np.float32]) -> bool:
 
 
 def read_columns_like(X: Any, names: list[str], known: Categories, argument: str = "X") -> Columns:
-    """Read further rows of columns that were trained on, with the same codes of categories.
+    """Read further rows of columns that were trained on, of these `names`, with the same codes of categories.
 
-    Parameters
-    ----------
-    X : matrix of shape (n_rows, n_features)
-    names : list of str
-        Of the columns that were trained on.
-    known : mapping
-        Their categorical columns.  Those of an array hold codes; those of a data frame are of dtype category
-        if they were in training, and their categories need not be in the same order.
-    argument : str
+    The categorical columns, `known`, of an array hold codes.  Those of a data frame are of dtype category if
+    they were in training, and their categories need not be in the same order.
 
-    Raises
-    ------
-    InvalidDataError
-        As `read_columns` does, or if the columns are others, or categories were not declared in training.
+    Raises `InvalidDataError` as `read_columns` does, or if the columns are others, or categories were not
+    declared in training.
     """
     columns = read_columns(X, argument, enable_categorical=True if known else None)
-    columns.check_names(names, argument)
+    check_names(columns.names, names, argument)
     if is_table(X):
         for k, labels in known.items():
             if labels is not None and k not in columns.categories:
@@ -272,17 +226,10 @@ def read_columns_like(X: Any, names: list[str], known: Categories, argument: str
 class BinnedFeatures:
     """Cuts and codes of a party's columns.
 
-    Attributes
-    ----------
-    cuts : list of ndarray of float32
-        Upper bounds of each feature's bins.
-    lower : ndarray of float32, shape (n_features,)
-        XGBoost's lower bound of each feature: the threshold that no value is below; −∞ with some versions.
-    codes : ndarray of uint8 or uint16, shape (n_rows, n_features)
-    bin_offsets : ndarray of int64, shape (n_features + 1,)
-        Places of each feature in a histogram: its bins, then one for missing values.
-    categorical : set of int
-        Features whose bins are categories.
+    Each feature has the upper bounds of its bins, `cuts`, and XGBoost's `lower` bound: the threshold that no
+    value is below, −∞ with some versions.  `codes` has shape (n_rows, n_features).  `bin_offsets` are the
+    places of each feature in a histogram: its bins, then one for missing values.  The bins of `categorical`
+    ones are categories.
     """
 
     cuts: list[NDArray[np.float32]]
@@ -335,10 +282,7 @@ def _as_numbers(values: Any, argument: str) -> NDArray[np.float32]:
 def numeric_vector(values: Any, argument: str) -> NDArray[np.float32]:
     """Convert to a vector of float32.
 
-    Raises
-    ------
-    InvalidDataError
-        If the values are not numbers, or not a vector.
+    Raises `InvalidDataError` if the values are not numbers, or not a vector.
     """
     vector = _as_numbers(values, argument)
     if vector.ndim == 2 and vector.shape[1] == 1:
@@ -351,10 +295,7 @@ def numeric_vector(values: Any, argument: str) -> NDArray[np.float32]:
 def check_weight(weight: Any, n_rows: int, argument: str, what: str = "rows") -> NDArray[np.float32] | None:
     """Weights of rows, or of queries, or None.
 
-    Raises
-    ------
-    InvalidDataError
-        If they are not one finite number each, all at least 0 and not all 0.
+    Raises `InvalidDataError` if they are not one finite number each, all at least 0 and not all 0.
     """
     if weight is None:
         return None
@@ -371,15 +312,8 @@ def bins_to_left(
 ) -> NDArray[np.bool_]:
     """Which bins of a column a split sends left, missing values last.
 
-    Parameters
-    ----------
-    n_bins : int
-    last_left : int
-        Last bin to the left of a threshold.
-    default_left : bool
-        Whether missing values go left.
-    right : tuple of int, or None
-        Of a categorical column, the bins that go right.
+    The last bin to the left of a threshold is `last_left`; of a categorical column, the bins `right` go
+    right.
     """
     left = np.empty(n_bins + 1, dtype=bool)
     if right is None:

@@ -19,10 +19,8 @@ from xgb_fed.errors import InvalidArgumentError
 def label_array(y: Any, argument: str) -> NDArray[Any]:
     """Labels as a flat array of numbers, or of objects where they are texts.
 
-    Raises
-    ------
-    InvalidDataError
-        If they are no vector, of a type that is not known, or numbers and texts; no label is quoted.
+    Raises `InvalidDataError` if they are no vector, of a type that is not known, or numbers and texts; no
+    label is quoted.
     """
     check_type(argument, y, InvalidDataError)
     if is_table(y) and y.shape[1] == 1:
@@ -54,24 +52,10 @@ def label_array(y: Any, argument: str) -> NDArray[Any]:
 
 
 def encode_labels(y: Any) -> tuple[NDArray[Any], NDArray[np.float32]]:
-    """Find the classes of a vector of labels.
+    """The classes of a vector of labels, sorted, and the place of each label among them.
 
-    Parameters
-    ----------
-    y : array-like of shape (n_rows,) or (n_rows, 1)
-
-    Returns
-    -------
-    classes : ndarray of shape (n_classes,)
-        Sorted.
-    codes : ndarray of float32, shape (n_rows,)
-        Each label's place among the classes.
-
-    Raises
-    ------
-    InvalidDataError
-        If `y` is not a vector of numbers or of texts, has missing or infinite labels, or fewer than two
-        classes.
+    Raises `InvalidDataError` if `y` is not a vector of numbers or of texts, has missing or infinite labels,
+    or fewer than two classes.
     """
     y = label_array(y, "y")
     if is_missing(y).any():
@@ -83,25 +67,7 @@ def encode_labels(y: Any) -> tuple[NDArray[Any], NDArray[np.float32]]:
 
 
 def codes_of(classes: NDArray[Any], y: Any, argument: str) -> NDArray[np.float32]:
-    """Look up labels among known classes.
-
-    Parameters
-    ----------
-    classes : ndarray of shape (n_classes,)
-        Sorted.
-    y : array-like of shape (n_rows,)
-    argument : str
-        Name of the argument, for the error's text.
-
-    Returns
-    -------
-    ndarray of float32, shape (n_rows,)
-
-    Raises
-    ------
-    InvalidDataError
-        If a label is not among the classes.
-    """
+    """Places of labels among known classes; raises `InvalidDataError` if a label is not among them."""
     codes = places_among(classes.tolist(), y)
     if (codes < 0).any():
         raise InvalidDataError(f"{argument} has labels that are not in y")
@@ -109,19 +75,9 @@ def codes_of(classes: NDArray[Any], y: Any, argument: str) -> NDArray[np.float32
 
 
 def places_among(classes: Sequence[Any], y: Any) -> NDArray[np.intp]:
-    """Look up labels among known classes, which may come from another party.
+    """Place of each label among known classes, which may come from another party; −1 where there is none.
 
     Classes and labels never share an array: NumPy would make every label as long as the longest class.
-
-    Parameters
-    ----------
-    classes : sequence
-    y : array-like of shape (n_rows,)
-
-    Returns
-    -------
-    ndarray of intp, shape (n_rows,)
-        Place of each label's class; -1 where there is none.
     """
     places = {label: place for place, label in enumerate(classes)}
     given = label_array(y, "y")
@@ -137,12 +93,8 @@ def read_bounds(
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]] | None:
     """Check the bounds of times that ``survival:aft`` takes in place of labels.
 
-    Raises
-    ------
-    InvalidArgumentError
-        If the objective takes none, or needs those that are missing.
-    InvalidDataError
-        If they are not numbers from 0 on, the lower one finite and at most the upper one.
+    Raises `InvalidArgumentError` if the objective takes none, or needs those that are missing, and
+    `InvalidDataError` if they are not numbers from 0 on, the lower one finite and at most the upper one.
     """
     given = [("label_lower_bound", lower), ("label_upper_bound", upper)]
     if objective.name != "survival:aft":
@@ -175,12 +127,8 @@ def read_queries(
 ) -> NDArray[np.int64] | None:
     """Check the queries that rows belong to.
 
-    Raises
-    ------
-    InvalidArgumentError
-        If ranking has none, or another objective has some.
-    InvalidDataError
-        If they are not one integer per row, or not sorted.
+    Raises `InvalidArgumentError` if ranking has none, or another objective has some, and `InvalidDataError`
+    if they are not one integer per row, or not sorted.
     """
     if objective.name not in RANKING:
         if qid is not None:
@@ -203,10 +151,7 @@ def read_queries(
 def read_base_margin(base_margin: Any, shape: tuple[int, int], argument: str) -> NDArray[np.float32] | None:
     """Check the margins before the first tree, and bring them into their shape (n_rows, n_classes).
 
-    Raises
-    ------
-    InvalidDataError
-        If they are not one finite number per row and class.
+    Raises `InvalidDataError` if they are not one finite number per row and class.
     """
     if base_margin is None:
         return None

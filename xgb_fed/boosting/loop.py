@@ -24,26 +24,11 @@ from xgb_fed.errors import InvalidArgumentError, UnsupportedParameterError
 class LoopOptions:
     """The arguments of the training functions that concern the loop, checked.
 
-    Parameters
-    ----------
-    num_boost_round : int
-        Number of boosting rounds.
-    early_stopping_rounds : int, optional
-        Stop when the last metric of the last evaluation set has not improved for this many rounds.
-    verbose_eval : bool or int
-        Whether to print the metrics, or after how many rounds each time.
-    callbacks : sequence of xgboost.callback.TrainingCallback
-    has_evals : bool
-        Whether there are evaluation sets.
-    custom_metric : callable, optional
-        A user's own metric, which is computed beside XGBoost's.
+    There are evaluation sets if `has_evals`; early stopping needs one, and looks at the last metric of the
+    last set.  `custom_metric` is a user's own, computed beside XGBoost's.
 
-    Raises
-    ------
-    InvalidArgumentError
-        If `num_boost_round` is not an integer of at least 1, or early stopping has no evaluation set.
-    UnsupportedParameterError
-        For ``EarlyStopping(save_best=True)``.
+    Raises `InvalidArgumentError` if `num_boost_round` is not an integer of at least 1, or early stopping has
+    no evaluation set, and `UnsupportedParameterError` for ``EarlyStopping(save_best=True)``.
     """
 
     num_boost_round: int
@@ -68,14 +53,9 @@ class LoopOptions:
 
 @dataclass(frozen=True)
 class LoopResult:
-    """Results of the loop besides the trees.
+    """Results of the loop besides the trees: metrics by evaluation set, metric and round.
 
-    Parameters
-    ----------
-    evals_result : dict
-        Metrics by evaluation set, metric and round.
-    best_iteration, best_score : int, float or None
-        Round and metric that early stopping found best; None without early stopping.
+    The best round and its metric are None without early stopping.
     """
 
     evals_result: dict[str, Any]
@@ -98,27 +78,13 @@ def boost(
 ) -> LoopResult:
     """Grow rounds until there are enough of them or a callback asks to stop.
 
-    Parameters
-    ----------
-    options : LoopOptions
-    params : mapping
-        XGBoost's objective, number of classes and metrics.
-    sets : sequence of EvaluationSet
-    margins : callable
-        Returns the present margins of every evaluation set.
-    grow : callable
-        Grows the round of the given number.
-    description : str
-        Text beside the progress bar.
-    known_metrics : dict, optional
-        XGBoost's lines of metrics by round.  The loop adds to it and does not compute those again that it
-        holds.
-    set_learning_rate : callable, optional
-        Takes the learning rates that callbacks set; without it, a callback that sets one is refused.
-    n_before : int
-        Rounds of the model that is continued.
-    of_margins : bool
-        Whether the custom metric is given margins in place of predictions.
+    `params` are XGBoost's objective, number of classes and metrics.  `margins` returns the present margins of
+    every evaluation set; a custom metric is given these if `of_margins`, else predictions.  `grow` grows the
+    round of a number; a model that is continued has `n_before` rounds already.
+
+    The loop adds XGBoost's lines of metrics by round to `known_metrics`, and does not compute those again
+    that it holds.  `set_learning_rate` takes the learning rates that callbacks set; without it, a callback
+    that sets one is refused.
     """
     n_grown = 0
     metrics = MetricBooster(

@@ -98,18 +98,10 @@ def softmax(margin: Vector, least_maximum: float = -np.inf) -> Vector:
 
 @dataclass(frozen=True)
 class XGBoostObjective:
-    """One of XGBoost's objectives.
+    """One of XGBoost's objectives, a name of `OBJECTIVES`, with its own parameters.
 
-    Parameters
-    ----------
-    name : str
-        One of `OBJECTIVES`.
-    n_classes : int
-        Number of margins per row: that of the classes for softmax and softprob, else 1.
-    scale_pos_weight : float
-        Factor on rows of label 1; logistic loss only.
-    parameters : dict
-        XGBoost's parameters of the objective alone.
+    `n_classes` is the number of margins per row: that of the classes for softmax and softprob, else 1.
+    Logistic loss alone has `scale_pos_weight`, a factor on rows of label 1.
     """
 
     name: str
@@ -171,18 +163,10 @@ class XGBoostObjective:
     def gradients_of(self, targets: Targets, seed: int = 0) -> Gradients:
         """The function that gives the gradients of certain rows.
 
-        Parameters
-        ----------
-        targets : Targets
-        seed : int
-            XGBoost's `seed`, for objectives that draw from its stream.
-
-        Returns
-        -------
-        callable
-            It takes margins, shape (n_rows, n_classes), and the number on which draws depend: how many random
-            numbers of the stream were taken before if the objective takes any (`n_draws`), else the round's.
-            It raises ValueError, with XGBoost's words, for labels that XGBoost refuses.
+        It takes margins, shape (n_rows, n_classes), and the number on which draws depend: how many random
+        numbers of the stream were taken before if the objective takes any (`n_draws`), else the round's.  The
+        seed is that of this stream, XGBoost's `seed`.  It raises ValueError, with XGBoost's words, for labels
+        that XGBoost refuses.
         """
         if not self.is_closed_form:
             return XGBoostGradients(self.of_xgboost, targets, seed if self.n_draws else None)
@@ -194,14 +178,7 @@ class XGBoostObjective:
     def gradients(self, margin: Vector, y: Vector, weight: Vector) -> tuple[Vector, Vector]:
         """First and second derivatives of the loss, for objectives in closed form.
 
-        Parameters
-        ----------
-        margin : ndarray of float32, shape (n_rows, n_classes)
-        y, weight : ndarray of float32, shape (n_rows,)
-
-        Returns
-        -------
-        g, h : ndarray of float32, shape (n_rows, n_classes)
+        Margins and both results have shape (n_rows, n_classes), labels and weights (n_rows,).
         """
         if self.name == "reg:squarederror":
             w = weight[:, None]

@@ -214,10 +214,8 @@ class Settings:
     def from_params(cls, params: Mapping[str, Any]) -> Settings:
         """Read XGBoost-style parameters.
 
-        Raises
-        ------
-        UnsupportedParameterError
-            For a parameter, or a value of one, that federated training does not support.
+        Raises `UnsupportedParameterError` for a parameter, or a value of one, that federated training does
+        not support.
         """
         known = {f.name for f in fields(cls)}
         settings: dict[str, Any] = {}
@@ -313,12 +311,10 @@ class Settings:
         return CategoryRules(int(self.max_cat_to_onehot), int(self.max_cat_threshold))
 
     def check_categories(self, n_columns: int, whose: str) -> None:
-        """Check that columns of a party may be categorical.
+        """Check that `n_columns` columns of a party may be categorical.
 
-        Raises
-        ------
-        InvalidArgumentError, UnsupportedParameterError
-            If they are not enabled, or trees have leaves of several values.
+        Raises `InvalidArgumentError` if they are not enabled, and `UnsupportedParameterError` if trees have
+        leaves of several values.
         """
         if n_columns and not (self.enable_categorical or self.feature_types):
             raise InvalidArgumentError(
@@ -341,16 +337,8 @@ class Settings:
 def without_vertical_only(settings: Settings, objectives: Sequence[str] = HORIZONTAL) -> Settings:
     """Settings of a training run that is not vertical, without monotone constraints that constrain nothing.
 
-    Parameters
-    ----------
-    settings : Settings
-    objectives : sequence of str
-        Those that are accepted.
-
-    Raises
-    ------
-    UnsupportedParameterError
-        Naming a parameter that only vertical training honours.
+    Raises `UnsupportedParameterError` for an objective that is not accepted, and with the name of a parameter
+    that only vertical training honours.
     """
     if settings.monotone_constraints is not None and not any(s for _, s in settings.monotone_constraints):
         settings = replace(settings, monotone_constraints=None)

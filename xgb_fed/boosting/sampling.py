@@ -35,15 +35,9 @@ class Sample:
 class Sampling:
     """How rows and columns are drawn, anew for every tree.
 
-    Parameters
-    ----------
-    subsample : float
-        Probability of each row; XGBoost's uniform sampling.
-    goss : (float, float) or None
-        Fractions of the rows: those with the largest gradients, and a random part of the others.
-    colsample_bytree, colsample_bylevel, colsample_bynode : float
-        Fraction of all parties' columns that a tree has, of those that a level of it has, and of those that
-        each node of the level has.
+    Each row is drawn with probability `subsample`, XGBoost's uniform sampling.  `goss` has two fractions of
+    the rows: those with the largest gradients, and a random part of the others.  The other fractions are of
+    all parties' columns for a tree, of those for a level of it, and of these for each node of the level.
     """
 
     subsample: float = 1.0
@@ -96,8 +90,9 @@ class Sampling:
         return Sample(rows, factor)
 
     def uniform_rows(self, n_rows: int, random: SecretStream) -> NDArray[np.bool_]:
-        """Draw each of so many rows with probability `subsample`, independently."""
-        return np.asarray(_uniform(random, n_rows) < self.subsample, dtype=np.bool_)
+        """Draw each of so many rows with probability `subsample`, by uniform multiples of 2^-53."""
+        numbers = np.ldexp((random.words(1, n_rows)[0] >> np.uint64(11)).astype(np.float64), -53)
+        return np.asarray(numbers < self.subsample, dtype=np.bool_)
 
     @property
     def draws_columns(self) -> bool:
@@ -107,15 +102,9 @@ class Sampling:
     def draw_columns(
         self, columns: NDArray[np.int64], random: SecretStream, some_of: Draw | None = None
     ) -> TreeColumns:
-        """Draw the columns of a tree among those of the parties that search in it.
+        """Draw the columns of a tree among those of the parties that search in it, which ascend.
 
-        Parameters
-        ----------
-        columns : ndarray of int64
-            Ascending.
-        random : SecretStream
-        some_of : callable, optional
-            Draws in another way than from the stream.
+        They come from the stream, unless `some_of` draws in another way.
         """
 
         def from_stream(among: NDArray[np.int64], count: int) -> NDArray[np.int64]:
@@ -129,13 +118,7 @@ class Sampling:
 class TreeColumns:
     """The columns of one tree, of its levels and of its nodes, drawn as XGBoost draws them.
 
-    Parameters
-    ----------
-    among : ndarray of int64
-        All columns, ascending.
-    fractions : (float, float, float)
-        Of them for the tree, of those for a level, and of these for a node.
-    some_of : callable
+    The fractions are of all columns, `among`, for the tree, of those for a level, and of these for a node.
     """
 
     among: NDArray[np.int64]
@@ -160,11 +143,6 @@ class TreeColumns:
             return None
         of_level = self._draw(self.of_tree, by_level)
         return [self._draw(of_level, by_node) for _ in range(n_nodes)]
-
-
-def _uniform(random: SecretStream, count: int) -> NDArray[np.float64]:
-    """Uniform numbers in [0, 1), multiples of 2^-53."""
-    return np.asarray(np.ldexp((random.words(1, count)[0] >> np.uint64(11)).astype(np.float64), -53))
 
 
 def _are_fractions(goss: Any) -> bool:

@@ -41,14 +41,9 @@ class WeightBounds:
     def of_children(
         self, direction: int, left: np.float32, right: np.float32
     ) -> tuple[WeightBounds, WeightBounds]:
-        """Bounds of the left and the right child of a node.
+        """Bounds of the left and the right child of a node, whose weights are given.
 
-        Parameters
-        ----------
-        direction : int
-            The constraint of the column that splits the node; the sign counts.
-        left, right : float32
-            The children's weights.
+        The sign of `direction` is the constraint of the column that splits the node.
         """
         if direction == 0:
             return self, self
@@ -109,7 +104,8 @@ class SplitGain:
     def side_gains(self, g: Sums, h: Sums, bounds: WeightBounds | None = None) -> NDArray[np.float32]:
         """Gain of one side, in the steps of the installed XGBoost (`gains_are_those_of_weights`)."""
         if gains_are_those_of_weights():
-            gain = self._gains_of_weights(g, h, self.weights(g, h, bounds))
+            with np.errstate(invalid="ignore", over="ignore"):
+                gain = self._gain_of_weight(g, h, self.weights(g, h, bounds)).astype(np.float32)
         elif self.max_delta_step or bounds is not None:
             gain = self._gains_in_single(g, h, self.weights(g, h, bounds))
         else:
@@ -117,13 +113,6 @@ class SplitGain:
                 square = np.square(self._soft_threshold(g)).astype(np.float32)
                 gain = square / (h + np.float64(self.reg_lambda)).astype(np.float32)
         return np.where(h <= 0, 0.0, gain).astype(np.float32)
-
-    def _gains_of_weights(self, g: Sums, h: Sums, w: NDArray[np.float32]) -> NDArray[np.float32]:
-        """−(2·G·w + (H + λ)·w² + 2·α·|w|) in float64, but for the float32 square of the weight."""
-        with np.errstate(invalid="ignore", over="ignore"):
-            fit = 2.0 * g * w + (h + np.float64(self.reg_lambda)) * (w * w).astype(np.float64)
-            gain = -(fit + 2.0 * np.float64(self.reg_alpha) * np.abs(w).astype(np.float64))
-            return np.asarray(gain, dtype=np.float32)
 
     def _gains_in_single(self, g: Sums, h: Sums, w: NDArray[np.float32]) -> NDArray[np.float32]:
         """−(2·G·w + (H + λ)·w²) in float32."""
@@ -145,19 +134,10 @@ class SplitGain:
     ) -> NDArray[np.float32]:
         """Loss change of candidate splits of one node.
 
-        −∞ where a side has too little hessian, or where float32 does not hold the change: XGBoost passes
-        over such candidates.
-
-        Parameters
-        ----------
-        left_g, left_h : ndarray of float64, shape (n_candidates, n_classes)
-            Sums of the rows to the left.
-        g, h : ndarray of float64, shape (n_classes,)
-            Sums of the node.
-        bounds : NodeBounds, optional
-            With monotone constraints, which only leaves of one value have: the node's.
-        directions : ndarray of int, shape (n_candidates,), optional
-            With them: the constraint of each candidate's column.
+        −∞ where a side has too little hessian, or where float32 does not hold the change: XGBoost passes over
+        such candidates.  Sums of the rows to the left have shape (n_candidates, n_classes), those of the node
+        (n_classes,).  With monotone constraints, which only leaves of one value have, the node has bounds,
+        and `directions` has the constraint of each candidate's column.
         """
         if len(g) == 1:
             changes = self.scalar_loss_changes(left_g[:, 0], left_h[:, 0], g, h, bounds)
@@ -209,7 +189,7 @@ class SplitGain:
             both += self._class_gains(right_g, right_h)
             left_sum += left_h[:, k]
             right_sum += right_h
-            own += float(self._class_gain_of_weight(g[k], h[k], weights[k]))
+            own += float(self._gain_of_weight(g[k], h[k], weights[k]))
         left_sum, right_sum = left_sum / len(g), right_sum / len(g)
         enough = (left_sum >= self.min_child_weight) & (right_sum >= self.min_child_weight)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -223,12 +203,12 @@ class SplitGain:
             if self.max_delta_step:
                 limit = np.float64(self.max_delta_step)
                 w = np.clip(-self._soft_threshold(g) / (h + np.float64(self.reg_lambda)), -limit, limit)
-                gain = self._class_gain_of_weight(g, h, w)
+                gain = self._gain_of_weight(g, h, w)
             else:
                 gain = np.square(self._soft_threshold(g)) / (h + np.float64(self.reg_lambda))
         return np.where(h <= 0, 0.0, gain)
 
-    def _class_gain_of_weight(self, g: Sums, h: Sums, w: NDArray[np.floating]) -> Sums:
+    def _gain_of_weight(self, g: Sums, h: Sums, w: NDArray[np.floating]) -> Sums:
         """−(2·G·w + (H + λ)·w² + 2·α·|w|) in float64, but for the square of a float32 weight."""
         fit = 2.0 * g * w.astype(np.float64) + (h + np.float64(self.reg_lambda)) * (w * w).astype(np.float64)
         return np.asarray(-(fit + 2.0 * np.float64(self.reg_alpha) * np.abs(w).astype(np.float64)))

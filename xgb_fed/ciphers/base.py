@@ -40,93 +40,43 @@ class PublicKey(Protocol):
         """Bytes of one ciphertext in memory."""
 
     def add(self, a: Ciphertexts, b: Ciphertexts) -> Ciphertexts:
-        """Ciphertexts of sums, row by row.
+        """Ciphertexts of sums, row by row; a `b` of one row is added to each.
 
-        Parameters
-        ----------
-        a : ciphertexts, n of them
-        b : ciphertexts, n of them, or one that is added to each
-
-        Returns
-        -------
-        ciphertexts, n of them
-            Right as long as each sum is below `plaintext_limit`; only the secret key could tell.
+        They are right as long as each sum is below `plaintext_limit`; only the secret key could tell.
         """
 
     def subtract(self, a: Ciphertexts, b: Ciphertexts) -> Ciphertexts:
         """Ciphertexts of differences, row by row.
 
-        Parameters
-        ----------
-        a, b : ciphertexts, n of each
-
-        Returns
-        -------
-        ciphertexts, n of them
-
-        Raises
-        ------
-        InvalidCiphertextError
-            If a row of `b` is not invertible, which no honest ciphertext is.
+        Raises `InvalidCiphertextError` if a row of `b` is not invertible, which no honest ciphertext is.
         """
 
     def sum_by_index(
         self, source: Ciphertexts, order: NDArray[np.integer[Any]], starts: NDArray[np.int64]
     ) -> Ciphertexts:
-        """Ciphertexts of the sums of rows ``order[starts[i]:starts[i + 1]]``.
+        """Ciphertexts of the sums of rows ``order[starts[i]:starts[i + 1]]`` of `source`.
 
-        Parameters
-        ----------
-        source : ciphertexts
-        order : ndarray of int
-            Positions in `source`, in the order of the sums.
-        starts : ndarray of int64, shape (n_sums + 1,)
-            Where the rows of each sum begin in `order`, ascending, and where the last ones end.
-
-        Returns
-        -------
-        ciphertexts, n_sums of them
-            Not randomised: a sum of no rows is 0 for all to see.
+        The ``n_sums + 1`` numbers `starts` ascend; the last one is where the last sum ends.  The sums are not
+        randomised: one of no rows is 0 for all to see.
         """
 
     def scale(self, a: Ciphertexts, bits: int) -> Ciphertexts:
         """Ciphertexts of the plaintexts times ``2^bits``.
 
-        Parameters
-        ----------
-        a : ciphertexts
-        bits : int
-            At least 0.  Each costs a squaring per row.
+        There are 0 bits or more, and each costs a squaring per row.
         """
 
     def compress(self, a: Ciphertexts, bits: int, per_ciphertext: int) -> Ciphertexts:
         """Groups of consecutive plaintexts in one ciphertext each, a group's first in its highest bits.
 
-        Parameters
-        ----------
-        a : ciphertexts, n of them
-        bits : int
-            Room of each plaintext.
-        per_ciphertext : int
-            Plaintexts of a group; the last group is filled with zeros.  All of them together must be below
-            `plaintext_limit`.
-
-        Returns
-        -------
-        ciphertexts, one for each group
+        Each plaintext has room for `bits` bits, and zeros fill the last group up.  All plaintexts of a group
+        together must be below `plaintext_limit`.
         """
 
     def rerandomise(self, a: Ciphertexts) -> Ciphertexts:
         """The same plaintexts under fresh randomness.
 
-        Parameters
-        ----------
-        a : ciphertexts, n of them
-
-        Returns
-        -------
-        ciphertexts, n of them
-            Each within 2^-64 as uniform as an encryption, whatever the randomness of `a` was.
+        Each result is within 2^-64 as uniform as an encryption, whatever the randomness of `a` was.
         """
 
     @property
@@ -137,56 +87,27 @@ class PublicKey(Protocol):
         """Let `prepare` make a table that speeds `rerandomise` up, once enough was drawn to be worth it."""
 
     def prepare(self, wanted: int) -> bool:
-        """Make some of what `rerandomise` takes ahead.
+        """Make some of what `rerandomise` takes ahead, for `wanted` rows in all.
 
-        Parameters
-        ----------
-        wanted : int
-            Rows that it is for.
-
-        Returns
-        -------
-        bool
-            False once there is enough, or as much as is kept at most.
+        False means that there is enough, or as much as is kept at most.
         """
 
     def to_bytes(self, a: Ciphertexts) -> bytes:
         """Ciphertexts for the wire, with version and key id."""
 
     def to_bytes_in_parts(self, n_rows: int, parts: Iterable[Ciphertexts]) -> tuple[int, Iterator[bytes]]:
-        """Result of `to_bytes` for all parts together: its length, and its bytes.
+        """Result of `to_bytes` for all parts together: its length in bytes, and its bytes.
 
-        The bytes come in two more parts than the ciphertexts, the first and the last: a header and a digest.
-
-        Parameters
-        ----------
-        n_rows : int
-            Ciphertexts of all parts.
-        parts : iterable of ciphertexts
-            Each is made when its bytes are due.
-
-        Returns
-        -------
-        n_bytes : int
-        pieces : iterator of bytes
+        The parts have `n_rows` ciphertexts together; each part is made when its bytes are due.  The bytes
+        come in two more parts than the ciphertexts, the first and the last: a header and a digest.
         """
 
     def from_bytes(self, data: bytes) -> Ciphertexts:
-        """Ciphertexts from the wire, checked one by one.
+        """Ciphertexts from the wire, of any sender, checked one by one.
 
-        Parameters
-        ----------
-        data : bytes
-            From `to_bytes`, of any sender.
-
-        Raises
-        ------
-        CorruptDataError, VersionError
-            If the bytes are damaged, or of another format.
-        WrongKeyError
-            If they belong to another key.
-        InvalidCiphertextError
-            If a row is no ciphertext of this key.
+        Raises `CorruptDataError` or `VersionError` if the bytes are damaged or of another format,
+        `WrongKeyError` if they belong to another key, and `InvalidCiphertextError` if a row is no ciphertext
+        of this key.
         """
 
     def public_bytes(self) -> bytes:
@@ -201,56 +122,24 @@ class PrivateKey(Protocol):
         """The part that other parties may have."""
 
     def encrypt(self, plaintexts: Plaintexts) -> Ciphertexts:
-        """Fresh ciphertexts, one per plaintext.
+        """Fresh ciphertexts, one per plaintext, each from 0 and below `PublicKey.plaintext_limit`.
 
-        Parameters
-        ----------
-        plaintexts : sequence of int, or ndarray of uint64, shape (n, n_words)
-            Each from 0 and below `PublicKey.plaintext_limit`; words are little-endian.
-
-        Returns
-        -------
-        ciphertexts, n of them
-
-        Raises
-        ------
-        PlaintextRangeError
-            If a plaintext is out of range.
+        Raises `PlaintextRangeError` if one is out of range.
         """
 
     def to_bytes_in_parts(self, n_rows: int, parts: Iterable[Ciphertexts]) -> tuple[int, Iterator[bytes]]:
         """Fresh ciphertexts of this key for the wire, to be read by `PublicKey.from_bytes`.
 
-        The secret may make them shorter than `PublicKey.to_bytes_in_parts` does; their randomness then
-        changes.
-
-        Parameters
-        ----------
-        n_rows : int
-            Ciphertexts of all parts, one at least.
-        parts : iterable of ciphertexts
-            From `encrypt`, used nowhere else: a ciphertext that was sent before, in either form, can give the
-            key away.  Each is made when its bytes are due.
-
-        Returns
-        -------
-        n_bytes : int
-        pieces : iterator of bytes
-            Two more than the parts, as those of `PublicKey.to_bytes_in_parts`.
+        The arguments, of one ciphertext at least, and the result are those of `PublicKey.to_bytes_in_parts`.
+        The secret may make ciphertexts shorter; their randomness then changes.  The parts are from `encrypt`
+        and used nowhere else: a ciphertext that was sent before, in either form, can give the key away.
         """
 
     def decrypt(self, ciphertexts: Ciphertexts) -> list[int]:
         """The plaintexts of ciphertexts.
 
-        Parameters
-        ----------
-        ciphertexts : ciphertexts, n of them
-
-        Returns
-        -------
-        list of int
-            In the plaintext space, which is larger than `PublicKey.plaintext_limit` under some schemes: a
-            caller that cannot trust the makers of the ciphertexts checks the range.
+        They are in the plaintext space, which is larger than `PublicKey.plaintext_limit` under some schemes:
+        a caller that cannot trust the makers of the ciphertexts checks the range.
         """
 
 

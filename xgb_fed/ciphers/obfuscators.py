@@ -18,15 +18,9 @@ AT_ONCE = 64
 class ObfuscatorPool(KeepsSecrets):
     """A bounded store of obfuscators made ahead of time; threads may share it.
 
-    A forked child drops what its parent prepared: an obfuscator used twice reveals the difference of two
+    ``make(count)`` returns that many fresh obfuscators, one per row; at most `capacity` rows are kept.  A
+    forked child drops what its parent prepared: an obfuscator used twice reveals the difference of two
     plaintexts.
-
-    Parameters
-    ----------
-    make : callable
-        ``make(count)`` returns that many fresh obfuscators, one per row.
-    capacity : int
-        Maximum number of rows kept.
     """
 
     def __init__(self, make: Callable[[int], NDArray[np.uint64]], capacity: int) -> None:
@@ -54,13 +48,7 @@ class ObfuscatorPool(KeepsSecrets):
         return rows if process == this_process() else None
 
     def prepare(self, count: int) -> int:
-        """Make up to `count` ahead, in idle time; the pool never holds more than its capacity.
-
-        Returns
-        -------
-        int
-            How many are ready now.
-        """
+        """Make up to `count` ahead, in idle time, and return how many are ready: `capacity` at most."""
         wanted = min(count, self.capacity - len(self))
         if wanted > 0:
             made = self._make(wanted)

@@ -108,25 +108,9 @@ class OkamotoUchiyama:
 
 
 class OkamotoUchiyamaKey(KeepsSecrets):
-    """Private key: encrypts and decrypts.
+    """Private key: encrypts and decrypts.  Its attribute `random` is the source of all its ciphertexts.
 
-    Parameters
-    ----------
-    p : FactoredPrime
-    q : int
-    allow_weak_key : bool
-        Permit n below 2048 bits, for tests.
-    n_threads : int
-        Maximum number of threads; 0 means all available processors.
-
-    Attributes
-    ----------
-    public : ResidueKey
-        The public key.
-    obfuscators : ObfuscatorPool
-        Encryptions of zero for `encrypt`.
-    random : SecretStream
-        Of all ciphertexts.
+    `allow_weak_key` permits an n below 2048 bits, for tests; 0 threads mean all available processors.
     """
 
     def __init__(
@@ -168,12 +152,8 @@ class OkamotoUchiyamaKey(KeepsSecrets):
         """Fresh ciphertexts of integers below ``public.plaintext_limit``, given as integers or rows of words.
 
         The carrier is ``1 + m p`` modulo n: right modulo p², and modulo q a unit (except with probability
-        1/q) that the obfuscator's uniform unit hides.
-
-        Raises
-        ------
-        PlaintextRangeError
-            If one is out of range.
+        1/q) that the obfuscator's uniform unit hides.  Raises `PlaintextRangeError` if an integer is out of
+        range.
         """
         public = self.public
         rows = plaintext_rows(plaintexts, public.plaintext_limit)

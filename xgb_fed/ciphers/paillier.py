@@ -123,25 +123,10 @@ class Paillier:
 
 
 class PaillierKey(KeepsSecrets):
-    """Private key: encrypts and decrypts.
+    """Private key: encrypts and decrypts.  Its attribute `random` is the source of all its ciphertexts.
 
-    Parameters
-    ----------
-    p, q : FactoredPrime or int
-        The primes; plain integers, as other libraries have them, make encryption slower and no less exact.
-    allow_weak_key : bool
-        Permit n below 2048 bits, for tests.
-    n_threads : int
-        Maximum number of threads; 0 means all available processors.
-
-    Attributes
-    ----------
-    public : ResidueKey
-        The public key.
-    obfuscators : ObfuscatorPool
-        Encryptions of zero for `encrypt`.
-    random : SecretStream
-        Of all ciphertexts.
+    Primes without factors of p − 1, as other libraries have them, make encryption slower and no less exact.
+    `allow_weak_key` permits an n below 2048 bits, for tests; 0 threads mean all available processors.
     """
 
     def __init__(
@@ -192,10 +177,7 @@ class PaillierKey(KeepsSecrets):
     def encrypt(self, plaintexts: Plaintexts) -> Residues:
         """Fresh ciphertexts of integers in ``[0, n)``, given as integers or as rows of words.
 
-        Raises
-        ------
-        PlaintextRangeError
-            If one is out of range.
+        Raises `PlaintextRangeError` if one is out of range.
         """
         public = self.public
         rows = plaintext_rows(plaintexts, public.plaintext_limit)

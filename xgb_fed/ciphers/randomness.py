@@ -12,12 +12,8 @@ from gbdt_kernels.residues.limbs import n_words, rows_below
 class SecretStream:
     """Secret randomness under a key from the operating system; threads may share it.
 
-    A forked child takes a new key, so that two processes never use the same randomness.
-
-    Parameters
-    ----------
-    key : bytes, optional
-        32 bytes that determine the randomness, for tests: knowledge of them suffices to decrypt.
+    A forked child takes a new key, so that two processes never use the same randomness.  For tests, a `key`
+    of 32 bytes determines the randomness: knowledge of it suffices to decrypt.
     """
 
     def __init__(self, key: bytes | None = None) -> None:
@@ -36,30 +32,16 @@ class SecretStream:
         return SecretStream, ()
 
     def words(self, n_rows: int, width: int) -> NDArray[np.uint64]:
-        """Draw uniform 64-bit words.
-
-        Returns
-        -------
-        ndarray of uint64, shape (n_rows, width)
-        """
+        """Draw uniform 64-bit words, an array of shape (n_rows, width)."""
         if self._stream.is_forked:
             self._stream = KeyStream()
         return np.array(self._stream.words(n_rows * width)).reshape(n_rows, width)
 
     def below(self, bound: int, n_rows: int, *, nonzero: bool = False) -> NDArray[np.uint64]:
-        """Draw independent integers, exactly uniform in ``[0, bound)``, by rejection.
+        """Draw integers, independent and exactly uniform in ``[0, bound)``, or ``[1, bound)`` if `nonzero`.
 
-        Parameters
-        ----------
-        bound : int
-        n_rows : int
-        nonzero : bool
-            Draw from ``[1, bound)`` instead.
-
-        Returns
-        -------
-        ndarray of uint64, shape (n_rows, n_words)
-            Integers as rows of words, least significant word first.
+        It is done by rejection; the result is rows of as many words as `bound` has, the least significant
+        first.
         """
         bits = bound.bit_length()
         width = n_words(bits)
@@ -77,12 +59,7 @@ class SecretStream:
         return out
 
     def permutation(self, count: int) -> NDArray[np.int64]:
-        """Draw a uniform order of ``range(count)``, by sorting words; they are drawn again if two are equal.
-
-        Returns
-        -------
-        ndarray of int64, shape (count,)
-        """
+        """Draw a uniform order of ``range(count)``, by sorting words; equal ones are drawn again."""
         while True:
             words = self.words(1, count)[0]
             order = np.argsort(words, kind="stable")

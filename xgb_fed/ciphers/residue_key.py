@@ -39,25 +39,10 @@ MAX_KEY_BYTES = wire.packed_bytes(8, MAX_KEY_LENGTH // 64)
 
 
 class ResidueKey:
-    """The public part of a scheme whose ciphertexts are residues; holds no secret.
+    """The public part of a scheme whose ciphertexts are residues, by the public number n; holds no secret.
 
-    Parameters
-    ----------
-    scheme : str
-        ``"paillier"`` or ``"okamoto-uchiyama"``.
-    n : int
-        The public number.
-    n_threads : int
-        Threads at most; 0 means all available processors.
-
-    Attributes
-    ----------
-    modulus : Modulus
-        n² for Paillier, n for Okamoto–Uchiyama.
-    plaintext_limit : int
-        n for Paillier; ``2^(⌈bits of n / 3⌉ − 1)``, which is below p, for Okamoto–Uchiyama.
-    obfuscators : ObfuscatorPool
-        Encryptions of zero for `rerandomise`.
+    With ``scheme="paillier"``, `modulus` is n² and `plaintext_limit` is n.  With ``"okamoto-uchiyama"``, they
+    are n and ``2^(⌈bits of n / 3⌉ − 1)``, which is below p.  0 threads mean all available processors.
     """
 
     def __init__(self, scheme: str, n: int, n_threads: int = 0) -> None:
@@ -191,16 +176,9 @@ class ResidueKey:
         return wire.packed_bytes(*shape), pieces
 
     def from_bytes(self, data: bytes) -> Residues:
-        """Ciphertexts from the wire, checked one by one.
+        """Ciphertexts from the wire, checked one by one; errors are those of `PublicKey.from_bytes`.
 
-        Raises
-        ------
-        CorruptDataError, VersionError
-            If the bytes are damaged, or of another format.
-        WrongKeyError
-            If they belong to another key.
-        InvalidCiphertextError
-            If a ciphertext is not below the modulus, or not invertible.
+        A row is no ciphertext if it is not below the modulus, or not invertible.
         """
         message = wire.unpack(data)
         is_short = message.kind is wire.PayloadKind.SHORT_CIPHERTEXTS
@@ -282,24 +260,16 @@ def unpack_key(data: bytes) -> wire.CipherMessage:
     return wire.unpack(data)
 
 
-def check_words(rows: NDArray[Any]) -> None:
-    """Raise `PlaintextRangeError` unless rows are unsigned 64-bit words."""
-    if rows.dtype != np.uint64:
-        raise PlaintextRangeError(f"rows of plaintext words must be uint64, not {rows.dtype}")
-
-
 def plaintext_rows(plaintexts: Any, limit: int) -> Residues:
     """Plaintexts, integers or rows of words, as checked rows as wide as `limit`.
 
-    Raises
-    ------
-    PlaintextRangeError
-        If one is negative or not below `limit`.
+    Raises `PlaintextRangeError` if one is negative or not below `limit`.
     """
     width = -(-limit.bit_length() // 64)
     if isinstance(plaintexts, np.ndarray) and plaintexts.ndim == 2:
-        check_words(plaintexts)
-        rows = np.ascontiguousarray(plaintexts, dtype=np.uint64)
+        if plaintexts.dtype != np.uint64:
+            raise PlaintextRangeError(f"rows of plaintext words must be uint64, not {plaintexts.dtype}")
+        rows = np.ascontiguousarray(plaintexts)
         if rows[:, width:].any():
             raise PlaintextRangeError(f"a plaintext is not below the limit of {limit.bit_length()} bits")
         rows = np.pad(rows[:, :width], ((0, 0), (0, max(0, width - rows.shape[1]))))

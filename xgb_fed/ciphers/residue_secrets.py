@@ -23,18 +23,9 @@ from xgb_fed.ciphers.residue_key import Residues
 
 
 class PrimeSquare(KeepsSecrets):
-    """The units modulo p².
+    """The units modulo p², for a prime p whose square divides the ciphertexts' modulus, `whole`.
 
-    Parameters
-    ----------
-    p : int
-        Prime.
-    whole : Modulus
-        The ciphertexts' modulus N, a multiple of p².
-    scale : int
-        Factor of decrypted plaintexts, modulo p.
-    n_threads : int
-        Threads at most; 0 means all available processors.
+    Decrypted plaintexts are multiplied by `scale`, modulo p.
     """
 
     def __init__(self, p: int, whole: Modulus, scale: int, n_threads: int) -> None:
@@ -106,18 +97,8 @@ class PowerRandomness(KeepsSecrets):
 class Lift(KeepsSecrets):
     """Takes residues modulo one factor of a modulus to those modulo all of it, which are 0 modulo the other.
 
-    The sum of two lifted residues is the one that Chinese remainders give.
-
-    Parameters
-    ----------
-    part, other : int
-        Coprime factors of the modulus.
-    part_radix : int
-        Factor of the rows modulo `part`: its Montgomery radix, or 1.
-    whole : Modulus
-        Modulo ``part·other``.
-    n_threads : int
-        Threads at most; 0 means all available processors.
+    The factors `part` and `other` of `whole` are coprime.  Rows modulo `part` come times `part_radix`: its
+    Montgomery radix, or 1.  The sum of two lifted residues is the one that Chinese remainders give.
     """
 
     def __init__(self, part: int, other: int, part_radix: int, whole: Modulus, n_threads: int) -> None:

@@ -68,14 +68,7 @@ def pack_parts(
 ) -> Iterator[bytes]:
     """Result of `pack` for all parts together: the header, each part, the digest.
 
-    Parameters
-    ----------
-    kind, scheme, key
-        As `pack` takes them.
-    shape : (int, int)
-        Rows of all parts together, and words of a row.
-    parts : iterable of ndarray of uint64
-        Each is taken once the bytes before it were given.
+    The shape is that of all rows together.  Each part is taken once the bytes before it were given.
     """
     header = _HEADER.pack(_MAGIC, VERSION, kind, SCHEMES[scheme], key, *shape)
     digest = hashlib.sha256(header)
@@ -95,12 +88,8 @@ def packed_bytes(n_rows: int, n_words: int) -> int:
 def unpack(data: bytes) -> CipherMessage:
     """Parse what `pack` wrote.
 
-    Raises
-    ------
-    CorruptDataError
-        If the data is not such bytes, or was truncated, extended or altered.
-    VersionError
-        If it is of a version this release does not know.
+    Raises `CorruptDataError` if the data is not such bytes, or was truncated, extended or altered, and
+    `VersionError` if it is of a version this release does not know.
     """
     data = bytes(data)
     if len(data) < _HEADER.size + _DIGEST_BYTES:

@@ -48,14 +48,7 @@ def short_words(key_bits: int) -> int:
 
 
 class MessageNumbers:
-    """The numbers T of a message, in order.
-
-    Parameters
-    ----------
-    seed : ndarray of uint64, shape (4,)
-    modulus : Modulus
-        n.
-    """
+    """The numbers T of a message, in order, from a seed of four words and the modulus n."""
 
     def __init__(self, seed: Rows, modulus: Modulus) -> None:
         self._stream = KeyStream(np.ascontiguousarray(seed, dtype="<u8").tobytes())
@@ -73,10 +66,7 @@ class MessageNumbers:
 def lengthened(rows: Rows, modulus: Modulus) -> Rows:
     """The ciphertexts of a message: its first row holds the seed, the others the numbers e.
 
-    Raises
-    ------
-    CorruptDataError
-        If it is no such message.
+    Raises `CorruptDataError` if it is no such message.
     """
     words = short_words(modulus.value.bit_length())
     if not words or rows.shape[1] != words or not len(rows) or rows[0, SEED_WORDS:].any():
@@ -86,17 +76,7 @@ def lengthened(rows: Rows, modulus: Modulus) -> Rows:
 
 
 class Shortening(KeepsSecrets):
-    """The secret side: numbers e of ciphertexts.
-
-    Parameters
-    ----------
-    square : Modulus
-        p².
-    whole : Modulus
-        n.
-    n_threads : int
-        Threads at most; 0 means all available processors.
-    """
+    """The secret side: numbers e of ciphertexts modulo `whole`, n; `square` is p²."""
 
     def __init__(self, square: Modulus, whole: Modulus, n_threads: int) -> None:
         self.words = short_words(whole.value.bit_length())

@@ -59,14 +59,7 @@ def table_bytes(key_bits: int, ciphertext_bytes: int) -> int:
 class ZeroTable(KeepsSecrets):
     """A table of encryptions of zero that is made base by base; threads may share it.
 
-    Parameters
-    ----------
-    key_bits : int
-        Bits of n.
-    modulus : Modulus
-        Of the ciphertexts.
-    n_threads : int
-        Threads at most; 0 means all available processors.
+    The key's n has `key_bits` bits, and `modulus` is that of the ciphertexts.
     """
 
     def __init__(self, key_bits: int, modulus: Modulus, n_threads: int) -> None:

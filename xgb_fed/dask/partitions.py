@@ -36,24 +36,11 @@ ERRORS = host.ClusterErrors(
 class Partitions(host.Leases):
     """The partitions of a matrix on a cluster, and what their workers answer.
 
-    Parameters
-    ----------
-    client : distributed.Client
-    partitions : sequence of Delayed
-        One after the other, they have the matrix's rows.
-    declared : tuple of str
-        Columns and data types of every partition, as `described` gives them.
-    names : list of str
-        Of the columns.
-    timeout : float
-        Seconds after which silence means that something is lost.
+    One after the other, they have the matrix's rows.  All have the columns and data types that `types_of`
+    `declared`.  Silence of `timeout` seconds means that something is lost.
 
-    Raises
-    ------
-    InvalidDataError
-        If a partition has other columns than declared, or values that cannot be used, or there are no rows.
-    ClusterError
-        If no worker can compute it.
+    Raises `InvalidDataError` if a partition has other columns than declared, or values that cannot be used,
+    or there are no rows, and `ClusterError` if no worker can compute it.
     """
 
     def __init__(
@@ -101,12 +88,7 @@ class Partitions(host.Leases):
     ) -> list[tuple[list[host.Lease], host.Answer]]:
         """Answers of all workers to a message.
 
-        Parameters
-        ----------
-        part : callable
-            Content of the message for a lease; None to leave it out.
-        **message : object
-            Content for all of them.
+        `part` gives the content for a lease, None to leave it out; `message` is content for all of them.
         """
 
         def make(_: host.KnownWorker, leases: list[host.Lease]) -> Mapping[str, Any]:
@@ -125,13 +107,7 @@ class Partitions(host.Leases):
 
 
 class Places:
-    """Where rows are: in which partition, and at which place there.
-
-    Attributes
-    ----------
-    partition : ndarray of int32, shape (n_rows,)
-    within : ndarray of int32, shape (n_rows,)
-    """
+    """Where rows are: in which partition, and at which place there, as int32 of shape (n_rows,)."""
 
     def __init__(self, partitions: Partitions, rows: NDArray[np.integer[Any]]) -> None:
         starts = partitions.starts

@@ -20,7 +20,7 @@ from gbdt_hosts import dask as host
 from gbdt_parties.errors import InvalidDataError
 from gbdt_parties.messages import from_bits
 from xgb_fed.boosting.categories import Categories
-from xgb_fed.boosting.features import BinnedFeatures, Columns, SplitRule, bin_features
+from xgb_fed.boosting.features import BinnedFeatures, Columns, SplitRule, bin_features, offsets_of
 from xgb_fed.ciphers.base import Ciphertexts, PublicKey
 from xgb_fed.dask.partitions import Part, Partitions, Places
 from xgb_fed.vertical.passive.held_rows import SideQuestion
@@ -31,14 +31,7 @@ BYTES_AT_ONCE = 32 << 20
 
 
 class DaskRows:
-    """A matrix on a cluster; see `HeldRows`.
-
-    Parameters
-    ----------
-    partitions : Partitions
-    rows : ndarray of int, optional
-        Those of the matrix, all by default.
-    """
+    """A matrix on a cluster, or some of its rows; see `HeldRows`."""
 
     def __init__(self, partitions: Partitions, rows: NDArray[np.integer[Any]] | None = None) -> None:
         self.partitions = partitions
@@ -134,14 +127,7 @@ class DaskRows:
 
 
 class DaskBins:
-    """Cut columns on a cluster; see `HeldBins`.
-
-    Parameters
-    ----------
-    rows : DaskRows
-    features : list of BinnedFeatures
-        The columns, a few in each; their codes are not kept.
-    """
+    """Cut columns on a cluster, a few in each of `features`, whose codes are not kept; see `HeldBins`."""
 
     categorical: frozenset[int] = frozenset()
 
@@ -150,9 +136,7 @@ class DaskBins:
         self.cuts = [cuts for part in features for cuts in part.cuts]
         self._lower = np.concatenate([part.lower for part in features])
         self._counts = np.concatenate([part.counts() for part in features])
-        self.bin_offsets = np.concatenate([[0], np.cumsum([len(cuts) + 1 for cuts in self.cuts])]).astype(
-            np.int64
-        )
+        self.bin_offsets = offsets_of(self.cuts)
         self.number = rows.partitions.remember(self)
         self._known_to: set[int] = set()
 
@@ -183,14 +167,7 @@ class DaskBins:
 
 
 class DaskTreeRows:
-    """The sampled rows of a tree on a cluster; see `TreeRows`.
-
-    Parameters
-    ----------
-    bins : DaskBins
-    columns : ndarray of int32
-    sampled : ndarray of bool, shape (n_rows,)
-    """
+    """The sampled rows of a tree on a cluster; see `TreeRows`."""
 
     def __init__(self, bins: DaskBins, columns: NDArray[np.int32], sampled: NDArray[np.bool_]) -> None:
         self._bins, self._columns, self._sampled = bins, columns, sampled

@@ -62,14 +62,7 @@ class _ColumnLease:
 
 
 class ColumnsOfWorker(HeldPartitions[_ColumnLease]):
-    """The columns of one matrix on one worker.
-
-    Parameters
-    ----------
-    declared : tuple of str
-        Result of `types_of` for every partition.
-    n_features : int
-    """
+    """The columns of one matrix on one worker; every partition has the types that `types_of` `declared`."""
 
     refusals = (InvalidDataError, ArgumentTypeError)
 

@@ -233,18 +233,9 @@ class FederatedXGBModel(KeywordParameters, BaseEstimator):
 def named_evaluation_sets(
     eval_set: Sequence[tuple[Any, Any]] | None, weights: Sequence[Any] | None
 ) -> list[tuple[tuple[Any, Any, Any], str]]:
-    """Pair evaluation sets with their weights and with XGBoost's names for them.
+    """Pair evaluation sets, each (X, y), with their weights and with XGBoost's names for them.
 
-    Parameters
-    ----------
-    eval_set : sequence of (X, y), optional
-    weights : sequence of array-like or None, optional
-        One per evaluation set.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If there is not one weight per set, or a set is not a pair.
+    Raises `InvalidArgumentError` if there is not one weight per set, or a set is not a pair.
     """
     sets = list(eval_set or ())
     own = [None] * len(sets) if weights is None else list(weights)

@@ -21,10 +21,8 @@ from xgb_fed.errors import ArgumentTypeError
 def check_matrix(X: Any, *, needs_columns: bool) -> None:
     """Check the shape of `X`; its numbers, and tables, are left to those who read them.
 
-    Raises
-    ------
-    ArgumentTypeError, InvalidDataError
-        If it is a vector, has no columns where it needs some, or is of a type that is not known.
+    Raises `ArgumentTypeError` or `InvalidDataError` if it is a vector, has no columns where it needs some, or
+    is of a type that is not known.
     """
     if is_table(X) or (scipy.sparse.issparse(X) and X.shape[1]):
         return
@@ -43,10 +41,7 @@ def check_matrix(X: Any, *, needs_columns: bool) -> None:
 def checked_target(y: Any, estimator: str) -> Any:
     """`y`, flat if it is a matrix of one column, with scikit-learn's warning.
 
-    Raises
-    ------
-    InvalidDataError
-        If it is missing, or has more than one column.
+    Raises `InvalidDataError` if it is missing, or has more than one column.
     """
     if y is None:
         raise InvalidDataError(f"{estimator} requires y to be passed, but the target y is None")
@@ -60,24 +55,16 @@ def checked_target(y: Any, estimator: str) -> Any:
 
 
 def check_finite(y: Any) -> None:
-    """Check that targets are finite numbers; text is judged by those who read it.
-
-    Raises
-    ------
-    InvalidDataError
-        If one is missing or infinite.
-    """
+    """Raise `InvalidDataError` unless targets are finite numbers; text is judged by those who read it."""
     if is_missing(label_array(y, "y")).any():
         raise InvalidDataError("y has missing or infinite values")
 
 
 def check_classes(y: Any) -> None:
-    """Check that labels of a vector are classes.
+    """Raise `InvalidDataError` unless labels of a vector are classes.
 
-    Raises
-    ------
-    InvalidDataError
-        If they are numbers that are not finite, not whole and mostly different, or if all are the same.
+    They are none if they are numbers that are not finite, not whole and mostly different, or if all are the
+    same.
     """
     check_finite(y)
     values = label_array(y, "y")

@@ -23,7 +23,7 @@ from gbdt_parties.transport.service import STORE_FILE as SERVED
 from xgb_fed.errors import InvalidArgumentError
 from xgb_fed.horizontal.common.kept_models import KeptModels
 from xgb_fed.horizontal.common.messages import Introduce
-from xgb_fed.horizontal.common.party_state import STATE, PartyState
+from xgb_fed.horizontal.common.party_state import KEY, PartyState
 from xgb_fed.horizontal.common.rows import (
     MAX_ROUNDS,
     MAX_ROWS,
@@ -32,6 +32,7 @@ from xgb_fed.horizontal.common.rows import (
     HorizontalLimits,
     HorizontalRows,
 )
+from xgb_fed.horizontal.common.told_rows import ToldRows
 from xgb_fed.horizontal.exact.exchange import OpenExactRun
 from xgb_fed.horizontal.exact.run import ExactRuns
 from xgb_fed.horizontal.exact.terms import ExactSide, ExactTerms
@@ -133,15 +134,18 @@ class HorizontalParty(HorizontalSessions):
         Number of threads; 0 means all available processors.
     directory : path, optional
         Where the party keeps what it must not forget: its groups of rows, the hashes that it has given away,
-        and its part in training runs, so that a run goes on after this process was restarted.  One process,
-        and one object in it, uses it at a time.  In memory only by default.
-
+        which rows sums were told of, and its part in training runs, so that a run goes on after this process
+        was restarted.  One process, and one object in it, uses it at a time.  In memory only by default.
+        Rows may change between runs: those that were added, or are gone or changed, must be none or at least
+        `min_rows_per_node` (of `exact`), also beside all states that were told before.
+    accept_rows : str, optional
+        Name of a state of the rows, from the error that refuses it: these rows are accepted, and no others.
     exact : ExactTerms, optional
         Terms of the party for exact training, with held-out rows and a certificate.
     auditable : bool, default=False
         Whether `directory` keeps messages and keys of exact training runs for an auditor (`replay`): as much
-        as the traffic, and as secret as the rows.  They stay until four later runs of the coordinator have
-        begun, or their model is removed (``veilboost models --remove``).
+        as the traffic, and as secret as the rows.  They stay until four later ones of the coordinator have
+        ended, or their model is removed (``veilboost models --remove``).
 
     Raises
     ------
@@ -149,6 +153,11 @@ class HorizontalParty(HorizontalSessions):
         Naming the argument.
     StoreError
         If the directory is in use, or what is in it is damaged or of another release.
+
+    Notes
+    -----
+    A change of many rows can hide another one in few of them, which cannot be told from rows that came and
+    went; so rows are refused, too, if more than half of them have changed.
     """
 
     def __init__(
@@ -169,6 +178,7 @@ class HorizontalParty(HorizontalSessions):
         directory: str | Path | None = None,
         exact: ExactTerms | None = None,
         auditable: bool = False,
+        accept_rows: str | None = None,
     ) -> None:
         if auditable and directory is None:
             raise InvalidArgumentError("auditable=True needs a directory, where messages are kept")
@@ -180,7 +190,17 @@ class HorizontalParty(HorizontalSessions):
         store: Store = MemoryStore()
         if directory is not None:
             store = StoreFile(Path(directory) / STORE_FILE, ROLE)
-        self.kept = PartyState("" if directory is None else rows.digest(), key, store)
+        self.kept = PartyState(key, store)
+        held_out = [own for own in self.exact_side.held_out if own is not None]
+        terms = self.exact_side.terms
+        # With a certificate, and so an allow-list, it takes no part in SimFL behind a server.
+        least = max(terms.min_rows_per_node, 1 if terms.tls else rows.min_similar)
+        self.kept.rows = ToldRows(store, self.kept.stream, rows, held_out, least)
+        try:
+            self.kept.rows.check(accept_rows)
+        except BaseException:
+            self.kept.close()
+            raise
         super().__init__(*self._sides(store, None, OF_THIS_PROCESS, MemoryAllowance(sys.maxsize)))
 
     def _sides(
@@ -243,10 +263,10 @@ class HorizontalParty(HorizontalSessions):
         with ExitStack() as stack:
             paths = [path for name in (STORE_FILE, SERVED) if (path := Path(directory) / name).exists()]
             files = [stack.enter_context(closing(StoreFile(path, None, read_only=True))) for path in paths]
-            known = files[0].get(STATE, "") if files else None
+            known = files[0].get(KEY, "") if files else None
             if known is None:
                 raise InvalidArgumentError(f"directory={str(directory)!r} has no {STORE_FILE} of a party")
-            state, room = PartyState(known["rows"], bytes.fromhex(known["key"])), MemoryAllowance(sys.maxsize)
+            state, room = PartyState(bytes.fromhex(known)), MemoryAllowance(sys.maxsize)
             runs = ExactRuns(self.exact_side, MemoryStore(), None, OF_THIS_PROCESS, room, state)
             served = [part_of(file, caller) for file in files for caller in file.keys(CALLER)]
             return runs.replayed([store.part(EXACT) for store in (files[0], *served)], run)

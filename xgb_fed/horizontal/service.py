@@ -17,6 +17,7 @@ from gbdt_parties.identity.alignment_messages import REQUESTS as ALIGNMENT_REQUE
 from gbdt_parties.messages import Message
 from gbdt_parties.run.party_run import ANSWERED
 from gbdt_parties.secure_sum.messages import BeginRounds
+from gbdt_parties.secure_sum.trust import AllowList, Credentials
 from gbdt_parties.transport.service import Caller, RowService
 from xgb_fed.horizontal.common.kept_models import KeptModels
 from xgb_fed.horizontal.common.messages import Introduce, OpenHorizontal
@@ -71,6 +72,12 @@ class HorizontalService(RowService[HorizontalLimits]):
             )
         if isinstance(message, OpenHorizontal):
             KeptModels(self.folder_of(caller) / "models", self.limits.max_models).check_room()
+
+    @property
+    def trust(self) -> tuple[Credentials, AllowList] | None:
+        """Credentials that rosters of exact training are signed with, and the other signers."""
+        side = self.party.exact_side
+        return None if side.certified is None else (side.certified, side.allowed)
 
     @property
     def _is_exact(self) -> bool:

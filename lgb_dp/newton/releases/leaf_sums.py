@@ -43,38 +43,20 @@ class LeafSums(Protocol):
     """Holder of the rows that sums their contributions to the leaves of a tree."""
 
     def label_counts(self) -> NDArray[np.int64]:
-        """Sum of the rows' memberships of the classes times their weights.
+        """Sum of the rows' memberships of the classes times their weights, as many as the loss's `n_counts`.
 
         A row adds `STEPS` times its integer weight, all to its class or, in regression, divided between two
         points of the label's range.
-
-        Returns
-        -------
-        ndarray of int64, shape (n_counts,)
-            As many as the loss's `n_counts` says.
         """
 
     def feature_counts(self, layout: BinLayout) -> NDArray[np.int64]:
-        """Sum of the rows' integer weights in every bin of every feature.
-
-        Parameters
-        ----------
-        layout : BinLayout
-            Of the public bins; missing values have a bin of their own.
-
-        Returns
-        -------
-        ndarray of int64, shape (n_total_bins,)
-        """
+        """Sum of the rows' integer weights in every bin of every feature, that of missing values too."""
 
     def sums(self, question: Round) -> NDArray[np.int64]:
         """Gradients and hessians per leaf and output; the same again if the same question is asked again.
 
-        Returns
-        -------
-        ndarray of int64, shape (n_cells, n_outputs, 2)
-            Of the leaves, and if rows are held out, then of these in the leaves; in steps of
-            `lgb_dp.losses.loss`, times the rows' integer weights.
+        Shape (n_cells, n_outputs, 2), of the leaves, and if rows are held out, then of these in the leaves.
+        Sums are in steps of `lgb_dp.losses.loss`, times the rows' integer weights.
         """
 
 
@@ -82,16 +64,9 @@ class LeafSums(Protocol):
 class _RowState:
     """Where the rows stand after some rounds, and in which leaves of the next round's tree.
 
-    Parameters
-    ----------
-    last : int
-        Number of the last released tree whose values are in `score`, 0 if there is none; it determines the
-        trees before.
-    pending : int
-        Number of the round whose tree the leaves are of.
-    score : ndarray of float64, shape (n_rows, n_outputs)
-    leaf : ndarray of uint16, shape (n_rows,)
-        As many more as there are leaves, if the row is held out.
+    `score` has the values of the released trees up to number `last`, 0 if there is none; it determines the
+    trees before. Leaves are of the tree of the round `pending`; the leaf of a row that is held out is as many
+    more as there are leaves.
     """
 
     last: int
@@ -101,25 +76,11 @@ class _RowState:
 
 
 class LocalLeafSums:
-    """The rows in this process, summed by its threads.
+    """The rows in this process, summed by its threads; labels fit the scale.
 
-    Parameters
-    ----------
-    columns : DenseColumns or SparseColumns
-        Binned features.
-    label : ndarray of float64, shape (n_rows,)
-        Labels that fit the scale.
-    weight : ndarray of int32, shape (n_rows,)
-    loss : Loss
-    scale : LabelScale
-    start : ndarray of float64, shape (n_rows, n_outputs), or None
-        Raw scores that training starts from.
-    n_threads : int
-        0 means all available processors.
-    subsample : float
-        Share of the rows that a round sums, in (0, 1].
-    draw_words : callable
-        Returns a new secret random word per row, the same for all rows of a person.
+    Training starts from the raw scores `start`, shape (n_rows, n_outputs), if there are any. A round sums a
+    share `subsample` of the rows, in (0, 1]. `draw_words` returns a new secret random word per row, the same
+    for all rows of a person.
     """
 
     def __init__(
@@ -190,6 +151,14 @@ class LocalLeafSums:
         self._rows = replace(rows, last=last, pending=question.number)
         self._last = (key, sums)
         return np.array(sums)
+
+    def scores(self, question: Round) -> NDArray[np.float64]:
+        """Scores of all rows after the released trees of a question, shape (n_rows, n_outputs)."""
+        rows = self.current_rows(question)
+        if rows.last != question.last:
+            rows = self._moved_on(rows, question.released[-1:])
+        self._rows = rows
+        return np.array(rows.score)
 
     def _held_out(self, salt: int) -> NDArray[np.bool_]:
         if self._held is None or self._held[0] != salt:

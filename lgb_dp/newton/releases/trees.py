@@ -16,13 +16,8 @@ HELD_OUT_SHARE = 0.1
 class ReleasedTree:
     """A tree of the model, as it was added to the rows' scores.
 
-    Parameters
-    ----------
-    number : int
-        Of the round that released it, from 1 on.
-    tree : PublicTree
-    value : ndarray of float64, shape (n_leaves, n_outputs)
-        Log-odds, or predictions on the scale of [-1, 1]; the prior is not part of them.
+    It has the number, from 1 on, of the round that released it. Values, shape (n_leaves, n_outputs), are
+    log-odds, or predictions on the scale of [-1, 1]; the prior is not part of them.
     """
 
     number: int
@@ -32,30 +27,14 @@ class ReleasedTree:
 
 @dataclass(frozen=True)
 class Round:
-    """Round of training: the questions about the rows.
+    """Round of training: the questions about the rows."""
 
-    Parameters
-    ----------
-    number : int
-        Of the iteration that the tree is for.
-    tree : PublicTree
-        Whose leaves are summed.
-    prior : ndarray of float64, shape (n_outputs,)
-        Added to the start scores of all rows.
-    released : sequence of ReleasedTree
-        All trees of the model so far.
-    clip : float
-        Of gradients, as the loss's `start` found it.
-    salt : int, optional
-        Rows are divided by `held_out`, those that train and those that are held out; None divides none.
-    """
-
-    number: int
-    tree: PublicTree
-    prior: NDArray[np.float64]
-    released: Sequence[ReleasedTree]
-    clip: float = 1.0
-    salt: int | None = None
+    number: int  # of the iteration that the tree is for
+    tree: PublicTree  # whose leaves are summed
+    prior: NDArray[np.float64]  # (n_outputs,), added to the start scores of all rows
+    released: Sequence[ReleasedTree]  # all trees of the model so far
+    clip: float = 1.0  # of gradients, as the loss's `start` found it
+    salt: int | None = None  # by which `held_out` tells which rows do not train; None: all do
 
     @property
     def n_leaves(self) -> int:
@@ -81,14 +60,9 @@ class Round:
 
 @dataclass(frozen=True)
 class PublicTree:
-    """Splits of a complete tree, drawn without reading rows.
+    """Splits of a complete tree, shape (2**depth - 1,) and one byte per code, drawn without reading rows.
 
-    Parameters
-    ----------
-    feature : ndarray of int32, shape (2**depth - 1,)
-    goes_left : ndarray of uint8, shape (2**depth - 1, 256)
-    cell : ndarray of int64, shape (2**depth - 1,)
-        Which group of candidate splits each split was drawn from; all -1 if from none.
+    `cell` says which group of candidate splits each split was drawn from; all -1 if from none.
     """
 
     feature: NDArray[np.int32]
@@ -102,14 +76,9 @@ ONE_LEAF = PublicTree(np.zeros(1, dtype=np.int32), np.ones((1, 256), dtype=np.ui
 
 @dataclass(frozen=True)
 class LeafRelease:
-    """Release about a tree's leaves.
+    """Released sums over a tree's leaves, shape (n_leaves, n_outputs).
 
-    Parameters
-    ----------
-    gradient, hessian : ndarray of float64, shape (n_leaves, n_outputs)
-        Released sums.
-    std : float
-        σ, positive: standard deviation of the noise in `gradient`.
+    `std` is σ, positive: the standard deviation of the noise in `gradient`.
     """
 
     gradient: NDArray[np.float64]

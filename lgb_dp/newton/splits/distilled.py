@@ -72,19 +72,8 @@ def start_scores(
 ) -> NDArray[np.float64]:
     """Predictions of an initial model for the surrogate rows, on the scale of [-1, 1]; 0 without a model.
 
-    Scores that were given row by row are unknown there.
-
-    Parameters
-    ----------
-    surrogate : DenseCodes
-    bins : PublicBins
-    predictor : object or None
-        A booster, or whatever predicts like one, that holds the initial model.
-    scale : LabelScale
-
-    Returns
-    -------
-    ndarray of float64, shape (n_rows, n_outputs)
+    Scores that were given row by row are unknown there. The predictor is a booster, or whatever predicts like
+    one; the result has shape (n_rows, n_outputs).
     """
     shape = surrogate.n_rows, scale.n_outputs
     if predictor is None:
@@ -107,15 +96,9 @@ def values_of_codes(codes: DenseCodes, bins: PublicBins) -> NDArray[np.float64]:
 
 
 class SurrogateScores:
-    """Where the surrogate rows stand under a model that grows, and what its last trees added there.
+    """Where the surrogate rows stand under a model that grows, and what its last `window` trees added there.
 
-    Parameters
-    ----------
-    codes : DenseCodes
-    start : ndarray of float64, shape (n_rows, n_outputs)
-        Scores before the first tree: log-odds, or predictions on the scale of [-1, 1].
-    window : int
-        How many trees are the last ones.
+    They start at scores of shape (n_rows, n_outputs): log-odds, or predictions on the scale of [-1, 1].
     """
 
     def __init__(self, codes: DenseCodes, start: NDArray[np.float64], window: int) -> None:
@@ -165,15 +148,8 @@ def greedy_tree(
 ) -> PublicTree:
     """The structure of a greedy tree fitted to the target; where it finds no split, that of the given one.
 
-    Parameters
-    ----------
-    tree : PublicTree
-    bins : PublicBins
-    codes : ndarray of uint8, shape (n_rows, n_features)
-    target, weight : ndarray of float64, shape (n_rows,)
-        Weights are positive.
-    random : SecureRandom
-        Draws the features that each node may split by, and where in a gap between codes a threshold is.
+    Weights are positive. The features that each node may split by are drawn, and where in a gap between codes
+    a threshold is.
     """
     features = np.flatnonzero(bins.n_bins > 1).astype(np.int32)
     n_nodes, n_tried = len(tree.feature), min((len(features) + 1) // 2, _MAX_TRIED)
@@ -201,28 +177,12 @@ class DistilledSplits(LearnedSplits):
     """Learned splits, and structures of greedy trees fitted to the model's last steps.
 
     Which of the two is drawn mostly depends on which explains more (`lgb_dp.newton.splits.tree_kinds`).
+    Without a trial (`has_trial`), greedy trees are drawn in any case.
 
-    Parameters
-    ----------
-    bins : PublicBins
-    depth : int
-        Levels of random trees.
-    greedy_depth : int
-        Levels of greedy trees.
-    n_rounds : int
-    opening_depth : int
-        Levels of the trees of one feature, at most.
-    weights : sequence of ndarray of float64, shape (n_bins - 1,)
-        How often each threshold is drawn.
-    objective : str
-    surrogate : DenseCodes
-        Surrogate rows.
-    start : ndarray of float64, shape (n_surrogate_rows, n_outputs)
-        Their scores before the first tree.
-    released : sequence of ReleasedTree
-        The model's trees; it changes as the model does.
-    has_trial : bool
-        Whether a trial decides if greedy trees are drawn; otherwise they are.
+    Random trees have `depth` levels, greedy ones `greedy_depth`, and those of one feature `opening_depth` at
+    most. The weights, shape (n_bins - 1,) for each feature, say how often each threshold is drawn. `start`
+    has the scores of the surrogate rows before the first tree; `released`, the model's trees, changes as the
+    model does.
     """
 
     def __init__(

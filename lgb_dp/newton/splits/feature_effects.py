@@ -39,12 +39,8 @@ On public data of skewed columns, 0.11 with bounds of ±10^6, 0.55 with good one
 class _Effect:
     """One feature's groups of bins, and sums over its releases.
 
-    Parameters
-    ----------
-    leaf : ndarray of int64, shape (n_groups,)
-        The group's leaf; the tree's other leaves have no rows, whatever the data.
-    first_code : ndarray of int64, shape (n_groups,)
-        A group reaches up to the next one's first code.
+    The tree's leaves that are no group's have no rows, whatever the data; a group reaches up to the next
+    one's first code.
     """
 
     leaf: NDArray[np.int64]
@@ -103,15 +99,7 @@ class _Effect:
 
 
 class FeatureEffects:
-    """Effects of all features.
-
-    Parameters
-    ----------
-    trees : sequence of PublicTree
-        One-feature trees, one for each feature with at least two bins.
-    n_bins : ndarray of int64, shape (n_features,)
-    cells : SplitCells
-    """
+    """Effects of all features, by one-feature trees, one for each feature with at least two bins."""
 
     def __init__(self, trees: Sequence[PublicTree], n_bins: NDArray[np.int64], cells: SplitCells) -> None:
         self._cells = cells

@@ -41,14 +41,10 @@ _MIN_COUNT = 1e-9
 
 @dataclass(frozen=True)
 class FeatureHistograms:
-    """Released numbers of rows in every bin of every feature.
+    """Released numbers of rows in every bin of every feature, with noise of standard deviation `std`.
 
-    Parameters
-    ----------
-    counts : sequence of ndarray of float64, shape (n_bins + 1,)
-        For each feature; the last one counts missing values.  All are 0 for a feature that was left out.
-    std : float
-        Standard deviation of their noise.
+    Of a feature's counts, shape (n_bins + 1,), the last one is of missing values. All are 0 for a feature
+    that was left out.
     """
 
     counts: Sequence[NDArray[np.float64]]
@@ -95,12 +91,7 @@ class FeatureHistograms:
 
 
 def features_with_many_bins(bins: PublicBins) -> NDArray[np.bool_]:
-    """Numeric features of more bins than a tree of one feature has leaves for; none of too many.
-
-    Returns
-    -------
-    ndarray of bool, shape (n_features,)
-    """
+    """Numeric features of more bins than a tree of one feature has leaves for; none of too many."""
     found = ~bins.is_categorical & (bins.n_bins > CELLS_PER_FEATURE)
     return np.asarray(found & (np.count_nonzero(found) <= MAX_COUNTED_FEATURES))
 
@@ -115,16 +106,9 @@ def ranges_that_stand_out(
 ) -> list[tuple[int, int]]:
     """Ranges [first, stop) of bins, halved as long as a half stands out of the noise of its sum.
 
-    A single bin of many rows is found among any number of empty ones, and rows that are spread over many
-    bins as the sum over these.
-
-    Parameters
-    ----------
-    counts : ndarray of float64, shape (n_bins,)
-    std : float
-        Standard deviation of the noise in a count, in rows.
-    least : float
-        Rows that a range must hold besides.
+    A single bin of many rows is found among any number of empty ones, and rows that are spread over many bins
+    as the sum over these. The noise in a count has the standard deviation `std`, in rows; besides, a range
+    must hold `least` rows.
     """
     # Python's own numbers: there are some hundred ranges, and NumPy's take several times as long one by one.
     sums = [0.0, *np.cumsum(counts).tolist()]

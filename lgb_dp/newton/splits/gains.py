@@ -19,8 +19,6 @@ otherwise, the nearest value that is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -30,31 +28,15 @@ REGULARISATION = 4.0
 _STDS_OF_DOUBT = 2.0
 _TINY = 1e-100
 
-
-@dataclass(frozen=True)
-class _Releases:
-    """Cells, sides and leaf sums of trees that have not been looked at yet."""
-
-    cell: list[NDArray[np.int64]]
-    goes_left: list[NDArray[np.uint8]]
-    gradient: list[NDArray[np.float64]]
-    hessian: list[NDArray[np.float64]]
-    std: list[float]
-
-    def clear(self) -> None:
-        for values in vars(self).values():
-            values.clear()
+_Release = tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.float64], NDArray[np.float64], float]
+"""Cells, sides, leaf sums and noise of a tree that has not been looked at yet."""
 
 
 class SplitGains:
     """Running estimates for cells of candidate splits.
 
-    Parameters
-    ----------
-    n_categories : ndarray of int64, shape (n_cells,)
-        Categories of a cell of subsets; 0 for a cell of neighbouring thresholds.
-    follows : ndarray of bool, shape (n_cells,)
-        Whether a cell's thresholds continue those of the cell before.
+    A cell of subsets has `n_categories`, which is 0 for a cell of neighbouring thresholds; `follows` says
+    whether a cell's thresholds continue those of the cell before.
     """
 
     def __init__(self, n_categories: NDArray[np.int64], follows: NDArray[np.bool_]) -> None:
@@ -62,7 +44,7 @@ class SplitGains:
         self._beside_left, self._beside_right = follows, np.append(follows[1:], False)
         # Signs of a subset's categories take the place of a threshold's one sign: one slot each.
         self._first_slot = np.concatenate([[0], np.cumsum(np.maximum(n_categories, 1))])
-        self._releases = _Releases([], [], [], [], [])
+        self._releases: list[_Release] = []
         self._signed = self._precision = self._explained = self._doubt = np.zeros(0)
         self._exposure = self._tried = np.zeros(0)
 
@@ -74,27 +56,15 @@ class SplitGains:
         hessian: NDArray[np.float64],
         std: float,
     ) -> None:
-        """Keep a complete tree's release for the next `estimate`.
+        """Keep a complete tree's release, with its noise σ > 0 in the gradients, for the next `estimate`.
 
-        Parameters
-        ----------
-        cell : ndarray of int64, shape (n_nodes,)
-        goes_left : ndarray of uint8, shape (n_nodes, 256)
-        gradient, hessian : ndarray of float64, shape (n_nodes + 1, n_outputs)
-            Released sums.
-        std : float
-            σ, positive: standard deviation of the noise in `gradient`.
+        Released sums have shape (n_nodes + 1, n_outputs).
         """
-        r = self._releases
-        r.cell.append(cell)
-        r.goes_left.append(goes_left)
-        r.gradient.append(gradient)
-        r.hessian.append(hessian)
-        r.std.append(std)
+        self._releases.append((cell, goes_left, gradient, hessian, std))
 
     def estimate(self) -> NDArray[np.float64]:
         """Average gain of a cell's splits, not negative, neighbouring thresholds counted half."""
-        if self._releases.cell:
+        if self._releases:
             self._add_releases()
         if not len(self._tried):
             return np.zeros(len(self._n_categories))
@@ -126,11 +96,9 @@ class SplitGains:
 
     def _add_releases(self) -> None:
         """Bring the sums over all nodes so far up to date."""
-        r = self._releases
-        cells, goes_left = np.stack(r.cell), np.stack(r.goes_left)
-        gradient, hessian = np.stack(r.gradient), np.maximum(np.stack(r.hessian), 0.0)
-        noise = np.array(r.std)[:, None, None]
-        r.clear()
+        cells, goes_left, gradient, hessian, std = map(np.stack, zip(*self._releases, strict=True))
+        hessian, noise = np.maximum(hessian, 0.0), std[:, None, None]
+        self._releases.clear()
         if not len(self._tried):
             n_cells, n_outputs = len(self._n_categories), gradient.shape[2]
             self._signed = np.zeros((self._first_slot[-1], n_outputs))

@@ -54,18 +54,10 @@ class LearnedSplits:
     levels: so many small leaves would be wasted.  Later trees show which splits go on explaining something
     (`lgb_dp.newton.splits.gains`).
 
-    Parameters
-    ----------
-    bins : PublicBins
-    depth : int
-        Levels of the random trees.
-    n_rounds : int
-    opening_depth : int
-        Levels of the trees of one feature, at most.
-    weights : sequence of ndarray of float64, shape (n_bins - 1,), optional
-        How often each threshold is drawn (`lgb_dp.newton.splits.feature_histograms`); by default all equally.
-    opening_share : float
-        Share of the rounds that trees of one feature may take for one tree of each feature.
+    Random trees have `depth` levels, those of one feature `opening_depth` at most. The weights, shape
+    (n_bins - 1,) for each feature, say how often each threshold is drawn
+    (`lgb_dp.newton.splits.feature_histograms`); by default all equally. One tree of each feature may take a
+    share `opening_share` of the rounds.
     """
 
     def __init__(

@@ -46,42 +46,22 @@ def uniform(words: NDArray[np.uint64]) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class SplitCells:
-    """Groups of candidate splits: neighbouring thresholds, or all subsets of a feature's categories.
+    """Groups of candidate splits: neighbouring thresholds, or all subsets of a feature's categories."""
 
-    Parameters
-    ----------
-    feature : ndarray of int32, shape (n_cells,)
-        Ascending.
-    first, size : ndarray of int64, shape (n_cells,)
-        Thresholds ``first`` to ``first + size - 1``: codes up to the threshold go left.
-    n_categories : ndarray of int64, shape (n_cells,)
-        0 for thresholds.
-    probability : ndarray of float64, shape (n_cells,)
-        Of a draw by the weights alone: all features are equally likely.
-    place : ndarray of int64, shape (n_cells,)
-        Where a cell's first threshold is in `cumulated`.
-    cumulated : ndarray of float64, shape (n_thresholds + 1,)
-        Weights of all thresholds before each, one feature behind the other.
-    """
-
-    feature: NDArray[np.int32]
-    first: NDArray[np.int64]
+    feature: NDArray[np.int32]  # ascending
+    first: NDArray[np.int64]  # of thresholds ``first`` to ``first + size - 1``, up to which codes go left
     size: NDArray[np.int64]
-    n_categories: NDArray[np.int64]
-    probability: NDArray[np.float64]
-    place: NDArray[np.int64]
-    cumulated: NDArray[np.float64]
+    n_categories: NDArray[np.int64]  # 0 for thresholds
+    probability: NDArray[np.float64]  # of a draw by the weights alone: all features are equally likely
+    place: NDArray[np.int64]  # where a cell's first threshold is in `cumulated`
+    cumulated: NDArray[np.float64]  # weights of all thresholds before each, one feature behind the other
 
     @classmethod
     def of(cls, bins: PublicBins, weights: Sequence[NDArray[np.float64]] | None = None) -> SplitCells:
         """Cells of all features with at least two bins, `CELLS_PER_FEATURE` at most of each numeric one.
 
-        Parameters
-        ----------
-        bins : PublicBins
-        weights : sequence of ndarray of float64, shape (n_bins - 1,), optional
-            How often each threshold of each feature is drawn; by default all are equal.  Cells weigh about
-            the same.
+        The weights, shape (n_bins - 1,) for each feature, say how often each threshold is drawn; by default
+        all are equal. Cells weigh about the same.
         """
         features, firsts, sizes, probabilities, all_weights = [], [], [], [], [np.empty(0)]
         known: dict[tuple[bytes, int], tuple[list[int], list[int], list[float]]] = {}
@@ -112,14 +92,7 @@ class SplitCells:
         )
 
     def thresholds(self, cell: NDArray[np.int64], within: NDArray[np.float64]) -> NDArray[np.int64]:
-        """A threshold of each of the given cells, drawn by the weights.
-
-        Parameters
-        ----------
-        cell : ndarray of int64, shape (n,)
-        within : ndarray of float64, shape (n,)
-            Uniform in [0, 1).
-        """
+        """A threshold of each of the given cells, drawn by the weights; `within` is uniform in [0, 1)."""
         place, size = self.place[cell], self.size[cell]
         low, high = self.cumulated[place], self.cumulated[place + size]
         found = np.searchsorted(self.cumulated, low + within * (high - low), side="right") - 1
@@ -144,12 +117,8 @@ def _cells(weight: NDArray[np.float64], n_cells: int) -> tuple[list[int], list[i
 class RandomSplits:
     """Splits with a random feature and a random threshold (or subset of categories) in every node.
 
-    Parameters
-    ----------
-    bins : PublicBins
-    depth : int
-    weights : sequence of ndarray of float64, shape (n_bins - 1,), optional
-        How often each threshold is drawn; by default all equally.
+    The weights, shape (n_bins - 1,) for each feature, say how often each threshold is drawn; by default all
+    equally.
     """
 
     rate_factor = 1.0
@@ -202,15 +171,10 @@ class RandomSplits:
 class CyclicSplits:
     """One feature per tree, in turn, its bins divided among the leaves.
 
-    Parameters
-    ----------
-    bins : PublicBins
-    depth : int, optional
-        Levels of splits at most: leaves hold neighbouring bins if there are more of these.  By default as
-        many as it takes to make every bin a leaf.
-    weights : sequence of ndarray of float64, shape (n_bins - 1,), optional
-        Of the thresholds of numeric features: those between the leaves divide them into equal parts.  By
-        default leaves hold equally many bins.
+    There are `depth` levels of splits at most: leaves hold neighbouring bins if there are more of these. By
+    default there are as many as it takes to make every bin a leaf. With weights, shape (n_bins - 1,) for each
+    feature, the thresholds between the leaves of a numeric one divide them into equal parts; by default
+    leaves hold equally many bins.
     """
 
     rate_factor = 1.0

@@ -25,10 +25,7 @@ _TINY = 1e-100
 class TreeKinds:
     """Scores of random and of greedy trees.
 
-    Parameters
-    ----------
-    is_log_loss : bool
-        Whether the variance of a row's gradient is its hessian, as it is for labels that are classes.
+    With `is_log_loss`, the variance of a row's gradient is its hessian, as it is for labels that are classes.
     """
 
     def __init__(self, *, is_log_loss: bool) -> None:

@@ -33,21 +33,10 @@ Gradients = Callable[[NDArray[np.int64], NDArray[np.float64]], NDArray[np.float6
 
 
 class ExactSplits:
-    """Splits of greedy trees that are fitted to the rows.
+    """Splits of greedy trees that are fitted to the rows, at most `MAX_ROWS`.
 
-    Parameters
-    ----------
-    bins : PublicBins
-    depth : int
-        Levels of the trees.
-    codes : DenseCodes
-        The rows, at most `MAX_ROWS`.
-    start : ndarray of float64, shape (n_rows, n_outputs)
-        Their scores before the first tree.
-    released : sequence of ReleasedTree
-        The model's trees; it changes as the model does.
-    gradients : callable
-        Of rows by their numbers among `codes`, and their scores.
+    `start`, shape (n_rows, n_outputs), has their scores before the first tree; `released`, the model's trees,
+    changes as the model does. `gradients` are of rows by their numbers among `codes`, and their scores.
     """
 
     rate_factor = 1.0

@@ -53,13 +53,7 @@ ASKING_PLACE, ANSWERING_PLACE = 0, 1
 def opened(run: bytes, place: int, failures: Failures) -> Session:
     """One side of a session of transfers for questions; the connection of the parties authenticates it.
 
-    Parameters
-    ----------
-    run : bytes
-        32 bytes that the asking side has drawn.
-    place : int
-        `ASKING_PLACE` or `ANSWERING_PLACE`.
-    failures : Failures
+    The run is 32 bytes that the asking side has drawn, and the place `ASKING_PLACE` or `ANSWERING_PLACE`.
     """
     seats = [Seat(k, hashlib.sha256(b"seat %d of " % k + run).digest()) for k in (0, 1)]
     return Session(run, seats[place], seats[1 - place], os.urandom(DIGEST_BYTES), failures)
@@ -67,19 +61,9 @@ def opened(run: bytes, place: int, failures: Failures) -> Session:
 
 @dataclass(frozen=True, eq=False)
 class RowQuestion:
-    """A question about some rows, public to both parties.
+    """A question about some rows, given by their names, public to both parties.
 
-    Parameters
-    ----------
-    model : JointModel
-    answer : AnswerKind
-    rows : tuple of bytes
-        Their names.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If there is no row, or more than one question may be about.
+    `InvalidArgumentError` if there is no row, or there are more than one question may be about.
     """
 
     model: JointModel
@@ -112,11 +96,7 @@ class PartyAnswers(Unrepeatable):
 
     A copy would answer about each row once more, so that it refuses to be copied or pickled.
 
-    Parameters
-    ----------
-    consent : Consent, optional
-    store : Store, optional
-        The party's; in memory only by default, so that a restart forgets the models, and nothing is answered.
+    By default the store is in memory only, so that a restart forgets the models, and nothing is answered.
     """
 
     def __init__(self, consent: Consent | None = None, store: Store | None = None) -> None:
@@ -139,20 +119,9 @@ class PartyAnswers(Unrepeatable):
     ) -> str:
         """Keep a model that this party has trained with the other one, and no other; gives its digest.
 
-        Parameters
-        ----------
-        booster : lightgbm.Booster
-        bins : PublicBins
-            Of this party's columns, which are the last ones of the model.
-        label_bounds : (low, high) or None
-            Public bounds of the label; 0 and 1 for classes unless given.
-        caller : str
-            The party whose run it was; no other caller gets answers about it, who may have it, too.
-
-        Raises
-        ------
-        InvalidArgumentError
-            If the model has other columns, or a tree of columns of both parties.
+        The bins are of this party's columns, the last ones of the model; without public bounds, labels are 0
+        and 1. The caller is the party whose run it was: no other one gets answers, though it may have the
+        model, too. `InvalidArgumentError` if a model has other columns, or a tree of columns of both parties.
         """
         text, bounds = text_of(booster), (0.0, 1.0) if label_bounds is None else label_bounds
         model = JointModel(text, int(booster.num_feature()) - len(bins.names), bounds)
@@ -167,22 +136,14 @@ class PartyAnswers(Unrepeatable):
         self._models.pop(digest, None)
 
     def model_of(self, booster: lightgbm.Booster, name: str) -> JointModel:
-        """The party's own copy of a model.
-
-        Raises
-        ------
-        InvalidArgumentError
-            If it is none that this party has trained.
-        """
+        """The party's own copy of a model; `InvalidArgumentError` if it has trained no such one."""
         return self.model(digest_of(text_of(booster)), name)
 
     def model(self, digest: str, name: str, caller: str = THIS_PROCESS) -> JointModel:
         """A model by its digest, for the caller whose run it was, or for this process.
 
-        Raises
-        ------
-        InvalidArgumentError
-            If the party has trained none with the caller; that of another one is refused in the same words.
+        `InvalidArgumentError` if the party has trained none with the caller; that of another one is refused
+        in the same words.
         """
         if digest not in self._models:
             kept = self.store.get(MODELS, digest)
@@ -206,32 +167,15 @@ def _place(model: JointModel, asked: bytes) -> str:
 
 @dataclass(frozen=True, eq=False)
 class AskedRows(Unrepeatable):
-    """Rows of a party with columns alone, about which it can be asked.
+    """Rows of a party with columns alone, about which it can be asked; codes are private."""
 
-    Parameters
-    ----------
-    name : str
-        The party's.
-    bins : PublicBins
-    codes : DenseCodes or SparseCodes
-        Private.
-    row_names : list of bytes
-        By which questions about the rows are counted (`rows`).
-    answers : PartyAnswers
-        The party's, for all its rows.
-    selection : bytes
-        Names the selection; empty where ids name the rows.
-    caller : str
-        The party that asks; failed checks, and questions of an hour, are counted against it alone.
-    """
-
-    name: str
+    name: str  # the party's
     bins: PublicBins
     codes: DenseCodes | SparseCodes = field(repr=False)
-    row_names: list[bytes] = field(repr=False)
-    answers: PartyAnswers
-    selection: bytes
-    caller: str = THIS_PROCESS
+    row_names: list[bytes] = field(repr=False)  # by which questions about the rows are counted (`rows`)
+    answers: PartyAnswers  # the party's, for all its rows
+    selection: bytes  # names the selection; empty where ids name the rows
+    caller: str = THIS_PROCESS  # failed checks, and questions of an hour, are counted against it alone
 
     @classmethod
     def of(
@@ -246,12 +190,8 @@ class AskedRows(Unrepeatable):
     ) -> AskedRows:
         """Rows that are named by their ids, or by their places in a selection: one of their own by default.
 
-        Raises
-        ------
-        InvalidArgumentError
-            If there is not one id for each row.
-        InvalidDataError
-            If an id is not a canonical text, or is there twice.
+        `InvalidArgumentError` if there is not one id for each row; `InvalidDataError` if an id is not a
+        canonical text, or is there twice.
         """
         if ids is not None:
             return cls(name, bins, codes, named_by_ids(ids, codes.n_rows), answers, b"", caller)
@@ -277,12 +217,8 @@ class AnsweringParty:
     def set_up(self, stage: int, message: bytes) -> bytes:
         """Take a message of a session's set-up, and give this side's; stage 0 begins another session.
 
-        Raises
-        ------
-        TransferCheckError
-            If checks on transfers with the asking party have failed too often.
-        ProtocolError
-            If the message is not the one that is due.
+        `TransferCheckError` if checks on transfers with the asking party have failed too often;
+        `ProtocolError` if the message is not the one that is due.
         """
         if stage == 0:
             self._open, self._number = None, 0
@@ -305,12 +241,8 @@ class AnsweringParty:
     def choices(self, question: RowQuestion) -> bytes:
         """Make the first message about a question; one before it is broken off.
 
-        Raises
-        ------
-        InvalidArgumentError
-            If the question is refused, or is about rows that are not here.
-        ProtocolError
-            If there is no session.
+        `InvalidArgumentError` if the question is refused, or is about rows that are not here; `ProtocolError`
+        if there is no session.
         """
         session = self._checked_session()
         points = nearest_points(self._scores(question), question.model.points)
@@ -322,14 +254,9 @@ class AnsweringParty:
     def shares(self, masked_tables: bytes) -> bytes:
         """Take the other side's message; gives the last one, once the question is counted.
 
-        Raises
-        ------
-        InvalidArgumentError
-            If as much was asked in the meantime that the question is refused.
-        ProtocolError
-            If no question is open, or the message has another length.
-        OSError
-            If there is no room to keep the answer: it does not leave.
+        `InvalidArgumentError` if as much was asked in the meantime that the question is refused;
+        `ProtocolError` if no question is open, or the message has another length; `OSError` if there is no
+        room to keep the answer: it does not leave.
         """
         if self._open is None:
             raise ProtocolError("masked tables came where no question is open")
@@ -344,21 +271,14 @@ class AnsweringParty:
     def again(self, model: JointModel, asked: bytes) -> bytes | None:
         """The shares that answered a question by these very tables; None if they were not answered.
 
-        Parameters
-        ----------
-        model : JointModel
-        asked : bytes
-            `RowQuestion.with_tables`.
+        `asked` is from `RowQuestion.with_tables`.
         """
         return self.kept.store.get(SENT, _place(model, asked))
 
     def given(self, question: RowQuestion) -> NDArray[np.float64]:
         """Numbers of points, or scores, openly, once the question is counted; by consent alone.
 
-        Raises
-        ------
-        InvalidArgumentError
-            As of `choices`, and for answers by table.
+        `InvalidArgumentError` as of `choices`, and for answers by table.
         """
         if question.answer not in OPEN:
             raise InvalidArgumentError(f"answer={question.answer.value!r} is given by table")

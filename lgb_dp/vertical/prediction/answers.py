@@ -58,18 +58,10 @@ class AnswerKind(Enum):
 
 
 def prediction_points(scale: LabelScale, low: float, high: float) -> tuple[float, ...]:
-    """Points that F_B of new rows is mapped to, closer together around 0, where most rows are.
+    """32 points that F_B of new rows is mapped to, closer together around 0, where most rows are.
 
-    Parameters
-    ----------
-    scale : LabelScale
-    low, high : float
-        Sums of the smallest and of the largest leaf values of B's trees, which are public.
-
-    Returns
-    -------
-    tuple of float, shape (32,)
-        Ascending, in the loss's unit of scores.
+    They are ascending, in the loss's unit of scores. `low` and `high` are the sums of the smallest and of the
+    largest leaf values of B's trees, which are public.
     """
     reach = scale.entry.reach
     most = min(reach, max(-low, high, reach * 2.0**-10))
@@ -78,19 +70,9 @@ def prediction_points(scale: LabelScale, low: float, high: float) -> tuple[float
 
 
 def nearest_points(score: NDArray[np.float64], points: Sequence[float]) -> NDArray[np.uint8]:
-    """Numbers of the nearest points: the same for the same score, always.
+    """Numbers of the points nearest to scores F_B: the same for the same score, always.
 
-    Parameters
-    ----------
-    score : ndarray of float64, shape (n_rows,)
-        F_B.
-    points : sequence of float
-        Ascending, at most 256.
-
-    Returns
-    -------
-    ndarray of uint8, shape (n_rows,)
-        The lower one of two that are equally near.
+    Points are ascending, at most 256; of two that are equally near, it is the lower one.
     """
     where = np.array(points)
     return np.asarray(np.searchsorted((where[1:] + where[:-1]) / 2, score, side="left"), dtype=np.uint8)
@@ -101,24 +83,8 @@ def answer_tables(
 ) -> NDArray[np.uint64]:
     """The answer about each row at every point, as numbers that `read_answers` turns into predictions.
 
-    Parameters
-    ----------
-    score : ndarray of float64, shape (n_rows,)
-        F_A with the prior.
-    points : sequence of float
-    answer : AnswerKind
-        `LABEL` or `ROUNDED`.
-    scale : LabelScale
-
-    Returns
-    -------
-    ndarray of uint64, shape (n_rows, n_points)
-        0 or 1, or 0 to `LEVELS`.
-
-    Raises
-    ------
-    InvalidArgumentError
-        For labels of a regression, and answers that need no table.
+    Scores are F_A with the prior. Tables, shape (n_rows, n_points), have 0 or 1 for `LABEL`, and 0 to
+    `LEVELS` for `ROUNDED`. `InvalidArgumentError` for labels of a regression, and answers that need no table.
     """
     _check_has_table(answer, scale)
     whole = score[:, None] + np.array(points)
@@ -142,21 +108,8 @@ def predictions(score: NDArray[np.float64], scale: LabelScale) -> NDArray[np.flo
 def read_answers(found: NDArray[np.uint64], answer: AnswerKind, scale: LabelScale) -> NDArray[np.float64]:
     """Predictions from looked-up entries of `answer_tables`.
 
-    Parameters
-    ----------
-    found : ndarray of uint64, shape (n_rows,)
-    answer : AnswerKind
-    scale : LabelScale
-
-    Returns
-    -------
-    ndarray of float64, shape (n_rows,)
-        Labels, probabilities of the higher label, or predicted numbers.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If an entry is none of a table: the other party did not look it up.
+    They are labels, probabilities of the higher label, or predicted numbers. `InvalidArgumentError` if an
+    entry is none of a table: the other party did not look it up.
     """
     _check_has_table(answer, scale)
     most = 1 if answer is AnswerKind.LABEL else LEVELS

@@ -48,14 +48,8 @@ KEPT = bytes_kind("kept answers about rows")
 class Asked:
     """A question whose tables may have left, and whose answer has not come.
 
-    Parameters
-    ----------
-    digest : bytes
-        `RowQuestion.with_tables`.
-    places : bytes
-        Of the answers that will be kept, one after the other.
-    own : ndarray of uint64, shape (n_rows,)
-        This side's shares.
+    The digest is `RowQuestion.with_tables`, the places are of the answers that will be kept, one after the
+    other, and `own` are this side's shares.
     """
 
     digest: bytes
@@ -101,17 +95,7 @@ class Answerer(Protocol):
 
 
 class AskingParty:
-    """The asking side of questions about one model to one party.
-
-    Parameters
-    ----------
-    model : JointModel
-    other : Answerer
-    store : Store
-        This party's.
-    name : str
-        The other party's.
-    """
+    """The asking side of questions about one model to one party: with its own store, and the other's name."""
 
     def __init__(self, model: JointModel, other: Answerer, store: Store, name: str) -> None:
         self._model, self._other, self._store, self._name = model, other, store, name
@@ -120,16 +104,7 @@ class AskingParty:
     def predict(
         self, score: NDArray[np.float64], answer: AnswerKind, names: Sequence[bytes]
     ) -> NDArray[np.float64]:
-        """Predictions of rows with the given names.
-
-        Parameters
-        ----------
-        score : ndarray of float64, shape (n_rows,)
-            F_A.
-        answer : AnswerKind
-        names : sequence of bytes
-            Of different rows.
-        """
+        """Predictions of different rows with the given names, and F_A as scores."""
         scale, points = self._model.scale, self._model.points
         self._finish()
         if answer in OPEN:

@@ -81,15 +81,9 @@ class Consent:
 
 @dataclass(frozen=True)
 class AnsweredQuestion:
-    """A question that was answered.
+    """A question that was answered, with names of rows (`as_kept`).
 
-    Parameters
-    ----------
-    answer : AnswerKind
-    rows : list of bytes
-        Names (`as_kept`).
-    values : list of float
-        Those that were given openly, one for each row; none for an answer by table.
+    Values are those that were given openly, one for each row; none for an answer by table.
     """
 
     answer: AnswerKind
@@ -129,11 +123,7 @@ class AnsweredRows:
     have it.  Points and scores of a row can be asked for again: they are those that were given, and are not
     counted again.
 
-    Parameters
-    ----------
-    consent : Consent
-    store : Store, optional
-        Keeps the counts; in memory only by default.
+    The store keeps the counts; by default they are in memory only.
     """
 
     def __init__(self, consent: Consent, store: Store | None = None) -> None:
@@ -145,13 +135,7 @@ class AnsweredRows:
         self._n_read: Counter[str] = Counter()
 
     def begin(self, caller: str) -> None:
-        """Count a question of a caller in this hour.
-
-        Raises
-        ------
-        InvalidArgumentError
-            If there were too many of this caller.
-        """
+        """Count a question of a caller in this hour; `InvalidArgumentError` if it has asked too many."""
         limit = self.consent.questions_per_hour
         with self.store.transaction():
             if caller not in self._quotas:
@@ -208,24 +192,11 @@ class AnsweredRows:
             )
 
     def take(self, model: str, answer: AnswerKind, rows: Sequence[bytes]) -> None:
-        """Count a question about some rows that is answered by table, all or none.
+        """Count a question about some rows, given by names, that is answered by table, all or none.
 
-        Parameters
-        ----------
-        model : str
-            Digest of the model as this party holds it.
-        answer : AnswerKind
-        rows : sequence of bytes
-            Names of the rows (`rows`).
-
-        Raises
-        ------
-        InvalidArgumentError
-            Where there is no consent to the kind of answer, to another one about a row, or to so many.
-        ForkedProcessError
-            In a forked process, whose counts are a copy.
-        StoreError
-            If a record is damaged.
+        The model is the digest of it as this party holds it. `InvalidArgumentError` where there is no consent
+        to the kind of answer, to another one about a row, or to so many; `ForkedProcessError` in a forked
+        process, whose counts are a copy; `StoreError` if a record is damaged.
         """
         with self.store.transaction():
             counted = list(self.check(model, answer, rows).elements())
@@ -234,20 +205,10 @@ class AnsweredRows:
     def give(
         self, model: str, answer: AnswerKind, rows: Sequence[bytes], values: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """Count a question that is answered openly; gives the answers.
+        """Count a question that is answered openly; gives the answers, and raises the errors of `take`.
 
-        Parameters
-        ----------
-        model, answer, rows
-            As of `take`, whose errors it raises, too.
-        values : ndarray of float64, shape (n_rows,)
-            Answers by the rows as they are.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_rows,)
-            The same, but those that were given before where there were any: a question that is not counted
-            tells nothing of a row that has changed since.
+        `values` are answers by the rows as they are. Those that were given before take their places where
+        there were any: a question that is not counted tells nothing of a row that has changed since.
         """
         with self.store.transaction():
             asked, names = self.check(model, answer, rows), as_kept(self.store, b"row", rows)

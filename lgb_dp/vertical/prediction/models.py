@@ -44,10 +44,7 @@ def digest_of(text: str) -> str:
 
     A model of some of the trees is another model.
 
-    Raises
-    ------
-    InvalidArgumentError
-        If there are trees that private training does not make.
+    `InvalidArgumentError` if there are trees that private training does not make.
     """
     try:
         parts = [header_digest(text), *map(tree_digest, tree_blocks(text))]
@@ -62,26 +59,10 @@ def text_of(booster: lightgbm.Booster) -> str:
 
 
 class JointModel:
-    """A model of the columns of two parties.
+    """A model of the columns of two parties, whose first `n_first` features are of the one with the labels.
 
-    Parameters
-    ----------
-    text : str
-    n_first : int
-        Features of the party with the labels, which come first.
-    label_bounds : (low, high)
-
-    Attributes
-    ----------
-    digest : str
-    scale : LabelScale
-    points : tuple of float
-        That the other party's part is mapped to; public.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If a tree splits on columns of both parties, or there are several trees per iteration.
+    `points`, public, are what the other party's part is mapped to. `InvalidArgumentError` if a tree splits on
+    columns of both parties, or there are several trees per iteration.
     """
 
     def __init__(self, text: str, n_first: int, label_bounds: tuple[float, float]) -> None:
@@ -106,12 +87,9 @@ class JointModel:
         self.points = prediction_points(self.scale, *reach)
 
     def check_columns(self, bins: PublicBins) -> None:
-        """Refuse a model of other columns than these of the other party.
+        """Refuse, by `InvalidArgumentError`, a model of other columns than these of the other party.
 
-        Raises
-        ------
-        InvalidArgumentError
-            If their number, ranges or categories differ.
+        Their number, ranges and categories must be the same.
         """
         own = self._infos[self.n_first :]
         if own != bins.feature_infos:
@@ -138,10 +116,7 @@ class JointModel:
     def first_part(self, X: Any) -> NDArray[np.float64]:
         """F_A of the rows of a table or matrix with the columns of the party with the labels.
 
-        Raises
-        ------
-        InvalidArgumentError
-            If it has other columns.
+        `InvalidArgumentError` if it has other columns.
         """
         if is_table(X):
             X = self.first_columns.matrix(X, self.n_first)

@@ -93,10 +93,8 @@ REQUESTS = (SetUp, Ask, Tables, Repeat)
 class QuestionSession:
     """The answering side of a session.
 
-    Raises
-    ------
-    InvalidArgumentError
-        If the model is none that the party has trained with the caller, or there are too many rows.
+    `InvalidArgumentError` if the model is none that the party has trained with the caller, or there are too
+    many rows.
     """
 
     def __init__(self, rows: AskedRows, message: OpenQuestions) -> None:
@@ -115,12 +113,8 @@ class QuestionSession:
     def answer(self, message: Message) -> Message:
         """Answer a further request.
 
-        Raises
-        ------
-        InvalidArgumentError
-            If it is refused, or is about rows that are not here.
-        ProtocolError
-            If it is none of these, or is not due.
+        `InvalidArgumentError` if it is refused, or is about rows that are not here; `ProtocolError` if it is
+        none of these, or is not due.
         """
         with self._lock.held():
             if isinstance(message, SetUp):
@@ -150,12 +144,9 @@ class QuestionSession:
 
 
 def check_selection(n_rows: int) -> None:
-    """Refuse a selection of too many rows; names of them all would take time, and memory of no allowance.
+    """Refuse, by `InvalidArgumentError`, a selection of more rows than a question may be about.
 
-    Raises
-    ------
-    InvalidArgumentError
-        If there are more rows than a question may be about.
+    Names of them all would take time, and memory of no allowance.
     """
     if n_rows > MAX_ROWS:
         raise InvalidArgumentError(f"the selection has {n_rows} rows: questions are about at most {MAX_ROWS}")
@@ -164,10 +155,7 @@ def check_selection(n_rows: int) -> None:
 def names_of_rows(ids: Sequence[str] | None, n_rows: int, selection: bytes, name: str) -> list[bytes]:
     """Names of a party's rows, as the asking party knows them.
 
-    Raises
-    ------
-    InvalidArgumentError
-        If the rows have ids and none are given, or the other way round.
+    `InvalidArgumentError` if the rows have ids and none are given, or the other way round.
     """
     if (ids is None) != bool(selection):
         has = "have no ids: pass none" if selection else "have ids: pass those of X as ids="
@@ -205,33 +193,14 @@ class QuestionsHere:
 class RemoteAnswerer:
     """The other party's side at the end of a connection, as `asking.Answerer`.
 
-    Parameters
-    ----------
-    channel : Channel
-        For one session.
-    text : str
-        The model, as this party has it.
-    digest : str
-        The model's.
-    ids : sequence of str, optional
-        Of the rows, if both parties have aligned them.
-    names : list of bytes, optional
-        The rows' own, of a party in this process: `ids` may be left out then, and must be theirs.
+    The channel is for one session, and the text is the model's as this party has it. Ids of the rows are
+    given if both parties have aligned them. For a party in this process, `names` are the rows' own: `ids` may
+    be left out then, and must be theirs.
 
-    Attributes
-    ----------
-    model : JointModel
-        With the label's bounds that the other party has kept; questions are bound to them.
-    row_names : list of bytes
-
-    Raises
-    ------
-    PartyRefusedError
-        If the other party does not have the model.
-    InvalidArgumentError
-        If its rows are not those of `ids`, in their order; nothing was asked about any then.
-    ProtocolError
-        If its answer is malformed.
+    `model` has the label's bounds that the other party has kept; questions are bound to them.
+    `PartyRefusedError` if the other party does not have the model; `ProtocolError` if its answer is
+    malformed. `InvalidArgumentError` if its rows are not those of `ids`, in their order; nothing was asked
+    about any then.
     """
 
     def __init__(
@@ -279,13 +248,7 @@ class RemoteAnswerer:
         return self.channel.ask(Repeat(asked), RowReply).content or None
 
     def given(self, question: RowQuestion) -> NDArray[np.float64]:
-        """See `asking.Answerer`.
-
-        Raises
-        ------
-        ProtocolError
-            If there is not one number for each row.
-        """
+        """See `asking.Answerer`; `ProtocolError` if there is not one number for each row."""
         message = Ask(question.answer.value, self._about(question.rows))
         values = self.channel.ask(message, OpenReply).values
         if len(values) != len(question.rows):

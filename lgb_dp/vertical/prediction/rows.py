@@ -49,12 +49,8 @@ def digest_of_names(names: Iterable[bytes]) -> bytes:
 def named_by_ids(ids: Sequence[Any], n_rows: int) -> list[bytes]:
     """Names of rows with ids, the same in every selection that has them.
 
-    Raises
-    ------
-    InvalidArgumentError
-        If there is not one id for each row.
-    InvalidDataError
-        If an id is not a canonical text, or is there twice.
+    `InvalidArgumentError` if there is not one id for each row; `InvalidDataError` if an id is not a canonical
+    text, or is there twice.
     """
     if len(ids) != n_rows:
         raise InvalidArgumentError(f"ids has {len(ids)} entries for {n_rows} rows")

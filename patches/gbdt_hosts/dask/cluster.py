@@ -34,42 +34,22 @@ Answer = dict[str, Any]
 class ClusterErrors:
     """Exception types that a package raises when a cluster fails.
 
-    Attributes
-    ----------
-    cluster : type of Exception
-        The cluster cannot do what it is asked.
-    workers : type of Exception
-        No worker is left.
-    scheduler : type of Exception
-        The scheduler is out of reach.
-    partition : type of Exception
-        A partition cannot be computed, or another time is another one.
-    wrong : callable
-        Makes the error of a partition, given its number, the name of the error that reading it raised, or
-        nothing if the error was not one of ours, and a text.
-    aftermath : str
-        End of a text about a loss.
+    `wrong` is given the partition's number, the name of the error that reading it raised, or nothing if the
+    error was not one of ours, and a text.
     """
 
-    cluster: type[Exception]
-    workers: type[Exception]
-    scheduler: type[Exception]
-    partition: type[Exception]
-    wrong: Callable[[int, str, str], Exception]
-    aftermath: str = ""
+    cluster: type[Exception]  # the cluster cannot do what it is asked
+    workers: type[Exception]  # no worker is left
+    scheduler: type[Exception]  # the scheduler is out of reach
+    partition: type[Exception]  # a partition cannot be computed, or another time is another one
+    wrong: Callable[[int, str, str], Exception]  # makes the error of a partition
+    aftermath: str = ""  # end of a text about a loss
 
 
 class KnownWorker:
     """One worker: a connection that is opened when it is needed, and what it has been told.
 
-    Parameters
-    ----------
-    client : distributed.Client
-    address : str
-    operation : str
-    timeout : float
-    relays : bool
-        Whether messages may go by way of the scheduler.
+    With `relays`, messages may go by way of the scheduler.
     """
 
     def __init__(self, client: Any, address: str, operation: str, timeout: float, relays: bool) -> None:
@@ -101,18 +81,11 @@ class KnownWorker:
 
 
 class Cluster:
-    """The workers of a client's cluster.
+    """The workers of a client's cluster, whose plugin answers to the name `operation`.
 
-    Parameters
-    ----------
-    client : distributed.Client
-    operation : str
-        Name that the workers' plugin answers to.
-    timeout : float
-        Seconds.
-    errors : ClusterErrors
-    relays : bool
-        Whether messages to workers that cannot be reached directly may go by way of the scheduler.
+    Methods raise one of `errors` if the scheduler is out of reach for `timeout` seconds, and those that need
+    a worker if there is none within this time. With `relays`, messages to workers that cannot be reached
+    directly may go by way of the scheduler.
     """
 
     def __init__(
@@ -126,10 +99,7 @@ class Cluster:
     def register(self, state: WorkerState) -> None:
         """Give all workers, present and future, a state that answers to the operation.
 
-        Raises
-        ------
-        Exception
-            One of `errors`: workers cannot load it, or the scheduler is lost.
+        Raises one of `errors` if workers cannot load it.
         """
         plugin = StatePlugin(self._operation, state)
         for _ in range(_ATTEMPTS):
@@ -160,13 +130,7 @@ class Cluster:
         return in_loop(self.client, self._living)
 
     def await_workers(self) -> list[str]:
-        """Addresses of the living workers, at least one.
-
-        Raises
-        ------
-        Exception
-            One of `errors`: there is none within `timeout`, or the scheduler is lost.
-        """
+        """Addresses of the living workers, at least one."""
         deadline = time.monotonic() + self.timeout
         while not (living := self.living()):
             if time.monotonic() > deadline:
@@ -180,36 +144,14 @@ class Cluster:
     def ask(self, messages: Mapping[str, Callable[[KnownWorker], Mapping[str, Any]]]) -> dict[str, Answer]:
         """The answers of several workers, asked at once; lost ones are left out, and forgotten.
 
-        Parameters
-        ----------
-        messages : mapping of address to callable
-            Makes the message for the worker.
-
-        Raises
-        ------
-        Exception
-            One of `errors`: the scheduler is lost.
+        Messages are made for each worker, by address.
         """
         return in_loop(self.client, self._ask, messages)
 
     def compute(self, tasks: Mapping[int, Any], note_failure: Callable[[int, Any], None]) -> dict[int, Any]:
-        """Wait for tasks of living workers, however long they take.
+        """Wait for tasks (Delayed) of living workers, however long they take; futures of those that finished.
 
-        Parameters
-        ----------
-        tasks : mapping of int to Delayed
-        note_failure : callable
-            Called with the number and the future of a task that failed, which then is left out.
-
-        Returns
-        -------
-        dict of int to Future
-            Those that finished.
-
-        Raises
-        ------
-        Exception
-            One of `errors`: no worker is left, or the scheduler is lost.
+        A task that failed is left out, and noted with its number and its future.
         """
         self.await_workers()
         pending = dict(zip(tasks, self.client.compute(list(tasks.values())), strict=True))
@@ -231,13 +173,7 @@ class Cluster:
         return finished
 
     def gathered(self, futures: Sequence[Any]) -> list[Any]:
-        """Results of finished tasks.
-
-        Raises
-        ------
-        Exception
-            One of `errors`: the scheduler is lost.
-        """
+        """Results of finished tasks."""
         return list(in_loop(self.client, self._patiently, self.client.gather, list(futures)))
 
     def close(self) -> None:
@@ -275,8 +211,11 @@ class Cluster:
             while pending:
                 done, pending = await asyncio.wait(pending, timeout=_POLL)
                 for task in done:
-                    answer = self._answer_of(task)
-                    if answer is None:
+                    try:
+                        answer = task.result()
+                    except OSError:
+                        answer = None
+                    if answer is None:  # out of reach, or without rows of the run
                         self._forget(tasks[task])
                     else:
                         answers[tasks[task]] = answer
@@ -294,14 +233,6 @@ class Cluster:
             for task in pending:
                 task.cancel()
         return answers
-
-    @staticmethod
-    def _answer_of(task: asyncio.Task[Answer | None]) -> Answer | None:
-        """The answer, None if the worker is out of reach or has none of the run's rows."""
-        try:
-            return task.result()
-        except OSError:
-            return None
 
     def _forget(self, address: str) -> None:
         worker = self._workers.pop(address, None)

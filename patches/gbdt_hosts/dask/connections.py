@@ -4,27 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from distributed.comm.core import connect as _connect
 
 connect: Any = _connect
-
-
-class WorkerConnection(Protocol):
-    """Connection to one worker."""
-
-    async def ask(self, message: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The worker's answer; None if it does not know the operation.
-
-        Raises
-        ------
-        OSError
-            If the worker cannot be reached.
-        """
-
-    def close(self) -> None:
-        """End the connection."""
 
 
 class DirectConnection:
@@ -34,7 +18,7 @@ class DirectConnection:
         self._comm, self._operation = comm, operation
 
     async def ask(self, message: Mapping[str, Any]) -> dict[str, Any] | None:
-        """As for `WorkerConnection`."""
+        """The worker's answer, None if it does not know the operation; `OSError` if it is out of reach."""
         await self._comm.write({"op": self._operation, "message": dict(message)})
         answer: dict[str, Any] | None = await self._comm.read()
         return answer
@@ -51,7 +35,7 @@ class RelayedConnection:
         self._client, self._address, self._operation = client, address, operation
 
     async def ask(self, message: Mapping[str, Any]) -> dict[str, Any] | None:
-        """As for `WorkerConnection`."""
+        """As for `DirectConnection`."""
         answers = await self._client.run(
             _handle, self._operation, dict(message), workers=[self._address], on_error="return"
         )
@@ -71,22 +55,10 @@ async def _handle(operation: str, message: dict[str, Any], dask_worker: Any = No
 
 async def connected(
     client: Any, address: str, operation: str, timeout: float, relays: bool = True
-) -> WorkerConnection:
+) -> DirectConnection | RelayedConnection:
     """A connection to a worker, directly if it accepts one within `timeout` seconds.
 
-    Parameters
-    ----------
-    client : distributed.Client
-    address : str
-    operation : str
-    timeout : float
-    relays : bool
-        Whether messages may go by way of the scheduler otherwise.
-
-    Raises
-    ------
-    OSError
-        If the worker cannot be reached directly, and nothing may be relayed.
+    Otherwise messages go by way of the scheduler, or, if nothing may be relayed, an `OSError` is raised.
     """
     try:
         comm = await asyncio.wait_for(connect(address, timeout=timeout, **client.connection_args), timeout)

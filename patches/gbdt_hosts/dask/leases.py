@@ -33,27 +33,11 @@ class Lease:
 
 
 class Leases:
-    """All partitions of a collection, each in the lease of some worker.
+    """All partitions of a collection, each in the lease of some worker; a loss raises one of `errors`.
 
-    Parameters
-    ----------
-    client : distributed.Client
-    prefix : str
-        Of the name of the workers' plugin.
-    held : HeldPartitions
-        The state of every worker.
-    partitions : sequence of tuple
-        The delayed parts of each partition.
-    timeout : float
-        Seconds after which silence means that something is lost.
-    errors : ClusterErrors
-    extra : mapping, optional
-        Other content of every ``adopt`` message.
-
-    Raises
-    ------
-    Exception
-        One of `errors`.
+    `held` is the state of every worker, and a partition is a tuple of delayed parts. The workers' plugin has
+    a name that begins with `prefix`. After `timeout` seconds, silence means that something is lost. Every
+    ``adopt`` message has the content of `extra`, too.
     """
 
     def __init__(
@@ -92,15 +76,7 @@ class Leases:
     ) -> list[tuple[list[Lease], Answer]]:
         """Answers to a question that speak of every partition once, whatever happens meanwhile.
 
-        Parameters
-        ----------
-        make : callable
-            Makes the message for a worker and the leases that it is about.
-
-        Raises
-        ------
-        Exception
-            One of the cluster's errors.
+        `make` makes the message for a worker and the leases that it is about.
         """
         answers: list[tuple[list[Lease], Answer]] = []
         answered: frozenset[int] = frozenset()

@@ -17,11 +17,7 @@ class HeldPartitions(WorkerState, Generic[_Lease]):
     """Rows of partitions, which tasks put there and which never travel.
 
     Tasks give nothing back: what is computed from rows leaves in answers to the client's messages alone.
-
-    Attributes
-    ----------
-    leases : dict
-        By number, partitions that are held together.
+    `leases` has partitions that are held together, by number.
     """
 
     refusals: tuple[type[Exception], ...] = ()

@@ -55,16 +55,10 @@ class WorkerState(ABC):
 
 
 class StatePlugin(WorkerPlugin):
-    """Gives every worker, present and future, a state that answers messages.
+    """Gives every worker, present and future, a state that answers messages; its operation is `name`.
 
     The state is unpickled beside the event loop: that imports much, and a worker that imports is not to be
     taken for one that is lost.
-
-    Parameters
-    ----------
-    name : str
-        Of the operation that the worker's handlers get.
-    state : WorkerState
     """
 
     def __init__(self, name: str, state: WorkerState | bytes) -> None:
@@ -128,13 +122,7 @@ def check_client(
 ) -> None:
     """Raise unless a client is connected and waits for its results, and its timeout is a number of seconds.
 
-    Parameters
-    ----------
-    client, timeout : object
-    waiting : str
-        The end of the message about an asynchronous client: what waits for the results.
-    wrong_type, wrong_value : type
-        The exceptions that are raised.
+    `waiting` is the end of the message about an asynchronous client: what waits for the results.
     """
     if not isinstance(client, Client):
         raise wrong_type(f"client must be a distributed.Client, got {type(client).__name__}")
@@ -162,10 +150,7 @@ def in_loop(client: Any, function: Callable[..., Coroutine[Any, Any, _Result]], 
 async def heartbeats(client: Any) -> Mapping[str, float]:
     """The scheduler's workers by address, and when it last heard of each, by its own clock.
 
-    Raises
-    ------
-    OSError
-        If the scheduler cannot be reached.
+    `OSError` if the scheduler cannot be reached.
     """
     identity = await client.scheduler.identity()
     return {str(address): float(known["last_seen"]) for address, known in identity["workers"].items()}

@@ -486,18 +486,8 @@ def take_over(
 ) -> None:
     """Let `grower` grow the trees of a live booster that has grown none yet.
 
-    Parameters
-    ----------
-    booster : lightgbm.Booster
-        Made from a `StandInDataset`; changed in place.
-    grower : TreeGrower
-    evaluation : Evaluation
-    params : mapping
-        The user's parameters, put back in place of the stand-in's.
-    initial : InitialModel or None
-        The model that training continues from.
-    booster_class : type
-        Class the booster gets.
+    The booster, made from a `StandInDataset`, is changed in place: it becomes one of `booster_class`, and
+    `params`, the user's, take the place of the stand-in's.
     """
     of_training = {
         "params": dict(params),

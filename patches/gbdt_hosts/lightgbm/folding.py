@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_hosts.lightgbm.text import CATEGORICAL, block_fields, tree_blocks
+from gbdt_hosts.lightgbm.text import CATEGORICAL, block_fields, header_lines, tree_blocks
 
 _OF_SPLITS = ("split_feature", "threshold", "decision_type", "internal_count")
 """Lines with a number per split that are kept as they are."""
@@ -27,19 +27,10 @@ _SHORT = 14
 
 @dataclass(frozen=True)
 class _Tree:
-    """A tree of a model text.
+    """A tree of a model text, whose lines are `fields`; children of splits are leaf ``~child`` if negative.
 
-    Parameters
-    ----------
-    fields : dict
-        The text's lines by name.
-    left, right : list of int
-        Children of the splits; leaf ``~child`` if negative.
-    value : ndarray of float64, shape (n_leaves,)
-    lowest, highest : ndarray of float64, shape (n_leaves - 1,)
-        Leaf value under each split.
-    mean : ndarray of float64, shape (n_leaves - 1,)
-        Of the leaf values, by counts.
+    Leaf values have shape (n_leaves,); the lowest and the highest under each split, and their means by
+    counts, have shape (n_leaves - 1,).
     """
 
     fields: dict[str, str]
@@ -78,30 +69,15 @@ def _read(block: str) -> _Tree:
 
 
 def folded_text(text: str, tolerance: float) -> str:
-    """A model text of fewer leaves and digits.
+    """A model text of fewer leaves and digits; its guarantee, if any, is that of the old trees.
 
-    Parameters
-    ----------
-    text : str
-        LightGBM's model text.
-    tolerance : float
-        By how much a raw score may change: the sum, over the trees of an output, of the largest change of a
-        leaf value, with all rounding.  At 0 no prediction changes.
-
-    Returns
-    -------
-    str
-        Its guarantee, if any, is that of the old trees.
-
-    Raises
-    ------
-    ValueError
-        If the model has linear trees.
+    A raw score may change by the tolerance: the sum, over the trees of an output, of the largest change of a
+    leaf value, with all rounding. At 0 no prediction changes. `ValueError` if the model has linear trees.
     """
     trees = [_read(block) for block in tree_blocks(text)]
     if any(tree.fields.get("is_linear", "0").strip() != "0" for tree in trees):
         raise ValueError("the model has linear trees")
-    n_outputs = int(_header_field(text, "num_tree_per_iteration"))
+    n_outputs = int(header_lines(text)["num_tree_per_iteration"])
     n_iterations = max(1, len(trees) // n_outputs)
     # Adding T numbers rounds by T - 1 times 2^-53 of the sum of their sizes at most; twice, before and after.
     largest = np.array([np.abs(tree.value).max(initial=0) for tree in trees])
@@ -216,10 +192,6 @@ def _block(fields: dict[str, str]) -> str:
 
 
 _MAY_BE_EMPTY = frozenset({"split_feature", "threshold", "left_child", "right_child"})
-
-
-def _header_field(text: str, name: str) -> str:
-    return text.partition(f"\n{name}=")[2].partition("\n")[0]
 
 
 def with_blocks(text: str, blocks: Sequence[str]) -> str:

@@ -20,15 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class InitialModel:
-    """The model that training continues from, as it was when its text was taken.
+    """The model that training continues from, as it was when its text was taken from a live predictor's.
 
-    Parameters
-    ----------
-    text : str
-    predictor : object
-        LightGBM's predictor, whose live model the text was taken from; nothing is predicted by it.
-    pandas_categorical : sequence of sequence, or None
-        Categories of each category column of pandas, in column order.
+    Nothing is predicted by LightGBM's predictor. `pandas_categorical` has the categories of each category
+    column of pandas, in column order.
     """
 
     text: str

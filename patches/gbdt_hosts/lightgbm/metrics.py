@@ -40,14 +40,8 @@ _FLOAT64 = 1
 class Evaluator:
     """The metrics of one data set, computed by LightGBM from raw scores.
 
-    Parameters
-    ----------
-    params : mapping
-        Parameters of the objective (``objective``, ``sigmoid``, ``num_class``) and metrics.
-    dataset : lightgbm.Dataset
-        Given to custom metrics as their data; constructed.
-    label, weight : array-like, shape (n_rows,)
-        `weight` may be None.
+    `params` are of the objective (``objective``, ``sigmoid``, ``num_class``) and metrics. The Dataset, which
+    is constructed, is given to custom metrics as their data.
     """
 
     def __init__(
@@ -76,21 +70,9 @@ class Evaluator:
     def evaluate(
         self, score: NDArray[np.float64], name: str, feval: CustomMetrics = None
     ) -> list[EvalResult]:
-        """Evaluation results of raw scores.
+        """Evaluation results of raw scores, shape (n_rows,) or (n_rows, n_classes), and of custom metrics.
 
-        Parameters
-        ----------
-        score : ndarray of float64, shape (n_rows,) or (n_rows, n_classes)
-            Raw scores.
-        name : str
-            Name of the data in the results.
-        feval : callable or list of callables, optional
-            Custom metrics, called as LightGBM calls them.
-
-        Raises
-        ------
-        LightGBMError
-            If LightGBM refuses a row, which its own error quotes and this one does not.
+        Raises LightGBMError if LightGBM refuses a row, which its own error quotes and this one does not.
         """
         if self._booster is None or len(self._booster.valid_sets) == self._max_evaluations:
             self._booster = lightgbm.Booster(self._params, self._train)

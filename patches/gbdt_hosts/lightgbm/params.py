@@ -24,10 +24,7 @@ def main_names() -> dict[str, str]:
 def resolve_aliases(params: Mapping[str, Any]) -> dict[str, Any]:
     """Parameters under LightGBM's main names; as in LightGBM, a main name wins over its aliases.
 
-    Raises
-    ------
-    ValueError
-        If two aliases of one parameter have different values.
+    `ValueError` if two aliases of one parameter have different values.
     """
     resolved: dict[str, Any] = {}
     for name, value in params.items():

@@ -21,7 +21,7 @@ from gbdt_hosts.lightgbm.text import (
     DEFAULT_LEFT,
     MISSING_IS_NAN,
     block_fields,
-    text_lines,
+    header_lines,
     tree_blocks,
 )
 from gbdt_kernels.trees import Forest, NodeLists, plant
@@ -36,16 +36,9 @@ _VALUES_AT_ONCE = 2**22
 
 @dataclass(frozen=True)
 class FastPredictor:
-    """The trees of a model, and what becomes of their sums.
+    """The trees of a model, `n_outputs` per iteration, and what becomes of their sums.
 
-    Parameters
-    ----------
-    forest : Forest
-    n_trees : int
-    n_outputs : int
-        Trees per iteration.
-    converter : lightgbm.Booster or None
-        Makes predictions of raw scores; None if they are the same.
+    The converter makes predictions of raw scores; None if they are the same.
     """
 
     forest: Forest
@@ -56,21 +49,10 @@ class FastPredictor:
     def predict(
         self, data: Any, start_iteration: int, num_iteration: int, raw_score: bool, n_threads: int
     ) -> NDArray[np.float64]:
-        """Predictions of LightGBM for rows that `takes` accepts.
+        """Predictions of LightGBM for rows that `takes` accepts: shape (n_rows,) or (n_rows, n_outputs).
 
-        Parameters
-        ----------
-        data : ndarray or sparse matrix, shape (n_rows, n_features)
-        start_iteration, num_iteration : int
-            As in LightGBM's C interface: all iterations from the first one on if `num_iteration` is not
-            positive.
-        raw_score : bool
-        n_threads : int
-            0 means all available processors.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_rows,) or (n_rows, n_outputs)
+        Iterations are as in LightGBM's C interface: all from the first one on if `num_iteration` is not
+        positive.
         """
         n_iterations = self.n_trees // self.n_outputs
         first = min(max(start_iteration, 0), n_iterations)
@@ -111,21 +93,11 @@ def _as_floats(data: NDArray[Any]) -> NDArray[Any]:
 
 
 def fast_predictor(text: str) -> FastPredictor | None:
-    """Read a model.
+    """Read a model's text; None if the model has what only LightGBM predicts.
 
-    Parameters
-    ----------
-    text : str
-        LightGBM's model text.
-
-    Returns
-    -------
-    FastPredictor or None
-        None if the model has what only LightGBM predicts: averaged or linear trees, zeros that count as
-        missing, or more than a `Forest` has room for.
+    That is averaged or linear trees, zeros that count as missing, or more than a `Forest` has room for.
     """
-    header = text_lines(text.split("\nTree=", 1)[0])
-    fields = {name: value for name, _, value in (line.partition("=") for line in header)}
+    fields = header_lines(text)
     n_outputs = int(fields.get("num_tree_per_iteration", 0))
     trees = _node_lists([block_fields(block) for block in tree_blocks(text)])
     if n_outputs < 1 or "average_output" in fields or trees is None or len(trees.n_leaves) % n_outputs:
@@ -133,7 +105,7 @@ def fast_predictor(text: str) -> FastPredictor | None:
     forest = plant(trees)
     if forest is None:
         return None
-    objective = fields.get("objective", "").strip()
+    objective = fields.get("objective", "")
     is_raw = not objective or objective in _IDENTITIES
     converter = None if is_raw else _converter(objective, int(fields["num_class"]), n_outputs)
     return FastPredictor(forest, len(trees.n_leaves), n_outputs, converter)
@@ -159,9 +131,7 @@ def _node_lists(trees: Sequence[dict[str, str]]) -> NodeLists | None:
     tree_of_split = np.repeat(np.arange(len(trees)), n_leaves - 1)
     # Each tree numbers its sets from 0 on, and their words.
     category_set = np.where(is_set, threshold + (np.cumsum(n_sets) - n_sets)[tree_of_split], -1)
-    lengths = [
-        np.diff(np.fromstring(tree.get("cat_boundaries", ""), dtype=np.int64, sep=" ")) for tree in trees
-    ]
+    lengths = [np.diff(_numbers(tree.get("cat_boundaries", ""), np.int64)) for tree in trees]
     return NodeLists(
         n_leaves=n_leaves,
         feature=all_of("split_feature", np.int64),

@@ -37,29 +37,12 @@ COLUMNS = f"{OURS}columns"
 
 @dataclass(frozen=True)
 class Tree:
-    """One regression tree.
-
-    Parameters
-    ----------
-    feature : ndarray of int32, shape (n_leaves - 1,)
-        Split feature of each internal node.
-    threshold : ndarray of float64, shape (n_leaves - 1,)
-        Numeric splits send ``x <= threshold`` left; unused at categorical ones.
-    left_categories : tuple of (ndarray of int64 or None), length n_leaves - 1
-        Categorical splits: the categories that go left; None at numeric ones.
-    missing_left : ndarray of bool, shape (n_leaves - 1,)
-        Where NaN goes (at categorical splits always right).
-    left_child, right_child : ndarray of int32, shape (n_leaves - 1,)
-    leaf_value, leaf_count : ndarray, shape (n_leaves,)
-    internal_value, internal_count, gain : ndarray, shape (n_leaves - 1,)
-    shrinkage : float
-        Learning rate, already applied to the values.
-    """
+    """One regression tree; its arrays have a number for each of its n_leaves - 1 splits, or for each leaf."""
 
     feature: NDArray[np.int32]
-    threshold: NDArray[np.float64]
-    left_categories: tuple[NDArray[np.int64] | None, ...]
-    missing_left: NDArray[np.bool_]
+    threshold: NDArray[np.float64]  # ``x <= threshold`` goes left; unused at categorical splits
+    left_categories: tuple[NDArray[np.int64] | None, ...]  # those that go left; None at numeric splits
+    missing_left: NDArray[np.bool_]  # where NaN goes (at categorical splits always right)
     left_child: NDArray[np.int32]
     right_child: NDArray[np.int32]
     leaf_value: NDArray[np.float64]
@@ -67,33 +50,19 @@ class Tree:
     internal_value: NDArray[np.float64]
     internal_count: NDArray[np.int64]
     gain: NDArray[np.float64]
-    shrinkage: float
+    shrinkage: float  # learning rate, already applied to the values
 
 
 @dataclass(frozen=True)
 class Header:
-    """Header of a model file, before its trees.
+    """Header of a model file, before its trees."""
 
-    Parameters
-    ----------
-    objective : str
-        As in the file: ``"binary sigmoid:2"``, ``"regression"``, ``"multiclass num_class:3"``.
-    n_trees_per_iteration : int
-    feature_names : sequence of str
-    feature_infos : sequence of str
-        Public range ``[low:high]`` or categories ``0:1:2`` of each feature.
-    pandas_categorical : list or None
-        Categories of each pandas category column, in column order.
-    columns : mapping, optional
-        How the columns of a table become features, in types that JSON has.
-    """
-
-    objective: str
+    objective: str  # as in the file: ``"binary sigmoid:2"``, ``"multiclass num_class:3"``
     n_trees_per_iteration: int
     feature_names: Sequence[str]
-    feature_infos: Sequence[str]
-    pandas_categorical: list[list[Any]] | None = field(default=None)
-    columns: Mapping[str, Any] = field(default_factory=dict)
+    feature_infos: Sequence[str]  # public range ``[low:high]`` or categories ``0:1:2`` of each
+    pandas_categorical: list[list[Any]] | None = None  # of each category column, in column order
+    columns: Mapping[str, Any] = field(default_factory=dict)  # how a table's become features
 
 
 def _numbers(values: Any) -> str:
@@ -155,16 +124,7 @@ def tree_block(tree: Tree) -> str:
 
 
 def model_text(header: Header, blocks: Sequence[str], parameters: Mapping[str, str]) -> str:
-    """Text of a whole model.
-
-    Parameters
-    ----------
-    header : Header
-    blocks : sequence of str
-        Trees as `tree_block` writes them, iteration by iteration.
-    parameters : mapping
-        Lines of the parameter block.
-    """
+    """Text of a whole model: trees as `tree_block` writes them, iteration by iteration, then parameters."""
     trees = [f"Tree={i}\n{block}\n\n" for i, block in enumerate(blocks)]
     sizes = " ".join(str(len(tree.encode())) for tree in trees)
     top = (
@@ -231,15 +191,7 @@ def block_fields(block: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class TreeFields:
-    """Structure and leaf values of a tree that was read from a model text.
-
-    Parameters
-    ----------
-    feature, left_child, right_child : ndarray of int64, shape (n_leaves - 1,)
-        A child is leaf ``~child`` if negative.
-    is_categorical : ndarray of bool, shape (n_leaves - 1,)
-    leaf_value : ndarray of float64, shape (n_leaves,)
-    """
+    """Structure and leaf values of a tree that was read from a model text; a negative child is a leaf."""
 
     feature: NDArray[np.int64]
     left_child: NDArray[np.int64]
@@ -285,13 +237,7 @@ def guarantee_line(guarantee: Mapping[str, Any]) -> dict[str, str]:
 
 
 def guarantee_in(text: str) -> dict[str, Any] | None:
-    """The guarantee in a model text, None if there is none.
-
-    Raises
-    ------
-    ValueError
-        If it is not JSON.
-    """
+    """The guarantee in a model text, None if there is none; `ValueError` if it is not JSON."""
     line = parameter_lines(text).get(GUARANTEE)
     return None if line is None else _object_in(line)
 
@@ -299,10 +245,7 @@ def guarantee_in(text: str) -> dict[str, Any] | None:
 def columns_in(text: str) -> dict[str, Any]:
     """How the columns of a table become the features of a model; empty if its text does not say.
 
-    Raises
-    ------
-    ValueError
-        If it is not JSON.
+    `ValueError` if it is not JSON.
     """
     return _object_in(parameter_lines(text).get(COLUMNS, "{}"))
 
@@ -380,14 +323,10 @@ _FIELD = re.compile(r"[a-z_]+=(?=[-+.0-9A-Za-z ]*\Z)")
 def tree_digest(block: str) -> str:
     """Digest of everything in a tree.
 
-    Numbers are compared as numbers: LightGBM prints them anew when it saves.
-    It tells an accident or a careless edit, not a forgery.
-
-    Raises
-    ------
-    ValueError
-        If LightGBM might read the block otherwise than `block_fields`: it stops at an empty line and after
-        `_MAX_LINES`, and takes a line without "=" for the beginning of the next one's name.
+    Numbers are compared as numbers: LightGBM prints them anew when it saves. It tells an accident or a
+    careless edit, not a forgery. `ValueError` if LightGBM might read the block otherwise than `block_fields`:
+    it stops at an empty line and after `_MAX_LINES`, and takes a line without "=" for the beginning of the
+    next one's name.
     """
     lines = text_lines(block.strip("\n"))
     names = [_FIELD.match(line) for line in lines]

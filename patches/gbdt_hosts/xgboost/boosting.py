@@ -20,16 +20,9 @@ _ITERATION_IS_ASKED_FOR = "iteration" in inspect.signature(xgboost.Booster.boost
 class NativeTreeGrower:
     """Grower of trees on the same rows, one at a time; the rows are binned once.
 
-    Every tree is grown by a booster of its own.  A booster that has grown trees draws columns by a stream
-    that goes on from tree to tree, so that a tree would depend on when the process was started.
-
-    Parameters
-    ----------
-    X : ndarray of float32, shape (n_rows, n_features), or CSR matrix
-    params : mapping
-        XGBoost's tree parameters.
-    n_threads : int
-        Number of threads; 0 means all available processors.
+    Every tree is grown by a booster of its own. A booster that has grown trees draws columns by a stream that
+    goes on from tree to tree, so that a tree would depend on when the process was started. `params` are
+    XGBoost's tree parameters; no threads, 0, means all available processors.
     """
 
     def __init__(self, X: Any, params: Mapping[str, Any], n_threads: int = 0) -> None:
@@ -48,21 +41,10 @@ class NativeTreeGrower:
     def grow(
         self, g: NDArray[np.float32], h: NDArray[np.float32], seed: int
     ) -> tuple[bytes, NDArray[np.float32]]:
-        """Grow a tree on given gradients and hessians.
+        """Grow a tree on given gradients and hessians; the seed decides which rows and columns are sampled.
 
-        Parameters
-        ----------
-        g, h : ndarray of float32, shape (n_rows,)
-            Gradients and hessians.
-        seed : int
-            Determines the rows and columns that are sampled.
-
-        Returns
-        -------
-        model : bytes
-            One-tree model in XGBoost's JSON format.
-        values : ndarray of float32, shape (n_rows,)
-            Leaf value of each row.  It comes from XGBoost's prediction cache, so that no tree is traversed.
+        Returns a one-tree model in XGBoost's JSON format, and the leaf value of each row. It comes from
+        XGBoost's prediction cache, so that no tree is traversed.
         """
         booster = xgboost.Booster({**self._params, "seed": seed}, cache=[self._data])
         if _ITERATION_IS_ASKED_FOR:
@@ -73,23 +55,12 @@ class NativeTreeGrower:
 
 
 def growing_bytes(shape: tuple[int, int], max_depth: int, max_bin: int) -> int:
-    """Estimate how much memory a `NativeTreeGrower` takes beside the rows.
+    """Estimate how many bytes a `NativeTreeGrower` takes beside the rows, whose matrix has this shape.
 
     XGBoost keeps a histogram of 16 bytes per bin of every node that may be split; a tree has fewer of these
     than 2^max_depth and fewer than rows. Measured with XGBoost 3.2 at 16 and 256 bins and 20,000 to 2,000,000
     rows: less than 4 bytes per value for the binned rows, and while they are binned, less than 24 bytes for
     each of the first 350 max_bin rows of a column.
-
-    Parameters
-    ----------
-    shape : tuple of int
-        Numbers of rows and columns.
-    max_depth, max_bin : int
-
-    Returns
-    -------
-    int
-        Bytes.
     """
     n_rows, n_features = shape
     histograms = 16 * max_bin * min(1 << max_depth, n_rows)
@@ -111,16 +82,8 @@ def write_tree(tree: ScalarTree) -> bytes:
     Only splits and leaf values are passed on. Gains and base weights become 0. Sums of hessians, which count
     rows, become the number of leaves under each node: with zeros, XGBoost's SHAP values would be NaN.
 
-    Parameters
-    ----------
-    tree : ScalarTree
-        Its children follow their parents.
-
-    Returns
-    -------
-    bytes
-        Text that `read_tree` reads: the arrays of XGBoost's JSON format, in one order and one spelling of
-        numbers, so that equal trees are equal bytes.
+    The tree's children follow their parents. The text, which `read_tree` reads, has the arrays of XGBoost's
+    JSON format, in one order and one spelling of numbers, so that equal trees are equal bytes.
     """
     n_nodes = len(tree.left)
     n_leaves, parents = [1.0] * n_nodes, [2**31 - 1] * n_nodes
@@ -146,21 +109,10 @@ def write_tree(tree: ScalarTree) -> bytes:
 
 
 def read_tree(model: bytes, n_features: int, group: int = 0) -> ScalarTree:
-    """Read the tree of a one-tree model, and check everything that prediction relies on.
+    """Read the tree of a one-tree model in XGBoost's JSON, and check everything that prediction relies on.
 
-    Parameters
-    ----------
-    model : bytes
-        In XGBoost's JSON format.
-    n_features : int
-        Number of columns that splits may be on.
-    group : int
-        Number of the class that the tree is for.
-
-    Raises
-    ------
-    ValueError
-        If the model is not one binary tree of numeric splits.
+    `group` is the number of the class that the tree is for. `ValueError` if the model is not one binary tree
+    of numeric splits on some of `n_features` columns.
     """
     try:
         parsed = json.loads(model)

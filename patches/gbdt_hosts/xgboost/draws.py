@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from typing import Protocol
+from typing import Any, TypeAlias
 
 import numpy as np
 import xgboost
@@ -25,38 +25,15 @@ _FACTOR, _MODULUS = 16807, 1 << 63
 """Of the generator for rows."""
 
 
-class XGBoostDraws(Protocol):
-    """The draws of one training run."""
-
-    @property
-    def draws_first_columns_twice(self) -> bool:
-        """Whether the columns of a run's first tree are drawn twice, and only the second draw counts."""
-
-    @property
-    def n_taken(self) -> int:
-        """Random numbers taken so far; draws go on from there."""
-
-    def rows(self, tree: int, n_rows: int, subsample: float) -> NDArray[np.bool_]:
-        """Draw the rows of a tree, before its columns, given the number of earlier trees of the run."""
-
-    def some_of(self, columns: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-        """Draw so many of the columns, ascending, no column twice."""
-
-
 class SeparateStreams:
     """Draws of XGBoost until 3.2: the seed's first random number seeds a stream for columns.
 
-    Each further one seeds the generator for the rows of one tree.
-
-    Parameters
-    ----------
-    seed : int
-        XGBoost's ``seed``.
-    n_taken : int
-        Random numbers for columns that were taken by the draws before.
+    Each further one seeds the generator for the rows of one tree. Earlier draws took `n_taken` random numbers
+    for columns.
     """
 
     draws_first_columns_twice = True
+    """Whether the columns of a run's first tree are drawn twice, and only the second draw counts."""
 
     def __init__(self, seed: int, n_taken: int = 0) -> None:
         self._seed = seed
@@ -64,27 +41,22 @@ class SeparateStreams:
 
     @property
     def n_taken(self) -> int:
-        """Random numbers for columns taken so far."""
+        """Random numbers for columns taken so far; draws go on from there."""
         return self._columns.n_taken
 
     def rows(self, tree: int, n_rows: int, subsample: float) -> NDArray[np.bool_]:
-        """See `XGBoostDraws`."""
+        """Draw the rows of a tree, before its columns, given the number of earlier trees of the run."""
         return _sampled_rows(int(_twister(self._seed).random_raw(tree + 2)[-1]), n_rows, subsample)
 
     def some_of(self, columns: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-        """See `XGBoostDraws`."""
+        """Draw so many of the columns, ascending, no column twice."""
         return _first_shuffled(columns, count, self._columns)
 
 
 class OneStream:
     """Draws of XGBoost since 3.3: each random number of one stream seeds the generator of one draw.
 
-    Parameters
-    ----------
-    seed : int
-        XGBoost's ``seed``.
-    n_taken : int
-        Random numbers that were taken before.
+    `n_taken` random numbers were taken before.
     """
 
     draws_first_columns_twice = False
@@ -98,12 +70,16 @@ class OneStream:
         return self._seeds.n_taken
 
     def rows(self, tree: int, n_rows: int, subsample: float) -> NDArray[np.bool_]:
-        """See `XGBoostDraws`."""
+        """See `SeparateStreams`."""
         return _sampled_rows(self._seeds.take(), n_rows, subsample)
 
     def some_of(self, columns: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-        """See `XGBoostDraws`."""
+        """See `SeparateStreams`."""
         return _first_shuffled(columns, count, _Numbers(self._seeds.take()))
+
+
+XGBoostDraws: TypeAlias = SeparateStreams | OneStream
+"""The draws of one training run."""
 
 
 def draws_of(seed: int, n_taken: int = 0) -> XGBoostDraws:
@@ -164,11 +140,9 @@ def _swap(values: list[int], a: int, b: int) -> None:
 def _twister(seed: int) -> np.random.MT19937:
     """``std::mt19937`` of a seed."""
     twister = np.random.MT19937()
-    words = np.empty(624, dtype=np.uint32)
-    words[0] = last = seed & _MAX_RANDOM
-    for k in range(1, 624):
-        words[k] = last = (1812433253 * (last ^ (last >> 30)) + k) & _MAX_RANDOM
-    twister.state = {"bit_generator": "MT19937", "state": {"key": words, "pos": 624}}
+    # NumPy's older interface seeds it by a whole number as the standard library of C++ does.
+    state: Any = np.random.RandomState(seed & _MAX_RANDOM).get_state(legacy=False)
+    twister.state = state
     return twister
 
 

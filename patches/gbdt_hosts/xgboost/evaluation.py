@@ -16,20 +16,9 @@ from gbdt_hosts.xgboost.targets import Targets
 def intercept(params: Mapping[str, Any], targets: Targets, is_custom: bool = False) -> NDArray[np.float32]:
     """The base score that the installed XGBoost estimates from labels: one number, or one per class.
 
-    It is read from a booster of one stump on a constant column.
-
-    Parameters
-    ----------
-    params : mapping
-        The objective and its parameters.
-    targets : Targets
-    is_custom : bool
-        Whether a user's own objective takes the objective's place, for which XGBoost estimates nothing.
-
-    Raises
-    ------
-    ValueError
-        With XGBoost's words, if it refuses the labels.
+    It is read from a booster of one stump on a constant column. A user's own objective may take the place of
+    that in `params`: XGBoost then estimates nothing. `ValueError` has XGBoost's words, if it refuses the
+    labels.
     """
     data = targets.matrix()
     booster = xgboost.Booster({**params, "max_depth": 1, "verbosity": 0}, cache=[data])
@@ -64,26 +53,12 @@ class EvaluationSet:
 class MetricBooster(xgboost.Booster):
     """A booster without trees that evaluates given margins; XGBoost's callbacks take it for the model.
 
-    Parameters
-    ----------
-    params : mapping
-        Objective, classes and metrics.
-    sets : sequence of EvaluationSet
-    margins : callable
-        Returns the present margins of every set.
-    n_rounds : callable
-        Returns the number of rounds so far.
-    set_learning_rate : callable, optional
-        Receives a learning rate that a callback sets for the rounds to come; without it, callbacks cannot.
-    custom_metric : callable, optional
-        A user's own metric, which is computed beside those of `params`.
-    of_margins : bool
-        Whether that metric is given margins in place of predictions.
+    `params` are objective, classes and metrics. `margins` returns the present margins of every set,
+    `n_rounds` the number of rounds so far. `set_learning_rate` receives a learning rate that a callback sets
+    for the rounds to come; without it, callbacks cannot. A user's own metric is computed beside those of
+    `params`, of predictions, or with `of_margins` of margins.
 
-    Attributes
-    ----------
-    lines : dict
-        Lines of metrics by round; lines that are there already are not computed again.
+    `lines` has lines of metrics by round; lines that are there already are not computed again.
     """
 
     def __init__(
@@ -105,12 +80,9 @@ class MetricBooster(xgboost.Booster):
         self.lines: dict[int, str] = {}
 
     def set_param(self, params: Any, value: Any = None) -> None:
-        """Pass on a learning rate that a callback sets, and refuse changes that would have no effect.
+        """Pass on a learning rate that a callback sets, and refuse all that would have no effect.
 
-        Raises
-        ------
-        NotImplementedError
-            For any other parameter, once the booster is made.
+        `NotImplementedError` for any other parameter, once the booster is made.
         """
         if not hasattr(self, "_n_rounds"):
             super().set_param(params, value)
@@ -125,13 +97,7 @@ class MetricBooster(xgboost.Booster):
             self._set_learning_rate(one)
 
     def save_model(self, fname: Any) -> None:
-        """Refuse: there are no trees to save.
-
-        Raises
-        ------
-        NotImplementedError
-            Always.
-        """
+        """Refuse, by `NotImplementedError`: there are no trees to save."""
         raise NotImplementedError("a callback cannot save a federated model")
 
     def evaluate(self, round_number: int) -> str:
@@ -159,13 +125,7 @@ class MetricBooster(xgboost.Booster):
 class Callbacks:
     """XGBoost's callbacks, around a training loop that is not XGBoost's.
 
-    Parameters
-    ----------
-    model : MetricBooster
-    callbacks : sequence of xgboost.callback.TrainingCallback
-    early_stopping_rounds : int or None
-    verbose : bool or int
-        Whether to print the metrics, or after how many rounds each time.
+    With `verbose`, metrics are printed, each time after as many rounds.
     """
 
     def __init__(

@@ -48,13 +48,8 @@ _REFRESH = {
 class XGBoostGradients:
     """XGBoost's gradients of certain rows, at any margins.
 
-    Parameters
-    ----------
-    params : mapping
-        XGBoost's objective and its parameters, for one margin per row.
-    targets : Targets
-    seed : int, optional
-        XGBoost's `seed`, for objectives that draw from its stream (`versions.pairs_follow_seed`).
+    The objective in `params` has one margin per row. XGBoost's `seed` is for objectives that draw from its
+    stream (`versions.pairs_follow_seed`).
     """
 
     def __init__(self, params: Mapping[str, Any], targets: Targets, seed: int | None = None) -> None:
@@ -66,23 +61,11 @@ class XGBoostGradients:
         self._template, self._leaves = _one_leaf_per_row(targets.n_rows)
 
     def __call__(self, margin: Vector, draw: int) -> tuple[Vector, Vector]:
-        """First and second derivatives of the loss.
+        """First and second derivatives of the loss, of the shape of the margins, (n_rows, 1).
 
-        Parameters
-        ----------
-        margin : ndarray of float32, shape (n_rows, 1)
-        draw : int
-            On which some objectives' draws depend: with a seed, how many random numbers of its stream were
-            taken before; else the number of the round.
-
-        Returns
-        -------
-        g, h : ndarray of float32, shape (n_rows, 1)
-
-        Raises
-        ------
-        ValueError
-            With XGBoost's words, if it refuses the labels.
+        On `draw` some objectives' draws depend: with a seed, it is how many random numbers of its stream were
+        taken before; else the number of the round. `ValueError` has XGBoost's words, if it refuses the
+        labels.
         """
         self._data.set_base_margin(np.ascontiguousarray(margin).reshape(-1))
         g, h = self._refreshed(draw, _LAMBDAS[0])
@@ -121,24 +104,10 @@ def _go_on_drawing(booster: xgboost.Booster, seed: int, n_drawn: int) -> None:
 def custom_gradients(
     objective: CustomObjective, data: xgboost.DMatrix, margin: Vector
 ) -> tuple[Vector, Vector]:
-    """Gradients of a user's own objective.
+    """Gradients and hessians of a user's own objective, of the shape of the margins, (n_rows, n_classes).
 
-    Parameters
-    ----------
-    objective : callable
-        As XGBoost's argument `obj`.
-    data : xgboost.DMatrix
-        The labels and weights of the rows; its columns are not the rows'.
-    margin : ndarray of float32, shape (n_rows, n_classes)
-
-    Returns
-    -------
-    g, h : ndarray of float32, shape (n_rows, n_classes)
-
-    Raises
-    ------
-    ValueError
-        If these are not two arrays with one number per margin.
+    `data` has the labels and weights of the rows; its columns are not the rows'. `ValueError` if the
+    objective does not return two arrays with one number per margin.
     """
     # A copy: objectives may change what they are given, as XGBoost's own array of predictions.
     given = objective((margin[:, 0] if margin.shape[1] == 1 else margin).copy(), data)

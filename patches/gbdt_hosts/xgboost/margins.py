@@ -29,22 +29,9 @@ def _rows(n_rows: int) -> xgboost.DMatrix:
 
 
 def margins_of(params: Mapping[str, Any], base_score: Vector) -> Vector:
-    """Margins of base scores.
+    """Margins of base scores, shape (n,), by the objective in `params`, which has one margin per row.
 
-    Parameters
-    ----------
-    params : mapping
-        The objective and its parameters, for one margin per row.
-    base_score : ndarray of float32, shape (n,)
-
-    Returns
-    -------
-    ndarray of float32, shape (n,)
-
-    Raises
-    ------
-    ValueError
-        With XGBoost's words, if the objective has no margin for one of them.
+    `ValueError` has XGBoost's words, if the objective has no margin for one of them.
     """
     data = _rows(1)
     margins = []
@@ -56,18 +43,7 @@ def margins_of(params: Mapping[str, Any], base_score: Vector) -> Vector:
 
 
 def predictions_of(params: Mapping[str, Any], margin: Vector) -> Vector:
-    """Predictions of rows by their margins.
-
-    Parameters
-    ----------
-    params : mapping
-        The objective and its parameters.
-    margin : ndarray of float32, shape (n_rows, n_classes)
-
-    Returns
-    -------
-    ndarray of float32, shape (n_rows,) or (n_rows, n_classes)
-    """
+    """Predictions of rows by their margins, shape (n_rows, n_classes), and the objective in `params`."""
     if not len(margin):
         # XGBoost predicts no empty sets.
         return predictions_of(params, np.zeros((1, margin.shape[1]), dtype=np.float32))[:0]
@@ -78,17 +54,9 @@ def predictions_of(params: Mapping[str, Any], margin: Vector) -> Vector:
 
 
 def objective_config(params: Mapping[str, Any]) -> dict[str, Any]:
-    """The objective as XGBoost writes it into a model.
+    """The objective in `params` as XGBoost writes it into a model.
 
-    Parameters
-    ----------
-    params : mapping
-        The objective and its parameters.
-
-    Raises
-    ------
-    ValueError
-        With XGBoost's words, for a value of a parameter that it does not accept.
+    `ValueError` has XGBoost's words, for a value of a parameter that it does not accept.
     """
     data = _rows(1)
     booster = xgboost.Booster({**params, **_QUIET}, cache=[data])

@@ -19,34 +19,19 @@ from gbdt_hosts.xgboost.margins import objective_config
 
 @dataclass(frozen=True)
 class ScalarTree:
-    """One tree; node 0 is the root, children −1 mark leaves.
-
-    Parameters
-    ----------
-    left, right, parent : sequence of int
-    feature : sequence of int
-        Of splits; 0 at leaves.
-    condition : sequence of float
-        Threshold of a split (``x < threshold`` goes left), value of a leaf.
-    default_left : sequence of bool
-    weight, loss_change, sum_hessian : sequence of float
-    group : int
-        Class that the tree belongs to.
-    categories : mapping
-        By node that is split by categories, those that go right, ascending.
-    """
+    """One tree; node 0 is the root, children −1 mark leaves."""
 
     left: Sequence[int]
     right: Sequence[int]
     parent: Sequence[int]
-    feature: Sequence[int]
-    condition: Sequence[float]
+    feature: Sequence[int]  # of splits; 0 at leaves
+    condition: Sequence[float]  # threshold of a split (``x < threshold`` goes left), value of a leaf
     default_left: Sequence[bool]
     weight: Sequence[float]
     loss_change: Sequence[float]
     sum_hessian: Sequence[float]
-    group: int = 0
-    categories: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    group: int = 0  # class that the tree belongs to
+    categories: Mapping[int, Sequence[int]] = field(default_factory=dict)  # by node, those that go right
 
 
 def as_json(booster: xgboost.Booster) -> bytes:
@@ -61,15 +46,10 @@ MAX_NESTING = 32
 def booster_from_json(text: str) -> xgboost.Booster:
     """The booster that a text of XGBoost's JSON format is of, which somebody else may have written.
 
-    XGBoost's parser calls itself for every bracket, and ends the process where its stack ends.  How many
+    XGBoost's parser calls itself for every bracket, and ends the process where its stack ends. How many
     brackets Python's own parser accepts depends on its version and on the process's recursion limit.
-
-    Raises
-    ------
-    ValueError
-        If it is no JSON, nested more than `MAX_NESTING` deep, or no model.
-    RecursionError
-        If Python's parser has refused it for its brackets.
+    `ValueError` if it is no JSON, nested more than `MAX_NESTING` deep, or no model; `RecursionError` if
+    Python's parser has refused it for its brackets.
     """
     level: list[Any] = [[json.loads(text)]]
     for _ in range(MAX_NESTING + 1):
@@ -97,26 +77,12 @@ def booster_from_trees(
     num_parallel_tree: int = 1,
     categorical: Sequence[int] = (),
 ) -> xgboost.Booster:
-    """A native booster.
+    """A native booster of trees, round by round, in a round class by class; they are written one by one.
 
-    Parameters
-    ----------
-    trees : iterable of ScalarTree
-        Round by round, in a round class by class.  They are written one by one.
-    objective : str or mapping
-        Its name, or XGBoost's parameters with its own ones.
-    n_classes : int
-        Classes of softprob, else 1.
-    n_features : int
-    base_score : sequence of float
-        As XGBoost's parameter, one for all classes or one per class.
-    rounds : sequence of int
-        Where each round's trees start, and where the last one's end.
-    feature_names : sequence of str, optional
-    num_parallel_tree : int
-        Trees of a forest: how many a round has for each class.
-    categorical : sequence of int
-        Features whose values are categories.
+    The objective is a name, or XGBoost's parameters with its own ones. `n_classes` are those of softprob,
+    else 1, and `base_score` is one number for all classes or one per class, as XGBoost's parameter. `rounds`
+    says where each round's trees start, and where the last one's end. A round has `num_parallel_tree` trees
+    for each class; the values of the features `categorical` are categories.
     """
     texts, groups = [], []
     for number, tree in enumerate(trees):
@@ -207,44 +173,20 @@ def _floats(values: Sequence[float]) -> list[float]:
 
 @dataclass(frozen=True)
 class ModelContent:
-    """Content of a native booster of trees.
+    """Content of a native booster of trees."""
 
-    Parameters
-    ----------
-    trees : list of dict
-        As XGBoost's JSON has them.
-    groups : list of int
-        Class that each tree belongs to.
-    rounds : list of int
-        Where each round's trees start, and where the last one's end.
-    objective : str
-    n_classes : int
-        Margins per row.
-    n_features : int
-    feature_names : list of str
-        Empty if there are none.
-    base_score : list of float
-        One for all classes or one per class.
-    """
-
-    trees: list[dict[str, Any]]
-    groups: list[int]
-    rounds: list[int]
+    trees: list[dict[str, Any]]  # as XGBoost's JSON has them
+    groups: list[int]  # class that each tree belongs to
+    rounds: list[int]  # where each round's trees start, and where the last one's end
     objective: str
-    n_classes: int
+    n_classes: int  # margins per row
     n_features: int
-    feature_names: list[str]
-    base_score: list[float]
+    feature_names: list[str]  # empty if there are none
+    base_score: list[float]  # one for all classes or one per class
 
 
 def model_content(booster: xgboost.Booster) -> ModelContent:
-    """Read a native booster.
-
-    Raises
-    ------
-    ValueError
-        If its booster is not ``gbtree``.
-    """
+    """Read a native booster; `ValueError` if it is not ``gbtree``."""
     learner = json.loads(as_json(booster))["learner"]
     grown, params = learner["gradient_booster"], learner["learner_model_param"]
     if grown["name"] != "gbtree":

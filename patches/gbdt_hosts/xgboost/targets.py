@@ -14,27 +14,14 @@ Vector = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Targets:
-    """Labels of rows, and what belongs to them.
-
-    Parameters
-    ----------
-    label : ndarray of float32, shape (n_rows,)
-    weight : ndarray of float32, shape (n_rows,), or (n_queries,) where there are queries
-        1 for all by default.
-    lower, upper : ndarray of float32, shape (n_rows,), optional
-        Bounds of times, for ``survival:aft``.
-    query_sizes : ndarray of int, shape (n_queries,), optional
-        Rows of each query, for ranking; rows of a query follow each other.
-    base_margin : ndarray of float32, shape (n_rows, n_classes), optional
-        Margins before the first tree, in place of the base score.
-    """
+    """Labels of rows, and what belongs to them."""
 
     label: Vector
-    weight: Vector | None = None
-    lower: Vector | None = None
+    weight: Vector | None = None  # of rows, or of queries where there are any; 1 for all by default
+    lower: Vector | None = None  # bounds of times, for ``survival:aft``
     upper: Vector | None = None
-    query_sizes: NDArray[np.int64] | None = None
-    base_margin: Vector | None = None
+    query_sizes: NDArray[np.int64] | None = None  # rows of each, which follow each other
+    base_margin: Vector | None = None  # (n_rows, n_classes), in place of the base score
 
     @property
     def n_rows(self) -> int:
@@ -42,17 +29,9 @@ class Targets:
         return len(self.label)
 
     def matrix(self, columns: Vector | None = None) -> xgboost.DMatrix:
-        """Make a data set that XGBoost reads all of it from.
+        """Make a data set that XGBoost reads all of it from, by default with one column of zeros.
 
-        Parameters
-        ----------
-        columns : ndarray of float32, shape (n_rows, n_columns), optional
-            One column of zeros by default.
-
-        Raises
-        ------
-        ValueError
-            If XGBoost refuses a label, bound, weight or margin.
+        `ValueError` if XGBoost refuses a label, bound, weight or margin.
         """
         if columns is None:
             columns = np.zeros((self.n_rows, 1), dtype=np.float32)

@@ -102,19 +102,10 @@ def _discrete_laplace(numerator, words, out):
 def discrete_laplace_from_words(numerator: int, words: NDArray[np.uint64], out: NDArray[np.int64]) -> int:
     """Independent integers with ``P(k) ∝ exp(-|k| · numerator / 2**52)``.
 
-    Parameters
-    ----------
-    numerator : int
-        Inverse scale times 2⁵², in ``[1, 2**62]``.
-    words : ndarray of uint64
-        Uniform random words, never used before; about 12 are read per value.
-    out : ndarray of int64
-        Written in order.
+    The inverse scale times 2⁵², `numerator`, is in ``[1, 2**62]``. The words are uniform and were never used
+    before; about 12 are read per value.
 
-    Returns
-    -------
-    int
-        How many values are complete.  If not all, append fresh words to the *same* words and call again:
-        fresh words alone would favour values that take few of them.
+    Returns how many values of `out`, written in order, are complete. If not all, append fresh words to the
+    *same* words and call again: fresh words alone would favour values that take few of them.
     """
     return int(_discrete_laplace(np.int64(numerator), words, out))

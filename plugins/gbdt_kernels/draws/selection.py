@@ -169,10 +169,7 @@ def one_by_one(n_candidates: int) -> NDArray[np.int32]:
 def of_candidates(utilities: NDArray[np.float64], repeats: NDArray[np.int32]) -> NDArray[np.float64]:
     """Utilities of all candidates, shape (n_nodes, n_candidates), written out as often as they repeat.
 
-    Parameters
-    ----------
-    utilities, repeats
-        As for `select`.
+    `utilities` and `repeats` are those of `select`.
     """
     first, width, count = repeats.T
     lengths = width * count
@@ -187,23 +184,15 @@ def select(
     n_threads: int = 0,
     repeats: NDArray[np.int32] | None = None,
 ) -> None:
-    """Choose a candidate for every node that has none yet.
+    """Choose a candidate for every node that has none yet: where `chosen`, shape (n_nodes,), is negative.
 
-    Parameters
-    ----------
-    utilities : ndarray of float64, shape (n_nodes, n_utilities)
-        Log-weights: the utility times the scale of the exponential mechanism.
-    words : ndarray of uint64, shape (n_nodes, 2 * WORD_PAIRS_PER_DRAW)
-        Uniform random words, never used before.
-    chosen : ndarray of int64, shape (n_nodes,)
-        Written where negative; stays -1 where every word was rejected (less than one time in 2¹⁶):
-        call again with fresh words.
-    n_threads : int
-        Threads at most; 0 means all available processors.
-    repeats : ndarray of int32, shape (n_repeats, 3), optional
-        Which candidates share utilities: the next candidates have the utility with the first number, or that
-        and the next in turn where the second number, the width, is 2 instead of 1; the third says how many
-        times.  By default every candidate has its own.
+    A node stays -1 where every word was rejected (less than one time in 2¹⁶): call again with fresh words.
+    `utilities`, shape (n_nodes, n_utilities), are log-weights: the utility times the scale of the exponential
+    mechanism. `words`, shape (n_nodes, 2 * WORD_PAIRS_PER_DRAW), are uniform and were never used before.
+
+    `repeats`, shape (n_repeats, 3), says which candidates share utilities; by default none do. The next
+    candidates have the utility with the first number, or that and the next in turn where the second number,
+    the width, is 2 instead of 1. The third number says how many times.
     """
     if repeats is None:
         repeats = one_by_one(utilities.shape[1])

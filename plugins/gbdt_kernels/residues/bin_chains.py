@@ -62,22 +62,11 @@ def bin_counts(
     starts: NDArray[np.int64],
     bin_offsets: NDArray[np.int64],
 ) -> NDArray[np.int32]:
-    """Rows in each bin of each feature of each node.
+    """Rows in each bin of each feature of each node, shape (n_nodes, bin_offsets[-1]).
 
-    Parameters
-    ----------
-    codes : ndarray of uint8 or uint16, shape (n_rows, n_features)
-        Bin of every value.
-    rows : ndarray of int
-        Row numbers, node by node.
-    starts : ndarray of int64, shape (n_nodes + 1,)
-        Where each node's rows start.
-    bin_offsets : ndarray of int64, shape (n_features + 1,)
-        Where each feature's bins lie in a histogram.
-
-    Returns
-    -------
-    ndarray of int32, shape (n_nodes, bin_offsets[-1])
+    `codes` are uint8 or uint16 of shape (n_rows, n_features). `rows` are row numbers, node by node, and
+    `starts`, shape (n_nodes + 1,), says where each node's begin; `bin_offsets`, shape (n_features + 1,),
+    where each feature's bins lie.
     """
     _check(codes, rows, starts, bin_offsets)
     counts = np.zeros((len(starts) - 1, int(bin_offsets[-1])), dtype=np.int32)
@@ -94,25 +83,13 @@ def bin_chains(
     counts: NDArray[np.int32],
     left_out: NDArray[np.int64],
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Chains of rows, one per bin, of some features of every node.
+    """Chains of rows, one per bin, of some features of every node; other arguments are those of `bin_counts`.
 
-    Parameters
-    ----------
-    codes, rows, starts, bin_offsets
-        As for `bin_counts`.
-    features : ndarray of int64
-        Features whose chains are made.
-    counts : ndarray of int32, shape (n_nodes, bin_offsets[-1])
-        From `bin_counts` of the same rows.
-    left_out : ndarray of int64, shape (n_nodes, n_features)
-        Bin whose chain stays empty, or `NO_BIN`.
+    `counts` are from `bin_counts` of the same rows; `left_out`, shape (n_nodes, n_features), names a bin
+    whose chain stays empty, or is `NO_BIN`.
 
-    Returns
-    -------
-    order : ndarray of int32
-        Row numbers.
-    chain_starts : ndarray of int64, shape (n_nodes * bins of the features + 1,)
-        Where each chain starts in `order`; chains in the order node, feature, bin.
+    Returns row numbers, and where among them each chain starts, one number more than there are chains. Chains
+    come in the order node, feature, bin.
     """
     _check(codes, rows, starts, bin_offsets)
     n_nodes, n_bins = len(starts) - 1, int(np.diff(bin_offsets)[features].sum())

@@ -31,23 +31,9 @@ def chain_products(
     spans, eight per thread (one for each lane), whatever the chains' lengths; a chain cut by that is
     multiplied together at the end.
 
-    Parameters
-    ----------
-    source : ndarray of uint64, shape (n_rows, width)
-    order : ndarray of int
-        Row numbers, chain by chain.
-    starts : ndarray of int64, shape (n_chains + 1,)
-    modulus : Modulus
-    out : ndarray of uint64, optional
-        Where to write instead of to a new array.
-    targets : ndarray of int64, shape (n_chains,), optional
-        The row of `out` each chain goes to, no row twice; chain c goes to row c otherwise.
-    n_threads : int
-        Threads at most; 0 means all available processors.
-
-    Returns
-    -------
-    ndarray of uint64, shape (n_chains, width), or `out`
+    `source` has shape (n_rows, width), `order` row numbers chain by chain, `starts` shape (n_chains + 1,).
+    The result, of shape (n_chains, width), is written to `out` if that is given: chain c to row
+    ``targets[c]``, no row twice, or else to row c.
     """
     source = as_rows(source, modulus)
     check_rows("order", order, len(source))

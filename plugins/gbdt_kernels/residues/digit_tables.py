@@ -28,19 +28,9 @@ def _table_rows(exponents, window, order):
 
 
 def table_rows(exponents: Rows, window: int, n_places: int) -> NDArray[np.int64]:
-    """Rows of a table that the digits of exponents name, lowest digit first.
+    """Rows of a table, shape (n, n_places), that the digits of exponents name, lowest digit first.
 
-    Parameters
-    ----------
-    exponents : ndarray of uint64, shape (n, n_words)
-    window : int
-        Bits of a digit.
-    n_places : int
-        Digits of an exponent; those beyond its words are 0.
-
-    Returns
-    -------
-    ndarray of int64, shape (n, n_places)
+    `exponents` are rows of words, `window` the bits of a digit; digits beyond an exponent's words are 0.
     """
     order = np.empty((len(exponents), n_places), dtype=np.int64)
     _table_rows(exponents, window, order)
@@ -50,20 +40,8 @@ def table_rows(exponents: Rows, window: int, n_places: int) -> NDArray[np.int64]
 def digit_powers(first: Rows, bases: Rows, window: int, modulus: Modulus, n_threads: int = 0) -> Rows:
     """Powers of each base by every digit of `window` bits, times one number.
 
-    Parameters
-    ----------
-    first : ndarray of uint64, shape (1, width)
-        The number, which is the power by digit 0.
-    bases : ndarray of uint64, shape (n_bases, width)
-        In Montgomery form.
-    window : int
-    modulus : Modulus
-    n_threads : int
-        Threads at most; 0 means all available processors.
-
-    Returns
-    -------
-    ndarray of uint64, shape (n_bases * 2^window, width)
+    `first`, shape (1, width), is that number, the power by digit 0. The bases, one a row, are in Montgomery
+    form. The result has shape (n_bases * 2^window, width).
     """
     table = np.empty((len(bases), 1 << window, modulus.width), dtype=np.uint64)
     table[:, 0] = first
@@ -80,15 +58,7 @@ def digit_powers(first: Rows, bases: Rows, window: int, modulus: Modulus, n_thre
 class DigitProducts:
     """Products of one power of each of many bases: ``Π bases[i]^d_i`` for given digits d_i.
 
-    Parameters
-    ----------
-    bases : ndarray of uint64, shape (n_bases, width)
-        In Montgomery form.
-    window : int
-        Bits of a digit.
-    modulus : Modulus
-    n_threads : int
-        Threads at most; 0 means all available processors.
+    The bases, one a row, are in Montgomery form; a digit has `window` bits.
     """
 
     def __init__(self, bases: Rows, window: int, modulus: Modulus, n_threads: int = 0) -> None:

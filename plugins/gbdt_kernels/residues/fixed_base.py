@@ -70,23 +70,8 @@ def _sums(table, order, low, high, out, start, stop):
 class FixedBase:
     """Powers of one base modulo p²: a table of ``base^(d·2^(w k))`` for every digit d at every place k.
 
-    A power is then the product of one table row per digit of w bits.
-
-    Parameters
-    ----------
-    base : int
-        Prime to p.
-    exponent_bits : int
-        Bits of the longest exponent.
-    root : int
-        p, odd and at least 3; a prime or not.
-    n_threads : int
-        Threads at most; 0 means all available processors.
-
-    Attributes
-    ----------
-    modulus : Modulus
-        p².
+    A power is then the product of one table row per digit of w bits. The base is prime to p, and exponents
+    have at most `exponent_bits` bits. p is `root`, odd and at least 3, a prime or not; `modulus` is p².
     """
 
     def __init__(self, base: int, exponent_bits: int, root: int, n_threads: int = 0) -> None:

@@ -30,13 +30,7 @@ def n_limbs(bits: int) -> int:
 
 
 def to_rows(values: Iterable[Any], width: int) -> NDArray[np.uint64]:
-    """Integers as rows of `width` words.
-
-    Raises
-    ------
-    OverflowError
-        If a value is negative or does not fit.
-    """
+    """Integers as rows of `width` words; `OverflowError` if one is negative or does not fit."""
     packed = bytearray().join(operator.index(value).to_bytes(8 * width, "little") for value in values)
     return np.frombuffer(packed, dtype="<u8").reshape(-1, width).astype(np.uint64)
 

@@ -35,26 +35,13 @@ def multiply(
 ) -> Rows:
     """Products of rows; an operand of one row multiplies every row of the other.
 
-    ``multiply(a, b)`` is ``a·b/R mod n``, the product in Montgomery form.  It is right also if one operand
-    is not reduced but below R.  With `b_limbs` it is ``a·b/2^(52 b_limbs) mod n``, in so many of the
-    modulus's `n_limbs` parts of the time.
+    ``multiply(a, b)`` is ``a·b/R mod n``, the product in Montgomery form. It is right also if one operand is
+    not reduced but below R. With `b_limbs` it is ``a·b/2^(52 b_limbs) mod n``, in so many of the modulus's
+    `n_limbs` parts of the time. Rows of `b` may then have fewer words; `b_limbs`, at most `n_limbs`, holds
+    every one of them, and `a` is below the modulus.
 
-    Parameters
-    ----------
-    a : ndarray of uint64, shape (n_rows or 1, width)
-    b : ndarray of uint64, shape (n_rows or 1, width)
-        With `b_limbs`, rows may have fewer words.
-    modulus : Modulus
-    n_threads : int
-        Threads at most; 0 means all available processors.
-    out : ndarray of uint64, shape (n_rows, width), optional
-        Where to write instead of to a new array; it may be `a` or `b`, unless that is one row for many.
-    b_limbs : int, optional
-        Limbs that hold every row of `b`, at most `n_limbs`; a is then below the modulus.
-
-    Returns
-    -------
-    ndarray of uint64, shape (n_rows, width)
+    `out`, shape (n_rows, width), is where to write instead of to a new array; it may be `a` or `b`, unless
+    that is one row for many.
     """
     if b_limbs is None:
         a, b, b_limbs = as_rows(a, modulus), as_rows(b, modulus), modulus.n_limbs
@@ -91,15 +78,8 @@ class Reduction:
     """Residues of wide integers, ``x·factor mod n`` in Montgomery form.
 
     x is cut in pieces of w words with ``2^(64 w) <= R``; piece k is multiplied by ``2^(64 w k)·R·factor``,
-    which leaves it reduced and in Montgomery form.
-
-    Parameters
-    ----------
-    wide : int
-        Words of the wide rows.
-    modulus : Modulus
-    factor : int
-        Invertible or not.
+    which leaves it reduced and in Montgomery form. Wide rows have `wide` words; the factor may be invertible
+    or not.
     """
 
     def __init__(self, wide: int, modulus: Modulus, factor: int = 1) -> None:
@@ -124,11 +104,7 @@ def invert(rows: Rows, modulus: Modulus, n_threads: int = 0) -> Rows:
     """Inverses of all rows for three products per row and one inversion.
 
     A tree of pairwise products, inverted at the root: with ``p = 1/(x y)``, ``1/x = p y`` and ``1/y = p x``.
-
-    Raises
-    ------
-    ZeroDivisionError
-        If a row is not invertible; it names the first.
+    `ZeroDivisionError` names the first row that is not invertible.
     """
     rows = as_rows(rows, modulus)
     if len(rows) == 0:
@@ -157,18 +133,9 @@ def _invert_tree(rows: Rows, modulus: Modulus, n_threads: int) -> Rows:
 
 
 def power(rows: Rows, exponent: int, modulus: Modulus, n_threads: int = 0) -> Rows:
-    """The same power of every row, by sliding windows.
+    """The same power of every row, by sliding windows; the exponent is not negative.
 
     Run times and memory traces depend on the exponent, which may be secret: its holder owns the machine.
-
-    Parameters
-    ----------
-    rows : ndarray of uint64, shape (n_rows, width)
-    exponent : int
-        Not negative.
-    modulus : Modulus
-    n_threads : int
-        Threads at most; 0 means all available processors.
     """
     rows = as_rows(rows, modulus)
     if exponent < 0:

@@ -24,25 +24,12 @@ Rows = NDArray[np.uint64]
 
 
 class Modulus:
-    """An odd modulus, with what Montgomery arithmetic needs to know of it.
+    """An odd modulus of at least 3, with what Montgomery arithmetic needs to know of it.
 
-    Parameters
-    ----------
-    value : int
-        Odd, at least 3.  It may be a secret: `repr` and errors do not show it.
-
-    Attributes
-    ----------
-    n_limbs, width : int
-        52-bit limbs of the modulus, two at least, and 64-bit words of a row.
-    radix : int
-        R, a power of two above the modulus.
-    words, limbs : ndarray of uint64
-        The modulus in words and in limbs.
-    inverse : uint64
-        ``-1 / n mod 2⁶⁴``.
-    one, radix_squared : ndarray of uint64, shape (1, width)
-        ``R mod n``, which stands for 1, and ``R² mod n``, which stands for R.
+    `value` may be a secret: `repr` and errors do not show it. It has `n_limbs` limbs of 52 bits, two at
+    least, and its rows `width` words. `radix` is R, a power of two above it; `words` and `limbs` are the
+    modulus itself, and `inverse` is ``-1 / n mod 2⁶⁴``. `one` and `radix_squared`, rows of shape (1, width),
+    are ``R mod n``, which stands for 1, and ``R² mod n``, which stands for R.
     """
 
     def __init__(self, value: int) -> None:

@@ -214,26 +214,12 @@ def most_similar(
 ) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
     """For each query the target with the most equal hashes; of several, each with the same probability.
 
-    Memory beyond arguments and result: a copy of both tables, as bytes if they fit, and 20 bytes per query.
+    Queries and targets are rows of hashes, and there is at least one target. `words`, one per query, are
+    independent and uniform; choices of different queries are independent.
 
-    Parameters
-    ----------
-    queries : ndarray of int32, shape (n_queries, n_hashes)
-    targets : ndarray of int32, shape (n_targets, n_hashes)
-        At least one row, below 2^31.
-    words : ndarray of uint64, shape (n_queries,)
-        Independent uniform random words, one per query; choices of different queries are independent.
-    n_draws : int
-        Independent draws from the same ties.
-    n_threads : int
-        Threads at most; 0 means all available processors.
-
-    Returns
-    -------
-    found : ndarray of int32, shape (n_draws, n_queries)
-        Row number of the target.
-    agreements : ndarray of uint8, shape (n_queries,)
-        Hashes that are equal.
+    Returns the targets' row numbers, shape (n_draws, n_queries), of independent draws from the same ties, and
+    how many hashes are equal, shape (n_queries,). Memory beyond arguments and result: a copy of both tables,
+    as bytes if they fit, and 20 bytes per query.
     """
     n_queries, n_hashes = queries.shape
     n_targets = len(targets)

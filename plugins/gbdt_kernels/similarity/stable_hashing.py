@@ -64,26 +64,11 @@ def stable_hashes(
     window: float,
     n_threads: int = 0,
 ) -> NDArray[np.int32]:
-    """Hashes ⌊(a·(x − centre) + b) / window⌋ of all rows.
+    """Hashes ⌊(a·(x − centre) + b) / window⌋ of all rows, shape (n_rows, n_hashes), clipped to ±(2³¹ − 1).
 
-    A NaN counts as the column's centre.  Entries that a sparse matrix does not store count as zero.
-
-    Parameters
-    ----------
-    X : ndarray of float32, shape (n_rows, n_features), or CSR matrix without duplicate entries
-    centre : ndarray of float64, shape (n_features,)
-    directions : ndarray of float64, shape (n_features, n_hashes)
-        C-contiguous.
-    shifts : ndarray of float64, shape (n_hashes,)
-    window : float
-        Width of a slab, above 0.
-    n_threads : int
-        Threads at most; 0 means all available processors.
-
-    Returns
-    -------
-    ndarray of int32, shape (n_rows, n_hashes)
-        Clipped to ±(2³¹ − 1).
+    A NaN counts as the column's centre. X is a matrix of float32, or a CSR matrix without duplicate entries,
+    whose entries that are not stored count as zero. `directions`, shape (n_features, n_hashes), are the a, in
+    C order, `shifts`, shape (n_hashes,), the b; `window`, the width of a slab, is above 0.
     """
     n_rows, n_features = X.shape
     out = np.empty((n_rows, len(shifts)), dtype=np.int32)

@@ -6,8 +6,6 @@ transfer in the lowest bit; a row holds the 128 bits of one transfer in two word
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from gbdt_kernels.compilation import kernel
@@ -17,18 +15,11 @@ _LANES = 32
 
 
 @kernel
-def fold(streams: Any, first: int, columns: Any, total: Any) -> None:
+def fold(streams, first, columns, total):
     """Sums of 16 streams by the bits of their numbers: over GF(16), that is Σ_x x·stream_x.
 
-    Parameters
-    ----------
-    streams : ndarray of uint64, shape (16, w)
-    first : int
-        Column of the lowest bit.
-    columns : ndarray of uint64, shape (128, w)
-        Row ``first + m`` becomes the exclusive or of the streams with bit m in their numbers.
-    total : ndarray of uint64, shape (w,)
-        Becomes the exclusive or of all streams.
+    Of streams of shape (16, w), row ``first + m`` of `columns`, shape (128, w), becomes the exclusive or of
+    those with bit m in their numbers, and `total`, shape (w,), that of all.
     """
     for w in range(streams.shape[1]):
         s3 = streams[3, w]
@@ -49,16 +40,10 @@ def fold(streams: Any, first: int, columns: Any, total: Any) -> None:
 
 
 @kernel
-def correct(columns: Any, corrections: Any, masks: Any) -> None:
-    """Add to each column the correction of its block, under its mask.
+def correct(columns, corrections, masks):
+    """Add to each column, shape (128, w), the correction of its block, under its mask of ones or zeros.
 
-    Parameters
-    ----------
-    columns : ndarray of uint64, shape (128, w)
-    corrections : ndarray of uint64, shape (32, w)
-        Row b is for columns 4b to 4b + 3.
-    masks : ndarray of uint64, shape (128,)
-        All ones, or zero.
+    Row b of the corrections, shape (32, w), is for columns 4b to 4b + 3.
     """
     for c in range(columns.shape[0]):
         mask = masks[c]
@@ -67,15 +52,8 @@ def correct(columns: Any, corrections: Any, masks: Any) -> None:
 
 
 @kernel
-def transpose(columns: Any, rows: Any) -> None:
-    """128 columns as rows.
-
-    Parameters
-    ----------
-    columns : ndarray of uint64, shape (128, w)
-    rows : ndarray of uint64, shape (n, 2)
-        Filled; n is a multiple of 64, at most 64·w.
-    """
+def transpose(columns, rows):
+    """128 columns, shape (128, w), as rows, shape (64 · w, 2), which are written."""
     block = np.empty((128, _LANES), np.uint64)
     n_words = rows.shape[0] // 64
     for first in range(0, n_words, _LANES):
@@ -105,17 +83,11 @@ def transpose(columns: Any, rows: Any) -> None:
 
 
 @kernel
-def choice_words(numbers: Any, n_bits: int, highest_first: bool, words: Any) -> None:
-    """The bits of numbers as choices of transfers, all rows' first bits before all second ones.
+def choice_words(numbers, n_bits, highest_first, words):
+    """The bits of numbers (uint8) as choices of transfers, all rows' first bits before all second ones.
 
-    Parameters
-    ----------
-    numbers : ndarray of uint8, shape (n,)
-    n_bits : int
-    highest_first : bool
-        Whether the first bit is the highest of `n_bits`, or the lowest.
-    words : ndarray of uint64, shape (n_bits · ceil(n / 64),)
-        Filled, with zeros beyond the last row.
+    The first bit is the highest of `n_bits`, or the lowest. `words`, shape (n_bits · ceil(n / 64),), are
+    written, with zeros beyond the last row.
     """
     per = words.size // n_bits
     for k in range(words.size):

@@ -8,29 +8,19 @@ H(q + Δ), it sends d = r − H(q + Δ) + u, and keeps −r; the other one has z
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from gbdt_kernels.compilation import kernel
 
 
 @kernel
-def send_down(shares: Any, n_levels: int, inner: Any, outer: Any, message: Any, sums: Any) -> None:
+def send_down(shares, n_levels, inner, outer, message, sums):
     """The side without bits: corrections for every node, and its shares of the leaves' sums.
 
-    Parameters
-    ----------
-    shares : ndarray of uint64, shape (n,)
-    n_levels : int
-        1 to 6.
-    inner : ndarray of uint64, shape (n, 2, n_levels, 2)
-    outer : ndarray of uint64, shape (n, 2, 2^(n_levels - 1), 2)
-        The exclusive or of a level's block and each of its nodes' has the pads of q and q + Δ.
-    message : ndarray of uint16, shape (n, 2^n_levels - 1, n_parts)
-        Filled; n_parts is 3 or 4.
-    sums : ndarray of uint64, shape (2^n_levels,)
-        Added to.
+    `shares` has shape (n,); there are 1 to 6 levels. `inner`, shape (n, 2, n_levels, 2), and `outer`, shape
+    (n, 2, 2^(n_levels - 1), 2), are such that the exclusive or of a level's block and each of its nodes' has
+    the pads of q and q + Δ. Writes `message`, uint16 of shape (n, 2^n_levels - 1, n_parts) with 3 or 4 parts,
+    and adds to `sums`, shape (2^n_levels,).
     """
     n_parts = message.shape[2]
     values = np.empty(64, np.uint64)
@@ -56,24 +46,12 @@ def send_down(shares: Any, n_levels: int, inner: Any, outer: Any, message: Any, 
 
 
 @kernel
-def receive_down(
-    shares: Any, leaves: Any, n_levels: int, inner: Any, outer: Any, message: Any, sums: Any
-) -> None:
-    """The side with bits: its shares of the leaves' sums.
+def receive_down(shares, leaves, n_levels, inner, outer, message, sums):
+    """The side with bits: its shares of the leaves' sums, added to `sums`.
 
-    Parameters
-    ----------
-    shares : ndarray of uint64, shape (n,)
-    leaves : ndarray of uint8, shape (n,)
-        Numbers below 2^n_levels; the highest bit is that of the first level.
-    n_levels : int
-        1 to 6.
-    inner : ndarray of uint64, shape (n, 1, n_levels, 2)
-    outer : ndarray of uint64, shape (n, 1, 2^(n_levels - 1), 2)
-        The exclusive or of a level's block and each of its nodes' has the pads of q + b·Δ.
-    message : ndarray of uint16, shape (n, 2^n_levels - 1, n_parts)
-    sums : ndarray of uint64, shape (2^n_levels,)
-        Added to.
+    `leaves`, shape (n,), are numbers below 2^n_levels, whose highest bit is that of the first level. `inner`
+    and `outer` are as for `send_down`, but with one block, of the pads of q + b·Δ, instead of two; the other
+    arguments are those of `send_down`.
     """
     n_parts = message.shape[2]
     values = np.empty(64, np.uint64)

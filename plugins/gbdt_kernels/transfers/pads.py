@@ -6,28 +6,18 @@ coefficient, and the modulus is x^128 + x^7 + x^2 + x + 1.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from gbdt_kernels.compilation import kernel
 
 
 @kernel
-def combine(rows: Any, n_bits: int, combined: Any) -> None:
+def combine(rows, n_bits, combined):
     """Σ_t x^t·row_t over the transfers of each number's bits, the lowest bit first.
 
     If the other side's rows differ by bit_t·Δ, then the sums differ by number·Δ, the number taken as a
-    polynomial.
-
-    Parameters
-    ----------
-    rows : ndarray of uint64, shape (n_bits · m, 2)
-        m transfers of the lowest bit, then m of the next one.
-    n_bits : int
-        1 to 8.
-    combined : ndarray of uint64, shape (m, 2)
-        Filled.
+    polynomial. `rows`, shape (n_bits · m, 2), has m transfers of the lowest bit, then m of the next one, of
+    at most 8 bits. Writes `combined`, shape (m, 2).
     """
     per = rows.shape[0] // n_bits
     for i in range(combined.shape[0]):
@@ -44,16 +34,10 @@ def combine(rows: Any, n_bits: int, combined: Any) -> None:
 
 
 @kernel
-def spread(keys: Any, offsets: Any, n_blocks: int, inputs: Any) -> None:
+def spread(keys, offsets, n_blocks, inputs):
     """Every key with every offset added, `n_blocks` times each.
 
-    Parameters
-    ----------
-    keys : ndarray of uint64, shape (n, 2)
-    offsets : ndarray of uint64, shape (k, 2)
-    n_blocks : int
-    inputs : ndarray of uint64, shape (n, k, n_blocks, 2)
-        Filled.
+    Of keys of shape (n, 2) and offsets of shape (k, 2), writes `inputs` of shape (n, k, n_blocks, 2).
     """
     for i in range(keys.shape[0]):
         for j in range(offsets.shape[0]):
@@ -65,20 +49,11 @@ def spread(keys: Any, offsets: Any, n_blocks: int, inputs: Any) -> None:
 
 
 @kernel
-def descend(rows: Any, offsets: Any, n_levels: int, first: int, inputs: Any) -> None:
-    """The transfers of a row's levels, with offsets added.
+def descend(rows, offsets, n_levels, first, inputs):
+    """The transfers of a row's levels, with offsets added: `inputs`, shape (n, k, n_levels, 2), is written.
 
-    Parameters
-    ----------
-    rows : ndarray of uint64, shape (n_levels · m, 2)
-        m transfers of the first level, then m of the next one.
-    offsets : ndarray of uint64, shape (k, 2)
-    n_levels : int
-        1 to 6.
-    first : int
-        Number of the first one that is used, at most m - n.
-    inputs : ndarray of uint64, shape (n, k, n_levels, 2)
-        Filled.
+    `rows`, shape (n_levels · m, 2), has m transfers of the first of up to 6 levels, then m of the next one.
+    The first one used has number `first`, at most m - n; offsets have shape (k, 2).
     """
     per = rows.shape[0] // n_levels
     for i in range(inputs.shape[0]):
@@ -89,16 +64,11 @@ def descend(rows: Any, offsets: Any, n_levels: int, first: int, inputs: Any) -> 
 
 
 @kernel
-def tweak(blocks: Any, first: int, tweaked: Any) -> None:
+def tweak(blocks, first, tweaked):
     """Blocks with a counter added: the same for all offsets, another for every row and block.
 
-    Parameters
-    ----------
-    blocks : ndarray of uint64, shape (n, k, n_blocks, 2)
-    first : int
-        Counter of the first row's first block.
-    tweaked : ndarray of uint64, shape (n, k, n_blocks, 2)
-        Filled.
+    Blocks, and `tweaked`, which is written, have shape (n, k, n_blocks, 2); the first row's first block
+    counts as `first`.
     """
     n_blocks = blocks.shape[2]
     for i in range(blocks.shape[0]):
@@ -109,19 +79,12 @@ def tweak(blocks: Any, first: int, tweaked: Any) -> None:
 
 
 @kernel
-def tweak_levels(blocks: Any, first: int, tweaked: Any) -> None:
+def tweak_levels(blocks, first, tweaked):
     """As `tweak`, with a block for every level repeated as often as the nodes of the level need.
 
-    Level t has 2^t nodes, and a hashed block serves two of them: blocks of levels 0, 1, 2, ... begin at
-    0, 1, 2, 4, 8, 16.
-
-    Parameters
-    ----------
-    blocks : ndarray of uint64, shape (n, k, n_levels, 2)
-    first : int
-        Counter of the first row's first block.
-    tweaked : ndarray of uint64, shape (n, k, 2^(n_levels - 1), 2)
-        Filled.
+    Level t has 2^t nodes, and a hashed block serves two of them: blocks of levels 0, 1, 2, ... begin at 0, 1,
+    2, 4, 8, 16. Of blocks of shape (n, k, n_levels, 2), writes `tweaked` of shape (n, k, 2^(n_levels - 1),
+    2).
     """
     n_blocks = tweaked.shape[2]
     for i in range(blocks.shape[0]):

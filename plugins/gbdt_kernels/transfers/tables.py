@@ -6,28 +6,21 @@ A pad is the exclusive or of two blocks, outer and inner; a block gives two word
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from gbdt_kernels.compilation import kernel
 
 
 @kernel
-def mask_tables(table: Any, inner: Any, outer: Any, shares: Any, message: Any) -> None:
+def mask_tables(table, inner, outer, shares, message):
     """Mask all entries but the first, which fixes this side's share.
 
-    With pads P_j, share = T_0 + P_0 and message_j = T_j − share + P_j: entry 0 would be sent as 0.
+    With pads P_j, share = T_0 + P_0 and message_j = T_j − share + P_j: entry 0 would be sent as 0. The table
+    has shape (n, n_points, n_outputs); `inner` and `outer` have shape (n, n_points, n_blocks, 2), with
+    2·n_blocks at least n_outputs.
 
-    Parameters
-    ----------
-    table : ndarray of uint64, shape (n, n_points, n_outputs)
-    inner, outer : ndarray of uint64, shape (n, n_points, n_blocks, 2)
-        With 2·n_blocks at least n_outputs.
-    shares : ndarray of uint64, shape (n, n_outputs)
-        Filled.
-    message : ndarray of uint16, shape (n, n_points - 1, n_outputs, n_parts)
-        Filled; n_parts is 3 or 4.
+    Writes `shares`, shape (n, n_outputs), and `message`, uint16 of shape
+    (n, n_points - 1, n_outputs, n_parts) with 3 or 4 parts.
     """
     n_parts = message.shape[3]
     for i in range(table.shape[0]):
@@ -46,16 +39,11 @@ def mask_tables(table: Any, inner: Any, outer: Any, shares: Any, message: Any) -
 
 
 @kernel
-def unmask_entries(points: Any, inner: Any, outer: Any, message: Any, shares: Any) -> None:
+def unmask_entries(points, inner, outer, message, shares):
     """The other side's shares: entry minus the first side's share, by reading all entries under masks.
 
-    Parameters
-    ----------
-    points : ndarray of uint8, shape (n,)
-    inner, outer : ndarray of uint64, shape (n, 1, n_blocks, 2)
-    message : ndarray of uint16, shape (n, n_points - 1, n_outputs, n_parts)
-    shares : ndarray of uint64, shape (n, n_outputs)
-        Filled.
+    `points`, uint8 of shape (n,), say which entry; `inner` and `outer` are as for `mask_tables`, with one
+    point, and `shares` is written.
     """
     n_parts = message.shape[3]
     for i in range(points.size):

@@ -36,14 +36,7 @@ def _find_present(codes, first, last, present):
 
 
 def present_codes(codes: NDArray[np.uint8], n_threads: int = 0) -> NDArray[np.bool_]:
-    """Codes of each feature that rows have, shape (n_features, 256).
-
-    Parameters
-    ----------
-    codes : ndarray of uint8, shape (n_rows, n_features), C order
-    n_threads : int
-        Threads at most; 0 means all available processors.
-    """
+    """Codes that rows have of each feature, shape (n_features, 256); codes are uint8, rows by features."""
     n_rows, n_features = codes.shape
     parts = blocks(n_rows, n_threads, n_features)
     found = np.zeros((len(parts), n_features, 256), dtype=np.bool_)
@@ -53,12 +46,7 @@ def present_codes(codes: NDArray[np.uint8], n_threads: int = 0) -> NDArray[np.bo
 
 @dataclass(frozen=True)
 class DenseCodes:
-    """Binned matrix, one byte per value; its array is read-only.
-
-    Parameters
-    ----------
-    codes : ndarray of uint8, shape (n_rows, n_features), C order
-    """
+    """Binned matrix, shape (n_rows, n_features) in C order, one byte per value; its array is read-only."""
 
     codes: NDArray[np.uint8]
 
@@ -99,21 +87,12 @@ class SparseCodes:
     """Binned CSR matrix: codes of the stored entries; all others have the code of zero.
 
     Its arrays are read-only.
-
-    Parameters
-    ----------
-    indptr : ndarray of int64, shape (n_rows + 1,)
-    indices : ndarray of int32, shape (n_entries,)
-        Feature of each entry, ascending within a row.
-    codes : ndarray of uint8, shape (n_entries,)
-    zero_codes : ndarray of uint8, shape (n_features,)
-        Code of the value zero, which unstored entries have.
     """
 
-    indptr: NDArray[np.int64]
-    indices: NDArray[np.int32]
-    codes: NDArray[np.uint8]
-    zero_codes: NDArray[np.uint8]
+    indptr: NDArray[np.int64]  # (n_rows + 1,)
+    indices: NDArray[np.int32]  # feature of each entry, ascending within a row
+    codes: NDArray[np.uint8]  # of each entry
+    zero_codes: NDArray[np.uint8]  # code of the value zero of each feature, which unstored entries have
 
     def __post_init__(self) -> None:
         for name in ("indptr", "indices", "codes", "zero_codes"):
@@ -207,20 +186,9 @@ def bin_dense(
 ) -> DenseCodes:
     """Bin a dense matrix in blocks of rows, so that no second copy of it is made.
 
-    Parameters
-    ----------
-    rows_of : callable
-        ``rows_of(start, stop)`` gives those rows as an array convertible to float64.
-    n_rows : int
-        Number of rows.
-    values : ndarray of float64
-        Upper edges (all but the last, which is infinite) or sorted categories, all features in turn.
-    value_offsets : ndarray of int64, shape (n_features + 1,)
-        Where each feature's `values` lie.
-    is_categorical : ndarray of bool, shape (n_features,)
-        Which features are categorical.
-    n_threads : int
-        Threads at most; 0 means all available processors.
+    ``rows_of(start, stop)`` gives those rows as an array convertible to float64. `values` are upper edges
+    (all but the last, which is infinite) or sorted categories, all features in turn; `value_offsets`, shape
+    (n_features + 1,), says where each feature's lie.
     """
     codes = np.empty((n_rows, len(is_categorical)), dtype=np.uint8)
 

@@ -22,12 +22,7 @@ class DenseColumns:
     n_rows: int
 
     def codes(self, first_block: int, n_rows: int) -> NDArray[np.uint8]:
-        """Codes of the rows from the first one of a block of `ROWS_PER_BLOCK` on.
-
-        Returns
-        -------
-        ndarray of uint8, shape (n_features, n_rows)
-        """
+        """Codes, shape (n_features, n_rows), from the first row of a block of `ROWS_PER_BLOCK` on."""
         planes, n_features = self.planes, len(self.planes.plane_offsets) - 1
         codes = np.empty((n_features, n_rows), dtype=np.uint8)
         kernels.read_codes(
@@ -51,18 +46,10 @@ class DenseColumns:
         last: int,
         leaf: NDArray[np.uint16],
     ) -> None:
-        """Write the leaf of a complete tree that each of some rows falls into.
+        """Write the leaf of a complete tree that each of the rows ``first`` to ``last - 1`` falls into.
 
-        Parameters
-        ----------
-        feature : ndarray of int32, shape (2**depth - 1,)
-            Split feature of each node, level by level; at least one node.
-        goes_left : ndarray of uint8, shape (2**depth - 1, 256)
-            1 where a bin code goes left, 0 elsewhere.
-        first, last : int
-            Rows ``first`` to ``last - 1``.
-        leaf : ndarray of uint16, shape (n_rows,)
-            Written there.
+        `feature`, shape (2**depth - 1,), has each node's split feature, level by level; there is at least one
+        node. `goes_left`, shape (2**depth - 1, 256), is 1 where a bin code goes left.
         """
         planes, n_levels = self.planes, min(len(feature).bit_length(), kernels.LEVELS_TOGETHER)
         n_decided = (1 << n_levels) - 1
@@ -118,22 +105,12 @@ def _ranks(n_features: int) -> NDArray[np.uint8]:
 
 @dataclass(frozen=True)
 class SparseColumns:
-    """Binned CSC matrix: codes of the stored entries; all others have the code of zero.
+    """Binned CSC matrix: codes of the stored entries; all others have the code of zero."""
 
-    Parameters
-    ----------
-    indptr : ndarray of int64, shape (n_features + 1,)
-    rows : ndarray of int32, shape (n_entries,)
-        Row of each entry, ascending within a column.
-    codes : ndarray of uint8, shape (n_entries,)
-    zero_codes : ndarray of uint8, shape (n_features,)
-    n_rows : int
-    """
-
-    indptr: NDArray[np.int64]
-    rows: NDArray[np.int32]
-    codes: NDArray[np.uint8]
-    zero_codes: NDArray[np.uint8]
+    indptr: NDArray[np.int64]  # (n_features + 1,)
+    rows: NDArray[np.int32]  # row of each entry, ascending within a column
+    codes: NDArray[np.uint8]  # of each entry
+    zero_codes: NDArray[np.uint8]  # of each feature
     n_rows: int
 
     def leaves(
@@ -151,15 +128,7 @@ class SparseColumns:
 
 
 def by_columns(matrix: DenseCodes | SparseCodes, n_threads: int = 0) -> DenseColumns | SparseColumns:
-    """The same codes, column after column.
-
-    Parameters
-    ----------
-    matrix : DenseCodes or SparseCodes
-        Copied.
-    n_threads : int
-        Threads at most; 0 means all available processors.
-    """
+    """The same codes, copied, column after column."""
     if isinstance(matrix, DenseCodes):
         return DenseColumns(bit_planes(matrix.codes, n_threads), matrix.n_rows)
     n_features = len(matrix.zero_codes)

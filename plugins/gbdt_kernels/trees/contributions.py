@@ -29,53 +29,26 @@ from gbdt_kernels.threads import blocks, run
 
 @dataclass(frozen=True)
 class CoverTree:
-    """A tree without conditions; node 0 is the root, children have higher numbers than their parent.
+    """A tree without conditions; node 0 is the root, children have higher numbers than their parent."""
 
-    Parameters
-    ----------
-    left, right : ndarray of int32, shape (n_nodes,)
-        Children; −1 at leaves.
-    split : ndarray of int32, shape (n_nodes,)
-        The split's line in the table of sides; of any value at leaves.
-    player : ndarray of int32, shape (n_nodes,)
-        Splits with the same number are on the same column.
-    column : ndarray of int32, shape (n_nodes,)
-        Which number of the result a split's contributions are added to.
-    cover : ndarray of float64, shape (n_nodes,)
-        Sum of hessians.
-    value : ndarray of float64, shape (n_nodes, n_outputs)
-        Of leaves.
-    """
-
-    left: NDArray[np.int32]
+    left: NDArray[np.int32]  # children; −1 at leaves
     right: NDArray[np.int32]
-    split: NDArray[np.int32]
-    player: NDArray[np.int32]
-    column: NDArray[np.int32]
-    cover: NDArray[np.float64]
-    value: NDArray[np.float64]
+    split: NDArray[np.int32]  # the split's line in the table of sides; of any value at leaves
+    player: NDArray[np.int32]  # splits with the same number are on the same column
+    column: NDArray[np.int32]  # which number of the result a split's contributions are added to
+    cover: NDArray[np.float64]  # sum of hessians
+    value: NDArray[np.float64]  # of leaves, shape (n_nodes, n_outputs)
 
 
 @dataclass(frozen=True)
 class _Edges:
-    """Edges from each node's parent to the node, as they hold for all rows; the root's stands for none.
-
-    Attributes
-    ----------
-    parent, above : ndarray of int32, shape (n_nodes,)
-        The parent; the next edge above on the same column, 0 if there is none.
-    is_left : ndarray of bool, shape (n_nodes,)
-    passed : ndarray of float64, shape (n_nodes,)
-        Fraction of the cover that the column's splits pass on, from the root down to this node.
-    n_players : int
-        Different columns on a path at most.
-    """
+    """Edges from each node's parent to the node, as they hold for all rows; the root's stands for none."""
 
     parent: NDArray[np.int32]
-    above: NDArray[np.int32]
+    above: NDArray[np.int32]  # the next edge above on the same column, 0 if there is none
     is_left: NDArray[np.bool_]
-    passed: NDArray[np.float64]
-    n_players: int
+    passed: NDArray[np.float64]  # fraction of the cover that the column's splits pass on down to this node
+    n_players: int  # different columns on a path at most
 
     @classmethod
     def of(cls, tree: CoverTree) -> _Edges:
@@ -168,20 +141,11 @@ def add_contributions(
 ) -> None:
     """Add what each column contributes to one tree's output for some rows.
 
-    Contributions add up to the difference between a row's leaf and the tree's `expected_values`.
+    Contributions add up to the difference between a row's leaf and the tree's `expected_values`. These go to
+    ``out``, shape (number of rows, outputs, n_columns), the tree's from `first_output` on.
 
-    Parameters
-    ----------
-    tree : CoverTree
-    sides : ndarray of uint8, shape (n_splits, at least n_rows / 8)
-        For each split, one bit per row, the first row's the highest of the first byte: 1 goes left.
-    rows : (int, int)
-        First row, and the one after the last.
-    out : ndarray of float64, shape (number of these rows, first_output + n_outputs or more, n_columns)
-    first_output : int
-        Where the tree's outputs start.
-    n_threads : int
-        Threads at most; 0 means all available processors.
+    `sides` has one bit per row for each split, the first row's the highest of the first byte: 1 goes left. Of
+    its rows, those from ``rows[0]`` to ``rows[1] - 1`` are looked at.
     """
     if len(tree.left) == 1:
         return

@@ -30,36 +30,17 @@ _ZERO = np.float64(np.float32(1e-35))
 
 @dataclass(frozen=True)
 class NodeLists:
-    """Trees as lists of splits and leaves, one tree after the other.
+    """Trees as lists of splits and leaves, one tree after the other."""
 
-    Parameters
-    ----------
-    n_leaves : ndarray of int64, shape (n_trees,)
-        A tree has one split less.
-    feature : ndarray of int64, shape (n_splits,)
-    threshold : ndarray of float64, shape (n_splits,)
-        Not looked at where a split is categorical.
-    missing_left : ndarray of bool, shape (n_splits,)
-        Where NaN goes; right where a split is categorical.
-    left_child, right_child : ndarray of int64, shape (n_splits,)
-        A split of the same tree, or its leaf ``~child`` if negative.
-    category_set : ndarray of int64, shape (n_splits,)
-        Which of the sets of categories goes left; negative where a split is numeric.
-    set_words : ndarray of uint32
-        Bits of the sets, lowest category first, one set after the other.
-    set_offsets : ndarray of int64, shape (n_sets + 1,)
-    leaf_value : ndarray of float64, shape (n_all_leaves,)
-    """
-
-    n_leaves: NDArray[np.int64]
+    n_leaves: NDArray[np.int64]  # of each tree, which has one split less
     feature: NDArray[np.int64]
-    threshold: NDArray[np.float64]
-    missing_left: NDArray[np.bool_]
-    left_child: NDArray[np.int64]
+    threshold: NDArray[np.float64]  # not looked at where a split is categorical
+    missing_left: NDArray[np.bool_]  # where NaN goes; right where a split is categorical
+    left_child: NDArray[np.int64]  # a split of the same tree, or its leaf ``~child`` if negative
     right_child: NDArray[np.int64]
-    category_set: NDArray[np.int64]
-    set_words: NDArray[np.uint32]
-    set_offsets: NDArray[np.int64]
+    category_set: NDArray[np.int64]  # which of the sets goes left; negative where a split is numeric
+    set_words: NDArray[np.uint32]  # bits of the sets, lowest category first, one set after the other
+    set_offsets: NDArray[np.int64]  # (n_sets + 1,)
     leaf_value: NDArray[np.float64]
 
 
@@ -201,59 +182,27 @@ def _add_trees(codes, n_columns, node, node_sets, words, root, depth, has_sets, 
 
 @dataclass(frozen=True)
 class Forest:
-    """Trees laid out for `scores`; `plant` makes one.
+    """Trees laid out for `scores`; `plant` makes one."""
 
-    Parameters
-    ----------
-    column : ndarray of int64, shape (n_columns,)
-        Features that trees split.
-    edges : ndarray of float64
-        The columns' thresholds, ascending.
-    edge_offsets : ndarray of int64, shape (n_columns + 1,)
-    n_categories : ndarray of int64, shape (n_columns,)
-        One more than the largest category of a set; negative for numeric columns.
-    node : ndarray of uint64, shape (n_nodes,)
-    node_sets : ndarray of uint32, shape (n_nodes,)
-    words : ndarray of uint32
-    root : ndarray of int64, shape (n_trees,)
-    depth : ndarray of int64, shape (n_trees,)
-    has_sets : ndarray of bool, shape (n_trees,)
-        Whether a tree has categorical splits.
-    value : ndarray of float64, shape (n_nodes,)
-        Of the leaves.
-    """
-
-    column: NDArray[np.int64]
-    edges: NDArray[np.float64]
-    edge_offsets: NDArray[np.int64]
-    n_categories: NDArray[np.int64]
+    column: NDArray[np.int64]  # features that trees split
+    edges: NDArray[np.float64]  # the columns' thresholds, ascending
+    edge_offsets: NDArray[np.int64]  # (n_columns + 1,)
+    n_categories: NDArray[np.int64]  # 1 more than the largest category of a set; negative: numeric column
     node: NDArray[np.uint64]
     node_sets: NDArray[np.uint32]
     words: NDArray[np.uint32]
     root: NDArray[np.int64]
     depth: NDArray[np.int64]
-    has_sets: NDArray[np.bool_]
-    value: NDArray[np.float64]
+    has_sets: NDArray[np.bool_]  # whether a tree has categorical splits
+    value: NDArray[np.float64]  # of the leaves, a number for each node
 
     def scores(
         self, X: NDArray[np.floating], first_tree: int, last_tree: int, n_outputs: int = 1, n_threads: int = 0
     ) -> NDArray[np.float64]:
-        """Sums of leaf values, added in the order of the trees.
+        """Sums of leaf values, added in the order of the trees: shape (n_rows, n_outputs).
 
-        Parameters
-        ----------
-        X : ndarray of float32 or float64, shape (n_rows, n_features)
-            With all features that the trees split.
-        first_tree, last_tree : int
-            Trees `first_tree` to ``last_tree - 1`` are summed.
-        n_outputs : int
-            Tree t counts for output ``t % n_outputs``.
-        n_threads : int
-            Threads at most; 0 means all available processors.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_rows, n_outputs)
+        X has all features that the trees split, in float32 or float64. Trees `first_tree` to
+        ``last_tree - 1`` are summed; tree t counts for output ``t % n_outputs``.
         """
         score = np.zeros((len(X), n_outputs))
         n_columns = len(self.column)
@@ -274,13 +223,10 @@ class Forest:
 
 
 def plant(trees: NodeLists) -> Forest | None:
-    """Lay trees out for prediction.
+    """Lay trees out for prediction; None if they cannot be.
 
-    Returns
-    -------
-    Forest or None
-        None for what codes of 16 bits have no room for, thresholds that are NaN, features that are split both
-        as numbers and as categories, and children that make no tree.
+    There is none for what codes of 16 bits have no room for, thresholds that are NaN, features that are split
+    both as numbers and as categories, and children that make no tree.
     """
     column, split_column = np.unique(trees.feature, return_inverse=True)
     is_set = trees.category_set >= 0

@@ -197,30 +197,15 @@ def grow_structure(
 ) -> None:
     """Replace the splits of a complete tree by the ones that explain most of the target, node by node.
 
-    The gain of a split is the weighted sum of squares around the node's mean, less that around its
-    children's means.  Of equal splits, the first one tried is taken.
+    The gain of a split is the weighted sum of squares around the node's mean, less that around its children's
+    means. Of equal splits, the first one tried is taken. A child has `least` rows at least, a positive
+    number. `feature` and `goes_left`, shape (n_nodes, 256), are the splits, level by level, and written.
 
-    Parameters
-    ----------
-    codes : ndarray of uint8, shape (n_rows, n_features), C order
-    target, weight : ndarray of float64, shape (n_rows,)
-        Weights are positive.
-    n_bins : ndarray of int64, shape (n_features,)
-        Bins of each feature; the code of a missing value is their number.
-    is_categorical : ndarray of bool, shape (n_features,)
-        Categories are cut in the order of their means; missing ones go right.
-    tried : ndarray of int32, shape (n_nodes, n_tried)
-        Features that a node may split by, each with at least two bins.  A first one below 0: the node keeps
-        its split.
-    within : ndarray of float64, shape (n_nodes,)
-        In [0, 1): where in the range of thresholds that part the rows alike the node's threshold is.
-    coin : ndarray of bool, shape (n_nodes,)
-        Whether missing values go left if none of the node's rows has one.
-    least : int
-        Rows of a child at least; positive.
-    feature : ndarray of int32, shape (n_nodes,)
-    goes_left : ndarray of uint8, shape (n_nodes, 256)
-        Splits, level by level; written there.
+    The code of a missing value is the feature's number of bins. Categories are cut in the order of their
+    means; missing ones go right. Weights are positive. Row by row of `tried`, shape (n_nodes, n_tried), stand
+    the features that a node may split by, each with at least two bins; a first one below 0: the node keeps
+    its split. `within`, in [0, 1), says where in the range of thresholds that part the rows alike a node's
+    threshold is, and `coin` whether missing values go left if none of its rows has one.
     """
     weighted = (target * weight).astype(np.float32)
     single = weight.astype(np.float32)

@@ -112,20 +112,9 @@ def _sum_segments(rows, starts, gradient, weight, out):
 def segment_sums(
     rows: NDArray[np.int32], starts: NDArray[np.int64], gradient: NDArray[np.int32], weight: NDArray[np.int32]
 ) -> NDArray[np.int64]:
-    """Exact sums of gradient and weight over each node's rows.
+    """Exact sums of gradient and weight, shape (n_nodes, 2), over each node's rows.
 
-    Parameters
-    ----------
-    rows : ndarray of int32
-        Row numbers, node by node.
-    starts : ndarray of int64, shape (n_nodes + 1,)
-        Where each node's rows start.
-    gradient, weight : ndarray of int32, shape (n_rows,)
-        Indexed by row number.
-
-    Returns
-    -------
-    ndarray of int64, shape (n_nodes, 2)
+    `rows` are row numbers, node by node, and `starts`, shape (n_nodes + 1,), says where each node's begin.
     """
     out = np.empty((len(starts) - 1, 2), dtype=np.int64)
     _sum_segments(rows, starts, gradient, weight, out)
@@ -176,31 +165,14 @@ def level_histograms(
     parents: NDArray[np.int64] | None = None,
     n_threads: int = 0,
 ) -> NDArray[np.int64]:
-    """Histograms of all nodes of one level.
+    """Histograms of all nodes of one level, shape (n_nodes, n_places, 2).
 
-    With `parents`, only the smaller of two siblings is summed up; the other follows by exact subtraction.
+    The places are the bins of ``layout.counted``.
 
-    Parameters
-    ----------
-    matrix : DenseCodes or SparseCodes
-        Binned rows.
-    rows : ndarray of int32
-        Row numbers of the level, node by node; nodes ``2k`` and ``2k + 1`` are siblings.
-    starts : ndarray of int64, shape (n_nodes + 1,)
-        Where each node's rows start.
-    gradient, weight : ndarray of int32, shape (n_rows,)
-        Quantised statistics, indexed by row number.
-    layout : BinLayout
-        Where each code's sums lie.
-    parents : ndarray of int64, shape (n_nodes / 2, n_places, 2), optional
-        Histograms of the level above.
-    n_threads : int
-        Threads at most; 0 means all available processors.
-
-    Returns
-    -------
-    ndarray of int64, shape (n_nodes, n_places, 2)
-        With the bins of ``layout.counted`` as places.
+    With `parents`, the histograms of the level above, only the smaller of two siblings is summed up; the
+    other follows by exact subtraction. `rows` are row numbers, node by node, those of nodes ``2k`` and
+    ``2k + 1``, which are siblings, side by side; `starts`, shape (n_nodes + 1,), says where each node's
+    begin. `gradient` and `weight` are quantised statistics, indexed by row number.
     """
     n_nodes = len(starts) - 1
     out = np.zeros((n_nodes, layout.counted.n_total_bins, 2), dtype=np.int64)
@@ -239,21 +211,7 @@ def feature_counts(
     bin_offsets: NDArray[np.int64],
     n_threads: int = 0,
 ) -> NDArray[np.int64]:
-    """Exact sums of the rows' weights in every bin of every feature.
-
-    Parameters
-    ----------
-    columns : DenseColumns or SparseColumns
-    weight : ndarray of int32, shape (n_rows,)
-    bin_offsets : ndarray of int64, shape (n_features + 1,)
-        As in `BinLayout`.
-    n_threads : int
-        Threads at most; 0 means all available processors.
-
-    Returns
-    -------
-    ndarray of int64, shape (n_total_bins,)
-    """
+    """Exact sums of the rows' weights in every bin of every feature, which lie as in `BinLayout`."""
     if isinstance(columns, SparseColumns):
         return _sparse_counts(columns, weight, bin_offsets)
     n_blocks = -(-len(weight) // _ROWS_AT_ONCE)

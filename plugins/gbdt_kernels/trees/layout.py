@@ -26,33 +26,14 @@ MAX_BINS = 255
 
 @dataclass(frozen=True)
 class BinLayout:
-    """Offsets of bins and candidate splits, all features side by side.
+    """Offsets of bins and candidate splits, all features side by side; `subsets` are public and random."""
 
-    Parameters
-    ----------
-    n_bins : ndarray of int64, shape (n_features,)
-        Bins of each feature, missing bin not counted.
-    is_categorical : ndarray of bool, shape (n_features,)
-        Whether the bins are categories.
-    subsets : ndarray of bool, shape (n_subsets, n_total_bins)
-        Public random subsets of the categories; read at categorical features only.
-    present : ndarray of bool, shape (n_features, 256), or None
-        Codes that rows may have; None for all.
-
-    Attributes
-    ----------
-    bin_offsets : ndarray of int64, shape (n_features + 1,)
-        Bins of the features before, missing bins counted.
-    candidate_offsets : ndarray of int64, shape (n_features + 1,)
-        First candidate split of each feature.
-    """
-
-    n_bins: NDArray[np.int64]
-    is_categorical: NDArray[np.bool_]
-    subsets: NDArray[np.bool_] = field(repr=False)
-    present: NDArray[np.bool_] | None = field(default=None, repr=False)
-    bin_offsets: NDArray[np.int64] = field(init=False, repr=False)
-    candidate_offsets: NDArray[np.int64] = field(init=False, repr=False)
+    n_bins: NDArray[np.int64]  # of each feature, missing bin not counted
+    is_categorical: NDArray[np.bool_]  # whether the bins are categories
+    subsets: NDArray[np.bool_] = field(repr=False)  # (n_subsets, n_total_bins), read where categorical
+    present: NDArray[np.bool_] | None = field(default=None, repr=False)  # codes that rows may have; None: all
+    bin_offsets: NDArray[np.int64] = field(init=False, repr=False)  # bins of the features before
+    candidate_offsets: NDArray[np.int64] = field(init=False, repr=False)  # first candidate of each feature
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bin_offsets", offsets(self.n_bins + 1))

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,15 +42,9 @@ def _add_leaf_values(leaf, value, n_outputs, score):
 def add_leaf_values(
     leaf: NDArray[np.uint16], value: NDArray[np.float64], first: int, last: int, score: NDArray[np.float64]
 ) -> None:
-    """Add the value of each row's leaf to the row's scores, in place.
+    """Add the value of each row's leaf to the row's scores, in place, for the rows ``first`` to ``last - 1``.
 
-    Parameters
-    ----------
-    leaf : ndarray of uint16, shape (n_rows,)
-    value : ndarray of float64, shape (n_leaves, n_outputs)
-    first, last : int
-        Rows ``first`` to ``last - 1``.
-    score : ndarray of float64, shape (n_rows, n_outputs), C order
+    Values have shape (n_leaves, n_outputs), scores (n_rows, n_outputs) in C order.
     """
     _add_leaf_values(leaf[first:last], value.ravel(), value.shape[1], score[first:last].reshape(-1))
 
@@ -108,7 +102,7 @@ def _add_entries(entry, weight, leaf, table, out):
 
 
 @kernel(error_model="numpy")
-def _logistic_sums(score, target, weight, leaf, table, gradient, entry, out):
+def _table_sums(score, target, weight, leaf, logistic, slope, table, gradient, entry, out):
     """Sums of table entries times weights: ``out`` is int64 of shape (n_leaves, 2).
 
     `gradient` (float64) and `entry` (int32) are scratch of 1024 numbers each.
@@ -117,19 +111,10 @@ def _logistic_sums(score, target, weight, leaf, table, gradient, entry, out):
     for start in range(0, len(leaf), _ROWS_AT_ONCE):
         stop = start + _ROWS_AT_ONCE if start + _ROWS_AT_ONCE < len(leaf) else len(leaf)
         n = stop - start
-        logistic_gradients(score[start:stop], target[start:stop], gradient[:n])
-        _find_entries(gradient[:n], top, entry[:n])
-        _add_entries(entry[:n], weight[start:stop], leaf[start:stop], table, out)
-
-
-@kernel
-def _residual_sums(score, target, weight, leaf, slope, table, gradient, entry, out):
-    """As `_logistic_sums`, of residuals."""
-    top = np.float64(len(table) // 2)
-    for start in range(0, len(leaf), _ROWS_AT_ONCE):
-        stop = start + _ROWS_AT_ONCE if start + _ROWS_AT_ONCE < len(leaf) else len(leaf)
-        n = stop - start
-        _scaled_residuals(score[start:stop], target[start:stop], slope, gradient[:n])
+        if logistic:
+            logistic_gradients(score[start:stop], target[start:stop], gradient[:n])
+        else:
+            _scaled_residuals(score[start:stop], target[start:stop], slope, gradient[:n])
         _find_entries(gradient[:n], top, entry[:n])
         _add_entries(entry[:n], weight[start:stop], leaf[start:stop], table, out)
 
@@ -138,17 +123,10 @@ def _residual_sums(score, target, weight, leaf, slope, table, gradient, entry, o
 class TablePairs:
     """Contributions of rows with one output to a leaf: entries of a table.
 
-    Parameters
-    ----------
-    target : ndarray of float64, shape (n_rows,)
-        In [0, 1] for the logistic loss, otherwise on the scale of the scores.
-    logistic : bool
-        Gradient σ(score) - target of the logistic loss; otherwise the residual ``slope (score - target)``.
-    table : ndarray of int16, shape (2 * steps + 1, 2)
-        Steps that a row of weight 1 and gradient or residual ``(entry - steps) / steps`` (rounded toward
-        zero, cut to [-1, 1]) adds to the two sums.
-    slope : float
-        Of residuals.
+    The gradient is σ(score) - target if `logistic`, otherwise the residual ``slope (score - target)``.
+    Targets are in [0, 1] for the logistic loss, otherwise on the scale of the scores. A row of weight 1 whose
+    gradient is ``(entry - steps) / steps``, rounded toward zero and cut to [-1, 1], adds that entry of the
+    table, shape (2 * steps + 1, 2), to the two sums.
     """
 
     target: NDArray[np.float64]
@@ -169,10 +147,7 @@ class TablePairs:
         rows = slice(first, last)
         own = (score[rows].reshape(-1), self.target[rows], weight[rows], leaf[rows])
         scratch = np.empty(_ROWS_AT_ONCE), np.empty(_ROWS_AT_ONCE, dtype=np.int32)
-        if self.logistic:
-            _logistic_sums(*own, self.table, *scratch, out[:, 0])
-        else:
-            _residual_sums(*own, self.slope, self.table, *scratch, out[:, 0])
+        _table_sums(*own, self.logistic, self.slope, self.table, *scratch, out[:, 0])
 
 
 @kernel(error_model="numpy")
@@ -229,27 +204,13 @@ def _log_link_sums(score, target, weight, leaf, power, lowest, scale, limit, out
 
 @dataclass(frozen=True)
 class LogLinkPairs:
-    """Contributions of rows to a leaf: gradient and hessian of a log-link loss, in integer steps.
+    """Contributions of rows to a leaf: gradient and hessian of a log-link loss, in integer steps."""
 
-    Parameters
-    ----------
-    target : ndarray of float64, shape (n_rows,)
-        In [0, 1].
-    power : float
-        ρ in [1, 2]: 1 for Poisson's loss, 2 for gamma's.
-    lowest : float
-        Scores count as the nearest number in ``[lowest, 0]``, where ``lowest`` is at least -30.
-    scale : float
-        Factor of both gradient and hessian; a gradient is cut to [-1, 1] after it.
-    limit : ndarray of int16, shape (2 * steps + 1,)
-        Largest hessian, in steps, of a row whose gradient is ``(entry - steps) / steps``.
-    """
-
-    target: NDArray[np.float64]
-    power: float
-    lowest: float
-    scale: float
-    limit: NDArray[np.int16]
+    target: NDArray[np.float64]  # in [0, 1]
+    power: float  # ρ in [1, 2]: 1 for Poisson's loss, 2 for gamma's
+    lowest: float  # at least -30: scores count as the nearest number in ``[lowest, 0]``
+    scale: float  # factor of both gradient and hessian; a gradient is cut to [-1, 1] after it
+    limit: NDArray[np.int16]  # largest hessian, in steps, of gradient ``(entry - steps) / steps``
 
     def add_up(
         self,
@@ -262,17 +223,8 @@ class LogLinkPairs:
     ) -> None:
         """As for `TablePairs`."""
         rows = slice(first, last)
-        _log_link_sums(
-            score[rows].reshape(-1),
-            self.target[rows],
-            weight[rows],
-            leaf[rows],
-            self.power,
-            self.lowest,
-            self.scale,
-            self.limit,
-            out[:, 0],
-        )
+        own = (score[rows].reshape(-1), self.target[rows], weight[rows], leaf[rows])
+        _log_link_sums(*own, self.power, self.lowest, self.scale, self.limit, out[:, 0])
 
 
 @kernel
@@ -339,26 +291,13 @@ class SoftmaxPairs:
     A row of weight 1 adds vectors g and h of integers with
     ``gradient_share ‖g‖² / (2 clip² steps²) + ‖h‖² / (hessian_limit² steps²) ≤ 1`` and
     ``‖g‖² ≤ 2 clip² steps²``.
-
-    Parameters
-    ----------
-    target : ndarray of int64, shape (n_rows,)
-        Class of each row.
-    steps : int
-        Integer steps of 1.
-    clip : float
-        Bound of the gradient's norm, over √2.
-    gradient_share : float
-        In [0, 1].
-    hessian_limit : float
-        Bound of the hessian's norm where the gradient is 0.
     """
 
-    target: NDArray[np.int64]
-    steps: int
-    clip: float
-    gradient_share: float
-    hessian_limit: float
+    target: NDArray[np.int64]  # class of each row
+    steps: int  # integer steps of 1
+    clip: float  # bound of the gradient's norm, over √2
+    gradient_share: float  # in [0, 1]
+    hessian_limit: float  # bound of the hessian's norm where the gradient is 0
 
     def add_up(
         self,
@@ -370,34 +309,12 @@ class SoftmaxPairs:
         out: NDArray[np.int64],
     ) -> None:
         """As for `TablePairs`."""
-        _softmax_sums(
-            score,
-            self.target,
-            weight,
-            leaf,
-            self.steps,
-            self.clip,
-            self.gradient_share,
-            self.hessian_limit,
-            first,
-            last,
-            out,
-        )
+        loss = (self.steps, self.clip, self.gradient_share, self.hessian_limit)
+        _softmax_sums(score, self.target, weight, leaf, *loss, first, last, out)
 
 
-class RowPairs(Protocol):
-    """Contributions of a data set's rows to the sums of their leaves."""
-
-    def add_up(
-        self,
-        score: NDArray[np.float64],
-        weight: NDArray[np.int32],
-        leaf: NDArray[np.uint16],
-        first: int,
-        last: int,
-        out: NDArray[np.int64],
-    ) -> None:
-        """Add rows ``first`` to ``last - 1``, times their weights, to the sums of their leaves."""
+RowPairs: TypeAlias = TablePairs | LogLinkPairs | SoftmaxPairs
+"""Contributions of a data set's rows to the sums of their leaves."""
 
 
 def leaf_sums(
@@ -409,25 +326,11 @@ def leaf_sums(
     n_threads: int = 0,
     prepare: Callable[[int, int], None] | None = None,
 ) -> NDArray[np.int64]:
-    """Sums of what the rows add, per leaf.
+    """Sums of what the rows add, per leaf: shape (n_leaves, n_outputs, 2).
 
-    Parameters
-    ----------
-    pairs : TablePairs, LogLinkPairs or SoftmaxPairs
-    score : ndarray of float64, shape (n_rows, n_outputs), C order
-    weight : ndarray of int32, shape (n_rows,)
-        Not negative.
-    leaf : ndarray of uint16, shape (n_rows,)
-    n_leaves : int
-    n_threads : int
-        Threads at most; 0 means all available processors.
-    prepare : callable, optional
-        Called with the first row of a block and the one after its last, before the block is added up, on the
-        same thread: brings these rows' scores and leaves up to date.
-
-    Returns
-    -------
-    ndarray of int64, shape (n_leaves, n_outputs, 2)
+    Scores have shape (n_rows, n_outputs) in C order; weights are not negative. `prepare` is called with the
+    first row of a block and the one after its last, before the block is added up, on the same thread: it
+    brings these rows' scores and leaves up to date.
     """
     n_outputs = score.shape[1]
     parts = blocks(len(leaf), n_threads, _STEPS_PER_ROW * n_outputs)

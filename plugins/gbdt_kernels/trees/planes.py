@@ -47,38 +47,17 @@ def _fill_planes(codes, rank, plane_offsets, first, last, block, planes):
 
 @dataclass(frozen=True)
 class BitPlanes:
-    """Ranks of binned codes, bit by bit.
+    """Ranks of binned codes, bit by bit."""
 
-    Parameters
-    ----------
-    bits : ndarray of uint64
-        Feature by feature, in blocks of 512 rows, lowest bit first, eight words each.
-    n_blocks : int
-        Of rows.
-    plane_offsets : ndarray of int64, shape (n_features + 1,)
-        How many bits the features before take.
-    present : ndarray of uint8
-        Codes that rows have, ascending, all features in turn: rank 0 is the first of a feature.
-    present_offsets : ndarray of int64, shape (n_features + 1,)
-        Where each feature's codes lie.
-    """
-
-    bits: NDArray[np.uint64]
+    bits: NDArray[np.uint64]  # feature by feature, in blocks of 512 rows, lowest bit first, eight words each
     n_blocks: int
-    plane_offsets: NDArray[np.int64]
-    present: NDArray[np.uint8]
-    present_offsets: NDArray[np.int64]
+    plane_offsets: NDArray[np.int64]  # how many bits the features before take
+    present: NDArray[np.uint8]  # codes that rows have, by feature, ascending: rank 0 is the first
+    present_offsets: NDArray[np.int64]  # where each feature's codes lie
 
 
 def bit_planes(codes: NDArray[np.uint8], n_threads: int = 0) -> BitPlanes:
-    """Bit planes of a binned matrix.
-
-    Parameters
-    ----------
-    codes : ndarray of uint8, shape (n_rows, n_features), C order
-    n_threads : int
-        Threads at most; 0 means all available processors.
-    """
+    """Bit planes of a binned matrix, shape (n_rows, n_features) in C order."""
     n_rows, n_features = codes.shape
     is_present = present_codes(codes, n_threads)
     n_present = np.count_nonzero(is_present, axis=1)

@@ -19,24 +19,13 @@ _AT_ONCE = 64
 
 @dataclass(frozen=True)
 class RawTree:
-    """A tree; node 0 is the root, children have higher numbers than their parent.
+    """A tree; node 0 is the root, children have higher numbers than their parent."""
 
-    Parameters
-    ----------
-    left, right : ndarray of int32, shape (n_nodes,)
-        Children; −1 at leaves.
-    feature : ndarray of int32, shape (n_nodes,)
-    condition : ndarray of float32, shape (n_nodes,)
-        Threshold of a split, value of a leaf.
-    default_left : ndarray of bool, shape (n_nodes,)
-        Where missing values go.
-    """
-
-    left: NDArray[np.int32]
+    left: NDArray[np.int32]  # children; −1 at leaves
     right: NDArray[np.int32]
     feature: NDArray[np.int32]
-    condition: NDArray[np.float32]
-    default_left: NDArray[np.bool_]
+    condition: NDArray[np.float32]  # threshold of a split, value of a leaf
+    default_left: NDArray[np.bool_]  # where missing values go
 
 
 @kernel
@@ -100,19 +89,9 @@ def _route_csr(indptr, indices, values, left, right, feature, condition, default
 
 
 def leaf_values(X: Any, tree: RawTree, n_threads: int = 0) -> NDArray[np.float32]:
-    """Value of the leaf that each row reaches.
+    """Value of the leaf that each row of X, float32, reaches.
 
-    Parameters
-    ----------
-    X : ndarray of float32, shape (n_rows, n_features), or CSR matrix of float32 with sorted indices
-        NaN, and entries that a sparse matrix does not store, are missing.
-    tree : RawTree
-    n_threads : int
-        Threads at most; 0 means all available processors.
-
-    Returns
-    -------
-    ndarray of float32, shape (n_rows,)
+    NaN is missing, and so are entries that a sparse matrix, CSR with sorted indices, does not store.
     """
     out = np.empty(X.shape[0], dtype=np.float32)
     nodes = (tree.left, tree.right, tree.feature, tree.condition, tree.default_left)

@@ -80,22 +80,8 @@ def partition_level(
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """Divide every node's rows between its two children, keeping their order.
 
-    Parameters
-    ----------
-    matrix : DenseCodes or SparseCodes
-    rows : ndarray of int32
-        Row numbers, node by node.
-    starts : ndarray of int64, shape (n_nodes + 1,)
-        Where each node's rows start.
-    feature : ndarray of int32, shape (n_nodes,)
-        Split feature of each node.
-    goes_left : ndarray of uint8, shape (n_nodes, 256)
-
-    Returns
-    -------
-    rows : ndarray of int32
-        The same row numbers, child by child.
-    starts : ndarray of int64, shape (2 * n_nodes + 1,)
+    `rows` are row numbers, node by node, and `starts`, shape (n_nodes + 1,), says where each node's begin;
+    both are returned for the children. `goes_left` has shape (n_nodes, 256).
     """
     code = np.empty(len(rows), dtype=np.uint8)
     if isinstance(matrix, DenseCodes):
@@ -174,16 +160,8 @@ def add_trees(
 ) -> None:
     """Add the leaf values of complete trees, one after the other, to the rows' scores, in place.
 
-    Parameters
-    ----------
-    matrix : DenseCodes or SparseCodes
-    feature : ndarray of int32, shape (n_trees, 2**depth - 1)
-        Split feature of each node, level by level.
-    goes_left : ndarray of uint8, shape (n_trees, 2**depth - 1, 256)
-    leaf_value : ndarray of float64, shape (n_trees, 2**depth)
-    score : ndarray of float64, shape (n_rows,)
-    n_threads : int
-        Threads at most; 0 means all available processors.
+    `feature`, shape (n_trees, 2**depth - 1), has the split feature of each node, level by level; `goes_left`
+    has shape (n_trees, 2**depth - 1, 256) and `leaf_value` (n_trees, 2**depth).
     """
     depth = leaf_value.shape[1].bit_length() - 1
     bits = left_bits(goes_left).reshape(len(feature), 32 * feature.shape[1])

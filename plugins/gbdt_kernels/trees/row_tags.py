@@ -53,18 +53,7 @@ def _words_of_codes(n_features: int, salt: int) -> NDArray[np.uint64]:
 def row_tags(columns: DenseColumns | SparseColumns, salt: int, n_threads: int = 0) -> NDArray[np.uint64]:
     """A word for each row: the mixed sum, modulo 2^64, of a word for each of its codes.
 
-    Parameters
-    ----------
-    columns : DenseColumns or SparseColumns
-        The same codes give the same tags in both forms.
-    salt : int
-        From 0 to 2^64 - 1; other salts give other tags.
-    n_threads : int
-        Threads at most; 0 means all available processors.
-
-    Returns
-    -------
-    ndarray of uint64, shape (n_rows,)
+    The same codes give the same tags in both forms of columns; other salts, from 0 to 2^64 - 1, give others.
     """
     n_rows = columns.n_rows
     if isinstance(columns, SparseColumns):

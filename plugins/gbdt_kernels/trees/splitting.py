@@ -137,20 +137,9 @@ def candidate_gains(
 ) -> NDArray[np.float64]:
     """Gain of every candidate of ``layout.counted`` in every node, in squared gradient units per weight unit.
 
-    Parameters
-    ----------
-    histograms : ndarray of int64, shape (n_nodes, n_places, 2)
-    layout : BinLayout
-    lambda_l2 : float
-        Regularisation λ, in weight units.
-    n_threads : int
-        Threads at most; 0 means all available processors.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_nodes, layout.counted.n_candidates)
-        Numeric features: threshold by threshold, missing values left, then right.
-        Categorical ones: each category alone, then each public subset.
+    `lambda_l2` is the regularisation λ, in weight units. Gains have shape
+    (n_nodes, layout.counted.n_candidates). Numeric features have theirs threshold by threshold, missing
+    values left, then right; categorical ones each category alone, then each public subset.
     """
     return _scores(_candidate_gains, histograms, layout, n_threads, lambda_l2)
 
@@ -165,24 +154,10 @@ def candidate_risks(
 ) -> NDArray[np.float64]:
     """Risk that every candidate of ``layout.counted`` leaves in every node, in weight units.
 
-    Parameters
-    ----------
-    histograms : ndarray of int64, shape (n_nodes, n_places, 2)
-        Weights of the two classes.
-    layout : BinLayout
-    alpha : ndarray of float64, shape (n_nodes,)
-        α of the M-loss in each node, in [0, 1].
-    cap : ndarray of float64, shape (n_nodes,)
-        Weight of a class in a child beyond which the square root grows no more; inf for none.
-    prior : ndarray of float64, shape (n_nodes,)
-        Weight that the square root adds to either class of a child; 0 for none.
-    n_threads : int
-        Threads at most; 0 means all available processors.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_nodes, layout.counted.n_candidates)
-        Ordered as `candidate_gains`.
+    Histograms have the weights of the two classes; risks are ordered as `candidate_gains`. The last three
+    arguments have a number for each node. `alpha` is the α of the M-loss, in [0, 1]; `cap` the weight of a
+    class in a child beyond which the square root grows no more, inf for none; `prior` the weight that the
+    square root adds to either class of a child, 0 for none.
     """
     return _scores(_candidate_risks, histograms, layout, n_threads, alpha, cap, prior)
 
@@ -224,17 +199,8 @@ def goes_left_table(
 ) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
     """Feature of each chosen candidate, and which of its bins go left.
 
-    Parameters
-    ----------
-    candidates : ndarray of int64, shape (n_nodes,)
-        Numbers of the chosen candidate splits.
-    layout : BinLayout
-
-    Returns
-    -------
-    feature : ndarray of int32, shape (n_nodes,)
-    goes_left : ndarray of uint8, shape (n_nodes, 256)
-        1 where a bin code goes left.
+    Candidates are numbers of splits. Returns features, and shape (n_nodes, 256), 1 where a bin code goes
+    left.
     """
     feature = (np.searchsorted(layout.candidate_offsets, candidates, side="right") - 1).astype(np.int32)
     goes_left = np.zeros((len(candidates), 256), dtype=np.uint8)

@@ -48,34 +48,14 @@ def _fixed_point(values, scale, first, out):
 
 
 def fixed_point(values: NDArray[np.floating[Any]], scale: int) -> NDArray[np.uint64]:
-    """Fixed-point numbers.
-
-    Parameters
-    ----------
-    values : ndarray of float32 or float64, shape (n,)
-        Less than 2^(127 - scale), up and down.
-    scale : int
-        Binary digits after the point.
-
-    Returns
-    -------
-    ndarray of uint64, shape (n, 2)
+    """Fixed-point numbers, shape (n, 2), of less than 2^(127 - scale), up and down, with `scale` binary
+    digits.
     """
     return fixed_points([values], scale)
 
 
 def fixed_points(columns: Sequence[NDArray[np.floating[Any]]], scale: int) -> NDArray[np.uint64]:
-    """Fixed-point numbers of several columns side by side; see `fixed_point`.
-
-    Parameters
-    ----------
-    columns : sequence of ndarray of float32 or float64, each of shape (n,)
-    scale : int
-
-    Returns
-    -------
-    ndarray of uint64, shape (n, 2 * len(columns))
-    """
+    """Fixed-point numbers of several columns side by side, shape (n, 2 * len(columns)); see `fixed_point`."""
     out = np.empty((len(columns[0]), 2 * len(columns)), dtype=np.uint64)
     for k, values in enumerate(columns):
         _fixed_point(np.ascontiguousarray(values, dtype=np.float64), scale, 2 * k, out)
@@ -146,22 +126,10 @@ def wide_histograms(
     n_bins: NDArray[np.int64],
     n_nodes: int,
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """Sums of the rows of some nodes, by bin and in all.
+    """Sums of the rows of some nodes, by bin, shape (n_nodes, n_bins.sum(), 4), and in all, (n_nodes, 4).
 
-    Parameters
-    ----------
-    codes : ndarray of uint8 or uint16, shape (n_rows, n_columns)
-    node_of_row : ndarray of int32, shape (n_rows,)
-        Number below `n_nodes`, or `NO_NODE`.
-    words : ndarray of uint64, shape (n_rows, 4)
-        Gradient and hessian of every row.
-    n_bins : ndarray of int64, shape (n_columns,)
-    n_nodes : int
-
-    Returns
-    -------
-    bins : ndarray of uint64, shape (n_nodes, n_bins.sum(), 4)
-    totals : ndarray of uint64, shape (n_nodes, 4)
+    `codes` are uint8 or uint16 of shape (n_rows, n_columns); the node of a row is a number below `n_nodes`,
+    or `NO_NODE`. `words`, shape (n_rows, 4), are gradient and hessian of every row.
     """
     offsets = np.concatenate([[0], np.cumsum(n_bins)]).astype(np.int64)
     bins = np.zeros((n_nodes, int(offsets[-1]), WORDS), dtype=np.uint64)
@@ -210,21 +178,9 @@ def left_sums(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]:
     """Sums to the left of every candidate split, column by column.
 
-    A column's bins are walked upwards with missing values on the right, then downwards with missing values
-    on the left.
-
-    Parameters
-    ----------
-    bins : ndarray of uint64, shape (n_nodes, n_bins.sum(), 4)
-    totals : ndarray of uint64, shape (n_nodes, 4)
-    n_bins : ndarray of int64, shape (n_columns,)
-    scale : int
-
-    Returns
-    -------
-    g, h : ndarray of float64, shape (n_nodes, 2 * n_bins.sum())
-    has_missing : ndarray of bool, shape (n_nodes, n_columns)
-        Whether the sums of missing values are not both 0.
+    A column's bins are walked upwards with missing values on the right, then downwards with missing values on
+    the left. The sums of gradients and hessians have shape (n_nodes, 2 * n_bins.sum()). The third result,
+    shape (n_nodes, n_columns), says whether the sums of missing values are not both 0.
     """
     n_nodes = len(bins)
     g, h = (np.empty((n_nodes, 2 * bins.shape[1])) for _ in range(2))
@@ -277,12 +233,6 @@ def route_by_codes(
 ) -> None:
     """Send the rows of nodes that are split to the left child, or to the one after it, in place.
 
-    Parameters
-    ----------
-    codes : ndarray of uint8 or uint16, shape (n_rows, n_columns)
-    node_of_row : ndarray of int32, shape (n_rows,)
-    column, last_left, default_left, left_child : ndarray, shape (n_nodes,)
-        Of every node; a `left_child` below 0 leaves its rows where they are.
-    n_bins : ndarray of int64, shape (n_columns,)
+    Splits have a number for each node; a `left_child` below 0 leaves its rows where they are.
     """
     _route(codes, node_of_row, column, last_left, default_left, left_child, n_bins)

@@ -26,8 +26,7 @@ about its ids can try out others, which is why a server limits how often it answ
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from hmac import compare_digest
 from typing import NoReturn
 
@@ -35,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
-from gbdt_parties.channel import Channel, Party, check_parties
+from gbdt_parties.channel import Channel, Party, blaming, check_parties
 from gbdt_parties.curve_group import POINT_BYTES
 from gbdt_parties.errors import InvalidDataError, PartyRefusedError, ProtocolError
 from gbdt_parties.identity import alignment_messages as wire
@@ -103,24 +102,8 @@ def align(parties: Sequence[Party], ids: Sequence[str], traffic: Traffic | None 
     return alignment
 
 
-@contextmanager
-def _blaming(name: str) -> Iterator[None]:
-    """Name the party whose masked ids are wrong."""
-    try:
-        yield
-    except ProtocolError as error:
-        raise ProtocolError(f"party {name!r}: {error}") from None
-
-
 class _Talk:
-    """An alignment with one passive party.
-
-    Parameters
-    ----------
-    channel : Channel
-    ids : list of str
-        This party's.
-    """
+    """An alignment of this party's ids with those of one passive party."""
 
     def __init__(self, channel: Channel, ids: list[str]) -> None:
         self._channel, self._ids = channel, ids
@@ -154,11 +137,11 @@ class _Talk:
             answers = self._answered(own, theirs, bar)
             twice = bytearray()
             for first in range(0, n_theirs, wire.IDS_PER_MESSAGE):
-                with _blaming(self.name):
+                with blaming(self.name):
                     stop = first + chunk(n_theirs, first)
                     twice += own.answers(theirs.points[first * POINT_BYTES : stop * POINT_BYTES])
                 bar.update(stop - first)
-        with _blaming(self.name):
+        with blaming(self.name):
             self._own_rows, self._their_places = matches(own, theirs, bytes(twice), answers)
         return {self._ids[k] for k in self._own_rows}
 
@@ -168,7 +151,7 @@ class _Talk:
             place = self._channel.ask(wire.AskForm(), wire.FormTold).form
         except PartyRefusedError:
             return None
-        with _blaming(self.name):
+        with blaming(self.name):
             if not 0 <= place < len(FORMS):
                 raise ProtocolError("it told a form of ids that there is not")
         return list(FORMS)[place]
@@ -176,10 +159,7 @@ class _Talk:
     def tell(self, alignment: Alignment) -> None:
         """Let the other party find out which of its rows are aligned.
 
-        Raises
-        ------
-        ProtocolError
-            If they are not the same.
+        Raises `ProtocolError` if they are not the same.
         """
         wanted = set(alignment.ids)
         flags = np.zeros(self._n_theirs, dtype=bool)
@@ -187,10 +167,10 @@ class _Talk:
         flags[self._their_places[in_common]] = True
         digest = MaskedDigest(alignment.digest, self._run, ACTIVE)
         found = self._channel.ask(wire.AlignRows(to_bits(flags), digest.point), wire.RowsFound)
-        with _blaming(self.name):
+        with blaming(self.name):
             own_proof, their_proof = digest.proofs(found.digest, self._commitments)
         aligned = self._channel.ask(wire.ProveRows(own_proof), wire.RowsAligned)
-        with _blaming(self.name):
+        with blaming(self.name):
             if not compare_digest(aligned.proof, their_proof):
                 raise ProtocolError("aligned other rows")
 
@@ -201,7 +181,7 @@ class _Talk:
             os.urandom(wire.DIGEST_BYTES), certificate, name_digest(self.name), len(self._ids)
         )
         opened = self._channel.ask(opening, wire.AlignmentOpened)
-        with _blaming(self.name):
+        with blaming(self.name):
             if not 0 < opened.n_ids <= wire.MAX_IDS:
                 raise ProtocolError(f"it has {opened.n_ids} ids; 1 to {wire.MAX_IDS} can be aligned")
             self._run, self._n_theirs = run_of(opening, opened), opened.n_ids
@@ -218,7 +198,7 @@ class _Talk:
         commitment = own.commitment
         committed = self._channel.ask(wire.CommitIds(commitment), wire.IdsCommitted)
         self._commitments = (commitment, committed.commitment)
-        with _blaming(self.name):
+        with blaming(self.name):
             return ReceivedList(self._n_theirs, self._run, PASSIVE, committed.commitment)
 
     def _answered(self, own: OwnList, theirs: ReceivedList, bar: tqdm[NoReturn]) -> bytearray:
@@ -226,7 +206,7 @@ class _Talk:
         n_own, answers = len(self._ids), bytearray()
         for first in range(0, max(n_own, self._n_theirs), wire.IDS_PER_MESSAGE):
             answered = self._channel.ask(wire.AnswerIds(), wire.IdsAnswered)
-            with _blaming(self.name):
+            with blaming(self.name):
                 if not theirs.is_complete:
                     theirs.add(answered.points)
                     refuse_reflection(own.points, answered.points)

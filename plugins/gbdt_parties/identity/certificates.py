@@ -8,20 +8,32 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
+from functools import lru_cache
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from gbdt_parties.errors import PartyArgumentError
+from gbdt_commons.files import write_atomically
+from gbdt_commons.quoting import quoted
+from gbdt_parties.errors import AuthenticationError, PartyArgumentError
 
 AUTHORITY_FILE, AUTHORITY_KEY_FILE = "ca.pem", "ca.key"
 CERTIFICATE_FILE, KEY_FILE = "party.pem", "party.key"
+WARNING_DAYS = 30
+"""Days before its end from which a certificate is to be renewed."""
+
+OF_CERTIFICATE, OF_KEY = "sha256:", "key-sha256:"
+"""Beginnings of entries of allow-lists that pin a certificate, or its key, which a renewed one keeps."""
+
 _CLOCKS_DIFFER = timedelta(minutes=10)
 
 
@@ -37,12 +49,15 @@ class TLS:
         PEM; this party's.
     server_name : str or None
         Name that the server's certificate must be for, if not the name of the party that is called.
+    folder : Path or None
+        Where they were read, and a renewed certificate will be.
     """
 
     authority: bytes
     certificate: bytes
     key: bytes = field(repr=False)
     server_name: str | None = None
+    folder: Path | None = field(default=None, compare=False)
 
     @classmethod
     def from_directory(cls, directory: str | Path, server_name: str | None = None) -> TLS:
@@ -72,7 +87,91 @@ class TLS:
             raise PartyArgumentError(
                 f"tls={str(directory)!r}: {KEY_FILE} is not the key of {CERTIFICATE_FILE}"
             )
-        return cls(content[AUTHORITY_FILE], content[CERTIFICATE_FILE], content[KEY_FILE], server_name)
+        own = content[AUTHORITY_FILE], content[CERTIFICATE_FILE], content[KEY_FILE]
+        return cls(*own, server_name, Path(directory))
+
+    def renewed(self) -> TLS:
+        """The content of the folder now; the same object where it is the same, or where there is no folder.
+
+        Raises
+        ------
+        PartyArgumentError
+            If it cannot be used in place of the former: it has another name or key, or is not valid now.
+            Keys of runs under way are signed with the former one.
+        """
+        if self.folder is None or (now := TLS.from_directory(self.folder, self.server_name)) == self:
+            return self
+        before, after = Identity.of(self.certificate), Identity.of(now.certificate)
+        fault = now.fault()
+        if (before.name, before.key) != (after.name, after.key):
+            fault = "has another name or key than the one in use, which needs a restart"
+        if fault:
+            raise PartyArgumentError(f"tls={str(self.folder)!r}: the new certificate {fault}")
+        return now
+
+    def fault(self) -> str:
+        """Faults in the dates of the certificate, or of all authorities, now; empty if there are none."""
+        own = out_of_date(self.certificate)
+        if own:
+            return own
+        ends = self._end_of_authority()
+        ended = ends < datetime.now(timezone.utc)
+        return f"is of an authority that expired at {ends:%Y-%m-%d %H:%M} UTC" if ended else ""
+
+    def check_dates(self) -> None:
+        """Refuse a certificate that is not valid now, before anything is begun with it.
+
+        Raises
+        ------
+        AuthenticationError
+            Naming the holder, the date, and the command that renews it.
+        """
+        if fault := self.fault():
+            name = Identity.of(self.certificate).name
+            raise AuthenticationError(f"the certificate of {quoted(name)!r} {fault}; {self._renewing()}")
+
+    def days_left(self) -> int:
+        """Whole days until the certificate, or the last of its authorities, ends; below 0 afterwards."""
+        ends = min(Identity.of(self.certificate).expires, self._end_of_authority())
+        return (ends - datetime.now(timezone.utc)).days
+
+    def ending(self) -> str:
+        """The days that are left, and how to renew it, from `WARNING_DAYS` on; empty before."""
+        days = self.days_left()
+        return f"ends in {days} days: {self._renewing()}" if days < WARNING_DAYS else ""
+
+    def _end_of_authority(self) -> datetime:
+        return max(one.not_valid_after_utc for one in x509.load_pem_x509_certificates(self.authority))
+
+    def _renewing(self) -> str:
+        name = Identity.of(self.certificate).name
+        words = ["veilboost", "certs", name, "--renew"]
+        words += [] if self.folder is None else ["--out", str(self.folder)]
+        return f"renew it: {shlex.join(words)}"
+
+
+def out_of_date(certificates: bytes) -> str:
+    """Faults in the dates of the first of some PEM certificates, the own one; empty if nothing.
+
+    Those after it may be of no use to the other side, which judges the chain.
+    """
+    now, (first, last) = datetime.now(timezone.utc), _dates_of(certificates)
+    if last < now:
+        return f"expired at {last:%Y-%m-%d %H:%M} UTC"
+    if first > now:
+        return (
+            f"is not valid before {first:%Y-%m-%d %H:%M} UTC, and this machine's clock says "
+            f"{now:%Y-%m-%d %H:%M}, {(first - now).total_seconds() / 3600:.1f} hours less: one of the two "
+            "clocks may be wrong"
+        )
+    return ""
+
+
+@lru_cache(maxsize=64)
+def _dates_of(certificates: bytes) -> tuple[datetime, datetime]:
+    """Read once and not for every request."""
+    own = x509.load_pem_x509_certificates(certificates)[0]
+    return own.not_valid_before_utc, own.not_valid_after_utc
 
 
 @dataclass(frozen=True)
@@ -86,11 +185,14 @@ class Identity:
     fingerprint : str
         SHA-256 of the certificate, 64 hexadecimal digits.
     expires : datetime
+    key : str
+        SHA-256 of the public key (as SubjectPublicKeyInfo), the same after a renewal.
     """
 
     name: str
     fingerprint: str
     expires: datetime
+    key: str = ""
 
     @classmethod
     def of(cls, certificate: bytes) -> Identity:
@@ -108,23 +210,36 @@ class Identity:
         names = parsed.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
         if len(names) != 1 or not str(names[0].value).isprintable():
             raise PartyArgumentError("a certificate must have one printable common name")
-        return cls(str(names[0].value), parsed.fingerprint(hashes.SHA256()).hex(), parsed.not_valid_after_utc)
+        kinds = serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+        digest = hashes.Hash(hashes.SHA256())
+        digest.update(parsed.public_key().public_bytes(*kinds))
+        fingerprint = parsed.fingerprint(hashes.SHA256()).hex()
+        return cls(str(names[0].value), fingerprint, parsed.not_valid_after_utc, digest.finalize().hex())
 
     def matches(self, entry: str) -> bool:
-        """Whether an entry of an allow-list means this holder: a common name, or ``sha256:`` and digits."""
-        if entry.startswith("sha256:"):
-            return entry[7:].replace(":", "").lower() == self.fingerprint
+        """Whether an entry of an allow-list means this holder: a common name, or a pin."""
+        for prefix, digits in ((OF_CERTIFICATE, self.fingerprint), (OF_KEY, self.key)):
+            if entry.startswith(prefix):
+                return bool(digits) and entry.removeprefix(prefix).replace(":", "").lower() == digits
         return entry == self.name
 
     def known_as(self, allowed: Sequence[str]) -> str | None:
-        """Name of the holder: its own if that is allowed, else its fingerprint if that is, else None.
+        """Name of the holder: its own if that is allowed, else the pin that is, of the key first, else None.
 
-        Two authorities may give one name; a holder allowed by fingerprint alone does not get that name.
+        Two authorities may give one name; a holder allowed by a pin alone does not get that name.
         """
         matching = [entry for entry in allowed if self.matches(entry)]
         if not matching:
             return None
-        return self.name if self.name in matching else f"sha256:{self.fingerprint}"
+        if self.name in matching:
+            return self.name
+        by_key = any(entry.startswith(OF_KEY) for entry in matching)
+        return OF_KEY + self.key if by_key else OF_CERTIFICATE + self.fingerprint
+
+
+def is_pin(entry: str) -> bool:
+    """Whether an entry of an allow-list pins a certificate or a key; others are names."""
+    return entry.startswith((OF_CERTIFICATE, OF_KEY))
 
 
 def make_authority(directory: str | Path, name: str = "veilboost test authority", days: int = 3650) -> None:
@@ -165,29 +280,93 @@ def make_certificate(
     Raises
     ------
     PartyArgumentError
-        For an authority without a usable key, and for a name that is not 1 to 64 characters of printable
-        ASCII or has '/' or '*' in it.
+        For an authority without a usable key, for a name that is not 1 to 64 characters of printable
+        ASCII or has '/' or '*' in it, and for a folder with a key, which would be lost.
     """
     if not 0 < len(name) <= 64 or not name.isprintable() or not name.isascii() or set(name) & set("/*"):
         raise PartyArgumentError(
             f"name={name!r} must be 1 to 64 characters of printable ASCII without '/' or '*'"
         )
+    directory = Path(directory)
+    if (directory / KEY_FILE).exists():
+        raise PartyArgumentError(
+            f"{directory / KEY_FILE} exists and is not overwritten; --renew makes a new certificate for it, "
+            "and another folder takes a new key"
+        )
     issuer, issuer_key = _read_authority(Path(authority))
     key = ec.generate_private_key(ec.SECP256R1())
-    builder = _builder(_subject(name), issuer.subject, key.public_key(), days)
-    builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-    builder = builder.add_extension(_usage(signs=False), critical=True)
-    both = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
-    builder = builder.add_extension(x509.ExtendedKeyUsage(both), critical=False)
-    alternatives = list(dict.fromkeys([x509.DNSName(name), *map(_host, hosts)]))
-    builder = builder.add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
-    certificate = builder.sign(issuer_key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
-    directory = Path(directory)
+    alternatives = [x509.DNSName(name), *map(_host, hosts)]
+    certificate = _signed(issuer, issuer_key, name, key.public_key(), alternatives, days)
     directory.mkdir(parents=True, exist_ok=True)
     _write_key(directory / KEY_FILE, key)
     (directory / CERTIFICATE_FILE).write_bytes(certificate)
     (directory / AUTHORITY_FILE).write_bytes(issuer.public_bytes(serialization.Encoding.PEM))
     return Identity.of(certificate)
+
+
+def renew_certificate(
+    directory: str | Path, authority: str | Path, name: str, hosts: Sequence[str] = (), days: float = 365
+) -> tuple[Identity, Path]:
+    """Write a new certificate for a party's key, which need not be there, and keep the former one beside it.
+
+    Parameters
+    ----------
+    directory : path
+        Of the former certificate, whose names and addresses the new one is for, too.
+    authority, name, hosts, days
+        As for `make_certificate`.
+
+    Returns
+    -------
+    identity : Identity
+        Of the new certificate.
+    former : Path
+        Where the former one is kept.
+
+    Raises
+    ------
+    PartyArgumentError
+        If there is no certificate, or it is of another name or authority.
+    """
+    path = Path(directory) / CERTIFICATE_FILE
+    if not path.exists():
+        raise PartyArgumentError(f"{path} does not exist, so that there is nothing to renew")
+    content = path.read_bytes()
+    former, issuer_and_key = Identity.of(content), _read_authority(Path(authority))
+    if former.name != name:
+        raise PartyArgumentError(f"{path} is the certificate of {quoted(former.name)!r}, not of {name!r}")
+    own = x509.load_pem_x509_certificate(content)
+    try:
+        own.verify_directly_issued_by(issuer_and_key[0])
+    except (ValueError, TypeError, InvalidSignature):
+        raise PartyArgumentError(
+            f"{path} was not signed by the authority in {authority}; have it renewed where it was signed"
+        ) from None
+    named = own.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    certificate = _signed(*issuer_and_key, name, own.public_key(), [*named, *map(_host, hosts)], days)
+    kept = path.with_name(f"{CERTIFICATE_FILE}.old-{former.fingerprint[:8]}")
+    write_atomically(kept, content)
+    write_atomically(path, certificate)
+    return Identity.of(certificate), kept
+
+
+def _signed(
+    issuer: x509.Certificate,
+    issuer_key: ec.EllipticCurvePrivateKey,
+    name: str,
+    key: CertificatePublicKeyTypes,
+    alternatives: Sequence[x509.GeneralName],
+    days: float,
+) -> bytes:
+    """A party's certificate in PEM format."""
+    builder = _builder(_subject(name), issuer.subject, key, days)
+    builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+    builder = builder.add_extension(_usage(signs=False), critical=True)
+    both = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+    builder = builder.add_extension(x509.ExtendedKeyUsage(both), critical=False)
+    named = x509.SubjectAlternativeName(list(dict.fromkeys(alternatives)))
+    builder = builder.add_extension(named, critical=False)
+    return builder.sign(issuer_key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
 
 def _read_authority(directory: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
@@ -207,7 +386,7 @@ def _subject(name: str) -> x509.Name:
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, days: float
+    subject: x509.Name, issuer: x509.Name, key: CertificatePublicKeyTypes, days: float
 ) -> x509.CertificateBuilder:
     now = datetime.now(timezone.utc)
     try:
@@ -255,6 +434,5 @@ def _write_key(path: Path, key: ec.EllipticCurvePrivateKey) -> None:
     pem = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    path.unlink(missing_ok=True)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(pem)

@@ -42,16 +42,8 @@ BYTES_PER_ID = 512
 class Intersector:
     """The passive party's alignments with one active party, one at a time.
 
-    Parameters
-    ----------
-    ids : sequence of str
-        Canonical and different (see `row_ids`).
-    max_ids : int
-        That the active party may have.
-    name : str
-        This party's.
-    memory : MemoryAllowance, optional
-        Memory that an alignment reserves from; without limit by default.
+    The ids are canonical and different (see `row_ids`); the active party may have `max_ids`.  An alignment
+    reserves from the memory allowance, which is without limit by default.
     """
 
     def __init__(
@@ -65,27 +57,11 @@ class Intersector:
     def answer(
         self, session: bytes, message: Message, fingerprint: str = ""
     ) -> tuple[Message, Alignment | None]:
-        """Answer the next message.
+        """Answer the next message, one of `REQUESTS`; the last answer comes with the alignment.
 
-        Parameters
-        ----------
-        session : bytes
-            The alignment's: one that is not the newest is not taken up again.
-        message : Message
-            One of `REQUESTS`.
-        fingerprint : str
-            Of the certificate that the active party showed.
-
-        Returns
-        -------
-        answer : Message
-        alignment : Alignment or None
-            The rows in common, with the last answer.
-
-        Raises
-        ------
-        ProtocolError
-            If the message is refused; the alignment has then ended.
+        This is that of the rows in common.  A session that is not the newest is not taken up again.  The
+        fingerprint is that of the certificate that the active party showed.  Raises `ProtocolError` if the
+        message is refused; the alignment has then ended.
         """
         if isinstance(message, wire.OpenAlignment):
             return self._open(session, message, fingerprint), None
@@ -126,17 +102,9 @@ class Intersector:
 
 
 class _Run:
-    """One alignment at the passive party.
+    """One alignment at the passive party, with the number of ids that the active party announced.
 
-    Parameters
-    ----------
-    session : bytes
-    ids : sequence of str
-    n_theirs : int
-        Ids that the active party announced.
-    run : bytes
-    room : Room
-        Reserved for as long as the run lasts.
+    The room is reserved for as long as the run lasts.
     """
 
     def __init__(self, session: bytes, ids: Sequence[str], n_theirs: int, run: bytes, room: Room) -> None:
@@ -160,7 +128,10 @@ class _Run:
             self._commitments = (message.commitment, self.own.commitment)
             return wire.IdsCommitted(self._commitments[1]), None
         if self.found is not None and isinstance(message, wire.ProveRows):
-            return self._proven(message, *self.found)
+            alignment, own_proof, their_proof = self.found
+            if not compare_digest(message.proof, their_proof):
+                raise ProtocolError("the rows aligned were not proven to be known: other rows are in common")
+            return wire.RowsAligned(own_proof), alignment
         theirs = self._theirs
         if theirs is not None and isinstance(message, wire.TellIds) and not theirs.is_complete:
             theirs.add(message.points)
@@ -197,12 +168,3 @@ class _Run:
         digest = MaskedDigest(alignment.digest, self._digest, PASSIVE)
         self.found = (alignment, *digest.proofs(message.digest, self._commitments))
         return wire.RowsFound(digest.point)
-
-    @staticmethod
-    def _proven(
-        message: wire.ProveRows, alignment: Alignment, own_proof: bytes, their_proof: bytes
-    ) -> tuple[wire.RowsAligned, Alignment]:
-        """The rows, to an active party that knows all their ids."""
-        if not compare_digest(message.proof, their_proof):
-            raise ProtocolError("the rows aligned were not proven to be known: other rows are in common")
-        return wire.RowsAligned(own_proof), alignment

@@ -67,10 +67,7 @@ def name_digest(name: str) -> bytes:
 def run_of(opening: OpenAlignment, opened: AlignmentOpened) -> bytes:
     """The digest that names a run: of all that both parties said before an id was masked.
 
-    Raises
-    ------
-    ProtocolError
-        If a field has another length than it should.
+    Raises `ProtocolError` if a field has another length than it should.
     """
     fields = [opening.nonce, opened.nonce, opening.certificate, opening.addressed, opened.name]
     if any(len(one) != DIGEST_BYTES for one in fields):
@@ -92,20 +89,8 @@ def chunk(count: int, first: int) -> int:
 class OwnList:
     """A party's own ids, masked step by step under a key of their own, then sorted.
 
-    Parameters
-    ----------
-    ids : sequence of str
-        Canonical and different (see `row_ids`).
-    run : bytes
-    role : bytes
-        `ACTIVE` or `PASSIVE`.
-
-    Attributes
-    ----------
-    points : bytes
-        The masked ids in ascending order, once all are masked.
-    order : ndarray of int64
-        Whose they are: positions among `ids`.
+    The ids are canonical and different (see `row_ids`).  Once all are masked, `points` are the masked ids in
+    ascending order, and `order` says whose they are: positions among the ids.
     """
 
     def __init__(self, ids: Sequence[str], run: bytes, role: bytes) -> None:
@@ -150,28 +135,12 @@ class OwnList:
         return self.points[first * POINT_BYTES : (first + chunk(len(self._ids), first)) * POINT_BYTES]
 
     def answers(self, points: bytes | bytearray | memoryview) -> bytes:
-        """Points of the other's under this list's key too.
-
-        Raises
-        ------
-        PointError
-            If one is not of the group.
-        """
+        """Points of the other's under this list's key too; raises `PointError` if one is not of the group."""
         return multiply(self.key, points)
 
 
 class ReceivedList:
-    """The other's masked ids, as they come in.
-
-    Parameters
-    ----------
-    count : int
-        How many were announced.
-    run, role : bytes
-        The other's role.
-    commitment : bytes
-        Its commitment.
-    """
+    """The other's masked ids, as they come in: as many as it announced, with its role and commitment."""
 
     def __init__(self, count: int, run: bytes, role: bytes, commitment: bytes) -> None:
         if len(commitment) != DIGEST_BYTES:
@@ -198,12 +167,8 @@ class ReceivedList:
         """Take the next message's points.
 
         Strictly ascending order over all messages makes them different, and leaves one way to send a list.
-
-        Raises
-        ------
-        ProtocolError
-            If they are not as many as are due, not in ascending order, or, with the last of them, not those
-            that were committed to.
+        Raises `ProtocolError` if they are not as many as are due, not in ascending order, or, with the last
+        of them, not those that were committed to.
         """
         due = chunk(self._count, self.n_received)
         if not due or len(points) != due * POINT_BYTES:
@@ -229,15 +194,10 @@ def commitment_to(run: bytes, role: bytes, points: bytes | bytearray) -> bytes:
 
 
 def refuse_reflection(own: bytes, points: bytes | bytearray | memoryview) -> None:
-    """Refuse points among which is one of those that were sent to the other.
+    """Raise `ProtocolError` if one of the points is one of those that were sent to the other.
 
     Honest points are multiples by another key: one of them is equal with probability below 2**-190 for lists
     of a thousand million.
-
-    Raises
-    ------
-    ProtocolError
-        If there is one.
     """
     if len(np.intersect1d(as_points(own), as_points(bytes(points)))):
         raise ProtocolError("masked ids were sent back that are this party's own")
@@ -246,29 +206,14 @@ def refuse_reflection(own: bytes, points: bytes | bytearray | memoryview) -> Non
 def matches(
     own: OwnList, theirs: ReceivedList, twice: bytes, answers: bytes | bytearray
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where a party's own ids and the other's are the same.
+    """Where a party's own ids and the other's are the same: positions among both, by ids and by points.
 
-    Parameters
-    ----------
-    own : OwnList
-    theirs : ReceivedList
-        Complete.
-    twice : bytes
-        The other's points under this party's key too, in their order.
-    answers : bytes
-        Own points under the other's key too, in the order of `own.points`, as the other sent them.
+    They come in the order of the doubly masked values, which tells nothing about either side's rows.  The
+    other's list is complete.  `twice` are its points under this party's key too, in their order, `answers`
+    own points under the other's key too, in the order of `own.points`, as the other sent them.
 
-    Returns
-    -------
-    ids, places : ndarray of int64
-        Positions among the own ids, and those of the same ids among the other's points; in the order of the
-        doubly masked values, which tells nothing about either side's rows.
-
-    Raises
-    ------
-    ProtocolError
-        If the answers are not as many different points of the group as were asked about, or are points
-        that were there before.
+    Raises `ProtocolError` if the answers are not as many different points of the group as were asked about,
+    or are points that were there before.
     """
     if len(answers) != len(own.points):
         raise ProtocolError(f"{len(answers)} bytes of answers about {len(own.points)} bytes of masked ids")
@@ -288,20 +233,14 @@ class MaskedDigest:
     """The digest of the rows found, masked: by it two parties compare theirs without showing them.
 
     k·HG("veilboost psi rows", run, digest) with a key of its own.  The digest under both keys is a secret
-    that only parties with equal digests have in common, and each proves that it has it.
+    that only parties with equal digests have in common, and each proves that it has it.  The role is this
+    side's.
 
     * *One guess in each run.*  The proof is a hash of the digest under both keys.  Under the computational
       Diffie–Hellman assumption, a side computes that only for the digest that its own point is a multiple of,
       and it has sent that point before it sees a proof: no other digest can be tried out afterwards.
     * *No proof stands for another.*  It is a hash of the run, of both lists and both points, and of the role
       of the side that gives it: neither the other's proof nor one of another run passes.
-
-    Parameters
-    ----------
-    digest : bytes
-    run : bytes
-    role : bytes
-        `ACTIVE` or `PASSIVE`: this side's.
     """
 
     def __init__(self, digest: bytes, run: bytes, role: bytes) -> None:
@@ -311,17 +250,8 @@ class MaskedDigest:
     def proofs(self, point: bytes, commitments: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
         """Proofs of knowing the digest: this side's, and the one that the other must give.
 
-        Parameters
-        ----------
-        point : bytes
-            The other's masked digest.
-        commitments : tuple of bytes
-            To the active and to the passive party's list.
-
-        Raises
-        ------
-        ProtocolError
-            If the other's is not one point of the group.
+        `point` is the other's masked digest; the commitments are those to the active and to the passive
+        party's list.  Raises `ProtocolError` if the other's is not one point of the group.
         """
         if len(point) != POINT_BYTES:
             raise ProtocolError(f"a masked digest has {len(point)} bytes, not {POINT_BYTES}")

@@ -88,18 +88,9 @@ def form_of(ids: Sequence[str]) -> str:
 
 
 def check_ids(ids: Sequence[object], shown: str) -> list[str]:
-    """Check that ids are canonical and different.
+    """Check that ids, which errors call `shown`, are canonical and different.
 
-    Parameters
-    ----------
-    ids : sequence
-    shown : str
-        Their name in errors.
-
-    Raises
-    ------
-    InvalidDataError
-        Naming the position, counted from 1, and what is wrong there; no id is quoted.
+    Raises `InvalidDataError` naming the position, counted from 1, and what is wrong there; no id is quoted.
     """
     checked: list[str] = []
     for k, one in enumerate(ids):

@@ -21,7 +21,8 @@ from gbdt_parties.run.record import MessageRecord
 T = TypeVar("T")
 
 MAX_RUNS = 4
-"""Runs of one coordinator that are kept; the oldest are removed first."""
+"""Open runs of one coordinator that are kept, and ended ones of those that are auditable; the ones that were
+used longest ago are removed first."""
 
 THIS_PROCESS = "this process"
 """Name of the caller that is in the party's own process; callers of a service have folders' names."""
@@ -63,7 +64,9 @@ RUNS = json_kind("runs")
 one says whose the model of a run is that has ended."""
 
 ANSWERS, END = Kind("answers", GivenAnswer.to_bytes, GivenAnswer.from_bytes), bytes_kind("signed end")
-"""In a run's own part of the store: its answers, and what the party has signed as its end."""
+ENTRIES = bytes_kind("entries")
+"""In a run's own part of the store: its answers, what was signed as its end, and what it has come to, in
+order: sums that a coordinator has, trees, or splits."""
 
 
 def runs_of(store: Store, caller: str) -> Store:
@@ -80,11 +83,6 @@ class RunLog:
         Of one caller's runs at a party; what charges for answers writes to the same file.
     run : bytes
         16 bytes.
-    repeats : bool
-        Whether the party makes the same answer whenever it is asked.  Then its digest is enough, and it need
-        not be on the disk before it leaves.
-    auditable : bool
-        Whether keys and messages stay when the run has ended, for an auditor (`gbdt_parties.run.replay`).
 
     Attributes
     ----------
@@ -94,8 +92,8 @@ class RunLog:
         Messages of an auditable run.
     """
 
-    def __init__(self, runs: Store, run: bytes, *, repeats: bool = False, auditable: bool = False) -> None:
-        self.runs, self.run, self._repeats, self.auditable = runs, run, repeats, auditable
+    def __init__(self, runs: Store, run: bytes) -> None:
+        self.runs, self.run = runs, run
         self._key, self.store = run.hex(), runs.part(f"run {run.hex()}")
         self._process = this_process()
         self.record = MessageRecord(self.store)
@@ -129,31 +127,51 @@ class RunLog:
 
     @property
     def is_auditable(self) -> bool:
-        """Whether the run's keys and messages are kept."""
+        """Whether the run's keys and messages are kept when it has ended (`gbdt_parties.run.replay`)."""
         return bool(self.past().get("auditable"))
 
     def begin(self, record: dict[str, Any], most: int = sys.maxsize) -> None:
-        """Keep that a run has begun; if there are more than `most`, the oldest ones are removed."""
+        """Keep that a run has begun; of more than `most` open ones, those used longest ago are removed."""
         with self.runs.transaction():
             self.runs.put(RUNS, self._key, record)
-            for oldest in self.runs.keys(RUNS)[:-most]:
-                RunLog(self.runs, bytes.fromhex(oldest)).end()
+            self._forget_oldest(most, has_ended=False)
+
+    def take_up(self) -> dict[str, Any]:
+        """The record of a run that goes on, which counts as used now; errors as of `begun`."""
+        with self.runs.transaction():
+            self.runs.put(RUNS, self._key, kept := self.begun())
+        return kept
+
+    def _forget_oldest(self, most: int, *, has_ended: bool) -> None:
+        keys = self.runs.keys(RUNS)
+        if len(keys) > most:
+            logs = [RunLog(self.runs, bytes.fromhex(key)) for key in keys]
+            for oldest in [log for log in logs if log.has_ended == has_ended][:-most]:
+                oldest.end()
 
     def keep(self, kind: Kind[T], entry: T) -> None:
-        """Keep one more entry of the run.
+        """Keep one more entry of the run, which counts as used now.
 
         A run that was removed for later ones goes on, and cannot be taken up.
         """
         with self.runs.transaction():
             if self.has_begun:
+                if self.runs.keys(RUNS)[-1] != self._key:
+                    self.take_up()
                 self.store.append(kind, "", entry)
 
     def knows(self, number: int) -> bool:
-        """Whether an attempt was answered here, or would be answered with the same bytes at no cost."""
-        return self._repeats or self._found(number) is not None
+        """Whether an attempt was answered here."""
+        return self._found(number) is not None
 
     def answer(
-        self, number: int, asked: bytes, make: Callable[[], bytes], pay: Callable[[], object]
+        self,
+        number: int,
+        asked: bytes,
+        make: Callable[[], bytes],
+        pay: Callable[[], object],
+        *,
+        sync: bool = True,
     ) -> bytes:
         """The answer to an attempt: the one that was given before, or a new one.
 
@@ -163,39 +181,32 @@ class RunLog:
         asked : bytes
             Everything that is asked, the roster included.
         make : callable
-            Makes the answer.
+            Makes the answer, or what stands for it.
         pay : callable
             Decides whether to answer, and charges for it.  An error of either leaves nothing behind.
+        sync : bool
+            Whether charge and answer must be on the disk first, as of `Store.transaction`.
 
         Raises
         ------
         ProtocolError
-            If the attempt was answered before, and asked something else, or a later one was answered; or if
-            a party that makes its answers again makes another one; or in a forked process.
+            If the attempt was answered before, and asked something else, or a later one was answered; or in
+            a forked process.
         """
         if self._process != this_process():
             raise ProtocolError("a party cannot answer in a forked process: its parent answers, too")
         digest, found = hashlib.sha256(asked).digest(), self._found(number)
         if found is None:
-            # The first answer may be paid for with all others, which need not be on the disk.
-            with self.store.transaction(sync=not self._repeats or number == 1):
+            with self.store.transaction(sync=sync):
                 self._check_next(number)
                 pay()
-                content = make()
-                kept = hashlib.sha256(content).digest() if self._repeats else content
-                self.store.append(ANSWERS, "", GivenAnswer(number, digest, kept))
-            return content
-        if found.asked != digest:
+                found = GivenAnswer(number, digest, make())
+                self.store.append(ANSWERS, "", found)
+        elif found.asked != digest:
             raise ProtocolError(
                 f"attempt {number} was answered before, and asked something else; an attempt is answered once"
             )
-        content = make() if self._repeats else found.content
-        if self._repeats and hashlib.sha256(content).digest() != found.content:
-            raise ProtocolError(
-                f"attempt {number} was answered before, with other bytes than this party computes now: the "
-                "data, CPU or library versions have changed"
-            )
-        return content
+        return found.content
 
     def _check_next(self, number: int) -> None:
         last = self._at(self.store.size(ANSWERS, "") - 1)
@@ -224,15 +235,15 @@ class RunLog:
             )
 
     def end(self, *, stays_known: bool = False) -> None:
-        """Remove the keys of the run, and all that was kept of it: no answer can be given any more.
-
-        Those of an auditable run stay until `MAX_RUNS` later ones have begun, and give no answer, either.
-        """
+        """Remove the keys of the run, and all that was kept of it: no answer can be given any more."""
         with self.runs.transaction():
-            if self.auditable:
-                self.runs.put(RUNS, self._key, {**self.begun(), "has_ended": True})
-                return
             self.runs.delete(RUNS, self._key)
             self.store.clear()
             if stays_known:
                 self.runs.put(RUNS, self._key, {})
+
+    def end_for_audit(self) -> None:
+        """End a run that gives no answer any more, but keeps all for an auditor, as the last `MAX_RUNS`."""
+        with self.runs.transaction():
+            self.runs.put(RUNS, self._key, {**self.begun(), "has_ended": True})
+            self._forget_oldest(MAX_RUNS, has_ended=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -135,13 +136,9 @@ class PartyRun:
     ----------
     subject : Subject
     log : RunLog
-    request : str
-        Of the run; the subject was made for it.
-    kept : mapping, optional
-        Record of the log: the run begins again, from its first sum, and answers are those that were given.
-    is_past : bool
-        Whether it is an auditor who begins it again: no other party is heard, and certificates may have
-        expired.
+    record : mapping
+        The run's request, for which the subject was made, and whether it is auditable; or the record of the
+        log: the run begins again, from its first sum, and answers are those that were given.
 
     Raises
     ------
@@ -149,31 +146,28 @@ class PartyRun:
         If it cannot be taken up.
     """
 
-    def __init__(
-        self,
-        subject: Subject,
-        log: RunLog,
-        request: str,
-        kept: Mapping[str, Any] | None = None,
-        *,
-        is_past: bool = False,
-    ) -> None:
-        self.subject, self.log, self.request = subject, log, request
-        agreed = None if kept is None else kept["agreement"]
-        self._agreement = Agreement(subject.name, subject.credentials, subject.allowed, log.run, agreed)
+    def __init__(self, subject: Subject, log: RunLog, record: Mapping[str, Any]) -> None:
+        self.subject, self.log = subject, log
+        self.request, self.is_auditable = record["request"], record["auditable"]
         self._proposal: Proposal | None = None
         self._computation: Computation[Any, Any] | None = None
         self._sums: MaskedSums | None = None
         self._end: SignedEnd | None = None
-        if kept is not None:
-            if kept["rows"] != subject.rows(log.auditable):
-                raise ProtocolError("this party has other rows than when the run began")
-            self._proposal = subject.proposed(kept["task"])
-            if is_past:
-                self._agreement = Agreement.past(agreed or {}, self._proposal.statement, subject.allowed)
-            else:
-                self._agreement.take_up(agreed or {}, self._proposal.statement, self._proposal.min_parties)
-            self._start(self._proposal)
+        if "agreement" not in record:
+            self._agreement = Agreement(subject.name, subject.credentials, subject.allowed, log.run)
+            return
+        if record["rows"] != subject.rows(self.is_auditable):
+            raise ProtocolError("this party has other rows than when the run began")
+        self._proposal = subject.proposed(record["task"])
+        self._agreement = self.agreed(record["agreement"], self._proposal)
+        self._start(self._proposal)
+
+    def agreed(self, kept: Mapping[str, Any], proposal: Proposal) -> Agreement:
+        """The agreement on a run that is taken up."""
+        own = self.subject
+        agreement = Agreement(own.name, own.credentials, own.allowed, self.log.run, kept)
+        agreement.take_up(kept, proposal.statement, proposal.min_parties)
+        return agreement
 
     def close(self) -> None:
         """Let go of memory; an ended session may still refer to this object."""
@@ -256,9 +250,9 @@ class PartyRun:
             {
                 "request": self.request,
                 "task": self._proposal.task,
-                "rows": self.subject.rows(self.log.auditable),
+                "rows": self.subject.rows(self.is_auditable),
                 "agreement": self._agreement.to_dict(),
-                "auditable": self.log.auditable,
+                "auditable": self.is_auditable,
             },
             MAX_RUNS,
         )
@@ -293,13 +287,24 @@ class PartyRun:
         attempt, roster = sums.attempt(question, (round_number, number), members, is_own=True), sums.roster
 
         def make() -> bytes:
-            key = sums.noise_key(attempt) if self.log.auditable else None
+            key = sums.noise_key(attempt) if self.is_auditable else None
             return sums.masked(attempt, question, self.subject.vector(question, len(attempt.members), key))
 
+        def pay() -> None:
+            self.subject.pay(question, roster.digest, attempt)
+
         asked = roster.digest + attempt.to_bytes()
-        return self.log.answer(
-            number, asked, make, lambda: self.subject.pay(question, roster.digest, attempt)
-        )
+        if not self.subject.participation.repeats:
+            return self.log.answer(number, asked, make, pay)
+        # A digest is enough.  The first answer may pay for all others, which need not be on the disk.
+        content = make()
+        digest = hashlib.sha256(content).digest()
+        if self.log.answer(number, asked, lambda: digest, pay, sync=number == 1) != digest:
+            raise ProtocolError(
+                f"attempt {number} was answered before, with other bytes than this party computes now: the "
+                "data, CPU or library versions have changed"
+            )
+        return content
 
     def open(self, opened: wire.Opened) -> None:
         """Add up all members' contributions to this party's own question, and go on to the next one.
@@ -321,7 +326,8 @@ class PartyRun:
         asked, members = (opened.round, opened.number), sorted(opened.contributions)
         attempt = sums.attempt(question, asked, members, is_own=False)
         total = sums.total(attempt, question, opened.contributions)
-        if sums.place in attempt.members and not self.log.knows(attempt.number):
+        is_free = self.subject.participation.repeats or sums.place not in attempt.members
+        if not (is_free or self.log.knows(attempt.number)):
             raise ProtocolError(
                 f"this party's folder is an older copy: attempt {attempt.number}, which it has answered, is "
                 "not in its ledger; go on with the newer folder"
@@ -349,4 +355,4 @@ class PartyRun:
         end = replace(self.end, signatures=signatures)
         end.check(self.subject.participation.least_at_end(len(sums.roster.introductions)))
         self.subject.finished(computation.result(), end.to_json())
-        self.log.end()
+        (self.log.end_for_audit if self.is_auditable else self.log.end)()

@@ -13,15 +13,35 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from gbdt_commons.store import MemoryStore, Store, bytes_kind, json_kind
+from gbdt_commons.store import MemoryStore, Store
 from gbdt_parties.errors import PartyUnavailableError
 from gbdt_parties.progress_folder import ProgressFolder
+from gbdt_parties.run.log import ANSWERS, END, ENTRIES, RUNS, GivenAnswer, RunLog
+from gbdt_parties.secure_sum.messages import pack, unpack
 from gbdt_parties.secure_sum.roster import Roster, SignedEnd
 
 STORE_FILE = "sums.store"
 
-ABOUT, OPENED, MODEL = bytes_kind("about"), bytes_kind("opened sums"), bytes_kind("model")
-BEGUN, ATTEMPT, END = json_kind("begun"), json_kind("attempt"), json_kind("end")
+
+def log_of(folder: ProgressFolder, store: Store, about: bytes) -> RunLog:
+    """The log of a coordinator's run in a folder that is no other run's.
+
+    Parameters
+    ----------
+    folder : ProgressFolder
+    store : Store
+        The folder's.
+    about : bytes
+        Digest of all that the run is about, which names it.
+
+    Raises
+    ------
+    VeilboostError
+        Of the folder's kind, if its store has another run.
+    """
+    if store.kinds() and store.keys(RUNS) != [about.hex()]:
+        raise folder.of_another_run()
+    return RunLog(store, about)
 
 
 class Progress:
@@ -29,7 +49,7 @@ class Progress:
 
     Parameters
     ----------
-    store : Store
+    log : RunLog
     only_last : bool
         Whether the contributions to no sum but the last one are kept.
 
@@ -55,60 +75,74 @@ class Progress:
         Whether these parties have ended the run.
     """
 
-    def __init__(self, store: Store, only_last: bool = False) -> None:
-        self._store, self._only_last = store, only_last
-        begun: tuple[str, list[str], str, int] = store.get(BEGUN, "") or ("", [], "", 0)
-        roster, endorsements, self.task, self.n_starts = begun
-        self.roster = Roster.from_bytes(bytes.fromhex(roster)) if roster else None
-        self.endorsements = [bytes.fromhex(one) for one in endorsements]
-        self.n_opened, self.model = store.size(OPENED, ""), store.get(MODEL, "") or b""
-        end: tuple[str, bool] = store.get(END, "") or ("", False)
-        self.signatures, self.is_told = end
-        at, number, members = store.get(ATTEMPT, "") or (-1, 0, ())
-        self.attempt = (number, tuple(members)) if at == self.n_opened else None
+    def __init__(self, log: RunLog, only_last: bool = False) -> None:
+        self._log, self._store, self._only_last, known = log, log.store, only_last, log.past()
+        self.n_starts, self.task = known.get("n_starts", 0), known.get("task", "")
+        self.roster = Roster.from_bytes(bytes.fromhex(known["roster"])) if known else None
+        self.endorsements = [bytes.fromhex(one) for one in known.get("endorsements", ())]
+        self.n_opened, self.is_told = self._store.size(ENTRIES, ""), log.has_ended
+        end = self._store.get(END, "")
+        self.model, signatures = (b"", b"") if end is None else unpack(end)
+        self.signatures = signatures.decode()
+        at = self._store.size(ANSWERS, "") - 1
+        last = self._store.get(ANSWERS, "", at) if at >= 0 else None
+        is_next = last is not None and last.asked == _asked(self.n_opened)
+        self.attempt = (last.number, tuple(json.loads(last.content))) if last and is_next else None
         self._last: bytes | None = None
 
     def opened(self, number: int) -> bytes:
         """The contributions to a sum; a PartyUnavailableError if they are not kept any more."""
         if self._last is not None and number == self.n_opened - 1:
             return self._last
-        place = number - (self.n_opened - self._store.size(OPENED, ""))
-        content = self._store.get(OPENED, "", place) if place >= 0 else None
+        place = number - (self.n_opened - self._store.size(ENTRIES, ""))
+        content = self._store.get(ENTRIES, "", place) if place >= 0 else None
         if content is None:
             raise PartyUnavailableError("a party has missed sums that are not kept any more")
         return content
 
     def note_start(self, roster: Roster, endorsements: Sequence[bytes], task: str) -> None:
         """Keep that a run has begun, or is taken up."""
-        known = [roster.to_bytes().hex(), [one.hex() for one in endorsements], task, self.n_starts + 1]
-        self._store.put(BEGUN, "", known)
         self.roster, self.endorsements, self.task = roster, list(endorsements), task
         self.n_starts += 1
+        self._log.begin(self._known())
+
+    def _known(self) -> dict[str, Any]:
+        assert self.roster is not None, "the run has not begun"
+        return {
+            "roster": self.roster.to_bytes().hex(),
+            "endorsements": [one.hex() for one in self.endorsements],
+            "task": self.task,
+            "n_starts": self.n_starts,
+        }
 
     def note_attempt(self, number: int, members: Sequence[int]) -> None:
         """Keep an attempt that is about to be made; a run that is taken up finishes it."""
         with self._store.transaction(sync=False):
-            self._store.put(ATTEMPT, "", [self.n_opened, number, list(members)])
+            attempt = GivenAnswer(number, _asked(self.n_opened), json.dumps(list(members)).encode())
+            self._store.append(ANSWERS, "", attempt)
         self.attempt = number, tuple(members)
 
     def note_opened(self, opened: bytes, *, sync: bool) -> None:
         """Keep the contributions to a sum, before any party is sent them; `sync` waits for the disk."""
         keep = self._store.put if self._only_last else self._store.append
         with self._store.transaction(sync=sync):
-            keep(OPENED, "", opened)
+            keep(ENTRIES, "", opened)
         self.n_opened, self.attempt, self._last = self.n_opened + 1, None, opened
 
     def note_model(self, content: bytes, end: SignedEnd) -> None:
         """Keep the model with its signatures, before parties forget the run."""
-        with self._store.transaction():
-            self._store.put(END, "", [end.to_json(), False])
-            self._store.put(MODEL, "", content)
         self.model, self.signatures = content, end.to_json()
+        self._log.sign_end(pack([content, self.signatures.encode()]))
 
     def note_told(self) -> None:
         """Keep that no party waits for the end any more."""
-        self._store.put(END, "", [self.signatures, True])
+        self._log.begin({**self._known(), "has_ended": True})
         self.is_told = True
+
+
+def _asked(n_opened: int) -> bytes:
+    """Names the sum that an attempt is at."""
+    return n_opened.to_bytes(32, "little")
 
 
 class Memory:
@@ -127,7 +161,7 @@ class Memory:
     @contextmanager
     def taken_up(self, about: Any, names: Sequence[str]) -> Iterator[Progress]:
         """The progress of a new run."""
-        yield Progress(MemoryStore(), self._only_last)
+        yield Progress(RunLog(MemoryStore(), b""), self._only_last)
 
 
 class Checkpoint(ProgressFolder):
@@ -153,8 +187,7 @@ class Checkpoint(ProgressFolder):
         """
         digest = hashlib.sha256(json.dumps([about, list(names)]).encode()).digest()
         with self.opened() as store:
-            if store.get(ABOUT, "") is None:
-                store.put(ABOUT, "", digest)
-            elif store.get(ABOUT, "") != digest:
-                raise self.of_another_run()
-            yield Progress(store)
+            log = log_of(self, store, digest)
+            if not log.has_begun:
+                log.begin({})
+            yield Progress(log)

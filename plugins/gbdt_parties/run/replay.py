@@ -13,16 +13,17 @@ parties have revealed after they were bound to theirs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from gbdt_commons.errors import VeilboostError
-from gbdt_commons.store import MemoryStore, Store
+from gbdt_commons.store import Store
 from gbdt_parties.errors import PartyArgumentError
 from gbdt_parties.messages import read, write
-from gbdt_parties.run.log import RUNS, RunLog
-from gbdt_parties.run.party_run import PartyRun, Subject
+from gbdt_parties.run.agreement import Agreement
+from gbdt_parties.run.log import ANSWERS, END, RUNS, RunLog
+from gbdt_parties.run.party_run import PartyRun, Proposal, Subject
 from gbdt_parties.run.record import KeptExchange, summary
 from gbdt_parties.secure_sum.messages import AskSum, Contributed, Opened, OpenSum
 
@@ -96,6 +97,14 @@ class Compared:
         raise DifferenceError(f"{name} is not what follows from the party's keys, rows and received messages")
 
 
+class PastRun(PartyRun):
+    """A run that an auditor begins again: no other party is heard, and certificates may have expired."""
+
+    def agreed(self, kept: Mapping[str, Any], proposal: Proposal) -> Agreement:
+        """The agreement as all have signed it."""
+        return Agreement.past(kept, proposal.statement, self.subject.allowed)
+
+
 def chosen(stores: Iterable[Store], run: str | None) -> RunLog:
     """The log of an auditable run among those in the parts of a folder's store.
 
@@ -114,7 +123,7 @@ def chosen(stores: Iterable[Store], run: str | None) -> RunLog:
     return logs[run]
 
 
-def replayed(log: RunLog, subject_of: Callable[[bytes, str], Subject]) -> Replay:
+def replayed(log: RunLog, subject_of: Callable[[bytes, str], Subject], store: Store) -> Replay:
     """Repeat a party's side of a run of secure sums, and compare it with the party's record.
 
     Parameters
@@ -122,11 +131,12 @@ def replayed(log: RunLog, subject_of: Callable[[bytes, str], Subject]) -> Replay
     log : RunLog
         Of an auditable run.
     subject_of : callable
-        Makes the subject of a run from its number and its request, with the auditor's rows.  It charges for
-        nothing that outlives the repetition.
+        Makes the subject of a run from its number and its request, with the auditor's rows.
+    store : Store
+        Where the repetition keeps answers and charges, as the party did in its own.
     """
     kept, done, attempts, n_opened = log.past(), Compared(), set[int](), 0
-    again = RunLog(MemoryStore(), log.run, repeats=True, auditable=True)
+    again = RunLog(store, log.run)
     again.begin({**kept, "has_ended": False})
     run: PartyRun | None = None
     difference, name = None, "the beginning of the run"
@@ -135,7 +145,7 @@ def replayed(log: RunLog, subject_of: Callable[[bytes, str], Subject]) -> Replay
             if exchange is None or run is None:
                 done.n_connections += 1
                 subject = subject_of(log.run, kept["request"])
-                run = PartyRun(subject, again, kept["request"], kept, is_past=True)
+                run = PastRun(subject, again, kept)
             if exchange is None:
                 continue
             message = read(exchange.received).message
@@ -163,12 +173,31 @@ def replayed(log: RunLog, subject_of: Callable[[bytes, str], Subject]) -> Replay
                 attempts.add(message.number)
         if kept.get("has_ended") and not again.has_ended:
             raise DifferenceError("the end of the run, which has ended, is not among the party's messages")
+        if run is not None:
+            _check_log(log, again, done.n_connections, run.subject.participation.repeats)
     except DifferenceError as error:
         difference = str(error)
     except VeilboostError as error:
         difference = f"{name} is refused: {error}"
     ended = again.has_ended and difference is None
     return done.report(n_opened, len(attempts), ended, difference)
+
+
+def _check_log(log: RunLog, again: RunLog, n_processes: int, repeats: bool) -> None:
+    """Check that the answers and the end that a party has kept are those that are made again.
+
+    The last answer of a process may be there before its message.  Answers that cost nothing may have been
+    lost with a machine, together with their messages.
+    """
+    kept = {answer.number: answer for answer in log.store.entries(ANSWERS, "")}
+    for answer in again.store.entries(ANSWERS, ""):
+        found = kept.pop(answer.number, None)
+        if found != answer and not (found is None and repeats):
+            raise DifferenceError(f"the answer to attempt {answer.number} in the party's log is another one")
+    if len(kept) > n_processes:
+        raise DifferenceError(f"the party's log has answers to attempts without messages: {sorted(kept)}")
+    if (end := again.store.get(END, "")) is not None and end != log.store.get(END, ""):
+        raise DifferenceError("the end that the party's log says it has signed is another one")
 
 
 def _own(run: PartyRun, opened: Opened) -> tuple[bytes, bytes, str] | None:

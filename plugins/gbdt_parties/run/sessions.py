@@ -65,7 +65,7 @@ class Runs:
             if live is not None or RunLog(self._store, run).has_begun:
                 raise ProtocolError("a run of this number has begun already")
             self.close()
-            self.live = self._run(run, message.request)
+            self.live = self._run(run, {"request": message.request, "auditable": self._auditable})
             return self.live
         if live is not None and not live.has_begun:
             raise ProtocolError("the run has not begun")
@@ -76,24 +76,23 @@ class Runs:
             raise ProtocolError("the run has other settings than when it began")
         return live
 
-    def _run(self, run: bytes, request: str, kept: Mapping[str, Any] | None = None) -> PartyRun:
-        subject = self.subject_of(run, request)
-        auditable = self._auditable if kept is None else kept["auditable"]
-        log = RunLog(self._store, run, repeats=subject.participation.repeats, auditable=auditable)
-        if kept is not None and auditable:
-            log.record.begin()
-        return PartyRun(subject, log, request, kept)
+    def _run(self, run: bytes, record: Mapping[str, Any]) -> PartyRun:
+        return PartyRun(self.subject_of(run, record["request"]), RunLog(self._store, run), record)
 
     def _restored(self, run: bytes) -> PartyRun:
         """The run as it began."""
-        kept = RunLog(self._store, run).begun()
+        log = RunLog(self._store, run)
+        kept = log.take_up()
         self.close()
         try:
-            return self._run(run, kept["request"], kept)
+            restored = self._run(run, kept)
         except VeilboostError:
             raise
         except (ValueError, KeyError, TypeError, AttributeError):
             raise ProtocolError("this party's state of the run is damaged") from None
+        if restored.is_auditable:
+            log.record.begin()
+        return restored
 
     def close(self) -> None:
         """Let go of the run under way, which is taken up again from the store."""
@@ -105,7 +104,7 @@ class Runs:
         """Answer a request."""
         if run is not self.live:
             raise ProtocolError("the run was taken up in another session")
-        sent, is_kept, is_end = b"", run.has_begun and run.log.auditable, isinstance(message, EndRun)
+        sent, is_kept, is_end = b"", run.has_begun and run.is_auditable, isinstance(message, EndRun)
         # Of a run that has ended, an auditor finds the end.
         with run.log.store.transaction() if is_end else nullcontext():
             try:

@@ -16,7 +16,7 @@ from cryptography.x509.oid import NameOID
 
 from gbdt_commons.quoting import quoted
 from gbdt_parties.errors import AuthenticationError, HardwareKeyError, PartyArgumentError
-from gbdt_parties.identity.certificates import TLS, Identity
+from gbdt_parties.identity.certificates import TLS, Identity, is_pin
 
 _DOMAIN = b"veilboost secure sum roster 1\0"
 """Begins everything that a certificate's key signs here, so that no signature serves two purposes."""
@@ -96,6 +96,10 @@ class Credentials:
         )
         return cls(certificate.public_bytes(serialization.Encoding.PEM), pem)
 
+    def take_up(self, certificates: bytes) -> None:
+        """Show renewed certificates of the same key in runs that begin from now on."""
+        object.__setattr__(self, "certificates", certificates)
+
     def sign(self, digest: bytes) -> bytes:
         """Sign a roster's digest."""
         key: Any = self._private_key  # type: ignore[attr-defined]
@@ -159,12 +163,17 @@ class AllowList:
     trust_authority: bool = False
 
     def __post_init__(self) -> None:
-        names = [entry for entry in self.entries or () if not entry.startswith("sha256:")]
+        names = [entry for entry in self.entries or () if not is_pin(entry)]
         if names and not (self.trust_authority and self.authority):
             raise PartyArgumentError(
-                f"the allow-list names {quoted(names[0])!r} without its fingerprint: give 'sha256:…', or "
-                "pass trust_authority=True if the operator of the authority may decide who that is"
+                f"the allow-list names {quoted(names[0])!r} without its fingerprint: give 'sha256:…' or "
+                "'key-sha256:…', or pass trust_authority=True if the authority may decide who that is"
             )
+
+    def take_up(self, entries: Sequence[str]) -> None:
+        """Have other entries from now on, if they are accepted."""
+        AllowList(entries, self.authority, self.trust_authority)
+        object.__setattr__(self, "entries", tuple(entries))
 
     def check(self, certificates: bytes, name: str) -> None:
         """Check a party's certificates.

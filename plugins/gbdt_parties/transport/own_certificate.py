@@ -13,8 +13,6 @@ import socket
 import ssl
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from datetime import datetime, timezone
-from functools import lru_cache
 
 from cryptography import x509
 
@@ -34,27 +32,6 @@ _ALERTS = ("CERTIFICATE", "UNKNOWN_CA", "ACCESS_DENIED", "DECRYPT_ERROR")
 
 _CLOSED = (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
 """The end of a connection without a word."""
-
-
-def out_of_date(certificates: bytes) -> str:
-    """Faults in the dates of the first of some PEM certificates, the own one; empty if nothing.
-
-    Those after it may be of no use to the server, which judges the chain; `is_refused` tells if it does not
-    accept it.
-    """
-    now, (first, last) = datetime.now(timezone.utc), _dates_of(certificates)
-    if last < now:
-        return f"expired at {last:%Y-%m-%d %H:%M} UTC"
-    if first > now:
-        return f"is not valid before {first:%Y-%m-%d %H:%M} UTC"
-    return ""
-
-
-@lru_cache(maxsize=64)
-def _dates_of(certificates: bytes) -> tuple[datetime, datetime]:
-    """Read once and not for every request."""
-    own = x509.load_pem_x509_certificates(certificates)[0]
-    return own.not_valid_before_utc, own.not_valid_after_utc
 
 
 def is_refused(host: str, port: int, expected: str, tls: TLS, seconds: float = SECONDS) -> bool:

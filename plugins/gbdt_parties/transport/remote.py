@@ -7,8 +7,10 @@ import logging
 import re
 import ssl
 from collections.abc import Generator, Iterator, Sequence
+from contextlib import suppress
 from importlib import import_module
 from itertools import chain
+from math import inf
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Lock
@@ -25,17 +27,11 @@ from gbdt_parties.errors import (
     PartyUnavailableError,
     ProtocolError,
 )
-from gbdt_parties.identity.certificates import TLS, Identity
+from gbdt_parties.identity.certificates import TLS, Identity, out_of_date
 from gbdt_parties.messages import Parts
 from gbdt_parties.secure_sum.trust import AllowList
 from gbdt_parties.transport import streams
-from gbdt_parties.transport.own_certificate import (
-    SECONDS,
-    context_of,
-    is_refused,
-    out_of_date,
-    shown_certificate,
-)
+from gbdt_parties.transport.own_certificate import SECONDS, context_of, is_refused, shown_certificate
 from gbdt_parties.transport.streams import RowSets, Watchdog, assemble, frames
 
 if TYPE_CHECKING:
@@ -325,6 +321,13 @@ class RemoteParty:
         return PartyUnavailableError(f"{who} is unavailable: {_reason(details)} ({code.name.lower()})")
 
 
+def _renewed(tls: TLS) -> TLS:
+    """The certificate in this side's folder now, or the former one while that cannot be used."""
+    with suppress(PartyArgumentError):
+        return tls.renewed()
+    return tls
+
+
 def _checked_tls(address: str, tls: TLS | str | Path | None, insecure: bool) -> TLS | None:
     """Credentials for an address; None for this machine, if that was asked for."""
     if isinstance(tls, (str, Path)):
@@ -407,7 +410,7 @@ class ServerConnection:
         options.append(("grpc.use_local_subchannel_pool", 1))
         # As certificates are read; for plaintext, a proxy would be another machine.
         options.append(("grpc.enable_http_proxy", 0))
-        tls = self.tls
+        tls = self.tls = None if self.tls is None else _renewed(self.tls)
         if tls is None:
             channel = grpc.insecure_channel(self._address, options)
         else:
@@ -449,8 +452,13 @@ class ServerConnection:
         call.used_at, self._kept = monotonic(), call
 
     def out_of_date(self) -> str:
-        """Faults in the dates of this side's certificates; empty if nothing."""
-        return "" if self.tls is None else out_of_date(self.tls.certificate)
+        """Faults in the dates of this side's certificates; empty if nothing, or if renewed meanwhile."""
+        if self.tls is None or not out_of_date(self.tls.certificate):
+            return ""
+        before, self.tls = self.tls, _renewed(self.tls)
+        if self.tls is not before:
+            self._made_at = -inf  # the next call makes the connection again
+        return out_of_date(self.tls.certificate)
 
     def is_refused(self, timeout: float) -> bool:
         """Whether the server ends connections with this side's certificate, which gRPC does not tell."""

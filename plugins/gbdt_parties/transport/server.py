@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import resource
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, TimeoutError
 from contextlib import suppress
 from dataclasses import replace
@@ -13,7 +13,7 @@ from datetime import datetime, timezone
 from functools import lru_cache
 from itertools import chain
 from threading import Lock
-from typing import Any, NoReturn, Protocol, runtime_checkable
+from typing import Any, NoReturn, Protocol, TypeVar, runtime_checkable
 
 from gbdt_commons.files import is_out_of_room
 from gbdt_kernels.compilation import is_compiling
@@ -25,6 +25,7 @@ from gbdt_parties.transport.remote import host_of, is_loopback
 from gbdt_parties.transport.streams import RowSets, Watchdog, assemble, frames
 
 logger = logging.getLogger(__name__)
+T = TypeVar("T")
 MAX_REQUEST_BYTES = 64 << 20
 """Length of a request: gradients and masked ids come in far shorter pieces."""
 
@@ -107,6 +108,34 @@ class RecordingService(Protocol):
         """Record calls that were refused for one reason."""
 
 
+class _Threads:
+    """A pool of threads that can become larger; those there are do what they have begun."""
+
+    def __init__(self, name: str) -> None:
+        self._name, self._size, self._pool = name, 0, ThreadPoolExecutor(1)
+
+    def grow(self, size: int) -> None:
+        """Have at least so many threads for what comes from now on."""
+        if size > self._size:
+            former, self._size = self._pool, size
+            self._pool = ThreadPoolExecutor(size, thread_name_prefix=self._name)
+            former.shutdown(wait=False)
+
+    def submit(self, work: Callable[..., T], *arguments: Any) -> Future[T]:
+        """Have a thread do some work; grpc's servers need no more of a pool."""
+        while True:
+            pool = self._pool
+            try:
+                return pool.submit(work, *arguments)
+            except RuntimeError:
+                if pool is self._pool:
+                    raise
+
+    def close(self) -> None:
+        """End the threads, and drop work that has not begun."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
 class Server:
     """Listens until stopped.
 
@@ -118,18 +147,23 @@ class Server:
     tls : TLS or None
         None is plaintext, which is for tests: only with `insecure`, only on a loopback address.
     allowed : sequence of str
-        Callers by common name or ``sha256:`` and the fingerprint of their certificate.
+        Callers by common name, ``sha256:`` and the fingerprint of their certificate, or ``key-sha256:`` and
+        that of their key.
     insecure : bool
 
     Attributes
     ----------
     port : int
         Where it listens.
+    tls : TLS or None
+        May be replaced by a renewed one of the same name, which the next handshake shows.
 
     Raises
     ------
     PartyArgumentError
         For a malformed address, TLS without allowed callers, or plaintext where others could listen.
+    AuthenticationError
+        If the certificate is not valid now.
     OSError
         If the address is taken.
 
@@ -162,16 +196,18 @@ class Server:
             raise PartyArgumentError(f"insecure=True is for loopback addresses only, not for {address!r}")
         if tls is not None and not allowed:
             raise PartyArgumentError("allowed=() admits no caller; name the active parties' certificates")
+        if tls is not None:
+            tls.check_dates()
         self._service, self._allowed, self._insecure = service, tuple(allowed), insecure
+        self.tls = self._shown = tls
         self._callers = Callers(CALLS_EACH)
         self.refusals = RefusalLog(logger, record=self._record_refusal)
         self.waiting: dict[str, Any] = {}
         self._may_wait, self._waiting_lock = True, Lock()
-        n_callers = max(1, len(self._allowed))
-        max_calls = CALLS_EACH * n_callers
-        self._workers = ThreadPoolExecutor(max_calls, thread_name_prefix="xgb_fed_work")
+        self._workers, self._threads = _Threads("xgb_fed_work"), _Threads("xgb_fed_serve")
+        self._make_threads()
         self._server = grpc.server(
-            ThreadPoolExecutor(max_calls + n_callers + REFUSERS, thread_name_prefix="xgb_fed_serve"),
+            self._threads,
             handlers=[self._methods()],
             options=[
                 *streams.OPTIONS,
@@ -187,13 +223,32 @@ class Server:
             if tls is None:
                 self.port = self._server.add_insecure_port(address)
             else:
-                credentials = grpc.ssl_server_credentials(
-                    [(tls.key, tls.certificate)], tls.authority, require_client_auth=True
+                credentials = grpc.dynamic_ssl_server_credentials(
+                    _configuration(tls), self._certificates, require_client_authentication=True
                 )
                 self.port = self._server.add_secure_port(address, credentials)
         except RuntimeError as error:
             raise OSError(f"cannot listen at {address}: {error}") from None
         self._server.start()
+
+    def _certificates(self) -> Any:
+        """Certificates that the next handshake shows and trusts; None if they are those of the last one."""
+        tls = self.tls
+        if tls is self._shown or tls is None:
+            return None
+        self._shown = tls
+        return _configuration(tls)
+
+    def _make_threads(self) -> None:
+        """Have threads for all callers, and for those who are being refused."""
+        n_callers = max(1, len(self._allowed))
+        self._workers.grow(CALLS_EACH * n_callers)
+        self._threads.grow(CALLS_EACH * n_callers + n_callers + REFUSERS)
+
+    def allow(self, allowed: Sequence[str]) -> None:
+        """Have another allow-list, which counts from the next request on, also of calls under way."""
+        self._allowed = tuple(allowed)
+        self._make_threads()
 
     def _record_refusal(self, who: str, reason: str, count: int) -> None:
         # A call is refused with the same words whether or not there is room to record it.
@@ -208,9 +263,9 @@ class Server:
         handler = grpc.stream_stream_rpc_method_handler(self.exchange)
         return grpc.method_handlers_generic_handler(service, {method: handler})
 
-    def wait(self, seconds: float | None = None) -> None:
-        """Return when stopped, or after some time."""
-        self._server.wait_for_termination(seconds)
+    def wait(self, seconds: float | None = None) -> bool:
+        """Return when stopped, or after some time; whether it still listens."""
+        return bool(self._server.wait_for_termination(seconds))
 
     def stop(self, grace: float = 0.0) -> None:
         """Take no more calls, and let those under way finish for some seconds."""
@@ -221,7 +276,7 @@ class Server:
         for context in waiting:
             context.cancel()
         stopped.wait()
-        self._workers.shutdown(wait=False, cancel_futures=True)
+        self._workers.close()
         self.refusals.close()
 
     def exchange(self, received: Iterator[bytes], context: Any) -> Iterator[bytes]:
@@ -326,6 +381,13 @@ class Server:
             self.refusals.add(f"{caller.name} (sha256:{caller.fingerprint})", "not on the allow-list")
             refuse(context, "PERMISSION_DENIED", f"{caller.name!r} is not an allowed active party")
         return replace(caller, name=name)
+
+
+def _configuration(tls: TLS) -> Any:
+    """Certificates of a handshake, as gRPC takes them."""
+    import grpc
+
+    return grpc.ssl_server_certificate_configuration([(tls.key, tls.certificate)], tls.authority)
 
 
 @lru_cache(maxsize=64)

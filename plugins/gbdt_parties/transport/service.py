@@ -38,6 +38,7 @@ from gbdt_parties.identity.row_ids import check_ids
 from gbdt_parties.memory import MemoryAllowance, Room
 from gbdt_parties.messages import Message
 from gbdt_parties.quota import TAKEN, CallerLimits, HourlyQuota
+from gbdt_parties.secure_sum.trust import AllowList, Credentials
 from gbdt_parties.session import Reply, SessionHandler
 from gbdt_parties.transport.refusals import RefusalLog
 from gbdt_parties.transport.streams import RowSets
@@ -176,6 +177,11 @@ class RowService(ABC, Generic[L]):
     @abstractmethod
     def admit(self, caller: str, message: Message) -> None:
         """Raise `ProtocolError` for a request that this party's limits do not allow."""
+
+    @property
+    def trust(self) -> tuple[Credentials, AllowList] | None:
+        """Credentials that rosters are signed with, and the other signers; None where none are signed."""
+        return None
 
     @property
     def row_bytes(self) -> int:

@@ -51,23 +51,9 @@ def _check_rows(n_rows: int) -> None:
 
 
 def entries_of(own: Words, shares: bytes) -> Words:
-    """Entries from the shares of both sides.
+    """Entries from `AskingSide.own_shares` and the other side's last message, one for each row.
 
-    Parameters
-    ----------
-    own : ndarray of uint64, shape (n_rows,)
-        `AskingSide.own_shares`.
-    shares : bytes
-        The other side's last message.
-
-    Returns
-    -------
-    ndarray of uint64, shape (n_rows,)
-
-    Raises
-    ------
-    ProtocolError
-        If the message has another length.
+    Raises `ProtocolError` if the message has another length.
     """
     n_rows, n_parts = len(own), RING_BITS // 16
     if len(shares) != n_rows * RING_BITS // 8:
@@ -98,23 +84,11 @@ class _Question(Unrepeatable):
 
 
 class AskingSide(_Question):
-    """The side with tables, which learns the entries.
+    """The side with tables, which learns the entries, in an open session.
 
-    Parameters
-    ----------
-    session : Session
-        Open.
-    number : int
-        Of the question, which no round of the session had.
-    question : bytes
-        What both sides must agree on: the model, the rows and the kind of answer.
-    tables : ndarray of uint64, shape (n_rows, n_points)
-        Below 2**48.
-
-    Attributes
-    ----------
-    own_shares : ndarray of uint64, shape (n_rows,)
-        This side's, once its message is made: to be kept where the message is.
+    No round of the session had the number of the question.  `question` is what both sides must agree on: the
+    model, the rows and the kind of answer.  The tables, shape (n_rows, n_points), are below 2**48.  Once this
+    side's message is made, `own_shares` has its shares: to be kept where the message is.
     """
 
     def __init__(self, session: Session, number: int, question: bytes, tables: Words) -> None:
@@ -127,12 +101,8 @@ class AskingSide(_Question):
     def masked_tables(self, choices: bytes) -> bytes:
         """Take the other side's first message; gives this side's only one.
 
-        Raises
-        ------
-        TransferCheckError
-            If the transfers are not consistent: the session is over.
-        ProtocolError
-            If the other side answers another question, or the message has another length.
+        Raises `TransferCheckError` if the transfers are not consistent, and the session is then over.  Raises
+        `ProtocolError` if the other side answers another question, or the message has another length.
         """
         with self._session.life.held():
             self._turn(0)
@@ -151,10 +121,7 @@ class AskingSide(_Question):
     def entries(self, shares: bytes) -> Words:
         """Take the other side's last message; gives the entries, shape (n_rows,).
 
-        Raises
-        ------
-        ProtocolError
-            If the message has another length.
+        Raises `ProtocolError` if the message has another length.
         """
         with self._session.life.held():
             self._turn(1)
@@ -162,22 +129,9 @@ class AskingSide(_Question):
 
 
 class AnsweringSide(_Question):
-    """The side with points, which learns nothing.
+    """The side with points, which learns nothing; session, number and question are as of `AskingSide`.
 
-    Parameters
-    ----------
-    session, number, question
-        As of `AskingSide`.
-    points : ndarray of uint8, shape (n_rows,)
-        Numbers of points.
-    n_points : int
-    nonce : bytes, optional
-        For an auditor who repeats the answer.
-
-    Attributes
-    ----------
-    nonce : bytes
-        To be recorded.
+    A nonce is given by an auditor who repeats the answer; that of any answer is to be recorded.
     """
 
     def __init__(
@@ -196,13 +150,7 @@ class AnsweringSide(_Question):
         self.nonce, self._keys = self._draws.nonce, np.empty((0, 2), dtype=np.uint64)
 
     def choices(self) -> bytes:
-        """Make the first message.
-
-        Raises
-        ------
-        ProtocolError
-            If it was made before.
-        """
+        """Make the first message; raises `ProtocolError` if it was made before."""
         with self._session.life.held():
             self._turn(0)
             words = np.empty(self._n_words, dtype=np.uint64)
@@ -215,12 +163,8 @@ class AnsweringSide(_Question):
     def shares(self, masked_tables: bytes) -> bytes:
         """Take the other side's message; gives this side's last one, which opens the entries.
 
-        The caller counts the question before it is sent.
-
-        Raises
-        ------
-        ProtocolError
-            If the message has another length.
+        The caller counts the question before it is sent.  Raises `ProtocolError` if the message has another
+        length.
         """
         with self._session.life.held():
             self._turn(1)

@@ -83,21 +83,10 @@ def _columns(points: bytes) -> NDArray[np.uint8]:
 
 
 class BaseReceiver(Unrepeatable):
-    """The side with the choice bits.
+    """The side with the choice bits, zeros and ones; its draws come from the stream.
 
-    Parameters
-    ----------
-    context : bytes
-        Digest of session and direction.
-    choices : ndarray of uint8, shape (n,)
-        Zeros and ones.
-    stream : KeyStream
-        Of this side's draws.
-
-    Attributes
-    ----------
-    message : bytes
-        r_0 and r_1 of every transfer, for the other side.
+    The context is the digest of session and direction.  `message` has r_0 and r_1 of every transfer, for the
+    other side.
     """
 
     def __init__(self, context: bytes, choices: NDArray[np.uint8], stream: KeyStream) -> None:
@@ -113,17 +102,9 @@ class BaseReceiver(Unrepeatable):
         self.message = pairs.tobytes()
 
     def keys(self, point: bytes) -> list[bytes]:
-        """The chosen keys, 16 bytes each.
+        """The chosen keys, 16 bytes each, from the point aG as the other side sent it.
 
-        Parameters
-        ----------
-        point : bytes
-            aG as the other side sent it.
-
-        Raises
-        ------
-        PointError
-            If it is not of the group.
+        Raises `PointError` if it is not of the group.
         """
         if len(point) != POINT_BYTES:
             raise ProtocolError(f"a base transfer's key has {len(point)} bytes, not {POINT_BYTES}")
@@ -133,19 +114,9 @@ class BaseReceiver(Unrepeatable):
 
 
 class BaseSender(Unrepeatable):
-    """The side that gets both keys of every transfer.
+    """The side that gets both keys of every transfer; its draws come from the stream.
 
-    Parameters
-    ----------
-    context : bytes
-        Digest of session and direction.
-    stream : KeyStream
-        Of this side's draws.
-
-    Attributes
-    ----------
-    message : bytes
-        aG, for the other side.
+    The context is the digest of session and direction.  `message` is aG, for the other side.
     """
 
     def __init__(self, context: bytes, stream: KeyStream) -> None:
@@ -153,20 +124,10 @@ class BaseSender(Unrepeatable):
         self.message = generator_multiples(self._scalar)
 
     def keys(self, pairs: bytes, n: int) -> list[tuple[bytes, bytes]]:
-        """Both keys of each of n transfers.
+        """Both keys of each of n transfers, from r_0 and r_1 of every one as the other side sent them.
 
-        Parameters
-        ----------
-        pairs : bytes
-            r_0 and r_1 of every transfer, as the other side sent them.
-        n : int
-
-        Raises
-        ------
-        ProtocolError
-            If they are not n pairs.
-        PointError
-            If a point is not of the group, or the key of one side would not be secret.
+        Raises `ProtocolError` if they are not n pairs, and `PointError` if a point is not of the group, or
+        the key of one side would not be secret.
         """
         if len(pairs) != 2 * n * POINT_BYTES:
             raise ProtocolError(f"{len(pairs)} bytes of base transfers where {2 * n * POINT_BYTES} were due")

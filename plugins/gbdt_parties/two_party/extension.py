@@ -65,11 +65,7 @@ Words = NDArray[np.uint64]
 class Batch:
     """A batch of a step: what streams, keys and checks are bound to, beside session and direction.
 
-    Parameters
-    ----------
-    step : Step
-    number : int
-        Below 2**32.
+    Its number is below 2**32.
     """
 
     step: Step
@@ -95,21 +91,11 @@ def message_bytes(n_words: int) -> int:
 
 
 def linear_hashes(key: bytes, columns: Words) -> Octets:
-    """GHASH of every column under a public key, of 16 bytes each: linear over GF(2).
+    """GHASH of every row of the columns under a public key, of 16 bytes each: linear over GF(2).
 
     A GMAC is GHASH of text and length, with a block added that depends on the key only; the GMAC of as many
-    zeros takes away both.
-
-    Parameters
-    ----------
-    key : bytes
-        16 bytes, a key of AES, which makes GHASH's.
-    columns : ndarray of uint64, shape (n, w)
-        Each row is hashed; w is even.
-
-    Returns
-    -------
-    ndarray of uint8, shape (n, 16)
+    zeros takes away both.  The key, of 16 bytes, is one of AES, which makes GHASH's.  Columns have an even
+    number of words.
     """
     gmac = AESGCM(key)
     texts = columns.view(np.uint8)
@@ -184,40 +170,18 @@ def _check_words(n_words: int) -> None:
 
 
 class TransferReceiver(_Extension):
-    """The side with choices.
+    """The side with choices, with the seeds of `punctured_trees.grown`.
 
-    Parameters
-    ----------
-    context : bytes
-        Digest of session and direction.
-    seeds : ndarray of uint8, shape (32, 16, 16)
-        Of `punctured_trees.grown`.
-    life : Life
+    The context is the digest of session and direction.
     """
 
     def extend(self, batch: Batch, choices: Words, stream: KeyStream) -> tuple[Words, bytes]:
-        """Make a batch of transfers.
+        """Make a batch of transfers: t of every one, shape (64·w, 2), and the message for the other side.
 
-        Parameters
-        ----------
-        batch : Batch
-            After all batches before.
-        choices : ndarray of uint64, shape (w,)
-            Bits, that of the first transfer lowest.
-        stream : KeyStream
-            Of this side's draws for this attempt: the spare choices.
+        Of the choices, w words of bits, that of the first transfer is lowest.  The spare choices come from
+        the stream of this side's draws for this attempt.
 
-        Returns
-        -------
-        rows : ndarray of uint64, shape (64·w, 2)
-            t of every transfer.
-        message : bytes
-            For the other side.
-
-        Raises
-        ------
-        ProtocolError
-            If the batch is not after the last one, or the session is over.
+        Raises `ProtocolError` if the batch is not after the last one, or the session is over.
         """
         _check_words(len(choices))
         self._begin(batch)
@@ -233,22 +197,9 @@ class TransferReceiver(_Extension):
 
 
 class TransferSender(_Extension):
-    """The side with the secret difference.
+    """The side with the secret difference Δ, of 128 bits, with the seeds of `punctured_trees.punctured`.
 
-    Parameters
-    ----------
-    context : bytes
-        Digest of session and direction.
-    seeds : ndarray of uint8, shape (32, 16, 16)
-        Of `punctured_trees.punctured`.
-    difference : ndarray of uint8, shape (128,)
-        Bits of Δ.
-    life : Life
-
-    Attributes
-    ----------
-    difference : ndarray of uint64, shape (2,)
-        Δ.
+    The context is the digest of session and direction.  Δ is given as bits and kept as two words.
     """
 
     def __init__(self, context: bytes, seeds: Octets, difference: Octets, life: Life) -> None:
@@ -257,27 +208,11 @@ class TransferSender(_Extension):
         self._masks: Words = -difference.astype(np.uint64)
 
     def extend(self, batch: Batch, n_words: int, message: bytes | memoryview) -> Words:
-        """Take the other side's message for a batch.
+        """Take the other side's message for a batch of `n_words` words of choices; gives q of every transfer.
 
-        Parameters
-        ----------
-        batch : Batch
-            After all batches before.
-        n_words : int
-            Words of choices.
-        message : bytes
-
-        Returns
-        -------
-        ndarray of uint64, shape (64·n_words, 2)
-            q of every transfer.
-
-        Raises
-        ------
-        TransferCheckError
-            If the corrections are not consistent: the session is over.
-        ProtocolError
-            If the message has another length, the batch is not after the last one, or the session is over.
+        Raises `TransferCheckError` if the corrections are not consistent, and the session is then over.
+        Raises `ProtocolError` if the message has another length, the batch is not after the last one, or the
+        session is over.
         """
         _check_words(n_words)
         if len(message) != message_bytes(n_words):

@@ -15,7 +15,7 @@ from gbdt_parties.two_party.names import DIGEST_BYTES, Seat
 
 ROWS_PER_MESSAGE = 1 << 14
 MAX_MESSAGE_BYTES = 32 << 20
-"""Of the corrections of some rows, of which more trees have fewer rows in a message."""
+"""Of the corrections of some rows; the more trees, the fewer rows has a message."""
 
 MAX_ROWS, MAX_OUTPUTS, MAX_TREES = 1 << 31, 256, 1 << 10
 RINGS = (48, 64, 96)
@@ -43,14 +43,8 @@ class NoiseMode(IntEnum):
 class TreeLayout:
     """A tree whose leaves are summed over.
 
-    Parameters
-    ----------
-    owners : tuple of int
-        Places of the parties on whose columns it splits, ascending.
-    output : int
-        Which output of the table's entries is summed: the tree's class.
-    levels : int
-        1 to 6.
+    Its owners are the places, ascending, of the parties on whose columns it splits.  `output` says which
+    output of the table's entries is summed: the tree's class.  It has 1 to 6 levels.
     """
 
     owners: tuple[int, ...]
@@ -64,30 +58,12 @@ class RoundLayout:
 
     The wire has room for more than is implemented; `check_implemented` names what is not.
 
-    Parameters
-    ----------
-    parties : tuple of Seat
-        First the one with the tables.
-    n_rows : int
-    positions : tuple of float
-        Of the tables' points, 2 to 256, ascending.
-    n_outputs : int
-        Ring elements in an entry of a table.
-    ring_bits : int
-        48, 64 or 96.
-    trees : tuple of TreeLayout
-    bounds : tuple of float
-        Of gradients (C) and hessians (κ), positive.
-    noise : NoiseMode
-    rows_per_message : int
-        A multiple of 64.
-    about : bytes
-        Digest of everything else that both sides must agree on before the round, 32 bytes.
+    The first of the parties is the one with the tables.  Points have 2 to 256 positions, ascending, and an
+    entry of a table has `n_outputs` ring elements, of 48, 64 or 96 bits.  The bounds are those of gradients
+    (C) and hessians (κ), both positive.  The rows of a message are a multiple of 64.  `about` is the digest,
+    of 32 bytes, of everything else that both sides must agree on before the round.
 
-    Raises
-    ------
-    PartyArgumentError
-        If a number is out of range.
+    Raises `PartyArgumentError` if a number is out of range.
     """
 
     parties: tuple[Seat, ...]
@@ -135,10 +111,8 @@ class RoundLayout:
     def check_implemented(self) -> None:
         """Refuse what the wire has room for and this version does not do.
 
-        Raises
-        ------
-        PartyArgumentError
-            For more than two parties, trees of several owners, 96 bits, and joint noise.
+        Raises `PartyArgumentError` for more than two parties, trees of several owners, 96 bits, and joint
+        noise.
         """
         if len(self.parties) > 2:
             raise PartyArgumentError(f"{len(self.parties)} parties: this version computes between two")
@@ -179,13 +153,7 @@ class RoundLayout:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> RoundLayout:
-        """Read what `to_bytes` wrote.
-
-        Raises
-        ------
-        ProtocolError
-            If it is anything else.
-        """
+        """Read what `to_bytes` wrote; raises `ProtocolError` if it is anything else."""
         try:
             layout = cls._read(data)
         except (struct.error, PartyArgumentError, ValueError) as error:

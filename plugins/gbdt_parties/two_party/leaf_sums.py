@@ -35,13 +35,7 @@ MAX_LEVELS = 6
 
 
 def check_levels(levels: int) -> None:
-    """Refuse a depth that the wire has no room for.
-
-    Raises
-    ------
-    PartyArgumentError
-        If it is not 1 to 6.
-    """
+    """Raise `PartyArgumentError` for a depth that the wire has no room for: one that is not 1 to 6."""
     if not 1 <= levels <= MAX_LEVELS:
         raise PartyArgumentError(f"levels={levels} of a tree must be 1 to {MAX_LEVELS}")
 
@@ -52,21 +46,10 @@ def message_bytes(n: int, levels: int, ring_bits: int) -> int:
 
 
 class SumSender:
-    """The side without bits, for the rows of one tree in one step.
+    """The side without bits, for the rows of one tree in one step, in a ring of 48 or 64 bits.
 
-    Parameters
-    ----------
-    pads : Pads
-    difference : ndarray of uint64, shape (2,)
-        Of the transfers.
-    levels : int
-    ring_bits : int
-        48 or 64.
-
-    Attributes
-    ----------
-    sums : ndarray of uint64, shape (2**levels,)
-        This side's shares so far, modulo 2**64.
+    The difference is that of the transfers.  `sums`, shape (2**levels,), has this side's shares so far,
+    modulo 2**64.
     """
 
     def __init__(self, pads: Pads, difference: Words, levels: int, ring_bits: int) -> None:
@@ -76,20 +59,9 @@ class SumSender:
         self.sums: Words = np.zeros(1 << levels, dtype=np.uint64)
 
     def add(self, rows: Words, first: int, shares: Words) -> memoryview:
-        """Add some rows.
+        """Add some rows, from number `first` in the step on; gives the bytes for the other side.
 
-        Parameters
-        ----------
-        rows : ndarray of uint64, shape (levels·m, 2)
-            q of the transfers of each level, m ≥ n of them.
-        first : int
-            Number of the first row in the step.
-        shares : ndarray of uint64, shape (n,)
-
-        Returns
-        -------
-        memoryview of bytes
-            For the other side.
+        `rows` is q of the transfers of each level, shape (levels·m, 2), m ≥ n of them for n shares.
         """
         n = len(shares)
         message = np.empty((n, len(self.sums) - 1, self._parts), dtype="<u2")
@@ -103,20 +75,7 @@ class SumSender:
 
 
 class SumReceiver:
-    """The side that knows every row's leaf, for the rows of one tree in one step.
-
-    Parameters
-    ----------
-    pads : Pads
-    levels : int
-    ring_bits : int
-        48 or 64.
-
-    Attributes
-    ----------
-    sums : ndarray of uint64, shape (2**levels,)
-        This side's shares so far, modulo 2**64.
-    """
+    """The side that knows every row's leaf, for the rows of one tree in one step; see `SumSender`."""
 
     def __init__(self, pads: Pads, levels: int, ring_bits: int) -> None:
         check_levels(levels)
@@ -126,23 +85,10 @@ class SumReceiver:
     def add(
         self, rows: Words, first: int, leaves: NDArray[np.uint8], shares: Words, message: bytes | memoryview
     ) -> None:
-        """Add some rows.
+        """Add some rows, from number `first` in the step on.
 
-        Parameters
-        ----------
-        rows : ndarray of uint64, shape (levels·m, 2)
-            t of the transfers of each level, m ≥ n of them.
-        first : int
-            Number of the first row in the step.
-        leaves : ndarray of uint8, shape (n,)
-            As they were chosen with.
-        shares : ndarray of uint64, shape (n,)
-        message : bytes
-
-        Raises
-        ------
-        ProtocolError
-            If the message has another length.
+        `rows` is t of the transfers of each level, shape (levels·m, 2), m ≥ n of them for n rows; leaves are
+        as they were chosen with.  Raises `ProtocolError` if the message has another length.
         """
         n, due = len(leaves), message_bytes(len(leaves), self._levels, self._ring_bits)
         if len(message) != due:

@@ -20,25 +20,15 @@ class Failures:
     A party that sends inconsistent corrections guesses bits of the other's secret difference, and passes the
     check with probability 2**-b if it guesses b of them.  A failure tells it that a guess was wrong; the next
     session has a fresh difference, so that failures add up to nothing but chances to guess.  They are limited
-    so that an attack is noticed, and not tried until it succeeds.
-
-    Parameters
-    ----------
-    count : int
-        Failures of earlier sessions, as they were kept.
+    so that an attack is noticed, and not tried until it succeeds.  `count` begins with those of earlier
+    sessions, as they were kept.
     """
 
     def __init__(self, count: int = 0) -> None:
         self.count = count
 
     def check(self) -> None:
-        """Refuse another session after `MAX_FAILURES`.
-
-        Raises
-        ------
-        TransferCheckError
-            If there were as many.
-        """
+        """Raise `TransferCheckError` for another session after `MAX_FAILURES`."""
         if self.count >= MAX_FAILURES:
             raise TransferCheckError(
                 f"checks on transfers with this party failed {self.count} times; it begins no other session"
@@ -49,12 +39,8 @@ class Life:
     """Whether the secrets of a session may still be used; all its objects share one.
 
     A copy, in this process or a forked one, would make the same pads for other values: their difference is
-    the difference of the values.  So a session lives in one process, and its objects refuse to be copied.
-
-    Parameters
-    ----------
-    failures : Failures
-        Counts up when a check of this session fails.
+    the difference of the values.  So a session lives in one process, and its objects refuse to be copied. The
+    failures count up when a check of this session fails.
     """
 
     def __init__(self, failures: Failures) -> None:
@@ -63,13 +49,7 @@ class Life:
         self._lock = RLock()
 
     def check(self) -> None:
-        """Refuse what is over.
-
-        Raises
-        ------
-        ProtocolError
-            After a failure, and in a forked process.
-        """
+        """Raise `ProtocolError` after a failure, and in a forked process."""
         if self._process != this_process():
             raise ProtocolError("transfers cannot go on in a forked process: pads would repeat")
         if self._over:
@@ -77,13 +57,7 @@ class Life:
 
     @block
     def held(self) -> Generator[None, None, None]:
-        """Let one thread at a time use the session, if it may be used.
-
-        Raises
-        ------
-        ProtocolError
-            As of `check`.
-        """
+        """Let one thread at a time use the session, if it may be used; raises the error of `check`."""
         # Before the lock: a thread of the parent may have held it when the process forked.
         self.check()
         with self._lock:

@@ -36,10 +36,7 @@ _POLYNOMIAL = (1 << 128) | 0x87
 def bits_of(n_points: int) -> int:
     """Transfers of a lookup in a table of so many entries.
 
-    Raises
-    ------
-    PartyArgumentError
-        If there are fewer than 2 or more than 256.
+    Raises `PartyArgumentError` if there are fewer than 2 or more than 256.
     """
     if not 2 <= n_points <= MAX_POINTS:
         raise PartyArgumentError(f"n_points={n_points} of a table must be 2 to {MAX_POINTS}")
@@ -62,16 +59,8 @@ def multiples(difference: Words, n_points: int) -> Words:
 def keys_of(rows: Words, n_points: int) -> Words:
     """The transfers of each row's bits in one: all that a lookup needs of them, and shorter to keep.
 
-    Parameters
-    ----------
-    rows : ndarray of uint64, shape (n_bits·m, 2)
-        q or t of the transfers of each bit, m of them, the lowest bit first.
-    n_points : int
-
-    Returns
-    -------
-    ndarray of uint64, shape (m, 2)
-        Σ_t x^t·q_t, or the same of t.
+    `rows` is q or t of the transfers of each bit, m of them, the lowest bit first.  The result is Σ_t
+    x^t·q_t, or the same of t, of each row, shape (m, 2).
     """
     n_bits = bits_of(n_points)
     keys = np.empty((len(rows) // n_bits, 2), dtype=np.uint64)
@@ -85,16 +74,9 @@ def message_bytes(n: int, n_points: int, n_outputs: int, ring_bits: int) -> int:
 
 
 class LookupSender:
-    """The side with tables, for the rows of one step.
+    """The side with tables, for the rows of one step, in a ring of 48 or 64 bits.
 
-    Parameters
-    ----------
-    pads : Pads
-    difference : ndarray of uint64, shape (2,)
-        Of the transfers.
-    n_points : int
-    ring_bits : int
-        48 or 64.
+    The difference is that of the transfers.
     """
 
     def __init__(self, pads: Pads, difference: Words, n_points: int, ring_bits: int) -> None:
@@ -102,20 +84,10 @@ class LookupSender:
         self._offsets = multiples(difference, n_points)
 
     def answer(self, keys: Words, first: int, table: Words) -> tuple[Words, memoryview]:
-        """Mask the tables of some rows.
+        """Mask the tables of n rows, from number `first` in the step on.
 
-        Parameters
-        ----------
-        keys : ndarray of uint64, shape (m, 2)
-            As of `keys_of`, m ≥ n.
-        first : int
-            Number of the first row in the step.
-        table : ndarray of uint64, shape (n, n_points, n_outputs)
-
-        Returns
-        -------
-        shares : ndarray of uint64, shape (n, n_outputs)
-        message : memoryview of bytes
+        There are m ≥ n keys of `keys_of`, and a table of shape (n, n_points, n_outputs).  The result is this
+        side's shares, shape (n, n_outputs), and the message, as bytes.
         """
         n, n_points, n_outputs = table.shape
         if n_points != len(self._offsets):
@@ -133,15 +105,7 @@ class LookupSender:
 
 
 class LookupReceiver:
-    """The side with numbers of entries, for the rows of one step.
-
-    Parameters
-    ----------
-    pads : Pads
-    n_points, n_outputs : int
-    ring_bits : int
-        48 or 64.
-    """
+    """The side with numbers of entries, for the rows of one step, in a ring of 48 or 64 bits."""
 
     def __init__(self, pads: Pads, n_points: int, n_outputs: int, ring_bits: int) -> None:
         self._pads = pads
@@ -149,26 +113,10 @@ class LookupReceiver:
         self._ring_bits = ring_bits
 
     def take(self, keys: Words, first: int, points: NDArray[np.uint8], message: bytes | memoryview) -> Words:
-        """Work out this side's shares of the entries of some rows.
+        """Take A's message about n rows, from number `first` in the step on; gives this side's shares.
 
-        Parameters
-        ----------
-        keys : ndarray of uint64, shape (m, 2)
-            As of `keys_of`, m ≥ n.
-        first : int
-            Number of the first row in the step.
-        points : ndarray of uint8, shape (n,)
-            As they were chosen with.
-        message : bytes
-
-        Returns
-        -------
-        ndarray of uint64, shape (n, n_outputs)
-
-        Raises
-        ------
-        ProtocolError
-            If the message has another length.
+        There are m ≥ n keys of `keys_of`, and points as they were chosen with; shares have shape (n,
+        n_outputs). Raises `ProtocolError` if the message has another length.
         """
         n, (n_others, n_outputs, _) = len(points), self._shape
         due = message_bytes(n, n_others + 1, n_outputs, self._ring_bits)

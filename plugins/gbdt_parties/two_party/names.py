@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import struct
 from dataclasses import dataclass
 
 from gbdt_parties.curve_group import length_prefixed
@@ -21,15 +22,7 @@ _SESSION, _DIRECTION, _STEP = (
 
 @dataclass(frozen=True, order=True)
 class Seat:
-    """A party of a run.
-
-    Parameters
-    ----------
-    place : int
-        Place in the roster, below 2**16.
-    key : bytes
-        Public key that the roster gives it, 32 bytes.
-    """
+    """A party of a run: its place in the roster, below 2**16, and the public key that the roster gives it."""
 
     place: int
     key: bytes
@@ -46,24 +39,12 @@ class Seat:
 
 
 def session_digest(run: bytes, one: Seat, other: Seat, nonces: tuple[bytes, bytes]) -> bytes:
-    """The digest that names a session of two parties.
+    """The digest that names a session of two parties, whose roster has the digest `run`.
 
     Different inputs are different texts, so that two sessions with one digest are a collision of SHA-256; and
-    either side's nonce, which is fresh, makes it another one.
-
-    Parameters
-    ----------
-    run : bytes
-        Digest of the roster.
-    one, other : Seat
-        The same digest in either order.
-    nonces : tuple of bytes
-        Of `one` and of `other`, 32 bytes each.
-
-    Raises
-    ------
-    PartyArgumentError
-        If the two have one place, or one key.
+    either side's nonce, which is fresh, makes it another one.  The nonces are those of `one` and of `other`;
+    the digest is the same with both pairs exchanged.  Raises `PartyArgumentError` if the two have one place,
+    or one key.
     """
     if one.place == other.place or one.key == other.key:
         raise PartyArgumentError(f"two parties must differ in place ({one.place}, {other.place}) and key")
@@ -82,14 +63,7 @@ def direction_digest(session: bytes, sender: Seat, receiver: Seat) -> bytes:
 class Step:
     """A flight of an attempt of a round; steps are ordered as they happen.
 
-    Parameters
-    ----------
-    round : int
-        Below 2**32.
-    attempt : int
-        Below 2**16.
-    flight : int
-        Below 2**8.
+    The numbers are below 2**32 (round), 2**16 (attempt) and 2**8 (flight).
     """
 
     round: int
@@ -104,11 +78,7 @@ class Step:
 
     def to_bytes(self) -> bytes:
         """Seven bytes, which no other step has."""
-        return (
-            self.round.to_bytes(4, "little")
-            + self.attempt.to_bytes(2, "little")
-            + self.flight.to_bytes(1, "little")
-        )
+        return struct.pack("<IHB", self.round, self.attempt, self.flight)
 
     def digest(self, context: bytes, *more: bytes) -> bytes:
         """A digest that names this step of a direction, or of a session, and what it is for."""

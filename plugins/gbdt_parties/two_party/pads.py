@@ -53,16 +53,9 @@ def aligned(part: A) -> A:
 
 
 class Pads:
-    """The hash for one purpose of one step.
+    """The hash for one purpose of one step, whose messages are masked.
 
-    Parameters
-    ----------
-    context : bytes
-        Digest of session and direction.
-    step : Step
-        Whose messages are masked.
-    purpose : bytes
-        Of the pads, in this step.
+    The context is the digest of session and direction.
     """
 
     def __init__(self, context: bytes, step: Step, purpose: bytes) -> None:
@@ -72,17 +65,9 @@ class Pads:
     def hashed(self, inputs: Words, first: int) -> tuple[Words, Words]:
         """Hash blocks; the pads are the exclusive or of both results.
 
-        Parameters
-        ----------
-        inputs : ndarray of uint64, shape (n, k, n_blocks, 2)
-            Overwritten.
-        first : int
-            Number of the first row among all rows of this purpose.  Row i's block b has the counter
-            ``i * n_blocks + b``, the same for all k.
-
-        Returns
-        -------
-        inner, outer : ndarray of uint64, shape (n, k, n_blocks, 2)
+        The inputs, shape (n, k, n_blocks, 2) as the results have, are overwritten.  The first row has the
+        number `first` among all rows of this purpose, and row i's block b has the counter
+        ``i * n_blocks + b``, the same for all k.
         """
         inner = self._permuted(inputs)
         tweak(inner, first * inputs.shape[2], inputs)
@@ -91,17 +76,8 @@ class Pads:
     def hashed_levels(self, inputs: Words, first: int) -> tuple[Words, Words]:
         """Hash the blocks of a tree's levels: as `hashed` of each repeated for its nodes, permuted once.
 
-        Parameters
-        ----------
-        inputs : ndarray of uint64, shape (n, k, n_levels, 2)
-        first : int
-            As of `hashed`.
-
-        Returns
-        -------
-        inner : ndarray of uint64, shape (n, k, n_levels, 2)
-        outer : ndarray of uint64, shape (n, k, 2**(n_levels - 1), 2)
-            A level's blocks begin as of `gbdt_kernels.transfers.pads.tweak_levels`.
+        The inputs and the inner values have shape (n, k, n_levels, 2), the outer ones (n, k, 2**(n_levels -
+        1), 2). A level's blocks begin as of `gbdt_kernels.transfers.pads.tweak_levels`.
         """
         n, k, n_levels, _ = inputs.shape
         n_blocks = 1 << n_levels >> 1

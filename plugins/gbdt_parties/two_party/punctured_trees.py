@@ -58,26 +58,24 @@ Octets = NDArray[np.uint8]
 def _children(context: bytes, level: int, nodes: Octets) -> Octets:
     """Both children of every node: (32, w, 16) bytes to (32, 2·w, 16)."""
     begun = hashlib.sha256(length_prefixed([_NODE, context]) + bytes([level]))
+    return _hashed(begun, nodes).reshape(N_BLOCKS, -1, KEY_BYTES)
+
+
+def _finished(context: bytes, leaves: Octets) -> tuple[Octets, Octets]:
+    """Check values (32, 16, 32) and seeds (32, 16, 16) of all leaves."""
+    both = _hashed(hashlib.sha512(length_prefixed([_LEAF, context])), leaves)
+    return both[:, :, :DIGEST_BYTES], both[:, :, DIGEST_BYTES : DIGEST_BYTES + KEY_BYTES]
+
+
+def _hashed(begun: hashlib._Hash, nodes: Octets) -> Octets:
+    """The hash of every node, behind its block and place, shape (32, w, n_bytes)."""
     made = bytearray()
     for b, block in enumerate(nodes):
         for x, node in enumerate(block):
             text = begun.copy()
             text.update(bytes([b, x]) + node.tobytes())
             made += text.digest()
-    return np.frombuffer(made, dtype=np.uint8).reshape(N_BLOCKS, -1, KEY_BYTES)
-
-
-def _finished(context: bytes, leaves: Octets) -> tuple[Octets, Octets]:
-    """Check values (32, 16, 32) and seeds (32, 16, 16) of all leaves."""
-    begun = hashlib.sha512(length_prefixed([_LEAF, context]))
-    made = bytearray()
-    for b, block in enumerate(leaves):
-        for x, leaf in enumerate(block):
-            text = begun.copy()
-            text.update(bytes([b, x]) + leaf.tobytes())
-            made += text.digest()[: DIGEST_BYTES + KEY_BYTES]
-    both = np.frombuffer(made, dtype=np.uint8).reshape(N_BLOCKS, N_LEAVES, -1)
-    return both[:, :, :DIGEST_BYTES], both[:, :, DIGEST_BYTES:]
+    return np.frombuffer(made, dtype=np.uint8).reshape(N_BLOCKS, nodes.shape[1], -1)
 
 
 def _digest(context: bytes, checks: Octets) -> bytes:
@@ -91,20 +89,10 @@ def _sums(nodes: Octets) -> Octets:
 
 
 def grown(context: bytes, keys: list[tuple[bytes, bytes]]) -> tuple[Octets, bytes]:
-    """A's side: all seeds, and the message for B.
+    """A's side: all seeds, shape (32, 16, 16), and the message for B, of `MESSAGE_BYTES`.
 
-    Parameters
-    ----------
-    context : bytes
-        Digest of session and direction.
-    keys : list of (bytes, bytes)
-        Both keys of each of the 128 base transfers, those of a block together, its first level first.
-
-    Returns
-    -------
-    seeds : ndarray of uint8, shape (32, 16, 16)
-    message : bytes
-        `MESSAGE_BYTES`.
+    The context is the digest of session and direction.  The keys are both of each of the 128 base transfers,
+    those of a block together, its first level first.
     """
     pairs = np.frombuffer(b"".join(b"".join(pair) for pair in keys), dtype=np.uint8)
     pairs = pairs.reshape(N_BLOCKS, DEPTH, 2, KEY_BYTES)
@@ -121,42 +109,20 @@ def grown(context: bytes, keys: list[tuple[bytes, bytes]]) -> tuple[Octets, byte
 def base_choices(difference: Octets) -> Octets:
     """The choices of the base transfers: of each level, the side off the path to leaf y.
 
-    Parameters
-    ----------
-    difference : ndarray of uint8, shape (128,)
-        Bits; those of a block are the bits of its y, the lowest first.
+    Of the 128 bits of the difference, those of a block are the bits of its y, the lowest first.
     """
     return np.ascontiguousarray(1 - difference.reshape(N_BLOCKS, DEPTH)[:, ::-1]).ravel()
 
 
 def punctured(context: bytes, difference: Octets, keys: list[bytes], message: bytes, life: Life) -> Octets:
-    """B's side: the seeds of every block, in the order y ^ 0, y ^ 1, …
+    """B's side: the seeds of every block, in the order y ^ 0, y ^ 1, …, shape (32, 16, 16).
 
-    All nodes are worked out, the one on the path from anything; what is not known is chosen by masks.
+    The first one of every block, which B does not have, is none of the other side's.  All nodes are worked
+    out, the one on the path from anything; what is not known is chosen by masks.
 
-    Parameters
-    ----------
-    context : bytes
-    difference : ndarray of uint8, shape (128,)
-        Bits of (y_b).
-    keys : list of bytes
-        The chosen key of each base transfer.
-    message : bytes
-        The other side's.
-    life : Life
-        Ended, and a failure counted, if the check fails.
-
-    Returns
-    -------
-    ndarray of uint8, shape (32, 16, 16)
-        The first one of every block, which B does not have, is none of the other side's.
-
-    Raises
-    ------
-    TransferCheckError
-        If the check fails.
-    ProtocolError
-        If the message has another length.
+    There is the chosen key of each base transfer, and the other side's message.  Raises `TransferCheckError`
+    if the check fails: the life is then ended, and a failure counted.  Raises `ProtocolError` if the message
+    has another length.
     """
     if len(message) != MESSAGE_BYTES:
         raise ProtocolError(f"a message of trees has {len(message)} bytes, not {MESSAGE_BYTES}")

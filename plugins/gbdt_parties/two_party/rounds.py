@@ -61,31 +61,12 @@ Tables = Callable[[int, int], Words]
 
 
 class TableSide(RoundSide):
-    """The side with tables.
+    """The side with tables, the first party of the layout, in an open session.
 
-    Parameters
-    ----------
-    session : Session
-        Open.
-    layout : RoundLayout
-        Whose first party this is.
-    number, attempt : int
-        Of the round; no attempt is begun twice.
-    tables : callable
-        ``tables(first, last)`` gives the tables of these rows, uint64 of shape (n, n_points, n_outputs).
-    leaves : sequence of ndarray of uint8, shape (n_rows,)
-        Of every tree of this side's.
-    noise : sequence of ndarray of uint64, shape (2**levels,)
-        Of every tree, as ring elements.
-    nonce : bytes, optional
-        For an auditor who repeats the attempt.
-
-    Attributes
-    ----------
-    nonce : bytes
-        To be recorded.
-    opened : list of ndarray of uint64
-        Sums of every tree with both noises, once the round is over.
+    No attempt of a round is begun twice.  `leaves` are those of every tree of this side's, one for each row,
+    and `noise` is that of every tree, one ring element for each leaf.  A nonce is given by an auditor who
+    repeats the attempt; that of any attempt is to be recorded.  Once the round is over, `opened` has the sums
+    of every tree with both noises.
     """
 
     _own_party = 0
@@ -137,25 +118,9 @@ class TableSide(RoundSide):
 
 
 class PointSide(RoundSide):
-    """The side with points.
+    """The side with points, the second party of the layout; all else is as of `TableSide`.
 
-    Parameters
-    ----------
-    session : Session
-        Open.
-    layout : RoundLayout
-        Whose second party this is.
-    number, attempt : int
-        Of the round; no attempt is begun twice.
-    points : ndarray of uint8, shape (n_rows,)
-        Numbers of positions.
-    leaves, noise, nonce
-        As of `TableSide`.
-
-    Attributes
-    ----------
-    nonce, opened
-        As of `TableSide`.
+    Each row has the number of a position.
     """
 
     _own_party = 1

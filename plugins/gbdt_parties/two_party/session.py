@@ -39,24 +39,13 @@ class Draws(Unrepeatable):
     """Streams of one side for one set-up, or for one attempt.
 
     HKDF-SHA256 of a seed to which the side is committed, with a nonce of the operating system as salt and the
-    stream's purpose as information, gives the key of a ChaCha20 stream.
+    stream's purpose as information, gives the key of a ChaCha20 stream.  Seed and nonce have 32 bytes each;
+    an auditor who repeats the draws gives the nonce, which is to be recorded and by default fresh.
 
     * *Seed and nonce repeat them*, and nothing else does: without the seed, HKDF of it looks uniform, also
       beside the streams of other nonces and purposes.
     * *No attempt repeats another one's*, even if the number of attempts was lost with a file: its nonce is
       fresh.  A purpose is drawn for once.
-
-    Parameters
-    ----------
-    seed : bytes
-        32 uniform bytes.
-    nonce : bytes, optional
-        32 bytes of the operating system, for an auditor who repeats the draws.  By default they are fresh.
-
-    Attributes
-    ----------
-    nonce : bytes
-        To be recorded.
     """
 
     def __init__(self, seed: bytes, nonce: bytes | None = None) -> None:
@@ -68,13 +57,7 @@ class Draws(Unrepeatable):
         self._drawn: set[bytes] = set()
 
     def stream(self, *purpose: bytes) -> KeyStream:
-        """The stream of a purpose.
-
-        Raises
-        ------
-        RuntimeError
-            If it was drawn before.
-        """
+        """The stream of a purpose; raises RuntimeError if it was drawn before."""
         info = length_prefixed([_DOMAIN, *purpose])
         if info in self._drawn:
             raise RuntimeError(f"draws for {purpose!r} were made before")
@@ -94,29 +77,14 @@ _GREETING = b"VB2P" + bytes([VERSION, HASH, CHECKS, 0])
 
 
 class Session(Unrepeatable):
-    """One side.
+    """One side of a session.
 
-    Parameters
-    ----------
-    run : bytes
-        Digest of the roster that both signed.
-    own, other : Seat
-    seed : bytes
-        32 secret bytes to which this side is committed.
-    failures : Failures
-        Of all sessions with the same party: kept, and given to each of them.
-    nonce : bytes, optional
-        For an auditor who repeats the session.
+    The run is the digest of the roster that both signed, the seed 32 secret bytes to which this side is
+    committed.  The failures are those of all sessions with the same party: kept, and given to each of them. A
+    nonce is given by an auditor who repeats the session.
 
-    Attributes
-    ----------
-    greeting : bytes
-        First message.
-    nonce : bytes
-        To be recorded.
-    digest, sending, receiving : bytes
-        Name the session, and its directions in which this side has the secret difference and in which it
-        chooses, once both nonces are there.
+    The greeting is the first message.  Once both nonces are there, `digest` names the session, and `sending`
+    and `receiving` name its directions in which this side has the secret difference and in which it chooses.
     """
 
     def __init__(
@@ -155,10 +123,7 @@ class Session(Unrepeatable):
     def stream(self, purpose: bytes, number: int) -> KeyStream:
         """A stream for something that is drawn once in this session, which must be open.
 
-        Raises
-        ------
-        RuntimeError
-            If it was drawn before.
+        Raises RuntimeError if it was drawn before.
         """
         return self._draws.stream(purpose, number.to_bytes(4, "little"), self.digest)
 
@@ -169,10 +134,7 @@ class Session(Unrepeatable):
     def take_greeting(self, message: bytes) -> bytes:
         """Take the other side's first message; gives this side's second one.
 
-        Raises
-        ------
-        ProtocolError
-            If it speaks another version, echoes this side's nonce, or has another length.
+        Raises `ProtocolError` if it speaks another version, echoes this side's nonce, or has another length.
         """
         with self._stage(0):
             if message[: len(_GREETING)] != _GREETING:
@@ -195,10 +157,7 @@ class Session(Unrepeatable):
     def take_points(self, message: bytes) -> bytes:
         """Take the other side's second message; gives this side's third one.
 
-        Raises
-        ------
-        ProtocolError
-            If it is not made of as many points of the group as are due.
+        Raises `ProtocolError` if it is not made of as many points of the group as are due.
         """
         with self._stage(1):
             base = BaseSender(self.receiving, self._draws.stream(b"base keys", self.digest))
@@ -209,12 +168,8 @@ class Session(Unrepeatable):
     def take_trees(self, message: bytes) -> None:
         """Take the other side's third message: the session is open.
 
-        Raises
-        ------
-        TransferCheckError
-            If the trees do not pass their check.
-        ProtocolError
-            If the message is malformed.
+        Raises `TransferCheckError` if the trees do not pass their check, and `ProtocolError` if the message
+        is malformed.
         """
         with self._stage(2):
             assert self._secrets is not None
@@ -240,10 +195,7 @@ class Session(Unrepeatable):
     def begin(self, round_number: int, attempt: int) -> None:
         """Begin an attempt of a round.
 
-        Raises
-        ------
-        ProtocolError
-            If the session is not open, or an equal or a later attempt was begun before.
+        Raises `ProtocolError` if the session is not open, or an equal or a later attempt was begun before.
         """
         with self.life.held():
             if self._stages != _N_STAGES:

@@ -51,10 +51,7 @@ def checked_numbers(name: str, values: Leaves, n_rows: int, below: int) -> Leave
 def shares_in(message: bytes | memoryview, layout: RoundLayout, trees: Sequence[int]) -> dict[int, Words]:
     """Noised shares of the sums of some trees, read from a message.
 
-    Raises
-    ------
-    ProtocolError
-        If it has another length, or its words are not elements of the ring.
+    Raises `ProtocolError` if it has another length, or its words are not elements of the ring.
     """
     sizes = [1 << layout.trees[t].levels for t in trees]
     check_length(message, 8 * sum(sizes))
@@ -271,12 +268,9 @@ class RoundSide(Unrepeatable):
     def take(self, message: bytes | memoryview) -> None:
         """Take the other side's next message.
 
-        Raises
-        ------
-        TransferCheckError
-            If the other side's transfers are not consistent: the session is over.
-        ProtocolError
-            If the message has another length than is due, or none is due; the attempt is over.
+        Raises `TransferCheckError` if the other side's transfers are not consistent, and the session is then
+        over. Raises `ProtocolError` if the message has another length than is due, or none is due, and the
+        attempt is over.
         """
         with self._session.life.held():
             transcribe(self._heard, message)
@@ -288,15 +282,8 @@ class RoundSide(Unrepeatable):
     def send(self, flight: int) -> Iterator[bytes]:
         """The messages of a flight but for its shares, each made when it is asked for.
 
-        Parameters
-        ----------
-        flight : int
-            `CHOICES`, then `TABLES` of the side with tables, or `SUMS` of the other one.
-
-        Raises
-        ------
-        ProtocolError
-            If it is not this side's next one, or messages that come before it are not there.
+        The flights are `CHOICES`, then `TABLES` of the side with tables, or `SUMS` of the other one.  Raises
+        `ProtocolError` if it is not this side's next one, or messages that come before it are not there.
         """
         self._turn(flight, False)
         return self._sending(flight)
@@ -311,15 +298,8 @@ class RoundSide(Unrepeatable):
     def shares(self, flight: int) -> bytes:
         """The last message of a flight, with noised shares: the caller charges for it before.
 
-        Parameters
-        ----------
-        flight : int
-            `TABLES`, then `LAST` of the side with tables, or `SUMS` of the other one.
-
-        Raises
-        ------
-        ProtocolError
-            If it is not this side's next one, or messages that come before it are not there.
+        The flights are `TABLES`, then `LAST` of the side with tables, or `SUMS` of the other one.  Raises
+        `ProtocolError` if it is not this side's next one, or messages that come before it are not there.
         """
         self._turn(flight, True)
         trees = {TABLES: self._other_trees, LAST: self._own_trees}.get(flight, self._both_trees)

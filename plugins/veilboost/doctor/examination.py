@@ -39,7 +39,7 @@ KERNELS = {
 def of_plan(plan: Plan[Any, Any]) -> Iterator[Finding]:
     """Findings about the plan of a run's initiator."""
     folder, now = str(plan.path(plan.tls)), datetime.now(timezone.utc)
-    tls, own = _own(folder, now)
+    tls, own = _own(folder)
     yield own
     called = "" if tls is None else Identity.of(tls.certificate).name
     allowed = getattr(plan.data, "allowed", [])
@@ -59,7 +59,7 @@ def of_plan(plan: Plan[Any, Any]) -> Iterator[Finding]:
 def of_served(method: str, served: Served) -> Iterator[Finding]:
     """Findings about a party that ``serve`` will start."""
     now = datetime.now(timezone.utc)
-    tls, own = _own(served.tls, now)
+    tls, own = _own(served.tls)
     yield own
     yield findings.names("", [], [*served.allow, *getattr(served, "party", [])])
     yield findings.clock(now, _own_certificates(tls))
@@ -68,10 +68,10 @@ def of_served(method: str, served: Served) -> Iterator[Finding]:
     yield from _of_machine(method, rows.folders_of_served(served))
 
 
-def _own(folder: str, now: datetime) -> tuple[TLS | None, Finding]:
+def _own(folder: str) -> tuple[TLS | None, Finding]:
     try:
         tls = TLS.from_directory(folder)
-        return tls, findings.own_certificate(tls, folder, now)
+        return tls, findings.own_certificate(tls)
     except VeilboostError as error:
         return None, Finding("certificate", folder, str(error))
 

@@ -12,7 +12,8 @@ from typing import NamedTuple
 from cryptography import x509
 
 from gbdt_commons.quoting import quoted
-from gbdt_parties.identity.certificates import TLS, Identity
+from gbdt_parties.errors import AuthenticationError
+from gbdt_parties.identity.certificates import TLS, Identity, is_pin
 
 MIN_FREE = 1 << 30
 """Bytes that a run needs: the files of its record take up to a quarter, models and journals the rest."""
@@ -35,7 +36,7 @@ PACKAGES = {
 }
 """Distributions that the command needs, by the kind of training."""
 
-_FINGERPRINT = re.compile(r"sha256:([0-9A-Fa-f]{2}:?){31}[0-9A-Fa-f]{2}")
+_PIN = re.compile(r"(key-)?sha256:([0-9A-Fa-f]{2}:?){31}[0-9A-Fa-f]{2}")
 
 
 class Finding(NamedTuple):
@@ -49,11 +50,14 @@ class Finding(NamedTuple):
         The facts that it found.
     mend : str
         A remedy; empty if none is needed.
+    values : tuple of (str, number)
+        Figures of the facts, for monitoring.
     """
 
     check: str
     seen: str
     mend: str = ""
+    values: tuple[tuple[str, float], ...] = ()
 
 
 def dates_of(certificate: x509.Certificate) -> str:
@@ -62,17 +66,17 @@ def dates_of(certificate: x509.Certificate) -> str:
     return f"valid {begins:%Y-%m-%d} to {ends:%Y-%m-%d}"
 
 
-def own_certificate(tls: TLS, folder: str, now: datetime) -> Finding:
+def own_certificate(tls: TLS) -> Finding:
     """The name and the dates of this side's certificate, and of the authorities that it trusts."""
     own = x509.load_pem_x509_certificates(tls.certificate)[0]
     holder = Identity.of(tls.certificate)
     seen = f"{quoted(holder.name)}, {dates_of(own)}, sha256:{holder.fingerprint}"
-    if own.not_valid_after_utc < now:
-        return Finding("certificate", seen, f"it has expired: put a new one into {folder}")
-    authorities = x509.load_pem_x509_certificates(tls.authority)
-    if all(one.not_valid_after_utc < now for one in authorities):
-        return Finding("certificate", seen, f"the authority in {folder}/ca.pem has expired: make a new one")
-    return Finding("certificate", seen)
+    try:
+        tls.check_dates()
+    except AuthenticationError as error:
+        return Finding("certificate", seen, str(error))
+    ending = tls.ending()
+    return Finding("certificate", f"{seen}; {ending}" if ending else seen)
 
 
 def clock(now: datetime, certificates: Mapping[str, x509.Certificate]) -> Finding:
@@ -109,7 +113,7 @@ def names(own: str, parties: Sequence[str], allowed: Sequence[str]) -> Finding:
     parties : sequence of str
         Names in the plan.
     allowed : sequence of str
-        Names, or ``sha256:`` and the fingerprint of a certificate.
+        Names and pins.
     """
     seen = ", ".join(map(quoted, [*parties, *(one[:15] for one in allowed)]))
     twice = next((name for k, name in enumerate(parties) if name in parties[:k]), None)
@@ -119,10 +123,10 @@ def names(own: str, parties: Sequence[str], allowed: Sequence[str]) -> Finding:
         return Finding(
             "names", seen, f"{quoted(own)} is the name in this side's certificate, too: rename the party"
         )
-    wrong = [one for one in allowed if one.startswith("sha256:") and not _FINGERPRINT.fullmatch(one)]
+    wrong = [one for one in allowed if is_pin(one) and not _PIN.fullmatch(one)]
     if wrong:
         return Finding(
-            "names", seen, f"{quoted(wrong[0])} is no fingerprint: sha256: and 64 hexadecimal digits"
+            "names", seen, f"{quoted(wrong[0])} is no pin: sha256: or key-sha256:, and 64 hexadecimal digits"
         )
     return Finding("names", seen)
 
@@ -141,8 +145,9 @@ def disk(folders: Sequence[Path], free: Callable[[Path], int] | None = None) -> 
     room, place = min((free(place), place) for place in places)
     seen = f"{room / 2**30:.1f} GiB free at {place}"
     if room < MIN_FREE:
-        return Finding("disk", seen, f"free at least {MIN_FREE >> 30} GiB there, or choose another folder")
-    return Finding("disk", seen)
+        mend = f"free at least {MIN_FREE >> 30} GiB there, or choose another folder"
+        return Finding("disk", seen, mend, (("free_bytes", room),))
+    return Finding("disk", seen, values=(("free_bytes", room),))
 
 
 def _nearest(folder: Path) -> Path:

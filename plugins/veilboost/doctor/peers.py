@@ -10,10 +10,11 @@ from typing import NamedTuple
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.serialization import Encoding
 
 from gbdt_commons.quoting import quoted
 from gbdt_parties.errors import PartyArgumentError
-from gbdt_parties.identity.certificates import TLS
+from gbdt_parties.identity.certificates import TLS, Identity
 from gbdt_parties.transport.own_certificate import context_of, is_refused, shown_certificate
 from gbdt_parties.transport.remote import host_of
 from veilboost.doctor.findings import Finding, dates_of
@@ -107,10 +108,9 @@ def certificate_of(peer: Peer, shown: Shown) -> Finding:
     seen = f"for {names}, {dates_of(shown.certificate)}, sha256:{fingerprint}"
     if shown.fault:
         return Finding(check, seen, shown.fault)
-    if peer.allowed and not any(
-        one.removeprefix("sha256:").replace(":", "").lower() == fingerprint for one in peer.allowed
-    ):
-        return Finding(check, seen, f"its fingerprint is not in data.allowed: add sha256:{fingerprint}")
+    holder = Identity.of(shown.certificate.public_bytes(Encoding.PEM))
+    if peer.allowed and holder.known_as(peer.allowed) is None:
+        return Finding(check, seen, f"it is not in data.allowed: add sha256:{fingerprint}")
     return Finding(check, seen)
 
 

@@ -113,6 +113,13 @@ class HorizontalTerms:
         10_000,
         least=0,
     )
+    accept_rows: str | None = entry(
+        "name of a state of the rows, from the error that refuses it because few of them have changed since "
+        "sums were told: these rows are accepted, and no others",
+        None,
+        option="changed rows to accept; a refusal names them",
+        metavar="NAME",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

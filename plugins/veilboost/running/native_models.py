@@ -45,6 +45,7 @@ class NativeRun(Run[PlanT]):
             categorical_labels=data.labels == "classes",
             max_rows=data.max_rows,
             max_rounds=data.max_rounds,
+            accept_rows=data.accept_rows,
             directory=self.plan.path(data.state),
             **more,
         )

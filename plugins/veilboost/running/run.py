@@ -122,6 +122,7 @@ def connect(plan: Plan[Any, Any], stack: ExitStack, row_sets: Sequence[bytes] = 
     for party in plan.parties:
         tls = TLS.from_directory(plan.path(plan.tls), party.server_name)
         how: dict[str, Any] = {"row_sets": row_sets, "allowed": plan.data.allowed or None}
+        tls.check_dates()
         remote = RemoteParty(party.address, tls, party.name, plan.training.timeout, **how)
         stack.callback(remote.close)
         parties.append(remote)

@@ -45,6 +45,7 @@ def horizontal_service(served: ServedLabels, table: Table, name: str, **terms: A
         categorical_labels=served.categorical_labels,
         max_rows=served.max_rows,
         max_rounds=served.max_rounds,
+        accept_rows=served.accept_rows,
         directory=served.models,
         **terms,
     )

@@ -37,7 +37,7 @@ def fill(parser: Parser, arguments: Sequence[str]) -> None:
     if Path(first).suffix in (".toml", ".yaml", ".yml"):
         parser.add_argument("plan", help="TOML or YAML file: method, and the options of its kind as entries")
         _add_reset(parser)
-        parser.runs(lambda args: _serve(*read_served(args.plan), args))
+        parser.runs(lambda args: _serve(*read_served(args.plan), args, args.plan))
         return
     parser.usage = "veilboost serve [-h] KIND … | PLAN.toml"
     if first.startswith("-") and first not in ("-h", "--help"):
@@ -60,8 +60,8 @@ def _add_reset(parser: Parser) -> None:
     )
 
 
-def _serve(method: str, served: Served, args: argparse.Namespace) -> None:
+def _serve(method: str, served: Served, args: argparse.Namespace, file: str | None = None) -> None:
     # Loaded when it is needed, with the libraries of connections.
     from veilboost.serving.server import serve
 
-    serve(method, served, reset_questions=args.reset_questions)
+    serve(method, served, reset_questions=args.reset_questions, file=file)

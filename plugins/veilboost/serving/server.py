@@ -16,6 +16,7 @@ from gbdt_parties.transport.server import Server, raise_descriptor_limit
 from gbdt_parties.transport.service import RowService
 from veilboost.plans.plan import module_of
 from veilboost.plans.sections import Served
+from veilboost.serving.changes import POLL, Changes
 
 logger = logging.getLogger(__name__)
 L = TypeVar("L", bound=CallerLimits)
@@ -44,7 +45,7 @@ class ServiceKind(Protocol):
         """Read the party's file, and make its service."""
 
 
-def serve(method: str, served: Served, *, reset_questions: bool) -> None:
+def serve(method: str, served: Served, *, reset_questions: bool, file: str | None = None) -> None:
     """Serve a party until the process is asked to stop.
 
     Parameters
@@ -55,10 +56,13 @@ def serve(method: str, served: Served, *, reset_questions: bool) -> None:
         Its settings.
     reset_questions : bool
         Whether it forgets how often callers asked in the last hour.
+    file : str, optional
+        File of the settings: a list of it that changes is taken up.
     """
     # Before gRPC is loaded: its core writes a line of its own for every connection that shows no certificate.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     tls = TLS.from_directory(served.tls)
+    tls.check_dates()
     kind: ServiceKind = module_of(method, "veilboost.serving")
     service, n_rows, n_features = kind.make_service(served, tls)
     with closing(service), announcing_compilation(lambda: logger.info(COMPILING)):
@@ -71,5 +75,7 @@ def serve(method: str, served: Served, *, reset_questions: bool) -> None:
         logger.info("%d rows, %d columns; allowed: %s", n_rows, n_features, ", ".join(served.allow))
         host = served.listen.rpartition(":")[0]
         print(f"listening at {host}:{server.port}", flush=True)
-        server.wait()
+        changes = Changes(server, service.trust, served, file)
+        while server.wait(POLL):
+            changes.look()
     logger.info("stopped")

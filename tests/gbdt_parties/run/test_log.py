@@ -8,7 +8,7 @@ from gbdt_commons.errors import StoreError
 from gbdt_commons.store import MemoryStore, json_kind
 from gbdt_commons.store_file import StoreFile
 from gbdt_parties.errors import ProtocolError, RunLostError
-from gbdt_parties.run.log import ANSWERS, MAX_RUNS, RunLog, runs_of
+from gbdt_parties.run.log import MAX_RUNS, RunLog, runs_of
 from kept_stores import cut_off, end_process, interrupting
 
 RUN, PAID = bytes(16), json_kind("paid")
@@ -51,21 +51,8 @@ def test_an_attempt_that_asks_something_else_or_is_before_the_last_one_is_refuse
     assert [log.knows(number) for number in (1, 2, 3)] == [False, True, False]
 
 
-def test_an_answer_that_the_party_makes_again_is_compared_with_its_digest(path):
-    log = RunLog(opened(path), RUN, repeats=True)
-    for _ in range(2):
-        assert answer(log) == b"the answer"
-    assert paid(log) == [1]
-    with pytest.raises(ProtocolError, match="attempt 1 was answered"):
-        answer(log, content=b"another")
-    assert log.knows(7)
-    (kept,) = log.store.entries(ANSWERS, "")
-    assert len(kept.content) == 32
-
-
-@pytest.mark.parametrize("repeats", [False, True])
-def test_a_forked_process_answers_nothing(repeats):
-    log, context = RunLog(MemoryStore(), RUN, repeats=repeats), multiprocessing.get_context("fork")
+def test_a_forked_process_answers_nothing():
+    log, context = RunLog(MemoryStore(), RUN), multiprocessing.get_context("fork")
     answer(log)
 
     def ask(number):
@@ -173,12 +160,40 @@ def test_a_run_that_ends_leaves_nothing(path):
         log.begun()
 
 
+def begun(runs, number, **record):
+    log = RunLog(runs, bytes([number]) * 16)
+    log.begin({"keys": "secret", **record}, MAX_RUNS)
+    answer(log)
+    return log
+
+
 def test_the_oldest_runs_of_a_caller_are_removed_with_their_answers(path):
     store = opened(path)
     for caller in ("one", "other"):
-        logs = [RunLog(runs_of(store, caller), bytes([k]) * 16) for k in range(MAX_RUNS + 1)]
-        for log in logs:
-            log.begin({"keys": "secret"}, MAX_RUNS)
-            answer(log)
+        logs = [begun(runs_of(store, caller), k) for k in range(MAX_RUNS + 1)]
         assert [log.has_begun for log in logs] == [False, *[True] * MAX_RUNS]
         assert [log.knows(1) for log in logs] == [False, *[True] * MAX_RUNS]
+
+
+@pytest.mark.parametrize("use", [RunLog.take_up, lambda log: log.keep(PAID, 1)])
+def test_runs_that_were_used_since_they_began_are_not_the_oldest(path, use):
+    runs = opened(path)
+    logs = [begun(runs, k) for k in range(MAX_RUNS)]
+    use(logs[0])
+    begun(runs, MAX_RUNS)
+    assert [log.has_begun for log in logs] == [True, False, *[True] * (MAX_RUNS - 2)]
+
+
+def test_ended_runs_of_auditors_take_the_place_of_no_open_one(path):
+    runs = opened(path)
+    open_ones = [begun(runs, 100 + k) for k in range(MAX_RUNS - 1)]
+    ended = []
+    for k in range(MAX_RUNS + 1):
+        ended.append(begun(runs, k, auditable=True))
+        ended[-1].end_for_audit()
+        with pytest.raises(RunLostError, match="know the run"):
+            ended[-1].take_up()
+    begun(runs, 200)
+    assert all(log.has_begun for log in open_ones)
+    assert [log.has_begun for log in ended] == [False, *[True] * MAX_RUNS]
+    assert all(log.is_auditable and log.knows(1) for log in ended[1:])

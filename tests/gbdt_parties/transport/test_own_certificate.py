@@ -6,8 +6,8 @@ import pytest
 
 from deployment import HandlerService, serving, tls
 from gbdt_parties.errors import AuthenticationError
+from gbdt_parties.identity.certificates import out_of_date
 from gbdt_parties.transport import remote as remote_module
-from gbdt_parties.transport.own_certificate import out_of_date
 from gbdt_parties.transport.remote import RemoteParty
 from served_parties import Echo, with_certificate_of
 

@@ -1,21 +1,25 @@
 """`lgb_dp.Budget`: a filter that is never exceeded, whoever asks in which order."""
 
+import contextlib
 import copy
 import math
 import os
 import pickle
 import re
 import threading
+from decimal import ROUND_FLOOR
 from fractions import Fraction
 
 import lightgbm as lgb
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import lgb_dp
-from lgb_dp.accounting.cost import Cost, granted, total_cost
-from lgb_dp.accounting.gaussian import SampledGaussian, gaussian_mu
+from lgb_dp.accounting.cost import Cost, granted, pair_text, total_cost
+from lgb_dp.accounting.gaussian import SampledGaussian, gaussian_epsilon, gaussian_mu
+from lgb_dp.accounting.plotting import plot_charges
 from lgb_dp.accounting.unit import ONE_ROW, Unit
 from small_training import binary_data, dataset, train
 
@@ -218,8 +222,9 @@ def test_limits_are_checked(arguments, named):
     for share in ("pure_epsilon", "approximate_delta"):
         with pytest.raises(lgb_dp.InvalidArgumentError, match=share):
             lgb_dp.Budget(1.0, DELTA, **{share: 2.0})
-    with pytest.raises(lgb_dp.ArgumentTypeError, match="budget"):
-        lgb_dp.DPBoost(1.0, budget=1.0)
+    for other, named in ((1.0, "budget"), ("year.budget", "opens it")):
+        with pytest.raises(lgb_dp.ArgumentTypeError, match=named):
+            lgb_dp.DPBoost(1.0, budget=other)
 
 
 @pytest.mark.parametrize("field", ["epsilon", "delta", "mu"])
@@ -364,3 +369,83 @@ def test_what_stands_for_a_payment_is_charged_once():
         with pytest.raises(lgb_dp.InvalidArgumentError):
             budget.charge(cost, "another result", unit=unit, once=key)
     assert budget.spent == Cost(0.6)
+
+
+def test_a_report_or_a_number_is_no_cost():
+    budget = lgb_dp.Budget(1.0)
+    for cost, named in ((budget.report(), r"pass report\.cost"), (0.1, "must be a Cost, got float")):
+        with pytest.raises(lgb_dp.ArgumentTypeError, match=named):
+            budget.charge(cost, "a model")
+
+
+@given(
+    st.integers(1, 60),
+    st.floats(0.05, 5),
+    st.floats(1e-8, 1e-3),
+    st.floats(0, 1),
+    st.lists(costs, max_size=4),
+)
+def test_planned_shares_fit_and_leave_next_to_nothing(n, epsilon, delta, pure, before):
+    budget = lgb_dp.Budget(epsilon, delta, pure_epsilon=pure * epsilon)
+    for cost in before:
+        with contextlib.suppress(lgb_dp.BudgetExceededError):
+            budget.charge(cost, "before")
+    left = budget.remaining
+    try:
+        plan = budget.plan(n)
+    except lgb_dp.BudgetExceededError:
+        assert left.epsilon / n == 0
+        assert gaussian_epsilon(left.mu / math.sqrt(n), delta) < 1e-6
+        return
+    for _ in range(n):
+        if plan.epsilon:
+            budget.charge(Cost(mu=gaussian_mu(plan.epsilon, plan.delta)), "NewtonBoost")
+        if plan.pure_epsilon:
+            budget.charge(Cost(granted(plan.pure_epsilon)), "DPBoost")
+    assert budget.spent.mu <= plan.total.mu <= budget.limit.mu
+    assert budget.spent.epsilon <= plan.total.epsilon <= budget.limit.epsilon
+    assert budget.remaining.epsilon <= left.epsilon * 1e-9
+    assert budget.remaining.mu <= 1e-3 * budget.limit.mu or plan.epsilon < 1e-3
+
+
+def test_twelve_planned_models_are_trained_and_a_thirteenth_is_not():
+    budget = lgb_dp.Budget(1.0, DELTA)
+    budget.charge(Cost(mu=gaussian_mu(0.3, DELTA)), "a result")
+    plan = budget.plan(12)
+    assert 1 / 12 < plan.epsilon < 0.3
+    assert str(plan).startswith(f"each of 12: {pair_text(plan.epsilon, DELTA, ROUND_FLOOR)} with Gaussian")
+    model = lgb_dp.DPLGBMClassifier(plan.epsilon, delta=plan.delta, n_estimators=2)
+    for _ in range(12):
+        model.fit(X, Y, bounds=(-3, 3), budget=budget)
+    with pytest.raises(lgb_dp.BudgetExceededError):
+        model.fit(X, Y, bounds=(-3, 3), budget=budget)
+    with pytest.raises(lgb_dp.BudgetExceededError, match="n_models=100000 is too many"):
+        budget.plan(100_000)
+
+
+def test_a_plan_names_what_it_is_for():
+    plan = lgb_dp.Budget(1.0, DELTA, pure_epsilon=0.5).plan(4)
+    assert "with Gaussian noise or epsilon = 0.125, delta = 0 without" in str(plan)
+    for n, error in ((0, lgb_dp.InvalidArgumentError), (1.5, lgb_dp.ArgumentTypeError)):
+        with pytest.raises(error, match="n_models"):
+            lgb_dp.Budget(1.0).plan(n)
+
+
+def test_a_staircase_shows_what_is_spent_and_left():
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    pyplot.switch_backend("agg")
+    budget = lgb_dp.Budget(1.0, DELTA, pure_epsilon=0.5)
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="budget has no charges"):
+        budget.plot()
+    budget.charge(Cost(0.25), "DPBoost")
+    budget.charge(Cost(mu=budget.limit.mu / 2), "NewtonBoost")
+    lines = {line.get_label(): line for line in budget.plot().lines}
+    assert "μ²: 25.0% spent, 75.0% left" in lines
+    assert lines["ε: 50.0% spent, 50.0% left"].get_ydata().tolist() == pytest.approx([0.5, 0.5, 0.5])
+    pyplot.close()
+    backwards = [
+        row | {"time": f"20{y}-01-01T00:00:00+00:00"} for row, y in zip(budget.charges, (26, 25), strict=True)
+    ]
+    steps = plot_charges(backwards, budget.limit).lines[0].get_xdata()
+    assert (np.diff(steps) >= np.timedelta64(0)).all()
+    pyplot.close()

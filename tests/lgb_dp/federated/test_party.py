@@ -195,7 +195,7 @@ def test_an_attempt_is_answered_once_and_a_lost_answer_sent_again(tmp_path):
     (name,) = runs.keys(RUNS)
     number_of_run, kept = bytes.fromhex(name), runs.get(RUNS, name)
     subject = PrivateSubject(restarted.side, None, MemoryAllowance(2**30), number_of_run, kept["request"])
-    run = PartyRun(subject, RunLog(runs, number_of_run), kept["request"], kept)
+    run = PartyRun(subject, RunLog(runs, number_of_run), kept)
     with pytest.raises(ProtocolError, match=r"round 1.*0 is next"):
         run.contribution(1, number, (0, 1))
     opened = next(asked.opened for asked, _ in members[0].answers if getattr(asked, "opened", b""))

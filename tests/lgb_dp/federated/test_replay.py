@@ -1,5 +1,6 @@
 """An auditor repeats one party's side of a run from its folder and rows, and names what differs."""
 
+import re
 import shutil
 from contextlib import closing, nullcontext
 from dataclasses import replace
@@ -14,13 +15,13 @@ from gbdt_commons.store_file import StoreFile
 from gbdt_parties.channel import Channel
 from gbdt_parties.errors import PartyArgumentError, PartyError
 from gbdt_parties.messages import Refusal, read
-from gbdt_parties.run.log import RUNS, THIS_PROCESS, RunLog, runs_of
+from gbdt_parties.run.log import ANSWERS, RUNS, THIS_PROCESS, GivenAnswer, RunLog, runs_of
 from gbdt_parties.run.record import EXCHANGES
 from gbdt_parties.secure_sum.messages import NEW_RUN, AskSum, Introduced, Opened, OpenRun
 from gbdt_parties.secure_sum.trust import fingerprint
 from gbdt_parties.traffic import Traffic
 from lgb_dp.errors import InvalidArgumentError
-from lgb_dp.federated.ledger import LEDGER_FILE, ROLE
+from lgb_dp.federated.ledger import CHARGES, LEDGER_FILE, ROLE
 from lgb_dp.mechanisms.noise import release_share
 
 pytestmark = pytest.mark.filterwarnings("ignore::lgb_dp.errors.NotPrivateWarning")
@@ -106,6 +107,39 @@ def test_a_byte_of_the_record_that_was_flipped_is_found(audited, tmp_path, place
     assert report.difference is not None
     assert not report.has_ended
     assert report.rounds < 4
+
+
+@pytest.mark.parametrize(
+    ("change", "difference"),
+    [
+        (lambda _, answers: answers.delete(ANSWERS, "", answers.size(ANSWERS, "") - 1), "answer to attempt"),
+        (lambda store, _: store.delete(CHARGES, "", store.size(CHARGES, "") - 1), "charge for"),
+        (
+            lambda _, answers: [
+                answers.append(ANSWERS, "", GivenAnswer(99 + k, bytes(32), b"")) for k in range(2)
+            ],
+            r"without messages: \[99, 100\]",
+        ),
+        (
+            lambda store, _: [
+                store.append(CHARGES, "", {**store.get(CHARGES, ""), "number": 99 + k}) for k in range(2)
+            ],
+            "2 charges of the run",
+        ),
+    ],
+    ids=["an answer", "a charge", "more answers", "more charges"],
+)
+def test_answers_and_charges_that_are_not_those_of_the_messages_are_found(
+    audited, tmp_path, change, difference
+):
+    shutil.copytree(audited / "0", tmp_path / "0")
+    with closing(StoreFile(tmp_path / "0" / LEDGER_FILE, ROLE)) as store:
+        runs = runs_of(store, THIS_PROCESS)
+        (key,) = runs.keys(RUNS)
+        change(store, RunLog(runs, bytes.fromhex(key)).store)
+    report = party(0).replay(tmp_path / "0")
+    assert re.search(difference, report.difference)
+    assert not report.has_ended
 
 
 def test_a_run_with_others_of_the_party_s_own_making_is_found(tmp_path):

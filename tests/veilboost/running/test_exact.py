@@ -11,7 +11,8 @@ import pytest
 import xgboost
 
 from deployment import when_store_has
-from gbdt_parties.run.progress import OPENED, STORE_FILE
+from gbdt_parties.run.log import ENTRIES
+from gbdt_parties.run.progress import STORE_FILE
 from private_hospitals import DOCS, Written, written
 from veilboost import command_line as cli
 from veilboost.plans.entries import PlanError
@@ -85,6 +86,12 @@ def test_three_processes_as_written(run, capsys):
     assert cli.main(inspect) == 0
     assert re.search(r"north +acme +Contributed +\d+", capsys.readouterr().out)
 
+    assert cli.main(["status", "north", "plan.toml", "--json"]) == 0
+    shown = capsys.readouterr().out
+    assert "1 for acme alone" in shown
+    assert '"seen": "none under way"' in shown
+    assert '"check": "max_rounds of all callers"' in shown
+
     assert cli.main(train) == cli.WRONG_USE
     logs = "".join((folder / f"{name}.log").read_text() for name in ("north", "south"))
     assert "acme: OpenExactRun" in logs
@@ -129,13 +136,13 @@ def test_killed_servers_and_coordinators_go_on(run, capsys, n_sums):
         run.servers[0].wait()
         run.serve(0)
 
-    thread = when_store_has(folder / "checkpoint" / STORE_FILE, OPENED, n_sums, strike)
+    thread = when_store_has(folder / "checkpoint" / STORE_FILE, ENTRIES, n_sums, strike)
     assert cli.main([*train, "--overwrite"]) == 0
     thread.join(300)
     assert (folder / "model" / "model.json").read_bytes() == expected
     coordinator = subprocess.Popen([sys.executable, "-m", "veilboost", *train, "--overwrite"])
     try:
-        when_store_has(folder / "checkpoint" / STORE_FILE, OPENED, n_sums, coordinator.kill).join(330)
+        when_store_has(folder / "checkpoint" / STORE_FILE, ENTRIES, n_sums, coordinator.kill).join(330)
         assert coordinator.wait(60) == -9
     finally:
         coordinator.kill()

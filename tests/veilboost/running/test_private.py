@@ -75,6 +75,8 @@ def test_three_processes_as_written(folder, capsys):
             shown = capsys.readouterr().out
             assert re.search(r"leaf sums +40 ", shown)
             assert "budget: epsilon = 1.5, delta = 1e-05 (add or remove one row at one party)" in shown
+        assert cli.main(["status", "north", "plan.toml"]) == 0
+        assert re.search(r"budget: [01]\.\d+ of epsilon = 1\.5", capsys.readouterr().out)
         assert cli.main(inspect) == 0
         assert re.search(r"north +acme +Contributed +\d+", capsys.readouterr().out)
 

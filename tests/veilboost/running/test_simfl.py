@@ -12,9 +12,10 @@ import xgboost
 
 from deployment import when_store_has
 from gbdt_commons.store_file import StoreFile
+from gbdt_parties.run.log import ENTRIES
 from two_hospitals import serving_hospitals, write_rows
 from veilboost import command_line as cli
-from xgb_fed.horizontal.simfl.checkpoint import TREES, SimFLCheckpoint
+from xgb_fed.horizontal.simfl.checkpoint import SimFLCheckpoint
 from xgb_fed.horizontal.simfl.disclosures import TOLD
 
 pytest.importorskip("pyarrow")
@@ -78,7 +79,7 @@ def test_serve_train_kill_resume_predict(folder, capsys):
             hospitals[0].kill()
             hospitals[0].start()
 
-        thread = when_store_has(folder / "checkpoint" / SimFLCheckpoint.store_file, TREES, 5, strike)
+        thread = when_store_has(folder / "checkpoint" / SimFLCheckpoint.store_file, ENTRIES, 5, strike)
         assert cli.main(["train", "plan.toml", "--overwrite"]) == 0
         thread.join(300)
         assert (folder / "model" / "model.json").read_bytes() == expected
@@ -126,7 +127,7 @@ def test_a_killed_coordinator_goes_on_with_the_same_command(folder, capsys, n_ro
         )
         try:
             checkpoint = folder / "checkpoint" / SimFLCheckpoint.store_file
-            when_store_has(checkpoint, TREES, n_rounds, coordinator.kill).join(330)
+            when_store_has(checkpoint, ENTRIES, n_rounds, coordinator.kill).join(330)
             assert coordinator.wait(60) == -9
         finally:
             coordinator.kill()

@@ -70,7 +70,7 @@ def test_default_keys_are_2048_bits_and_decrypt(scheme):
 
 
 def test_a_sum_over_more_rows_than_planned_is_refused():
-    packing = GHPacking(1, 0, 1, 1, 1, 0)
+    packing = GHPacking(1, 0, 1, 1, 0)
     with pytest.raises(PlaintextRangeError, match="2 rows"):
         decoded_pairs(packing, [1], [2])
 

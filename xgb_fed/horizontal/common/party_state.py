@@ -15,6 +15,7 @@ from typing import TypeVar
 from gbdt_commons.store import MemoryStore, Store, json_kind
 from gbdt_parties.errors import InvalidDataError
 from xgb_fed.ciphers.randomness import SecretStream
+from xgb_fed.horizontal.common.told_rows import ToldRows
 
 SIZE = 32
 """Bytes of a party's contribution, of a commitment and of the seed."""
@@ -23,7 +24,7 @@ MAX_RUNS = 64
 """Runs whose counted rounds are known; a round of an older one is counted again when it is resumed."""
 
 KEY_BYTES = 32
-STATE, ROUNDS, ROUNDS_OF = json_kind("state of rows"), json_kind("rounds"), json_kind("rounds of runs")
+KEY, ROUNDS, ROUNDS_OF = json_kind("secret key"), json_kind("rounds"), json_kind("rounds of runs")
 C = TypeVar("C")
 
 
@@ -32,41 +33,38 @@ class PartyState:
 
     Parameters
     ----------
-    rows : str
-        Digest of the rows, labels and weights, and of the minimum size of groups.
     key : bytes, optional
         32 bytes that determine the draws.  Drawn from the operating system by default.
     store : Store, optional
         Where everything is kept, which is closed if it is refused; in memory by default.
 
-    Raises
-    ------
-    InvalidDataError
-        If the store was written for other rows.
+    Attributes
+    ----------
+    rows : ToldRows or None
+        The rows that are here now; a party has them from the start.
     """
 
-    def __init__(self, rows: str, key: bytes | None = None, store: Store | None = None) -> None:
+    def __init__(self, key: bytes | None = None, store: Store | None = None) -> None:
         self.store = MemoryStore() if store is None else store
         try:
-            known = self.store.get(STATE, "")
+            known = self.store.get(KEY, "")
             if known is None:
-                known = {"rows": rows, "key": (os.urandom(KEY_BYTES) if key is None else key).hex()}
-                self.store.put(STATE, "", known)
-            if known["rows"] != rows:
-                raise InvalidDataError(
-                    "this party's directory was written for other rows, labels or weights, or for another "
-                    "min_similar.  With another directory this party begins anew: rows that are in both "
-                    "data sets are then in two groups, and differences of their sums can tell about fewer "
-                    "rows than a group has"
-                )
+                known = (os.urandom(KEY_BYTES) if key is None else key).hex()
+                self.store.put(KEY, "", known)
+            self.key = bytes.fromhex(known)
         except BaseException:
             self.close()
             raise
-        self.key = bytes.fromhex(known["key"])
+        self.rows: ToldRows | None = None
 
     def close(self) -> None:
         """Let go of the store: another process, or object, can use it then."""
         self.store.close()
+
+    def tell(self) -> None:
+        """Keep that the present rows have sums, before the first one leaves."""
+        if self.rows is not None:
+            self.rows.tell()
 
     def locked(self) -> AbstractContextManager[None]:
         """To be entered while anything is looked at and changed: it excludes all other threads meanwhile.

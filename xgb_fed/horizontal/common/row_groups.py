@@ -1,15 +1,16 @@
 """Groups of similar rows of one party, which only ever send the sum of their gradients.
 
-A party divides its rows into groups once and keeps them. For any hash tables that it is shown, in however
-many rounds, sessions and for however many alleged parties, every sum that it sends is then a sum of whole
-groups: no difference of two sums is about fewer rows than a group has.
+A party divides its rows into groups once and keeps them; rows that come later make groups of their own.  For
+any hash tables that it is shown, in however many rounds, sessions and for however many alleged parties, every
+sum that it sends is then a sum of whole groups: no difference of two sums is about fewer rows than a group
+has.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -132,9 +133,49 @@ def arrays_of(content: bytes) -> dict[str, NDArray[Any]]:
     return found
 
 
-GROUPS = Kind(
-    "groups",
-    lambda groups: bytes_of(order=groups.order, starts=groups.starts),
-    lambda content: RowGroups(**arrays_of(content)),
-)
-"""The record of a party's groups, which stay the same for good."""
+@dataclass(frozen=True)
+class KeptGroups:
+    """All groups that a party has told sums of, whatever rows it has now.
+
+    Attributes
+    ----------
+    codes : ndarray of uint64, shape (n_grouped,)
+        Of rows (`told_rows`), group after group.
+    starts : ndarray of int64, shape (n_groups,)
+    names : list of str
+        Columns that the codes are of.
+    min_rows : int
+        That the groups were made with.
+    """
+
+    codes: NDArray[np.uint64]
+    starts: NDArray[np.int64]
+    names: list[str]
+    min_rows: int
+
+    def whole(self, codes: NDArray[np.uint64]) -> RowGroups:
+        """The groups with all their rows among those of these codes: no part of one is ever summed."""
+        order = np.argsort(codes)
+        places = order[np.searchsorted(codes[order], self.codes) % len(codes)]
+        sizes, found = np.diff(self.starts, append=len(self.codes)), codes[places] == self.codes
+        stays = np.logical_and.reduceat(found, self.starts)
+        return RowGroups(places[np.repeat(stays, sizes)], np.cumsum(sizes[stays]) - sizes[stays])
+
+    def and_of(self, codes: NDArray[np.uint64], groups: RowGroups) -> KeptGroups:
+        """These groups, and further ones of rows that are in none of them."""
+        starts = np.concatenate([self.starts, groups.starts + len(self.codes)])
+        return replace(self, codes=np.concatenate([self.codes, codes[groups.order]]), starts=starts)
+
+
+def _written(groups: KeptGroups) -> bytes:
+    about = json.dumps([groups.names, groups.min_rows]).encode()
+    return bytes_of(codes=groups.codes, starts=groups.starts, about=np.frombuffer(about, np.uint8))
+
+
+def _read(content: bytes) -> KeptGroups:
+    found = arrays_of(content)
+    return KeptGroups(found["codes"], found["starts"], *json.loads(bytes(found["about"])))
+
+
+GROUPS = Kind("groups", _written, _read)
+"""The record of a party's groups, all of them as they were made."""

@@ -133,7 +133,7 @@ class ExactRuns(Runs):
 
     def replayed(self, stores: Iterable[Store], run: str | None) -> Replay:
         """Repeat a run whose record is in one of the stores of runs, with the rows of this side."""
-        return replayed(chosen(stores, run), partial(ExactSubject, self))
+        return replayed(chosen(stores, run), partial(ExactSubject, self), self.state.store)
 
     @property
     def done(self) -> RoundsDone:
@@ -254,8 +254,9 @@ class ExactSubject(Subject):
     # Rounds.
 
     def pay(self, question: Flight, roster: bytes, attempt: Attempt) -> None:
-        """Count all rounds before the first answer, once."""
+        """Count all rounds, and note the rows, before the first answer, once."""
         if attempt.number == 1:
+            self._runs.state.tell()
             # By what all have signed: the run's number is the coordinator's choice.
             self._runs.state.count_run(roster, self._n_rounds, self._side.rows.max_rounds)
 

@@ -15,16 +15,11 @@ from numpy.typing import NDArray
 
 from gbdt_parties.errors import InvalidDataError
 from xgb_fed.boosting.features import Columns
+from xgb_fed.horizontal.common.told_rows import Codes, mixed
 from xgb_fed.horizontal.exact.metrics import OF_NUMBERS
 from xgb_fed.horizontal.exact.questions import Asking, ask_counts
 from xgb_fed.horizontal.exact.rows.samples import check_subsample
 from xgb_fed.horizontal.exact.task import ExactTask
-
-Codes = NDArray[np.uint64]
-
-_GOLDEN, _FIRST, _SECOND = (
-    np.uint64(factor) for factor in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,14 +55,6 @@ def _with(codes: Codes, values: NDArray[np.float32]) -> Codes:
     # Adding 0 makes −0 the same as 0, and all missing values are one.
     own = np.where(np.isnan(values), np.float32(np.nan), np.asarray(values, dtype=np.float32) + 0)
     return mixed(codes ^ own.astype(np.float32).view(np.uint32))
-
-
-def mixed(words: Codes) -> Codes:
-    """The finalizer of SplitMix64, a bijection."""
-    words = words + _GOLDEN
-    words = (words ^ (words >> np.uint64(30))) * _FIRST
-    words = (words ^ (words >> np.uint64(27))) * _SECOND
-    return np.asarray(words ^ (words >> np.uint64(31)))
 
 
 def rows_of_its_own(sets: list[RowSet]) -> list[int]:

@@ -6,16 +6,17 @@ nothing of any party's rows.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gbdt_commons.store import Kind, Store, bytes_kind
+from gbdt_commons.store import Store
 from gbdt_parties import messages
 from gbdt_parties.progress_folder import ProgressFolder
+from gbdt_parties.run.log import ENTRIES, RunLog
+from gbdt_parties.run.progress import log_of
 from gbdt_parties.traffic import Flow, Traffic
 from xgb_fed.errors import CheckpointError
 from xgb_fed.horizontal.common.messages import Trees
@@ -46,6 +47,37 @@ class SimFLProgress:
     traffic: Traffic = field(default_factory=lambda: Traffic(encrypted=False))
     counted: Traffic = field(default_factory=lambda: Traffic(encrypted=False))
 
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the rounds, in JSON's types."""
+        return {
+            "run": self.run.hex(),
+            "commitments": self.commitments.hex(),
+            "contributions": self.contributions.hex(),
+            "base_score": self.base_score,
+            **self.flows(),
+        }
+
+    def flows(self) -> dict[str, Any]:
+        """The traffic, in JSON's types."""
+        return {"traffic": _flows(self.traffic), "counted": _flows(self.counted)}
+
+    @classmethod
+    def from_dict(cls, known: dict[str, Any]) -> SimFLProgress:
+        """Read what `to_dict` gave."""
+        names = "run", "commitments", "contributions"
+        run, commitments, contributions = (bytes.fromhex(known[name]) for name in names)
+        traffic, counted = (Traffic(False, dict(map(_flow, known[name]))) for name in ("traffic", "counted"))
+        return cls(run, commitments, contributions, known["base_score"], [], traffic, counted)
+
+
+def _flows(traffic: Traffic) -> list[Any]:
+    return [(key, astuple(flow)) for key, flow in traffic.flows.items()]
+
+
+def _flow(kept: tuple[Any, Any]) -> tuple[Any, Flow]:
+    key, flow = kept
+    return tuple(key), Flow(*flow)
+
 
 class SimFLCheckpoint(ProgressFolder):
     """A directory with the progress of one training run."""
@@ -74,7 +106,7 @@ class KeptProgress:
     """
 
     def __init__(self, folder: ProgressFolder, store: Store) -> None:
-        self._folder, self._store, self._is_loaded = folder, store, False
+        self._folder, self._store, self._log = folder, store, RunLog(store, b"")
 
     def load(self, training: str) -> SimFLProgress | None:
         """Kept state of a training run, or None.
@@ -89,16 +121,17 @@ class KeptProgress:
         CheckpointError
             If the directory belongs to another training run.
         """
-        kept = self._store.get(TRAINING, "")
-        if kept not in (None, training.encode()):
-            raise self._folder.of_another_run()
-        self._is_loaded = True
-        progress = self._store.get(KNOWN, "")
-        if progress is not None:
-            progress.rounds.extend(self._store.entries(TREES, ""))
+        self._log = log_of(self._folder, self._store, bytes.fromhex(training))
+        if not self._log.has_begun:
+            return None
+        progress = SimFLProgress.from_dict(self._log.past())
+        for content in self._log.store.entries(ENTRIES, ""):
+            trees = messages.read(content).message
+            assert isinstance(trees, Trees)
+            progress.rounds.append(trees)
         return progress
 
-    def save(self, training: str, progress: SimFLProgress) -> None:
+    def save(self, progress: SimFLProgress) -> None:
         """Keep new rounds, and everything else, on the disk.
 
         Raises
@@ -107,55 +140,11 @@ class KeptProgress:
             If the disk is full; the last progress stays.
         """
         with self._store.transaction():
-            self._store.put(TRAINING, "", training.encode())
-            self._store.put(KNOWN, "", progress)
-            for trees in progress.rounds[self._store.size(TREES, "") :]:
-                self._store.append(TREES, "", trees)
+            self._log.begin(progress.to_dict())
+            for trees in progress.rounds[self._log.store.size(ENTRIES, "") :]:
+                self._log.keep(ENTRIES, messages.write(bytes(16), 0, trees))
 
     def save_traffic(self, progress: SimFLProgress) -> None:
         """Keep what left until the end of a call, and what callers have counted of it."""
-        known = self._store.get(KNOWN, "") if self._is_loaded else None
-        if known is not None:
-            self._store.put(KNOWN, "", replace(known, traffic=progress.traffic, counted=progress.counted))
-
-
-def _flows(traffic: Traffic) -> list[Any]:
-    return [(key, astuple(flow)) for key, flow in traffic.flows.items()]
-
-
-def _traffic(flows: list[Any]) -> Traffic:
-    return Traffic(False, {tuple(key): Flow(*flow) for key, flow in flows})
-
-
-def _known(progress: SimFLProgress) -> bytes:
-    known = {
-        "run": progress.run.hex(),
-        "commitments": progress.commitments.hex(),
-        "contributions": progress.contributions.hex(),
-        "base_score": progress.base_score,
-        "flows": _flows(progress.traffic),
-        "counted": _flows(progress.counted),
-    }
-    return json.dumps(known).encode()
-
-
-def _progress(content: bytes) -> SimFLProgress:
-    known: dict[str, Any] = json.loads(content)
-    return SimFLProgress(
-        bytes.fromhex(known["run"]),
-        bytes.fromhex(known["commitments"]),
-        bytes.fromhex(known["contributions"]),
-        known["base_score"],
-        traffic=_traffic(known["flows"]),
-        counted=_traffic(known["counted"]),
-    )
-
-
-def _trees(content: bytes) -> Trees:
-    message = messages.read(content).message
-    assert isinstance(message, Trees)
-    return message
-
-
-TRAINING, KNOWN = bytes_kind("training"), Kind("all but the rounds", _known, _progress)
-TREES = Kind[Trees]("trees", lambda trees: messages.write(bytes(16), 0, trees), _trees)
+        if self._log.has_begun:
+            self._log.begin({**self._log.past(), **progress.flows()})

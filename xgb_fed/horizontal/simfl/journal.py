@@ -13,15 +13,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_commons.store import bytes_kind
 from gbdt_parties import messages
 from gbdt_parties.errors import ProtocolError
-from gbdt_parties.run.log import MAX_RUNS, RunLog
+from gbdt_parties.run.log import ENTRIES, MAX_RUNS, RunLog
 from xgb_fed.horizontal.common.messages import OpenHorizontal, Trees
 from xgb_fed.horizontal.common.row_groups import arrays_of, bytes_of
-
-ENTRIES = bytes_kind("entries")
-"""Records of a run: its start, then its rounds."""
 
 
 @dataclass(frozen=True)
@@ -75,8 +71,8 @@ class RunJournal:
     rounds: list[tuple[Trees, bool]] = field(default_factory=list)
 
     @classmethod
-    def begin(cls, log: RunLog, start: RunStart) -> RunJournal:
-        """Open the journal of a training run that begins.
+    def begin(cls, log: RunLog, start: RunStart, rows: str) -> RunJournal:
+        """Open the journal of a training run that begins on rows of this digest.
 
         Raises
         ------
@@ -86,22 +82,26 @@ class RunJournal:
         if log.has_begun:
             raise ProtocolError("the number of this session is that of another training run")
         with log.store.transaction():
-            log.begin({"method": "simfl"}, MAX_RUNS)
+            log.begin({"method": "simfl", "rows": rows}, MAX_RUNS)
             log.keep(ENTRIES, _written(start))
         return cls(log, start)
 
     @classmethod
-    def take_up(cls, log: RunLog) -> RunJournal:
-        """The journal of a training run that goes on.
+    def take_up(cls, log: RunLog, rows: str) -> RunJournal:
+        """The journal of a training run that goes on, on the rows that it began with.
 
         Raises
         ------
         RunLostError
             If there is none.
+        ProtocolError
+            If it is of other rows.
         StoreError
             If it is damaged.
         """
-        log.begun()
+        if log.begun()["rows"] != rows:
+            raise ProtocolError("this party has other rows than when the run began")
+        log.take_up()
         start, *rounds = log.store.entries(ENTRIES, "")
         journal = cls(log, _read(start))
         for content in rounds:

@@ -59,7 +59,8 @@ class OwnHashes:
         self._known = max(self._rows.known_features, known_features)
         if self._moments is None:
             self._moments = Moments.of(self._X)
-        return ColumnMoments(self._moments.count, self._moments.mean, self._moments.squares, self._known)
+        told = self._disclosures.moments(self._moments)
+        return ColumnMoments(told.count, told.mean, told.squares, self._known)
 
     @property
     def _session(self) -> SeedAgreement:

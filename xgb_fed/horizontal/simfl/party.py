@@ -31,7 +31,7 @@ from xgb_fed.horizontal.common.kept_models import KeptModels
 from xgb_fed.horizontal.common.messages import HorizontalOpened, Introduce, OpenHorizontal, RowShape, Trees
 from xgb_fed.horizontal.common.model import SharedTrees, check_base_score, settings_of
 from xgb_fed.horizontal.common.party_state import PartyState
-from xgb_fed.horizontal.common.row_groups import RowGroups, group_rows, hashing_bytes
+from xgb_fed.horizontal.common.row_groups import RowGroups, hashing_bytes
 from xgb_fed.horizontal.common.rows import HorizontalLimits, HorizontalRows
 from xgb_fed.horizontal.simfl import messages as wire
 from xgb_fed.horizontal.simfl.boosting_state import BoostingRounds, BoostingState, Turns, similar_bytes
@@ -77,6 +77,7 @@ class SimFLSide:
         self.kept, self._n_jobs, self.runs = kept, n_jobs, runs
         self._limits, self._memory, self._models = limits, memory, models
         self.disclosures = Disclosures(kept)
+        self.disclosures.check_size(rows.min_similar)
         self._own_hashes = OwnHashes(rows, self.disclosures, n_jobs)
         self._boosting: BoostingState | None = None
         self._session = b""
@@ -134,6 +135,7 @@ class SimFLSide:
 
     def _open_training(self, message: OpenHorizontal) -> Message:
         state = self._begin(message)
+        self.kept.tell()
         self._own_hashes.start_session(state.place, len(state.party_rows))
         if state.objective.n_classes > 1:
             return HorizontalOpened(np.empty(0))
@@ -184,9 +186,7 @@ class SimFLSide:
         state.rooms["hashes"] = [self._memory.reserve(size, "hashes")]
         state.hashes, state.functions = self._own_hashes.hash(message)
         with self.kept.locked():
-            if self.groups is None:  # and never again: other groups would tell rows apart
-                random = self.kept.stream("groups", state.functions)
-                self.disclosures.keep_groups(group_rows(state.hashes, counted, self.rows.min_similar, random))
+            self.disclosures.group(state.hashes, counted, self.rows.min_similar, state.functions)
         order = self.disclosures.order(len(self._y))
         return wire.HashTable(state.place, state.hashes[order].reshape(-1))
 
@@ -227,7 +227,8 @@ class SimFLSide:
         # Two copies while the journal is written: its arrays as one file, and the entry around them.
         written = self._memory.reserve(2 * similar_bytes(state.similar), "the journal of the training run")
         self.kept.begin_run(self._session)
-        rounds = state.start(self._X, RunJournal.begin(RunLog(self.runs, self._session), start), self._n_jobs)
+        journal = RunJournal.begin(RunLog(self.runs, self._session), start, self.rows.digest())
+        rounds = state.start(self._X, journal, self._n_jobs)
         del written
         state.rooms.pop("hashes", None)
         _ = rounds.grower  # bins the rows now
@@ -240,7 +241,7 @@ class SimFLSide:
         """Take up a training run: its trees, and this party's part in it, come from the journal."""
         log = RunLog(self.runs, message.run)
         read = self._memory.reserve(size_of(log), "the journal of the training run")
-        journal = RunJournal.take_up(log)
+        journal = RunJournal.take_up(log, self.rows.digest())
         if not 0 <= message.n_rounds <= len(journal.rounds):
             raise ProtocolError(f"this party has {len(journal.rounds)} rounds of the training run")
         start = journal.start

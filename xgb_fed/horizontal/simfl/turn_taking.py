@@ -166,7 +166,7 @@ class TurnTaking:
     def save(self) -> None:
         """Put the progress on the disk."""
         if self._checkpoint is not None:
-            self._checkpoint.save(self._training, self.progress)
+            self._checkpoint.save(self.progress)
 
     def _introduced(self) -> list[RowShape]:
         """Start a session with every party."""

@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar
@@ -34,10 +35,7 @@ from xgb_fed.vertical.training.train import train
 def objective_of(function: Callable[..., Any]) -> CustomObjective:
     """XGBoost's `obj` of a function of labels, margins and, if there are any, `sample_weight`.
 
-    Parameters
-    ----------
-    function : callable
-        ``function(y_true, y_pred)`` returns gradients and hessians.
+    ``function(y_true, y_pred)`` returns gradients and hessians.
     """
 
     def objective(margin: NDArray[Any], data: xgboost.DMatrix) -> Any:
@@ -52,10 +50,7 @@ def objective_of(function: Callable[..., Any]) -> CustomObjective:
 def metric_of(function: Callable[..., Any]) -> CustomMetric:
     """XGBoost's `custom_metric` of a function of labels, predictions and, if there are any, `sample_weight`.
 
-    Parameters
-    ----------
-    function : callable
-        ``function(y_true, y_pred)`` returns a number; its name is the metric's.
+    ``function(y_true, y_pred)`` returns a number; its name is the metric's.
     """
 
     def metric(prediction: NDArray[Any], data: xgboost.DMatrix) -> tuple[str, float]:
@@ -187,10 +182,7 @@ class VerticalXGBModel(FederatedXGBModel):
     def _begin(self, given: VerticalFitArguments) -> list[tuple[tuple[Any, Any, Any], str]]:
         """Forget what was fitted, but for a model to continue, which may be this estimator's own.
 
-        Returns
-        -------
-        list of ((X, y, weight), str)
-            The evaluation sets.
+        The result is the evaluation sets, each ``((X, y, weight), name)``.
         """
         given["xgb_model"] = getattr(given["xgb_model"], "model_", given["xgb_model"])
         self._forget()
@@ -272,27 +264,9 @@ class VerticalXGBModel(FederatedXGBModel):
         return normalised(own + others)
 
     def _predict(
-        self,
-        X: Any,
-        parties: Sequence[Party] | None,
-        iteration_range: tuple[int, int] | None,
-        *,
-        output_margin: bool = False,
-        pred_leaf: bool = False,
-        hide_paths: bool = False,
-        base_margin: Any = None,
+        self, X: Any, parties: Sequence[Party] | None, iteration_range: tuple[int, int] | None, **how: Any
     ) -> NDArray[Any]:
-        def predict(model: VerticalModel, **asked: Any) -> NDArray[Any]:
-            return model.predict(
-                X,
-                output_margin=output_margin,
-                pred_leaf=pred_leaf,
-                hide_paths=hide_paths,
-                base_margin=base_margin,
-                **asked,
-            )
-
-        return self._asked(predict, X, parties, iteration_range)
+        return self._asked(partial(VerticalModel.predict, **how), X, parties, iteration_range)
 
     def _asked(
         self,
@@ -301,7 +275,7 @@ class VerticalXGBModel(FederatedXGBModel):
         parties: Sequence[Party] | None,
         iteration_range: tuple[int, int] | None,
     ) -> A:
-        """Ask the model about rows, with all arguments checked."""
+        """Ask the model about rows by one of its methods, with all arguments checked."""
         check_is_fitted(self, "model_")
         if X is not None:
             check_matrix(X, needs_columns=False)
@@ -311,6 +285,7 @@ class VerticalXGBModel(FederatedXGBModel):
         rows = self._checked_rows(X) if has_kept and not self.rows_by_index else None
         answer = ask(
             self.model_,
+            X,
             parties=self._parties(parties),
             iteration_range=iteration_range,
             rows=self._positions(X),
@@ -398,11 +373,7 @@ class VerticalXGBModel(FederatedXGBModel):
         --------
         VerticalModel.decision_paths : The nodes that each row visits.
         """
-
-        def explain(model: VerticalModel, **asked: Any) -> Explanation:
-            return model.explain(X, **asked)
-
-        return self._asked(explain, X, parties, iteration_range)
+        return self._asked(VerticalModel.explain, X, parties, iteration_range)
 
     def get_score(
         self, parties: Sequence[Party] | None = None, *, importance_type: str = "weight"
@@ -489,10 +460,7 @@ class VerticalXGBModel(FederatedXGBModel):
 def margins_of_sets(base_margins: Sequence[Any] | None, n_sets: int) -> list[dict[str, Any]]:
     """Name the margins of every evaluation set.
 
-    Raises
-    ------
-    InvalidArgumentError
-        If there are margins, but not for every set.
+    Raises `InvalidArgumentError` if there are margins, but not for every set.
     """
     own = [None] * n_sets if base_margins is None else list(base_margins)
     if len(own) != n_sets:

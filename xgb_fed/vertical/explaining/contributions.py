@@ -21,14 +21,9 @@ from xgb_fed.vertical.trees.tree import LEAF, FederatedTree
 class ModelColumns:
     """Columns in the pooled order, a party that consents to no more in one.
 
-    Attributes
-    ----------
-    names : list of str
-        Of the active party's columns; ``"bank: column 3"`` for the column at position 3 of a passive party's
-        data; ``"bank"`` for all of them together.
-    players, places : dict of (int, int) to int
-        For each split, by owner and number: a number that two splits of a tree have in common if they are on
-        the same column; and its place in `names`.
+    Their names are the active party's, ``"bank: column 3"`` for the column at position 3 of a passive party's
+    data, and ``"bank"`` for all of them together.  By owner and number, each split has its place in `names`,
+    and in `players` a number that two splits of a tree have in common if they are on the same column.
     """
 
     names: list[str]
@@ -53,21 +48,9 @@ def ask_columns(
 ) -> ModelColumns:
     """Ask the parties which of their splits in some trees share a column.
 
-    Parameters
-    ----------
-    trees : sequence of FederatedTree
-    splits : Splits
-        The active party's.
-    parties : sequence of str
-    party_features : sequence of int
-        How many columns each has.
-    channels : mapping of int to Channel
-        To every party, by number: the level of consent shows also where a party has no split.
-
-    Raises
-    ------
-    ConsentError
-        Naming a party that does not consent to explanations.
+    `splits` are the active party's.  The channels lead to every party, by number: the level of consent shows
+    also where a party has no split.  Raises `ConsentError` naming a party that does not consent to
+    explanations.
     """
     wanted = splits_of(trees)
     names, n_players = list(splits.names), len(splits.names)
@@ -132,21 +115,10 @@ def contributions_of(
     columns: ModelColumns,
     sides: Sides,
 ) -> NDArray[np.float32]:
-    """Path-dependent Tree SHAP values.
+    """Path-dependent Tree SHAP values, shape (n_rows, n_classes, n_columns + 1).
 
-    Parameters
-    ----------
-    trees : sequence of FederatedTree
-    groups : sequence of int or None
-        Class that each tree belongs to; None if its leaves have a value for every class.
-    n_classes : int
-    columns : ModelColumns
-    sides : Sides
-
-    Returns
-    -------
-    ndarray of float32, shape (n_rows, n_classes, n_columns + 1)
-        The last column is the output of the trees for a row without known values.
+    The last column is the output of the trees for a row without known values.  A tree's group is the class
+    that it belongs to; None if its leaves have a value for every class.
     """
     n_columns = len(columns.names)
     first_class = [0 if group is None else group for group in groups]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_parties.channel import Channel
+from gbdt_parties.channel import Channel, blaming
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.messages import from_bits, to_bits
 from xgb_fed.boosting.features import Columns
@@ -22,15 +22,9 @@ OWN = 0
 
 @dataclass(frozen=True)
 class Sides:
-    """Sides of all rows, one line per split.
+    """Sides of all rows, one line of `table` per split and one bit per row: 1 goes left.
 
-    Attributes
-    ----------
-    table : ndarray of uint8, shape (n_splits, n_rows / 8)
-        One bit per row: 1 goes left.
-    lines : dict of (int, int) to int
-        Each split's line, by owner and number.
-    n_rows : int
+    `lines` has each split's line, by owner and number.
     """
 
     table: NDArray[np.uint8]
@@ -84,10 +78,7 @@ def ask_sides(
 ) -> Sides:
     """Ask all parties about all their splits in some trees, and all rows.
 
-    Raises
-    ------
-    ConsentError
-        Naming a party that does not consent to explanations.
+    Raises `ConsentError` naming a party that does not consent to explanations.
     """
     wanted = splits_of(trees)
     n_splits = sum(len(numbers) for numbers, _ in wanted.values())
@@ -115,9 +106,7 @@ def _told(channel: Channel, splits: NDArray[np.int32], n_rows: int) -> NDArray[n
     if len(answer.left_rows) != size * len(splits):
         raise ProtocolError(f"party {channel.name!r} sent sides of other rows or splits than requested")
     sides = answer.left_rows.reshape(len(splits), size)
-    try:
+    with blaming(channel.name):
         for line in sides:
             from_bits(line, n_rows)
-    except ProtocolError as error:
-        raise ProtocolError(f"party {channel.name!r}: {error}") from None
     return sides

@@ -24,16 +24,9 @@ from xgb_fed.vertical.protocol.packing import MultiClassPacking, normalised, sum
 class AgreedColumns:
     """The columns of a passive party as it announced them before training.
 
-    Attributes
-    ----------
-    n_bins : ndarray of int64, shape (n_columns,)
-        Bins of each column; missing values are not counted.
-    counts : ndarray of int64, shape (n_total_bins,)
-        Rows in each bin, column by column, missing values last.
-    min_node_rows : int
-        Sampled rows of a node with statistics, at least.
-    categorical : set of int
-        Columns whose bins are categories.
+    `n_bins` counts the bins of each column without missing values; `counts` are the rows in each bin, column
+    by column, missing values last.  A node with statistics has at least `min_node_rows` sampled rows.  The
+    bins of `categorical` columns are categories.
     """
 
     n_bins: NDArray[np.int64]
@@ -74,15 +67,10 @@ class AgreedColumns:
 
 @dataclass(frozen=True)
 class BinSums:
-    """Sums and rows of every bin of some nodes of a level.
+    """Sums and rows of every bin of some nodes of a level, by their numbers in it, ascending.
 
-    Attributes
-    ----------
-    nodes : list of int
-        Numbers of the nodes in their level, ascending.
-    counts : ndarray of int64, shape (n_nodes, n_total_bins)
-    sums : ndarray of int64, shape (2, 2, n_classes, n_nodes, n_total_bins)
-        Exact sums of g and h as high and low halves, normalised.
+    The counts have shape (n_nodes, n_total_bins).  The exact sums of g and h, as high and low halves,
+    normalised, have shape (2, 2, n_classes, n_nodes, n_total_bins).
     """
 
     nodes: list[int]
@@ -117,21 +105,9 @@ class BinSums:
     ) -> BinSums:
         """Take decrypted statistics apart.
 
-        Parameters
-        ----------
-        nodes : list of int
-        counts : ndarray of int32
-            As in `SplitStatistics`.
-        plaintexts : sequence of sequences of int
-            Compressed sums of the bins that have rows, one sequence per group of classes.
-        per_ciphertext : int
-        n_total_bins : int
-        packing : MultiClassPacking
-
-        Raises
-        ------
-        ProtocolError, PlaintextRangeError
-            If a bin's g, h and count are not possible together.
+        The counts are those of `SplitStatistics`, the plaintexts the compressed sums of the bins that have
+        rows, one sequence per group of classes.  Raises `ProtocolError` or `PlaintextRangeError` if a bin's
+        g, h and count are not possible together.
         """
         if len(counts) != len(nodes) * n_total_bins or (counts < 0).any():
             raise ProtocolError("other bins than those agreed on")
@@ -147,13 +123,7 @@ class BinSums:
     ) -> None:
         """The bins of every column add up to the node, to the last bit.
 
-        Parameters
-        ----------
-        bin_offsets : ndarray of int64
-        sizes : ndarray of int64, shape (n_nodes,)
-            Sampled rows.
-        totals : ndarray of int64, shape (2, 2, n_classes, n_nodes)
-            Exact sums.
+        A node has its sampled rows in `sizes`, and exact sums in `totals`, shape (2, 2, n_classes, n_nodes).
         """
         rows = np.add.reduceat(self.counts, bin_offsets[:-1], axis=-1)
         sums = normalised(np.add.reduceat(self.sums, bin_offsets[:-1], axis=-1))
@@ -169,12 +139,7 @@ class BinSums:
     def siblings(self, parents: list[int], above: BinSums) -> BinSums:
         """Each node's sibling: the sums of their parent less the node's own, exactly, possible or not.
 
-        Parameters
-        ----------
-        parents : list of int
-            Parent of each node.
-        above : BinSums
-            Of the level above.
+        Each node has its parent in `parents`, whose sums are among those of the level above.
         """
         of_parents = [above.place(parent) for parent in parents]
         counts = above.counts[of_parents] - self.counts
@@ -198,13 +163,7 @@ class BinSums:
     def left_of(self, node: int, bins: slice, goes_left: NDArray[np.bool_]) -> tuple[int, NDArray[np.int64]]:
         """Rows, and exact sums of shape (2, 2, n_classes), to the left of a candidate.
 
-        Parameters
-        ----------
-        node : int
-        bins : slice
-            The bins of the candidate's column.
-        goes_left : ndarray of bool
-            Which of them go left.
+        `goes_left` says which of the bins of the candidate's column, `bins`, go left.
         """
         place = self.place(node)
         own = self.sums[..., place, bins][..., goes_left].sum(axis=-1)

@@ -28,21 +28,10 @@ from xgb_fed.vertical.trees.partition import Partition
 class TreeLevel:
     """The nodes of one level of a tree.
 
-    Attributes
-    ----------
-    gradients : FixedPointGradients
-    rows : ndarray of bool, shape (n_rows,)
-        The sample.
-    partition, sampled : Partition
-        Rows of every node: all of them, and those of the sample.
-    sums : ndarray of int64, shape (2, 2, n_classes, n_nodes)
-        Exact sums over the sampled rows.
-    above : Partition or None
-        The level above; None at the root.
-    assignment : dict
-        For nodes of the level above that were split: the party that split them, and which rows went left.
-    terms : dict
-        By party, of every node: what constrains its candidates; empty if nothing does.
+    `rows` is the sample.  Each node has all its rows in `partition`, those of the sample in `sampled`, and
+    exact sums over these in `sums`, shape (2, 2, n_classes, n_nodes).  Of the level above, which the root
+    lacks, `assignment` has the nodes that were split: the party that split them, and which rows went left.
+    `terms` has by party, of every node, what constrains its candidates; it is empty if nothing does.
     """
 
     gradients: FixedPointGradients
@@ -81,16 +70,7 @@ class SplitFinder(Protocol):
 
 
 class OwnColumns:
-    """The active party's search in its own columns, in clear.
-
-    Parameters
-    ----------
-    features : BinnedFeatures
-    splits : Splits
-        Where its splits are kept.
-    split_gain : SplitGain
-    category_rules : CategoryRules
-    """
+    """The active party's search in its own columns, in clear; `splits` keeps its splits."""
 
     def __init__(
         self,

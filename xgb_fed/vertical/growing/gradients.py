@@ -50,15 +50,10 @@ def apart_from_zero(h: NDArray[np.float32]) -> NDArray[np.float32]:
 
 @dataclass
 class FixedPointGradients:
-    """Scaled integer gradients of all rows.
+    """Scaled integer gradients of all rows, shape (n_rows, n_classes).
 
-    Attributes
-    ----------
-    g, h : ndarray of int64, shape (n_rows, n_classes)
-        Scaled by 2^(53 − exponent).
-    g_exponent, h_exponent : int
-        Private powers of two: the largest |g| is below 2^g_exponent.
-    packing : MultiClassPacking
+    They are scaled by 2^(53 − exponent).  The exponents are private powers of two: the largest |g| is below
+    2^g_exponent.
     """
 
     packing: MultiClassPacking
@@ -96,12 +91,9 @@ class FixedPointGradients:
         return self.packing.encode(np.ldexp(self.g[rows], -r), np.ldexp(self.h[rows], -r))
 
     def node_sums(self, partition: Partition) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Exact sums over each node's rows, as high and low halves, and the rows.
+        """Exact sums over each node's rows, as high and low halves, and the number of rows of each node.
 
-        Returns
-        -------
-        sums : ndarray of int64, shape (2, 2, n_classes, n_nodes)
-        counts : ndarray of int64, shape (n_nodes,)
+        The sums have shape (2, 2, n_classes, n_nodes).
         """
         planes = self.halves.reshape(-1, self.halves.shape[-1])
         sums = np.empty((len(planes), partition.n_nodes), dtype=np.int64)
@@ -132,14 +124,7 @@ PART_BYTES = 1 << 20
 class GradientsAhead:
     """Encrypts a sample's gradients in a thread of its own, at most one message ahead of the one being sent.
 
-    Parameters
-    ----------
-    key : PrivateKey
-    gradients : FixedPointGradients
-    rows : ndarray of int32
-        The sample.
-    rows_at_once : int
-        Rows of a message.
+    A message has the gradients of `rows_at_once` of the sample's rows.
     """
 
     def __init__(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,29 +36,11 @@ def grow_tree(
     expansion: Expansion,
     for_each: ForEach,
 ) -> tuple[FederatedTree, NDArray[np.int32]]:
-    """Grow a tree on gradients that all finders have.
+    """Grow a tree on gradients that all finders have; the result is the tree and each row's leaf in it.
 
-    Parameters
-    ----------
-    finders : dict
-        By party number; ties between parties go to the lower one, whose columns come first.
-    levels : dict
-        Where each of them searches.
-    gradients : FixedPointGradients
-    rows : ndarray of bool, shape (n_rows,)
-        The sample; all rows are sent down the tree.
-    max_depth : int
-    split_gain : SplitGain
-    rules : TreeRules
-    expansion : Expansion
-        Of no node yet: which nodes are split, and in which order.
-    for_each : callable
-
-    Returns
-    -------
-    tree : FederatedTree
-    leaf : ndarray of int32, shape (n_rows,)
-        Each row's leaf.
+    Finders go by party number; ties between parties go to the lower one, whose columns come first.  `levels`
+    says where each of them searches, and the expansion, of no node yet, which nodes are split and in which
+    order.  All rows are sent down the tree that is grown on the sample, `rows`.
     """
     nodes = _GrownNodes(split_gain, rules, expansion)
     leaf = np.zeros(len(rows), dtype=np.int32)
@@ -70,19 +53,17 @@ def grow_tree(
         level.terms = rules.next_level([nodes.rules[number] for number in numbers])
         if not searching or level.sampled.sizes().max() < MIN_ROWS:
             break
-        found = dict(zip(searching, for_each(_Find(level), list(searching.values())), strict=True))
+        questions = [partial(finder.find, level) for finder in searching.values()]
+        found = dict(zip(searching, for_each(_called, questions), strict=True))
         best = _choose(found, level.partition.n_nodes, split_gain)
         expansion.loss_change |= {numbers[k]: float(one.loss_change) for k, (_, one) in best.items()}
         to_split = expansion.to_split(numbers)
         chosen = {k: one for k, one in best.items() if numbers[k] in to_split}
         splits: dict[int, tuple[int, Split]] = {}
         owners = sorted({owner for owner, _ in chosen.values()})
-        jobs = [
-            (searching[owner], {node: best for node, (who, best) in chosen.items() if who == owner})
-            for owner in owners
-        ]
-        answers = for_each(_SplitAt(level), jobs)
-        for owner, answer in zip(owners, answers, strict=True):
+        own = [{node: best for node, (who, best) in chosen.items() if who == owner} for owner in owners]
+        orders = [partial(searching[owner].split, level, one) for owner, one in zip(owners, own, strict=True)]
+        for owner, answer in zip(owners, for_each(_called, orders), strict=True):
             splits |= {node: (owner, split) for node, split in answer.items()}
         for node, number in enumerate(numbers):
             if node not in splits:
@@ -105,17 +86,9 @@ def grow_tree(
 class _GrownNodes:
     """The nodes of a tree by the order in which they were grown, level by level, left before right.
 
-    Attributes
-    ----------
-    rules : list of NodeRules
-    weight : list of ndarray of float32, shape (n_classes,)
-        As a leaf.
-    split_weight : list of ndarray of float32, shape (n_classes,)
-        As an inner node: they differ under monotone constraints.
-    sum_hessian : list of float
-    parent : list of int
-    splits : dict
-        Of the nodes that were split: the owner, its candidate, and the split's number there.
+    A node weighs `weight` as a leaf and `split_weight` as an inner node, shape (n_classes,): they differ
+    under monotone constraints.  `splits` has, of the nodes that were split, the owner, its candidate, and the
+    split's number there.
     """
 
     split_gain: SplitGain
@@ -137,11 +110,7 @@ class _GrownNodes:
     def split(self, parents: dict[int, tuple[int, Candidate, int]], below: TreeLevel) -> list[int]:
         """Add the children of nodes, which are those of the level below; returns their numbers.
 
-        Parameters
-        ----------
-        parents : dict
-            By node, ascending, as in `splits`.
-        below : TreeLevel
+        The parents, by node, ascending, are as in `splits`.
         """
         weights, sum_hessian = self._of_nodes(below)
         numbers = []
@@ -176,10 +145,7 @@ class _GrownNodes:
     def tree(self, leaf: NDArray[np.int32]) -> tuple[FederatedTree, NDArray[np.int32]]:
         """The tree of the nodes that XGBoost expands, in its numbering, and each row's leaf in it.
 
-        Parameters
-        ----------
-        leaf : ndarray of int32, shape (n_rows,)
-            Each row's leaf among the grown nodes.
+        `leaf` is each row's leaf among the grown nodes.
         """
         tree = FederatedTree()
         number = np.full(len(self.parent), -1, dtype=np.int32)
@@ -205,25 +171,9 @@ def _bounded(weight: NDArray[np.float32], rules: NodeRules) -> NDArray[np.float3
     return weight if rules.bounds is None else rules.bounds.own.clip(weight)
 
 
-@dataclass(frozen=True)
-class _Find:
-    """The question for candidates."""
-
-    level: TreeLevel
-
-    def __call__(self, finder: SplitFinder) -> dict[int, Candidate]:
-        return finder.find(self.level)
-
-
-@dataclass(frozen=True)
-class _SplitAt:
-    """The order to split."""
-
-    level: TreeLevel
-
-    def __call__(self, job: tuple[SplitFinder, dict[int, Candidate]]) -> dict[int, Split]:
-        finder, chosen = job
-        return finder.split(self.level, chosen)
+def _called(question: Callable[[], Any]) -> Any:
+    """The answer to a question that only has to be asked."""
+    return question()
 
 
 def _level(

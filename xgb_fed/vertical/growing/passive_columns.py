@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_parties import messages
-from gbdt_parties.channel import Channel
+from gbdt_parties.channel import Channel, blaming
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.messages import from_bits, to_bits
 from xgb_fed.boosting.candidates import Candidate, CandidateWalk
@@ -27,24 +27,10 @@ from xgb_fed.vertical.trees.tree_record import TreeRecord
 class PassiveFinder:
     """Finds splits in a passive party's columns, under encryption: asks for sums and evaluates the answers.
 
-    Parameters
-    ----------
-    channel : Channel
-    key : PrivateKey
-    number : int
-        This party's number, from 1.
-    split_gain : SplitGain
-    agreed : AgreedColumns
-        Its columns as announced before training.
-    record : TreeRecord
-        Of the tree under way.
-    places : RowPlaces
-        Knowledge about its columns from its splits.
-    named : list of NamedSplit
-        Its splits from trees already finished, as they were named; those of further trees are added.
-    category_rules : CategoryRules
-    first_split : int
-        Number of the first of them: splits of a model that is continued come before.
+    The party has a number, from 1, and columns as it announced them before training.  `record` is that of the
+    tree under way, `places` the knowledge about the party's columns from its splits.  `named` has its splits
+    from trees already finished, as they were named; those of further trees are added.  The first of them has
+    the number `first_split`: splits of a model that is continued come before.
     """
 
     def __init__(
@@ -187,10 +173,8 @@ class PassiveFinder:
         answer = self.channel.ask(self._request(nodes, chosen), wire.Assignments)
         self._record.answered(self.channel.name, self._depth)
         sizes = level.partition.sizes()[nodes]
-        try:
+        with blaming(self.channel.name):
             all_flags = from_bits(answer.left_rows, int(sizes.sum()))
-        except ProtocolError as error:
-            raise ProtocolError(f"party {self.channel.name!r}: {error}") from None
         flags = level.partition.split_flags(nodes, all_flags)
         first = self._first_split + len(self._named)
         if answer.split_ids.tolist() != list(range(first, first + len(nodes))):
@@ -223,10 +207,8 @@ class PassiveFinder:
         for node in sorted(flags):
             best = chosen[node]
             split = NamedSplit(best.column, best.last_left, bool(best.default_left), best.right)
-            try:
+            with blaming(self.channel.name):
                 self._places.note(split, level.partition.of(node), flags[node])
-            except ProtocolError as error:
-                raise ProtocolError(f"party {self.channel.name!r}: {error}") from None
             self._named.append(split)
 
     def check_left(self, level: TreeLevel, flags: dict[int, NDArray[np.bool_]]) -> None:

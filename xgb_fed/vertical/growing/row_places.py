@@ -24,13 +24,9 @@ from xgb_fed.vertical.trees.tree import LEAF, FederatedTree
 
 @dataclass
 class _Column:
-    """Known places of the rows in one column.
+    """Known places of the rows in one column: bins between which each row's must lie.
 
-    Attributes
-    ----------
-    lowest, highest : ndarray of uint16, shape (n_rows,)
-        Bins between which a row's must lie, unless its value is missing; none if they cross.
-    may_be_missing : ndarray of bool, shape (n_rows,)
+    A value that may be missing need not lie in any; none is possible if the bins cross.
     """
 
     lowest: NDArray[np.uint16]
@@ -48,15 +44,8 @@ _MORE_ROWS = "more rows are on one side of a split than the column has there"
 class _CategoricalColumn:
     """Known places of the rows in one categorical column.
 
-    Attributes
-    ----------
-    counts : ndarray of int64, shape (n_bins + 1,)
-        Rows in each category, then those without a value.
-    place : ndarray of int32, shape (n_rows,)
-        Row of `possible` that holds for each row.
-    may_be_missing : ndarray of bool, shape (n_rows,)
-    possible : ndarray of bool, shape (n_sets, n_bins)
-        Different sets of categories.
+    `counts` are the rows in each category, then those without a value.  Different sets of categories are rows
+    of `possible`, shape (n_sets, n_bins), and each row has the place of the one that holds for it.
     """
 
     counts: NDArray[np.int64]
@@ -118,12 +107,6 @@ class RowPlaces:
 
     It takes five bytes per row for each column that won a split, and for a categorical one up to
     `MAX_SET_CELLS` bytes for the different sets of possible categories.
-
-    Parameters
-    ----------
-    agreed : AgreedColumns
-        The party's columns as announced before training.
-    n_rows : int
     """
 
     def __init__(self, agreed: AgreedColumns, n_rows: int) -> None:
@@ -132,19 +115,10 @@ class RowPlaces:
         self.categorical: dict[int, _CategoricalColumn] = {}
 
     def note(self, split: NamedSplit, rows: NDArray[np.integer], goes_left: NDArray[np.bool_]) -> None:
-        """Take up which rows of a node a split sent left.
+        """Take up which rows of a node, in the sample or not, a split sent left.
 
-        Parameters
-        ----------
-        split : NamedSplit
-        rows : ndarray of int, shape (n_reached,)
-            Rows in the node, in the sample or not.
-        goes_left : ndarray of bool, shape (n_reached,)
-
-        Raises
-        ------
-        ProtocolError
-            If no columns with the announced numbers of rows per bin fit this and all splits before.
+        Raises `ProtocolError` if no columns with the announced numbers of rows per bin fit this and all
+        splits before.
         """
         start, end = self._agreed.offsets[split.column : split.column + 2]
         counts = self._agreed.counts[start:end]
@@ -196,19 +170,9 @@ class RowPlaces:
         leaves: Sequence[NDArray[np.integer]],
         first: int = 0,
     ) -> None:
-        """Take up the splits of trees that are finished.
+        """Take up the splits of trees that are finished, from each row's leaf in each tree.
 
-        Parameters
-        ----------
-        owner : int
-            This party's number.
-        named : sequence of NamedSplit
-            By the split's number at this party, from the first one.
-        trees : sequence of FederatedTree
-        leaves : sequence of ndarray of int, shape (n_rows,)
-            Each row's leaf in each tree.
-        first : int
-            Number of the first split that was named.
+        `named` has this party's, the owner's, splits by their numbers at it, from `first` on.
         """
         for tree, leaf in zip(trees, leaves, strict=True):
             for split_id, rows, goes_left in _splits_of(tree, owner, leaf):

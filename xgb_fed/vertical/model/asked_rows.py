@@ -26,18 +26,10 @@ A = TypeVar("A", bound=np.generic)
 
 @dataclass(frozen=True)
 class PredictionRows:
-    """Rows in the order in which they leave, and a channel to each party that is asked.
+    """Rows in the order in which they leave, and a channel to each party that is asked, by its number.
 
-    Attributes
-    ----------
-    splits : Splits
-        The active party's.
-    columns : Columns or None
-    channels : dict
-        By party number.
-    n_rows : int
-    order : ndarray of int64
-        Which of the caller's rows each one is; empty if they are in the caller's order.
+    Splits and columns are the active party's.  `order` says which of the caller's rows each one is; it is
+    empty if they are in the caller's order.
     """
 
     splits: Splits
@@ -57,21 +49,11 @@ class PredictionRows:
         positions: NDArray[np.int32],
         traffic: Traffic | None,
     ) -> PredictionRows:
-        """Open a session with parties.
+        """Open a session with parties, which come in the order of the model's.
 
-        Parameters
-        ----------
-        model_id : bytes
-        splits : Splits
-        columns : Columns or None
-            The active party's, in the caller's order.
-        parties : sequence of Party
-            In the order of the model's.
-        trees : sequence of FederatedTree or None
-            Parties that have no split in them are not asked, unless no other party has rows; None asks all.
-        positions : ndarray of int32
-            Of the rows in the parties' data, in the caller's order; empty for all rows.
-        traffic : Traffic or None
+        The active party's columns, and the positions of the rows in the parties' data, are in the caller's
+        order; no positions mean all rows.  Parties that have no split in the trees are not asked, unless no
+        other party has rows; None in place of trees asks all.
         """
         order, positions = ascending(positions, columns.n_rows if columns is not None else None)
         if len(order) and columns is not None:

@@ -39,10 +39,7 @@ class ModelToExport(Protocol):
 def revealed_splits(answer: RevealedSplits, name: str, n_features: int) -> Splits:
     """A passive party's splits, checked.
 
-    Raises
-    ------
-    ProtocolError
-        If they are not splits of a party with so many columns.
+    Raises `ProtocolError` if they are not splits of a party with so many columns.
     """
     try:
         names = read_json(answer.names)
@@ -82,15 +79,9 @@ def _revealed_categories(
 
 
 def pooled_booster(model: ModelToExport, all_splits: list[Splits], names: list[str]) -> xgboost.Booster:
-    """A native booster.
+    """A native booster, of the active party's splits, then each passive one's.
 
-    Parameters
-    ----------
-    model : ModelToExport
-    all_splits : list of Splits
-        The active party's, then each passive one's.
-    names : list of str
-        Of all columns, in the order of the parties.
+    The names are those of all columns, in the order of the parties.
     """
     first = np.cumsum([0, *(len(splits.names) for splits in all_splits)])
     scalar, rounds = [], [0]

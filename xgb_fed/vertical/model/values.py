@@ -45,13 +45,7 @@ def _check(holds: bool, name: str) -> None:
 
 
 def objective_in(content: Mapping[str, Any]) -> XGBoostObjective:
-    """The objective that a file names.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If it is none of XGBoost's.
-    """
+    """The objective that a file names; raises ValueError or TypeError if it is none of XGBoost's."""
     objective = XGBoostObjective(**content)
     _check(isinstance(objective.name, str) and objective.name in OBJECTIVES, "objective")
     _check(_is_integer(objective.n_classes) and 1 <= objective.n_classes <= _MAX_CLASSES, "n_classes")
@@ -103,10 +97,7 @@ def n_drawn_in(value: Any) -> int:
 def check_plain_values(content: Mapping[str, Any], n_classes: int) -> None:
     """Check the entries of a model's file that are plain numbers and names, and lists of them.
 
-    Raises
-    ------
-    ValueError, KeyError
-        Naming the entry.
+    Raises ValueError or KeyError with the name of the entry.
     """
     base_score = content["base_score"]
     _check(_is_list(base_score, _is_number) and len(base_score) in (1, n_classes), "base_score")

@@ -24,14 +24,9 @@ SEEDS, ROW_SETS = bytes_kind("seeds of sessions"), json_kind("names of row sets"
 
 
 class PassiveAudit:
-    """Keeps the messages of training runs about some rows.
+    """Keeps the messages of training runs about some rows, in the store of the caller's runs.
 
-    Parameters
-    ----------
-    store : Store
-        Of the caller's runs.
-    rows : sequence of str
-        Digests of the names of the rows, and of each evaluation set's.
+    The rows, and those of each evaluation set, are known by digests of their names.
     """
 
     def __init__(self, store: Store, rows: Sequence[str]) -> None:
@@ -57,7 +52,7 @@ class PassiveAudit:
 
 
 class KeptSeeds(PassiveAudit):
-    """The seeds of a run that is repeated, of which nothing is kept."""
+    """The seeds of a run that is repeated; nothing is kept of it."""
 
     def __init__(self, log: RunLog) -> None:
         super().__init__(log.store, ())

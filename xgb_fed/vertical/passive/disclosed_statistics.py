@@ -41,16 +41,8 @@ _STEP = 0.001
 def n_classes_of(field_bits: int, n_groups: int, n_rows: int) -> int:
     """Classes whose g and h a row's ciphertexts are announced to hold, at most.
 
-    The width of a class follows from the number of rows.
-
-    Parameters
-    ----------
-    field_bits : int
-        Bits of one packed sum.
-    n_groups : int
-        Ciphertexts of a row.
-    n_rows : int
-        Rows of the training run.
+    A packed sum has `field_bits` bits, and the width of a class in it follows from the number of rows of the
+    training run.  A row has `n_groups` ciphertexts.
     """
     one_class = packing_for(n_rows, 1, 1 << 4096).gh.bits
     return n_groups * -(-field_bits // one_class)
@@ -75,8 +67,8 @@ class DisclosedStatistics:
     """The equations per row that one active party has got, never less than that after a crash.
 
     A node of a run of k classes gives 1 + 2k sums of each bin over some rows: so many equations for the
-    indicators of the bin.  An opening gives one sum of each bin, the number of its rows, which is
-    1 / (1 + 2k) of a node, once for each set of rows and `max_bin`.
+    indicators of the bin.  An opening gives one sum of each bin, the number of its rows, which is 1 / (1 +
+    2k) of a node, once for each set of rows and `max_bin`.
 
     Proof of the bound: each equation counts 1 / (rows of its sample), at least 1 / |S| if the sample lies
     within a set of rows S; so samples within S gave at most `per_row` times |S| equations, and their rank for
@@ -86,17 +78,8 @@ class DisclosedStatistics:
     party that encrypts 2^k for row k reads from one sum which rows are in the bin, as many as the plaintext
     space has bits, and `limit` does not bound what it learns.
 
-    Parameters
-    ----------
-    limit : float
-        Equations per row beyond which statistics are refused.
-    store : Store, optional
-        Keeps the number, and which openings were counted; in memory only by default.
-
-    Raises
-    ------
-    StoreError
-        If a record is damaged.
+    Statistics beyond `limit` equations per row are refused.  The store keeps the number, and which openings
+    were counted; raises `StoreError` if a record is damaged.
     """
 
     def __init__(self, limit: float = math.inf, store: Store | None = None) -> None:
@@ -107,20 +90,10 @@ class DisclosedStatistics:
     def add(self, n_nodes: int, n_classes: int, n_rows: int) -> None:
         """Count statistics of nodes before they are given.
 
-        Parameters
-        ----------
-        n_nodes : int
-            Nodes with statistics, those included that are not sent because they follow from their sibling.
-        n_classes : int
-            Classes of each row, all with gradients.
-        n_rows : int
-            Sampled rows of the tree.  Samples and runs on parts of the rows count as if they were on the same
-            ones.
-
-        Raises
-        ------
-        ProtocolError
-            If they are more than the limit.
+        The nodes include those that are not sent because they follow from their sibling, and all classes of a
+        row have gradients.  `n_rows` are the sampled rows of the tree: samples and runs on parts of the rows
+        count as if they were on the same ones.  Raises `ProtocolError` if the statistics are more than the
+        limit.
         """
         with self._lock:
             self._count((1 + 2 * n_classes) * n_nodes / n_rows)
@@ -128,16 +101,8 @@ class DisclosedStatistics:
     def add_opening(self, what: str, n_rows: int) -> None:
         """Count the numbers of rows per bin that an opening gives, unless they were given before.
 
-        Parameters
-        ----------
-        what : str
-            Digest of the rows, their values and how they are cut: equal ones give the same equations.
-        n_rows : int
-
-        Raises
-        ------
-        ProtocolError
-            If they are more than the limit.
+        `what` is the digest of the rows, their values and how they are cut: equal ones give the same
+        equations. Raises `ProtocolError` if they are more than the limit.
         """
         with self._lock:
             if what not in self._openings:

@@ -21,7 +21,6 @@ from xgb_fed.errors import InvalidArgumentError
 from xgb_fed.vertical.passive.held_rows import SideQuestion
 from xgb_fed.vertical.passive.session import PredictionSession, TrainingSession
 from xgb_fed.vertical.protocol import messages as wire
-from xgb_fed.vertical.protocol.splits import Splits
 
 NONE, PER_PARTY, PER_FEATURE = LEVELS = ("none", "per-party", "per-feature")
 """Levels of consent, each including the ones before."""
@@ -38,10 +37,8 @@ def sides_of_rows(
 ) -> Message:
     """Answer which way every row of a session goes at some splits.
 
-    Raises
-    ------
-    ProtocolError
-        If splits do not exist, are too many for an answer, or were told in this session before.
+    Raises `ProtocolError` if splits do not exist, are too many for an answer, or were told in this session
+    before.
     """
     if level == NONE:
         return _refusal()
@@ -64,25 +61,17 @@ def sides_of_rows(
 def columns_of_splits(session: PredictionSession, message: wire.TellColumns, level: str) -> Message:
     """Answer which splits are on the same column, as far as this party consents.
 
-    Raises
-    ------
-    ProtocolError
-        If splits do not exist, or trees do not fit them.
+    Raises `ProtocolError` if splits do not exist, or trees do not fit them.
     """
     if level == NONE:
         return _refusal()
     _check(session, message.split_ids)
     if len(message.trees) != len(message.split_ids) or (np.diff(message.trees) < 0).any():
         raise ProtocolError("splits and trees do not match")
-    columns = columns_of(session.splits, message.split_ids)
+    columns = np.array(session.splits.features, dtype=np.int32)[message.split_ids]
     if level == PER_PARTY:
         columns = _numbered_in_each_tree(columns, message.trees)
     return wire.ColumnsTold(columns, int(level == PER_FEATURE))
-
-
-def columns_of(splits: Splits, split_ids: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Positions of the columns that some splits are on."""
-    return np.array(splits.features, dtype=np.int32)[split_ids]
 
 
 def _numbered_in_each_tree(columns: NDArray[np.int32], trees: NDArray[np.int32]) -> NDArray[np.int32]:

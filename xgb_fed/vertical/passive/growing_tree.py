@@ -28,37 +28,16 @@ BINS_AHEAD = 4
 
 @dataclass
 class GrowingTree:
-    """Growing tree of a passive party.
+    """Growing tree of a passive party: its sampled rows in those of the party's columns that it may split.
 
-    Attributes
-    ----------
-    rows : TreeRows
-        The sampled rows, in the columns of this tree.
-    columns : ndarray of int32
-        Which of the party's columns those are.
-    sampled : ndarray of bool, shape (n_rows,)
-    position : ndarray of int32, shape (n_rows,)
-        Place of each sampled row among the ciphertexts.
-    sources : list of ciphertexts
-        The encrypted gradients; one array for each ciphertext of a row.
-    received : list of int
-        Rows of each that have arrived.
-    n_added : list of int
-        Rows of each that are, or will be, in `at_root`.
-    at_root : list of Histograms
-        For each of the first ciphertexts of a row, the sums at the root of the first rows.
-    partition : Partition
-        All rows, in the nodes of the present level.
-    histograms : Histograms
-        Of the nodes of the present level, at `slots`.
-    slots : ndarray of int64
-        Where each node's histogram is, −1 if it has none.
-    with_statistics : ndarray of int64
-        Nodes of the present level whose statistics were given.
-    n_levels : int
-        Levels whose statistics were made.
-    owned : dict
-        Of nodes of the present level that this party split: which rows go left.
+    **Gradients.**  `position` is the place of each sampled row among the ciphertexts.  `sources` has an array
+    of these for each ciphertext of a row, complete as far as `received` rows.  Of the first ciphertexts of a
+    row, `at_root` has the sums at the root of the first rows; of each, `n_added` rows are, or will be, in
+    them.
+
+    **Nodes.**  All rows lie in the nodes of the present level, `partition`.  The node's histogram is at its
+    slot of `histograms`, −1 if it has none; `with_statistics` are the nodes whose statistics were given.
+    `n_levels` levels have been made.  `owned` says, of nodes that this party split, which rows go left.
     """
 
     rows: TreeRows
@@ -80,17 +59,9 @@ class GrowingTree:
     def started(
         cls, bins: HeldBins, columns: NDArray[np.int32], sampled: NDArray[np.bool_], n_groups: int
     ) -> GrowingTree:
-        """A tree that has only a root.
+        """A tree that has only a root, in some columns of all the session's bins, in ascending order.
 
-        Parameters
-        ----------
-        bins : HeldBins
-            All of the session's.
-        columns : ndarray of int32
-            Those of this tree, in ascending order.
-        sampled : ndarray of bool, shape (n_rows,)
-        n_groups : int
-            Ciphertexts of each row.
+        Each row has `n_groups` ciphertexts.
         """
         return cls(
             rows=bins.of_tree(columns, sampled),
@@ -154,13 +125,7 @@ class GrowingTree:
         return set(self.received) == {self.rows.n_rows}
 
     def advance(self, message: wire.FindSplits) -> NDArray[np.int64] | None:
-        """Go down to the next level.
-
-        Returns
-        -------
-        parents : ndarray of int64, shape (n_nodes,), or None at the root
-            The parent of each node of the next level.
-        """
+        """Go down to the next level; the result is the parent of each of its nodes, or None at the root."""
         if not self.n_levels:
             if len(message.assignment) or len(message.left_rows):
                 raise ProtocolError("the root has no level above")
@@ -215,14 +180,7 @@ class GrowingTree:
     ) -> wire.SplitStatistics:
         """The sums of all bins with rows, compressed and re-randomised.
 
-        Parameters
-        ----------
-        key : PublicKey
-        nodes : ndarray of int64
-        field_bits : int
-            Bits of one packed sum.
-        per_ciphertext : int
-            Packed sums in each ciphertext that is sent.
+        One packed sum has `field_bits` bits, each ciphertext that is sent `per_ciphertext` of them.
         """
         histograms = self.histograms.take(self.slots[nodes])
         occupied = histograms.counts > 0
@@ -236,20 +194,10 @@ class GrowingTree:
         )
 
     def named_splits(self, message: wire.SplitNodes, categorical: frozenset[int]) -> list[NamedSplit]:
-        """The splits that a request names.
+        """The splits that a request names, with as many columns, bins and directions as nodes.
 
-        Parameters
-        ----------
-        message : SplitNodes
-            As many columns, bins and directions as nodes.
-        categorical : set of int
-            The party's columns whose bins are categories.
-
-        Raises
-        ------
-        ProtocolError
-            If a column is not of this tree, or the categories that go right are none, or those of another
-            number of columns.
+        The bins of `categorical` columns are categories.  Raises `ProtocolError` if a column is not of this
+        tree, or the categories that go right are none, or those of another number of columns.
         """
         columns = message.columns.tolist()
         places = np.searchsorted(self.columns, message.columns)

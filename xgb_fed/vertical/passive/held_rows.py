@@ -50,15 +50,9 @@ class TreeRows(Protocol):
     ) -> Histograms:
         """Sum up the ciphertexts of every bin of every node.
 
-        Parameters
-        ----------
-        key : PublicKey
-        sources : mapping of int to ciphertexts, each of shape (n_rows, ...)
-            By number, the ciphertexts of each row to sum up, complete as far as `rows` go.
-        rows : ndarray of int32
-            Row numbers, node by node.
-        starts : ndarray of int64, shape (n_nodes + 1,)
-            Where each node's rows start.
+        The sources, by number, are the ciphertexts of each row to sum up, complete as far as `rows` go.  Of
+        these row numbers, node by node, each node's start at one of the `starts`, whose last one is where the
+        last node's end.
         """
 
 

@@ -27,12 +27,8 @@ ORDER_FRACTION = 4
 class Histograms:
     """Histograms of several nodes.
 
-    Attributes
-    ----------
-    sums : list of ciphertexts, each of shape (n_nodes, n_total_bins, ...)
-        One array for each ciphertext that a row has.
-    counts : ndarray of int32, shape (n_nodes, n_total_bins)
-        Rows in each bin.
+    `sums` has an array for each ciphertext that a row has, of shape (n_nodes, n_total_bins, ...); `counts`
+    are the rows in each bin.
     """
 
     sums: list[Ciphertexts]
@@ -80,20 +76,10 @@ def build_histograms(
     starts: NDArray[np.int64],
     bin_offsets: NDArray[np.int64],
 ) -> Histograms:
-    """Sum up the ciphertexts of every bin of every node.
+    """Sum up the ciphertexts of every bin of every node; rows and starts are as in `TreeRows.histograms`.
 
-    Parameters
-    ----------
-    key : PublicKey
-    sources : list of ciphertexts, each of shape (n_rows, ...)
-    codes : ndarray of uint8 or uint16, shape (n_rows, n_features)
-        Bin of every value.
-    rows : ndarray of int
-        Row numbers, node by node.
-    starts : ndarray of int64, shape (n_nodes + 1,)
-        Where each node's rows start.
-    bin_offsets : ndarray of int64, shape (n_features + 1,)
-        Where each feature's bins lie in a histogram.
+    Each source has shape (n_rows, ...).  `codes`, shape (n_rows, n_features), has the bin of every value, and
+    `bin_offsets` says where each feature's bins lie in a histogram.
     """
     counts = bin_counts(codes, rows, starts, bin_offsets)
     left_out, complete = _fullest_bins(counts, bin_offsets)

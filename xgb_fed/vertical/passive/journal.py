@@ -29,18 +29,10 @@ MAX_JOURNALS = 32
 
 @dataclass(frozen=True)
 class ResumptionTerms:
-    """Terms that must be the same when a training run is resumed.
+    """Terms that must be the same when a training run is resumed; only the key may be longer.
 
-    Attributes
-    ----------
-    scheme : str
-    key_bits : int
-        At least as many.
-    max_bin : int
-    rows : str
-        Digest of the names, or positions, of the rows trained on and of every evaluation set's.
-    data : str
-        Digest of the values of these rows.
+    `rows` is the digest of the names, or positions, of the rows trained on and of every evaluation set's,
+    `data` that of the values of these rows.
     """
 
     scheme: str
@@ -64,17 +56,9 @@ class ResumptionTerms:
 
 
 class SplitsJournal:
-    """The splits of one training run.
+    """The splits of one training run, as far as it has come, in the log of the model that is trained.
 
-    Parameters
-    ----------
-    log : RunLog
-        By the id of the model that is trained.
-    terms : ResumptionTerms
-    splits : Splits
-        As far as it has come.
-    auditable : bool
-        Whether messages of the run are kept in the log.
+    If `auditable`, messages of the run are kept in the log, too.
     """
 
     def __init__(self, log: RunLog, terms: ResumptionTerms, splits: Splits, auditable: bool = False) -> None:
@@ -107,12 +91,8 @@ class SplitsJournal:
 class Journals:
     """The journals of a party.
 
-    Parameters
-    ----------
-    store : Store, optional
-        In memory by default: a training run then survives a lost connection, but not this process.
-    auditable : bool
-        Whether the messages of runs are kept with them.
+    They are in memory by default: a training run then survives a lost connection, but not this process.  If
+    `auditable`, the messages of runs are kept with them.
     """
 
     def __init__(self, store: Store | None = None, auditable: bool = False) -> None:
@@ -131,12 +111,8 @@ class Journals:
     def start(self, model: bytes, terms: ResumptionTerms, splits: Splits) -> SplitsJournal:
         """Open a journal of a training run that starts, or is resumed, with these splits.
 
-        Any earlier journal of the run can write no more: a run is one session's at a time.
-
-        Raises
-        ------
-        ProtocolError
-            If the run was begun on other terms, or with other splits.
+        Any earlier journal of the run can write no more: a run is one session's at a time.  Raises
+        `ProtocolError` if the run was begun on other terms, or with other splits.
         """
         with self._lock:
             kept = self.find(model)
@@ -154,10 +130,7 @@ class Journals:
     def find(self, model: bytes) -> tuple[ResumptionTerms, Splits] | None:
         """Read the terms and splits of a training run; None if there is no journal of it.
 
-        Raises
-        ------
-        StoreError
-            If it is damaged.
+        Raises `StoreError` if it is damaged.
         """
         about, found_in = self.store.get(RUNS, model.hex()), RunLog(self.store, model).store
         if about is None:

@@ -23,20 +23,9 @@ Self = TypeVar("Self", bound="InProcessParty")
 
 
 class InProcessParty:
-    """A passive party that answers in this process, wherever its rows are.
+    """A passive party that answers in this process, wherever its rows are; `LocalParty` has its consents.
 
-    Parameters
-    ----------
-    name : str
-    rows : HeldRows
-    eval_sets : sequence of HeldRows
-    row_names : list of RowNames or None
-        Of the rows and of each evaluation set.
-    allow_export, require_encryption : bool
-    allow_explanations : {"none", "per-party", "per-feature"}
-        See `LocalParty`.
-    splits_by_model : dict, optional
-        This party's splits of trained models by model id.
+    There are names of the rows and of each evaluation set, or None.
     """
 
     def __init__(

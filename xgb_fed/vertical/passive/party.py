@@ -30,7 +30,7 @@ from xgb_fed.vertical.passive.disclosed_statistics import DisclosedStatistics
 from xgb_fed.vertical.passive.explanations import NONE, columns_of_splits, sides_of_rows
 from xgb_fed.vertical.passive.held_rows import HeldRows, SideQuestion, held
 from xgb_fed.vertical.passive.journal import Journals, ResumptionTerms, SplitsJournal
-from xgb_fed.vertical.passive.session import PredictionSession, TrainingSession, training_session
+from xgb_fed.vertical.passive.session import PredictionSession, TrainingSession
 from xgb_fed.vertical.passive.told_thresholds import ToldThresholds
 from xgb_fed.vertical.protocol import messages as wire
 from xgb_fed.vertical.protocol.packing import check_layout
@@ -50,42 +50,22 @@ MAX_DEPTH = (1 << 31) - 1
 class PassiveParty(SessionHandler[PredictionSession]):
     """Takes part in training runs and predictions, several of them side by side.
 
-    Parameters
-    ----------
-    columns : Columns or HeldRows
-        Rows to train on, or to predict.
-    eval_sets : list of Columns or HeldRows
-        The same columns of evaluation rows.
-    splits_by_model : dict
-        This party's splits of trained models by model id; a finished training run adds its own.
-    allow_export : bool
-        Whether this party consents to give its splits away.
-    allow_plain : bool
-        Whether it takes part in training without encryption.
-    allow_weak_key : bool
-        Whether it takes part under a key below 2048 bits.
-    journals : Journals, optional
-        Where splits of training runs are kept as they are found; in memory by default.
-    min_rows : int
-        Sampled rows that a tree has at least.
-    min_node_rows : int
-        Sampled rows that a node has at least if its statistics are given.
-    max_bin, max_depth : int
-        Bins of a column, and levels of a tree, that it takes part in at most.
-    used : set of bytes, optional
-        Sessions that were opened before, here or at other handlers of the same active party.
-    memory : MemoryAllowance, optional
-        Memory that all sessions may hold together; without limit by default.
-    given : DisclosedStatistics, optional
-        Counts the sums of bins that the active party learns; without limit by default.
-    thresholds : ToldThresholds, optional
-        Counts the thresholds at which it learns sides; without limit by default.
-    rows_digest, eval_digest : str
-        Tell the rows of `columns`, and of all `eval_sets`, from others with the same values, by their names.
-    allow_explanations : {"none", "per-party", "per-feature"}
-        Whether it tells every row's side at its splits, and which of them share a column.
-    audit : PassiveAudit, optional
-        Keeps the messages of training runs.
+    **Rows and models.**  `columns` are the rows to train on or to predict, `eval_sets` the same columns of
+    evaluation rows.  A finished training run adds its splits to `splits_by_model`, by model id; `journals`
+    keeps splits as they are found, in memory by default.  `rows_digest` and `eval_digest` tell the rows of
+    `columns`, and of all `eval_sets`, from others with the same values, by their names.  `used` are sessions
+    that were opened before, here or at other handlers of the same active party.  An `audit` keeps the
+    messages of training runs.
+
+    **Consents.**  They are to give its splits away (`allow_export`), to train without
+    encryption (`allow_plain`), and to train under a key below 2048 bits (`allow_weak_key`).  By
+    `allow_explanations`, one of "none", "per-party" and "per-feature", it tells every row's side at its
+    splits, and which of them share a column.
+
+    **Limits.**  A tree has at least `min_rows` sampled rows, a node whose statistics are given at
+    least `min_node_rows`; columns have at most `max_bin` bins, trees `max_depth` levels.  All sessions share
+    a `memory` allowance.  `given` counts the sums of bins that the active party learns, and `thresholds` the
+    thresholds at which it learns sides.  These three are without limit by default.
     """
 
     opening = (wire.OpenTraining, wire.OpenModel)
@@ -144,7 +124,9 @@ class PassiveParty(SessionHandler[PredictionSession]):
         """Open a training run, which then has the session's number, or a trained model."""
         assert isinstance(message, (wire.OpenTraining, wire.OpenModel))
         if isinstance(message, wire.OpenTraining) and message.resumes:
-            self._end_run(message.resumes)
+            # The sessions of a run that is taken up again end: it may need what they hold.
+            model = message.resumes
+            self.end_sessions(lambda kept: isinstance(kept, TrainingSession) and kept.model_id == model)
         # Four bytes for each value of the rows selected, and for each bin number, of all rows and of a tree.
         n_values, what = len(message.rows) * self.columns.n_features, "the rows of a session"
         if isinstance(message, wire.OpenModel):
@@ -157,14 +139,12 @@ class PassiveParty(SessionHandler[PredictionSession]):
         kept.rooms["rows"] = room
         return kept, answer
 
-    def _end_run(self, model: bytes) -> None:
-        """End the sessions of a training run that is taken up again: it may need what they hold."""
-        self.end_sessions(lambda kept: isinstance(kept, TrainingSession) and kept.model_id == model)
-
     def answer(self, kept: PredictionSession, message: Message) -> Message:
         """Answer a further request."""
         if type(message) not in self._answers:
             raise ProtocolError(f"{type(message).__name__} is not a request")
+        if type(message) in self._of_training and not isinstance(kept, TrainingSession):
+            raise ProtocolError("not a training session")
         return self._answers[type(message)](self, kept, message)
 
     def closed(self, kept: PredictionSession) -> None:
@@ -236,8 +216,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
         session.seed = None if self._audit is None else self._audit.seed(model_id)
         return session, opened
 
-    def _resume_training(self, session: PredictionSession, message: wire.ResumeTraining) -> Message:
-        session = training_session(session)
+    def _resume_training(self, session: TrainingSession, message: wire.ResumeTraining) -> Message:
         if session.journal is not None:
             raise ProtocolError("a training run is resumed before its first tree")
         if len(message.model) != 16:
@@ -258,8 +237,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
         session.journal = self.journals.start(session.model_id, session.terms, session.splits)
         return messages.Done()
 
-    def _continue_training(self, session: PredictionSession, message: wire.ContinueTraining) -> Message:
-        session = training_session(session)
+    def _continue_training(self, session: TrainingSession, message: wire.ContinueTraining) -> Message:
         if len(session.splits) or session.last_tree >= 0:
             raise ProtocolError("a model is continued before the first tree")
         earlier = self.splits_by_model.get(message.model)
@@ -313,8 +291,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
             raise InvalidDataError("row positions are not those of different rows of this party")
         return self.columns.take(rows)
 
-    def _start_tree(self, session: PredictionSession, message: wire.StartTree) -> Message:
-        session = training_session(session)
+    def _start_tree(self, session: TrainingSession, message: wire.StartTree) -> Message:
         n_rows = session.columns.n_rows
         if message.tree <= session.last_tree:
             raise ProtocolError("trees are grown once, in ascending order")
@@ -330,13 +307,11 @@ class PassiveParty(SessionHandler[PredictionSession]):
         session.start_tree(columns, sampled)
         return messages.Done()
 
-    def _receive_gradients(self, session: PredictionSession, message: wire.Gradients) -> Message:
-        session = training_session(session)
+    def _receive_gradients(self, session: TrainingSession, message: wire.Gradients) -> Message:
         session.receive(message)
         return messages.Done()
 
-    def _find_splits(self, session: PredictionSession, message: wire.FindSplits) -> Message:
-        session = training_session(session)
+    def _find_splits(self, session: TrainingSession, message: wire.FindSplits) -> Message:
         tree = session.growing()
         if not tree.is_complete:
             raise ProtocolError("statistics were asked for before all gradients came")
@@ -350,8 +325,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
         tree.build(session.key, nodes, parents)
         return session.statistics(nodes.sent)
 
-    def _split_nodes(self, session: PredictionSession, message: wire.SplitNodes) -> Message:
-        session = training_session(session)
+    def _split_nodes(self, session: TrainingSession, message: wire.SplitNodes) -> Message:
         tree = session.growing()
         parts = (message.columns, message.last_left, message.default_left)
         if {len(part) for part in parts} != {len(message.nodes)}:
@@ -431,7 +405,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
     def _abort(self, session: PredictionSession, _: messages.Abort) -> Message:
         return messages.Done()
 
-    _answers: ClassVar[Mapping[type[Message], Callable[[Any, Any, Any], Message]]] = {
+    _of_training: ClassVar[Mapping[type[Message], Callable[[Any, Any, Any], Message]]] = {
         wire.ResumeTraining: _resume_training,
         wire.ContinueTraining: _continue_training,
         wire.StartTree: _start_tree,
@@ -439,6 +413,9 @@ class PassiveParty(SessionHandler[PredictionSession]):
         wire.FindSplits: _find_splits,
         wire.SplitNodes: _split_nodes,
         wire.SplitCategories: _split_nodes,
+    }
+    _answers: ClassVar[Mapping[type[Message], Callable[[Any, Any, Any], Message]]] = {
+        **_of_training,
         wire.RouteRows: _route_rows,
         wire.RevealSplits: _reveal_splits,
         wire.TellSides: _tell_sides,

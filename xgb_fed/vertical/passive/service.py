@@ -118,14 +118,7 @@ KEPT_SINCE = json_kind("time of the splits of a model")
 
 
 class KeptSplits(MutableMapping[bytes, Splits]):
-    """A party's splits of models by model id.
-
-    Parameters
-    ----------
-    store : Store
-    max_models : int, optional
-        Models whose splits are kept; without limit by default.
-    """
+    """A party's splits of models by model id, of `max_models` at most."""
 
     def __init__(self, store: Store, max_models: int = sys.maxsize) -> None:
         self._store, self._max_models = store, max_models
@@ -175,19 +168,11 @@ class KeptSplits(MutableMapping[bytes, Splits]):
 
 
 class PassiveService(RowService[Limits]):
-    """A passive party's answers.
+    """A passive party's answers, whose directory keeps aligned rows, the store and the record.
 
-    Parameters
-    ----------
-    table : NamedRows
-    directory : path
-        Where aligned rows, the store and the record are kept.
-    name : str
-        This party's, in the record.
-    limits : Limits
-    auditable : bool
-        Whether the messages of training runs are kept for an auditor (`replay`), with a seed of each session,
-        which takes the randomness off its answers: as secret as the rows.
+    The record has the party's name.  If `auditable`, the messages of training runs are kept for an auditor
+    (`replay`), with a seed of each session, which takes the randomness off its answers: as secret as the
+    rows.
     """
 
     role = ROLE
@@ -280,20 +265,12 @@ def _rows_digest(table: NamedRows, rows: NDArray[np.int64]) -> str:
 def replay(directory: str | Path, table: NamedRows, *, min_node_rows: int, run: str | None = None) -> Replay:
     """Repeat a served party's side of a training run from its directory and table, and compare every answer.
 
-    Parameters
-    ----------
-    directory : path
-        Of a party that was served with ``auditable=True``; only read.
-    table : NamedRows
-    min_node_rows : int
-        As of the party's `Limits`.
-    run : str, optional
-        The model's id in hexadecimal digits; by default the only one.
+    The directory, which is only read, is that of a party that was served with ``auditable=True`` and this
+    `min_node_rows` of its `Limits`.  The run is the model's id in hexadecimal digits; by default the only
+    one.
 
-    Raises
-    ------
-    PartyArgumentError, InvalidDataError, StoreError
-        If the directory has no such run, the table lacks its rows, or a file is in use or damaged.
+    Raises `PartyArgumentError`, `InvalidDataError` or `StoreError` if the directory has no such run, the
+    table lacks its rows, or a file is in use or damaged.
     """
     with closing(StoreFile(Path(directory) / STORE_FILE, ROLE, read_only=True)) as store:
         log = chosen([part_of(store, caller) for caller in store.keys(CALLER)], run)

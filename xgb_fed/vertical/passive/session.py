@@ -8,7 +8,6 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,17 +24,10 @@ from xgb_fed.vertical.protocol.messages import Gradients, SplitStatistics
 from xgb_fed.vertical.protocol.splits import Splits
 
 
-class Prepares(Protocol):
-    """A key that can make randomness ahead."""
-
-    def prepare(self, wanted: int) -> bool:
-        """Make some of it; False once there is enough for `wanted` rows."""
-
-
 class BackgroundWork:
     """Does what it is given, in order, and prepares a key's randomness in the time that is left."""
 
-    def __init__(self, key: Prepares) -> None:
+    def __init__(self, key: PublicKey) -> None:
         self._key = key
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="xgb_fed_meanwhile")
         self.given: list[Future[None]] = []
@@ -48,10 +40,7 @@ class BackgroundWork:
     def finish(self) -> None:
         """Wait until all that was given is done, and stop preparing.
 
-        Raises
-        ------
-        Exception
-            Exception that one of them raised.
+        Raises the exception that one of them raised.
         """
         self.rest()
         given, self.given = self.given, []
@@ -101,20 +90,10 @@ BYTES_PER_CATEGORY = 40
 
 @dataclass
 class PredictionSession:
-    """A session that only sends rows through splits.
+    """A session that only sends rows through splits, with the columns of the rows that it is about.
 
-    Attributes
-    ----------
-    columns : HeldRows
-        Of the rows that the session is about.
-    splits : Splits
-    rooms : dict
-        Memory reserved for this session, by what it is for.
-    told : set of int
-        Splits at which the active party knows every row's side.
-    memory : MemoryAllowance
-    category_rooms : list of Room
-        Memory reserved for the categories that splits send right.
+    `rooms` is memory reserved for this session, by what it is for, `category_rooms` that for the categories
+    that splits send right.  `told` are splits at which the active party knows every row's side.
     """
 
     columns: HeldRows
@@ -167,14 +146,7 @@ class TrainingSession(PredictionSession):
         return n_classes_of(self.field_bits, self.n_groups, self.columns.n_rows)
 
     def start_tree(self, columns: NDArray[np.int32], sampled: NDArray[np.bool_]) -> None:
-        """Begin a tree, and what can be done of it while gradients arrive.
-
-        Parameters
-        ----------
-        columns : ndarray of int32
-            The party's columns of this tree, in ascending order.
-        sampled : ndarray of bool, shape (n_rows,)
-        """
+        """Begin a tree in some columns, which ascend, and what can be done of it while gradients arrive."""
         self.background.drop()
         self._reserve_gradients(int(sampled.sum()))
         self.tree = GrowingTree.started(self.bins, columns, sampled, self.n_groups)
@@ -240,10 +212,3 @@ class TrainingSession(PredictionSession):
         if self.tree is None:
             raise ProtocolError("no tree is growing")
         return self.tree
-
-
-def training_session(session: PredictionSession) -> TrainingSession:
-    """The session, which must be one that trains; `ProtocolError` if it only predicts."""
-    if not isinstance(session, TrainingSession):
-        raise ProtocolError("not a training session")
-    return session

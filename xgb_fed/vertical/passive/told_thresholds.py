@@ -40,17 +40,8 @@ class ToldThresholds:
     value lies, or that it is missing, and nothing more.  They are at most k + 1 linear equations for each
     row: one for each threshold, and one for missing values, which a split adds to either side.
 
-    Parameters
-    ----------
-    limit : float
-        Thresholds of a column beyond which splits are refused.
-    store : Store, optional
-        Keeps them; in memory only by default.
-
-    Raises
-    ------
-    StoreError
-        If a record is damaged.
+    Splits beyond `limit` thresholds of a column are refused.  The store keeps them; raises `StoreError` if a
+    record is damaged.
     """
 
     def __init__(self, limit: float = math.inf, store: Store | None = None) -> None:
@@ -70,16 +61,8 @@ class ToldThresholds:
     def add(self, names: Sequence[str], rules: Iterable[SplitRule]) -> None:
         """Count splits before sides at them are disclosed; those at known thresholds disclose nothing new.
 
-        Parameters
-        ----------
-        names : sequence of str
-            Of the columns.
-        rules : iterable of SplitRule
-
-        Raises
-        ------
-        ProtocolError
-            If a column would have more thresholds than the limit; none of the splits is counted then.
+        Columns have these names.  Raises `ProtocolError` if a column would have more thresholds than the
+        limit; none of the splits is counted then.
         """
         with self._lock:
             new: dict[str, set[str]] = {}

@@ -65,25 +65,14 @@ MAX_FIELD_BITS = 63
 class GHPacking:
     """Where gradient and hessian lie in a plaintext, derived from public numbers only.
 
-    Parameters
-    ----------
-    n_rows : int
-        Maximum number of rows in a sum.
-    g_min, g_max : float
-        Public bounds of the gradient; for logistic loss −1 and 1.
-    h_max : float
-        Public bound of the hessian, which is not negative; for logistic loss 1/4.
-    amplification : float
-        Largest factor on g and h (GOSS gives (1 − a)/b to sampled rows).
-    precision : int
-        r, bits after the binary point.
+    A sum has `n_rows` rows at most.  The public bounds of the gradient are, for logistic loss, −1 and 1, that
+    of the hessian, which is not negative, is 1/4.  `precision` is r, bits after the binary point.
     """
 
     n_rows: int
     g_min: float = -1.0
     g_max: float = 1.0
     h_max: float = 1.0
-    amplification: float = 1.0
     precision: int = 53
 
     def __post_init__(self) -> None:
@@ -96,8 +85,6 @@ class GHPacking:
             )
         if not (isfinite(self.h_max) and self.h_max > 0):
             raise InvalidArgumentError(f"h_max={self.h_max} must be positive and finite")
-        if not (isfinite(self.amplification) and self.amplification >= 1):
-            raise InvalidArgumentError(f"amplification={self.amplification} must be at least 1")
         if self.precision < 0:
             raise InvalidArgumentError(f"precision={self.precision} must not be negative")
         field = max(self._g_top, self._h_top).bit_length()
@@ -108,7 +95,7 @@ class GHPacking:
             )
 
     def _fixed_point(self, bound: float) -> int:
-        return round(ldexp(bound * self.amplification, self.precision))
+        return round(ldexp(bound, self.precision))
 
     @cached_property
     def offset(self) -> int:
@@ -139,13 +126,7 @@ class GHPacking:
         return self.g_bits + self.h_bits
 
     def per_ciphertext(self, plaintext_limit: int) -> int:
-        """η: sums, or classes, that one plaintext holds.
-
-        Raises
-        ------
-        PackingError
-            If it holds none.
-        """
+        """η: sums, or classes, that one plaintext holds; raises `PackingError` if it holds none."""
         space = plaintext_limit.bit_length() - 1
         if space < self.bits:
             raise PackingError(
@@ -153,38 +134,16 @@ class GHPacking:
             )
         return space // self.bits
 
-    def encode(self, g: NDArray[Any], h: NDArray[Any]) -> NDArray[np.uint64]:
-        """One plaintext per row.
+    def put(self, g: NDArray[Any], h: NDArray[Any], rows: NDArray[np.uint64], shift: int) -> None:
+        """Write the fields of one pair per row, `shift` bits up.
 
-        Parameters
-        ----------
-        g, h : ndarray of float, shape (n_rows,)
-
-        Returns
-        -------
-        ndarray of uint64, shape (n_rows, words)
-
-        Raises
-        ------
-        PlaintextRangeError
-            If a value is beyond its public bound, or not a number.
+        Raises `PlaintextRangeError` if a value is beyond its public bound, or not a number.
         """
-        g, h = np.asarray(g), np.asarray(h)
-        if g.ndim != 1 or g.shape != h.shape:
-            raise InvalidArgumentError(
-                f"g and h are vectors of one length, not of shapes {g.shape} and {h.shape}"
-            )
-        rows = np.zeros((len(g), n_words(self.bits)), dtype=np.uint64)
-        self._put(g, h, rows, 0)
-        return rows
-
-    def _put(self, g: NDArray[Any], h: NDArray[Any], rows: NDArray[np.uint64], shift: int) -> None:
-        """Write the fields of one pair per row, `shift` bits up."""
         _put_field(rows, self._integers(g, "g") + np.uint64(self.offset), shift + self.h_bits)
         _put_field(rows, self._integers(h, "h"), shift)
 
     def fixed_point(self, g: NDArray[Any], h: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The integers, without offset, that `encode` packs."""
+        """The integers, without offset, that `put` writes."""
         return self._integers(g, "g").view(np.int64), self._integers(h, "h").view(np.int64)
 
     def _integers(self, values: NDArray[Any], name: str) -> NDArray[np.uint64]:
@@ -196,14 +155,9 @@ class GHPacking:
         return scaled.astype(np.int64).view(np.uint64)
 
     def are_possible(self, sums: NDArray[np.int64], counts: NDArray[np.int64]) -> bool:
-        """Whether g and h can be sums over so many rows.
+        """Whether g and h can be sums over so many rows, `counts`, none of them negative.
 
-        Parameters
-        ----------
-        sums : ndarray of int64, shape (2, 2, ...)
-            g without offset and h, each as high and low halves.
-        counts : ndarray of int64
-            Rows in each sum, not negative.
+        The sums, shape (2, 2, ...), are g without offset and h, each as high and low halves.
         """
         g = normalised(sums[0] + times(self.offset, counts), axis=0)
         h = normalised(sums[1], axis=0)
@@ -214,18 +168,11 @@ class GHPacking:
 
 @dataclass(frozen=True)
 class MultiClassPacking:
-    """Gradients and hessians of all classes of a row, in as few plaintexts as hold them.
+    """Gradients and hessians of all classes of a row, in as few plaintexts of a key as hold them.
 
-    Algorithm 1 of the paper, with h scaled from h (the print says from g): classes in order, every one
-    moves those before it up by b_gh bits.  Algorithm 2 reads them back, the last class from the lowest bits
-    (the print keeps the order of popping, and takes g from the low end; it is ``g = gh >> b_h``).
-
-    Parameters
-    ----------
-    gh : GHPacking
-    n_classes : int
-    plaintext_limit : int
-        Of the key.
+    Algorithm 1 of the paper, with h scaled from h (the print says from g): classes in order, every one moves
+    those before it up by b_gh bits.  Algorithm 2 reads them back, the last class from the lowest bits (the
+    print keeps the order of popping, and takes g from the low end; it is ``g = gh >> b_h``).
     """
 
     gh: GHPacking
@@ -250,16 +197,7 @@ class MultiClassPacking:
         return [range(k, min(k + size, self.n_classes)) for k in range(0, self.n_classes, size)]
 
     def encode(self, g: NDArray[Any], h: NDArray[Any]) -> NDArray[np.uint64]:
-        """Plaintexts of every row.
-
-        Parameters
-        ----------
-        g, h : ndarray of float, shape (n_rows, n_classes)
-
-        Returns
-        -------
-        ndarray of uint64, shape (n_groups, n_rows, words)
-        """
+        """Plaintexts, shape (n_groups, n_rows, words), of g and h of shape (n_rows, n_classes)."""
         g, h = np.asarray(g), np.asarray(h)
         if g.shape != (len(g), self.n_classes) or g.shape != h.shape:
             raise InvalidArgumentError(
@@ -269,7 +207,7 @@ class MultiClassPacking:
         rows = np.zeros((len(self.groups), len(g), width), dtype=np.uint64)
         for plaintexts, classes in zip(rows, self.groups, strict=True):
             for k in classes:
-                self.gh._put(g[:, k], h[:, k], plaintexts, self.gh.bits * (classes[-1] - k))
+                self.gh.put(g[:, k], h[:, k], plaintexts, self.gh.bits * (classes[-1] - k))
         return rows
 
     def are_possible(self, sums: NDArray[np.int64], counts: NDArray[np.int64]) -> bool:
@@ -291,27 +229,13 @@ def sums_from_plaintexts(
     per_ciphertext: int,
     counts: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Exact sums from compressed plaintexts, without their offsets.
+    """Exact sums from compressed plaintexts, without their offsets, over so many rows each, `counts`.
 
-    Parameters
-    ----------
-    packing : MultiClassPacking
-    plaintexts : sequence of sequences of int
-        Decrypted integers, one sequence per group of classes.
-    per_ciphertext : int
-        Sums in each plaintext.
-    counts : ndarray of int64, shape (n,)
-        Rows in each sum.
+    The plaintexts are one sequence of decrypted integers, of `per_ciphertext` sums each, per group of
+    classes. The result has sums of g and of h as high and low halves, normalised, shape (2, 2, n_classes, n).
 
-    Returns
-    -------
-    ndarray of int64, shape (2, 2, n_classes, n)
-        Sums of g and of h as high and low halves, normalised.
-
-    Raises
-    ------
-    PlaintextRangeError
-        If the plaintexts do not hold so many sums, or a sum is not possible over its rows.
+    Raises `PlaintextRangeError` if the plaintexts do not hold so many sums, or a sum is not possible over its
+    rows.
     """
     gh, n = packing.gh, len(counts)
     if n and not 0 <= counts.min() <= counts.max() <= gh.n_rows:
@@ -371,22 +295,9 @@ def packing_for(n_rows: int, n_classes: int, plaintext_limit: int) -> MultiClass
 def check_layout(field_bits: int, n_groups: int, n_rows: int, plaintext_limit: int) -> None:
     """Refuse a layout that `packing_for` gives for no number of classes.
 
-    Parameters
-    ----------
-    field_bits : int
-        Bits of one packed sum: those of all classes in a ciphertext.
-    n_groups : int
-        Ciphertexts of a row.
-    n_rows : int
-        Rows of the training run.
-    plaintext_limit : int
-        Of the announced key.
-
-    Raises
-    ------
-    ProtocolError
-        If the fields are not those of a whole number of classes, or if a row has several ciphertexts and the
-        first has room for a further class.
+    One packed sum, of all classes in a ciphertext, has `field_bits` bits, and a row has `n_groups`
+    ciphertexts. Raises `ProtocolError` if the fields are not those of a whole number of classes, or if a row
+    has several ciphertexts and the first has room for a further class.
     """
     one = GHPacking(max(n_rows, 1), -1.0, 1.0, 1.0).bits
     n_classes, rest = divmod(field_bits, one)

@@ -20,11 +20,7 @@ from xgb_fed.boosting.features import Columns
 class RowNames:
     """The index of a data frame.
 
-    Attributes
-    ----------
-    labels : ndarray of shape (n_rows,)
-    is_default : bool
-        Whether they are pandas' default, 0 to n_rows − 1, which names nothing.
+    A default one is pandas' 0 to n_rows − 1, which names nothing.
     """
 
     labels: NDArray[Any]
@@ -80,22 +76,11 @@ def check_rows(
 ) -> None:
     """Compare the names of the active party's rows with the passive parties', as far as there are any.
 
-    Parameters
-    ----------
-    own : RowNames or None
-    parties : sequence of Party
-        Those in this process have the names of their rows, those elsewhere the digest of the aligned ids.
-    argument : str
-        For the error.
-    positions : ndarray of int
-        Of the rows in the parties' data; empty for all.
-    dataset : int
-        0 for the rows to train on or to predict, k for the k-th evaluation set.
+    Parties in this process have the names of their rows, those elsewhere the digest of the aligned ids.  The
+    positions are those of the rows in the parties' data, empty for all.  The data set is 0 for the rows to
+    train on or to predict, k for the k-th evaluation set.
 
-    Raises
-    ------
-    RowMismatchError
-        Naming the party whose rows are others, or in another order.
+    Raises `RowMismatchError` naming the party whose rows are others, or in another order.
     """
     if own is None:
         return
@@ -125,15 +110,9 @@ def _same_rows(own: RowNames, party: Any, positions: NDArray[np.int32], dataset:
 
 @dataclass(frozen=True)
 class RowIdentity:
-    """Identity of the rows that parties were asked about.
+    """Identity of the rows that parties were asked about: digests of the index and of the columns.
 
-    Attributes
-    ----------
-    n_rows : int
-    names : bytes or None
-        Digest of the index, unless it is the default one.
-    values : str
-        Digest of the columns.
+    A default index has no digest.
     """
 
     n_rows: int

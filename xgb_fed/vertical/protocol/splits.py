@@ -40,19 +40,8 @@ class NamedColumns(Protocol):
 class Splits:
     """Splits by number, in the order in which they were chosen: equal training runs give equal splits.
 
-    Attributes
-    ----------
-    names : list of str
-        Columns.
-    features : list of int
-    thresholds : list of float
-        ``x < threshold`` goes left; 0 for a split by categories.
-    default_left : list of bool
-        Whether missing values go left.
-    right : dict
-        By number of each split of a categorical column, the categories that go right.
-    categories : dict
-        The categorical columns, and what their codes stand for.
+    They are kept as in a `SplitRule`; `right` has the categories that go right by number of each split of a
+    categorical column, and `categories` what the codes of these columns stand for.
     """
 
     names: list[str]
@@ -175,13 +164,7 @@ class Splits:
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> Splits:
-        """Read what `to_dict` gave.
-
-        Raises
-        ------
-        KeyError, TypeError, ValueError
-            If it is anything else.
-        """
+        """Read what `to_dict` gave; raises KeyError, TypeError or ValueError if it is anything else."""
         names = content.pop("names")
         if not isinstance(names, list):
             raise TypeError("names")
@@ -200,10 +183,7 @@ class Splits:
     def load(cls, path: str | Path) -> Splits:
         """Read what `save` wrote.
 
-        Raises
-        ------
-        CorruptDataError
-            If the file does not hold splits; the text does not quote its path.
+        Raises `CorruptDataError` if the file does not hold splits; the text does not quote its path.
         """
         try:
             content = read_sealed(path)
@@ -231,13 +211,7 @@ def can_split(threshold: float, default_left: bool) -> bool:
 
 
 def check_split(content: Any, splits: Splits) -> SplitRule:
-    """A further split as read from a file.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If they cannot be those of a split.
-    """
+    """A further split as read from a file; raises ValueError or TypeError if it cannot be one."""
     feature, threshold, default_left, *right = content
     if type(feature) is not int or type(threshold) is not float or type(default_left) is not bool:
         raise TypeError("not a split")
@@ -262,19 +236,7 @@ def checked_right(right: Any, n_categories: int) -> tuple[int, ...]:
 
 
 class NamedSplit(NamedTuple):
-    """A split as the active party named it to the party that owns it.
-
-    Attributes
-    ----------
-    column : int
-        Number of the column in its party's data.
-    last_left : int
-        Last bin that goes left; −1 if only missing values do.
-    default_left : bool
-        Whether missing values go left.
-    right : tuple of int, or None
-        Of a categorical column, the bins that go right; `last_left` is then −1.
-    """
+    """A split as the active party named it to the party that owns it; see `Candidate` for its parts."""
 
     column: int
     last_left: int

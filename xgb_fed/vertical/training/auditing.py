@@ -37,14 +37,7 @@ PARTIES, PROCESSES = json_kind("names of parties"), json_kind("processes")
 
 
 class ProcessSecrets:
-    """All that is random in one process of a run.
-
-    Parameters
-    ----------
-    store : Store
-    process : int
-        From 0 on.
-    """
+    """All that is random in one process of a run; processes are counted from 0 on."""
 
     def __init__(self, store: Store, process: int) -> None:
         seed = store.get(RUN_SEED, "")

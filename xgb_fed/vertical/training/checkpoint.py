@@ -43,43 +43,22 @@ Entry = tuple[dict[str, Any], list[NDArray[Any]]]
 class VerticalProgress:
     """How far a training run has come.
 
-    Attributes
-    ----------
-    model_id : bytes
-    seed : int
-        Of the draws of rows and columns; every tree's come from it and the tree's number.
-    trees : list of FederatedTree
-    rounds : list of int
-        As in `VerticalModel`.
-    splits : Splits
-        The active party's splits.
-    margin : ndarray of float32, shape (n_rows, n_classes)
-        After the last finished round.
-    eval_margins : list of ndarray
-    leaves : list of ndarray of int32
-        Rows' leaves in the trees of the round under way.
-    n_drawn : int
-        Random numbers that the columns of finished trees took, if they are drawn as XGBoost does, and those
-        that gradients took.
-    n_drawn_before : int
-        Those taken before the round under way.
-    continues : bool
-        Whether the margins of the beginning are those of a model that is continued.
-    evaluations : dict
-        Lines of metrics by round.
-    traffic : Traffic
-    counted : Traffic
-        The part of it that callers have counted: that of calls before, which failed.
-    agreed : list of str
-        Digest of the columns that each passive party announced; empty before they did.
-    restarts : list of Restart
-        Of finished trees.
-    named : dict
-        By passive party, the splits of finished trees as they were named to it.
-    kept_leaves : list of ndarray of int
-        Rows' leaves in all trees that a checkpoint kept, until the parties' columns are known again.
-    under_way : dict or None
-        Kept part of the tree that was under way when the run was interrupted; see `TreeRecord`.
+    **The model so far.**  Trees, rounds, the active party's splits and restarts of finished trees are as in
+    `VerticalModel`.  `named` has by passive party the splits of finished trees as they were named to it.
+
+    **Rows.**  The margins, shape (n_rows, n_classes), are those after the last finished round; if the run
+    `continues` a model, those of the beginning are that model's.  `leaves` are the rows' leaves in the trees
+    of the round under way, `kept_leaves` those in all trees that a checkpoint kept, until the parties'
+    columns are known again.
+
+    **Draws.**  Those of every tree's rows and columns come from the seed and the tree's number.  `n_drawn`
+    random numbers were taken by the columns of finished trees, if they are drawn as XGBoost does, and by
+    gradients; `n_drawn_before` of them before the round under way.
+
+    **Parties and calls.**  `evaluations` has lines of metrics by round.  `counted` is the part of the traffic
+    that callers have counted: that of calls before, which failed.  `agreed` has the digest of the columns
+    that each passive party announced; it is empty before they did.  `under_way` is what was kept of the tree
+    under way when the run was interrupted; see `TreeRecord`.
     """
 
     model_id: bytes
@@ -105,10 +84,7 @@ class VerticalProgress:
     def end_round(self, eval_leaves: list[NDArray[np.int32]]) -> None:
         """Add the trees of the round under way to all margins.
 
-        Parameters
-        ----------
-        eval_leaves : list of ndarray of shape (n_rows, n_trees)
-            Leaves of each evaluation set's rows in the trees of the round.
+        The leaves of each evaluation set's rows in these trees have shape (n_rows, n_trees).
         """
         self.n_drawn_before = self.n_drawn
         first = self.rounds[-1]
@@ -127,11 +103,8 @@ class VerticalProgress:
 class VerticalCheckpoint(ProgressFolder):
     """A directory with the progress of one training run.
 
-    Parameters
-    ----------
-    directory : path
-    training : str
-        Digest of the data, parameters and parties; a directory with another run's progress is refused.
+    `training` is the digest of the data, parameters and parties; a directory with another run's progress is
+    refused.
     """
 
     store_file, role = STORE_FILE, ROLE
@@ -148,16 +121,7 @@ class VerticalCheckpoint(ProgressFolder):
 
 
 class VerticalJournal:
-    """The progress of a training run in an open store.
-
-    Parameters
-    ----------
-    folder : ProgressFolder
-        The store's, which errors name.
-    store : Store
-    training : str
-        Digest of the data, parameters and parties.
-    """
+    """The progress of a training run in an open store; errors name the store's folder."""
 
     def __init__(self, folder: ProgressFolder, store: Store, training: str) -> None:
         self._folder, self._store, self._training = folder, store, training
@@ -166,22 +130,9 @@ class VerticalJournal:
         self._evaluated: set[int] = set()
 
     def load(self, progress: VerticalProgress) -> bool:
-        """Take up what was kept.
+        """Bring the beginning of the training run up to date with what was kept; False if nothing was.
 
-        Parameters
-        ----------
-        progress : VerticalProgress
-            The beginning of the training run, which is brought up to date.
-
-        Returns
-        -------
-        bool
-            Whether anything was kept.
-
-        Raises
-        ------
-        CheckpointError
-            If it belongs to another training run, or is damaged.
+        Raises `CheckpointError` if it belongs to another training run, or is damaged.
         """
         try:
             entries = self._store.entries(ENTRY, "")
@@ -266,12 +217,8 @@ class VerticalJournal:
     def begin(self, progress: VerticalProgress) -> None:
         """Keep the name and the seed of a training run, whose first tree may then be begun again.
 
-        If the run continues a model, the margins that it begins with are kept, too.
-
-        Raises
-        ------
-        OSError
-            If the disk is full, for example.
+        If the run continues a model, the margins that it begins with are kept, too.  Raises OSError if the
+        disk is full, for example.
         """
         content = {"training": self._training, "model_id": progress.model_id.hex(), "agreed": progress.agreed}
         self._note_kept(progress)
@@ -283,10 +230,7 @@ class VerticalJournal:
     def add_tree(self, progress: VerticalProgress) -> None:
         """Keep the last tree, with its rows' leaves and all that changed since the one before.
 
-        Raises
-        ------
-        OSError
-            If the disk is full, for example; the progress before stays.
+        Raises OSError if the disk is full, for example; the progress before stays.
         """
         tree, splits, first = progress.trees[-1], progress.splits, self._n_splits
         content = {

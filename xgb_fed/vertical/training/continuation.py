@@ -41,15 +41,7 @@ class RowsToContinue(Protocol):
 
 @dataclass(frozen=True)
 class EarlierModel:
-    """A model that is continued, with the parties' numbers in the new run.
-
-    Attributes
-    ----------
-    model : VerticalModel
-        As it was given.
-    trees : list of FederatedTree
-        Its trees, by the parties' numbers in the new run.
-    """
+    """A model that is continued, as it was given, and its trees by the parties' numbers in the new run."""
 
     model: VerticalModel
     trees: list[FederatedTree]
@@ -58,22 +50,11 @@ class EarlierModel:
     def read(
         cls, given: Any, objective: XGBoostObjective, columns: Columns | None, parties: Sequence[str]
     ) -> EarlierModel:
-        """Check the model that was given.
+        """Check the model that was given: a `VerticalModel`, a booster, or an estimator that holds one.
 
-        Parameters
-        ----------
-        given : VerticalModel or xgboost.Booster, or an estimator that holds one
-        objective : XGBoostObjective
-            Of the new run.
-        columns : Columns or None
-            The active party's.
-        parties : sequence of str
-            Passive parties of the new run.
-
-        Raises
-        ------
-        ArgumentTypeError, InvalidArgumentError, UnsupportedParameterError
-            If the run cannot continue it.
+        The objective, the active party's columns and the passive parties are those of the new run.  Raises
+        `ArgumentTypeError`, `InvalidArgumentError` or `UnsupportedParameterError` if it cannot continue the
+        model.
         """
         own_names = [] if columns is None else columns.names
         if hasattr(given, "model_"):
@@ -110,11 +91,7 @@ class EarlierModel:
         """The settings of a run that continues the model: its forests are as large as the model's.
 
         XGBoost takes the trees of a forest from a model that has any, whatever `num_parallel_tree` says.
-
-        Raises
-        ------
-        InvalidArgumentError
-            If `num_parallel_tree` is neither that of the model nor the default.
+        Raises `InvalidArgumentError` if `num_parallel_tree` is neither that of the model nor the default.
         """
         if not self.trees:
             return settings

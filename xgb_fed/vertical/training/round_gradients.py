@@ -30,32 +30,12 @@ class _FirstGradients(NamedTuple):
 
 
 class RoundGradients:
-    """Gradients of XGBoost's objective, or of the user's own.
+    """Gradients of XGBoost's objective, or of the user's own, `obj`, as XGBoost's argument of this name.
 
     Those that are no closed form are computed once before training, so that faults of labels show before the
-    parties are asked for anything.
-
-    Parameters
-    ----------
-    objective : XGBoostObjective
-    targets : Targets
-        Of the rows that are trained on.
-    first : ndarray of float32, shape (n_rows, n_classes)
-        Margins before the first tree.
-    seed : int
-        Of the pairs that are drawn for ranking.
-    obj : callable, optional
-        The user's own objective, as XGBoost's argument of this name.
-
-    Attributes
-    ----------
-    digest : str or None
-        Of the gradients of a user's own objective at the first margins, by which it is known again.
-
-    Raises
-    ------
-    InvalidDataError
-        See `at`.
+    parties are asked for anything: at `first`, the margins before the first tree.  `digest` is that of the
+    gradients there of a user's own objective, by which it is known again.  The seed is that of the pairs that
+    are drawn for ranking.  Raises the errors of `at`.
     """
 
     def __init__(
@@ -88,11 +68,8 @@ class RoundGradients:
         Draws depend on `draw`: how many random numbers were taken before the round if its gradients take any
         (`n_draws`), else the number of the round.
 
-        Raises
-        ------
-        InvalidDataError
-            If XGBoost refuses the labels, numbers are not finite, hessians are negative, or margins are where
-            a hessian exceeds all others together beyond rounding.
+        Raises `InvalidDataError` if XGBoost refuses the labels, numbers are not finite, hessians are
+        negative, or margins are where a hessian exceeds all others together beyond rounding.
         """
         if not self._is_own and self._objective.name == "reg:squaredlogerror" and (margin <= -1).any():
             raise InvalidDataError(

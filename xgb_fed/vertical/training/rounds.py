@@ -36,14 +36,7 @@ Vector = NDArray[np.float32]
 
 
 def quantile(values: Vector, alpha: float) -> float:
-    """Quantile of some numbers, in XGBoost's definition and precision.
-
-    Parameters
-    ----------
-    values : ndarray of float32, not empty
-    alpha : float
-        From 0 to 1.
-    """
+    """Quantile `alpha`, from 0 to 1, of some numbers, in XGBoost's definition and precision."""
     ordered, n = np.sort(values), len(values)
     if alpha <= 1 / (n + 1):
         return float(ordered[0])
@@ -66,22 +59,9 @@ def weighted_quantile(values: Vector, weight: Vector, alpha: float) -> float:
 def leaf_quantiles(
     leaf: NDArray[np.integer], rows: NDArray[np.bool_], margin: Vector, targets: Targets, alpha: float
 ) -> dict[int, float]:
-    """The value of every leaf that has rows.
+    """The value of every leaf that has rows, before the learning rate.
 
-    Parameters
-    ----------
-    leaf : ndarray of int, shape (n_rows,)
-    rows : ndarray of bool, shape (n_rows,)
-        The rows that the tree was grown on.
-    margin : ndarray of float32, shape (n_rows,)
-        Before the tree.
-    targets : Targets
-    alpha : float
-
-    Returns
-    -------
-    dict
-        By leaf, before the learning rate.
+    `rows` says which rows the tree was grown on; margins are those before the tree.
     """
     chosen = np.flatnonzero(rows)
     chosen = chosen[np.argsort(leaf[chosen], kind="stable")]
@@ -108,16 +88,7 @@ def stream_of_tree(seed: int, tree: int) -> SecretStream:
 
 
 class Rounds:
-    """The growing of a run's rounds, in sessions that are open.
-
-    Parameters
-    ----------
-    training : TrainingTask
-    state : RunState
-    sessions : Sessions
-        Open ones.
-    journal : VerticalJournal or None
-    """
+    """The growing of a run's rounds, in sessions that are open."""
 
     def __init__(
         self, training: TrainingTask, state: RunState, sessions: Sessions, journal: VerticalJournal | None
@@ -171,10 +142,7 @@ class Rounds:
     def set_learning_rate(self, value: Any) -> None:
         """Use another learning rate from the next round on.
 
-        Raises
-        ------
-        InvalidArgumentError
-            If it is not a positive number.
+        Raises `InvalidArgumentError` if it is not a positive number.
         """
         self._learning_rate = np.float32(replace(self.training.settings, learning_rate=value).learning_rate)
 

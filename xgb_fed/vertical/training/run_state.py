@@ -23,23 +23,10 @@ from xgb_fed.vertical.trees.tree_record import TreeRecord
 
 @dataclass
 class RunState:
-    """A training run between two trees.
+    """A training run between two trees: the model has the trees of `progress`.
 
-    Parameters
-    ----------
-    key : PrivateKey
-    packing : MultiClassPacking
-    model : VerticalModel
-        With the trees so far, which are those of `progress`.
-    progress : VerticalProgress
-    record : TreeRecord
-        Of the tree under way.
-    earlier : EarlierModel or None
-        The model that is continued.
-    is_kept : bool
-        Whether the progress comes from a checkpoint.
-    secrets : ProcessSecrets or None
-        Of an auditable run: all randomness.
+    The record is that of the tree under way, `earlier` the model that is continued.  The progress comes from
+    a checkpoint if it `is_kept`.  The secrets are all randomness of an auditable run.
     """
 
     key: PrivateKey
@@ -61,12 +48,8 @@ class RunState:
     ) -> RunState:
         """The beginning of a run, or its state at the last tree that a checkpoint has.
 
-        Raises
-        ------
-        UnsupportedParameterError
-            If the cipher's keys do not encrypt, or are not read by parties.
-        CheckpointError
-            If the checkpoint is damaged, or another run's.
+        Raises `UnsupportedParameterError` if the cipher's keys do not encrypt, or are not read by parties,
+        and `CheckpointError` if the checkpoint is damaged, or another run's.
         """
         # Without parties nothing is encrypted, and a Paillier key takes seconds.
         key = _key_of(training.cipher) if training.parties else Plain()

@@ -10,7 +10,7 @@ from contextlib import suppress
 import numpy as np
 
 from gbdt_parties import messages
-from gbdt_parties.channel import Channel
+from gbdt_parties.channel import Channel, blaming
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.patience import Fanout, Reconnector
 from xgb_fed.boosting.categories import CategoryRules
@@ -43,14 +43,6 @@ def warn_of_small_categories(name: str, columns: AgreedColumns, rules: CategoryR
     the mean label of each category, and for a category of a few rows about their labels.  Columns split one
     category against all others tell far less, and so do, with versions of XGBoost that have them, categories
     tied at weight 0 because their hessians are below `min_child_weight`.
-
-    Parameters
-    ----------
-    name : str
-        The party's.
-    columns : AgreedColumns
-    rules : CategoryRules
-    n_rows : int
     """
     for column, n_small in rows_in_small_categories(columns, rules).items():
         if n_small > MANY * n_rows:
@@ -79,20 +71,9 @@ logger = logging.getLogger(__name__)
 class Sessions:
     """One session with every passive party.
 
-    Parameters
-    ----------
-    training : TrainingTask
-    state : RunState
-    for_each : Fanout
-    patience : float
-        Seconds to wait for a party that is unavailable.
-
-    Attributes
-    ----------
-    passive : dict of PassiveFinder
-        By the party's number; empty before `open`.
-    reconnecting : Reconnector
-        Does repeatable work in the sessions, again in new ones after a party was lost.
+    A party that is unavailable has `patience` seconds to come back.  `passive` has a finder by each party's
+    number; it is empty before `open`.  `reconnecting` does repeatable work in the sessions, again in new ones
+    after a party was lost.
     """
 
     def __init__(self, training: TrainingTask, state: RunState, for_each: Fanout, patience: float) -> None:
@@ -175,12 +156,10 @@ class Sessions:
         """Places that a party's splits have revealed, including those of trees from a checkpoint."""
         if number not in self._places:
             places = self._places[number] = RowPlaces(agreed, self.training.rows.n_rows)
-            try:
-                kept = self.state.progress.kept_leaves
-                trees = self.state.model.trees[: len(kept)]
+            kept = self.state.progress.kept_leaves
+            trees = self.state.model.trees[: len(kept)]
+            with blaming(name):
                 places.replay(number, named, trees, kept, self.state.first_split(number))
-            except ProtocolError as error:
-                raise ProtocolError(f"party {name!r}: {error}") from None
         return self._places[number]
 
     def _agreed(self, name: str, answer: TrainingOpened) -> AgreedColumns:
@@ -191,10 +170,8 @@ class Sessions:
             max(answer.min_node_rows, MIN_ROWS),
             frozenset(answer.categorical.tolist() if isinstance(answer, CategoriesOpened) else ()),
         )
-        try:
+        with blaming(name):
             columns.check(self.training.rows.n_rows, self.training.settings.max_bin)
-        except ProtocolError as error:
-            raise ProtocolError(f"party {name!r}: {error}") from None
         self.training.settings.check_categories(len(columns.categorical), f"party {name!r}")
         return columns
 

@@ -21,7 +21,14 @@ from gbdt_kernels.residues import arithmetic_is_compiled
 from gbdt_parties.channel import check_parties
 from gbdt_parties.errors import InvalidDataError
 from xgb_fed.boosting.categories import to_json
-from xgb_fed.boosting.features import Columns, check_weight, numeric_vector, read_columns, read_columns_like
+from xgb_fed.boosting.features import (
+    Columns,
+    check_names,
+    check_weight,
+    numeric_vector,
+    read_columns,
+    read_columns_like,
+)
 from xgb_fed.boosting.labels import read_base_margin, read_bounds, read_queries
 from xgb_fed.boosting.objectives import MIN_HESSIAN
 from xgb_fed.boosting.params import TREE_MODES, Settings
@@ -45,12 +52,7 @@ from xgb_fed.vertical.trees.routing import ascending, row_positions
 class SearchPlan:
     """Levels at which parties search, for one tree.
 
-    Attributes
-    ----------
-    active : range
-        Of the active party.
-    passive : dict
-        Of each passive party that takes part, by number; every one starts at the root.
+    The passive parties that take part are named by number; every one starts at the root.
     """
 
     active: range
@@ -61,19 +63,10 @@ class SearchPlan:
 class TreeMode:
     """How the levels of trees are shared out.
 
-    Parameters
-    ----------
-    name : {"default", "mix", "layered"}
-        "default": every party searches at every level, the best split of all wins; lossless.
-        "mix": parties take turns, each grows whole trees in its own columns.
-        "layered": passive parties search at the first levels, the active one at the last.
-    max_depth : int
-    trees_per_party : int
-        Boosting rounds of a turn; "mix" only.
-    active_depth : int
-        Last levels, the active party's; "layered" only.
-    n_passive : int
-    active_has_features : bool
+    By "default", every party searches at every level, and the best split of all wins; this is lossless.  In
+    "mix", parties take turns of `trees_per_party` boosting rounds, and each grows whole trees in its own
+    columns. In "layered", passive parties search at the first levels, and the active one at the last
+    `active_depth`.
     """
 
     name: str
@@ -218,13 +211,7 @@ class ActiveRows:
     ) -> ActiveRows:
         """Check what was given; errors name the argument.
 
-        Parameters
-        ----------
-        given : ActiveData
-        settings : Settings
-        argument : str
-        trained : Columns, optional
-            Those of the rows that are trained on, if these are others.
+        `trained` are the columns of the rows that are trained on, if these are others.
         """
         objective = settings.loss
         bounds = read_bounds(given.label_lower_bound, given.label_upper_bound, objective, argument)
@@ -299,20 +286,7 @@ def _columns_of(data: Any, settings: Settings, argument: str, trained: Columns |
 
 
 class TrainingTask:
-    """One training run.
-
-    Parameters
-    ----------
-    settings : Settings
-    active_data : ActiveData
-    parties : sequence of Party
-    evals : sequence of (ActiveData, str)
-    cipher : Scheme
-    obj : callable, optional
-        A user's own objective, as XGBoost's argument of this name.
-    xgb_model : VerticalModel, estimator or xgboost.Booster, optional
-        The model that is continued.
-    """
+    """One training run; the arguments are those of `train`."""
 
     def __init__(
         self,
@@ -461,7 +435,7 @@ class TrainingTask:
             if (None if rows.columns is None else rows.columns.n_features) != own:
                 raise InvalidDataError(f"evaluation set {name!r} has other columns than active_data")
             if rows.columns is not None and self.rows.columns is not None:
-                rows.columns.check_names(self.rows.columns.names, f"evaluation set {name!r}")
+                check_names(rows.columns.names, self.rows.columns.names, f"evaluation set {name!r}")
 
     def _check_rows(self) -> None:
         check_rows(self.rows.names, self.parties, "active_data", self.rows.positions)

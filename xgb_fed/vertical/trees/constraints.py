@@ -26,14 +26,7 @@ from xgb_fed.errors import InvalidArgumentError
 class PooledColumns:
     """The columns of all parties, the active party's first: their names and numbers.
 
-    Parameters
-    ----------
-    own_names : sequence of str
-        The active party's columns.
-    parties : sequence of str
-        Passive parties.
-    counts : sequence of int or None
-        Columns of each; None before they are known.
+    `counts` are the columns of each passive party; None before they are known.
     """
 
     own_names: Sequence[str]
@@ -48,10 +41,7 @@ class PooledColumns:
     def number(self, column: Column, parameter: str) -> int:
         """Number of a column among all; −1 if it depends on counts that are not known yet.
 
-        Raises
-        ------
-        InvalidArgumentError
-            If there is no such column.
+        Raises `InvalidArgumentError` if there is no such column.
         """
         if isinstance(column, int):
             if column < 0 or (self._is_complete and column >= self.first[-1]):
@@ -87,12 +77,7 @@ class PooledColumns:
 class Constraints:
     """The constraints of a training run, by the columns' numbers among those of all parties.
 
-    Attributes
-    ----------
-    directions : ndarray of int8, shape (n_columns,), or None
-        Of `monotone_constraints`; None without them.
-    interactions : tuple of frozenset of int, or None
-        Of `interaction_constraints`; None without them.
+    `directions`, shape (n_columns,), are those of `monotone_constraints`; either is None without such.
     """
 
     directions: NDArray[np.int8] | None = None
@@ -102,10 +87,7 @@ class Constraints:
     def of(cls, settings: Settings, columns: PooledColumns) -> Constraints:
         """Find the columns that the settings name.
 
-        Raises
-        ------
-        InvalidArgumentError
-            Naming the parameter, and the column that no party has.
+        Raises `InvalidArgumentError` naming the parameter, and the column that no party has.
         """
         directions = interactions = None
         if settings.monotone_constraints is not None:
@@ -132,14 +114,9 @@ class Constraints:
 
 @dataclass(frozen=True)
 class NodeRules:
-    """Rules that one node has inherited.
+    """Rules that one node has inherited: bounds under monotone constraints, and its path.
 
-    Attributes
-    ----------
-    bounds : NodeBounds or None
-        Under monotone constraints.
-    path : frozenset of int
-        Columns of the splits above, if interactions are constrained.
+    The path has the columns of the splits above, if interactions are constrained.
     """
 
     bounds: NodeBounds | None = None
@@ -147,16 +124,7 @@ class NodeRules:
 
 
 class TreeRules:
-    """Rules for the candidates of one tree's nodes.
-
-    Parameters
-    ----------
-    constraints : Constraints
-    first : ndarray of int64, shape (n_parties + 2,)
-        As `PooledColumns.first`.
-    columns : TreeColumns
-        The columns drawn for the tree.
-    """
+    """Rules for the candidates of one tree's nodes; `first` is that of `PooledColumns`."""
 
     def __init__(self, constraints: Constraints, first: NDArray[np.int64], columns: TreeColumns) -> None:
         self._constraints, self._first, self._columns = constraints, first, columns
@@ -168,16 +136,10 @@ class TreeRules:
     def children(
         self, rules: NodeRules, owner: int, column: int, left: np.float32, right: np.float32
     ) -> tuple[NodeRules, NodeRules]:
-        """Rules that the children of a split inherit.
+        """Rules that the children of a split inherit from those of the node.
 
-        Parameters
-        ----------
-        rules : NodeRules
-            The node's.
-        owner, column : int
-            Whose column splits it, and the column's number there.
-        left, right : float32
-            The children's weights.
+        `column` is the number at its owner of the column that splits it; `left` and `right` are the
+        children's weights.
         """
         constraints, number = self._constraints, int(self._first[owner]) + column
         path = rules.path if constraints.interactions is None else rules.path | {number}

@@ -19,17 +19,9 @@ from dataclasses import dataclass, field
 class Expansion:
     """The nodes of a growing tree by the order in which they were grown, level by level.
 
-    Attributes
-    ----------
-    by_loss_change : bool
-        Whether the node with the largest loss change comes first (``grow_policy="lossguide"``).  Otherwise
-        that with the lowest number does.
-    max_leaves : int
-        0 means no limit.
-    loss_change : dict
-        Of the best candidate of every node that is worth a split.
-    children : dict
-        Left and right child of each node that was split.
+    If `by_loss_change` (``grow_policy="lossguide"``), the node with the largest loss change comes first, else
+    that with the lowest number.  0 means no limit of leaves.  `loss_change` is that of the best candidate of
+    every node that is worth a split, `children` the left and right child of each node that was split.
     """
 
     by_loss_change: bool = False

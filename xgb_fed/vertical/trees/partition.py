@@ -14,19 +14,11 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class NodesWithStatistics:
-    """Nodes of a level whose statistics the active party gets, and those of them that are sent.
+    """Nodes of a level whose statistics the active party gets, `all`, and those of them that are `sent`.
 
     Of two siblings one is sent at most: the other one's statistics are those of their parent less its own.
-    The parent has statistics because it has more rows than either.
-
-    Attributes
-    ----------
-    all : ndarray of int64
-        The nodes, ascending.
-    larger : ndarray of int64
-        Those of them that are the larger sibling, the right one of equal ones.
-    sent : ndarray of int64
-        Those of them that are sent: the smaller siblings, and larger ones beside too few rows.
+    The parent has statistics because it has more rows than either.  So the smaller siblings are sent, and
+    larger ones beside too few rows; of equal ones, the right one counts as `larger`.
     """
 
     all: NDArray[np.int64]
@@ -35,14 +27,9 @@ class NodesWithStatistics:
 
     @classmethod
     def of(cls, sizes: NDArray[np.int64], min_rows: int) -> NodesWithStatistics:
-        """The nodes that have enough rows.
+        """The nodes that have at least `min_rows` sampled rows.
 
-        Parameters
-        ----------
-        sizes : ndarray of int64, shape (n_nodes,)
-            Sampled rows of every node of the level: of the root, or of siblings in pairs.
-        min_rows : int
-            Sampled rows of a node with statistics, at least.
+        Sizes are the sampled rows of every node of the level: of the root, or of siblings in pairs.
         """
         nodes = np.flatnonzero(sizes >= min_rows)
         if len(sizes) == 1:
@@ -56,10 +43,7 @@ class NodesWithStatistics:
 class Partition:
     """Rows, node by node, in ascending order within each.
 
-    Attributes
-    ----------
-    rows : ndarray of int32
-    starts : ndarray of int64, shape (n_nodes + 1,)
+    The nodes' rows start at `starts`, whose last number, beyond those of the nodes, is where the rows end.
     """
 
     rows: NDArray[np.int32]
@@ -88,10 +72,7 @@ class Partition:
     def children(self, goes_left: dict[int, NDArray[np.bool_]]) -> Partition:
         """The next level: left and right child of every node in `goes_left`, in the nodes' order.
 
-        Parameters
-        ----------
-        goes_left : dict
-            For each node that splits, one flag per row of the node.
+        A node that splits has one flag per row.
         """
         parts: list[NDArray[np.int32]] = []
         for node in sorted(goes_left):

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_parties.channel import Channel
-from gbdt_parties.errors import InvalidDataError, ProtocolError
+from gbdt_parties.channel import Channel, blaming
+from gbdt_parties.errors import InvalidDataError
 from gbdt_parties.messages import from_bits, to_bits
 from xgb_fed.boosting.features import Columns
 from xgb_fed.vertical.protocol.messages import Routed, RouteRows
@@ -27,10 +27,7 @@ MAX_ROWS = 1 << 31
 def row_positions(rows: Any) -> NDArray[np.int32]:
     """Positions for a message: none for all rows.
 
-    Raises
-    ------
-    InvalidDataError
-        If they are no whole numbers of rows.
+    Raises `InvalidDataError` if they are no vector of integers from 0.
     """
     if rows is None:
         return np.empty(0, dtype=np.int32)
@@ -43,28 +40,13 @@ def row_positions(rows: Any) -> NDArray[np.int32]:
 def ascending(
     positions: NDArray[np.int32], n_rows: int | None
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Bring rows into the order of their positions, in which they leave.
+    """Bring rows into the order of their positions, in which they leave; gives this order and the positions.
 
-    That of a data frame may follow the labels or earlier predictions; positions that ascend say nothing but
-    which rows there are.
+    The order of a data frame may follow the labels or earlier predictions; positions that ascend say nothing
+    but which rows there are.  No positions mean all rows, and an empty order that rows stay as they are.
+    `n_rows` is the number of the active party's rows, if it has columns or labels of them.
 
-    Parameters
-    ----------
-    positions : ndarray of int32
-        Empty for all rows.
-    n_rows : int or None
-        Number of the active party's rows, if it has columns or labels of them.
-
-    Returns
-    -------
-    order : ndarray of int64
-        Empty if the rows stay as they are.
-    positions : ndarray of int32
-
-    Raises
-    ------
-    InvalidDataError
-        If there are not as many positions as rows.
+    Raises `InvalidDataError` if there are not as many positions as rows.
     """
     if len(positions) and n_rows not in (None, len(positions)):
         raise InvalidDataError(f"{len(positions)} row positions for {n_rows} rows")
@@ -78,15 +60,8 @@ def ascending(
 class Router:
     """Sends rows through splits, the active party's here, the others' at their owners.
 
-    Attributes
-    ----------
-    splits : Splits
-    columns : Columns or None
-        The active party's columns of the rows.
-    channels : dict
-        By party number.
-    dataset : int
-        Which rows at the passive parties: 0, or the number of an evaluation set.
+    The columns are the active party's of the rows, the channels go by party number.  The data set says which
+    rows at the passive parties: 0, or the number of an evaluation set.
     """
 
     splits: Splits
@@ -117,19 +92,15 @@ class Router:
         sizes = np.array([len(reached) for reached in rows], dtype=np.int32)
         request = RouteRows(self.dataset, np.array(splits, dtype=np.int32), sizes, np.concatenate(bitmaps))
         answer = channel.ask(request, Routed)
-        try:
+        with blaming(channel.name):
             together = from_bits(answer.left_rows, int(sizes.sum()))
-        except ProtocolError as error:
-            raise ProtocolError(f"party {channel.name!r}: {error}") from None
         return np.split(together, np.cumsum(sizes)[:-1])
 
 
 def route(trees: list[FederatedTree], n_rows: int, router: Router) -> NDArray[np.int32]:
-    """Each row's leaf in each tree: all trees go down one level at a time, one question to each owner.
+    """Each row's leaf in each tree, shape (n_rows, n_trees).
 
-    Returns
-    -------
-    ndarray of int32, shape (n_rows, n_trees)
+    All trees go down one level at a time, with one question to each owner.
     """
     leaves = np.zeros((n_rows, len(trees)), dtype=np.int32)
     everyone = Partition.root(n_rows).rows

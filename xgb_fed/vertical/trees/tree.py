@@ -22,21 +22,10 @@ ROOT = 2147483647
 class FederatedTree:
     """Nodes in XGBoost's numbering: in the order in which they were split, left before right.
 
-    Unless the tree was grown with ``grow_policy="lossguide"``, that is level by level.
-
-    Attributes
-    ----------
-    left, right, parent : list of int
-        Node numbers.
-    owner : list of int
-        0 for the active party, k for the k-th passive one, `LEAF` for a leaf.
-    split_id : list of int
-        Number of the split at its owner.
-    weight : list of list of float
-        Each node's weight before the learning rate, one per class.
-    value : list of list of float
-        Contribution of a leaf to the margin, one per class; zeros at splits.
-    loss_change, sum_hessian : list of float
+    Unless the tree was grown with ``grow_policy="lossguide"``, that is level by level.  An owner is 0 for the
+    active party, k for the k-th passive one, `LEAF` for a leaf, and a split has its number at its owner. Each
+    node's weight, before the learning rate, and value, a leaf's contribution to the margin, are one number
+    per class; values are zeros at splits.
     """
 
     left: list[int] = field(default_factory=list)
@@ -119,19 +108,9 @@ def importances_of(
 ) -> dict[str, float]:
     """Importances by name, in float32 and in the order in which XGBoost adds them up.
 
-    Parameters
-    ----------
-    trees : sequence of FederatedTree
-    times : sequence of int
-        How many of XGBoost's trees each one is: a tree for all classes is one per class.
-    kind : {"gain", "weight", "cover", "total_gain", "total_cover"}
-    name_of : callable
-        The name that a split counts under, by owner and number.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If there is no such kind.
+    `times` says how many of XGBoost's trees each one is: a tree for all classes is one per class.  `name_of`
+    gives the name that a split counts under, by owner and number.  Raises `InvalidArgumentError` if there is
+    no such kind.
     """
     check_kind(kind)
     count: dict[str, int] = {}

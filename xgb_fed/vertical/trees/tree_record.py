@@ -37,16 +37,9 @@ class Restart:
 class _Content:
     """Kept content of the tree under way.
 
-    Attributes
-    ----------
-    tree : int
-    digests : dict
-        Of statistics, by party and level.
-    told : list of [str, int]
-        Party and level of every `SplitNodes` that was sent and is not known to be answered.
-    restarts : list of [int, int, str]
-    gradients : str
-        Digest of the gradients that a user's objective gave; empty for objectives of XGBoost.
+    `digests` are those of statistics, by party and level.  `told` has party and level of every `SplitNodes`
+    that was sent and is not known to be answered.  `gradients` is the digest of the gradients that a user's
+    objective gave; empty for objectives of XGBoost.
     """
 
     tree: int = -1
@@ -59,12 +52,8 @@ class _Content:
 class TreeRecord:
     """Digests of the statistics that the tree under way was grown from; threads may share it.
 
-    Parameters
-    ----------
-    keep : callable, optional
-        Puts what is known of the tree under way, a dictionary, on the disk.
-    kept : dict, optional
-        Content from an earlier process, if that tree is not finished.
+    `keep` puts what is known of the tree under way, a dictionary, on the disk; `kept` is such content from an
+    earlier process, if that tree is not finished.
     """
 
     def __init__(
@@ -78,16 +67,9 @@ class TreeRecord:
     def start(self, tree: int, gradients: str = "") -> list[Restart]:
         """Begin a tree, or begin it again; gives the restarts of this tree that are new.
 
-        Parameters
-        ----------
-        tree : int
-        gradients : str
-            Digest of the gradients that a user's objective gave; empty for objectives of XGBoost.
-
-        Raises
-        ------
-        CheckpointError
-            If the objective gave other gradients when the tree was first begun: statistics would differ.
+        `gradients` is the digest of the gradients that a user's objective gave; empty for objectives of
+        XGBoost. Raises `CheckpointError` if the objective gave other gradients when the tree was first begun:
+        statistics would differ.
         """
         content = self.content
         if content.tree != tree:

@@ -6,7 +6,6 @@ import pytest
 from gbdt_commons.errors import StoreError
 from gbdt_commons.store import MemoryStore
 from gbdt_commons.store_file import StoreFile
-from gbdt_parties.errors import InvalidDataError
 from kept_stores import end_process
 from xgb_fed import HorizontalParty
 from xgb_fed.horizontal.common.party_state import PartyState
@@ -31,7 +30,7 @@ CHANGES = {
 def test_a_change_that_could_not_be_kept_was_not_made_and_is_made_again(store, change, error, monkeypatch):
     """Else a round that is asked for again would count as counted, and after a restart it would not."""
     make, seen = CHANGES[change]
-    kept = PartyState("rows", bytes(32), store)
+    kept = PartyState(bytes(32), store)
     before = seen(kept)
 
     def full(*_):
@@ -44,19 +43,12 @@ def test_a_change_that_could_not_be_kept_was_not_made_and_is_made_again(store, c
     assert seen(kept) == before
     make(kept)
     assert seen(kept) != before
-    assert seen(PartyState("rows", None, store)) == seen(kept)
+    assert seen(PartyState(None, store)) == seen(kept)
 
 
 def test_draws_come_back_with_the_store(store):
-    first, again = PartyState("rows", None, store), PartyState("rows", None, store)
+    first, again = PartyState(None, store), PartyState(None, store)
     np.testing.assert_array_equal(again.stream("a").words(1, 4), first.stream("a").words(1, 4))
-
-
-def test_a_store_of_other_rows_is_let_go_of(tmp_path):
-    for _ in range(2):
-        PartyState("rows", None, StoreFile(tmp_path / "a.store", "a tester")).close()
-        with pytest.raises(InvalidDataError, match=r"written.*rows"):
-            PartyState("other rows", None, StoreFile(tmp_path / "a.store", "a tester"))
 
 
 def party(folder):

@@ -15,8 +15,8 @@ from full_disks import AsServed, FullDisk, full_now_and_then
 from gbdt_commons.errors import StoreError
 from gbdt_parties import patience as lost_parties
 from gbdt_parties.errors import PartyError, PartyRefusedError, PartyUnavailableError, ProtocolError
-from gbdt_parties.run.log import ANSWERS, RUNS, RunLog
-from gbdt_parties.run.progress import OPENED, STORE_FILE, Checkpoint
+from gbdt_parties.run.log import ANSWERS, ENTRIES, RUNS, RunLog
+from gbdt_parties.run.progress import STORE_FILE, Checkpoint
 from gbdt_parties.secure_sum.messages import (
     AskSum,
     BeginRounds,
@@ -130,7 +130,8 @@ def test_a_coordinator_that_has_lost_sums_asks_for_them_again(tmp_path, undistur
         train(members, checkpoint=tmp_path / "progress")
     members[1].disturb = lambda number, message, send: send()
     with Checkpoint(tmp_path / "progress", CheckpointError).opened() as store:
-        store.delete(OPENED, "", 6)
+        (about,) = store.keys(RUNS)
+        RunLog(store, bytes.fromhex(about)).store.delete(ENTRIES, "", 6)
     restarted(members[0], 0, tmp_path)
     runs = runs_of(members[0])
     (run,) = runs.keys(RUNS)

@@ -14,15 +14,15 @@ from gbdt_commons.store_file import StoreFile
 from gbdt_parties import messages
 from gbdt_parties.channel import Channel
 from gbdt_parties.errors import InvalidDataError, PartyRefusedError, PartyUnavailableError, ProtocolError
-from gbdt_parties.run.log import RUNS, RunLog
+from gbdt_parties.run.log import ENTRIES, RUNS, RunLog
 from gbdt_parties.traffic import Traffic
 from kept_stores import copied, damage, end_process
 from made_up_coordinator import Coordinator, made_up_tree, victim
 from xgb_fed import CheckpointError, HorizontalParty, InvalidArgumentError, train_simfl
 from xgb_fed.horizontal.common.messages import Introduce, RowShape, Trees
 from xgb_fed.horizontal.common.party_state import KEY_BYTES, PartyState
-from xgb_fed.horizontal.simfl.checkpoint import KNOWN, SimFLCheckpoint
-from xgb_fed.horizontal.simfl.journal import ENTRIES, RunJournal
+from xgb_fed.horizontal.simfl.checkpoint import SimFLCheckpoint
+from xgb_fed.horizontal.simfl.journal import RunJournal
 from xgb_fed.horizontal.simfl.messages import (
     AggregatedGradients,
     AggregateGradients,
@@ -250,16 +250,18 @@ def test_groups_and_hashes_given_away_survive_a_restart(tmp_path):
         trained([again, made(2, "binary:logistic", tmp_path / "2")], "binary:logistic")
 
 
-def test_the_folder_is_of_these_rows_only(tmp_path):
-    made(0, "binary:logistic", tmp_path).close()
-    y = labels(ROWS[0], "binary:logistic")
-    for changed in (
-        {"X": ROWS[0][:-1], "y": y[:-1]},
-        {"y": 1 - y},
-        {"sample_weight": np.arange(1, 1 + N_ROWS)},
-        {"min_similar": 4},
+def test_a_folder_that_has_told_sums_refuses_other_groups_of_rows(tmp_path):
+    members = [made(k, "binary:logistic", tmp_path / str(k)) for k in range(2)]
+    trained(members, "binary:logistic", 1)
+    members[0].close()
+    y, tmp_path = labels(ROWS[0], "binary:logistic"), tmp_path / "0"
+    for changed, named in (
+        ({"X": ROWS[0][:-1], "y": y[:-1]}, "accept_rows"),
+        ({"y": 1 - y}, "accept_rows"),
+        ({"sample_weight": np.arange(1, 1 + N_ROWS)}, "accept_rows"),
+        ({"min_similar": 4}, "min_similar=4"),
     ):
-        with pytest.raises(InvalidDataError, match=r"written.*rows"):
+        with pytest.raises(InvalidDataError, match=named):
             HorizontalParty(**{"X": ROWS[0], "y": y, "directory": tmp_path, **changed})
     (tmp_path / "horizontal.store").write_text("{torn")
     with pytest.raises(StoreError, match=r"'horizontal.store'.*used"):
@@ -289,7 +291,7 @@ def session_with(party):
 
 def test_attack_a_resumed_run_answers_only_what_it_answered_before(interrupted):
     party, run, _ = interrupted
-    journal = RunJournal.take_up(RunLog(party.simfl.runs, run))
+    journal = RunJournal.take_up(RunLog(party.simfl.runs, run), party.simfl.rows.digest())
     assert [is_own for _, is_own in journal.rounds] == [True, False, True]
     theirs = journal.rounds[1][0]
     made_up = Trees(theirs.lengths + 1, theirs.models + b" ")
@@ -351,10 +353,12 @@ def test_attack_a_seed_agreement_of_a_lost_session_is_used_with_its_own_contribu
     path = checkpoint / SimFLCheckpoint.store_file
     whole = path.read_bytes()
     with SimFLCheckpoint(checkpoint).opened() as store:
-        known = store.get(KNOWN, "")
-        assert len(known.contributions) == 32 * 3
-        known.contributions = known.contributions[:-1] + bytes([known.contributions[-1] ^ 1])
-        store.put(KNOWN, "", known)
+        (about,) = store.keys(RUNS)
+        known = store.get(RUNS, about)
+        contributions = bytes.fromhex(known["contributions"])
+        assert len(contributions) == 32 * 3
+        changed = contributions[:-1] + bytes([contributions[-1] ^ 1])
+        store.put(RUNS, about, {**known, "contributions": changed.hex()})
     with pytest.raises(ProtocolError, match="revealed another hash"):
         trained(parties(tmp_path, "binary:logistic"), "binary:logistic", checkpoint=checkpoint)
     path.write_bytes(whole)
@@ -525,8 +529,8 @@ def test_an_ended_run_keeps_no_seed_but_the_partys_own(tmp_path, monkeypatch):
     """
     keys, begin = [], PartyState.__init__
 
-    def begun(self, rows, key=None, store=None):
-        begin(self, rows, os.urandom(KEY_BYTES), store)
+    def begun(self, key=None, store=None):
+        begin(self, os.urandom(KEY_BYTES), store)
 
     urandom = os.urandom
 

@@ -146,7 +146,7 @@ def test_subsample_difference_of_a_partys_own_rows_is_checked_as_drawn(monkeypat
 def test_samples_depend_on_the_names_of_all_parties():
     """Before, a party that shifted its mark had others draw the same samples with other parties."""
     marks = np.arange(4)
-    draws = [RowDraws(PartyState("", bytes(32)), "rows", 100, names) for names in ("ab", "ba", "ac", "abc")]
+    draws = [RowDraws(PartyState(bytes(32)), "rows", 100, names) for names in ("ab", "ba", "ac", "abc")]
     seeds = [own.seed(marks, 0.5, 1, 1) for own in draws]
     assert seeds[0] == seeds[1]
     assert len(set(seeds)) == 3
@@ -365,7 +365,7 @@ def test_samples_of_all_runs_are_counted_once_and_across_restarts(tmp_path):
 
 
 def test_names_of_samples_are_bounded_and_forgotten_ones_counted_again():
-    kept = PartyState("", bytes(32))
+    kept = PartyState(bytes(32))
 
     def counted():
         samples = kept.store.get(SAMPLES, "")

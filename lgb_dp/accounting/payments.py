@@ -1,0 +1,285 @@
+"""Payments of a budget: charges kept in memory, or in one file that processes share.
+
+A file is opened for each change and let go of at its end, so that processes and threads take turns.  A
+charge is on the disk before `change` returns, and stays there however its run ends.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gbdt_commons.errors import StoreError, StoreInUseError
+from gbdt_commons.key_stream import this_process
+from gbdt_commons.locks import OwnLock
+from gbdt_commons.store import Kind, Store, json_kind
+from gbdt_commons.store_file import StoreFile
+from lgb_dp.accounting.cost import Cost
+from lgb_dp.accounting.unit import Unit
+from lgb_dp.errors import ArgumentTypeError, ForkedProcessError, InvalidArgumentError
+
+ROLE = "a privacy budget"
+SECONDS_TO_WAIT = 60.0
+"""Until other processes let go of the file, as they do after some milliseconds."""
+_PAUSE = 0.005
+Limits = Mapping[str, float]
+"""Arguments of a `Budget`, by name."""
+
+
+@dataclass(frozen=True)
+class Payment:
+    """Payment for one result.
+
+    Parameters
+    ----------
+    what : str
+        Kind of result, such as "NewtonBoost".
+    cost : Cost
+        Without secret samples.
+    unit : Unit
+    once : hashable or None
+        Name of the thing that is not paid for again.
+    objective : str
+        Of a model; empty for other results.
+    time : str
+        When it was charged, by the clock of that machine (UTC): information, which nothing depends on.
+    """
+
+    what: str
+    cost: Cost
+    unit: Unit
+    once: Hashable
+    objective: str
+    time: str
+
+
+@dataclass(frozen=True)
+class Book:
+    """State of a budget.
+
+    Parameters
+    ----------
+    charges : tuple of Payment
+    reasons : tuple of str
+        Why results are not private.
+    """
+
+    charges: tuple[Payment, ...] = ()
+    reasons: tuple[str, ...] = ()
+
+
+class Account(ABC):
+    """The book of one budget.
+
+    Attributes
+    ----------
+    id : str
+        By which reports name the budget.
+    """
+
+    id: str
+
+    @abstractmethod
+    def read(self) -> Book:
+        """The book as it is now."""
+
+    @abstractmethod
+    def change(self, changed: Callable[[Book], Book]) -> Book:
+        """Keep what a function adds to the book, which nothing else changes meanwhile; the new book."""
+
+    def key_of(self, once: Hashable) -> Hashable:
+        """The name of a thing that is paid once, as the book has it."""
+        return once
+
+
+class MemoryAccount(Account):
+    """A book that ends with the process."""
+
+    def __init__(self) -> None:
+        self.id = secrets.token_hex(8)
+        self._book, self._lock, self._process = Book(), OwnLock(), this_process()
+
+    def read(self) -> Book:
+        """See `Account`."""
+        return self._book
+
+    def change(self, changed: Callable[[Book], Book]) -> Book:
+        """See `Account`."""
+        if self._process != this_process():
+            raise ForkedProcessError(
+                "a budget in memory cannot be spent in a forked process: its parent spends it, too; open it "
+                "from a file: lgb_dp.Budget.open(path, epsilon, delta)"
+            )
+        with self._lock.held():
+            self._book = changed(self._book)
+            return self._book
+
+
+def _written(charge: Payment) -> dict[str, Any]:
+    cost, unit = charge.cost, charge.unit.neighbouring
+    return vars(charge) | {"cost": [cost.epsilon, cost.delta, cost.mu], "unit": unit}
+
+
+def _read(kept: dict[str, Any]) -> Payment:
+    return Payment(**kept | {"cost": Cost(*kept["cost"]), "unit": Unit.of_relation(kept["unit"])})
+
+
+_JSON = json_kind("charge")
+_CHARGE = Kind(
+    "charge", lambda charge: _JSON.write(_written(charge)), lambda content: _read(_JSON.read(content))
+)
+_REASON, _ABOUT = json_kind("reason"), json_kind("about")
+
+
+class FileAccount(Account):
+    """A book in one file (`gbdt_commons.store_file`).
+
+    The file notes its number in the file system, which a copy or a restored backup does not have.
+
+    Parameters
+    ----------
+    path : Path
+        Absolute.
+    id : str, optional
+        Of the budget that must be in the file.
+    """
+
+    def __init__(self, path: Path, id: str | None = None) -> None:
+        self.path, self._lock, self._seen = path, OwnLock(), Book()
+        with self._reading() as store:
+            self.limits: Limits = self._about(store, id)["limits"]
+            self.id: str = self._about(store, id)["id"]
+
+    @classmethod
+    def begun(cls, path: Path, limits: Limits, *, accept_copy: bool) -> FileAccount:
+        """The book in a file, which is made with these limits if it is missing."""
+        with _turn(path, ROLE) as store, store.transaction():
+            kept = store.get(_ABOUT, "")
+            if kept is None and not store.size(_CHARGE, ""):
+                _begin(store, path, limits)
+            elif kept is not None and kept["limits"] != limits:
+                differ = [
+                    f"{name} = {kept['limits'][name]!r}, not {value!r}"
+                    for name, value in limits.items()
+                    if value != kept["limits"][name]
+                ]
+                raise InvalidArgumentError(
+                    f"the budget in {path.name!r} has {', '.join(differ)}: it keeps the limits that it began "
+                    "with; Budget.open(path) takes them from the file"
+                )
+            elif kept is not None and accept_copy:
+                if kept["place"] == os.stat(path).st_ino:
+                    raise InvalidArgumentError(
+                        f"accept_copy must be left out: {path.name!r} is no copy, and one that took its "
+                        "place later would go unnoticed"
+                    )
+                # Under a new name: what was paid from the other file may be missing in this one.
+                _begin(store, path, limits)
+        return cls(path)
+
+    def read(self) -> Book:
+        """See `Account`."""
+        with self._lock.held(), self._reading() as store:
+            return self._book(store)
+
+    def change(self, changed: Callable[[Book], Book]) -> Book:
+        """See `Account`."""
+        with self._lock.held(), _turn(self.path, None) as store, store.transaction():
+            before = self._book(store)
+            after = changed(before)
+            for charge in after.charges[len(before.charges) :]:
+                store.append(_CHARGE, "", charge)
+            for reason in after.reasons[len(before.reasons) :]:
+                store.append(_REASON, "", reason)
+        self._seen = after
+        return after
+
+    def key_of(self, once: Hashable) -> Hashable:
+        """The name of a thing that is paid once, as a text that all processes write alike."""
+        if once is None:
+            return None
+        if not _is_plain(once):
+            raise ArgumentTypeError(
+                "once must be made of texts, numbers and tuples, which every process writes alike, for a "
+                f"budget in a file, got {type(once).__name__}"
+            )
+        return repr(once)
+
+    @contextmanager
+    def _reading(self) -> Iterator[Store]:
+        try:
+            store = StoreFile(self.path, ROLE, read_only=True)
+        except FileNotFoundError:
+            raise _missing(self.path) from None
+        with closing(store):
+            yield store
+
+    def _about(self, store: Store, id: str | None) -> Mapping[str, Any]:
+        """The file's entry about itself, if it is this budget's and no copy."""
+        about: Mapping[str, Any] | None = store.get(_ABOUT, "")
+        found = os.stat(self.path)
+        if about is None or id not in (None, about["id"]):
+            raise StoreError(f"{self.path.name!r} holds another budget, or none")
+        if about["place"] != found.st_ino:
+            raise StoreError(
+                f"{self.path.name!r} is a copy, or was restored or moved to another disk: charges that the "
+                "other file has had since would not count; accept_copy=True goes on with it, where the other "
+                "file is used no more"
+            )
+        if found.st_nlink > 1:
+            raise StoreError(f"{self.path.name!r} has a second name (a hard link): remove one of the two")
+        return about
+
+    def _book(self, store: Store) -> Book:
+        self._about(store, self.id)
+        book = Book(tuple(store.entries(_CHARGE, "")), tuple(store.entries(_REASON, "")))
+        n_seen = len(self._seen.charges)
+        if book.charges[:n_seen] != self._seen.charges:
+            raise StoreError(
+                f"{self.path.name!r} is an older copy: it lacks charges that were seen in it before"
+            )
+        self._seen = book
+        return book
+
+
+def _begin(store: Store, path: Path, limits: Limits) -> None:
+    about = {"id": secrets.token_hex(8), "limits": dict(limits), "place": os.stat(path).st_ino}
+    store.put(_ABOUT, "", about)
+
+
+@contextmanager
+def _turn(path: Path, role: str | None) -> Iterator[Store]:
+    """The file, once no other process or thread holds it; without a role, one that must be there."""
+    end = time.monotonic() + SECONDS_TO_WAIT
+    while True:
+        try:
+            store = StoreFile(path, role)
+            break
+        except StoreInUseError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(_PAUSE)
+        except FileNotFoundError:
+            raise _missing(path) from None
+    with closing(store):
+        yield store
+
+
+def _missing(path: Path) -> StoreError:
+    return StoreError(
+        f"no budget is at {str(path)!r}: restore the file, or begin one by Budget.open(path, epsilon, delta)"
+    )
+
+
+def _is_plain(value: Hashable) -> bool:
+    """Whether equal values, and they alone, have the same text in all processes."""
+    if type(value) is tuple:
+        return all(map(_is_plain, value))
+    return type(value) in (str, bytes, int, float, bool, Cost)

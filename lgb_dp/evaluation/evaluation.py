@@ -1,0 +1,206 @@
+"""The evaluation of a private model: figures, curves and their intervals, all from one released table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, log_expit
+
+from gbdt_commons.html_tables import html_paragraph, html_table
+from lgb_dp.accounting.plotting import axes_of
+from lgb_dp.errors import InvalidArgumentError
+from lgb_dp.evaluation.intervals import Estimate, auc_estimate, mean_estimate, share_estimate
+
+N_POINTS = 5
+"""Scores that stand for those of a bin."""
+
+_MAX_BINS = 1024
+_N_GROUPS = 10
+
+
+@dataclass(frozen=True, eq=False)
+class PrivateEvaluation:
+    """Quality of a model of two classes, on rows that were held out of its training run.
+
+    Every figure has a 95% interval that covers both the drawing of the rows and the noise.  Rows are taken as
+    independent; weights count as shares of the largest one.
+
+    Attributes
+    ----------
+    edges : ndarray of float64, shape (n_bins - 1,)
+        Raw scores between which rows were counted; 0 is one of them.
+    points : ndarray of float64, shape (n_bins, 5)
+        Raw scores of made-up rows in each bin, which stand for those of all rows there.
+    counts : ndarray of float64, shape (n_bins, 2)
+        Held-out rows with noise, by bin and label.
+    std : float
+        Of the noise in a cell, in rows.
+    """
+
+    edges: NDArray[np.float64]
+    points: NDArray[np.float64]
+    counts: NDArray[np.float64]
+    std: float
+
+    @property
+    def n_rows(self) -> Estimate:
+        """Number of held-out rows, in rows of the largest weight."""
+        n, reach = float(self.counts.sum()), 1.96 * self.std * np.sqrt(self.counts.size)
+        return Estimate(max(n, 0.0), max(n - reach, 0.0), max(n + reach, 0.0))
+
+    @property
+    def positives(self) -> Estimate:
+        """Share of rows with the higher label."""
+        negative, positive = self.counts.sum(axis=0)
+        return share_estimate(positive, negative, len(self.counts), len(self.counts), self.std)
+
+    @property
+    def auc(self) -> Estimate:
+        """Area under the ROC curve."""
+        return auc_estimate(self.counts[:, 1], self.counts[:, 0], self.std)
+
+    @property
+    def log_loss(self) -> Estimate:
+        """Mean negative log-likelihood, in nats."""
+        return self._mean(-log_expit(-self.points), -log_expit(self.points))
+
+    @property
+    def brier(self) -> Estimate:
+        """Mean squared distance of probabilities from labels of 0 and 1."""
+        return self._mean(expit(self.points) ** 2, expit(-self.points) ** 2)
+
+    @property
+    def accuracy(self) -> Estimate:
+        """Share of rows whose label is the more probable one."""
+        is_high = np.append(self.edges, np.inf) > 0
+        right = self.counts[is_high, 1].sum() + self.counts[~is_high, 0].sum()
+        n_bins = len(self.counts)
+        return share_estimate(right, self.counts.sum() - right, n_bins, n_bins, self.std)
+
+    def calibration(self) -> list[dict[str, Any]]:
+        """At most ten groups of rows by ascending score: mean prediction, and share of the higher label."""
+        found = []
+        for group in self._groups():
+            negative, positive = self.counts[group].sum(axis=0)
+            weight = np.maximum(self.counts[group].sum(axis=1), 1e-9)
+            predicted = float(np.average(expit(self.points[group]).mean(axis=1), weights=weight))
+            observed = share_estimate(positive, negative, len(group), len(group), self.std)
+            found.append({"predicted": predicted, "observed": observed, "rows": float(negative + positive)})
+        return found
+
+    def lift(self) -> list[dict[str, Any]]:
+        """By descending score: the share of rows so far, and the share of all of the higher label in it."""
+        by_score = self.counts[::-1]
+        found, n, n_bins = [], max(float(self.counts.sum()), 1.0), len(self.counts)
+        for stop in sorted({n_bins - int(group[0]) for group in self._groups()}):
+            inside, beyond = float(by_score[:stop, 1].sum()), float(by_score[stop:, 1].sum())
+            captured = share_estimate(inside, beyond, stop, n_bins - stop, self.std)
+            found.append({"rows": float(np.clip(by_score[:stop].sum() / n, 0, 1)), "captured": captured})
+        return found
+
+    def roc(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """False and true positive rates, from 0 to 1, by descending threshold."""
+        rates = []
+        for label in (0, 1):
+            passed = np.maximum.accumulate(np.cumsum(self.counts[::-1, label]))
+            total = max(float(passed[-1]), 1e-9)
+            rates.append(np.clip(np.concatenate([[0.0], passed / total]), 0.0, 1.0))
+        return rates[0], rates[1]
+
+    def plot(self, *, axes: Sequence[Any] | None = None) -> Sequence[Any]:
+        """Draw the ROC curve and the calibration with its intervals.
+
+        Parameters
+        ----------
+        axes : sequence of two matplotlib Axes, optional
+
+        Returns
+        -------
+        sequence of two matplotlib Axes
+
+        Raises
+        ------
+        MissingDependencyError
+            If matplotlib is not installed.
+        """
+        left, right = axes_of(2) if axes is None else axes
+        left.plot(*self.roc(), marker=".")
+        left.plot([0, 1], [0, 1], color="0.7", linewidth=1)
+        left.set(xlabel="false positive rate", ylabel="true positive rate", title=f"AUC {self.auc}")
+        rows = self.calibration()
+        x, y = [row["predicted"] for row in rows], [row["observed"].value for row in rows]
+        reach = [[row["observed"].value - row["observed"].low for row in rows]]
+        reach.append([row["observed"].high - row["observed"].value for row in rows])
+        right.plot([0, 1], [0, 1], color="0.7", linewidth=1)
+        right.errorbar(x, y, yerr=reach, marker="o", markersize=3, linestyle="none")
+        right.set(
+            xlabel="predicted probability", ylabel="share of the higher label", xlim=(0, 1), ylim=(0, 1)
+        )
+        return left, right
+
+    def figures(self) -> dict[str, Estimate]:
+        """All figures by name."""
+        return {
+            "held-out rows": self.n_rows,
+            "positives": self.positives,
+            "AUC": self.auc,
+            "log-loss": self.log_loss,
+            "Brier score": self.brier,
+            "accuracy": self.accuracy,
+        }
+
+    def __str__(self) -> str:
+        head = f"on held-out rows, with noise of {self.std:.3g} rows in each count (95% intervals):"
+        return "\n".join([head, *(f"  {name:<14} {one}" for name, one in self.figures().items())])
+
+    def _repr_html_(self) -> str:
+        """The figures for a notebook."""
+        rows = [{"figure": name, "value and 95% interval": str(one)} for name, one in self.figures().items()]
+        return html_paragraph(str(self).splitlines()[0]) + html_table(rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The released table, in types that JSON has."""
+        points = [[float(f"{one:.6g}") for one in row] for row in self.points.tolist()]
+        return {
+            "edges": self.edges.tolist(),
+            "points": points,
+            "counts": self.counts.tolist(),
+            "std": self.std,
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> PrivateEvaluation:
+        """Read back what `to_dict` gave, which may have been in a file of somebody else.
+
+        Raises
+        ------
+        KeyError, TypeError, ValueError
+            If something is missing, or is not what `to_dict` gives.
+        """
+        edges, points, counts = (
+            np.array(values[name], dtype=np.float64) for name in ("edges", "points", "counts")
+        )
+        std, n_bins = float(values["std"]), len(counts)
+        is_shaped = counts.shape == (n_bins, 2) and points.shape == (n_bins, N_POINTS)
+        numbers = np.concatenate([edges, points.ravel(), counts.ravel(), [std]])
+        is_table = is_shaped and edges.shape == (n_bins - 1,) and 2 <= n_bins <= _MAX_BINS
+        if not is_table or not np.isfinite(numbers).all() or std < 0 or (np.diff(edges) <= 0).any():
+            raise InvalidArgumentError("the evaluation of a model has bins, counts and a deviation of noise")
+        return cls(edges, points, counts, std)
+
+    def _mean(self, of_low: NDArray[np.float64], of_high: NDArray[np.float64]) -> Estimate:
+        """Mean over rows of a number that follows from score and label; given at the points of each bin."""
+        at_points = np.stack([of_low, of_high], axis=1)
+        values, spread = at_points.mean(axis=2).ravel(), at_points.std(axis=2).ravel()
+        return mean_estimate(self.counts.ravel(), values, spread, self.std, (0.0, float(values.max())))
+
+    def _groups(self) -> list[NDArray[np.int64]]:
+        """Bins in groups of about equally many rows, by ascending score."""
+        rows = np.maximum(self.counts.sum(axis=1), 0.0)
+        before = (np.cumsum(rows) - rows / 2) / max(float(rows.sum()), 1e-9)
+        group = np.minimum((before * _N_GROUPS).astype(np.int64), _N_GROUPS - 1)
+        return [np.flatnonzero(group == k) for k in np.unique(group)]

@@ -1,0 +1,154 @@
+"""Figures with 95% intervals from tables of counts that have Gaussian noise in every cell.
+
+An interval holds every value that a test does not reject (Fieller, 1954; for areas under curves, Newcombe,
+Statistics in Medicine 25, 2006): the test's statistic is a sum of counts, of which both the variance of the
+noise, which is known, and that of drawing the rows are asked at the value that is tested.  So an interval is
+as wide as the whole range where noise hides everything, and no ratio is ever divided by a noisy count.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Z = 1.959963984540054
+"""Quantile of the normal distribution that leaves 2.5% beyond."""
+
+_DOUBT = 0.25
+"""Standard deviations of a cell by which the mean of its rows may be off."""
+
+_GRID = np.linspace(0.0, 1.0, 1001)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A figure with its 95% interval, which covers the drawing of rows and the noise.
+
+    Parameters
+    ----------
+    value, low, high : float
+    """
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.4f} ({self.low:.4f} to {self.high:.4f})"
+
+
+def mean_estimate(
+    counts: NDArray[np.float64],
+    values: NDArray[np.float64],
+    spread: NDArray[np.float64],
+    std: float,
+    limits: tuple[float, float],
+) -> Estimate:
+    """Mean of a number over the rows of a table, each cell's rows taken at that cell's value.
+
+    With U(m) = Σ t (v - m) over the cells, the interval is {m : U(m)² ≤ z² Var U(m)}, a quadratic in m.  The
+    variance counts one and a half rows more, at the largest value, since few rows may hold most of it.  The
+    ends are moved by `_DOUBT` of the spread within cells, whose rows may lie otherwise than is assumed.
+
+    Parameters
+    ----------
+    counts : ndarray of float64, shape (n_cells,)
+        Rows with noise.
+    values, spread : ndarray of float64, shape (n_cells,)
+        Of the number in each cell, mean and standard deviation of a row.
+    std : float
+        Of the noise, in rows.
+    limits : (float, float)
+        Of the mean.
+    """
+    n, first = float(counts.sum()), float(counts @ values)
+    second = float(counts @ (values**2 + spread**2) + 1.5 * values.max() ** 2)
+    value = float(np.clip(first / n, *limits)) if n > 0 else float(np.mean(limits))
+    # (first - m n)² - z² [std² Σ (v - m)² + Σ t ((v - m)² + s²)], by powers of m.
+    a = n**2 - Z**2 * (std**2 * len(values) + n)
+    b = -2 * first * n + 2 * Z**2 * (std**2 * float(values.sum()) + first)
+    c = first**2 - Z**2 * (std**2 * float((values**2).sum()) + second)
+    root = b**2 - 4 * a * c
+    if n <= 0 or a <= 0 or root < 0:
+        return Estimate(value, *limits)
+    doubt = _DOUBT * float(np.maximum(counts, 0.0) @ spread) / n
+    ends = (-b - np.sqrt(root)) / (2 * a) - doubt, (-b + np.sqrt(root)) / (2 * a) + doubt
+    low, high = np.clip(ends, *limits)
+    return Estimate(value, float(low), float(high))
+
+
+def auc_estimate(positive: NDArray[np.float64], negative: NDArray[np.float64], std: float) -> Estimate:
+    """Area under the ROC curve, ties within a bin counted half.
+
+    With c the share of pairs that are in order, U(a) = Σᵢⱼ pᵢ nⱼ (cᵢⱼ - a) has mean 0 at the true area, noise
+    included, since the noises of both labels are independent.  The variance of drawing rows is Hanley and
+    McNeil's (Radiology 143, 1982) at a, or that of the mirrored curve if it is larger, and more by 3 / n
+    where the rarer label has n rows, whose distribution is skewed.
+
+    Parameters
+    ----------
+    positive, negative : ndarray of float64, shape (n_bins,)
+        Rows of each label with noise, by ascending score.
+    std : float
+        Of the noise, in rows.
+    """
+    n_bins, p, n = len(positive), float(positive.sum()), float(negative.sum())
+    below = np.cumsum(negative) - negative / 2
+    above = p - np.cumsum(positive) + positive / 2
+    in_order = float(positive @ below)
+    a = _GRID
+    # Of the products' noise; plugging noisy counts into it adds the product of both noises twice over.
+    squares = (_squares(below, a * n) + _squares(above, a * p)) * std**2
+    order = np.tri(n_bins, k=-1) + np.eye(n_bins) / 2
+    both = std**4 * ((order**2).sum() - 2 * a * order.sum() + a**2 * n_bins**2)
+    noise = np.maximum(squares - both, both)
+    rows_p, rows_n = max(p, 1.0), max(n, 1.0)
+    q1, q2 = a / (2 - a) - a**2, 2 * a**2 / (1 + a) - a**2
+    mirrored = q2[::-1], q1[::-1]
+    drawn = np.maximum(
+        *(a * (1 - a) + (rows_p - 1) * one + (rows_n - 1) * two for one, two in ((q1, q2), mirrored))
+    )
+    drawn *= rows_p * rows_n * (1 + 3 / min(rows_p, rows_n))
+    accepted = np.flatnonzero((in_order - a * p * n) ** 2 <= Z**2 * (noise + drawn))
+    value = float(np.clip(in_order / (p * n), 0.0, 1.0)) if min(p, n) > 0 else 0.5
+    if not len(accepted):
+        return Estimate(value, value, value)
+    step = _GRID[1]
+    low, high = max(a[accepted[0]] - step, 0.0), min(a[accepted[-1]] + step, 1.0)
+    return Estimate(value, min(float(low), value), max(float(high), value))
+
+
+def _squares(values: NDArray[np.float64], centres: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Sum of squared distances of values to each centre, shape (n_centres,)."""
+    return np.asarray((values**2).sum() - 2 * centres * values.sum() + len(values) * centres**2)
+
+
+def share_estimate(part: float, rest: float, n_part: int, n_rest: int, std: float) -> Estimate:
+    """Share of some rows in all, where both numbers are sums of cells with noise.
+
+    Wilson's interval (1927) with the noise, and one row for the skewness of few, in the variance:
+    U(s) = part (1 - s) - rest s.
+
+    Parameters
+    ----------
+    part, rest : float
+        Rows with noise.
+    n_part, n_rest : int
+        Cells that were added up.
+    std : float
+        Of the noise in a cell, in rows.
+    """
+    counts = np.array([part, rest])
+    n = float(counts.sum())
+    value = float(np.clip(part / n, 0.0, 1.0)) if n > 0 else 0.5
+    # (part - s n)² - z² [std² (n_part (1 - s)² + n_rest s²) + n s (1 - s) + 1], by powers of s.
+    a = n**2 - Z**2 * (std**2 * (n_part + n_rest) - n)
+    b = -2 * part * n - Z**2 * (n - 2 * std**2 * n_part)
+    c = part**2 - Z**2 * (std**2 * n_part + 1.0)
+    root = b**2 - 4 * a * c
+    if n <= 0 or a <= 0 or root < 0:
+        return Estimate(value, 0.0, 1.0)
+    ends = np.clip([(-b - np.sqrt(root)) / (2 * a), (-b + np.sqrt(root)) / (2 * a)], 0.0, 1.0)
+    return Estimate(value, float(ends[0]), float(ends[1]))

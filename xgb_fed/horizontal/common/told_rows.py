@@ -1,0 +1,246 @@
+"""The rows that a party has told sums of, in all of its runs, and the rule for rows that change between runs.
+
+Every told sum is over a set of rows: those to train on, or a held-out set, of one state of the party's data.
+Rows that are in the same told sets have the same factor in any combination of sums.  So if every part, which
+is all rows of the same sets, has `min_rows` rows or more, then a combination is about that many, or none.
+
+Rows are compared by keyed codes of 64 bits, which are all that is kept of them; equal rows are numbered.  A
+change of a row is a row less and a row more.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from gbdt_commons.quoting import shown
+from gbdt_commons.store import Kind, Store, json_kind
+from gbdt_parties.errors import InvalidDataError
+from xgb_fed.boosting.features import Columns
+from xgb_fed.ciphers.randomness import SecretStream
+from xgb_fed.horizontal.common.row_groups import arrays_of, bytes_of
+from xgb_fed.horizontal.common.rows import HorizontalRows
+
+logger = logging.getLogger(__name__)
+
+Codes = NDArray[np.uint64]
+
+_GOLDEN, _FIRST, _SECOND = (
+    np.uint64(factor) for factor in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+)
+_ROLES = "rows to train on", "held-out rows"
+
+
+@dataclass(frozen=True, eq=False)
+class _Told:
+    """All rows in one role that sums were told of.
+
+    Attributes
+    ----------
+    codes : ndarray of uint64, ascending
+    parts : ndarray of int64
+        The same number for rows that are in the same told sets.
+    latest : ndarray of bool
+        Whether the last told state has the row.
+    """
+
+    codes: Codes
+    parts: NDArray[np.int64]
+    latest: NDArray[np.bool_]
+
+    def least(self, inside: NDArray[np.bool_], n_new: int = 0) -> int:
+        """The rows of the smallest part that a set with some of these rows, and new ones, would make."""
+        sizes, taken = np.bincount(self.parts), np.bincount(self.parts, inside).astype(np.int64)
+        is_split = (taken > 0) & (taken < sizes)
+        pieces = [*taken[is_split].tolist(), *(sizes - taken)[is_split].tolist(), n_new]
+        return min(filter(None, pieces), default=0)
+
+    def with_set(self, codes: Codes) -> _Told:
+        """Tell of one set more, of ascending codes."""
+        inside, new = np.isin(self.codes, codes), np.setdiff1d(codes, self.codes)
+        every = np.concatenate([self.codes, new])
+        parts = np.concatenate([2 * self.parts + inside, np.full(len(new), -1)])
+        latest, order = np.concatenate([self.latest | inside, np.ones(len(new), bool)]), np.argsort(every)
+        return _Told(every[order], np.unique(parts, return_inverse=True)[1].ravel()[order], latest[order])
+
+
+_NOTHING = _Told(np.empty(0, np.uint64), np.empty(0, np.int64), np.empty(0, bool))
+
+TOLD = Kind[_Told](
+    "told rows",
+    lambda told: bytes_of(codes=told.codes, parts=told.parts, latest=told.latest),
+    lambda content: _Told(**arrays_of(content)),
+)
+COLUMNS = json_kind("columns of told rows")
+"""Records of columns by their digest; rows are compared by columns that both states have."""
+
+
+class ToldRows:
+    """The rows that are here now, beside those that sums were told of.
+
+    Parameters
+    ----------
+    store : Store
+        Of the party, for all callers: they may be one, under several certificates.
+    stream : callable
+        Gives the draws for a purpose, which follow from the party's key.
+    rows : HorizontalRows
+        To train on.
+    held_out : sequence of HorizontalRows
+    min_rows : int
+        Rows that a combination of sums is about, at least.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        stream: Callable[..., SecretStream],
+        rows: HorizontalRows,
+        held_out: Sequence[HorizontalRows] = (),
+        min_rows: int = 1,
+    ) -> None:
+        self._store, self._stream, self._min_rows = store, stream, min_rows
+        self._rows, self._held_out = rows, held_out
+        self.names = rows.names or [str(k) for k in range(rows.X.shape[1])]
+
+    def codes(self, names: Sequence[str]) -> Codes:
+        """Codes of all rows to train on, in their order, by some of the columns."""
+        return self._codes(self._rows, names)
+
+    def check(self, accepted: str | None) -> None:
+        """Refuse rows if, with the sums that were told, theirs would give away those of few rows.
+
+        Parameters
+        ----------
+        accepted : str or None
+            Name of the state that is accepted nevertheless.
+
+        Raises
+        ------
+        InvalidDataError
+            With numbers, for the operator of the party: it must not be sent.
+        """
+        reasons = [reason for key in self._store.keys(COLUMNS) for reason in self._reasons(key)]
+        if not reasons or self._min_rows == 1:
+            return
+        if accepted != self.state:
+            raise InvalidDataError(
+                f"party {self._rows.name!r} has told sums of other rows before, and {reasons[0]}; accepted "
+                f"are changes of no row, or of min_rows_per_node={self._min_rows} or more, or these rows by "
+                f"accept_rows={self.state!r}"
+            )
+        logger.warning("accept_rows=%r: %s", accepted, "; ".join(reasons))
+
+    def tell(self) -> None:
+        """Keep that the present rows have sums, before the first one leaves."""
+        if self._is_told:
+            return
+        with_own = dict.fromkeys([*self._store.keys(COLUMNS), _key(self.names)])
+        with self._store.transaction():
+            for key in with_own:
+                names = self._store.get(COLUMNS, key) or self.names
+                if set(names) - set(self.names):
+                    # They were accepted: those rows cannot be compared with any that come.
+                    self._store.delete(COLUMNS, key)
+                    for role in _ROLES:
+                        self._store.delete(TOLD, key + role)
+                    continue
+                for role, sets in self._sets(names).items():
+                    known = self._told(key, role)
+                    told = _Told(known.codes, known.parts, np.zeros(len(known.codes), bool))
+                    for own in sets:
+                        told = told.with_set(own)
+                    self._store.put(TOLD, key + role, told)
+                self._store.put(COLUMNS, key, names)
+        self._is_told = True
+
+    _is_told = False
+
+    @cached_property
+    def state(self) -> str:
+        """Name of the present rows: eight hexadecimal digits."""
+        parts = [part.tobytes() for sets in self._sets(self.names).values() for part in sets]
+        return hashlib.sha256(b"".join(parts) + _key(self.names).encode()).hexdigest()[:8]
+
+    def _reasons(self, key: str) -> list[str]:
+        """What is wrong with the present rows beside those of a record."""
+        names: list[str] = self._store.get(COLUMNS, key) or []
+        missing = sorted(set(names) - set(self.names))
+        if missing:
+            return [f"these have no column {shown(missing)}: they cannot be compared"]
+        sets, reasons = self._sets(names), []
+        told = {role: self._told(key, role) for role in _ROLES}
+        for role, other in zip(_ROLES, reversed(_ROLES), strict=True):
+            known, here = told[role], _union(sets[role])
+            n_gone = int((known.latest & ~np.isin(known.codes, here)).sum())
+            n_new = len(np.setdiff1d(here, known.codes[known.latest]))
+            # A row that is in this role now, and not in the other one any more, was told of all the same.
+            moved = np.setdiff1d(np.setdiff1d(here, known.codes), _union(sets[other]))
+            pieces = [told[other].least(np.isin(told[other].codes, moved))]
+            for own in sets[role]:
+                inside = np.isin(known.codes, own)
+                pieces.append(known.least(inside, len(own) - int(inside.sum()) if len(known.codes) else 0))
+            changed = f"of the {role} {n_gone} are gone or changed, and {n_new} are new"
+            least = min(filter(None, pieces), default=0)
+            if 0 < least < self._min_rows:
+                reasons.append(f"{changed}, so that differences of sums would be about {least} of them")
+            elif n_new and 2 * n_gone > known.latest.sum():
+                reasons.append(f"{changed}: where most rows differ, few that do so otherwise are not seen")
+        return reasons
+
+    def _told(self, key: str, role: str) -> _Told:
+        return self._store.get(TOLD, key + role) or _NOTHING
+
+    def _sets(self, names: Sequence[str]) -> dict[str, list[Codes]]:
+        """Sorted codes of the present sets of rows, without rows of weight 0, which no sum is over."""
+        sets = [
+            [np.sort(self._codes(one, names)[one.weights > 0]) for one in rows]
+            for rows in ([self._rows], self._held_out)
+        ]
+        return dict(zip(_ROLES, sets, strict=True))
+
+    def _codes(self, rows: HorizontalRows, names: Sequence[str]) -> Codes:
+        columns = Columns(rows.X.tocsc() if scipy.sparse.issparse(rows.X) else rows.X, self.names)
+        codes = self._mixed("label", _numbers(rows.y)) + self._mixed("weight", _numbers(rows.weights))
+        for name in names:
+            codes += self._mixed(f"column {name}", _numbers(columns.column(self.names.index(name))))
+        order = np.argsort(codes, kind="stable")
+        _, starts, counts = np.unique(codes[order], return_index=True, return_counts=True)
+        codes[order] += (np.arange(len(codes)) - np.repeat(starts, counts)).astype(np.uint64) * _GOLDEN
+        return mixed(codes)
+
+    def _mixed(self, what: str, values: Codes) -> Codes:
+        first, second = self._stream("code of a row", what.encode()).words(1, 2)[0]
+        return mixed(mixed(values ^ first) ^ second)
+
+
+def mixed(words: Codes) -> Codes:
+    """The finalizer of SplitMix64, a bijection."""
+    words = words + _GOLDEN
+    words = (words ^ (words >> np.uint64(30))) * _FIRST
+    words = (words ^ (words >> np.uint64(27))) * _SECOND
+    return np.asarray(words ^ (words >> np.uint64(31)))
+
+
+def _numbers(values: NDArray[np.generic]) -> Codes:
+    """Numbers of 64 bits, equal for equal values: all missing ones are one, and −0 is 0."""
+    if values.dtype.kind in "biuf":
+        own = values.astype(np.float64) + 0
+        return np.where(np.isnan(own), np.nan, own).view(np.uint64)
+    digests = [hashlib.blake2b(repr(value).encode(), digest_size=8).digest() for value in values.tolist()]
+    return np.frombuffer(b"".join(digests), dtype=np.uint64)
+
+
+def _union(sets: Sequence[Codes]) -> Codes:
+    return np.unique(np.concatenate([np.empty(0, np.uint64), *sets]))
+
+
+def _key(names: Sequence[str]) -> str:
+    return hashlib.sha256(repr(sorted(names)).encode()).hexdigest()
