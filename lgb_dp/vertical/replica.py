@@ -24,7 +24,7 @@ from gbdt_kernels.trees import DenseCodes, SparseCodes, by_columns
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.run.agreement import Agreement
 from gbdt_parties.run.engine import Steps, drive
-from gbdt_parties.run.flights.driver import Exchange, PointExchange, TableExchange, fresh_nonce
+from gbdt_parties.run.flights.driver import Exchange, PointExchange, TableExchange
 from gbdt_parties.run.flights.frames import FrameChannel
 from gbdt_parties.run.flights.kept import KeptFailures
 from gbdt_parties.run.flights.terms import Terms
@@ -175,7 +175,6 @@ def exchange_of(
     rows: PartyRows,
     store: Store,
     failures: Failures,
-    nonces: Callable[[], bytes] = fresh_nonce,
     is_recorded: bool = False,
 ) -> Exchange:
     """Make a party's side of the rounds; others are parameters of `Exchange`."""
@@ -184,7 +183,7 @@ def exchange_of(
     def check(public: bytes, sums: Sequence[Words]) -> None:
         PublicNumbers.from_bytes(public).check_range(sums)
 
-    return kind(terms, store, failures, check, nonces, is_recorded)
+    return kind(terms, store, failures, check, is_recorded)
 
 
 def trained_over(

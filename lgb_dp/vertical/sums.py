@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_kernels.trees import BinLayout, DenseColumns, SparseColumns, feature_counts
-from gbdt_parties.run.flights.driver import AttemptDraws, Inputs
+from gbdt_parties.run.flights.driver import Inputs
 from gbdt_parties.two_party.layout import RoundLayout, TreeLayout, rows_per_message
 from gbdt_parties.two_party.leaf_sums import message_bytes
 from gbdt_parties.two_party.names import Seat
+from gbdt_parties.two_party.session import Draws
 from lgb_dp.accounting.ledger import Release
 from lgb_dp.losses.labels import LabelScale
 from lgb_dp.losses.loss import Loss
@@ -225,13 +226,13 @@ class ColumnRows:
         return [self._leaves(tree).astype(np.uint8) for tree in trees if self._owns(tree)]
 
 
-def _noise(refresh: Refresh, draws: AttemptDraws) -> list[Words]:
+def _noise(refresh: Refresh, draws: Draws) -> list[Words]:
     """The whole noise of one party, of all trees of an attempt."""
     stream = draws.stream(b"noise")
     return [sum_noise(refresh.numbers, n_leaves(tree), stream) for tree in refresh.trees]
 
 
-def _dither(n_rows: int, draws: AttemptDraws) -> NDArray[np.uint32]:
+def _dither(n_rows: int, draws: Draws) -> NDArray[np.uint32]:
     """A number per row, of a stream of its own: it may become known, and must say nothing of the noise."""
     return draws.stream(b"dither").words(-(-n_rows // 2)).view(np.uint32)[:n_rows]
 
@@ -257,7 +258,7 @@ class Holder(ABC):
         return self.rows.feature_counts(layout)
 
     @abstractmethod
-    def inputs(self, refresh: Refresh, draws: AttemptDraws) -> Inputs:
+    def inputs(self, refresh: Refresh, draws: Draws) -> Inputs:
         """The inputs of this party to one attempt at a round."""
 
 
@@ -285,7 +286,7 @@ class TableHolder(Holder):
         """As for `LeafSums`, exact."""
         return self._loss.label_counts(self._target, self._weight, 1)
 
-    def inputs(self, refresh: Refresh, draws: AttemptDraws) -> Inputs:
+    def inputs(self, refresh: Refresh, draws: Draws) -> Inputs:
         """Tables, leaves and noise of one attempt."""
         score = refresh.prior + self.rows.score(refresh.released)
         tables = PointTables(self._loss, refresh.numbers, self._target, self._weight.astype(np.float64))
@@ -300,7 +301,7 @@ class PointHolder(Holder):
         """Zeros."""
         return np.zeros(self._loss.n_counts(1), dtype=np.int64)
 
-    def inputs(self, refresh: Refresh, draws: AttemptDraws) -> Inputs:
+    def inputs(self, refresh: Refresh, draws: Draws) -> Inputs:
         """Points, leaves and noise of one attempt."""
         score = self.rows.score(refresh.released)
         dither = _dither(self.rows.n_rows, draws)

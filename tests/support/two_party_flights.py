@@ -12,7 +12,7 @@ from gbdt_commons.key_stream import KeyStream
 from gbdt_commons.store import MemoryStore, json_kind
 from gbdt_parties.errors import PartyUnavailableError
 from gbdt_parties.run.engine import carried_out
-from gbdt_parties.run.flights.driver import Inputs, PointExchange, TableExchange, fresh_nonce
+from gbdt_parties.run.flights.driver import Inputs, PointExchange, TableExchange
 from gbdt_parties.run.flights.kept import Charge, Connection, KeptFailures, RoundAttempt, Signature
 from gbdt_parties.run.flights.terms import Terms
 from gbdt_parties.two_party.layout import RoundLayout, TreeLayout
@@ -67,14 +67,14 @@ class Party:
         self.store = MemoryStore() if store is None else store
         self.terms = terms or terms_of(place, len(layouts))
         self.check = check or (lambda layout, sums: None)
-        self.inputs = {}
+        self.inputs, self.nonce = {}, None
         self.events = Events()
 
-    def process(self, nonces=fresh_nonce, store=None):
+    def process(self, store=None):
         """A new process of this party's."""
         cls = PointExchange if self.place else TableExchange
         store = store or CountedStore(self.store, self.events)
-        return cls(self.terms, store, KeptFailures(store, self.terms.peer), self.check, nonces)
+        return cls(self.terms, store, KeptFailures(store, self.terms.peer), self.check)
 
     def inputs_of(self, number):
         """Inputs to a round, of which noise and dither are drawn anew for every attempt."""
@@ -96,7 +96,7 @@ class Party:
             else:
                 given.points = words_of(fixed, layout.n_rows, len(layout.positions))
                 made = Inputs(given.points, leaves, noise)
-            self.inputs[draws.attempt] = given
+            self.inputs[draws.nonce] = given
             return made
 
         return draw
@@ -263,7 +263,7 @@ def watched():
 
 def whole(party, exchange, channel):
     """The steps of a connection."""
-    yield from exchange.connect(channel)
+    yield from exchange.connect(channel, party.nonce)
     return (yield from party.train(exchange))
 
 
@@ -340,9 +340,7 @@ def check_outcome(parties):
         assert numbers == sorted(set(numbers))
         assert len(charges) == len({one.number for one in charges}) == party.n_paid
         assert {one.number for one in charges} <= set(numbers)
-        assert len({one.nonce for one in attempts} | {one.nonce for one in of.all(Connection)}) == len(
-            attempts
-        ) + len(of.all(Connection))
+        assert len({one.nonce for one in of.all(Connection)}) == len(of.all(Connection))
         assert len(of.all(Signature)) == len(layouts)
         shares = [one.own for one in charges if one.own]
         assert len(set(shares)) == len(shares)

@@ -31,7 +31,7 @@ from gbdt_parties.run.flights.kept import Kept, Opening
 from gbdt_parties.run.flights.terms import SIGNATURE_BYTES, Terms
 from gbdt_parties.two_party.life import Failures
 from gbdt_parties.two_party.names import DIGEST_BYTES, Step
-from gbdt_parties.two_party.session import Session
+from gbdt_parties.two_party.session import Draws, Session
 
 ROUND, SET_UP, END = b"round", b"set-up", b"end"
 """Purposes of signatures."""
@@ -39,7 +39,7 @@ ROUND, SET_UP, END = b"round", b"set-up", b"end"
 NOTHING = bytes(DIGEST_BYTES)
 _STATUS = struct.Struct(f"<IHHI{DIGEST_BYTES}s{DIGEST_BYTES}s{DIGEST_BYTES}s{SIGNATURE_BYTES}s")
 STATUS_BYTES = _STATUS.size
-_DOMAIN = b"veilboost two-party set-up 1"
+_DOMAIN, _DRAWS = b"veilboost two-party set-up 1", b"veilboost two-party draws of a run 1"
 
 
 @dataclass(frozen=True)
@@ -167,6 +167,11 @@ class Connected:
         seal = yield from link.take(FrameKind.SEAL, SIGNATURE_BYTES)
         terms.check_signature(SET_UP, self.set_up, seal)
         self.last_attempt = max(own.attempt, self._theirs.attempt)
+
+    def draws(self, *purpose: bytes) -> Draws:
+        """Draws of this side for one value or attempt, which follow from its seed and the whole set-up."""
+        parts = [_DRAWS, self._terms.run, self.session.digest, self.set_up, *purpose]
+        return self.session.draws(hashlib.sha256(length_prefixed(parts)).digest())
 
     def catch_up(self, open_with: Callable[[bytes], None], has_made: Callable[[int], bool]) -> Steps[None]:
         """Compare both sides' states, and send or take again what one of them has missed.

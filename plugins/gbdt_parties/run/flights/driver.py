@@ -6,9 +6,11 @@ where the run was.
 
 * *No two noised shares for one attempt.*  An attempt's number is kept before its first message, above those
   of all attempts on either side; it is charged at most once, and shares leave after it was charged.
-* *No noise twice.*  All that is drawn for an attempt comes from HKDF of the seed, with a fresh nonce as salt
-  and the attempt's digest as information, which contains fresh nonces of both sides.  Values are drawn with
-  the nonce of their session, once in it; one that could not be kept is drawn in another session again.
+* *No noise twice, and none that was chosen.*  All that is drawn for a value or an attempt comes from HKDF of
+  the seed, with a digest as salt that stands for the run, the whole set-up of the session, and the value or
+  the attempt with its layout and all sums before.  Messages of the set-up contain a fresh nonce of each side,
+  and others that each has made after it knew the other one's: neither side can try nonces by itself.  One
+  that breaks off sessions until it likes its noise is seen by the other one, each time.
 * *Charges count where noise may have left*: the charge, and the shares, are one transaction before.
 * *One opening.*  A round is opened in the transaction that keeps its sums; its number does not come back.
 * *Both open the same.*  The side with tables opens first, and keeps the message by which the other one opens,
@@ -74,36 +76,6 @@ def _passes(error: BaseException) -> bool:
     """Whether an error ends by itself: to the other side, this one is lost meanwhile, and does not refuse."""
     is_full = isinstance(error, OSError) and is_out_of_room(error)
     return is_full or isinstance(error, PartyUnavailableError)
-
-
-def fresh_nonce() -> bytes:
-    """32 bytes of the operating system."""
-    return os.urandom(DIGEST_BYTES)
-
-
-class AttemptDraws(Unrepeatable):
-    """Random draws of one party for one attempt.
-
-    Parameters
-    ----------
-    draws : Draws
-        Of a fresh nonce.
-    attempt : bytes
-        Digest of the attempt.
-    """
-
-    def __init__(self, draws: Draws, attempt: bytes) -> None:
-        self._draws, self.attempt = draws, attempt
-
-    def stream(self, purpose: bytes) -> KeyStream:
-        """The stream of a purpose, such as noise or dither: once in an attempt.
-
-        Raises
-        ------
-        RuntimeError
-            If it was drawn before.
-        """
-        return self._draws.stream(b"inputs", purpose, self.attempt)
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,8 +150,6 @@ class Exchange(ABC, Unrepeatable):
     check : callable
         ``check(public, sums)`` raises a SumRangeError if a round's opened sums are out of the range that its
         public numbers give, with room for both noises.
-    nonces : callable
-        Gives a nonce for every session and attempt: an auditor's gives those that were kept.
     is_recorded : bool
         Whether all messages are kept, for an auditor.
     """
@@ -191,15 +161,9 @@ class Exchange(ABC, Unrepeatable):
     """Makes this side of an attempt."""
 
     def __init__(
-        self,
-        terms: Terms,
-        store: Store,
-        failures: Failures,
-        check: Check,
-        nonces: Callable[[], bytes] = fresh_nonce,
-        is_recorded: bool = False,
+        self, terms: Terms, store: Store, failures: Failures, check: Check, is_recorded: bool = False
     ) -> None:
-        self._terms, self._check, self._nonces, self._failures = terms, check, nonces, failures
+        self._terms, self._check, self._failures = terms, check, failures
         self.kept, self._process = Kept(store, terms), this_process()
         self._record = self.kept.record if is_recorded else None
         self._connected: Connected | None = None
@@ -209,7 +173,7 @@ class Exchange(ABC, Unrepeatable):
         """Rounds that are over."""
         return self.kept.n_opened
 
-    def connect(self, channel: FrameChannel) -> Steps[None]:
+    def connect(self, channel: FrameChannel, nonce: bytes | None = None) -> Steps[None]:
         """Open a session with the other party; one before it is over.
 
         A round that the other side has opened, and this one has not, is open afterwards.
@@ -218,6 +182,8 @@ class Exchange(ABC, Unrepeatable):
         ----------
         channel : FrameChannel
             For this connection alone.
+        nonce : bytes, optional
+            Of the session, for an auditor who repeats it; by default 32 bytes of the operating system.
 
         Raises
         ------
@@ -230,7 +196,7 @@ class Exchange(ABC, Unrepeatable):
         self.disconnect()
         link = Link(channel, self._terms.name, self._record)
         with self._at_stake(link):
-            nonce = self._nonces()
+            nonce = os.urandom(DIGEST_BYTES) if nonce is None else nonce
             self.kept.connect(nonce, self._record)
             connected = Connected(link, self._terms, self.kept, nonce, self._failures)
             yield from connected.open()
@@ -247,7 +213,7 @@ class Exchange(ABC, Unrepeatable):
         self,
         number: int,
         layout: RoundLayout,
-        inputs: Callable[[AttemptDraws], Inputs],
+        inputs: Callable[[Draws], Inputs],
         pay: Pay,
         public: bytes = b"",
     ) -> Steps[list[Words]]:
@@ -261,7 +227,8 @@ class Exchange(ABC, Unrepeatable):
             The next round, or one before.
         layout : RoundLayout
         inputs : callable
-            ``inputs(draws)`` gives the inputs of one attempt; noise and dither are drawn from `draws`.
+            ``inputs(draws)`` gives the inputs of one attempt; noise and dither are drawn from `draws`, whose
+            nonce is the attempt's digest.
         pay : callable
             Charges for one attempt, in the transaction before its first noised share leaves.  If it raises an
             error, the attempt stops, and nothing has left.
@@ -322,8 +289,8 @@ class Exchange(ABC, Unrepeatable):
         check : callable
             ``check(content)`` raises a ProtocolError if the other side's value is not one that may be.
         make : callable or None
-            ``make(stream)`` draws the value from a stream of this party's seed and the session's nonce, and
-            charges for it, at its owner; None at the other side.
+            ``make(stream)`` draws the value from a stream of this party's seed and the set-up, and charges
+            for it, at its owner; None at the other side.
 
         Raises
         ------
@@ -339,7 +306,7 @@ class Exchange(ABC, Unrepeatable):
             if make is not None:
                 if kept is None:
                     connected.check_release(number)
-                    stream = connected.session.stream(b"value", number)
+                    stream = connected.draws(b"value", number.to_bytes(4, "little")).stream(b"value")
                     kept = self.kept.release(number, lambda: make(stream))
                 connected.link.send(FrameKind.VALUE, kept)
                 return kept
@@ -411,21 +378,19 @@ class Exchange(ABC, Unrepeatable):
         self,
         connected: Connected,
         layout: RoundLayout,
-        inputs: Callable[[AttemptDraws], Inputs],
+        inputs: Callable[[Draws], Inputs],
         pay: Pay,
         public: bytes,
     ) -> Steps[None]:
-        number, k, nonce = self.kept.n_opened, connected.last_attempt + 1, self._nonces()
+        number, k = self.kept.n_opened, connected.last_attempt + 1
         # WORKING: the number is spent before a message has it.
-        self.kept.begin(RoundAttempt(number, k, nonce))
+        self.kept.begin(RoundAttempt(number, k))
         connected.last_attempt = k
         step, text = Step(number, k, 0), layout.to_bytes()
-        context = connected.session.digest
-        digest = step.digest(context, b"attempt", connected.set_up, self.kept.chain(number), text)
-        draws = AttemptDraws(connected.session.draws(nonce), digest)
+        draws = connected.draws(b"attempt", step.to_bytes(), self.kept.chain(number), text)
         drawn = inputs(draws)
         given = drawn.secret, drawn.leaves, drawn.noise
-        side = self._side(connected.session, layout, number, k, *given, nonce)
+        side = self._side(connected.session, layout, number, k, *given, draws.nonce)
         # Flights cross: nothing of the other side's is awaited before this one's is under way.
         connected.send_status(FrameKind.BEGIN, step)
         flights = Flights(connected.link, side, step, len(layout.chunks))
@@ -434,7 +399,9 @@ class Exchange(ABC, Unrepeatable):
         yield from connected.take_status(FrameKind.BEGIN, step)
 
         def charge(own: bytes, heard: bytes) -> None:
-            record = Charge(number, k, self._terms.peer, digest, text, public, side.transcript, own, heard)
+            record = Charge(
+                number, k, self._terms.peer, draws.nonce, text, public, side.transcript, own, heard
+            )
             self.kept.charge(record, pay)
 
         yield from self._play(flights, layout, charge)

@@ -11,7 +11,7 @@ party's signatures of them.  So the state is
 
 A crash in WORKING or CHARGED abandons the attempt, but for one case: if the other side has opened it, it has
 this side's shares, and sends again those of its own that are missing here.  No sums without noise are kept,
-and no noise: an auditor draws it again from the seed and the nonces.
+and no noise: an auditor draws it again from the seed and the sessions' nonces.
 """
 
 from __future__ import annotations
@@ -57,13 +57,10 @@ class RoundAttempt:
     ----------
     round, number : int
         Attempts are numbered through from 1 on, over all rounds.
-    nonce : bytes
-        Of its draws.
     """
 
     round: int
     number: int
-    nonce: bytes
 
 
 @dataclass(frozen=True)
@@ -75,7 +72,7 @@ class Charge:
     round, number : int
     peer : str
     digest : bytes
-        Of the attempt: its session, number, layout, and all sums before.
+        Of the attempt: its session's set-up, number, layout, and all sums before.
     layout : bytes
     public : bytes
         Public numbers that opened sums are checked by.

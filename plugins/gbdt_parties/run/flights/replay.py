@@ -1,18 +1,20 @@
 """An auditor's repetition of one party's side of a run, to the byte.
 
-The auditor has the party's seed and data, its kept events, and the messages that it received; all nonces are
-among the events.  Sessions, values, attempts and signatures follow from these alone: the draws from HKDF of
-seed and nonce, Ed25519 signatures from key and text, and what comes before a connection from the
-events before it.
+The auditor has the party's seed and data, its kept events, and the messages that it received; the nonces of
+sessions are among the events.  Sessions, values, attempts and signatures follow from these alone: the draws
+from HKDF of seed and set-up, Ed25519 signatures from key and text, and what comes before a connection from
+the events before it.
 
 *If they agree*, the party has sent the messages of an honest party with that seed and those data, in
-every connection, and kept the events of one.  Seed and nonces determine its noise.
+every connection, and kept the events of one.  Its seed and the messages of the set-up determine its noise.
 *The record cannot be made up*: the other party signs the digest of all messages of a round, in both
 directions, and the repetition checks these signatures as the party did.  Without the other party's key no
 other messages pass for those of a round that is over.
-*Not covered*: whether nonces of attempts were drawn at random (a party that knows the session, and tries a
-million of them, chooses among as many noises); the end of a connection that was lost; messages after the
-last round, which were not signed.
+*The noise was not chosen*: a party must send its nonce before it knows which messages the other one makes of
+it, and these are in the set-up, too (`driver`).
+*Not covered*: connections that a party broke off before it liked its noise, and left out of its record (the
+other party has them in its own); the end of a connection that was lost; messages after the last round, which
+were not signed.
 """
 
 from __future__ import annotations
@@ -41,8 +43,8 @@ from gbdt_parties.run.flights.kept import (
 from gbdt_parties.run.record import KeptExchange, summary
 from gbdt_parties.run.replay import Compared, DifferenceError, Replay
 
-Begin = Callable[[Store, Callable[[], bytes]], Exchange]
-"""``begin(store, nonces)`` gives the party's side, on a store and with nonces of the auditor."""
+Begin = Callable[[Store], Exchange]
+"""Gives the party's side, on a store of the auditor."""
 
 Train = Callable[[Exchange], Steps[object]]
 """Asks for values and rounds, with the party's data, as the party does."""
@@ -158,22 +160,16 @@ def replay(
     has_ended : bool
         Whether `train` came to its end.
     """
-    start, grown = kept.connection(connection)
-    nonces = (event.nonce for event in grown if isinstance(event, (Connection, RoundAttempt)))
-
-    def next_nonce() -> bytes:
-        for nonce in nonces:
-            return nonce
-        raise PartyUnavailableError("the record of this run has no other attempt")
-
+    start, (begun, *_) = kept.connection(connection)
+    assert isinstance(begun, Connection)
     store = MemoryStore()
-    exchange = begin(store, next_nonce)
+    exchange = begin(store)
     for event in map(kept.event, range(start)):
         assert event is not None
         store.append(EVENTS, "", event)
 
     def steps() -> Steps[None]:
-        yield from exchange.connect(channel)
+        yield from exchange.connect(channel, begun.nonce)
         yield from train(exchange)
 
     try:

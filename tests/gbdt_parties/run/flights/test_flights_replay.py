@@ -33,9 +33,9 @@ def repeated(party, connection, channel, auditor=None):
 
 
 def begun_by(auditor):
-    def begin(store, nonces):
+    def begin(store):
         auditor.store = store
-        return auditor.process(nonces, store)
+        return auditor.process(store)
 
     return begin
 

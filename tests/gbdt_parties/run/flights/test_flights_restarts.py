@@ -138,7 +138,7 @@ def test_numbers_of_attempts_are_above_those_of_both_sides():
     for place in (0, 1):
         parties = new_parties(LAYOUTS[:1])
         for number in (1, 2, 3):
-            parties[place].process().kept.begin(RoundAttempt(0, number, bytes([number]) * 32))
+            parties[place].process().kept.begin(RoundAttempt(0, number))
         survive(parties, [])
         numbers = [[one.number for one in party.process().kept.all(RoundAttempt)] for party in parties]
         assert numbers[place] == [1, 2, 3, 4]

@@ -108,9 +108,9 @@ def test_an_auditor_repeats_connections_with_values(event):
         for number, of_both in enumerate(channels):
             auditor = parties()[k]
 
-            def begin(store, nonces, auditor=auditor):
+            def begin(store, auditor=auditor):
                 auditor.store, auditor.content = store, b"not this"
-                return auditor.process(nonces, store)
+                return auditor.process(store)
 
             record = Heard(of_both[k].received)
             replay(party.process().kept, number, record, begin, auditor.train)
