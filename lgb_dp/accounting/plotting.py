@@ -134,7 +134,7 @@ def plot_charges(
     """
     if not charges:
         raise InvalidArgumentError("budget has no charges to draw: nothing was paid from it")
-    ax = _axes(ax)
+    ax = axes_of() if ax is None else ax
     times = np.array([row["time"].removesuffix("+00:00") for row in charges], dtype="datetime64[s]")
     times = np.maximum.accumulate(
         np.append(times, np.datetime64(datetime.now(timezone.utc).replace(tzinfo=None), "s"))

@@ -24,38 +24,14 @@ LEVEL_SHARE = 0.02
 class BudgetPlan:
     """The releases of one training run, granted by its ledger: of counts, histograms, trees and a level.
 
-<<<<<<< HEAD
-    Parameters
-    ----------
-    ledger : Ledger
-    epsilon, delta : float
-        Of the whole run; ε in nats, finite.
-    n_rounds : int
-    subsample : float
-        Share of the rows that a tree reads.
-    may_need_histograms : bool
-        Whether the histograms may be released.
-    n_runs : int
-        Runs on the same rows that share ε and δ, each with an equal part of μ²; all of them read all rows.
-    holds_out : bool
-        Whether a table of rows that train nothing is released, too.  A row trains or is held out, by a coin
-        of its own: given the coins, it is in one of two disjoint sets, and a mixture over them costs no more.
-
-    Attributes
-    ----------
-    mu : float
-        Of the whole run, per row.
-    counts, histograms, tree, level, held_out : Release
-        Of the label counts, the features' histograms, the leaf sums of one tree, the sums over all rows, and
-        the table of held-out rows.
-=======
     ε, in nats and finite, and δ are of the whole run; so is `mu`, per row. A tree reads a share `subsample`
     of the rows. With `may_need_histograms`, the histograms may be released. `n_runs` runs on the same rows
     share ε and δ, each with an equal part of μ²; all of them read all rows.
 
-    `counts`, `histograms`, `tree` and `level` are the releases of the label counts, the features' histograms,
-    the leaf sums of one tree, and the sums over all rows.
->>>>>>> work-C2
+    `counts`, `histograms`, `tree`, `level` and `held_out` are the releases of the label counts, the features'
+    histograms, the leaf sums of one tree, the sums over all rows, and the table of rows that `holds_out`
+    keeps from training.  A row trains or is held out, by a coin of its own: given the coins, it is in one of
+    two disjoint sets, and a mixture over the coins costs no more.
     """
 
     def __init__(

@@ -72,12 +72,7 @@ def carried_out(steps: Steps[T], wait: Callable[[], Any]) -> T:
 
 
 class Computation(Generic[Q, T]):
-    """A generator that yields questions, is sent answers, and returns the result.
-
-    Parameters
-    ----------
-    steps : generator
-    """
+    """A generator that yields questions, is sent answers, and returns the result."""
 
     def __init__(self, steps: Generator[Q, Any, T]) -> None:
         # The context, so that an observer of releases observes those of this run.

@@ -31,14 +31,9 @@ def summary(sent: bytes) -> bytes:
 
 @dataclass(frozen=True)
 class KeptExchange:
-    """A message that a side received, and the one that it sent with it; or one of the two alone.
+    """A message that a side received, and the `summary` of the one that it sent with it; or one of the two.
 
-    Attributes
-    ----------
-    sent : bytes
-        Its `summary`; of a request that was refused, that of none.
-    received : bytes
-        Empty if there was no answer.
+    None was received if it is empty; none was sent, or a request refused, if the summary is that of none.
     """
 
     sent: bytes

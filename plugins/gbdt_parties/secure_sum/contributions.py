@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gbdt_commons.key_stream import KeyStream
@@ -110,8 +110,8 @@ class SecureSession:
             if other != self.place
         }
 
-    def contribute(self, attempt: Attempt, ring: Ring, values: Words) -> Iterator[bytes]:
-        """Mask and sign this party's vector for an attempt, chunk by chunk.
+    def contribute(self, attempt: Attempt, ring: Ring, values: Words) -> bytes:
+        """Vector of this party for an attempt, masked and signed.
 
         The caller sees to it that an attempt is answered once (`gbdt_parties.run.log`).
 
@@ -122,22 +122,17 @@ class SecureSession:
         ring : Ring
         values : ndarray of uint64
         """
-        streams = self.streams(attempt)
-        added: list[WordStream] = []
-        subtracted: list[WordStream] = []
+        streams, added, subtracted = self.streams(attempt), list[WordStream](), list[WordStream]()
         for other, sign in signs(self.place, attempt.members).items():
             (added if sign > 0 else subtracted).append(streams[other])
-        head = _HEAD.pack(self.place, ring.bits, len(values))
-        digest = hashlib.sha256()
-        yield head
+        head, digest, chunks = _HEAD.pack(self.place, ring.bits, len(values)), hashlib.sha256(), list[bytes]()
         for chunk in masked(ring, values, added, subtracted):
-            data = ring.to_bytes(chunk)
-            digest.update(data)
-            yield data
+            chunks.append(ring.to_bytes(chunk))
+            digest.update(chunks[-1])
         message = self._what_is_signed(attempt) + head + digest.digest()
         signature = self._signing.sign(message)
         self._signed = signature, message
-        yield signature
+        return b"".join([head, *chunks, signature])
 
     def sign(self, message: bytes) -> bytes:
         """Sign with the session's key; the same message has the same signature."""
@@ -148,11 +143,7 @@ class SecureSession:
         return _DOMAIN + self.roster.digest + hashlib.sha256(attempt.to_bytes()).digest()
 
     def add_up(
-        self,
-        attempt: Attempt,
-        ring: Ring,
-        n_values: int,
-        contributions: Mapping[int, bytes | Iterable[bytes]],
+        self, attempt: Attempt, ring: Ring, n_values: int, contributions: Mapping[int, bytes]
     ) -> Words:
         """The sum of all members' vectors, each checked and added by this party itself.
 
@@ -164,7 +155,7 @@ class SecureSession:
         ring : Ring
         n_values : int
             Values that every vector must have.
-        contributions : mapping of place to bytes, or to an iterable of pieces of them
+        contributions : mapping of place to bytes
 
         Raises
         ------
@@ -177,37 +168,21 @@ class SecureSession:
             raise ProtocolError("the contributions to a sum are not those of the attempt's members")
         total, signed = ring.zeros(n_values), self._what_is_signed(attempt)
         for place in attempt.members:
-            pieces = contributions[place]
-            pieces = [pieces] if isinstance(pieces, bytes) else pieces
-            total = ring.add(total, self._checked(signed, ring, n_values, place, pieces))
+            total = ring.add(total, self._verified(signed, ring, n_values, place, contributions[place]))
         return total
 
-    def _checked(
-        self, signed: bytes, ring: Ring, n_values: int, place: int, pieces: Iterable[bytes]
-    ) -> Words:
-        n_bytes = 8 * ring.words_per_value * n_values
-        expected = _HEAD.size + n_bytes + SIGNATURE_BYTES
-        received = bytearray()
-        for piece in pieces:
-            if len(received) + len(piece) > expected:
-                break
-            received += piece
-        else:
-            if len(received) == expected:
-                return self._verified(signed, ring, n_values, place, bytes(received))
-        name = quoted(self.roster.introductions[place].name)
-        raise ProtocolError(
-            f"the contribution of party {name!r} does not have the {n_values} values asked for"
-        )
-
     def _verified(self, signed: bytes, ring: Ring, n_values: int, place: int, received: bytes) -> Words:
+        name = quoted(self.roster.introductions[place].name)
+        if len(received) != _HEAD.size + 8 * ring.words_per_value * n_values + SIGNATURE_BYTES:
+            raise ProtocolError(
+                f"the contribution of party {name!r} does not have the {n_values} values asked for"
+            )
         head, vector = received[: _HEAD.size], received[_HEAD.size : -SIGNATURE_BYTES]
         signed += head + hashlib.sha256(vector).digest()
         key, signature = self.roster.introductions[place].signing_key, received[-SIGNATURE_BYTES:]
         is_own = place == self.place and (signature, signed) == self._signed
         # A signature that this party made of the same bytes need not be verified.
         if not is_own and not is_signed(key, signature, signed):
-            name = quoted(self.roster.introductions[place].name)
             raise AuthenticationError(
                 f"the contribution of party {name!r} is not signed by it for this attempt"
             )
