@@ -87,7 +87,7 @@ class FeatureHistograms:
         Thresholds next to a range of bins that stands out weigh 1.  The others together have the share
         `_SHARE_OF_OTHERS`, for ranges that the noise hides.
         """
-        return [_weights(count[:-1], self.std, _least_rows(count)) for count in self.counts]
+        return [_weights(count, self.std) for count in self.counts]
 
 
 def features_with_many_bins(bins: PublicBins) -> NDArray[np.bool_]:
@@ -123,12 +123,10 @@ def ranges_that_stand_out(
     return within(0, len(counts))
 
 
-def _least_rows(count: NDArray[np.float64]) -> float:
-    """Rows of a range of a feature that stands out, at least."""
-    return min(_ROWS_TO_STAND_OUT, _PART_TO_STAND_OUT * float(np.sum(count)))
-
-
-def _weights(counts: NDArray[np.float64], std: float, least: float) -> NDArray[np.float64]:
+def _weights(counts: NDArray[np.float64], std: float) -> NDArray[np.float64]:
+    """Weights of a feature's thresholds, by its counts, the last of them of missing values."""
+    least = min(_ROWS_TO_STAND_OUT, _PART_TO_STAND_OUT * float(np.sum(counts)))
+    counts = counts[:-1]
     if len(counts) <= CELLS_PER_FEATURE:  # Each has a leaf of its own.
         return np.ones(len(counts) - 1)
     is_next = np.zeros(len(counts) + 1, dtype=bool)

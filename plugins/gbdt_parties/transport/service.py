@@ -201,12 +201,12 @@ class RowService(ABC, Generic[L]):
             with known.parsing:
                 envelope = messages.read(request)
         except (InvalidDataError, ProtocolError, StoreError) as error:
-            return self._sent(caller, Reply.of(*messages.address(request), messages.refusal(str(error))))
+            return self._sent(caller, Reply.unread(request, str(error)))
         self._record.add_received(caller.name, self._name, envelope, len(request))
         try:
             reply = self._answer(known, caller, row_sets, envelope)
         except (InvalidDataError, ProtocolError, StoreError) as error:
-            reply = Reply.of(envelope.session, envelope.sequence, messages.refusal(str(error)))
+            reply = Reply.to(envelope, messages.refusal(str(error)))
         if not isinstance(reply.envelope.message, messages.Refusal):
             self.served(caller.name, envelope.message)
         return self._sent(caller, reply)
@@ -245,7 +245,7 @@ class RowService(ABC, Generic[L]):
             if isinstance(message, self.opening):
                 self._forget_if_refused(caller, row_sets, handler)
             return reply
-        return Reply.of(envelope.session, envelope.sequence, answer)
+        return Reply.to(envelope, answer)
 
     def _count(self, caller: Caller, message: Message) -> None:
         """Refuse a message if there were too many of its kind in the last hour."""

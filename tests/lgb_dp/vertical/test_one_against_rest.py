@@ -27,6 +27,7 @@ from lgb_dp.vertical.report import MaskedTraffic
 from lgb_dp.vertical.sums import OneAgainstRest, TableHolder
 from lgb_dp.vertical.task import MAX_CLASSES, ColumnTask
 from lgb_dp.vertical.training import RunOfParties
+from predicted_parties import model_of
 from vertical_oracle import SEATS, CentralSums, central_sums, central_training
 
 pytestmark = pytest.mark.filterwarnings("ignore::lgb_dp.errors.NotPrivateWarning")
@@ -258,4 +259,4 @@ def test_questions_about_a_model_of_several_classes_are_refused_by_name(run):
         predict(run[0], X[:, :2], parties=[party])
     booster = model(party)
     with pytest.raises(lgb_dp.InvalidArgumentError, match="party 'bank' has trained"):
-        party.answers.model_of(booster, "bank")
+        model_of(party, booster)
