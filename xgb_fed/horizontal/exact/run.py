@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -26,7 +26,7 @@ from gbdt_parties.secure_sum.roster import Roster
 from xgb_fed.boosting.features import Columns
 from xgb_fed.horizontal.common.introductions import names_to_json
 from xgb_fed.horizontal.common.kept_models import KeptModels
-from xgb_fed.horizontal.common.party_state import PartyState
+from xgb_fed.horizontal.common.party_state import MAX_RUNS, PartyState
 from xgb_fed.horizontal.common.rows import HorizontalLimits, HorizontalRows
 from xgb_fed.horizontal.exact.exchange import REQUESTS, ExactDescription, content_of
 from xgb_fed.horizontal.exact.metrics import metric_names
@@ -110,9 +110,13 @@ class ExactRuns(Runs):
         self.booster: xgboost.Booster | None = None
         self._models = models
 
-    def replayed(self, stores: Iterable[Store], run: str | None) -> Replay:
-        """Repeat a run whose record is in one of the stores of runs, with the rows of this side."""
-        return replayed(chosen(stores, run), partial(ExactSubject, self), self.state.store)
+    def replayed(self, stores: Iterable[Store], run: str | None, counted: Mapping[str, int]) -> Replay:
+        """Repeat a run whose record is in one of the stores, with the rows of this side and its counts."""
+        report = replayed(chosen(stores, run), partial(ExactSubject, self), self.state.store)
+        is_missing = bool(self.state.rounds_of.items() - counted.items()) and len(counted) < MAX_RUNS
+        if not (report.agrees and is_missing):
+            return report
+        return replace(report, difference="the party has not counted the rounds of the run", has_ended=False)
 
     @property
     def done(self) -> RoundsDone:
