@@ -15,7 +15,7 @@ from gbdt_parties.run.record import EXCHANGES
 from gbdt_parties.secure_sum.messages import AskSum
 from xgb_fed import ExactTerms, HorizontalParty
 from xgb_fed.errors import InvalidArgumentError
-from xgb_fed.horizontal.common.party_state import ROUNDS_OF
+from xgb_fed.horizontal.common.party_state import ROUNDS
 from xgb_fed.horizontal.exact.run import ExactSubject
 from xgb_fed.horizontal.party import ROLE, STORE_FILE
 
@@ -123,10 +123,7 @@ def other_answer(store, answers):
 
 @pytest.mark.parametrize(
     ("change", "difference"),
-    [
-        (other_answer, "answer to attempt"),
-        (lambda store, _: store.delete(ROUNDS_OF, ""), "counted the rounds"),
-    ],
+    [(other_answer, "answer to attempt"), (lambda store, _: store.delete(ROUNDS, ""), "counted the rounds")],
 )
 def test_answers_and_rounds_that_are_not_those_of_the_messages_are_found(tmp_path, change, difference):
     trained(tmp_path)
