@@ -20,6 +20,7 @@ import os
 import sqlite3
 import stat
 import struct
+from collections.abc import Callable
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -33,6 +34,11 @@ logger = logging.getLogger(__name__)
 
 VERSION = 5
 """Of the tables, and of everything that packages keep in them: all of it changes together."""
+
+Migration = Callable[[str, str, str, bytes], tuple[str, str, bytes]]
+MIGRATIONS: dict[int, Migration] = {}
+"""By a former version, a function of a record's role, kind, key and content: it gives the last three as the next
+version has them.  Stores of versions without one are refused by name."""
 
 APPLICATION = int.from_bytes(b"vbst", "big")
 
@@ -276,7 +282,7 @@ def _noted(path: Path) -> int | None:
     return None
 
 
-def checked(path: Path, role: str | None) -> sqlite3.Connection:
+def checked(path: Path, role: str | None, *, any_version: bool = False) -> sqlite3.Connection:
     """A connection that only reads a store, which was found to be whole."""
     # First: its user notes a record behind the transaction that wrote it.
     noted = _noted(path)
@@ -286,7 +292,7 @@ def checked(path: Path, role: str | None) -> sqlite3.Connection:
         try:
             # Without a log, nothing is behind the file: it is read alone, and no empty log is made.
             connection = stack.enter_context(closing(_connected(path, "ro" if has_log else "ro&immutable=1")))
-            last, sealed = _check(connection, path, role)
+            last, sealed = _check(connection, path, role, any_version=any_version)
             if has_log and connection.execute("PRAGMA journal_mode").fetchall() != [("wal",)]:
                 raise refusal(path, "it is damaged")
         except (sqlite3.Error, UnicodeDecodeError, TypeError) as error:
@@ -303,7 +309,9 @@ def checked(path: Path, role: str | None) -> sqlite3.Connection:
     return connection
 
 
-def _check(connection: sqlite3.Connection, path: Path, role: str | None) -> tuple[int, int | None]:
+def _check(
+    connection: sqlite3.Connection, path: Path, role: str | None, *, any_version: bool
+) -> tuple[int, int | None]:
     """Refuse a file unless it is a whole store of a role; its last number, and that which its seal says."""
 
     def one(sql: str) -> Any:
@@ -312,9 +320,11 @@ def _check(connection: sqlite3.Connection, path: Path, role: str | None) -> tupl
     if one("PRAGMA application_id") != APPLICATION:
         raise refusal(path, "it is no store of this program")
     version = one("PRAGMA user_version")
-    if version != VERSION:
+    is_former = set(range(version, VERSION)) <= set(MIGRATIONS)
+    if version > VERSION or not (is_former if any_version else version == VERSION):
         release = "a later" if version > VERSION else "an earlier"
-        raise refusal(path, f"{release} release wrote it, in version {version}; this one has {VERSION}")
+        mend = ", and migrates it when its owner is started" if version < VERSION and is_former else ""
+        raise refusal(path, f"{release} release wrote it, in version {version}; this one has {VERSION}{mend}")
     about = connection.execute("SELECT role, sealed FROM about").fetchall()
     if one("PRAGMA integrity_check") != "ok" or len(about) != 1:
         raise refusal(path, "it is damaged")
@@ -342,12 +352,13 @@ def _opened(path: Path, role: str | None) -> sqlite3.Connection:
     """A connection to a store that is whole, for the process that has locked it."""
     if role is not None and not path.exists():
         _make(path, role)
-    checked(path, role).close()
+    checked(path, role, any_version=True).close()
     # A copy brought back from a backup may be readable by others; the log gets the mode of the file.
     path.chmod(0o600)
     with ExitStack() as stack:
         connection = stack.enter_context(closing(_connected(path, "rw")))
         try:
+            _migrate(connection, path)
             # On the disk at once, in the file itself: without its log it is refused from now on.
             connection.execute("UPDATE about SET sealed = NULL")
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -355,6 +366,33 @@ def _opened(path: Path, role: str | None) -> sqlite3.Connection:
             raise _translated(path, error) from None
         stack.pop_all()
     return connection
+
+
+def _migrate(connection: sqlite3.Connection, path: Path) -> None:
+    """Make a store of a former version one of this, in one transaction; all records keep their numbers."""
+    version, role = connection.execute("SELECT user_version, role FROM pragma_user_version, about").fetchone()
+    if version == VERSION:
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    before, sql = None, "SELECT is_live, digest, kind, key, content, place, salt FROM record WHERE number = ?"
+    for (number,) in connection.execute("SELECT number FROM record ORDER BY number").fetchall():
+        is_live, digest, *record, place, salt = connection.execute(sql, (number,)).fetchone()
+        if is_live:
+            try:
+                for step in range(version, VERSION):
+                    record = list(MIGRATIONS[step](role, *record))
+            except Exception as error:
+                what = f"record {number} of version {version}"
+                raise refusal(path, f"{what} cannot be migrated: {type(error).__name__}") from None
+            kind, key, content = record
+            digest = digest_of(before, (number, kind, key, place), salt, content, role)
+            named = "kind = ?, key = ?, content = ?, digest = ?"
+            connection.execute(f"UPDATE record SET {named} WHERE number = ?", (*record, digest, number))
+        before = digest
+    connection.execute(f"PRAGMA user_version = {VERSION}")
+    connection.execute("COMMIT")
+    connection.execute("VACUUM")
+    logger.info("%s was migrated from version %d to %d", path, version, VERSION)
 
 
 def _make(path: Path, role: str) -> None:

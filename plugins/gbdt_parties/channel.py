@@ -9,7 +9,7 @@ from threading import Lock
 from typing import Any, Protocol, TypeVar
 
 from gbdt_commons.quoting import quoted
-from gbdt_parties import messages
+from gbdt_parties import messages, protocol
 from gbdt_parties.errors import (
     ConsentError,
     PartyArgumentError,
@@ -112,7 +112,7 @@ class Channel:
         self.name = party.name
         self.session = session
         self._traffic = traffic
-        self.next_number = 0
+        self.next_number, self._version = 0, protocol.VERSION
         self._lock = Lock()
 
     def ask(self, message: Message, answer: type[M]) -> M:
@@ -137,7 +137,7 @@ class Channel:
             return self._ask(message, answer)
 
     def _ask(self, message: Message, answer: type[M]) -> M:
-        request = messages.write_parts(self.session, self.next_number, message)
+        request = messages.write_parts(self.session, self.next_number, message, self._version)
         self._traffic.count(self.sender, self.name, message, len(request))
         handle: Any = self.party.handle
         reply = handle(request if getattr(self.party, "takes_parts", False) else bytes(request))
@@ -151,6 +151,9 @@ class Channel:
             raise ProtocolError(f"party {self.name!r} answered another message than the one it was sent")
         self.next_number += 1
         if isinstance(envelope.message, messages.Refusal):
+            if envelope.message.code == messages.NO_VERSION and envelope.version < self._version:
+                self._version, self.next_number = envelope.version, self.next_number - 1
+                return self._ask(message, answer)
             kind = _KINDS.get(envelope.message.code, PartyRefusedError)
             raise kind(f"party {self.name!r} refuses: {quoted(envelope.message.reason)}")
         if not isinstance(envelope.message, answer):

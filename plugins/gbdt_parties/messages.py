@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_commons.quoting import quoted
+from gbdt_parties import protocol
 from gbdt_parties.errors import ProtocolError
 
 if TYPE_CHECKING:
@@ -74,8 +75,6 @@ def _is_made(part: Future[bytes]) -> bool:
     return part.done() and not part.cancelled() and part.exception() is None
 
 
-VERSION = 2
-"""Of the layout of messages, and of their order and meaning."""
 MAX_TEXT_BYTES = 4 << 20
 """Maximum length of a text: in memory, one rare character makes each of its characters take four bytes."""
 
@@ -147,11 +146,12 @@ def declared(kind: int) -> dict[str, tuple[Any, ...]]:
 
 @dataclass(frozen=True)
 class Envelope:
-    """A message with its session and number."""
+    """A message with its session and number, and the version of the protocol that it was written in."""
 
     session: bytes
     sequence: int
     message: Message
+    version: int = protocol.VERSION
 
 
 class Finish(Message, kind=14):
@@ -171,10 +171,10 @@ class Refusal(Message, kind=16):
 
     reason: Text
     code: Integer
-    """`NO_CONSENT`, `NO_SESSION`, `NO_RUN`, or 0 for another reason."""
+    """`NO_CONSENT`, `NO_SESSION`, `NO_RUN`, `NO_VERSION`, or 0 for another reason."""
 
 
-OTHER_REASON, NO_CONSENT, NO_SESSION, NO_RUN = range(4)
+OTHER_REASON, NO_CONSENT, NO_SESSION, NO_RUN, NO_VERSION = range(5)
 
 MAX_REASON = 1000
 """Characters of a reason: it is sent, logged, and kept in memory while refusals are counted."""
@@ -185,16 +185,37 @@ def refusal(reason: str, code: int = OTHER_REASON) -> Refusal:
     return Refusal(quoted(reason, MAX_REASON), code)
 
 
-def write(session: bytes, sequence: int, message: Message) -> bytes:
-    """A message as bytes."""
-    return bytes(write_parts(session, sequence, message))
+def write(session: bytes, sequence: int, message: Message, version: int | None = None) -> bytes:
+    """A message as bytes; see `write_parts`."""
+    return bytes(write_parts(session, sequence, message, version))
 
 
-def write_parts(session: bytes, sequence: int, message: Message) -> Parts:
-    """The bytes of a message; those of `Encrypted` fields need not all be there yet."""
-    parts: list[Any] = [_HEADER.pack(_MAGIC, VERSION, message.kind, session, sequence)]
+def write_parts(session: bytes, sequence: int, message: Message, version: int | None = None) -> Parts:
+    """The bytes of a message; those of `Encrypted` fields need not all be there yet.
+
+    Parameters
+    ----------
+    session : bytes
+    sequence : int
+    message : Message
+    version : int, optional
+        Of the protocol, by default the own one.
+
+    Raises
+    ------
+    ProtocolError
+        If that version has no such message: nothing is left out without a word.
+    """
+    version, kind = version or protocol.VERSION, type(message).__name__
+    parts: list[Any] = [_HEADER.pack(_MAGIC, version, message.kind, session, sequence)]
+    lacking = protocol.lacking(version, kind)
+    for name, default in lacking.items():
+        if not name or not np.array_equal(getattr(message, name), default):
+            raise ProtocolError(f"the other party speaks version {version}, without this {kind}: upgrade it")
     for name, tag in tags(type(message)).items():
         value = getattr(message, name)
+        if name in lacking:
+            continue
         if tag == "i":
             parts += [b"i", _I64.pack(value)]
         elif tag in _DTYPES:
@@ -218,12 +239,18 @@ def address(data: bytes) -> tuple[bytes, int]:
     return (session, sequence) if magic == _MAGIC else (bytes(16), 0)
 
 
+def unread(data: bytes, reason: str) -> Refusal:
+    """The refusal of a message that cannot be read here: in the version of the refusal, it may be."""
+    is_later = len(data) >= _HEADER.size and _HEADER.unpack_from(data)[1] > protocol.VERSION
+    return refusal(reason, NO_VERSION if is_later else OTHER_REASON)
+
+
 def readdressed(data: bytes, session: bytes = bytes(16), sequence: int = 0) -> bytes:
     """A message as it is in another place, by default in none: all of it but session and number.
 
     Bytes that have no header stay as they are.
     """
-    if len(data) < _HEADER.size:
+    if len(data) < _HEADER.size or not data.startswith(_MAGIC):
         return data
     magic, version, kind, _, _ = _HEADER.unpack_from(data)
     return _HEADER.pack(magic, version, kind, session, sequence) + data[_HEADER.size :]
@@ -251,13 +278,16 @@ def read(data: bytes) -> Envelope:
     magic, version, kind, session, sequence = _HEADER.unpack_from(view)
     if magic != _MAGIC:
         raise ProtocolError("these bytes are not a veilboost message")
-    if version != VERSION:
-        raise ProtocolError(f"message version {version}; this release speaks version {VERSION}")
+    protocol.check_spoken(version)
     if kind not in KINDS:
         raise ProtocolError(f"unknown kind of message {kind}, which is not of this kind of training")
     cls, at, values = KINDS[kind], _HEADER.size, {}
+    lacking = protocol.lacking(version, cls.__name__)
     try:
         for name, (tag, *ends) in declared(kind).items():
+            if name in lacking:
+                values[name] = lacking[name]
+                continue
             values[name], at = _read_field(view, at, tag, *ends)
     except _OutOfRangeError as error:
         raise ProtocolError(f"{name} of {cls.__name__} must be {error}") from None
@@ -265,7 +295,7 @@ def read(data: bytes) -> Envelope:
         raise ProtocolError(f"a {cls.__name__} message is malformed") from None
     if at != len(view):
         raise ProtocolError(f"a {cls.__name__} message has {len(view) - at} bytes too many")
-    return Envelope(session, sequence, cls(**values))
+    return Envelope(session, sequence, cls(**values), version)
 
 
 class _OutOfRangeError(Exception):

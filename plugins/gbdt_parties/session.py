@@ -10,13 +10,13 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import RLock
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from gbdt_commons.errors import VeilboostError
 from gbdt_commons.files import is_out_of_room
-from gbdt_parties import messages
+from gbdt_parties import messages, protocol
 from gbdt_parties.errors import PartyUnavailableError, ProtocolError, RunLostError, places_of
 from gbdt_parties.messages import Message
 
@@ -41,10 +41,16 @@ class Reply(NamedTuple):
     content: bytes
 
     @classmethod
-    def of(cls, session: bytes, sequence: int, message: Message) -> Reply:
-        """The answer to the request of a session that has this number."""
-        envelope = messages.Envelope(session, sequence, message)
-        return cls(envelope, messages.write(session, sequence, message))
+    def to(cls, request: messages.Envelope, message: Message) -> Reply:
+        """The answer to a request, in its version of the protocol."""
+        content = messages.write(request.session, request.sequence, message, request.version)
+        return cls(replace(request, message=message), content)
+
+    @classmethod
+    def unread(cls, request: bytes, reason: str) -> Reply:
+        """The refusal of a request that could not be read."""
+        refused = messages.unread(request, reason)
+        return cls.to(messages.Envelope(*messages.address(request), refused, protocol.VERSION), refused)
 
 
 class SessionHandler(ABC, Generic[S]):
@@ -134,9 +140,9 @@ class SessionHandler(ABC, Generic[S]):
             reason = _unforeseen(error)
         else:
             return self.reply(envelope).content
-        session, sequence = messages.address(request)
         with self._lock:
-            return Reply.of(session, sequence, self._refuse(session, reason)).content
+            self._end(messages.address(request)[0])
+        return Reply.unread(request, reason).content
 
     def reply(self, envelope: messages.Envelope) -> Reply:
         """Answer a request that has been parsed.
@@ -155,7 +161,7 @@ class SessionHandler(ABC, Generic[S]):
             self._last_request = time.monotonic()
             self._is_answering = True
             try:
-                answer = self._answer_in_turn(envelope)
+                return Reply.to(envelope, self._answer_in_turn(envelope))
             except RunLostError as error:
                 answer = self._refuse(session, str(error), messages.NO_RUN)
             except PartyUnavailableError as error:
@@ -171,7 +177,7 @@ class SessionHandler(ABC, Generic[S]):
                 answer = self._refuse(session, _unforeseen(error))
             finally:
                 self._is_answering = False
-            return Reply.of(session, envelope.sequence, answer)
+            return Reply.to(envelope, answer)
 
     def end_sessions(self, which: Callable[[S], bool]) -> None:
         """End the open sessions that a condition holds for; to be called while a request is answered."""

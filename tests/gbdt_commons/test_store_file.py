@@ -200,6 +200,33 @@ def test_a_foreign_older_newer_or_damaged_file_is_refused_and_stays_as_it_is(tmp
     check_refused(tmp_path / "a.store", match, read_only=True)
 
 
+def test_a_store_of_a_former_version_is_migrated_in_one_transaction_or_stays_as_it_was(tmp_path, monkeypatch):
+    path, fails = tmp_path / "a.store", []
+    with closing(filled(path)) as store:
+        store.delete(NUMBERS, "run", 4)
+
+    def migrate(role, kind, key, content):
+        if fails and content == b"3":
+            raise KeyError("a field")
+        return f"{role}'s {kind}", key, b"1" + content
+
+    monkeypatch.setattr("gbdt_commons.store_connection.VERSION", VERSION + 2)
+    monkeypatch.setattr("gbdt_commons.store_connection.MIGRATIONS", {VERSION + 1: migrate})
+    check_refused(path, "an earlier release wrote it")
+    steps = {VERSION: migrate, VERSION + 1: lambda _, *record: record}
+    monkeypatch.setattr("gbdt_commons.store_connection.MIGRATIONS", steps)
+    fails.append(True)
+    check_refused(path, r"record 4 of version \d+ cannot be migrated: KeyError")
+    check_refused(path, "when its owner is started", read_only=True)
+    fails.clear()
+    named = json_kind("a tester's numbers")
+    for n in (4, 5):
+        with closing(opened(path)) as store:
+            assert list(store.entries(named, "run")) == [10, 11, 12, 13, 7][:n]
+            store.append(named, "run", 7)
+            assert (store.kinds(), store.keys(named)) == (["a tester's numbers"], ["run"])
+
+
 def test_the_state_of_another_role_is_refused(tmp_path):
     StoreFile(tmp_path / "a.store", "another").close()
     check_refused(tmp_path / "a.store", "keeps the state of another, and not of a tester")

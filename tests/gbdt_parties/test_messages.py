@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gbdt_parties import messages
+from gbdt_parties import messages, protocol
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.messages import Parts
 
@@ -133,7 +133,7 @@ def test_arbitrary_bytes(data):
     header = struct.pack(
         "<4sHH16sQ",
         b"VBMS",
-        messages.VERSION,
+        protocol.VERSION,
         sorted(messages.KINDS)[len(data) % len(messages.KINDS)],
         bytes(16),
         0,

@@ -187,7 +187,7 @@ class QuestionsHere:
         else:
             assert self._kept is not None
             answer = self._kept.answer(envelope.message)
-        return messages.write(envelope.session, envelope.sequence, answer)
+        return messages.write(envelope.session, envelope.sequence, answer, envelope.version)
 
 
 class RemoteAnswerer:

@@ -16,7 +16,7 @@ import gbdt_kernels
 from gbdt_commons.errors import VeilboostError
 from gbdt_kernels.compilation import cache_directory, is_compiled
 from gbdt_kernels.residues import arithmetic_is_compiled
-from gbdt_parties import messages
+from gbdt_parties import protocol
 from gbdt_parties.identity.certificates import TLS, Identity
 from gbdt_parties.transport import streams
 from veilboost import __version__
@@ -96,7 +96,7 @@ def _of_machine(method: str, folders: Sequence[Path]) -> Iterator[Finding]:
     yield findings.disk(folders)
     place = cache_directory(Path(gbdt_kernels.__path__[0]) / "trees")
     yield findings.kernels(method, place is not None, are_compiled(method))
-    wire = f"messages {messages.VERSION}, streams {streams.VERSION}"
+    wire = f"messages {protocol.VERSION}, streams {streams.VERSION}"
     found = {"veilboost": __version__, "Python": platform.python_version()}
     yield findings.versions(
         {**found, **{name: installed_version(name) for name in findings.PACKAGES[method]}}, wire

@@ -186,7 +186,7 @@ def versions(found: Mapping[str, str | None], wire: str) -> Finding:
     """
     shown = ", ".join(f"{name} {version}" for name, version in found.items() if version is not None)
     missing = [name for name, version in found.items() if version is None]
-    seen = f"{shown}; {wire}; the other side's own line must show the same veilboost"
+    seen = f"{shown}; {wire}; the other side's line must show the same, or messages of a neighbour"
     if missing:
         return Finding("versions", seen, f"{', '.join(missing)} missing: pip install 'veilboost[remote]'")
     return Finding("versions", seen)

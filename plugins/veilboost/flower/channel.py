@@ -180,12 +180,12 @@ class NodeParty:
         if self.given_up.is_set():
             raise PartyUnavailableError(f"party {self.name!r}: the question was given up")
         envelope = messages.read(request)
-        message, address = envelope.message, (envelope.session, envelope.sequence)
+        message, version = envelope.message, envelope.version
         if isinstance(message, wire.OpenRun):
             return self._opened(request, message)
         if isinstance(message, wire.OpenSum) and sum(map(len, self._waiting)) + len(request) < BATCH_BYTES:
             self._waiting.append(request)
-            return messages.write(*address, Done())
+            return messages.write(envelope.session, envelope.sequence, Done(), version)
         requests, self._waiting = [*self._waiting, request], []
         answer, answered = self._asked(self._node, requests)
         if isinstance(message, wire.ProposeRoster):
@@ -197,7 +197,7 @@ class NodeParty:
         if answered.code == NO_SESSION and not self._has_begun:
             raise self._of_another_run()
         # The refusal of a sum that has waited is that of the question behind it.
-        return messages.write(*address, answered)
+        return messages.write(envelope.session, envelope.sequence, answered, version)
 
     def _asked(self, node: int | None, requests: Sequence[bytes]) -> tuple[bytes, Message]:
         """The answer to the last of several requests, or the refusal of one before it."""

@@ -24,8 +24,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_commons.store import Kind, Store, json_kind
+from gbdt_commons.store import Kind, Store
 from gbdt_parties.progress_folder import ProgressFolder
+from gbdt_parties.run.log import ENTRIES, RUNS
 from gbdt_parties.traffic import Traffic
 from xgb_fed.errors import CheckpointError
 from xgb_fed.vertical.model.model import VerticalModel
@@ -144,12 +145,12 @@ class VerticalJournal:
         if content["training"] != self._training:
             raise self._folder.of_another_run()
         progress.model.model_id = bytes.fromhex(content["model_id"])
-        kept = self._store.get(SEED, "")
+        kept = self._store.get(RUNS, "")
         if kept is None:
             # The run has ended; the present seed is that of rounds which may follow.
-            self._store.put(SEED, "", progress.seed)
+            self._store.put(RUNS, "", {"seed": progress.seed})
         else:
-            progress.seed = kept
+            progress.seed = kept["seed"]
         progress.agreed = content["agreed"]
         if margins:
             shapes = [margin.shape for margin in (progress.margin, *progress.eval_margins)]
@@ -214,7 +215,7 @@ class VerticalJournal:
         self._note_kept(progress)
         margins = [progress.margin, *progress.eval_margins] if progress.continues else []
         with self._store.transaction():
-            self._store.put(SEED, "", progress.seed)
+            self._store.put(RUNS, "", {"seed": progress.seed})
             self._append(content, margins)
 
     def add_tree(self, progress: VerticalProgress) -> None:
@@ -264,7 +265,7 @@ class VerticalJournal:
     def add_end(self, progress: VerticalProgress) -> None:
         """Keep, on the disk, all rounds: parties that know of the end do not go back to an earlier tree."""
         with self._store.transaction():
-            self._store.delete(SEED, "")
+            self._store.delete(RUNS, "")
             self._append({"kind": "end", "number": progress.model.num_boosted_rounds()}, [])
 
     def _append(self, content: dict[str, Any], arrays: list[NDArray[Any]], sync: bool = True) -> None:
@@ -307,5 +308,4 @@ def _unpacked(entry: bytes) -> Entry:
     return content, arrays
 
 
-ENTRY = Kind("entry of a training run", _packed, _unpacked)
-SEED = json_kind("seed of a training run")
+ENTRY = Kind(ENTRIES.name, _packed, _unpacked)

@@ -6,7 +6,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from gbdt_parties import messages
+from gbdt_parties import messages, protocol
 from gbdt_parties.errors import ProtocolError
 from xgb_fed.vertical.protocol.messages import Gradients, Routed, SplitStatistics, splits_at_once
 
@@ -15,7 +15,7 @@ from xgb_fed.vertical.protocol.messages import Gradients, Routed, SplitStatistic
 @pytest.mark.parametrize("tag", ["B", "c"])
 def test_a_length_that_is_not_there_takes_no_memory(count, tag):
     cls = Routed if tag == "B" else SplitStatistics
-    header = struct.pack("<4sHH16sQ", b"VBMS", messages.VERSION, cls.kind, bytes(16), 0)
+    header = struct.pack("<4sHH16sQ", b"VBMS", protocol.VERSION, cls.kind, bytes(16), 0)
     fields = b"" if tag == "B" else b"I" + struct.pack("<Q", 0)
     tracemalloc.start()
     with pytest.raises(ProtocolError, match=cls.__name__):
