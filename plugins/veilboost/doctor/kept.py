@@ -1,4 +1,4 @@
-"""What is kept in the folder of a party or a coordinator: runs, models, what limits leave, the budget.
+"""Runs, models, used limits and the budget in the folder of a party or a coordinator.
 
 Stores are read beside the process that uses them, without its lock.
 """
