@@ -104,7 +104,7 @@ class DPLGBMClassifier(DPLGBMModel, ClassifierKind):
         def encode(values: Any) -> NDArray[np.float64]:
             return class_numbers(as_labels(mapped_labels(values, classes)[0]), known)
 
-        numbers = encode(labels)
+        numbers = class_numbers(labels, known)
         if self.label_overflow == "raise" and np.isnan(numbers).any():
             raise InvalidArgumentError("y holds a label that is not among the classes")
         self._fit(
