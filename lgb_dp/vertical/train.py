@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from tqdm.auto import tqdm
 
 from gbdt_commons.errors import StoreError
 from gbdt_commons.store import Store, bytes_kind, json_kind
@@ -363,6 +364,7 @@ class _Way:
         self._sessions, self._session, self._number = sessions, session, number
         self._names, self._traffic = names, traffic
         self._other: ColumnRun | None = None
+        self.bar = tqdm(desc="private training", unit=" messages", disable=None, leave=False)
 
     def __call__(self) -> CountedChannel:
         """Make it."""
@@ -373,6 +375,7 @@ class _Way:
         return CountedChannel(Asking(self._ask), self._names, self._traffic)
 
     def _ask(self, content: bytes, is_last: bool) -> bytes | memoryview:
+        self.bar.update()
         return self._session.ask(Flights(content, int(not is_last)), Flights).content
 
     def other_error(self) -> BaseException | None:
@@ -395,7 +398,8 @@ def _connected(
         session = Session(sessions, number, traffic, name)
         way = _Way(sessions, session, number, (name, sessions.name), counted)
         try:
-            return run.connected(session, way)
+            with way.bar:
+                return run.connected(session, way)
         except PartyUnavailableError as error:
             reason = way.other_error()
             if reason is not None:
