@@ -17,7 +17,7 @@ from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.releases.trees import PublicTree
 from lgb_dp.vertical import replica
 from lgb_dp.vertical.numbers import TAIL, PublicNumbers
-from lgb_dp.vertical.replica import ReplicaAnswers
+from lgb_dp.vertical.replica import Replica, ReplicaAnswers
 from lgb_dp.vertical.sums import OpenedSums, PointHolder, ReleasedCounts
 
 A, B = Seat(0, b"a" * 32), Seat(1, b"b" * 32)
@@ -103,13 +103,14 @@ def test_a_copy_that_fails_ends_its_connection(monkeypatch):
     said = []
     exchange = SimpleNamespace(connect=lambda channel: iter([channel]), stop=said.append)
     monkeypatch.setattr(replica.Terms, "of", lambda *args: SimpleNamespace(peer="bank", run=b"run"))
-    task, log = SimpleNamespace(n_rounds=1, granted=1.0, budget=()), SimpleNamespace(store=MemoryStore())
-    monkeypatch.setattr(replica, "exchange_of", lambda *args, **settings: exchange)
+    task = SimpleNamespace(n_rounds=1, granted=1.0, budget=())
+    log = SimpleNamespace(store=MemoryStore(), is_auditable=False)
+    monkeypatch.setattr(Replica, "exchange", lambda *args: exchange)
 
     def lost(*args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(replica, "trained_over", lost)
+    monkeypatch.setattr(Replica, "trained_over", lost)
     with pytest.raises(KeyboardInterrupt) as raised:
-        list(replica.train_replica(task, None, SimpleNamespace(public_seed=b""), log, log, "channel", False))
+        list(Replica(task, None, None).trained(log, log, "channel"))
     assert said == [raised.value]

@@ -194,7 +194,7 @@ class Kept:
             self._lists.clear()
             self._n_read = 0
         for place in range(self._n_read, n_kept):
-            event = self.event(place)
+            event = self.store.get(EVENTS, "", place)
             self._lists[type(event)].append(event)
             self._n_read += 1
         return self._lists[kind]
@@ -363,22 +363,12 @@ class Kept:
 
     # An auditor's.
 
-    def event(self, place: int) -> Event | None:
-        """One event, in the order of all; None after the last one."""
-        return self.store.get(EVENTS, "", place)
-
-    def connection(self, number: int) -> tuple[int, list[Event]]:
-        """Place of a connection among all events, and those from it to the next one."""
-        starts, events = list[int](), list(self.store.entries(EVENTS, ""))
-        for place, event in enumerate(events):
-            if isinstance(event, Connection):
-                starts.append(place)
-        end = starts[number + 1] if number + 1 < len(starts) else len(events)
-        return starts[number], events[starts[number] : end]
-
-    def in_store(self, store: Store) -> Kept:
-        """The events of the same run in another store."""
-        return Kept(store, self._terms)
+    def connection(self, number: int) -> tuple[list[Event], list[Event]]:
+        """The events before a connection, and those from it to the next one."""
+        events = list(self.store.entries(EVENTS, ""))
+        starts = [place for place, event in enumerate(events) if isinstance(event, Connection)]
+        start, end, *_ = *starts[number:], len(events)
+        return events[:start], events[start:end]
 
     @property
     def record(self) -> MessageRecord:

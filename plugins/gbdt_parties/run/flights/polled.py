@@ -47,6 +47,10 @@ def unpacked(data: bytes | memoryview) -> list[memoryview]:
     return messages
 
 
+def uncounted(n_bytes: int) -> None:
+    """Count no bytes."""
+
+
 class Asking:
     """The asking side's end; it implements `frames.FrameChannel`.
 
@@ -56,10 +60,17 @@ class Asking:
         ``ask(request, is_last)`` sends a request, and gives the answer, which is empty unless it is the last
         one of those that belong together; raises a PartyUnavailableError if it is lost.  One thread at a time
         calls it.
+    sent, received : callable, optional
+        Are told the bytes of each message.
     """
 
-    def __init__(self, ask: Callable[[bytes, bool], bytes | memoryview]) -> None:
-        self._ask = ask
+    def __init__(
+        self,
+        ask: Callable[[bytes, bool], bytes | memoryview],
+        sent: Callable[[int], object] = uncounted,
+        received: Callable[[int], object] = uncounted,
+    ) -> None:
+        self._ask, self._sent, self._received = ask, sent, received
         self._outbox: list[bytes] = []
         self._n_bytes = 0
         self._inbox: deque[memoryview] = deque()
@@ -67,6 +78,7 @@ class Asking:
 
     def send(self, message: bytes) -> None:
         """See `frames.FrameChannel`."""
+        self._sent(len(message))
         is_long = self._n_bytes + len(message) > MAX_REQUEST_BYTES
         if self._outbox and (is_long or len(self._outbox) == MAX_MESSAGES):
             self._leave(False)
@@ -92,7 +104,9 @@ class Asking:
             self._collect()
         if not self._inbox:
             raise PartyUnavailableError("the other party has ended the connection")
-        return self._inbox.popleft()
+        message = self._inbox.popleft()
+        self._received(len(message))
+        return message
 
     def _collect(self) -> None:
         """Wait for the answer to the request that is under way, if there is one."""

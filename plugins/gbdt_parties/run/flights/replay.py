@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import zip_longest
 from struct import error as StructError
 from typing import NoReturn
 
@@ -160,12 +161,11 @@ def replay(
     has_ended : bool
         Whether `train` came to its end.
     """
-    start, (begun, *_) = kept.connection(connection)
+    before, (begun, *_) = kept.connection(connection)
     assert isinstance(begun, Connection)
     store = MemoryStore()
     exchange = begin(store)
-    for event in map(kept.event, range(start)):
-        assert event is not None
+    for event in before:
         store.append(EVENTS, "", event)
 
     def steps() -> Steps[None]:
@@ -190,18 +190,17 @@ _NAMES = {
 }
 
 
-def _check_events(kept: Kept, connection: int, again: Kept) -> None:
+def _check_events(kept: Kept, connection: int, again: Store) -> None:
     """Check that a connection has added the events that its repetition adds.
 
     A repetition may keep one thing more: it goes on from the last message to the next one, and the party's
     process may have ended between them.
     """
-    start, grown = kept.connection(connection)
-    before = Counter(type(kept.event(place)) for place in range(start))
-    for place, one in enumerate(grown, start):
-        other, kind = again.event(place), type(one)
-        name = f"{_NAMES[kind]} {before[kind]}, kept in connection {connection},"
-        before[kind] += 1
+    events, grown = kept.connection(connection)
+    before, made = Counter(map(type, events)), [*again.entries(EVENTS, "")][len(events) :]
+    for one, other in zip_longest(grown, made[: len(grown)]):
+        name = f"{_NAMES[type(one)]} {before[type(one)]}, kept in connection {connection},"
+        before[type(one)] += 1
         if other is None:
             raise DifferenceError(f"{name} is not reached by the messages that are kept of it")
         if one != other:
@@ -224,7 +223,7 @@ def compared(kept: Kept, begin: Begin, train: Train) -> Replay:
             channel = ComparedFlights(kept.record.of_process(number), number, done)
             store, has_ended = replay(kept, number, channel, begin, train)
             channel.check_end()
-            _check_events(kept, number, kept.in_store(store))
+            _check_events(kept, number, store)
             agreed.update(map(type, kept.connection(number)[1]))
             done.n_connections += 1
     except DifferenceError as error:
