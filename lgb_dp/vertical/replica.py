@@ -208,14 +208,9 @@ class Replica:
         (PartyRefusedError, ProtocolError).
         """
         failures = KeptFailures(ledger.store, self.terms.peer)
+        charges = Charges(ledger, self.terms.run, self.task.granted, self.task.budget, ONE_ROW)
         exchange = self.exchange(log.store, failures, log.is_auditable)
-        yield from exchange.connect(channel)
-        try:
-            charges = Charges(ledger, self.terms.run, self.task.granted, self.task.budget, ONE_ROW)
-            return (yield from self.trained_over(exchange, charges))
-        except BaseException as error:
-            exchange.stop(error)
-            raise
+        return exchange.over(channel, lambda connected: self.trained_over(connected, charges))
 
 
 def begun_with(

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from gbdt_commons.store import MemoryStore
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.run.engine import carried_out
 from gbdt_parties.two_party.names import Seat
@@ -15,9 +14,8 @@ from lgb_dp.accounting.shares import closeness
 from lgb_dp.losses.loss import STEPS
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.releases.trees import PublicTree
-from lgb_dp.vertical import replica
 from lgb_dp.vertical.numbers import TAIL, PublicNumbers
-from lgb_dp.vertical.replica import Replica, ReplicaAnswers
+from lgb_dp.vertical.replica import ReplicaAnswers
 from lgb_dp.vertical.sums import OpenedSums, PointHolder, ReleasedCounts
 
 A, B = Seat(0, b"a" * 32), Seat(1, b"b" * 32)
@@ -97,20 +95,3 @@ def test_counts_that_no_rows_and_noise_can_have_are_refused(sign):
 def test_a_party_without_labels_counts_none():
     counts = PointHolder(None, SimpleNamespace(n_counts=lambda n_outputs: 2 * n_outputs)).label_counts()
     assert (counts.dtype, counts.tolist()) == (np.int64, [0, 0])
-
-
-def test_a_copy_that_fails_ends_its_connection(monkeypatch):
-    said = []
-    exchange = SimpleNamespace(connect=lambda channel: iter([channel]), stop=said.append)
-    monkeypatch.setattr(replica.Terms, "of", lambda *args: SimpleNamespace(peer="bank", run=b"run"))
-    task = SimpleNamespace(n_rounds=1, granted=1.0, budget=())
-    log = SimpleNamespace(store=MemoryStore(), is_auditable=False)
-    monkeypatch.setattr(Replica, "exchange", lambda *args: exchange)
-
-    def lost(*args):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Replica, "trained_over", lost)
-    with pytest.raises(KeyboardInterrupt) as raised:
-        list(Replica(task, None, None).trained(log, log, "channel"))
-    assert said == [raised.value]

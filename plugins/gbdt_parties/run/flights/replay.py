@@ -168,12 +168,8 @@ def replay(
     for event in before:
         store.append(EVENTS, "", event)
 
-    def steps() -> Steps[None]:
-        yield from exchange.connect(channel, begun.nonce)
-        yield from train(exchange)
-
     try:
-        carried_out(steps(), channel.receive)
+        carried_out(exchange.over(channel, train, begun.nonce), channel.receive)
     except VeilboostError:
         # The connection is lost, or either party has refused: that was said, or heard.
         return store, False
