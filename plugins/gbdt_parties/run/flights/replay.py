@@ -54,14 +54,8 @@ Train = Callable[[Exchange], Steps[object]]
 class ComparedFlights:
     """A channel that gives what a party heard, and compares all that is said with what it said.
 
-    Parameters
-    ----------
-    exchanges : iterator of KeptExchange
-        Of one connection, in the order in which the party sent and received them.
-    connection : int
-        Its number, from 0 on.
-    done : Compared
-        Counts what agrees.
+    The exchanges are those of one connection, in the order in which the party sent and received them; `done`
+    counts what agrees.
     """
 
     def __init__(self, exchanges: Iterator[KeptExchange], connection: int, done: Compared) -> None:
@@ -140,26 +134,10 @@ def _name(message: bytes, connection: int) -> str:
 def replay(
     kept: Kept, connection: int, channel: ComparedFlights, begin: Begin, train: Train
 ) -> tuple[Store, bool]:
-    """Repeat a party's process in one connection.
+    """Repeat a party's process in one connection: its events afterwards, and whether it came to its end.
 
-    Parameters
-    ----------
-    kept : Kept
-        The party's events.
-    connection : int
-        Which one, from 0 on.
-    channel : ComparedFlights
-        Gives all messages that the party received, and then raises a PartyUnavailableError.  It gets those
-        that an honest party sent, of which a process that crashed has sent the first ones.
-    begin : callable
-    train : callable
-
-    Returns
-    -------
-    store : Store
-        With the party's events as they are after the connection.
-    has_ended : bool
-        Whether `train` came to its end.
+    The channel gives all messages that the party received, and then raises a PartyUnavailableError.  It gets
+    those that an honest party sent, of which a process that crashed has sent the first ones.
     """
     before, (begun, *_) = kept.connection(connection)
     assert isinstance(begun, Connection)
@@ -204,15 +182,7 @@ def _check_events(kept: Kept, connection: int, again: Store) -> None:
 
 
 def compared(kept: Kept, begin: Begin, train: Train) -> Replay:
-    """Repeat a party's side of a whole run, and compare it with the party's record.
-
-    Parameters
-    ----------
-    kept : Kept
-        The party's events and messages.
-    begin, train : callable
-        As of `replay`.
-    """
+    """Repeat a party's side of a whole run, and compare it with the party's record."""
     done, agreed, has_ended, difference = Compared(), Counter[type](), False, None
     try:
         for number in range(kept.n_connections):
