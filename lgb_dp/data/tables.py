@@ -130,9 +130,8 @@ class TableColumns:
             if frame.shape[1] != n_features:
                 raise InvalidArgumentError(f"data has {frame.shape[1]} features; {n_features} are expected")
         elif self.names != (given := column_names(frame)):
-            missing = [name for name in self.names if name not in given]
-            extra = [name for name in given if name not in self.names]
-            if missing or extra:
+            if missing := [name for name in self.names if name not in given]:
+                extra = [name for name in given if name not in self.names]
                 raise InvalidArgumentError(
                     "data must have the columns of the training data; "
                     f"missing are {missing}, and unknown are {extra}"

@@ -45,10 +45,7 @@ PartyT = TypeVar("PartyT", bound=Any)
 class PrivateService(RowService[L], Generic[L, PartyT]):
     """Base of the services of private parties, whose ledger outlives the process.
 
-    Raises
-    ------
-    InvalidArgumentError
-        If the party has no folder, no allow-list, or no budget.
+    A party without a folder, an allow-list or a budget is refused by an InvalidArgumentError.
     """
 
     party: PartyT

@@ -308,6 +308,7 @@ class NewtonCore(Training):
         if histograms is None:
             return LearnedSplits(bins, depth, self.n_rounds, opening_depth)
         self._histograms = histograms
+        self.notes += histograms.remarks(bins)
         weights = histograms.threshold_weights()
         if distilled is None:
             return LearnedSplits(bins, depth, self.n_rounds, opening_depth, weights)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from gbdt_kernels.trees import DenseCodes
 from lgb_dp.boosting.training import Asking
@@ -22,8 +23,11 @@ from lgb_dp.newton.releases.trees import Round
 from lgb_dp.newton.splits.distilled import SurrogateScores, surrogate_rows
 from lgb_dp.newton.splits.feature_histograms import FeatureHistograms
 
-_ROWS_OVER_STD = 25.0
-"""Held-out rows per bin over the noise in a cell: more bins add noise, fewer hide the order of rows."""
+_ROWS_OVER_STD = 10.0
+"""Held-out rows of the rarer label per bin, over the noise in a cell.
+
+More bins add noise to the area under a curve, fewer hide the order of rows.
+"""
 
 _MIN_BINS, _MAX_BINS = 8, 64
 _TAIL_BINS = 4
@@ -76,8 +80,7 @@ class HeldOutRows:
             return RegressionEvaluation(edges, counts, std, width)
         assert releases.n_rows is not None
         n_held = releases.n_rows * self._share / (1 - self._share)
-        n_bins = int(np.clip(n_held * releases.mu / _ROWS_OVER_STD, _MIN_BINS, _MAX_BINS))
-        edges, points = score_bins(made_up, n_bins)
+        edges, points = score_bins(made_up, n_bins_for(n_held, made_up, releases.mu))
         cell = 2 * np.searchsorted(edges, scores) + (self._label == self._scale.high)
         counts, std = yield from self._released(cell, 2 * len(points), releases, random)
         return PrivateEvaluation(edges, points, counts.reshape(-1, 2), std)
@@ -100,6 +103,13 @@ def made_up_scores(
     scores = SurrogateScores(made_up, np.tile(question.prior, (made_up.n_rows, 1)), 1)
     scores.follow(question.released)
     return np.sort(scores.score[:, 0])
+
+
+def n_bins_for(n_held: float, scores: NDArray[np.float64], mu: float) -> int:
+    """Number of bins of scores, by the number of held-out rows and the share of labels that scores expect."""
+    positive = float(expit(scores).mean())
+    n_rare = max(n_held, 0.0) * min(positive, 1 - positive)
+    return int(np.clip(n_rare * mu / _ROWS_OVER_STD, _MIN_BINS, _MAX_BINS))
 
 
 def score_bins(scores: NDArray[np.float64], n_bins: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -94,6 +94,15 @@ class Columns:
             return replace(self, data=self.data.tocsr()[rows].tocsc())
         return replace(self, data=self.data[rows])
 
+    def of_model(self: C, places: list[int], names: list[str]) -> C:
+        """The columns at some places, under a model's names; a column of another name stands for none."""
+        known = {
+            k: self.categories[place]
+            for k, place in enumerate(places)
+            if place in self.categories and names[k] == self.names[place]
+        }
+        return replace(self, data=self.data[:, places], names=names, categories=known)
+
     def with_categories(self: C, known: Categories, argument: str = "the data", *, quote: bool = True) -> C:
         """The same rows with the codes of the categories that were trained on, `known`.
 
@@ -212,6 +221,8 @@ def read_columns_like(X: Any, names: list[str], known: Categories, argument: str
     declared in training.
     """
     columns = read_columns(X, argument, enable_categorical=True if known else None)
+    if is_table(X) and set(names) <= set(columns.names):
+        columns = columns.of_model([columns.names.index(name) for name in names], names)
     check_names(columns.names, names, argument)
     if is_table(X):
         for k, labels in known.items():

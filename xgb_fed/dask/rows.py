@@ -9,6 +9,7 @@ divided, so that neither partitions nor losses change a message or the model.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from functools import reduce
 from typing import Any
 
@@ -38,11 +39,12 @@ class DaskRows:
         self._rows = np.arange(partitions.n_rows) if rows is None else rows
         self._is_whole = rows is None
         self.places = Places(partitions, self._rows)
+        self._columns = list(range(len(partitions.names))), partitions.names
 
     @property
     def names(self) -> list[str]:
         """Names of the columns."""
-        return self.partitions.names
+        return self._columns[1]
 
     @property
     def n_rows(self) -> int:
@@ -69,6 +71,12 @@ class DaskRows:
     def identity(self) -> Any:
         """A digest of the partitions, and which of their rows these are."""
         return self.partitions.digest if self._is_whole else digest_of(self.partitions.digest, self._rows)
+
+    def of_model(self, places: list[int], names: list[str]) -> DaskRows:
+        """The columns at some places, under a model's names."""
+        own = copy(self)
+        own._columns = places, names
+        return own
 
     def take(self, rows: NDArray[np.integer[Any]]) -> DaskRows:
         """Some of the rows."""
@@ -108,7 +116,10 @@ class DaskRows:
         rows = np.concatenate([question.rows for question in questions])
         bounds = np.concatenate([[0], np.cumsum([len(question.rows) for question in questions])])
         flags = np.zeros(len(rows), dtype=bool)
-        rules = [(q.rule.feature, float(q.rule.threshold), bool(q.rule.default_left)) for q in questions]
+        places = self._columns[0]
+        rules = [
+            (places[q.rule.feature], float(q.rule.threshold), bool(q.rule.default_left)) for q in questions
+        ]
 
         def part(lease: host.Lease) -> Part:
             mine = self.places.are_in(lease, rows)

@@ -321,9 +321,11 @@ class _HorizontalXGB(FederatedXGBModel):
         booster = self.get_booster()
         check_matrix(X, needs_columns=True)
         rows, names = read_rows(X, "X")
-        self._check_width(rows.shape[1])
         if names and booster.feature_names and names != booster.feature_names:
-            raise InvalidDataError(f"X has columns {names}; the model has {booster.feature_names}")
+            if missing := [name for name in booster.feature_names if name not in names]:
+                raise InvalidDataError(f"X has no columns {missing}, which the model has; X has {names}")
+            rows = rows[:, [names.index(name) for name in booster.feature_names]]
+        self._check_width(rows.shape[1])
         data = xgboost.DMatrix(rows)
         if iteration_range is None:
             best = self.model_.best_iteration

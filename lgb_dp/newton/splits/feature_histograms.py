@@ -35,6 +35,8 @@ MIN_ROWS_OVER_STD = 250.0
 """Of all rows and the noise of a bin, from which on it is worth knowing where there are rows."""
 
 
+_SHARES_TO_TELL = {"missing or not declared": 0.01, "in an outermost bin, as all beyond the bounds": 0.1}
+_MIN_BINS_TO_TELL, _MAX_COLUMNS_TO_TELL = 8, 5
 _SMOOTHED_BINS = 9
 _MIN_COUNT = 1e-9
 
@@ -80,6 +82,23 @@ class FeatureHistograms:
         """
         shares = [np.max(count) / max(np.sum(count), _MIN_COUNT) for count in self.counts if len(count) > 2]
         return float(min(shares, default=1.0))
+
+    def remarks(self, bins: PublicBins) -> list[str]:
+        """Notes on shares of rows that stand out of the noise, where they speak against the declarations."""
+        told: dict[str, list[str]] = {what: [] for what in _SHARES_TO_TELL}
+        for f, count in enumerate(self.counts):
+            is_wide = not bins.is_categorical[f] and len(count) > _MIN_BINS_TO_TELL
+            of_kind = count[-1], max(count[0], count[-2]) if is_wide else 0.0
+            for (what, least), rows in zip(_SHARES_TO_TELL.items(), of_kind, strict=True):
+                whole = max(float(np.sum(count)), _MIN_COUNT)
+                if rows - _STDS_TO_STAND_OUT * self.std > least * whole:
+                    told[what].append(f"{min(rows / whole, 1.0):.0%} of {bins.names[f]!r}")
+        return [
+            f"released histograms: of the rows are {what}: {', '.join(found[:_MAX_COLUMNS_TO_TELL])}"
+            + (" and of other columns" if found[_MAX_COLUMNS_TO_TELL:] else "")
+            for what, found in told.items()
+            if found
+        ]
 
     def threshold_weights(self) -> list[NDArray[np.float64]]:
         """How often each threshold is drawn, in proportion, shape (n_bins - 1,) for each feature.

@@ -136,10 +136,23 @@ class JointModel:
         """F_B of the binned rows of the other party.
 
         A value is as good as its bin: thresholds are edges of bins.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If a column of the model is gone, or declared in another way, by its name: both parties know it.
         """
+        names = columns_of_model(self._text).names
+        own = list(bins.names) if names is None else names[self.n_first :]
+        if missing := [name for name in own if name not in bins.names]:
+            raise InvalidArgumentError(f"columns {missing}, which the model needs, are no longer declared")
+        places = [bins.names.index(name) for name in own]
+        changed = zip(own, places, self._infos[self.n_first :], strict=False)
+        if others := [name for name, place, info in changed if bins.feature_infos[place] != info]:
+            raise InvalidArgumentError(f"columns {others} are declared otherwise than for the model")
 
         def block(first: int, last: int) -> NDArray[np.float64]:
-            return values_of_codes(_dense(codes.take(np.arange(first, last))), bins)
+            return values_of_codes(_dense(codes.take(np.arange(first, last))), bins)[:, places]
 
         return self._part(block, codes.n_rows, 1)
 

@@ -25,16 +25,10 @@ MAX_NUMBER = 2**63
 
 @dataclass(frozen=True)
 class Attempt:
-    """One attempt at one sum.
+    """One attempt at one sum, over the vectors of members whose places in the roster ascend.
 
-    Parameters
-    ----------
-    round, number : int
-        Attempts of a session are numbered through, so that none is made twice.
-    members : tuple of int
-        Places in the roster, ascending: whose vectors are added.
-    question : bytes
-        32 bytes: digest of what is being answered, which every member computes for itself.
+    Attempts of a session are numbered through, so that none is made twice.  The question is a digest of what
+    is being answered, 32 bytes, which every member computes for itself.
     """
 
     round: int
@@ -45,11 +39,8 @@ class Attempt:
     def check(self, own: int | None, roster: Roster, min_parties: int) -> None:
         """Check that a party may take part, or, without `own`, that it may open the sum of others.
 
-        Raises
-        ------
-        ProtocolError
-            If the members are not different places of the roster in order, the party is not among them, they
-            are fewer than it demands, or the attempt has no number.
+        A ProtocolError says that the members are not different places of the roster in order, that the party
+        is not among them, that they are fewer than it demands, or that the attempt has no number.
         """
         if not (0 <= self.round < MAX_NUMBER and 0 < self.number < MAX_NUMBER):
             raise ProtocolError("rounds and attempts are numbered from 0 and 1 on")
@@ -76,17 +67,8 @@ class Attempt:
 class SecureSession:
     """One party's side of a session whose roster all parties have signed.
 
-    Parameters
-    ----------
-    keys : SessionKeys
-    roster : Roster
-        Checked: `Roster.check_members` and `Roster.check_endorsements`.
-    own : Introduction
-
-    Raises
-    ------
-    AuthenticationError
-        If somebody's public key is not usable (`Roster.check_keys`).
+    The roster is checked: `Roster.check_members` and `Roster.check_endorsements`.  An AuthenticationError
+    says that somebody's public key is not usable (`Roster.check_keys`).
     """
 
     def __init__(self, keys: SessionKeys, roster: Roster, own: Introduction) -> None:
@@ -111,16 +93,9 @@ class SecureSession:
         }
 
     def contribute(self, attempt: Attempt, ring: Ring, values: Words) -> bytes:
-        """Vector of this party for an attempt, masked and signed.
+        """Vector of this party for an attempt that was checked, masked and signed.
 
         The caller sees to it that an attempt is answered once (`gbdt_parties.run.log`).
-
-        Parameters
-        ----------
-        attempt : Attempt
-            Checked.
-        ring : Ring
-        values : ndarray of uint64
         """
         streams, added, subtracted = self.streams(attempt), list[WordStream](), list[WordStream]()
         for other, sign in signs(self.place, attempt.members).items():
@@ -147,22 +122,9 @@ class SecureSession:
     ) -> Words:
         """The sum of all members' vectors, each checked and added by this party itself.
 
-        Its range is left to the caller.
-
-        Parameters
-        ----------
-        attempt : Attempt
-        ring : Ring
-        n_values : int
-            Values that every vector must have.
-        contributions : mapping of place to bytes
-
-        Raises
-        ------
-        ProtocolError
-            If the contributions are not those of exactly the members, or one has another length.
-        AuthenticationError
-            If one is not signed by its member for this attempt.
+        Its range is left to the caller.  A ProtocolError says that the contributions, by their places, are
+        not those of exactly the members, or that one has not so many values; an AuthenticationError, that one
+        is not signed by its member for this attempt.
         """
         if tuple(sorted(contributions)) != attempt.members:
             raise ProtocolError("the contributions to a sum are not those of the attempt's members")

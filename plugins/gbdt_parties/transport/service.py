@@ -67,31 +67,21 @@ L = TypeVar("L", bound=CallerLimits)
 
 @dataclass
 class Caller:
-    """One caller: its folder, and handlers on the rows it named.
+    """One caller: its folder, its part of the store, and handlers on the rows it named.
 
     Attributes
     ----------
-    directory : Path
-    store : Store
-        All that belongs to it in the party's store.
-    intersector : Intersector
     handlers : OrderedDict
         By the row sets they are about, the one used last at the end.
     used : set of bytes
         Sessions that were opened.
-    questions : HourlyQuota
-        Alignments and other messages that let the caller try something out, such as which rows there are.
-    openings : HourlyQuota
-        Sessions opened.
-    memory : MemoryAllowance
-        Memory that the caller's rows and sessions may hold together.
-    rooms : dict
-        Memory reserved for the rows of each handler.
-    lock : Lock
-    parsing : Lock
-        Held while a request is taken apart: one at a time.
-    aligning : Lock
-        Held while an alignment is worked on: one at a time.
+    questions, openings : HourlyQuota
+        Alignments and other messages that let the caller try something out, such as which rows there are; and
+        sessions opened.
+    memory, rooms
+        Memory that the caller's rows and sessions may hold together, and that of each handler's rows.
+    parsing, aligning : Lock
+        Held while a request is taken apart, and while an alignment is worked on: one at a time.
     """
 
     directory: Path
@@ -199,13 +189,9 @@ class RowService(ABC, Generic[L]):
 
     @abstractmethod
     def new_handler(self, caller: Caller, positions: list[NDArray[np.int64]]) -> SessionHandler[Any]:
-        """Make the handler of sessions about some rows.
+        """Make the handler of sessions about rows at the positions of each row set.
 
-        Parameters
-        ----------
-        caller : Caller
-        positions : list of ndarray of int64
-            Positions of the rows of each row set; none at all means all rows in their own order.
+        None at all means all rows in their own order.
         """
 
     def handle(self, caller: Identity, row_sets: RowSets, request: bytes) -> bytes:

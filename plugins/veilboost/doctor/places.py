@@ -33,7 +33,7 @@ class Place(NamedTuple):
 
 
 def places_of(path: str | Path) -> Iterator[Place]:
-    """What is at a path: in a folder, its files, then what they do not name, here and one level below."""
+    """Places at a path: in a folder, its files, then folders that these do not name, one level deep."""
     path = Path(path)
     if not path.is_dir():
         place = _of_file(path) if path.suffix in PLANS else None

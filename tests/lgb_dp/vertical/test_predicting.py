@@ -167,6 +167,27 @@ def test_tables_are_taken_by_name():
         party.with_rows(frame[["a", "c"]])
 
 
+def test_a_column_that_came_later_is_no_reason_to_refuse_and_one_that_is_gone_is_named():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(np.nan_to_num(X), columns=list("abcd")).assign(e=0.5)
+    party = ColumnParty(frame[["c", "d"]], name="bank", bounds=(-1, 1))
+    model = VerticalDPLGBMClassifier(50.0, n_estimators=8, n_jobs=1)
+    model.fit(frame[["a", "b"]], (SCORE > 0).astype(int), parties=[party], bounds=(-1, 2))
+    own = frame[["e", "b", "a"]]
+    expected = model.predict_proba(own, parties=[party])
+
+    def later(columns, bounds=(-1, 1)):
+        other = ColumnParty(frame[columns], name="bank", bounds=bounds)
+        other.answers = party.answers
+        return model.predict_proba(own, parties=[other])
+
+    np.testing.assert_array_equal(later(["e", "d", "c"]), expected)
+    with pytest.raises(lgb_dp.InvalidArgumentError, match=r"\['c'\].*no longer"):
+        later(["d", "e"])
+    with pytest.raises(lgb_dp.InvalidArgumentError, match=r"\['d'\].*otherwise"):
+        later(["c", "d"], {"c": (-1, 1), "d": (-2, 2)})
+
+
 # What the asking side learns.
 
 

@@ -105,6 +105,9 @@ class HeldRows(Protocol):
     def with_categories(self, known: Categories) -> HeldRows:
         """The same rows with the codes of the categories that were trained on."""
 
+    def of_model(self, places: list[int], names: list[str]) -> HeldRows:
+        """The columns at some places, under a model's names; a column of another name stands for none."""
+
     def take(self, rows: NDArray[np.integer[Any]]) -> HeldRows:
         """Some of the rows, in the order asked for."""
 

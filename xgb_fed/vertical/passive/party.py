@@ -268,8 +268,14 @@ class PassiveParty(SessionHandler[PredictionSession]):
         splits = self.splits_by_model.get(message.model)
         if splits is None:
             raise ProtocolError("this party has no splits of that model")
-        splits.check_columns(self.columns)
+        try:
+            places = splits.columns_among(self.columns)
+        except InvalidDataError:
+            self._log_missing_columns()
+            raise
         columns = self._selected(message.rows)
+        if places is not None:
+            columns = columns.of_model(places, splits.names)
         if message.n_rows not in (0, columns.n_rows):
             raise InvalidDataError(
                 f"the active party predicts {message.n_rows} rows, this one has {columns.n_rows}"
@@ -278,6 +284,15 @@ class PassiveParty(SessionHandler[PredictionSession]):
         kept.keep_categories(splits.n_categories)
         self._count_thresholds(splits)
         return kept, wire.ModelOpened(columns.n_rows)
+
+    def _log_missing_columns(self) -> None:
+        """Say which models need which columns that are gone."""
+        models: dict[str, list[str]] = {}
+        for number, splits in self.splits_by_model.items():
+            for name in splits.needed - set(self.columns.names):
+                models.setdefault(name, []).append(number.hex())
+        for name, numbers in sorted(models.items()):
+            logger.error("column %r is gone, which the models %s need", name, ", ".join(numbers))
 
     def _count_thresholds(self, splits: Splits) -> None:
         """Count the splits that a session can ask about; those of an earlier release may not be yet."""

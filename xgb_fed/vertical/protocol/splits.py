@@ -114,14 +114,34 @@ class Splits:
         excluded = [str(code if labels is None else labels[code]) for code in right]
         return f"{self.names[feature]} not in {{{', '.join(excluded)}}}{missing or ' nor missing'}"
 
-    def check_columns(self, columns: NamedColumns) -> None:
-        """Raise `InvalidDataError` unless the columns are named as the splits' are, and as many."""
-        if columns.n_features != len(self.names):
+    @property
+    def needed(self) -> set[str]:
+        """Columns that are split."""
+        return {self.names[feature] for feature in self.features}
+
+    def columns_among(self, columns: NamedColumns) -> list[int] | None:
+        """Where the columns of the splits are among those of data, by name; None if they are where they were.
+
+        A column that is not split may be gone; any other one stands for it.
+
+        Raises
+        ------
+        InvalidDataError
+            If a column is gone.  It has no names: its text may go to another party.
+        """
+        if columns.names == self.names:
+            return None
+        if columns.names == [f"f{k}" for k in range(columns.n_features)]:
+            if columns.n_features == len(self.names):
+                return None
             raise InvalidDataError("the data has another number of columns than the model was trained on")
-        unnamed = [f"f{k}" for k in range(len(self.names))]
-        if columns.names not in (self.names, unnamed):
-            # Without names: this text may go to another party.
-            raise InvalidDataError("the data's columns have other names than those the model was trained on")
+        places = {name: place for place, name in enumerate(columns.names)}
+        n_missing = len(self.needed - set(places))
+        if n_missing:
+            raise InvalidDataError(
+                f"{n_missing} columns that the model needs are no longer in the data; the party's log names them"
+            )
+        return [places.get(name, 0) for name in self.names]
 
     def revealed(self) -> RevealedSplits:
         """Column, threshold and default direction of every split, and its categories, as a message.

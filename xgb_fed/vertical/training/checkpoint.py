@@ -24,9 +24,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_commons.store import Kind, Store, json_kind
+from gbdt_commons.store import Kind, Store
 from gbdt_parties.progress_folder import ProgressFolder
-from gbdt_parties.run.log import ENTRIES
+from gbdt_parties.run.log import ENTRIES, RUNS
 from gbdt_parties.traffic import Traffic
 from xgb_fed.errors import CheckpointError
 from xgb_fed.vertical.model.model import VerticalModel
@@ -43,39 +43,34 @@ Entry = tuple[dict[str, Any], list[NDArray[Any]]]
 
 @dataclass
 class VerticalProgress:
-    """How far a training run has come: the model so far, and all that its next tree follows from.
-
-    **Rows.**  The margins, shape (n_rows, n_classes), are those after the last finished round; if the run
-    `continues` a model, those of the beginning are that model's.  `leaves` are the rows' leaves in the trees
-    of the round under way, `kept_leaves` those in all trees that a checkpoint kept, until the parties'
-    columns are known again.
-
-    **Draws.**  Those of every tree's rows and columns come from the seed and the tree's number.  `n_drawn`
-    random numbers were taken by the columns of finished trees, if they are drawn as XGBoost does, and by
-    gradients; `n_drawn_before` of them before the round under way.
-
-    **Parties.**  `agreed` has the digest of the columns that each passive party announced; it is empty before
-    they did.  `named` has by passive party the splits of finished trees as they were named to it.
-    `under_way` is what was kept of the tree under way when the run was interrupted; see `TreeRecord`.
-
-    **Calls.**  `evaluations` has lines of metrics by round.  `counted` is the part of the model's traffic
-    that callers have counted: that of calls before, which failed.
-    """
+    """How far a training run has come: the model so far, and all that its next tree follows from."""
 
     model: VerticalModel
     seed: int
+    """Of the draws of rows and columns; every tree's come from it and the tree's number."""
     margin: NDArray[np.float32]
+    """After the last finished round, shape (n_rows, n_classes)."""
     eval_margins: list[NDArray[np.float32]]
     leaves: list[NDArray[np.int32]] = field(default_factory=list)
+    """Rows' leaves in the trees of the round under way."""
     n_drawn: int = 0
+    """Random numbers that the columns of finished trees took, if drawn as XGBoost does, and gradients did."""
     n_drawn_before: int = 0
+    """Those taken before the round under way."""
     continues: bool = False
+    """Whether the margins of the beginning are those of a model that is continued."""
     evaluations: dict[int, str] = field(default_factory=dict)
+    """Lines of metrics by round."""
     counted: Traffic = field(default_factory=Traffic)
+    """The part of the model's traffic that callers have counted: that of calls before, which failed."""
     agreed: list[str] = field(default_factory=list)
+    """Digest of the columns that each passive party announced; empty before they did."""
     named: dict[int, list[NamedSplit]] = field(default_factory=dict)
+    """By passive party, the splits of finished trees as they were named to it."""
     kept_leaves: list[NDArray[np.integer]] = field(default_factory=list)
+    """Rows' leaves in all trees that a checkpoint kept, until the parties' columns are known again."""
     under_way: dict[str, Any] | None = None
+    """Kept part of the tree that was under way when the run was interrupted; see `TreeRecord`."""
 
     def end_round(self, eval_leaves: list[NDArray[np.int32]]) -> None:
         """Add the trees of the round under way to all margins.
@@ -150,12 +145,12 @@ class VerticalJournal:
         if content["training"] != self._training:
             raise self._folder.of_another_run()
         progress.model.model_id = bytes.fromhex(content["model_id"])
-        kept = self._store.get(SEED, "")
+        kept = self._store.get(RUNS, "")
         if kept is None:
             # The run has ended; the present seed is that of rounds which may follow.
-            self._store.put(SEED, "", progress.seed)
+            self._store.put(RUNS, "", {"seed": progress.seed})
         else:
-            progress.seed = kept
+            progress.seed = kept["seed"]
         progress.agreed = content["agreed"]
         if margins:
             shapes = [margin.shape for margin in (progress.margin, *progress.eval_margins)]
@@ -220,7 +215,7 @@ class VerticalJournal:
         self._note_kept(progress)
         margins = [progress.margin, *progress.eval_margins] if progress.continues else []
         with self._store.transaction():
-            self._store.put(SEED, "", progress.seed)
+            self._store.put(RUNS, "", {"seed": progress.seed})
             self._append(content, margins)
 
     def add_tree(self, progress: VerticalProgress) -> None:
@@ -270,7 +265,7 @@ class VerticalJournal:
     def add_end(self, progress: VerticalProgress) -> None:
         """Keep, on the disk, all rounds: parties that know of the end do not go back to an earlier tree."""
         with self._store.transaction():
-            self._store.delete(SEED, "")
+            self._store.delete(RUNS, "")
             self._append({"kind": "end", "number": progress.model.num_boosted_rounds()}, [])
 
     def _append(self, content: dict[str, Any], arrays: list[NDArray[Any]], sync: bool = True) -> None:
@@ -314,4 +309,3 @@ def _unpacked(entry: bytes) -> Entry:
 
 
 ENTRY = Kind(ENTRIES.name, _packed, _unpacked)
-SEED = json_kind("seed of a training run")

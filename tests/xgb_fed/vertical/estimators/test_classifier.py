@@ -87,8 +87,8 @@ def test_data_frames():
         booster.predict(xgboost.DMatrix(frame)), reference.predict_proba(frame)[:, 1], rtol=1e-5
     )
     assert set(model.model_.importances()) & set(names[:3])
-    with pytest.raises(InvalidDataError, match="columns"):
-        model.predict(frame[["income", "age", "debt"]])
+    other_order = model.predict_proba(frame[names[::-1]])
+    np.testing.assert_array_equal(other_order, model.predict_proba(frame[names[:3]]))
     with pytest.raises(InvalidDataError, match="columns"):
         model.predict(X[:, :2])
 

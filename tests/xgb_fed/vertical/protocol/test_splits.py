@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from gbdt_commons.files import is_out_of_room
 from gbdt_commons.sealed import write_sealed
 from gbdt_parties.errors import InvalidDataError
-from xgb_fed.boosting.features import MAX_VALUE, read_columns
+from xgb_fed.boosting.features import MAX_VALUE, Columns, read_columns
 from xgb_fed.errors import CorruptDataError
 from xgb_fed.vertical.protocol.messages import RevealedCategories, RevealedSplits
 from xgb_fed.vertical.protocol.splits import Splits, checked_right
@@ -77,19 +77,26 @@ def test_splits_that_are_forgotten_take_their_categories_with_them():
     assert kept.rule(1).right == (2,)
 
 
-def test_columns_must_be_those_of_the_splits():
-    named, unnamed = splits_of([]), Splits(["f0", "f1", "f2"])
+def test_columns_are_known_by_name_and_those_that_no_split_needs_may_come_and_go():
+    named, unnamed = splits_of([(2, 0.5, True), (0, 0.5, True)]), Splits(["f0", "f1", "f2"])
     assert unnamed.is_unnamed
     assert not named.is_unnamed
     plain = read_columns(np.zeros((1, 3)))
     for kept in (named, unnamed):
-        kept.check_columns(plain)
-    with pytest.raises(InvalidDataError, match="number of columns"):
-        named.check_columns(read_columns(np.zeros((1, 2))))
-    plain.names[:] = ["a", "secret", "c"]
-    with pytest.raises(InvalidDataError, match="other names") as caught:
-        named.check_columns(plain)
-    assert "secret" not in str(caught.value)
+        assert kept.columns_among(plain) is None
+    for wide in (2, 4):
+        with pytest.raises(InvalidDataError, match="number of columns"):
+            named.columns_among(read_columns(np.zeros((1, wide))))
+    first, second, third = named.names
+    for own, places in (
+        ([third, first], [1, 0, 0]),
+        (["new", first, second, third], [1, 2, 3]),
+        ([third, second, first], [2, 1, 0]),
+    ):
+        assert named.columns_among(Columns(np.zeros((1, len(own))), own)) == places
+    with pytest.raises(InvalidDataError, match=r"1 columns.*needs") as caught:
+        named.columns_among(Columns(np.zeros((1, 3)), [first, "secret", "c"]))
+    assert not {"secret", third} & set(str(caught.value).split())
 
 
 GOOD = {
