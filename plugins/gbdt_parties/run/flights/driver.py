@@ -155,7 +155,7 @@ class Exchange(ABC, Unrepeatable):
 
         A round that the other side has opened, and this one has not, is open before `train` begins.  The
         nonce of the session is that of an auditor who repeats it, by default 32 bytes of the operating
-        system.  Any error ends the session; the other side is told of one that it should know about.
+        system.  Any error ends the session; the other side hears of one that it should know about.
 
         Raises
         ------

@@ -137,7 +137,7 @@ def replay(
     """Repeat a party's process in one connection: its events afterwards, and whether it came to its end.
 
     The channel gives all messages that the party received, and then raises a PartyUnavailableError.  It gets
-    those that an honest party sent, of which a process that crashed has sent the first ones.
+    those that an honest party sent; a process that crashed has sent the first ones.
     """
     before, (begun, *_) = kept.connection(connection)
     assert isinstance(begun, Connection)
