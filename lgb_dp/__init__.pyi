@@ -18,6 +18,7 @@ from lgb_dp.data.private_metadata import private_quantile_edges as private_quant
 from lgb_dp.dpboost.trainer import DPBoost as DPBoost
 from lgb_dp.dpboost.trainer import ParallelBoost as ParallelBoost
 from lgb_dp.dpboost.trainer import SequentialBoost as SequentialBoost
+from lgb_dp.encoding import encode as encode
 from lgb_dp.errors import AlteredModelError as AlteredModelError
 from lgb_dp.errors import ArgumentTypeError as ArgumentTypeError
 from lgb_dp.errors import BudgetExceededError as BudgetExceededError
@@ -47,5 +48,6 @@ from lgb_dp.mboost.forests import RandomForestExponential as RandomForestExponen
 from lgb_dp.mboost.forests import RandomForestLaplace as RandomForestLaplace
 from lgb_dp.mboost.loss import MLoss as MLoss
 from lgb_dp.mboost.trainer import MBoost as MBoost
+from lgb_dp.mlflow_models import log_to_mlflow as log_to_mlflow
 from lgb_dp.newton.trainer import NewtonBoost as NewtonBoost
 from lgb_dp.statements import statement as statement

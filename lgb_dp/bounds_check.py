@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from gbdt_commons.tables.frames import is_table
 from lgb_dp.data.arguments import checked_data
 from lgb_dp.data.bins import Bounds, Categories, PublicBins, Spacing, feature_names, public_bins
-from lgb_dp.data.tables import as_frame
+from lgb_dp.data.tables import as_frame, check_declared, is_missing
 
 NO_RELEASE = (
     "These figures were read from the rows. They are not a private release: keep them where the rows are.\n"
@@ -33,6 +33,7 @@ def check_bounds(
     max_bin: Any = 255,
     spacing: Spacing = "mixed",
     feature_name: Any = "auto",
+    accept_undeclared: Collection[str] = (),
 ) -> None:
     """Print how public bounds suit the rows, for a person who may see the rows.
 
@@ -49,19 +50,25 @@ def check_bounds(
         As for `lgb_dp.Dataset`; the default is that of the estimators for `NewtonBoost`.
     spacing : {"mixed", "linear"}, default "mixed"
         As for `lgb_dp.Dataset`.
+    accept_undeclared : sequence of str
+        Columns that may have any share of values that are not declared.
 
     Raises
     ------
     InvalidArgumentError
         If a declaration is malformed, or a numeric column has neither bounds nor edges; `bounds` of None are
-        not read from the rows, which they would always suit.
+        not read from the rows, which they would always suit.  Below the table, if a column of categories has
+        values in more than 1% of the rows that are not declared.
     """
     data = checked_data(X)
     names = feature_names(data, feature_name)
     bins = public_bins(data, names, {} if bounds is None else bounds, max_bin, categories, bin_edges, spacing)
-    rows = [_line(bins, f, *_column(bins, data, f)) for f in range(len(names))]
-    print(_as_text(rows))
+    columns = [_column(bins, data, f) for f in range(len(names))]
+    print(_as_text([_line(bins, f, *column) for f, column in enumerate(columns)]))
     print(NO_RELEASE)
+    for f, column in enumerate(columns):
+        if bins.is_categorical[f]:
+            check_declared(names[f], float(_is_undeclared(bins, f, *column).mean()), accept_undeclared)
 
 
 def undeclared_shares(X: Any, categories: Categories) -> dict[str, float]:
@@ -79,9 +86,14 @@ def undeclared_shares(X: Any, categories: Categories) -> dict[str, float]:
     bins = public_bins(data, names := feature_names(data, "auto"), {}, 255, categories, None, "mixed")
     found = {}
     for f, name in enumerate(names):
-        column, is_missing = _column(bins, data, f)
-        found[name] = float((~is_missing & ~np.isin(column, bins.values[f])).mean())
+        found[name] = float(_is_undeclared(bins, f, *_column(bins, data, f)).mean())
     return found
+
+
+def _is_undeclared(
+    bins: PublicBins, feature: int, column: NDArray[np.float64], missing: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    return np.asarray(~missing & ~np.isin(column, bins.values[feature]))
 
 
 def _column(bins: PublicBins, data: Any, feature: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
@@ -89,25 +101,24 @@ def _column(bins: PublicBins, data: Any, feature: int) -> tuple[NDArray[np.float
     if is_table(data):
         frame, _ = bins.columns.in_order(data, len(bins.names))
         series = frame[:, feature]
-        is_missing = series.is_null() | series.is_nan() if series.dtype.is_float() else series.is_null()
-        return bins.columns.numbers(series, feature), is_missing.to_numpy()
+        return bins.columns.numbers(series, feature), is_missing(series)
     column = data[:, [feature]].toarray()[:, 0] if scipy.sparse.issparse(data) else data[:, feature]
     column = np.asarray(column, dtype=np.float64)
     return column, np.isnan(column)
 
 
 def _line(
-    bins: PublicBins, feature: int, column: NDArray[np.float64], is_missing: NDArray[np.bool_]
+    bins: PublicBins, feature: int, column: NDArray[np.float64], missing: NDArray[np.bool_]
 ) -> tuple[str, ...]:
     values, bounds, n_rows = bins.values[feature], bins.ranges[feature], len(column)
     if bounds is None:
         known = np.isin(column, values)
-        other = int((~known & ~is_missing).sum())
+        other = int((~known & ~missing).sum())
         return (
             bins.names[feature],
             "",
             "",
-            _share(int(is_missing.sum()), n_rows),
+            _share(int(missing.sum()), n_rows),
             f"{len(np.unique(column[known]))} of {len(values)}",
             f"not declared, and counted as missing: {_share(other, n_rows)}" if other else "",
         )

@@ -22,6 +22,7 @@ from lgb_dp.accounting.ledger import ledger_rows
 from lgb_dp.accounting.plotting import budget_shares
 from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.boosting.booster import content_of, report_in, text_in
+from lgb_dp.boosting.training import RELEASED_METADATA
 from lgb_dp.data.model_columns import columns_of_model
 from lgb_dp.data.tables import TIMES
 from lgb_dp.errors import AlteredModelError, InvalidArgumentError
@@ -34,6 +35,7 @@ _WEAK = 0.95
 """Chance of telling above which a guarantee is no reason to publish: 19 of 20 attackers are right."""
 
 _COLUMNS = "Columns, public bounds and categories"
+_PUBLIC = "Public bounds and categories of the columns"
 _FALSE_ALARMS = (0.001, 0.01, 0.05, 0.1)
 _NOT_COVERED = (
     "Not covered: what follows from the population that the rows stand for and would be learned without the "
@@ -43,9 +45,10 @@ _NOT_COVERED = (
     "of those who trained the model."
 )
 _PAID = (
-    " Of these, bounds and thresholds that the ledger pays for as public knowledge were released from the "
+    " That does not hold for bounds and thresholds that the ledger pays for: they were released from the "
     "rows, under the guarantee."
 )
+_PAID_COLUMNS = "Columns, released or public bounds, and categories"
 _LEAVES: Rows = (
     {
         "from": "each party",
@@ -121,7 +124,7 @@ def _stated(
     curve, unit = attack_curve(report), report.unit.noun
     if not report.private:  # bounds and categories may be the rows' own
         columns = tuple({"column": row["column"], "kind": row["kind"]} for row in columns)
-    heading = _COLUMNS if report.private else "Columns"
+    heading = (_PAID_COLUMNS if _has_paid(report) else _COLUMNS) if report.private else "Columns"
     tables = {"Releases": tuple(ledger_rows(report.ledger)), heading: columns}
     if report.unit.parties:
         tables = {"What leaves whom": _LEAVES, **tables}
@@ -180,7 +183,6 @@ def _headline(report: PrivacyReport, unit: str, curve: Curve) -> str:
 def _words(report: PrivacyReport, unit: str, curve: Curve) -> tuple[str, ...]:
     whole = f"all rows of one {unit}" if unit == "person" else "one row"
     factor = math.exp(report.epsilon) if report.epsilon < 700.0 else math.inf
-    paid = any(row["release"] == "public knowledge" for row in ledger_rows(report.ledger))
     up_to = f", up to a probability of {printed(report.delta, 3)}" if report.delta else ""
     return (
         f"Whether {whole} took part changes the probability of every outcome of training by a factor of "
@@ -189,8 +191,13 @@ def _words(report: PrivacyReport, unit: str, curve: Curve) -> tuple[str, ...]:
         "derived from it." + (_PARTIES if report.unit.parties else ""),
         f"An attacker who accepts to be wrong about 1% of those who did not take part finds at most "
         f"{_at_most(true_positive_rate(curve, 0.01))} of those who did.",
-        _NOT_COVERED.format(unit=unit) + (_PAID if paid else ""),
+        _NOT_COVERED.format(unit=unit) + (_PAID if _has_paid(report) else ""),
     )
+
+
+def _has_paid(report: PrivacyReport) -> bool:
+    """Whether bounds or thresholds were released from the rows."""
+    return any(row["release"] == RELEASED_METADATA for row in report.ledger)
 
 
 def _guarantee(report: PrivacyReport, unit: str, curve: Curve) -> dict[str, object]:
@@ -254,9 +261,7 @@ def _schema(text: str) -> Rows:
             public = " to ".join(_bound(bound, kind) for bound in bounds.groups())
         else:
             kind, public = "number", "not used"
-        rows.append(
-            {"column": quoted(name), "kind": kind, "public bounds or categories": quoted(public, 5000)}
-        )
+        rows.append({"column": quoted(name), "kind": kind, "bounds or categories": quoted(public, 5000)})
     return tuple(rows)
 
 
@@ -290,7 +295,8 @@ def _known(report: PrivacyReport, unit: str, curve: Curve, columns: Rows) -> dic
         if report.delta:
             parameters["delta"] = report.delta
         variant = "Approximate DP" if report.delta else "Pure DP"
-        unprotected = "Public bounds and categories of the columns, parameters and the number of trees. "
+        public = "Categories of the columns" if _has_paid(report) else _PUBLIC
+        unprotected = f"{public}, parameters and the number of trees. "
         details = _details(report, unit, curve)
     else:
         parameters, variant, unit = {}, "Custom", "none"
@@ -330,7 +336,7 @@ def _known(report: PrivacyReport, unit: str, curve: Curve, columns: Rows) -> dic
 
 
 def _domain(columns: Rows) -> str:
-    described = (f"{row['column']} ({row['kind']}: {row['public bounds or categories']})" for row in columns)
+    described = (f"{row['column']} ({row['kind']}: {row['bounds or categories']})" for row in columns)
     return f"Tables with these columns, values outside of the bounds being clipped: {'; '.join(described)}."
 
 

@@ -90,7 +90,6 @@ INNER = {
         "dask": {"plans"},
         "flower": {"plans", "running"},
         "doctor": {"", "plans", "serving"},
-        "status": {"", "plans", "doctor"},
         "": {"plans"},
     },
 }

@@ -187,11 +187,13 @@ def boost(
     random: np.random.Generator,
     bound: float = 1.0,
     leaves: Leaves = "link",
+    public_edge: float | None = None,
 ) -> tuple[Floats, list[Tree]]:
     """Scores of the test rows, and the trees.
 
     "link" noises the link of a leaf's exact proportion, as printed, with the sensitivity 2M of a value in
-    [-M, M].  "counts" noises the two class weights instead, as `lgb_dp.MBoost` does.
+    [-M, M].  "counts" noises the two class weights instead, as `lgb_dp.MBoost` does.  `public_edge` takes the
+    place of the exact edge of every tree in its leveraging coefficient.
     """
     loss = lgb_dp.MLoss(1.0 if alpha == CALIBRATED else float(alpha))
     score, found, grown = np.zeros(len(train.sign)), np.zeros(len(tests.sign)), []
@@ -209,8 +211,9 @@ def boost(
         h = np.clip(loss.link(u), -bound, bound)
         if leaves == "link" and np.isfinite(epsilon):
             h = np.clip(h + random.laplace(scale=2 * bound / epsilon, size=len(h)), -bound, bound)
-        edge = float(np.mean(weight * train.sign * h[leaf]))
-        tree.value = 4 * loss.alpha * edge / bound**2 * h  # a = 1; the edge is not paid for
+        exact = float(np.mean(weight * train.sign * h[leaf]))  # not paid for
+        edge = exact if public_edge is None else public_edge
+        tree.value = 4 * loss.alpha * edge / bound**2 * h  # a = 1
         score += tree.value[leaf]
         found += tree.value[tree.leaf_of(tests)]
         grown.append(tree)

@@ -41,7 +41,7 @@ from benchmarks.common.peak_memory import peak, resident
 from benchmarks.common.report import bytes_from, load_average, machine, print_table, say, write_json
 from benchmarks.private.peer_data import Split, split
 from benchmarks.vertical.column_links import links_section, trained
-from vertical_oracle import CentralSums, central_training
+from vertical_oracle import central_training
 
 ROWS, QUICK_ROWS = (10_000, 50_000, 100_000, 1_000_000), (10_000,)
 N_FEATURES, DEPTH, BINS = 20, 4, 32
@@ -159,7 +159,7 @@ def simulated(
 ) -> Any:
     """As `lgb_dp.vertical.train`, with both parties' inputs added up in one place."""
     trainer = callbacks[0].with_settings()
-    return central_training(CentralSums, params, rows, n_trees, parties[0], trainer, trees_per_round)
+    return central_training(params, rows, n_trees, parties[0], trainer, trees_per_round)
 
 
 def apart(data: Split, epsilon: float, n_trees: int, run: int) -> NDArray[np.float64]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 JOURNEY = (
     "recommended",
+    "how_good",
     "dp_sklearn",
     "mixed_table",
     "dpboost_lightgbm_train",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Callable, Collection, Set
 from pathlib import Path
 from typing import Any
 
 import lightgbm
 import numpy as np
+from numpy.typing import NDArray
 
 from gbdt_commons.html_tables import html_paragraph
 from gbdt_commons.tables.frames import is_table
@@ -23,7 +24,7 @@ from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.boosting.training import Asking, Training
 from lgb_dp.data.model_columns import columns_of_model
 from lgb_dp.errors import AlteredModelError, ArgumentTypeError, NoGuaranteeError
-from lgb_dp.evaluation.evaluation import PrivateEvaluation
+from lgb_dp.evaluation.model import ModelEvaluation, evaluation_from
 
 ROWS_AT_ONCE = 1 << 16
 """Rows of a table that are predicted at a time."""
@@ -65,44 +66,51 @@ class DPBooster(PrivateBooster):
         return privacy_of(self)
 
     @property
-    def evaluation(self) -> PrivateEvaluation | None:
+    def evaluation(self) -> ModelEvaluation | None:
         """Quality of the model on held-out rows, if its training run held rows out and came to its end."""
         with self._lock.held():
             if self._grower is not None:
                 told = self._grower.guarantee().get("evaluation")
-                return None if told is None else PrivateEvaluation.from_dict(told)
+                return None if told is None else evaluation_from(told)
         return evaluation_of(self)
 
-    def predict(self, data: Any, *args: Any, **kwargs: Any) -> Any:
+    def rows_of(
+        self, table: Any, accept_undeclared: Collection[str] | None = None
+    ) -> Callable[[int, int], NDArray[np.float64]]:
+        """A function that gives the rows ``start:stop`` of a table as the model takes them; see `predict`."""
+        columns = columns_of_model(self.model_to_string(num_iteration=1))
+        if columns.names is not None and len(columns.names) != self.num_feature():
+            raise AlteredModelError(
+                f"the model's text names {len(columns.names)} columns, and has {self.num_feature()} features"
+            )
+        return columns.reader(table, self.num_feature(), accept_undeclared)
+
+    def predict(self, data: Any, *args: Any, accept_undeclared: Collection[str] = (), **kwargs: Any) -> Any:
         """Predict, as `lightgbm.Booster.predict` does, bit for bit, and faster where there are many rows.
 
         A table of pandas, polars or pyarrow is encoded as in training: its columns are put in order by their
-        names, and categories that training did not declare count as missing.  In a matrix without names,
-        features are in the order of training and categories are codes, which are the positions of the
-        categories that were declared.
+        names, and categories that training did not declare count as missing.  From 100 rows on, a column
+        that has such in more than 1% of them is refused.  In a matrix without names, features are in the
+        order of training and categories are codes, as `lgb_dp.encode` gives them.
 
         Parameters
         ----------
         data : table, array-like or sparse matrix, shape (n_rows, n_features)
         *args, **kwargs
             As for `lightgbm.Booster.predict`.
+        accept_undeclared : sequence of str
+            Columns of a table that may have any share of values that were not declared.
 
         Raises
         ------
         InvalidArgumentError
-            If a table has other columns than in training, or columns of another kind.
+            If a table has other columns than in training, or columns of another kind or of other values.
         AlteredModelError
             If the model's text no longer says what its columns are.
         """
         if not isinstance(data, np.ndarray) and is_table(data):  # asking narwhals takes as long as one row
-            columns = columns_of_model(self.model_to_string(num_iteration=1))
-            if columns.names is not None and len(columns.names) != self.num_feature():
-                n_columns, n_features = len(columns.names), self.num_feature()
-                raise AlteredModelError(
-                    f"the model's text names {n_columns} columns, and has {n_features} features"
-                )
             # In parts: all rows as float64 at once would be a copy, up to twice as large, of the table.
-            rows, n_rows, predict = columns.reader(data, self.num_feature()), data.shape[0], super().predict
+            rows, n_rows, predict = self.rows_of(data, accept_undeclared), data.shape[0], super().predict
             starts = range(0, max(n_rows, 1), ROWS_AT_ONCE)
             parts = [predict(rows(k, min(k + ROWS_AT_ONCE, n_rows)), *args, **kwargs) for k in starts]
             return parts[0] if len(parts) == 1 else np.concatenate(parts)
@@ -146,7 +154,7 @@ def privacy_of(model: str | Path | lightgbm.Booster) -> PrivacyReport:
     return report_in(text_in(content_of(model)))
 
 
-def evaluation_of(model: str | Path | lightgbm.Booster) -> PrivateEvaluation | None:
+def evaluation_of(model: str | Path | lightgbm.Booster) -> ModelEvaluation | None:
     """The evaluation on held-out rows that travels inside a model; None if it has none.
 
     Raises
@@ -158,7 +166,7 @@ def evaluation_of(model: str | Path | lightgbm.Booster) -> PrivateEvaluation | N
     report_in(text)
     told = (guarantee_in(text) or {}).get("evaluation")
     try:
-        return None if told is None else PrivateEvaluation.from_dict(told)
+        return None if told is None else evaluation_from(told)
     except (KeyError, TypeError, ValueError):
         raise AlteredModelError("the evaluation of the model is damaged") from None
 

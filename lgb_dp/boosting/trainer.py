@@ -7,7 +7,6 @@ import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import Any, TypeVar
 
 import lightgbm
@@ -34,12 +33,6 @@ from lgb_dp.errors import (
 
 T = TypeVar("T", bound="PrivateTrainer")
 RowsOf = Callable[[Dataset, "host.InitialModel | None"], RunRows]
-
-
-@lru_cache
-def _arguments_of(trainer: type) -> tuple[str, ...]:
-    """Names of the constructor's arguments."""
-    return tuple(inspect.signature(trainer).parameters)
 
 
 class PrivateTrainer(ABC):
@@ -119,7 +112,8 @@ class PrivateTrainer(ABC):
         ArgumentTypeError, InvalidArgumentError
             If an attribute has been set to a value that is not accepted.
         """
-        return type(self)(**{name: getattr(self, name) for name in _arguments_of(type(self))} | changes)
+        names = inspect.signature(type(self)).parameters
+        return type(self)(**{name: getattr(self, name) for name in names} | changes)
 
     @abstractmethod
     def begin(self, task: TrainerInput) -> Training:

@@ -57,6 +57,9 @@ def answered(steps: Asking[T]) -> T:
 N_SUBSETS = 16
 """Public random subsets of each categorical feature's values, drawn anew for every tree."""
 
+RELEASED_METADATA = "released bounds"
+"""Name of the cost of bounds and bins that were paid for, in a ledger."""
+
 LABEL_OVERFLOW_NOTE = (
     "regression labels outside label_bounds are clipped to them, and rows whose label is missing or none "
     "of the classes have no weight"
@@ -152,7 +155,7 @@ class Training(ABC):
         if initial is not None:
             self._charge_report(initial, "initial model")
         for report in provenance.paid_for:
-            self._charge_report(report, "public knowledge")
+            self._charge_report(report, RELEASED_METADATA)
         self.learning_rate = params.learning_rate
         self.iteration = 0
         self.trees: list[list[PrivateTree]] = []

@@ -7,6 +7,7 @@ cell turns integers and truth values into something else.  No cell raises an err
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from gbdt_commons.tables.frames import plain_value
 
+_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _PLAIN = frozenset({str, float, bool, type(None)})
 
 
@@ -49,10 +51,17 @@ def category_key(cell: Any) -> Any:
     return plain if isinstance(plain, str) else None
 
 
+def is_date(category: Any) -> bool:
+    """Whether a category, as `plain_value` gives it, is a date."""
+    return isinstance(category, str) and _DATE.fullmatch(category) is not None
+
+
 def codes_by_value(categories: Sequence[Any]) -> dict[Any, float]:
     """The code of each category, its position, by the key of the cells that hold it."""
     codes = {category_key(value): float(code) for code, value in enumerate(categories)}
     codes.pop(None, None)
+    for value in filter(is_date, categories):
+        codes.setdefault(f"{value} 00:00:00", codes[value])  # libraries without dates have midnights
     return codes
 
 

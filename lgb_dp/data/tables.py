@@ -7,7 +7,7 @@ from a cell.  It travels inside the model, so that prediction encodes as trainin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta, timezone
 from typing import Any, Final
@@ -19,10 +19,14 @@ from numpy.typing import NDArray
 from gbdt_commons.tables import frames
 from gbdt_commons.tables.frames import Kind, column_names, kind_of, kinds_of
 from lgb_dp.checks import checked_numbers
-from lgb_dp.data.cells import codes_by_value, codes_of_cells, codes_of_numbers, numbers_of_cells
+from lgb_dp.data.cells import codes_by_value, codes_of_cells, codes_of_numbers, is_date, numbers_of_cells
 from lgb_dp.errors import InvalidArgumentError
 
 TIMES: Final = ("datetime", "duration")
+MAX_UNDECLARED = 0.01
+"""Share of rows with values that were not declared, up to which a column of categories is taken as it is."""
+_MIN_JUDGED = 100
+"""Rows of a table that is predicted, from which on such a share is one."""
 _MICROSECONDS = 1e6
 _UNITS_PER_SECOND = {"s": 1.0, "ms": 1e3, "us": _MICROSECONDS}
 _WORDS: Mapping[Kind, str] = {
@@ -145,6 +149,7 @@ class TableColumns:
         elif feature in self.categories:
             has_numbers = not all(isinstance(value, str) for value in self.categories[feature])
             accepted = ["category", "text", "object", *(["number", "boolean"] if has_numbers else [])]
+            accepted += ["datetime"] if any(map(is_date, self.categories[feature])) else []
             expected = "the categories of training; as codes, pass a matrix without names"
         elif feature in self.codes:
             accepted, expected = ["number", "boolean", "category", "text", "object"], "codes of categories"
@@ -154,13 +159,26 @@ class TableColumns:
         if kind not in accepted:
             raise InvalidArgumentError(f"column {name!r} holds {_WORDS[kind]}; expected are {expected}")
 
-    def reader(self, data: Any, n_features: int) -> Callable[[int, int], NDArray[np.float64]]:
-        """A function that gives the rows ``start:stop`` of a table as numbers, NaN for what is missing."""
+    def reader(
+        self, data: Any, n_features: int, accept_undeclared: Collection[str] | None = None
+    ) -> Callable[[int, int], NDArray[np.float64]]:
+        """A function that gives the rows ``start:stop`` of a table as numbers, NaN for what is missing.
+
+        Columns of too many values that were not declared are refused, unless they are named in
+        `accept_undeclared`; None accepts all, so that no cell of private rows raises an error.
+        """
         frame, kinds = self.in_order(data, n_features)
         numeric = ("number", "boolean")
         others = [f for f, kind in enumerate(kinds) if kind not in numeric or f in self.categories]
         encoded = {f: self.numbers(frame[:, f], f) for f in others}
         plain = [f for f in range(n_features) if f not in encoded]
+        if accept_undeclared is not None:
+            _check_accepted(accept_undeclared, frame.columns)
+            for f in {*self.categories, *self.codes} if len(frame) >= _MIN_JUDGED else ():
+                series, known = frame[:, f], self.codes.get(f) or range(len(self.categories[f]))
+                numbers = encoded[f] if f in encoded else self.numbers(series, f)
+                is_other = ~is_missing(series) & ~np.isin(numbers, list(known))
+                check_declared(frame.columns[f], float(is_other.mean()), accept_undeclared)
 
         def rows(start: int, stop: int) -> NDArray[np.float64]:
             block = frame[start:stop]
@@ -194,6 +212,27 @@ class TableColumns:
         name = f"feature {series.name!r}"
         remedy = f"; text needs `categories` in training, as in categories={{{series.name!r}: [...]}}"
         return checked_numbers(name, series.to_native(), remedy if kind == "object" else "")
+
+
+def is_missing(series: nw.Series[Any]) -> NDArray[np.bool_]:
+    """Which cells are null or no number."""
+    missing = series.is_null() | series.is_nan() if series.dtype.is_float() else series.is_null()
+    return missing.to_numpy()
+
+
+def _check_accepted(accept_undeclared: Collection[str], names: Collection[str]) -> None:
+    unknown = [name for name in accept_undeclared if name not in names]
+    if isinstance(accept_undeclared, str) or unknown:
+        raise InvalidArgumentError(f"accept_undeclared must hold names of columns, got {accept_undeclared!r}")
+
+
+def check_declared(name: str, share: float, accept_undeclared: Collection[str]) -> None:
+    """Refuse a column of too many values that were not declared, for those who may see its rows."""
+    if share > MAX_UNDECLARED and name not in accept_undeclared:
+        raise InvalidArgumentError(
+            f"column {name!r} has values that were not declared in {share:.1%} of the rows, which would "
+            "count as missing: correct the column or its categories, or name it in accept_undeclared"
+        )
 
 
 def _seconds(series: nw.Series[Any]) -> NDArray[np.float64]:

@@ -36,7 +36,7 @@ from lgb_dp.estimators.enclosing_fits import surroundings
 from lgb_dp.estimators.evaluation import FitEvaluation
 from lgb_dp.estimators.habits import WAYS_OUT
 from lgb_dp.estimators.rows import as_matrix
-from lgb_dp.evaluation.evaluation import PrivateEvaluation
+from lgb_dp.evaluation.model import ModelEvaluation
 from lgb_dp.losses.objective import OBJECTIVES
 from lgb_dp.mboost.trainer import MBoost
 from lgb_dp.newton.settings import AUTOMATIC_ROUNDS
@@ -229,8 +229,8 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
         nearer of the label's bounds and gives rows whose label is missing or none of the classes no weight;
         "raise" raises an error, whose occurrence is a function of the private labels.
     validation_fraction : float
-        For "newton" and two classes: share of the rows to hold out of training, as for `lgb_dp.NewtonBoost`.
-        `evaluation_` then tells, within the same ε, how good the model is on them.
+        For "newton", and not for several classes: share of the rows to hold out of training, as for
+        `lgb_dp.NewtonBoost`.  `evaluation_` then tells, within the same ε, how good the model is on them.
     n_jobs : int
         Threads; 0 means all available processors.
     random_state : int, optional
@@ -497,7 +497,7 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
         return booster.privacy
 
     @property
-    def evaluation_(self) -> PrivateEvaluation:
+    def evaluation_(self) -> ModelEvaluation:
         """Quality of the fitted model on the rows that `validation_fraction` held out.
 
         Raises

@@ -134,7 +134,8 @@ class DPLGBMClassifier(DPLGBMModel, ClassifierKind):
         ----------
         X : array-like, DataFrame or sparse matrix, shape (n_rows, n_features)
         raw_score, start_iteration, num_iteration, pred_leaf, pred_contrib, **kwargs
-            As for LightGBM's estimators: raw scores, leaves or SHAP values instead, of some iterations.
+            As for LightGBM's estimators: raw scores, leaves or SHAP values instead, of some iterations;
+            `accept_undeclared` as for `DPBooster.predict`.
 
         Returns
         -------

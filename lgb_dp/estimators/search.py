@@ -26,6 +26,7 @@ from sklearn.model_selection import ParameterSampler
 from sklearn.utils.validation import check_is_fitted
 
 from gbdt_commons.arithmetic import silent_arithmetic
+from gbdt_commons.tables.frames import is_table
 from gbdt_commons.tables.numbers import canonical
 from gbdt_hosts.lightgbm import resolve_aliases, with_guarantee
 from lgb_dp.accounting.budget import Budget, chargeable, checked_budget
@@ -45,6 +46,7 @@ from lgb_dp.checks import (
 from lgb_dp.data.arguments import DECLARE_CATEGORIES
 from lgb_dp.data.classes import as_labels, class_numbers
 from lgb_dp.data.groups import GroupWeight, checked_unit, draw_kept_rows, draw_words, rows_of
+from lgb_dp.data.tables import as_frame
 from lgb_dp.errors import InvalidArgumentError, UnsupportedParameterError
 from lgb_dp.estimators.rows import as_matrix
 from lgb_dp.losses.objective import OBJECTIVES
@@ -65,15 +67,17 @@ def row_scores(model: Any, X: Any, y: NDArray[Any], fit_params: Mapping[str, Any
     """Score of every row in steps, each in [0, SCORE_STEPS]: adding a row moves the sum by no more."""
     if not len(y):
         return np.zeros(0, dtype=np.int64)
+    # Rows are private: no value of theirs may raise an error.
+    how = {"accept_undeclared": as_frame(X).columns} if is_table(X) else {}
     if is_classifier(model):
         code = class_numbers(as_labels(y), model.classes_)
-        of_class = model.predict_proba(X)[np.arange(len(y)), np.nan_to_num(code).astype(np.int64)]
+        of_class = model.predict_proba(X, **how)[np.arange(len(y)), np.nan_to_num(code).astype(np.int64)]
         probability = np.where(np.isnan(code), 0.0, of_class)
         loss = -np.log(np.maximum(probability, 1e-300)) / _WORST_LOG_LIKELIHOOD
     else:
         low, high = fit_params["label_bounds"]
         worst = _WORST_ERROR * (high - low)
-        error = np.clip((np.clip(y, low, high) - model.predict(X)) / worst, -1.0, 1.0)
+        error = np.clip((np.clip(y, low, high) - model.predict(X, **how)) / worst, -1.0, 1.0)
         own = float(model.booster_.params.get("alpha", 0.9))
         loss = OBJECTIVES[model.objective_].error(error, worst, own)
     steps = np.floor((1.0 - np.nan_to_num(loss, nan=1.0).clip(0, 1)) * SCORE_STEPS)

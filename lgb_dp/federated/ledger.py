@@ -120,16 +120,9 @@ class PartyLedger:
         return None
 
     def check_run(self, run: bytes, mu: float, unit: Unit, budget: tuple[float, float]) -> None:
-        """Check that all that a run may cost is left, beside what it has cost already.
+        """Check that all that a run may cost, μ at most, is left, beside what it has cost already.
 
-        Parameters
-        ----------
-        run : bytes
-        mu : float
-            Limit of its cost.
-        unit : Unit
-        budget : (float, float)
-            Its ε and δ, which a ledger without a budget will take.
+        A ledger without a budget will take that of the run.
 
         Raises
         ------
@@ -224,18 +217,9 @@ class PartyLedger:
 
 @dataclass(frozen=True)
 class Charges:
-    """The charges of one run in one party's ledger.
+    """The charges of one run, named by its roster's digest, in one party's ledger.
 
-    Parameters
-    ----------
-    ledger : PartyLedger
-    run : bytes
-        Digest of the roster.
-    granted : float
-        μ that all of them may cost together.
-    budget : (float, float)
-        ε and δ of the run.
-    unit : Unit
+    All of them may cost μ of `granted` together.
     """
 
     ledger: PartyLedger

@@ -87,14 +87,9 @@ class NoisedQuestion:
 
 @dataclass(frozen=True, eq=False)
 class Released:
-    """The answer to a question.
+    """The answer to a question: the sums of all parties, noise included.
 
-    Parameters
-    ----------
-    sums : ndarray of int64, shape (n_values,)
-        Of all parties, noise included.
-    factor : float
-        Standard deviation of the noise in the first of the sums, over what was planned.
+    The factor is the standard deviation of the noise in the first of the sums, over what was planned.
     """
 
     sums: NDArray[np.int64]
@@ -104,28 +99,11 @@ class Released:
 def train_replica(
     data: Dataset, task: FederatedTask, n_parties: int, public_seed: bytes
 ) -> tuple[Asking[DPBooster], Cost]:
-    """Start a party's copy of a run.
+    """Start a party's copy of a run, whose structures are drawn from the stream of the public seed.
 
-    Parameters
-    ----------
-    data : Dataset
-        The party's rows.
-    task : FederatedTask
-    n_parties : int
-        In the roster.
-    public_seed : bytes
-        Key of the stream that structures are drawn from.
-
-    Returns
-    -------
-    generator, Cost
-        Yields each `NoisedQuestion`, is sent `Released`, and returns the model; and the cost of all that the
-        run may release, per unit.
-
-    Raises
-    ------
-    InvalidArgumentError, UnsupportedParameterError
-        If the settings and the data do not allow the run.
+    The generator yields each `NoisedQuestion`, is sent `Released`, and returns the model; with it comes the
+    cost of all that the run may release, per unit.  InvalidArgumentError or UnsupportedParameterError say
+    that the settings and the data do not allow the run.
     """
     params = {**task.params, "verbosity": -1}
     trainer = NewtonBoost(**task.trainer_arguments())
@@ -154,14 +132,7 @@ def train_replica(
 
 
 class _Questions:
-    """The questions of a run, as all parties ask them.
-
-    Parameters
-    ----------
-    n_parties : int
-    unit : Unit
-        At parties.
-    """
+    """The questions of a run, as all parties ask them; the unit is that at parties."""
 
     def __init__(self, n_parties: int, unit: Unit) -> None:
         self._n_parties, self._unit = n_parties, unit

@@ -54,15 +54,7 @@ def round_values(task: FederatedTask, params: TrainingParameters) -> int:
 
 
 def needed_bytes(task: FederatedTask, params: TrainingParameters, n_rows: int) -> int:
-    """How much memory a run takes at a party, beside its data set: an upper bound of what its arrays hold.
-
-    Parameters
-    ----------
-    task : FederatedTask
-    params : TrainingParameters
-        Those of the task.
-    n_rows : int
-    """
+    """How much memory a run takes at a party, beside its data set: an upper bound of what its arrays hold."""
     rows = n_rows * (_ROW_BYTES + _OUTPUT_BYTES * params.n_outputs)
     model = model_bytes(_levels(task, params), task.n_rounds, params.n_outputs)
     return rows + model + _VALUE_BYTES * round_values(task, params)
@@ -71,10 +63,7 @@ def needed_bytes(task: FederatedTask, params: TrainingParameters, n_rows: int) -
 def check_opened(task: FederatedTask, params: TrainingParameters, n_parties: int) -> None:
     """Refuse sums that could not be opened after each party has been charged for its own.
 
-    Raises
-    ------
-    InvalidArgumentError
-        Saying what makes them long.
+    The InvalidArgumentError says what makes them long.
     """
     n_bytes = 8 * n_parties * round_values(task, params)
     if n_bytes > MAX_OPENED_BYTES:
@@ -99,18 +88,7 @@ MAX_THREADS = 256
 
 @dataclass(frozen=True, eq=False)
 class PrivateSide:
-    """A party's side of all its runs.
-
-    Parameters
-    ----------
-    name : str
-    data : Dataset
-    credentials : Credentials
-    allowed : AllowList
-    min_parties, colluding, parties_per_person : int
-        This party's own demands.
-    ledger : PartyLedger
-    """
+    """A party's side of all its runs, with its own demands."""
 
     name: str
     data: Dataset
@@ -132,22 +110,9 @@ class PrivateSide:
 class PrivateSubject(Subject):
     """The subject of one run at one party (`gbdt_parties.run.party_run.Subject`).
 
-    Parameters
-    ----------
-    side : PrivateSide
-    models : Path or None
-        Folder for the models of runs that have ended.
-    memory : MemoryAllowance
-        Of the coordinator.
-    run : bytes
-        16 bytes.
-    request : str
-        JSON: the settings.
-
-    Raises
-    ------
-    InvalidArgumentError, UnsupportedParameterError
-        If the settings are not ones that this party accepts.
+    Models of runs that have ended go into the folder, and memory is the coordinator's.  The request is JSON
+    of the settings; InvalidArgumentError or UnsupportedParameterError say that this party does not accept
+    them.
     """
 
     def __init__(

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_parties.errors import ProtocolError
-from gbdt_parties.identity.alignment_messages import REQUESTS as ALIGNMENT_REQUESTS
 from gbdt_parties.messages import Message
 from gbdt_parties.quota import CallerLimits
 from gbdt_parties.run.party_run import ANSWERED
@@ -46,13 +45,10 @@ PartyT = TypeVar("PartyT", bound=Any)
 class PrivateService(RowService[L], Generic[L, PartyT]):
     """Base of the services of private parties, whose ledger outlives the process.
 
-    Raises
-    ------
-    InvalidArgumentError
-        If the party has no folder, no allow-list, or no budget.
+    A party without a folder, an allow-list or a budget is refused by an InvalidArgumentError.
     """
 
-    questions = ()
+    party: PartyT
     anybody: ClassVar[str]
     """Powers of a caller that the party has not allowed."""
 
@@ -60,15 +56,11 @@ class PrivateService(RowService[L], Generic[L, PartyT]):
         self, party: PartyT, directory: str | Path, limits: L, ids: list[str] | None = None, max_rows: int = 0
     ) -> None:
         outlived = "behind a server its ledger must outlive the process, or its budget would be spent again"
+        chosen = "the first caller would choose what the rows may cost"
         for has, what, why, argument in (
             (party.has_folder, "folder", outlived, "folder="),
             (party.allow_list.entries is not None, "allow-list", self.anybody, "tls= and allowed="),
-            (
-                party.has_budget,
-                "budget",
-                "the first caller would choose what the rows may cost",
-                "budget=(epsilon, delta)",
-            ),
+            (party.has_budget, "budget", chosen, "budget=(epsilon, delta)"),
         ):
             if not has:
                 party.close()
@@ -78,20 +70,13 @@ class PrivateService(RowService[L], Generic[L, PartyT]):
         super().__init__(ids or (), ids is not None, directory, party.name, limits, max_rows)
         self.party = party
 
-    def close(self) -> None:
-        """Let go of the directory, and of the party's: another service, or process, can use them then."""
-        super().close()
-        self.party.close()
-
     @property
     def trust(self) -> tuple[Credentials, AllowList] | None:
         """Credentials that rosters are signed with, and the other signers."""
         return self.party.credentials, self.party.allow_list
 
     def admit(self, caller: str, message: Message) -> None:
-        """Refuse requests that are too long, and alignments without ids."""
-        if isinstance(message, ALIGNMENT_REQUESTS) and not self.has_ids:
-            raise ProtocolError("rows of this party have no ids: they are not aligned")
+        """Refuse requests that are too long."""
         for field in ("opened", "roster", "signatures", "content", "request"):
             n_bytes = len(getattr(message, field, b""))
             if n_bytes > self.limits.max_request_bytes:
@@ -126,15 +111,11 @@ class FederatedService(PrivateService[FederatedLimits, Party]):
         super().__init__(party, directory, limits or FederatedLimits())
 
     def admit(self, caller: str, message: Message) -> None:
-        """Refuse alignments, requests that are too long, and runs whose model there is no room for."""
+        """Refuse requests that are too long, and runs whose model there is no room for."""
         super().admit(caller, message)
         if isinstance(message, OpenPrivateRun):
-            n_models = sum(1 for _ in (self.folder_of(caller) / MODELS_FOLDER).glob("*.txt"))
-            if n_models >= self.limits.max_models:
-                raise ProtocolError(
-                    f"this party keeps at most {self.limits.max_models} models of one coordinator; its "
-                    "operator can remove some (veilboost models)"
-                )
+            models = (self.folder_of(caller) / MODELS_FOLDER).glob("*.txt")
+            self.check_room(len(list(models)), "models of one coordinator")
 
     def new_handler(self, caller: Caller, positions: list[NDArray[np.int64]]) -> RunSessions:
         """Make the party as this coordinator sees it."""

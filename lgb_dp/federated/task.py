@@ -112,10 +112,7 @@ class FederatedTask(AgreedSettings):
 def settings_of(trainer: NewtonBoost) -> dict[str, Any]:
     """The settings of a callback that a run has.
 
-    Raises
-    ------
-    UnsupportedParameterError
-        For settings that only make sense where all rows are in one place.
+    An UnsupportedParameterError names those that only make sense where all rows are in one place.
     """
     defaults = inspect.signature(NewtonBoost).parameters
     for name in (*_OF_ONE_PROCESS, "rounds"):
@@ -142,16 +139,9 @@ def declaration_of(data: Dataset) -> dict[str, str]:
 
 
 def check_same(declarations: Mapping[str, Mapping[str, str]]) -> None:
-    """Check that all parties declare the same.
+    """Check that all parties, by their names, declare the same.
 
-    Parameters
-    ----------
-    declarations : mapping of the party's name to its declaration
-
-    Raises
-    ------
-    PartiesDifferError
-        Naming the difference, and two parties that differ.
+    A PartiesDifferError names the difference, and two parties that differ.
     """
     first, *others = declarations
     for part in ("columns", "types", "bounds", "label_bounds", "weight_bound", "groups"):

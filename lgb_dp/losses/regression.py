@@ -277,9 +277,7 @@ def log_link_loss(
 def huber_loss(
     scale: LabelScale, gradient_clip: float | None, hessian_share: float, mu: float
 ) -> ResidualLoss:
-    """Huber's loss; raises an InvalidArgumentError where its threshold is next to nothing beside the labels'
-    range.
-    """
+    """Huber's loss; `InvalidArgumentError` if its threshold is next to nothing beside the labels' range."""
     _refuse_clip(scale, gradient_clip, "alpha is its clip")
     alpha = scale.of_objective["alpha"]
     threshold = min(alpha / scale.scale, 2.0)

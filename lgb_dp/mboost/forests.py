@@ -42,16 +42,12 @@ class _RandomForestTraining(Training):
             )
         self.tree_epsilon = share(self.epsilon_per_row(epsilon), self.n_rounds)
         self.n_classes = max(2, task.params.n_outputs)
-        self._class = self._classes()
+        number = self.label if self.n_classes > 2 else self.label == self.label_scale.high
+        self._class = np.asarray(number, dtype=np.int64)
         self.ledger.grant(map(self._release_of_tree, range(self.n_rounds)))
 
     def _release_of_tree(self, t: int) -> Release:
         return Release("leaf votes", self.mechanism, self.tree_epsilon, t, 0)
-
-    def _classes(self) -> NDArray[np.int64]:
-        label = self.label
-        number = label if self.n_classes > 2 else label == self.label_scale.high
-        return np.asarray(number, dtype=np.int64)
 
     def grow_iteration(self) -> Asking[list[PrivateTree]]:
         """One random tree; with several outputs its copies say whether a leaf votes for their class."""

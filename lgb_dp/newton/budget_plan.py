@@ -30,8 +30,8 @@ class BudgetPlan:
 
     `counts`, `histograms`, `tree`, `level` and `held_out` are the releases of the label counts, the features'
     histograms, the leaf sums of one tree, the sums over all rows, and the table of rows that `holds_out`
-    keeps from training.  A row trains or is held out, by a coin of its own: given the coins, it is in one of two
-    disjoint sets, and a mixture over the coins costs no more.
+    keeps from training.  A row trains or is held out, by a coin of its own: given the coins, it is in one of
+    two disjoint sets, and a mixture over the coins costs no more.
     """
 
     def __init__(

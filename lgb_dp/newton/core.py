@@ -29,7 +29,7 @@ from lgb_dp.boosting.tree import PrivateTree
 from lgb_dp.checks import Auto, delta_note
 from lgb_dp.data.bins import PublicBins
 from lgb_dp.errors import InvalidArgumentError, NotPrivateWarning, UnsupportedParameterError
-from lgb_dp.evaluation.evaluation import PrivateEvaluation
+from lgb_dp.evaluation.model import ModelEvaluation
 from lgb_dp.host_errors import InterruptedTrainingError
 from lgb_dp.losses.label_counts import STDS_OF_DOUBT
 from lgb_dp.losses.level import Level
@@ -39,7 +39,7 @@ from lgb_dp.losses.registry import loss_of
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.budget_plan import BudgetPlan
 from lgb_dp.newton.held_out_rows import HeldOutSteps, can_hold_out
-from lgb_dp.newton.held_out_table import HeldOutRows
+from lgb_dp.newton.held_out_table import HeldOutRows, made_up_scores
 from lgb_dp.newton.leaves import denominators, leaf_counts, leaf_values
 from lgb_dp.newton.model_memory import check_model_fits
 from lgb_dp.newton.monotone import MonotoneConstraints
@@ -136,7 +136,7 @@ class NewtonCore(Training):
         self.loss = self._loss()
         self._held_out = self._held_out_rows() if run.validation_fraction > 0 else None
         self._histograms: FeatureHistograms | None = None
-        self.evaluation: PrivateEvaluation | None = None
+        self.evaluation: ModelEvaluation | None = None
         given = task.params.given
         self._depth = self._checked_depth(task.params.depth if "max_depth" in given else None)
         self._given_rate = task.params.learning_rate if "learning_rate" in given else None
@@ -188,7 +188,7 @@ class NewtonCore(Training):
     def _held_out_rows(self) -> HeldOutRows:
         """The rows that train nothing from now on: their weight becomes 0."""
         for reason, is_so in {
-            f"objective={self.params.objective!r}: it is for two classes": self.label_scale.is_binary,
+            f"objective={self.params.objective!r}": self.params.n_outputs == 1,
             "subsample below 1": self.settings.subsample == 1,
             "rows on workers or at parties": self.data.make_sums is None,
             "a model to continue from, which may have been trained on the same rows": not self.continues,
@@ -200,7 +200,7 @@ class NewtonCore(Training):
                 )
         share = self.run.validation_fraction
         is_held = self.data.draw_words(self.random) < np.uint64(int(share * 2.0**64))
-        held = HeldOutRows(is_held, self.label == self.label_scale.high, self.weight, share)
+        held = HeldOutRows(is_held, self.label, self.weight, self.label_scale, share)
         self.weight = np.where(is_held, 0, self.weight).astype(np.int32)
         return held
 
@@ -308,6 +308,7 @@ class NewtonCore(Training):
         if histograms is None:
             return LearnedSplits(bins, depth, self.n_rounds, opening_depth)
         self._histograms = histograms
+        self.notes += histograms.remarks(bins)
         weights = histograms.threshold_weights()
         if distilled is None:
             return LearnedSplits(bins, depth, self.n_rounds, opening_depth, weights)
@@ -385,11 +386,12 @@ class NewtonCore(Training):
         value = self._constraints.hold(tree, value, denominator)
         begun.splits.learn(tree, release, value)
         self.released.append(ReleasedTree(self.iteration, tree, value))
+        shift = 0.0
         if begun.level is not None and self.iteration == self._n_trees:
-            value = value + (yield from self._shift(begun, begun.level))
+            shift = yield from self._shift(begun, begun.level)
+            value = value + shift
         if self._held_out is not None and self.iteration == self._n_trees:
-            question = Round(self.n_rounds + 2, ONE_LEAF, begun.prior, self.released, start.clip)
-            self.evaluation = yield from self._evaluated(self._held_out, question)
+            self.evaluation = yield from self._evaluated(self._held_out, begun, shift)
         if not self.trees and not self.continues:
             value = value + begun.prior
         count = leaf_counts(release, held, start.row_hessian)
@@ -404,15 +406,16 @@ class NewtonCore(Training):
             for k in range(self.params.n_outputs)
         ]
 
-    def _evaluated(self, held: HeldOutRows, question: Round) -> Asking[PrivateEvaluation]:
-        """The release of held-out rows, under the model of all trees."""
-        rows = self.releases.rows
+    def _evaluated(self, held: HeldOutRows, begun: Beginning, shift: float) -> Asking[ModelEvaluation]:
+        """The release of held-out rows, under the model of all trees, whose scores end with a shift."""
+        rows, scale = self.releases.rows, self.label_scale
         assert isinstance(rows, LocalLeafSums)
-        return (
-            yield from held.evaluation(
-                rows, self.releases, question, self.data.bins, self._histograms, self.random
-            )
+        question = Round(self.n_rounds + 2, ONE_LEAF, begun.prior, self.released, begun.start.clip)
+        made_up = made_up_scores(self.data.bins, self._histograms, question, self.random)
+        raw, of_made_up = (
+            scale.centre + scale.scale * (score + shift) for score in (rows.scores(question)[:, 0], made_up)
         )
+        return (yield from held.evaluation(raw, self.releases, of_made_up, self.random))
 
     def undo(self) -> None:
         """Remove the last iteration's trees; their cost stays, and a figure of the whole model goes."""

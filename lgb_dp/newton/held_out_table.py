@@ -8,20 +8,26 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from gbdt_kernels.trees import DenseCodes
 from lgb_dp.boosting.training import Asking
 from lgb_dp.data.bins import PublicBins
 from lgb_dp.evaluation.evaluation import N_POINTS, PrivateEvaluation
+from lgb_dp.evaluation.model import ModelEvaluation
+from lgb_dp.evaluation.regression import RegressionEvaluation, residual_edges
+from lgb_dp.losses.labels import LabelScale
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.noised_sums import Releases
-from lgb_dp.newton.releases.leaf_sums import LocalLeafSums
 from lgb_dp.newton.releases.trees import Round
 from lgb_dp.newton.splits.distilled import SurrogateScores, surrogate_rows
 from lgb_dp.newton.splits.feature_histograms import FeatureHistograms
 
-_ROWS_OVER_STD = 25.0
-"""Held-out rows per bin over the noise in a cell: more bins add noise, fewer hide the order of rows."""
+_ROWS_OVER_STD = 10.0
+"""Held-out rows of the rarer label per bin, over the noise in a cell.
+
+More bins add noise to the area under a curve, fewer hide the order of rows.
+"""
 
 _MIN_BINS, _MAX_BINS = 8, 64
 _TAIL_BINS = 4
@@ -36,39 +42,55 @@ class HeldOutRows:
     Parameters
     ----------
     is_held : ndarray of bool, shape (n_rows,)
-    is_high : ndarray of bool, shape (n_rows,)
-        Whether a row has the higher label.
+    label : ndarray of float64, shape (n_rows,)
     weight : ndarray of int32, shape (n_rows,)
         Integer steps.
+    scale : LabelScale
+        Of two classes, or of numbers.
     share : float
         Probability with which a row is held out.
     """
 
     def __init__(
-        self, is_held: NDArray[np.bool_], is_high: NDArray[np.bool_], weight: NDArray[np.int32], share: float
+        self,
+        is_held: NDArray[np.bool_],
+        label: NDArray[np.float64],
+        weight: NDArray[np.int32],
+        scale: LabelScale,
+        share: float,
     ) -> None:
-        self._held = np.flatnonzero(is_held)
-        self._is_high, self._weight, self._share = is_high[self._held], weight[self._held], share
+        self._held, self._scale, self._share = np.flatnonzero(is_held), scale, share
+        self._label, self._weight = label[self._held], weight[self._held].astype(np.int64)
 
     def evaluation(
         self,
-        rows: LocalLeafSums,
+        scores: NDArray[np.float64],
         releases: Releases,
-        question: Round,
-        bins: PublicBins,
-        histograms: FeatureHistograms | None,
+        made_up: NDArray[np.float64],
         random: SecureRandom,
-    ) -> Asking[PrivateEvaluation]:
-        """Release the table of the model that the question's trees make."""
+    ) -> Asking[ModelEvaluation]:
+        """Release the table of a model, by its raw scores of all rows and of made-up ones."""
+        scores = scores[self._held]
+        if self._scale.is_regression:
+            predicted = np.exp(scores) if self._scale.has_log_link else scores
+            width = self._scale.high - self._scale.low
+            edges = residual_edges(width)
+            cell = np.searchsorted(edges, self._label - predicted)
+            counts, std = yield from self._released(cell, len(edges) + 1, releases, random)
+            return RegressionEvaluation(edges, counts, std, width)
         assert releases.n_rows is not None
         n_held = releases.n_rows * self._share / (1 - self._share)
-        n_bins = int(np.clip(n_held * releases.mu / _ROWS_OVER_STD, _MIN_BINS, _MAX_BINS))
-        edges, points = score_bins(made_up_scores(bins, histograms, question, random), n_bins)
-        cell = 2 * np.searchsorted(edges, rows.scores(question)[self._held, 0]) + self._is_high
-        table = np.zeros(2 * len(points), dtype=np.int64)
-        np.add.at(table, cell, self._weight.astype(np.int64))
-        counts, std = yield from releases.held_out_counts(table.reshape(-1, 2), random)
-        return PrivateEvaluation(edges, points, counts, std)
+        edges, points = score_bins(made_up, n_bins_for(n_held, made_up, releases.mu))
+        cell = 2 * np.searchsorted(edges, scores) + (self._label == self._scale.high)
+        counts, std = yield from self._released(cell, 2 * len(points), releases, random)
+        return PrivateEvaluation(edges, points, counts.reshape(-1, 2), std)
+
+    def _released(
+        self, cell: NDArray[np.int64], n_cells: int, releases: Releases, random: SecureRandom
+    ) -> Asking[tuple[NDArray[np.float64], float]]:
+        table = np.zeros(n_cells, dtype=np.int64)
+        np.add.at(table, cell, self._weight)
+        return (yield from releases.held_out_counts(table, random))
 
 
 def made_up_scores(
@@ -81,6 +103,13 @@ def made_up_scores(
     scores = SurrogateScores(made_up, np.tile(question.prior, (made_up.n_rows, 1)), 1)
     scores.follow(question.released)
     return np.sort(scores.score[:, 0])
+
+
+def n_bins_for(n_held: float, scores: NDArray[np.float64], mu: float) -> int:
+    """Number of bins of scores, by the number of held-out rows and the share of labels that scores expect."""
+    positive = float(expit(scores).mean())
+    n_rare = max(n_held, 0.0) * min(positive, 1 - positive)
+    return int(np.clip(n_rare * mu / _ROWS_OVER_STD, _MIN_BINS, _MAX_BINS))
 
 
 def score_bins(scores: NDArray[np.float64], n_bins: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

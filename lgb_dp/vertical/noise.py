@@ -31,7 +31,7 @@ Replacing a row's values is leaving out and adding, 2μ.  Hessians are never neg
 kept, too, both pairs are in one quarter of the ellipse, at most √2 apart in its metric: √2·μ.
 
 Noise is drawn afresh for every attempt, from a stream of its own that an auditor with the party's seed and
-recorded nonce can repeat (`gbdt_parties.two_party.session`).  Noise drawn twice alike for other sums would be
+messages can repeat (`gbdt_parties.run.flights.driver`).  Noise drawn twice alike for other sums would be
 an equation without noise for their difference.
 """
 

@@ -7,8 +7,9 @@ party's store, so that a party that was restarted goes on where the run was.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from typing import Any, cast
 
@@ -19,21 +20,20 @@ from numpy.typing import NDArray
 from gbdt_commons.arithmetic import silent_arithmetic
 from gbdt_commons.store import Store
 from gbdt_hosts.lightgbm import check_parameters
-from gbdt_kernels.trees import BinLayout, DenseCodes, SparseCodes, by_columns
+from gbdt_kernels.trees import DenseCodes, SparseCodes, by_columns
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.run.agreement import Agreement
-from gbdt_parties.run.flights.driver import Exchange, PointExchange, TableExchange, fresh_nonce
+from gbdt_parties.run.engine import Steps, drive
+from gbdt_parties.run.flights.driver import Exchange, PointExchange, TableExchange
 from gbdt_parties.run.flights.frames import FrameChannel
 from gbdt_parties.run.flights.kept import KeptFailures
 from gbdt_parties.run.flights.terms import Terms
 from gbdt_parties.run.log import RunLog
 from gbdt_parties.two_party.life import Failures
-from lgb_dp.accounting.ledger import Release
 from lgb_dp.accounting.shares import closeness
 from lgb_dp.accounting.unit import ONE_ROW
 from lgb_dp.boosting.booster import DPBooster, trained
 from lgb_dp.boosting.params import training_parameters
-from lgb_dp.boosting.training import answered
 from lgb_dp.data.bins import PublicBins
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.federated.ledger import Charges, PartyLedger
@@ -48,10 +48,12 @@ from lgb_dp.vertical.numbers import TAIL, PublicNumbers
 from lgb_dp.vertical.sums import (
     TABLES_PLACE,
     ColumnRows,
-    MakeSums,
+    Holder,
+    MakeHolder,
     OneAgainstRest,
+    OpenedSums,
     PointHolder,
-    Refresh,
+    ReleasedCounts,
     TableHolder,
     Words,
     n_leaves,
@@ -97,7 +99,7 @@ class PartyRows:
 
     def holder(
         self, columns: ColumnRows, loss: Loss, scale: LabelScale, turn: OneAgainstRest | None
-    ) -> TableHolder | PointHolder:
+    ) -> Holder:
         """Make the inputs of this party to rounds, of one class if classes take turns."""
         rows = columns.with_new_scores()
         if self.label is None:
@@ -105,57 +107,39 @@ class PartyRows:
         return TableHolder(rows, self.label if turn is None else turn.labels(self.label), loss, scale)
 
 
-class ReplicaSums:
-    """One party's `VerticalSums`: its own exact counts, both parties' releases, and opened sums.
+class ReplicaAnswers:
+    """Answers to a trainer's questions: releases of both parties, and opened sums.
 
     Parameters
     ----------
     exchange : Exchange
         Connected.
     terms : Terms
-    holder : TableHolder or PointHolder
-    loss : Loss
+    n_rows : int
     charges : callable
         `Charges`, or an auditor's, which charges for nothing.
-    values : iterator of int
-        Numbers of the values that are released, of all classes in turn.
     """
 
-    def __init__(
-        self,
-        exchange: Exchange,
-        terms: Terms,
-        holder: TableHolder | PointHolder,
-        loss: Loss,
-        charges: Charge,
-        values: Iterator[int],
-    ) -> None:
-        self._exchange, self.holder, self._loss, self._charges = exchange, holder, loss, charges
-        self._place, self._values = terms.own.place, values
+    def __init__(self, exchange: Exchange, terms: Terms, n_rows: int, charges: Charge) -> None:
+        self._exchange, self._n_rows, self._charges = exchange, n_rows, charges
+        self.place, self._values = terms.own.place, count()
         seats = sorted((terms.own, terms.other), key=lambda seat: seat.place)
         self._seats = seats[0], seats[1]
 
-    def label_counts(self) -> NDArray[np.int64]:
-        """As for `VerticalSums`."""
-        if isinstance(self.holder, TableHolder):
-            return self.holder.label_counts()
-        return np.zeros(self._loss.n_counts(1), dtype=np.int64)
+    def answer(self, question: ReleasedCounts | OpenedSums) -> Steps[Any]:
+        """Answer a question, with the other party."""
+        return self.opened(question) if isinstance(question, OpenedSums) else self.released(question)
 
-    def feature_counts(self, layout: BinLayout) -> NDArray[np.int64]:
-        """As for `VerticalSums`."""
-        return self.holder.rows.feature_counts(layout)
-
-    def released(
-        self, release: Release, sums: NDArray[np.int64], scale: float, sizes: tuple[int, int]
-    ) -> NDArray[np.int64]:
-        """As for `VerticalSums`: drawn once by the party that has the rows' values, and kept by both."""
-        bound = math.ceil(STEPS * self.holder.rows.n_rows + TAIL * scale)
+    def released(self, asked: ReleasedCounts) -> Steps[NDArray[np.int64]]:
+        """Counts, drawn once by the party that has the rows' values, and kept by both."""
+        release, scale = asked.release, asked.scale
+        bound = math.ceil(STEPS * self._n_rows + TAIL * scale)
 
         def check(content: bytes) -> None:
             if (np.abs(np.frombuffer(content, dtype="<i8").astype(np.float64)) > bound).any():
                 raise ProtocolError(f"{release.what} of the other party are out of range")
 
-        parts = np.split(sums, [sizes[TABLES_PLACE]])
+        parts = np.split(asked.sums, [asked.sizes[TABLES_PLACE]])
         released = []
         for place, part in enumerate(parts):
             if not part.size:
@@ -165,14 +149,15 @@ class ReplicaSums:
                 self._charges(release.what, release.mu, 0.0)
                 return release_gaussian(part, scale, stream).astype("<i8").tobytes()
 
-            own = make if place == self._place else None
-            content = self._exchange.value(next(self._values), 8 * part.size, check, own)
+            own = make if place == self.place else None
+            content = yield from self._exchange.value(next(self._values), 8 * part.size, check, own)
             released.append(np.frombuffer(content, dtype="<i8").astype(np.int64))
         return np.concatenate(released)
 
-    def opened(self, refresh: Refresh) -> list[Words]:
-        """As for `VerticalSums`."""
-        layout = refresh.layout(self._seats, self.holder.rows.n_rows)
+    def opened(self, asked: OpenedSums) -> Steps[list[Words]]:
+        """Sums of every tree of a round, as ring elements."""
+        refresh, holder = asked.refresh, asked.holder
+        layout = refresh.layout(self._seats, self._n_rows)
         n_values = 2 * sum(n_leaves(tree) for tree in refresh.trees)
         mu = refresh.numbers.mu * math.sqrt(len(refresh.trees))
 
@@ -180,9 +165,7 @@ class ReplicaSums:
             close = n_values * closeness(min(refresh.numbers.variances), 1)
             self._charges("leaf sums", mu, close)
 
-        def inputs(draws: Any) -> Any:
-            return self.holder.inputs(refresh, draws)
-
+        inputs = partial(holder.inputs, refresh)
         return self._exchange.round(refresh.number, layout, inputs, pay, refresh.numbers.to_bytes())
 
 
@@ -192,7 +175,6 @@ def exchange_of(
     rows: PartyRows,
     store: Store,
     failures: Failures,
-    nonces: Callable[[], bytes] = fresh_nonce,
     is_recorded: bool = False,
 ) -> Exchange:
     """Make a party's side of the rounds; others are parameters of `Exchange`."""
@@ -201,12 +183,12 @@ def exchange_of(
     def check(public: bytes, sums: Sequence[Words]) -> None:
         PublicNumbers.from_bytes(public).check_range(sums)
 
-    return kind(terms, store, failures, check, nonces, is_recorded)
+    return kind(terms, store, failures, check, is_recorded)
 
 
 def trained_over(
     exchange: Exchange, terms: Terms, task: ColumnTask, rows: PartyRows, public_seed: bytes, charges: Charge
-) -> DPBooster:
+) -> Steps[DPBooster]:
     """Train this party's copy over a connection, and compare the model with the other party's.
 
     Parameters
@@ -216,14 +198,10 @@ def trained_over(
     terms, task, rows, public_seed, charges
         As of `train_replica`.
     """
-    columns, values = rows.columns(task.n_threads), count()
-
-    def make_sums(loss: Loss, scale: LabelScale, turn: OneAgainstRest | None) -> ReplicaSums:
-        holder = rows.holder(columns, loss, scale, turn)
-        return ReplicaSums(exchange, terms, holder, loss, charges, values)
-
-    booster = trained_with(task, rows, public_seed, make_sums)
-    exchange.end(model_text(booster).encode())
+    answers = ReplicaAnswers(exchange, terms, task.n_rows, charges)
+    run = run_of(task, rows, public_seed, partial(rows.holder, rows.columns(task.n_threads)))
+    booster = yield from drive(run, answers.answer)
+    yield from exchange.end(model_text(booster).encode())
     return booster
 
 
@@ -235,8 +213,10 @@ def train_replica(
     ledger: PartyLedger,
     channel: FrameChannel,
     is_recorded: bool,
-) -> DPBooster:
+) -> Steps[DPBooster]:
     """Train this party's copy over one connection, and compare the model with the other party's.
+
+    The steps stop wherever a message of the other party is due.
 
     Parameters
     ----------
@@ -261,19 +241,19 @@ def train_replica(
     terms = Terms.of(agreement, task.n_rounds)
     failures = KeptFailures(ledger.store, terms.peer)
     exchange = exchange_of(terms, task, rows, log.store, failures, is_recorded=is_recorded)
-    exchange.connect(channel)
+    yield from exchange.connect(channel)
     try:
         charges = Charges(ledger, terms.run, task.granted, task.budget, ONE_ROW)
-        return trained_over(exchange, terms, task, rows, agreement.public_seed, charges)
+        return (yield from trained_over(exchange, terms, task, rows, agreement.public_seed, charges))
     except BaseException as error:
         exchange.stop(error)
         raise
 
 
 def begun_with(
-    task: ColumnTask, rows: PartyRows, public_seed: bytes, make_sums: MakeSums
+    task: ColumnTask, rows: PartyRows, public_seed: bytes, make_holder: MakeHolder
 ) -> VerticalCore | SeveralClasses:
-    """Begin a run with sums of any making: ``make_sums(loss, scale, turn)`` gives the `VerticalSums`.
+    """Begin a run with rows of any making: ``make_holder(loss, scale, turn)`` gives the `Holder`.
 
     Raises
     ------
@@ -282,7 +262,7 @@ def begun_with(
     """
     n_own, params = len(rows.bins[0].names), {"verbosity": -1, **task.params}
     columns = joint_rows(rows.joined, task.label_bounds, task.provenance)
-    run = RunOfParties(task.budget, task.per_round, task.n_trees, public_seed, n_own, make_sums, count())
+    run = RunOfParties(task.budget, task.per_round, task.n_trees, public_seed, n_own, make_holder, count())
     trainer = NewtonBoost(**task.trainer_settings())
     with silent_arithmetic():
         given = trainer.task(columns, params, task.n_trees)
@@ -293,11 +273,11 @@ def begun_with(
         return begun(given, trainer, run)
 
 
-def trained_with(task: ColumnTask, rows: PartyRows, public_seed: bytes, make_sums: MakeSums) -> DPBooster:
-    """Train with sums of any making, as for `begun_with`."""
-    core = begun_with(task, rows, public_seed, make_sums)
-    with silent_arithmetic():
-        return answered(trained(core, task.n_trees))
+def run_of(
+    task: ColumnTask, rows: PartyRows, public_seed: bytes, make_holder: MakeHolder
+) -> Steps[DPBooster]:
+    """The training run of either party, as for `begun_with`: it asks `ReleasedCounts` and `OpenedSums`."""
+    return (yield from trained(begun_with(task, rows, public_seed, make_holder), task.n_trees))
 
 
 def check_settings(task: ColumnTask, rows: PartyRows) -> None:
@@ -310,7 +290,7 @@ def check_settings(task: ColumnTask, rows: PartyRows) -> None:
     """
     MonotoneConstraints(training_parameters(task.params, None).monotone, rows.joined)
     # A run that has not grown a tree asks nothing of its rows.
-    begun_with(task, rows, bytes(32), cast(MakeSums, lambda loss, scale, turn: None))
+    begun_with(task, rows, bytes(32), cast(MakeHolder, lambda loss, scale, turn: None))
 
 
 def model_text(booster: DPBooster) -> str:

@@ -12,10 +12,8 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Mapping
-from contextvars import copy_context
 from dataclasses import dataclass, fields
 from functools import partial
-from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -32,6 +30,7 @@ from gbdt_parties.errors import ProtocolError, RunLostError, places_of
 from gbdt_parties.memory import MemoryAllowance
 from gbdt_parties.messages import Abort, Done, Finish, Message
 from gbdt_parties.run.agreement import Agreement
+from gbdt_parties.run.engine import Steps, carried_out
 from gbdt_parties.run.flights.frames import FrameChannel
 from gbdt_parties.run.flights.polled import Answering
 from gbdt_parties.run.log import RunLog, runs_of
@@ -56,6 +55,7 @@ from lgb_dp.vertical.columns import agreed_bins, declaration
 from lgb_dp.vertical.prediction.answering import AskedRows
 from lgb_dp.vertical.prediction.questions import OpenQuestions, QuestionSession, check_selection
 from lgb_dp.vertical.replica import PartyRows, check_settings, model_text, train_replica
+from lgb_dp.vertical.report import CountedChannel
 from lgb_dp.vertical.task import ColumnTask, Flights, OpenColumns, statement
 
 logger = logging.getLogger(__name__)
@@ -66,9 +66,6 @@ RUN = json_kind("number of the run")
 
 OWN_RUNS = "columns apart of this party"
 """The part of the ledger's store with runs of the party with the labels."""
-
-SECONDS = 600.0
-"""Longest time that either party waits for the other one's messages."""
 
 KeepModel = Callable[[bytes, DPBooster, ColumnTask], None]
 
@@ -187,13 +184,10 @@ class ColumnRun:
         check_settings(self._task, self._rows)
         needed = self._task.needed_bytes(len(bins.names))
         self._rooms.append(memory.reserve(needed, f"trees_per_round={self._task.per_round} of a run"))
-        self._most_waiting = self._task.most_bytes
         self._agreement, self._is_signed = self._taken_up(message.n_known == NEW_RUN)
         self._channel: Answering | None = None
-        self._thread: Thread | None = None
-        self.error: BaseException | None = None
         # Over, for a run with which the other party cannot go on: it has its model, or nothing was signed.
-        self._has_model, self._n_waiting, self.is_over = False, 0, not self._is_signed
+        self._has_model, self.is_over = False, not self._is_signed
 
     def _taken_up(self, is_new: bool) -> tuple[Agreement, bool]:
         side = self._side
@@ -238,43 +232,41 @@ class ColumnRun:
         self._is_signed, self.is_over = True, False
 
     def _flights(self, message: Flights) -> bytes:
-        self._n_waiting += len(message.content)
-        if self._n_waiting > self._most_waiting:
-            raise ProtocolError(f"messages of more than {self._most_waiting} bytes wait for an answer")
         channel = self.begin()
-        if not message.more:
-            self._n_waiting = 0
         try:
             return channel.answer(message.content, not message.more)
         finally:
             self._check_room()
 
     def begin(self) -> Answering:
-        """Compute in a thread, over a connection that is closed at the end; once in a session."""
-        if self._channel is not None:
-            return self._channel
-        self._agreement.check_signed()
-        channel = self._channel = Answering(SECONDS)
-        ledger, auditable = self._side.ledger, self._log.is_auditable
+        """The connection, which is over at the end of the run; one in a session."""
+        if self._channel is None:
+            self._agreement.check_signed()
+            self._channel = Answering(self._trained)
+        return self._channel
 
-        def compute() -> None:
-            try:
-                booster = train_replica(
-                    self._task, self._rows, self._agreement, self._log, ledger, channel, auditable
-                )
-                self._keep(self.run, booster, self._task)
-                self._has_model = True
-            except BaseException as error:
-                self.error = error
-                if not isinstance(error, VeilboostError):
-                    logger.error("a run with columns apart failed: %s", places_of(error))
-            finally:
-                channel.close()
+    def _trained(self, channel: FrameChannel) -> Steps[None]:
+        try:
+            booster = yield from train_replica(
+                self._task,
+                self._rows,
+                self._agreement,
+                self._log,
+                self._side.ledger,
+                channel,
+                self._log.is_auditable,
+            )
+            self._keep(self.run, booster, self._task)
+            self._has_model = True
+        except Exception as error:
+            if not isinstance(error, VeilboostError):
+                logger.error("a run with columns apart failed: %s", places_of(error))
+            raise
 
-        # The context, so that an observer of releases observes those of this run.
-        self._thread = Thread(target=copy_context().run, args=(compute,), daemon=True)
-        self._thread.start()
-        return channel
+    @property
+    def error(self) -> BaseException | None:
+        """The error by which the computation has ended."""
+        return None if self._channel is None else self._channel.error
 
     def _check_room(self) -> None:
         """Raise the error of a computation that had no room for its files, which is worth waiting for."""
@@ -296,8 +288,6 @@ class ColumnRun:
         """End the connection, if there is one, and the computation."""
         if self._channel is not None:
             self._channel.close()
-        if self._thread is not None:
-            self._thread.join()
 
 
 class ColumnSessions(SessionHandler[ColumnRun | QuestionSession]):
@@ -447,7 +437,7 @@ class ActiveRun:
         number = self._store.get(RUN, "")
         return self.model is not None and not (number and RunLog(self._runs, bytes.fromhex(number)).has_begun)
 
-    def connected(self, session: Session, channel: Callable[[], FrameChannel]) -> DPBooster:
+    def connected(self, session: Session, channel: Callable[[], CountedChannel]) -> DPBooster:
         """Begin, or go on with, the run over a new connection.
 
         Parameters
@@ -485,8 +475,10 @@ class ActiveRun:
                 )
         bins = agreed_bins(self._task, description, session.name)
         rows = PartyRows(self._codes, self._label, bins, session.name)
-        side = self._side
-        booster = train_replica(self._task, rows, agreement, log, side.ledger, channel(), log.is_auditable)
+        way = channel()
+        steps = train_replica(self._task, rows, agreement, log, self._side.ledger, way, log.is_auditable)
+        booster = carried_out(steps, way.receive)
+        way.finish()
         # First: once it is told, the other party cannot go on with the run.
         self._store.put(MODELS, "", model_text(booster).encode())
         session.ask(Finish(), Done)

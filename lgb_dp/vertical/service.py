@@ -69,12 +69,10 @@ class ColumnService(PrivateService[ColumnLimits, ColumnParty]):
         self.party.answers.answered.reset_hour()
 
     def admit(self, caller: str, message: Message) -> None:
-        """Refuse requests that are too long, alignments without ids, and runs for which there is no room."""
+        """Refuse requests that are too long, and runs for which there is no room."""
         super().admit(caller, message)
         if isinstance(message, OpenColumns) and message.n_known == NEW_RUN:
-            n_runs = self.party.n_runs_of(self.folder_of(caller).name)
-            if n_runs >= self.limits.max_models:
-                raise ProtocolError(f"this party keeps at most {self.limits.max_models} runs of one caller")
+            self.check_room(self.party.n_runs_of(self.folder_of(caller).name), "runs of one caller")
 
     def known_caller(self, identity: Identity) -> Caller:
         """Know those alone that the party computes with: others learn nothing, nor who its rows are."""

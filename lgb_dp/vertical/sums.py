@@ -1,24 +1,25 @@
 """Noised sums over the leaves of both parties' trees: what the trainer asks for, and what each party gives.
 
 Either party's trainer sees released counts and opened sums alone.  `TableHolder` has labels and columns,
-`PointHolder` columns; `lgb_dp.vertical.replica` lets each of them compute with the other.
+`PointHolder` columns; `lgb_dp.vertical.replica` answers the trainer's questions, with the other party.
 """
 
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_kernels.trees import BinLayout, DenseColumns, SparseColumns, feature_counts
-from gbdt_parties.run.flights.driver import AttemptDraws, Inputs
+from gbdt_parties.run.flights.driver import Inputs
 from gbdt_parties.two_party.layout import RoundLayout, TreeLayout, rows_per_message
 from gbdt_parties.two_party.leaf_sums import message_bytes
 from gbdt_parties.two_party.names import Seat
+from gbdt_parties.two_party.session import Draws
 from lgb_dp.accounting.ledger import Release
 from lgb_dp.losses.labels import LabelScale
 from lgb_dp.losses.loss import Loss
@@ -131,36 +132,41 @@ def n_leaves(tree: PublicTree) -> int:
     return len(tree.feature) + 1
 
 
-class VerticalSums(Protocol):
-    """Both parties' rows, which sum their contributions to the leaves of several trees at once."""
+@dataclass(frozen=True, eq=False)
+class ReleasedCounts:
+    """A question about counts, to which each party adds its own noise to its own.
 
-    def label_counts(self) -> NDArray[np.int64]:
-        """As for `LeafSums`; zeros at the party that has none."""
+    Parameters
+    ----------
+    release : Release
+        It was charged in the trainer's ledger.
+    sums : ndarray of int64, shape (n,)
+        As this party has counted: of `label_counts`, or of `feature_counts` for those that are released.
+    scale : float
+        Standard deviation of the noise.
+    sizes : (int, int)
+        Counts of either party, which are side by side.
+    """
 
-    def feature_counts(self, layout: BinLayout) -> NDArray[np.int64]:
-        """As for `LeafSums`; zeros for the features of other parties."""
-
-    def released(
-        self, release: Release, sums: NDArray[np.int64], scale: float, sizes: tuple[int, int]
-    ) -> NDArray[np.int64]:
-        """Counts with noise, each party's by that party.
-
-        Parameters
-        ----------
-        release : Release
-        sums : ndarray of int64, shape (n,)
-            Of `label_counts`, or of `feature_counts` for those features that are released.
-        scale : float
-            Standard deviation of the noise.
-        sizes : (int, int)
-            Counts of either party, which are side by side.
-        """
-
-    def opened(self, refresh: Refresh) -> list[Words]:
-        """Opened sums of every tree with the noise of both parties, as ring elements."""
+    release: Release
+    sums: NDArray[np.int64] = field(repr=False)
+    scale: float
+    sizes: tuple[int, int]
 
 
-MakeSums = Callable[[Loss, LabelScale, OneAgainstRest | None], VerticalSums]
+@dataclass(frozen=True, eq=False)
+class OpenedSums:
+    """A question about the sums of all trees of a round, which are answered with the noise of both parties.
+
+    Parameters
+    ----------
+    refresh : Refresh
+    holder : Holder
+        This party's rows.
+    """
+
+    refresh: Refresh
+    holder: Holder
 
 
 class ColumnRows:
@@ -220,18 +226,46 @@ class ColumnRows:
         return [self._leaves(tree).astype(np.uint8) for tree in trees if self._owns(tree)]
 
 
-def _noise(refresh: Refresh, draws: AttemptDraws) -> list[Words]:
+def _noise(refresh: Refresh, draws: Draws) -> list[Words]:
     """The whole noise of one party, of all trees of an attempt."""
     stream = draws.stream(b"noise")
     return [sum_noise(refresh.numbers, n_leaves(tree), stream) for tree in refresh.trees]
 
 
-def _dither(n_rows: int, draws: AttemptDraws) -> NDArray[np.uint32]:
+def _dither(n_rows: int, draws: Draws) -> NDArray[np.uint32]:
     """A number per row, of a stream of its own: it may become known, and must say nothing of the noise."""
     return draws.stream(b"dither").words(-(-n_rows // 2)).view(np.uint32)[:n_rows]
 
 
-class TableHolder:
+class Holder(ABC):
+    """The rows of one party, of one class if classes take turns.
+
+    Parameters
+    ----------
+    rows : ColumnRows
+    loss : Loss
+    """
+
+    def __init__(self, rows: ColumnRows, loss: Loss) -> None:
+        self.rows, self._loss = rows, loss
+
+    @abstractmethod
+    def label_counts(self) -> NDArray[np.int64]:
+        """As for `LeafSums`; zeros at the party that has none."""
+
+    def feature_counts(self, layout: BinLayout) -> NDArray[np.int64]:
+        """As for `LeafSums`; zeros for the features of the other party."""
+        return self.rows.feature_counts(layout)
+
+    @abstractmethod
+    def inputs(self, refresh: Refresh, draws: Draws) -> Inputs:
+        """The inputs of this party to one attempt at a round."""
+
+
+MakeHolder = Callable[[Loss, LabelScale, OneAgainstRest | None], Holder]
+
+
+class TableHolder(Holder):
     """The party with the labels.
 
     Parameters
@@ -244,15 +278,15 @@ class TableHolder:
     """
 
     def __init__(self, rows: ColumnRows, label: NDArray[np.float64], loss: Loss, scale: LabelScale) -> None:
+        super().__init__(rows, loss)
         label, counts = scale.clipped(label)
-        self.rows, self._loss = rows, loss
         self._target, self._weight = loss.targets(label, scale), counts.astype(np.int32)
 
     def label_counts(self) -> NDArray[np.int64]:
         """As for `LeafSums`, exact."""
         return self._loss.label_counts(self._target, self._weight, 1)
 
-    def inputs(self, refresh: Refresh, draws: AttemptDraws) -> Inputs:
+    def inputs(self, refresh: Refresh, draws: Draws) -> Inputs:
         """Tables, leaves and noise of one attempt."""
         score = refresh.prior + self.rows.score(refresh.released)
         tables = PointTables(self._loss, refresh.numbers, self._target, self._weight.astype(np.float64))
@@ -260,14 +294,16 @@ class TableHolder:
         return Inputs(made, self.rows.own_leaves(refresh.trees), _noise(refresh, draws))
 
 
-class PointHolder:
+class PointHolder(Holder):
     """The party with columns alone."""
 
-    def __init__(self, rows: ColumnRows, loss: Loss) -> None:
-        self.rows, self._exponent = rows, loss.interpolation_exponent
+    def label_counts(self) -> NDArray[np.int64]:
+        """Zeros."""
+        return np.zeros(self._loss.n_counts(1), dtype=np.int64)
 
-    def inputs(self, refresh: Refresh, draws: AttemptDraws) -> Inputs:
+    def inputs(self, refresh: Refresh, draws: Draws) -> Inputs:
         """Points, leaves and noise of one attempt."""
         score = self.rows.score(refresh.released)
-        points = to_points(score, refresh.points, _dither(self.rows.n_rows, draws), self._exponent)
+        dither = _dither(self.rows.n_rows, draws)
+        points = to_points(score, refresh.points, dither, self._loss.interpolation_exponent)
         return Inputs(points, self.rows.own_leaves(refresh.trees), _noise(refresh, draws))

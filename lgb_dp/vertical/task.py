@@ -181,16 +181,6 @@ class ColumnTask(AgreedSettings):
         asked = known.depth if "max_depth" in known.given else AUTOMATIC_LEVELS
         return asked if depth == "auto" else int(depth)
 
-    @property
-    def most_bytes(self) -> int:
-        """Bytes of all messages that either party sends without waiting for one, at most.
-
-        Per row, a table of 16 entries and its transfers take below 512; for each tree of a round, whose
-        owners take turns, 16 for each level, and 8 for each inner node.
-        """
-        own = -(-self.per_round // 2) * (16 * self.levels + 8 * ((1 << self.levels) - 1))
-        return (512 + own) * self.n_rows + (4 << 20)
-
     def needed_bytes(self, n_features: int) -> int:
         """Memory that a run takes at a party of so many columns, at most, for a round and for the model."""
         of_tree = 40 * self.levels + 12 * ((1 << self.levels) - 1)

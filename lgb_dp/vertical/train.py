@@ -368,7 +368,7 @@ class _Way:
         """Make it."""
         if isinstance(self._sessions, ColumnSessions):
             self._other = self._sessions.run_of(self._number)
-            # From this thread, whose observer of releases observes those of the other party, too.
+            # From here, whose observer of releases observes those of the other party, too.
             self._other.begin()
         return CountedChannel(Asking(self._ask), self._names, self._traffic)
 

@@ -50,7 +50,16 @@ from lgb_dp.newton.steps import Steps
 from lgb_dp.vertical.columns import bins_of_owner
 from lgb_dp.vertical.numbers import PublicNumbers
 from lgb_dp.vertical.report import Guarantees
-from lgb_dp.vertical.sums import POINTS_PLACE, TABLES_PLACE, MakeSums, OneAgainstRest, Refresh, VerticalSums
+from lgb_dp.vertical.sums import (
+    POINTS_PLACE,
+    TABLES_PLACE,
+    Holder,
+    MakeHolder,
+    OneAgainstRest,
+    OpenedSums,
+    Refresh,
+    ReleasedCounts,
+)
 from lgb_dp.vertical.tables import loss_bounds, round_points
 from lgb_dp.vertical.task import AUTOMATIC_LEVELS, MAX_LEVELS
 
@@ -136,8 +145,8 @@ class RunOfParties:
         Key of the stream that structures are drawn from, 32 bytes.
     n_own : int
         Features of the party with the labels, which come first.
-    make_sums : callable
-        Makes what answers questions about the rows, once per run.
+    make_holder : callable
+        Makes this party's rows, once per run.
     numbers : iterator of int
         Numbers of the rounds, in the order in which they are asked for.
     turn : OneAgainstRest, optional
@@ -149,7 +158,7 @@ class RunOfParties:
     n_trees: int
     public_seed: bytes
     n_own: int
-    make_sums: MakeSums
+    make_holder: MakeHolder
     numbers: Iterator[int]
     turn: OneAgainstRest | None = None
 
@@ -195,8 +204,8 @@ class VerticalCore(NewtonCore):
     objectives = property(_objectives)
 
     def __init__(self, task: TrainerInput, settings: NewtonSettings, run: RunOfParties) -> None:
-        def make_sums(loss: Loss, scale: LabelScale, subsample: float) -> VerticalSums:
-            return run.make_sums(loss, scale, run.turn)
+        def make_sums(loss: Loss, scale: LabelScale, subsample: float) -> Holder:
+            return run.make_holder(loss, scale, run.turn)
 
         rows = replace(task.data, make_sums=make_sums)
         super().__init__(replace(task, data=rows), settings, run.task())
@@ -217,20 +226,16 @@ class VerticalCore(NewtonCore):
         assert self.releases.plan is not None
         return self.releases.plan
 
-    @property
-    def _sums(self) -> VerticalSums:
-        """The rows: of `LeafSums` they have the counts; leaf sums are those of whole rounds."""
-        return cast(VerticalSums, self.releases.rows)
-
     def _asked(self, question: SumsQuestion) -> Asking[Answer]:
         """Counts with noise of the party that has the rows' values, which no other party knows."""
-        yield from ()
-        release, parts = question.release, question.parts
-        sizes = parts[0][0].size, 0
-        if release == self._plan.histograms:
-            n_own = released_cells(self._counted, self.data.bins)[: self._first_cell].sum()
-            sizes = int(n_own), sizes[0] - int(n_own)
-        return Answer([self._sums.released(release, sums, scale, sizes) for sums, scale, _ in parts])
+        release, answers = question.release, []
+        for sums, scale, _ in question.parts:
+            sizes = sums.size, 0
+            if release == self._plan.histograms:
+                n_own = int(released_cells(self._counted, self.data.bins)[: self._first_cell].sum())
+                sizes = n_own, sums.size - n_own
+            answers.append((yield ReleasedCounts(release, sums, scale, sizes)))
+        return Answer(answers)
 
     @property
     def _first_cell(self) -> int:
@@ -282,7 +287,6 @@ class VerticalCore(NewtonCore):
 
     def _round(self, begun: Beginning, n_trees: int) -> Asking[list[OPENED]]:
         """Trees of a new round, charged for and opened together."""
-        yield from ()
         assert self._numbers is not None
         numbers = self._numbers
         trees = tuple(begun.splits.draw(self.random) for _ in range(n_trees))
@@ -299,7 +303,8 @@ class VerticalCore(NewtonCore):
             numbers,
         )
         self.releases.charge_trees(n_trees)
-        opened = self._sums.opened(refresh)
+        # Of the rows, `Releases` has the counts; leaf sums are those of whole rounds.
+        opened = yield OpenedSums(refresh, cast(Holder, self.releases.rows))
         releases: list[OPENED] = []
         for tree, words in zip(trees, opened, strict=True):
             gradient, hessian = (sums[:, None] / numbers.steps for sums in numbers.decoded(words))

@@ -191,8 +191,7 @@ def _in_temporary_files() -> Path | None:
         base = tempfile.gettempdir()
     except FileNotFoundError:
         return None
-    user = os.getuid() if hasattr(os, "getuid") else "user"
-    return Path(base, f"veilboost-kernels-{user}")
+    return Path(base, f"veilboost-kernels-{os.getuid()}")
 
 
 def _can_write(directory: Path, mode: int = 0o777) -> bool:
@@ -218,16 +217,12 @@ def _is_ours(directory: Path) -> bool:
 
 
 def _is_private(directory: Path) -> bool:
-    if not hasattr(os, "getuid"):
-        return True  # Windows: the directories above are the user's own
     found = directory.stat()
     return found.st_uid == os.getuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def _keeps_entries(directory: Path) -> bool:
     """Whether no other user but the administrator can replace this user's entries of a directory."""
-    if not hasattr(os, "getuid"):
-        return True
     found = directory.stat()
     shared = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not found.st_mode & stat.S_ISVTX
     return found.st_uid in (0, os.getuid()) and not shared

@@ -250,7 +250,7 @@ def readdressed(data: bytes, session: bytes = bytes(16), sequence: int = 0) -> b
 
     Bytes that have no header stay as they are.
     """
-    if len(data) < _HEADER.size:
+    if len(data) < _HEADER.size or not data.startswith(_MAGIC):
         return data
     magic, version, kind, _, _ = _HEADER.unpack_from(data)
     return _HEADER.pack(magic, version, kind, session, sequence) + data[_HEADER.size :]

@@ -60,7 +60,7 @@ COMMANDS = {
     ),
     "status": (
         "look after parties and coordinators in use: certificates, runs, models, limits, budget, disk",
-        "veilboost.status.command:fill",
+        "veilboost.doctor.status:fill",
     ),
     "align": (
         "find the rows that all parties have, without showing the other rows",

@@ -17,7 +17,8 @@ from gbdt_parties.identity.aligned_rows import Alignment
 from gbdt_parties.run.replay import Replay
 from veilboost.parsers import Parser, names
 from veilboost.plans.declared import read_declared, read_declared_columns, rows_to_align
-from veilboost.plans.entries import PlanError
+from veilboost.plans.entries import Entry, PlanError
+from veilboost.plans.file_forms import FileForm
 from veilboost.plans.files import parsed
 from veilboost.plans.plan import METHODS, module_of, read_plan, read_served
 from veilboost.plans.sections import Plan
@@ -44,6 +45,8 @@ def fill(parser: Parser, arguments: Sequence[str]) -> None:
     add("--categorical", type=names, default=[], help="columns that it split by category (vertical)")
     add("--min-node-rows", type=int, help="as it was served with (vertical; 10)")
     add("--valid", help="file of its held-out rows (exact)")
+    for one in fields(FileForm):
+        add(f"--{one.name}", help=f"as it was served with: {Entry.of(one).option or Entry.of(one).meaning}")
     add("--categorical-labels", action="store_true", help="its labels are classes (exact)")
     add("--aligned", help="file of the ids in common, for rows that are found by their ids")
     add("--run", help="number of the run, that of its model (the only one in the folder)")
@@ -95,16 +98,21 @@ def _read_settings(args: argparse.Namespace, path: Path, plan: Plan[Any, Any] | 
         more, at = {}, Path
     for name, value in {**{f.name: getattr(section, f.name) for f in fields(section)}, **more}.items():
         if name in vars(args) and not getattr(args, name) and value:
-            is_path = name in ("data", "declared", "valid", "aligned")
+            is_path = name in ("data", "declared", "valid", "aligned", "exclude")
             setattr(args, name, str(at(value)) if is_path else value)
     return method
+
+
+def _form(args: argparse.Namespace) -> FileForm:
+    given = {f.name: getattr(args, f.name) for f in fields(FileForm)}
+    return FileForm(**{name: value for name, value in given.items() if value is not None})
 
 
 def _private(args: argparse.Namespace) -> Replay:
     from lgb_dp.federated import Party
 
     declared = read_declared(args.declared)
-    rows = declared.table_of(args.data)
+    rows = declared.table_of(args.data, form=_form(args))
     party = Party(
         rows.features, rows.label, name=AUDITOR, allowed=args.others, **declared.arguments(), **rows.own
     )
@@ -115,7 +123,8 @@ def _exact(args: argparse.Namespace) -> Replay:
     from xgb_fed import ExactTerms, HorizontalParty
 
     def rows(file: str, **how: Any) -> Table:
-        return read_table(file, label=args.label, id_column=args.id, drop=args.drop, **how)
+        how |= {"label": args.label, "drop": args.drop, "form": _form(args)}
+        return read_table(file, id_column=args.id, **how)
 
     table = rows(args.data, keep=args.columns)
     valid = None if args.valid is None else rows(args.valid, keep=args.columns)
@@ -138,7 +147,7 @@ def _columns(args: argparse.Namespace) -> Replay:
 
     has_label = "label" in parsed(Path(args.declared))
     declared = (read_declared if has_label else read_declared_columns)(args.declared)
-    rows = rows_to_align(declared, args.data, args.id)
+    rows = rows_to_align(declared, args.data, args.id, _form(args))
     at = _places(args, rows.ids)
     own: Any = rows.features.take(at)
     if rows.label is not None:
@@ -152,6 +161,7 @@ def _vertical(args: argparse.Namespace) -> Replay:
 
     names = ("data", "id", "columns", "drop", "one_hot", "categorical")
     given = {name: getattr(args, name) for name in names}
+    given |= vars(_form(args))
     served = VerticalServed(**given, models=args.folder, tls="", allow=[])
     table = module_of("vertical", "veilboost.serving").table_of(served)
     return replay(args.folder, table, min_node_rows=args.min_node_rows or 10, run=args.run)

@@ -36,7 +36,10 @@ CITIES = {"city": ["a", "b", "c"]}
 
 
 def test_shares_bins_and_remarks(capsys):
-    table, note = lines(capsys, patients(), BOUNDS, categories=CITIES)
+    with pytest.raises(InvalidArgumentError, match=r"'city'.*20\.0%"):
+        lines(capsys, patients(), BOUNDS, categories=CITIES)
+    assert "not declared" in capsys.readouterr().out
+    table, note = lines(capsys, patients(), BOUNDS, categories=CITIES, accept_undeclared=["city"])
     assert table["bmi"].split()[1:4] == ["25.0%", "15.0%", "10.0%"]
     assert table["bmi"].split()[4:] == ["3", "of", "255"]
     assert table["city"].split()[1:5] == ["0", "2", "of", "3"]
@@ -61,7 +64,7 @@ def test_shares_bins_and_remarks(capsys):
 def test_values_that_are_not_declared_are_told_from_missing_ones(capsys, declared, cells):
     X = pd.DataFrame({"c": pd.Series(cells, dtype=object)})
     assert undeclared_shares(X, {"c": declared}) == {"c": 0.25}
-    table, _ = lines(capsys, X, {}, categories={"c": declared})
+    table, _ = lines(capsys, X, {}, categories={"c": declared}, accept_undeclared=["c"])
     assert table["c"].split()[1:5] == ["25.0%", "2", "of", "2"]
     assert "not declared, and counted as missing: 25.0%" in table["c"]
 

@@ -140,7 +140,7 @@ def test_columns_with_what_is_public_of_them(newton):
         ("age", "number"),
         ("city", "categories"),
     ]
-    assert [row["public bounds or categories"] for row in rows] == [
+    assert [row["bounds or categories"] for row in rows] == [
         "-3.0 to 4.5",
         "-3.0 to 3.0",
         "Rome\\u202e, <Oslo>, Paris",
@@ -157,10 +157,13 @@ def test_bounds_that_were_paid_for_are_said_to_come_from_the_rows():
     X = np.random.default_rng(0).random((400, 2))
     model = lgb_dp.DPLGBMClassifier(epsilon=1.0, delta=1e-4, n_estimators=2, auto_bounds=0.2)
     model.fit(X, X[:, 0] > 0.5, classes=[False, True])
-    paid = (
-        "Of these, bounds and thresholds that the ledger pays for as public knowledge were released from the"
-    )
-    assert paid in lgb_dp.statement(model).words[-1]
+    told = lgb_dp.statement(model)
+    paid = "bounds and thresholds that the ledger pays for: they were released from the rows"
+    assert paid in told.words[-1]
+    assert "Columns, released or public bounds, and categories" in told.tables
+    assert "Categories of the columns, parameters" in str(told.registry)
+    assert "public knowledge" not in told.to_html()
+    assert "released bounds" in str(model.privacy_)
     model.set_params(auto_bounds=None).fit(X, X[:, 0] > 0.5, bounds=(0, 1), classes=[False, True])
     assert paid not in str(lgb_dp.statement(model).words)
 
@@ -178,7 +181,7 @@ def test_times_are_shown_as_times():
     data = lgb_dp.Dataset(frame, Y, bounds=bounds)
     booster = lgb.train(QUIET, data, 1, callbacks=[lgb_dp.NewtonBoost(1.0, 1e-5)])
     rows = list(lgb_dp.statement(booster).tables.values())[-1]
-    assert [row["public bounds or categories"] for row in rows[1:]] == [
+    assert [row["bounds or categories"] for row in rows[1:]] == [
         "2020-01-01 00:00:00 to 2023-01-01 06:00:00.500000",
         "0.0 seconds to 2592000.0 seconds",
         "1950-01-01 00:00:00 to 1970-01-01 00:00:00",

@@ -7,6 +7,7 @@ import numpy as np
 import lgb_dp
 from lgb_dp.vertical import ColumnParty, Consent, train
 from lgb_dp.vertical.prediction.answering import PartyAnswers
+from lgb_dp.vertical.prediction.models import digest_of, text_of
 
 X = np.random.default_rng(3).uniform(-1, 1, (300, 4))
 X[::7, 3] = np.nan
@@ -58,5 +59,10 @@ def knowing(objective="binary", store=None, **limits):
     return party
 
 
+def model_of(party, booster):
+    """The party's own copy of a model."""
+    return party.answers.model(digest_of(text_of(booster)), party.name)
+
+
 def counted(party):
-    return party.answers.answered.count(party.answers.model_of(trained()[0], "bank").digest)
+    return party.answers.answered.count(model_of(party, trained()[0]).digest)

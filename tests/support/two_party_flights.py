@@ -11,7 +11,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from gbdt_commons.key_stream import KeyStream
 from gbdt_commons.store import MemoryStore, json_kind
 from gbdt_parties.errors import PartyUnavailableError
-from gbdt_parties.run.flights.driver import Inputs, PointExchange, TableExchange, fresh_nonce
+from gbdt_parties.run.engine import carried_out
+from gbdt_parties.run.flights.driver import Inputs, PointExchange, TableExchange
 from gbdt_parties.run.flights.kept import Charge, Connection, KeptFailures, RoundAttempt, Signature
 from gbdt_parties.run.flights.terms import Terms
 from gbdt_parties.two_party.layout import RoundLayout, TreeLayout
@@ -66,14 +67,14 @@ class Party:
         self.store = MemoryStore() if store is None else store
         self.terms = terms or terms_of(place, len(layouts))
         self.check = check or (lambda layout, sums: None)
-        self.inputs = {}
+        self.inputs, self.nonce = {}, None
         self.events = Events()
 
-    def process(self, nonces=fresh_nonce, store=None):
+    def process(self, store=None):
         """A new process of this party's."""
         cls = PointExchange if self.place else TableExchange
         store = store or CountedStore(self.store, self.events)
-        return cls(self.terms, store, KeptFailures(store, self.terms.peer), self.check, nonces)
+        return cls(self.terms, store, KeptFailures(store, self.terms.peer), self.check)
 
     def inputs_of(self, number):
         """Inputs to a round, of which noise and dither are drawn anew for every attempt."""
@@ -95,7 +96,7 @@ class Party:
             else:
                 given.points = words_of(fixed, layout.n_rows, len(layout.positions))
                 made = Inputs(given.points, leaves, noise)
-            self.inputs[draws.attempt] = given
+            self.inputs[draws.nonce] = given
             return made
 
         return draw
@@ -110,11 +111,10 @@ class Party:
 
     def train(self, exchange):
         """All rounds, each with its sums."""
-        sums = [
-            exchange.round(number, layout, self.inputs_of(number), self.pay)
-            for number, layout in enumerate(self.layouts)
-        ]
-        exchange.end()
+        sums = []
+        for number, layout in enumerate(self.layouts):
+            sums.append((yield from exchange.round(number, layout, self.inputs_of(number), self.pay)))
+        yield from exchange.end()
         return [[one.tolist() for one in of_round] for of_round in sums]
 
 
@@ -170,7 +170,7 @@ class CountedChannel:
 
     def __init__(self, channel, events):
         self._channel, self._events = channel, events
-        self.hand_over, self.finish = channel.hand_over, channel.finish
+        self.hand_over = channel.hand_over
         self.sent, self.received = [], []
 
     def send(self, message):
@@ -197,8 +197,6 @@ class Heard:
 
     def hand_over(self):
         """Messages have left already."""
-
-    finish = hand_over
 
     def receive(self):
         for message in self._received:
@@ -234,8 +232,6 @@ class Watched:
     def hand_over(self):
         """Messages have left already."""
 
-    finish = hand_over
-
     def receive(self):
         with self._turn:
             self.is_waiting = True
@@ -265,6 +261,12 @@ def watched():
     return Watched(ends, turn), Watched(ends, turn)
 
 
+def whole(party, exchange, channel):
+    """The steps of a connection."""
+    yield from exchange.connect(channel, party.nonce)
+    return (yield from party.train(exchange))
+
+
 def meet(parties, processes=None, change=None, connection=watched):
     """One connection of both parties: connects, trains, and gives what came out at either, or its error.
 
@@ -290,9 +292,10 @@ def meet(parties, processes=None, change=None, connection=watched):
     def live(place):
         channel = CountedChannel(ends[place], parties[place].events)
         outcomes[place].channel = channel
+        changed = change(place, channel) if change else channel
         try:
-            processes[place].connect(change(place, channel) if change else channel)
-            outcomes[place].sums = parties[place].train(processes[place])
+            steps = whole(parties[place], processes[place], changed)
+            outcomes[place].sums = carried_out(steps, changed.receive)
         except BaseException as error:
             outcomes[place].error = error
         finally:
@@ -337,9 +340,7 @@ def check_outcome(parties):
         assert numbers == sorted(set(numbers))
         assert len(charges) == len({one.number for one in charges}) == party.n_paid
         assert {one.number for one in charges} <= set(numbers)
-        assert len({one.nonce for one in attempts} | {one.nonce for one in of.all(Connection)}) == len(
-            attempts
-        ) + len(of.all(Connection))
+        assert len({one.nonce for one in of.all(Connection)}) == len(of.all(Connection))
         assert len(of.all(Signature)) == len(layouts)
         shares = [one.own for one in charges if one.own]
         assert len(set(shares)) == len(shares)

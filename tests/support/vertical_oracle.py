@@ -5,10 +5,12 @@ import os
 import numpy as np
 
 from gbdt_commons.key_stream import KeyStream
+from gbdt_parties.run.engine import carried_out, drive
 from gbdt_parties.two_party.names import Seat
 from lgb_dp.mechanisms.noise import release_gaussian
 from lgb_dp.mechanisms.rng import SecureRandom
-from lgb_dp.vertical.replica import PartyRows, trained_with
+from lgb_dp.vertical.replica import PartyRows, run_of
+from lgb_dp.vertical.sums import OpenedSums
 from lgb_dp.vertical.train import task_of
 
 SEATS = Seat(0, b"a" * 32), Seat(1, b"b" * 32)
@@ -33,8 +35,8 @@ def central_sums(layout, a, b):
         yield (sums + a.noise[t] + b.noise[t]) & ring
 
 
-class CentralSums:
-    """`VerticalSums` of both parties in one place, without cryptography."""
+class CentralRows:
+    """A `Holder` of both parties' rows in one place."""
 
     def __init__(self, tables, points):
         self.tables, self.points = tables, points
@@ -43,20 +45,27 @@ class CentralSums:
         return self.tables.label_counts()
 
     def feature_counts(self, layout):
-        return sum(holder.rows.feature_counts(layout) for holder in (self.tables, self.points))
-
-    def released(self, release, sums, scale, sizes):
-        assert sum(sizes) == len(sums)
-        return release_gaussian(sums, scale, SecureRandom())
-
-    def opened(self, refresh):
-        layout = refresh.layout(SEATS, self.tables.rows.n_rows)
-        a, b = (holder.inputs(refresh, Streams()) for holder in (self.tables, self.points))
-        return list(central_sums(layout, a, b))
+        return sum(holder.feature_counts(layout) for holder in (self.tables, self.points))
 
 
-def central_training(make, params, train_set, n_trees, party, trainer, per_round):
-    """A model of the trainer of either party, with sums that ``make(tables, points)`` gives."""
+def inputs_of(asked):
+    """A round's layout, and the inputs of both parties to it."""
+    holders = asked.holder.tables, asked.holder.points
+    layout = asked.refresh.layout(SEATS, holders[0].rows.n_rows)
+    return layout, *(holder.inputs(asked.refresh, Streams()) for holder in holders)
+
+
+def centrally(asked):
+    """The answer to a question of the trainer, without cryptography."""
+    yield from ()
+    if isinstance(asked, OpenedSums):
+        return list(central_sums(*inputs_of(asked)))
+    assert sum(asked.sizes) == len(asked.sums)
+    return release_gaussian(asked.sums, asked.scale, SecureRandom())
+
+
+def central_training(params, train_set, n_trees, party, trainer, per_round, answer=centrally):
+    """A model of the trainer of either party, with the given answers to its questions."""
     rows = train_set.construct()
     task = task_of(params, rows, trainer, n_trees, per_round, "labels", rows.num_data())
     bins = rows.bins, party.bins
@@ -65,7 +74,7 @@ def central_training(make, params, train_set, n_trees, party, trainer, per_round
         PartyRows(party.codes, None, bins, party.name),
     )
 
-    def sums(loss, scale, turn):
-        return make(*(one.holder(one.columns(task.n_threads), loss, scale, turn) for one in sides))
+    def both(loss, scale, turn):
+        return CentralRows(*(one.holder(one.columns(task.n_threads), loss, scale, turn) for one in sides))
 
-    return trained_with(task, sides[0], os.urandom(32), sums)
+    return carried_out(drive(run_of(task, sides[0], os.urandom(32), both), answer), None)

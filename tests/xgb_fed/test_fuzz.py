@@ -22,9 +22,11 @@ from gbdt_parties.transport.server import NOBODY
 from kept_stores import restarted
 from veilboost.plans.tables import Table
 from xgb_fed.boosting.features import read_columns
+from xgb_fed.boosting.objectives import XGBoostObjective
 from xgb_fed.ciphers import serialization as wire
 from xgb_fed.ciphers.public_keys import read_public_key
 from xgb_fed.errors import CheckpointError, CipherError
+from xgb_fed.vertical.model.model import VerticalModel
 from xgb_fed.vertical.passive.journal import FOUND, Journals
 from xgb_fed.vertical.passive.party import PassiveParty
 from xgb_fed.vertical.passive.service import Limits, PassiveService
@@ -181,7 +183,9 @@ def test_an_active_party_names_who_answers_nonsense(tape):
 
 def beginning(n_rows):
     margin = np.zeros((n_rows, 1), dtype=np.float32)
-    return VerticalProgress(b"", 0, [], [0], Splits(["f0", "f1"]), margin, [])
+    objective = XGBoostObjective("reg:squarederror")
+    model = VerticalModel(b"", objective, [0.5], Splits(["f0", "f1"]), ["bank"], [])
+    return VerticalProgress(model, 0, margin, [])
 
 
 def test_journals_and_checkpoints(tmp_path):
@@ -236,4 +240,4 @@ def test_journals_and_checkpoints(tmp_path):
     path.write_bytes(content)
     progress = beginning(len(X))
     assert load(progress)
-    assert len(progress.trees) == 1
+    assert len(progress.model.trees) == 1

@@ -160,3 +160,16 @@ class KeepsSecrets:
     def __reduce__(self) -> Any:
         """Refuse to be pickled: pickles are often written without a thought for the keys in them."""
         raise TypeError(f"{type(self).__name__} holds a secret key and is not pickled; see `private_bytes`")
+
+
+def compressed(key: PublicKey, a: Ciphertexts, zero: Ciphertexts, bits: int, size: int) -> Ciphertexts:
+    """Result of `PublicKey.compress` by Horner's rule: ``Σ x_j·2^(bits·(size − 1 − j))`` for each group.
+
+    The last group is filled with zeros, one of which is given, so that all are read alike.
+    """
+    filled = np.concatenate([a, np.repeat(zero, -len(a) % size, axis=0)])
+    groups = filled.reshape(-1, size, filled.shape[1])
+    packed = np.ascontiguousarray(groups[:, 0])
+    for j in range(1, size):
+        packed = key.add(key.scale(packed, bits), groups[:, j])
+    return packed

@@ -108,9 +108,10 @@ class OkamotoUchiyama:
 
 
 class OkamotoUchiyamaKey(KeepsSecrets):
-    """Private key: encrypts and decrypts.  Its attribute `random` is the source of all its ciphertexts.
+    """Private key: encrypts and decrypts; `public` is the other parties' part of it.
 
-    `allow_weak_key` permits an n below 2048 bits, for tests; 0 threads mean all available processors.
+    `random` is the source of all its ciphertexts.  `allow_weak_key` permits an n below 2048 bits, for tests;
+    0 threads mean all available processors.
     """
 
     def __init__(

@@ -123,10 +123,11 @@ class Paillier:
 
 
 class PaillierKey(KeepsSecrets):
-    """Private key: encrypts and decrypts.  Its attribute `random` is the source of all its ciphertexts.
+    """Private key: encrypts and decrypts; `public` is the other parties' part of it.
 
-    Primes without factors of p − 1, as other libraries have them, make encryption slower and no less exact.
-    `allow_weak_key` permits an n below 2048 bits, for tests; 0 threads mean all available processors.
+    `random` is the source of all its ciphertexts.  Primes without factors of p − 1, as other libraries have
+    them, make encryption slower and no less exact.  `allow_weak_key` permits an n below 2048 bits, for tests;
+    0 threads mean all available processors.
     """
 
     def __init__(

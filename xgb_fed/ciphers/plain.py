@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from gbdt_kernels.residues.limb_sums import chain_sums, differences, shifted
 from gbdt_kernels.residues.limbs import from_rows, n_words, rows_below, widened
 from xgb_fed.ciphers import serialization as wire
-from xgb_fed.ciphers.base import Plaintexts
+from xgb_fed.ciphers.base import Plaintexts, compressed
 from xgb_fed.ciphers.residue_key import number_rows, plaintext_rows, read_numbers
 from xgb_fed.errors import CorruptDataError, InvalidCiphertextError, WrongKeyError
 
@@ -99,12 +99,7 @@ class Plain:
 
     def compress(self, a: Rows, bits: int, per_ciphertext: int) -> Rows:
         """Groups of consecutive integers in one each, a group's first in its highest bits."""
-        groups = np.concatenate([a, np.zeros((-len(a) % per_ciphertext, a.shape[1]), dtype=np.uint64)])
-        groups = groups.reshape(-1, per_ciphertext, a.shape[1])
-        packed: Rows = np.ascontiguousarray(groups[:, 0])
-        for j in range(1, per_ciphertext):
-            packed = self.add(self.scale(packed, bits), groups[:, j])
-        return packed
+        return compressed(self, a, np.zeros((1, a.shape[1]), dtype=np.uint64), bits, per_ciphertext)
 
     def rerandomise(self, a: Rows) -> Rows:
         """A copy: there is no randomness."""

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from gbdt_kernels.residues import Modulus, are_units, chain_products, encode, invert, multiply, power, shift
 from gbdt_kernels.residues.limbs import from_rows, rows_below, to_rows
 from xgb_fed.ciphers import serialization as wire
+from xgb_fed.ciphers.base import compressed
 from xgb_fed.ciphers.obfuscators import AT_ONCE, ObfuscatorPool
 from xgb_fed.ciphers.randomness import SecretStream
 from xgb_fed.ciphers.short_ciphertexts import lengthened
@@ -133,17 +134,8 @@ class ResidueKey:
         return shift(a, bits, self.modulus, self.n_threads)
 
     def compress(self, a: Residues, bits: int, per_ciphertext: int) -> Residues:
-        """Horner's rule on ciphertexts: ``Σ x_j·2^(bits·(k − 1 − j))`` for each group of k rows.
-
-        The last group is filled with zeros, so that all are read alike.
-        """
-        n_groups = -(-len(a) // per_ciphertext)
-        zeros = np.repeat(self.modulus.one, n_groups * per_ciphertext - len(a), axis=0)
-        groups = np.concatenate([a, zeros]).reshape(n_groups, per_ciphertext, self.modulus.width)
-        packed = np.ascontiguousarray(groups[:, 0])
-        for j in range(1, per_ciphertext):
-            packed = self.add(self.scale(packed, bits), groups[:, j])
-        return packed
+        """Groups of consecutive plaintexts in one ciphertext each, a group's first in its highest bits."""
+        return compressed(self, a, self.modulus.one, bits, per_ciphertext)
 
     def rerandomise(self, a: Residues) -> Residues:
         """The same plaintexts under fresh randomness: products with encryptions of zero."""

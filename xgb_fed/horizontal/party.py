@@ -269,7 +269,8 @@ class HorizontalParty(HorizontalSessions):
             state, room = PartyState(bytes.fromhex(known)), MemoryAllowance(sys.maxsize)
             runs = ExactRuns(self.exact_side, MemoryStore(), None, OF_THIS_PROCESS, room, state)
             served = [part_of(file, caller) for file in files for caller in file.keys(CALLER)]
-            return runs.replayed([store.part(EXACT) for store in (files[0], *served)], run)
+            counted = PartyState(store=files[0]).rounds_of
+            return runs.replayed([store.part(EXACT) for store in (files[0], *served)], run, counted)
 
     def __repr__(self) -> str:
         """Name and shape of the rows."""

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_parties.errors import ProtocolError
-from gbdt_parties.identity.alignment_messages import REQUESTS as ALIGNMENT_REQUESTS
 from gbdt_parties.messages import Message
 from gbdt_parties.run.party_run import ANSWERED
 from gbdt_parties.secure_sum.messages import BeginRounds
@@ -45,6 +44,7 @@ class HorizontalService(RowService[HorizontalLimits]):
     limits : HorizontalLimits
     """
 
+    party: HorizontalParty
     role = "a party of horizontal training"
     opening = (Introduce, OpenExactRun)
     requests = (*SimFLSide.requests, *ANSWERED)
@@ -54,15 +54,8 @@ class HorizontalService(RowService[HorizontalLimits]):
         super().__init__((), False, directory, party.name, limits)
         self.party = party
 
-    def close(self) -> None:
-        """Let go of the directory, and of the party's: another service, or process, can use them then."""
-        super().close()
-        self.party.close()
-
     def admit(self, caller: str, message: Message) -> None:
-        """Refuse alignments, and training runs whose model there is no room for."""
-        if isinstance(message, ALIGNMENT_REQUESTS):
-            raise ProtocolError("rows of a horizontal party are not aligned: each party has rows of its own")
+        """Refuse the other method than the party's, and training runs whose model there is no room for."""
         if isinstance(message, OpenExactRun) and not self._is_exact:
             # An operator of all other parties would learn this party's own sums.
             raise ProtocolError("this party has no allow-list for exact training: it takes part in SimFL")

@@ -35,6 +35,8 @@ MIN_ROWS_OVER_STD = 250.0
 """Of all rows and the noise of a bin, from which on it is worth knowing where there are rows."""
 
 
+_SHARES_TO_TELL = {"missing or not declared": 0.01, "in an outermost bin, as all beyond the bounds": 0.1}
+_MIN_BINS_TO_TELL, _MAX_COLUMNS_TO_TELL = 8, 5
 _SMOOTHED_BINS = 9
 _MIN_COUNT = 1e-9
 
@@ -81,13 +83,30 @@ class FeatureHistograms:
         shares = [np.max(count) / max(np.sum(count), _MIN_COUNT) for count in self.counts if len(count) > 2]
         return float(min(shares, default=1.0))
 
+    def remarks(self, bins: PublicBins) -> list[str]:
+        """Notes on shares of rows that stand out of the noise, where they speak against the declarations."""
+        told: dict[str, list[str]] = {what: [] for what in _SHARES_TO_TELL}
+        for f, count in enumerate(self.counts):
+            is_wide = not bins.is_categorical[f] and len(count) > _MIN_BINS_TO_TELL
+            of_kind = count[-1], max(count[0], count[-2]) if is_wide else 0.0
+            for (what, least), rows in zip(_SHARES_TO_TELL.items(), of_kind, strict=True):
+                whole = max(float(np.sum(count)), _MIN_COUNT)
+                if rows - _STDS_TO_STAND_OUT * self.std > least * whole:
+                    told[what].append(f"{min(rows / whole, 1.0):.0%} of {bins.names[f]!r}")
+        return [
+            f"released histograms: of the rows are {what}: {', '.join(found[:_MAX_COLUMNS_TO_TELL])}"
+            + (" and of other columns" if found[_MAX_COLUMNS_TO_TELL:] else "")
+            for what, found in told.items()
+            if found
+        ]
+
     def threshold_weights(self) -> list[NDArray[np.float64]]:
         """How often each threshold is drawn, in proportion, shape (n_bins - 1,) for each feature.
 
         Thresholds next to a range of bins that stands out weigh 1.  The others together have the share
         `_SHARE_OF_OTHERS`, for ranges that the noise hides.
         """
-        return [_weights(count[:-1], self.std, _least_rows(count)) for count in self.counts]
+        return [_weights(count, self.std) for count in self.counts]
 
 
 def features_with_many_bins(bins: PublicBins) -> NDArray[np.bool_]:
@@ -123,12 +142,10 @@ def ranges_that_stand_out(
     return within(0, len(counts))
 
 
-def _least_rows(count: NDArray[np.float64]) -> float:
-    """Rows of a range of a feature that stands out, at least."""
-    return min(_ROWS_TO_STAND_OUT, _PART_TO_STAND_OUT * float(np.sum(count)))
-
-
-def _weights(counts: NDArray[np.float64], std: float, least: float) -> NDArray[np.float64]:
+def _weights(counts: NDArray[np.float64], std: float) -> NDArray[np.float64]:
+    """Weights of a feature's thresholds, by its counts, the last of them of missing values."""
+    least = min(_ROWS_TO_STAND_OUT, _PART_TO_STAND_OUT * float(np.sum(counts)))
+    counts = counts[:-1]
     if len(counts) <= CELLS_PER_FEATURE:  # Each has a leaf of its own.
         return np.ones(len(counts) - 1)
     is_next = np.zeros(len(counts) + 1, dtype=bool)

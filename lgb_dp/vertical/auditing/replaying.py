@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ from gbdt_commons.store_file import StoreFile
 from gbdt_kernels.trees import DenseCodes, SparseCodes
 from gbdt_parties.errors import PartyError
 from gbdt_parties.run.agreement import Agreement
+from gbdt_parties.run.engine import Steps
 from gbdt_parties.run.flights.driver import Exchange
 from gbdt_parties.run.flights.kept import Kept
 from gbdt_parties.run.flights.replay import compared
@@ -43,8 +44,8 @@ def replay(
 
     The party has trained with ``auditable=True``.  The auditor works with the party's folder, which has its
     seed, nonces, lists and messages, and with its rows, and asks no other party.  If the result `agrees`, the
-    party has sent what an honest party with these rows sends, with noise of its seed and nonces, in every
-    connection and attempt; the other party's signatures of the rounds are checked, too.
+    party has sent what an honest party with these rows sends, with noise of its seed and the set-up of each
+    session, in every connection and attempt; the other party's signatures of the rounds are checked, too.
 
     **The folder is private.**  A seed that is kept makes the noise of the run
     repeatable: with it and the opened sums, the auditor can subtract this party's noise, and so reads exact
@@ -112,10 +113,10 @@ class _Past:
         terms = Terms.of(self.agreement, self.task.n_rounds)
         kept = Kept(store, terms)
 
-        def begin(other: Store, nonces: Callable[[], bytes]) -> Exchange:
-            return exchange_of(terms, self.task, self.rows, other, Failures(), nonces)
+        def begin(other: Store) -> Exchange:
+            return exchange_of(terms, self.task, self.rows, other, Failures())
 
-        def train(exchange: Exchange) -> object:
+        def train(exchange: Exchange) -> Steps[object]:
             return trained_over(exchange, terms, self.task, self.rows, self.agreement.public_seed, _no_charge)
 
         return compared(kept, begin, train)

@@ -135,10 +135,6 @@ class PartyAnswers(Unrepeatable):
         self.store.delete(MODELS, digest)
         self._models.pop(digest, None)
 
-    def model_of(self, booster: lightgbm.Booster, name: str) -> JointModel:
-        """The party's own copy of a model; `InvalidArgumentError` if it has trained no such one."""
-        return self.model(digest_of(text_of(booster)), name)
-
     def model(self, digest: str, name: str, caller: str = THIS_PROCESS) -> JointModel:
         """A model by its digest, for the caller whose run it was, or for this process.
 

@@ -90,9 +90,7 @@ def folded_text(text: str, tolerance: float) -> str:
 
 
 def _changes(trees: Sequence[_Tree], n_outputs: int, tolerance: float) -> list[float]:
-    """The largest change in each tree if all subtrees of at most one half range are folded, the largest that
-    the tolerance allows.
-    """
+    """The largest change in each tree if subtrees are folded up to a half range that the tolerance allows."""
     ascending = [np.sort(tree.half_ranges()) for tree in trees]
     candidates = np.unique(np.concatenate([np.zeros(1), *ascending]))
 

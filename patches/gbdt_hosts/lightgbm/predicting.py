@@ -59,7 +59,9 @@ class FastPredictor:
         last = min(first + num_iteration, n_iterations) if num_iteration > 0 else n_iterations
         trees = (first * self.n_outputs, last * self.n_outputs, self.n_outputs, n_threads)
         if isinstance(data, np.ndarray):
-            score = self.forest.scores(_as_floats(data), *trees)
+            # In the precision in which LightGBM reads it.
+            data = data if data.dtype in (np.float32, np.float64) else data.astype(np.float32)
+            score = self.forest.scores(data, *trees)
         else:
             score = self._sparse_scores(data, trees)
         if not raw_score and self.converter is not None:
@@ -85,11 +87,6 @@ def takes(data: Any, n_features: int) -> bool:
     else:
         return False
     return bool(is_read and data.ndim == 2 and data.shape[1] == n_features)
-
-
-def _as_floats(data: NDArray[Any]) -> NDArray[Any]:
-    """A matrix in the precision in which LightGBM reads it."""
-    return data if data.dtype in (np.float32, np.float64) else data.astype(np.float32)
 
 
 def fast_predictor(text: str) -> FastPredictor | None:

@@ -48,9 +48,7 @@ def _fixed_point(values, scale, first, out):
 
 
 def fixed_point(values: NDArray[np.floating[Any]], scale: int) -> NDArray[np.uint64]:
-    """Fixed-point numbers, shape (n, 2), of less than 2^(127 - scale), up and down, with `scale` binary
-    digits.
-    """
+    """Fixed-point numbers, shape (n, 2), of `scale` binary digits; each is less than 2^(127 - scale)."""
     return fixed_points([values], scale)
 
 

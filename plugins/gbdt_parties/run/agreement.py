@@ -22,28 +22,12 @@ _PUBLIC_STREAM = b"veilboost two-party public stream 1"
 
 
 class Agreement:
-    """One party's part in agreeing on a run.
+    """One party's part in agreeing on a run, with the parties of an allow-list.
 
-    Parameters
-    ----------
-    name : str
-        The common name of its certificate.
-    credentials : Credentials or None
-        None for an auditor.
-    allowed : AllowList
-        Parties that it computes with.
-    run : bytes
-        16 bytes.
-    kept : mapping, optional
-        Result of `to_dict` before a restart: the keys, and with them the introduction, are the same again.
-        `take_up` does the rest.  A ProtocolError if another release gave it.
-
-    Attributes
-    ----------
-    keys : SessionKeys
-    introduction : Introduction
-    signatures : list of bytes
-        Of all parties, once they are known.
+    The name is the common name of its certificate; an auditor has no credentials.  With what `to_dict` gave
+    before a restart, the keys, and with them the introduction, are the same again, and `take_up` does the
+    rest; a ProtocolError says that another release gave it.  `signatures` are those of all parties, once
+    known.
     """
 
     def __init__(
@@ -76,16 +60,9 @@ class Agreement:
         }
 
     def take_up(self, kept: Mapping[str, Any], statement: bytes, least: int, most: int = MAX_PARTIES) -> None:
-        """Go through what was agreed before a restart.
+        """Go through what `to_dict` gave before a restart, with the other arguments of `endorse`.
 
         Everything is checked again: certificates may have expired, and the allow-list may have changed.
-
-        Parameters
-        ----------
-        kept : mapping
-            As in `Agreement`.
-        statement, least, most
-            As in `endorse`.
         """
         self.endorse(Roster.from_bytes(bytes.fromhex(kept["roster"])), statement, least, most)
         self.confirm([bytes.fromhex(one) for one in kept["signatures"]])
@@ -97,12 +74,8 @@ class Agreement:
         """An agreement for an auditor, who computes with no party; certificates may have expired since.
 
         A party can make up a whole run, with others of its own making: `allowed` says who they must be.
-
-        Raises
-        ------
-        ProtocolError, AuthenticationError
-            If it is of another format, or the settings are not those of the roster, or a party has not signed
-            it, or another party is not allowed.
+        Raises ProtocolError or AuthenticationError if it is of another format, or the settings are not those
+        of the roster, or a party has not signed it, or another party is not allowed.
         """
         roster = Roster.from_bytes(bytes.fromhex(kept["roster"]))
         if roster.statement != statement:
@@ -130,18 +103,9 @@ class Agreement:
     def endorse(self, roster: Roster, statement: bytes, least: int, most: int = MAX_PARTIES) -> bytes:
         """Sign a roster, which must be of this run and of parties that this one accepts.
 
-        Parameters
-        ----------
-        roster : Roster
-        statement : bytes
-            32 bytes that stand for all that the parties agree on, as this one understands it.
-        least, most : int
-            Parties that there must be, and that there may be.
-
-        Raises
-        ------
-        ProtocolError, AuthenticationError
-            If it is not.
+        The statement, 32 bytes, stands for all that the parties agree on, as this one understands it; there
+        must be `least` to `most` parties.  Raises ProtocolError or AuthenticationError if the roster is
+        another one.
         """
         if self.credentials is None:
             raise ProtocolError("an auditor signs no roster")
@@ -166,23 +130,14 @@ class Agreement:
         return self.credentials.sign(roster.digest)
 
     def confirm(self, signatures: Sequence[bytes]) -> None:
-        """Take all parties' signatures, in the roster's order.
-
-        Raises
-        ------
-        ProtocolError, AuthenticationError
-            If one is not of this roster.
-        """
+        """Take all signatures in the roster's order; an AuthenticationError if one is not of this roster."""
         self.roster.check_endorsements(signatures)
         self.signatures = list(signatures)
 
     def begin(self, seeds: Sequence[bytes]) -> None:
         """Take the seeds that all parties have revealed, after each has the signatures of all.
 
-        Raises
-        ------
-        ProtocolError
-            If a seed is not the one that its party is committed to, or this party has not revealed its own.
+        Raises ProtocolError if one is not that to which its party is committed, or signatures are missing.
         """
         self.check_signed()
         self.roster.public_seed(dict(enumerate(seeds)))

@@ -50,19 +50,11 @@ M = TypeVar("M", bound=Message)
 class Purpose:
     """Purpose of a run: everything but the order of messages.
 
-    Parameters
-    ----------
-    opening : type
-        Of the message that opens a session: a subclass of `OpenRun`, which tells ways of training apart.
-    request : str
-        JSON: the settings that are known before the parties describe themselves.
-    participation : Participation
-        Whose vectors its sums are over.
-    agreement : callable
-        Checks the parties' names and descriptions.  Gives JSON of the settings that follow from them, empty
-        if the request was all, and the statement: 32 bytes that stand for all that the parties agree on.
-    watch : callable, optional
-        Called with the number of sums after each of them, and when there are no more.
+    A session is opened with a subclass of `OpenRun`, which tells ways of training apart, and JSON of the
+    settings that are known before the parties describe themselves.  `agreement` checks the parties' names and
+    descriptions; it gives JSON of the settings that follow from them, empty if the request was all, and the
+    statement: 32 bytes that stand for all that the parties agree on.  `watch` is called with the number of
+    sums after each of them, and when there are no more.
     """
 
     opening: type[wire.OpenRun]
@@ -82,16 +74,8 @@ def coordinate(
 ) -> Progress:
     """Lead a run, or go on with the one in the checkpoint; the result has the model and the task.
 
-    Parameters
-    ----------
-    parties : sequence of Party
-    purpose : Purpose
-    about : object
-        Names the run in its checkpoint; in JSON's types.
-    traffic : Traffic
-    patience : float
-        Seconds to wait for lost parties, in all within one round.
-    checkpoint : Checkpoint or Memory
+    `about` names the run in its checkpoint, in JSON's types; `patience` is how many seconds to wait for lost
+    parties, in all within one round.
 
     Raises
     ------
@@ -273,10 +257,7 @@ class _Coordinator:
     def _ask(self, member: Member, message: Message, answer: type[M], but: int = 0) -> M:
         """Ask a party that knows all sums, `but` for the last ones; if it is lost soon, once more.
 
-        Raises
-        ------
-        PartyUnavailableError
-            If the party is lost again, or was silent.
+        A PartyUnavailableError says that it was lost again, or was silent.
         """
         asked = monotonic()
         try:

@@ -6,7 +6,7 @@ that each works out the next question, and the model at the end, for itself.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextvars import copy_context
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -33,15 +33,46 @@ class Question(Protocol):
 
 Q = TypeVar("Q", bound=Question)
 T = TypeVar("T")
+Steps = Generator[Any, Any, T]
+"""A computation that stops wherever it waits for something, is sent it, and returns a result."""
 
 
-class Computation(Generic[Q, T]):
-    """A generator that yields questions, is sent answers, and returns the result.
+def drive(run: Steps[T], answer: Callable[[Any], Steps[Any]]) -> Steps[T]:
+    """A run whose questions are answered: it stops wherever an answer waits for something.
 
     Parameters
     ----------
-    steps : generator
+    run : generator
+        Yields questions, and is sent their answers.
+    answer : callable
+        The steps that answer a question.
     """
+    told = None
+    while True:
+        try:
+            question = run.send(told)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+        told = yield from answer(question)
+
+
+def carried_out(steps: Steps[T], wait: Callable[[], Any]) -> T:
+    """The result of steps, which are sent what `wait` gives, and in which its errors are raised."""
+    go_on, told = steps.send, None
+    while True:
+        try:
+            with silent_arithmetic():
+                go_on(told)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+        try:
+            go_on, told = steps.send, wait()
+        except BaseException as error:
+            go_on, told = steps.throw, error
+
+
+class Computation(Generic[Q, T]):
+    """A generator that yields questions, is sent answers, and returns the result."""
 
     def __init__(self, steps: Generator[Q, Any, T]) -> None:
         # The context, so that an observer of releases observes those of this run.
@@ -70,6 +101,11 @@ class Computation(Generic[Q, T]):
     def tell(self, answer: Any) -> None:
         """Answer the question; the computation goes on when the next one is asked for."""
         self._question, self._told = None, answer
+
+    def close(self) -> None:
+        """End the computation where it waits."""
+        self._steps.close()
+        self._question, self._has_ended = None, True
 
     def result(self) -> T:
         """The result; a ProtocolError before the end."""

@@ -22,11 +22,9 @@ from gbdt_parties.secure_sum.roster import SignedEnd
 class Participation:
     """Whose vectors the sums of a run are over, and how attempts at them are numbered.
 
-    Parameters
-    ----------
-    min_parties : int, optional
-        Sums are over the parties that are there, as many at least, and attempts are numbered throughout the
-        run.  Without it, every sum is over all parties, and round k is attempted once, as attempt k + 1.
+    With `min_parties`, sums are over the parties that are there, as many at least, and attempts are numbered
+    throughout the run.  Without it, every sum is over all parties, and round k is attempted once, as attempt
+    k + 1.
     """
 
     min_parties: int | None = None
@@ -57,19 +55,9 @@ class Participation:
         return round_number + 1 if self.repeats else last + 1
 
     def check(self, asked: tuple[int, int], members: Sequence[int], next_round: int, n_parties: int) -> None:
-        """Refuse to take part in another attempt than the run's next one; `Attempt.check` has the rest.
+        """Refuse to take part in another attempt, by round and number, than the run's next one.
 
-        Parameters
-        ----------
-        asked : (int, int)
-            Round and number.
-        members : sequence of int
-        next_round, n_parties : int
-
-        Raises
-        ------
-        ProtocolError
-            Saying what was asked instead.
+        The ProtocolError says what was asked instead; `Attempt.check` has the rest.
         """
         if asked[0] != next_round or (self.repeats and asked[1] != next_round + 1):
             raise ProtocolError(
@@ -82,18 +70,8 @@ class Participation:
 class MaskedSums:
     """One party's part in the sums of a run, from its own vectors to sums that it has opened itself.
 
-    Parameters
-    ----------
-    agreement : Agreement
-        Signed by all parties.
-    participation : Participation
-    min_parties : int
-        Parties that must take part in every sum, by this party's demand and the run's.
-
-    Attributes
-    ----------
-    n_opened : int
-        Sums that were opened; the number of the next round.
+    All parties have signed the agreement.  Every sum is over `min_parties` at least, by this party's demand
+    and the run's.  `n_opened` sums were opened, which is the number of the next round.
     """
 
     def __init__(self, agreement: Agreement, participation: Participation, min_parties: int) -> None:
@@ -112,21 +90,9 @@ class MaskedSums:
     def attempt(
         self, question: Question, asked: tuple[int, int], members: Sequence[int], *, is_own: bool
     ) -> Attempt:
-        """The attempt that is asked for, at this party's own question.
+        """The attempt that is asked for by round and number, at this party's own question.
 
-        Parameters
-        ----------
-        question : Question
-        asked : (int, int)
-            Round and number.
-        members : sequence of int
-        is_own : bool
-            Whether this party must be among them.
-
-        Raises
-        ------
-        ProtocolError
-            If it is not one that this party takes part in.
+        A ProtocolError if this party takes no part in it; `is_own` says whether it must be a member.
         """
         self._participation.check(asked, members, self.n_opened, len(self.roster.introductions))
         digest = question_digest([self._transcript, *question.parts])
@@ -136,7 +102,7 @@ class MaskedSums:
 
     def masked(self, attempt: Attempt, question: Question, values: Words) -> bytes:
         """The vector of this party, masked and signed."""
-        return b"".join(self._session.contribute(attempt, question.ring, values))
+        return self._session.contribute(attempt, question.ring, values)
 
     def noise_key(self, attempt: Attempt) -> bytes:
         """See `SessionKeys.noise_key`."""
@@ -154,13 +120,7 @@ class MaskedSums:
         self.n_opened += 1
 
     def signed_end(self, parts: Sequence[bytes]) -> SignedEnd:
-        """The end of the run as this party has it, signed by it alone.
-
-        Parameters
-        ----------
-        parts : sequence of bytes
-            Of the result.
-        """
+        """The end of the run as this party has it, with the parts of the result, signed by it alone."""
         digests = [hashlib.sha256(part).digest() for part in parts]
         signatures = [b""] * len(self.roster.introductions)
         end = SignedEnd(self.roster, self._agreement.signatures, self._transcript, digests, signatures)

@@ -32,16 +32,10 @@ _HEAD = struct.Struct("<Q32s")
 
 @dataclass(frozen=True)
 class GivenAnswer:
-    """An attempt that was answered.
+    """An attempt that was answered; numbers of a run ascend.
 
-    Attributes
-    ----------
-    number : int
-        Of the attempt; those of a run ascend.
-    asked : bytes
-        Digest of the roster and the attempt.
-    content : bytes
-        The answer, or its digest if the party makes the same one whenever it is asked.
+    `asked` is a digest of the roster and the attempt, and `content` the answer, or what stands for it.  A
+    coordinator has its attempts so: the number of the sum that was asked for, and the members.
     """
 
     number: int
@@ -77,19 +71,8 @@ def runs_of(store: Store, caller: str) -> Store:
 class RunLog:
     """The records of one run.
 
-    Parameters
-    ----------
-    runs : Store
-        Of one caller's runs at a party; what charges for answers writes to the same file.
-    run : bytes
-        16 bytes.
-
-    Attributes
-    ----------
-    store : Store
-        The run's own part, which is removed with it.
-    record : MessageRecord
-        Messages of an auditable run.
+    They are in the store of one caller's runs at a party: what charges for answers writes to the same file.
+    The run's own part of it, `store`, is removed with the run; `record` has the messages of an auditable one.
     """
 
     def __init__(self, runs: Store, run: bytes) -> None:
@@ -104,13 +87,7 @@ class RunLog:
         return self.runs.size(RUNS, self._key) > 0
 
     def begun(self) -> dict[str, Any]:
-        """The record of a run that has begun.
-
-        Raises
-        ------
-        RunLostError
-            If it is not kept.
-        """
+        """The record of a run that has begun; a RunLostError if it is not kept."""
         kept = self.past()
         if not kept or kept.get("has_ended"):
             raise RunLostError("this party does not know the run: it has ended, or its state was removed")

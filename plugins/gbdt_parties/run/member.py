@@ -23,29 +23,12 @@ M = TypeVar("M", bound=Message)
 
 
 class Member:
-    """One party.
+    """One party, by its place in the roster.
 
-    Parameters
-    ----------
-    place : int
-        In the roster.
-    party : Party
-    traffic : Traffic
-
-    Attributes
-    ----------
-    introduction, description
-        Empty until it has introduced itself.
-    n_opened : int
-        Sums that the party has opened, as far as the coordinator knows.
-    failures : int
-        How often it was lost since it last answered.
-    lost_in : int
-        Round in which it was lost last.
-    coming : Future, optional
-        An attempt to reach it, while training goes on without it.
-    forgot : bool
-        Whether it does not know the run any more.
+    Introduction and description are empty until it has introduced itself.  It has opened `n_opened` sums, as
+    far as the coordinator knows, was lost `failures` times since it last answered, and last in round
+    `lost_in`. `coming` is an attempt to reach it while training goes on without it; a party that `forgot`
+    does not know the run any more.
     """
 
     def __init__(self, place: int, party: Party, traffic: Traffic) -> None:

@@ -37,16 +37,9 @@ ANSWERED = (
 class Proposal:
     """A proposal that a party has checked and may sign.
 
-    Parameters
-    ----------
-    task : str
-        As it was proposed.
-    statement : bytes
-        32 bytes that stand for all that the parties agree on.
-    min_parties : int
-        Parties that must take part in every sum, by this party's demand and the run's.
-    begin : callable
-        Starts the computation, with the roster and the key of the public stream.
+    The statement, 32 bytes, stands for all that the parties agree on; `min_parties` must take part in every
+    sum, by this party's demand and the run's.  `begin` starts the computation, with the roster and the key of
+    the public stream.
     """
 
     task: str
@@ -58,15 +51,7 @@ class Proposal:
 class Subject(ABC):
     """The subject of one run at one party: everything but messages, signatures and masks.
 
-    Parameters
-    ----------
-    name : str
-        The party's.
-    credentials : Credentials
-        It signs with.
-    allowed : AllowList
-        Parties that it adds its numbers to.
-    participation : Participation
+    It has the party's name, the credentials that it signs with, and the parties that it adds its numbers to.
     """
 
     def __init__(
@@ -91,26 +76,15 @@ class Subject(ABC):
     def pay(self, question: Any, roster: bytes, attempt: Attempt) -> None:
         """Charge for an attempt before it is answered for the first time, or refuse it.
 
-        Parameters
-        ----------
-        question : object
-            Of the subject's computation.
-        roster : bytes
-            Digest of the roster, which stands for the run: its number is the coordinator's choice.
-        attempt : Attempt
+        The roster's digest stands for the run, whose number is the coordinator's choice.
         """
 
     @abstractmethod
     def vector(self, question: Any, n_members: int, noise_key: bytes | None) -> Words:
         """The vector of this party for a sum over so many parties.
 
-        Parameters
-        ----------
-        question : object
-        n_members : int
-        noise_key : bytes or None
-            Of the stream that noise is drawn from, 32 bytes.  None unless the run is auditable: noise is then
-            drawn anew.
+        Noise is drawn from the stream of the key, 32 bytes, or anew: there is no key unless the run is
+        auditable.
         """
 
     @abstractmethod
@@ -132,18 +106,9 @@ class Subject(ABC):
 class PartyRun:
     """A run, as one party sees it.
 
-    Parameters
-    ----------
-    subject : Subject
-    log : RunLog
-    record : mapping
-        The run's request, for which the subject was made, and whether it is auditable; or the record of the
-        log: the run begins again, from its first sum, and answers are those that were given.
-
-    Raises
-    ------
-    ProtocolError, AuthenticationError
-        If it cannot be taken up.
+    The record has the request, for which the subject was made, and whether the run is auditable.  With that
+    of the log, the run begins again, from its first sum, and answers are those that were given; a
+    ProtocolError or AuthenticationError says that it cannot be taken up.
     """
 
     def __init__(self, subject: Subject, log: RunLog, record: Mapping[str, Any]) -> None:
@@ -273,12 +238,8 @@ class PartyRun:
     def contribution(self, round_number: int, number: int, members: Sequence[int]) -> bytes:
         """The masked and signed answer to this party's own question; nothing if training has ended.
 
-        An attempt is answered once: asked again, the same bytes are given again.
-
-        Raises
-        ------
-        ProtocolError
-            If another attempt is asked for than the run's next one, or the subject refuses.
+        An attempt is answered once: asked again, the same bytes are given again.  A ProtocolError says that
+        another one than the run's next one is asked for, or that the subject refuses.
         """
         computation, sums = self._begun()
         question = computation.question()
@@ -309,13 +270,9 @@ class PartyRun:
     def open(self, opened: wire.Opened) -> None:
         """Add up all members' contributions to this party's own question, and go on to the next one.
 
-        A sum that was opened before is not opened again.
-
-        Raises
-        ------
-        ProtocolError
-            If a contribution is missing, is not signed by its member for this attempt and this question, or
-            the sum is out of range; or if this party has charged for less than has left it.
+        A sum that was opened before is not opened again.  A ProtocolError says that a contribution is
+        missing, or is not signed by its member for this attempt and this question, that the sum is out of
+        range, or that this party has charged for less than has left it.
         """
         computation, sums = self._begun()
         if opened.round < sums.n_opened:

@@ -24,20 +24,9 @@ STORE_FILE = "sums.store"
 
 
 def log_of(folder: ProgressFolder, store: Store, about: bytes) -> RunLog:
-    """The log of a coordinator's run in a folder that is no other run's.
+    """The log of a coordinator's run in a folder's store, which is no other run's.
 
-    Parameters
-    ----------
-    folder : ProgressFolder
-    store : Store
-        The folder's.
-    about : bytes
-        Digest of all that the run is about, which names it.
-
-    Raises
-    ------
-    VeilboostError
-        Of the folder's kind, if its store has another run.
+    The run is named by a digest of all that it is about; another one's folder is refused by its own error.
     """
     if store.kinds() and store.keys(RUNS) != [about.hex()]:
         raise folder.of_another_run()
@@ -45,20 +34,12 @@ def log_of(folder: ProgressFolder, store: Store, about: bytes) -> RunLog:
 
 
 class Progress:
-    """How far a run has come.
-
-    Parameters
-    ----------
-    log : RunLog
-    only_last : bool
-        Whether the contributions to no sum but the last one are kept.
+    """How far a run has come; with `only_last`, contributions to no sum but the last one are kept.
 
     Attributes
     ----------
-    roster : Roster, optional
-        The run's parties, if it has begun.
-    endorsements : list of bytes
-        Their certificates' signatures of the roster.
+    roster, endorsements
+        The run's parties, if it has begun, and their certificates' signatures of the roster.
     task : str
         JSON of the settings that the parties have agreed on.
     n_starts : int
@@ -67,10 +48,9 @@ class Progress:
         Sums that were opened.
     attempt : (int, tuple of int), optional
         Number and members of an attempt at the next sum that was begun.
-    model : bytes
-        The parts of the result, packed; empty before the end.
-    signatures : str
-        Those of the parties that have the same end (`SignedEnd.to_json`); empty before the end.
+    model, signatures
+        The parts of the result, packed, and the signatures of the parties that have the same end
+        (`SignedEnd.to_json`); empty before the end.
     is_told : bool
         Whether these parties have ended the run.
     """
@@ -148,11 +128,7 @@ def _asked(n_opened: int) -> bytes:
 class Memory:
     """No checkpoint: the progress of a run ends with the process.
 
-    Parameters
-    ----------
-    only_last : bool
-        Whether the contributions to no sum but the last one are kept: a party that has missed earlier ones
-        cannot take part again.
+    With `only_last`, a party that has missed earlier sums than the last one cannot take part again.
     """
 
     def __init__(self, only_last: bool = False) -> None:
@@ -173,17 +149,8 @@ class Checkpoint(ProgressFolder):
     def taken_up(self, about: Any, names: Sequence[str]) -> Iterator[Progress]:
         """The kept progress of a run, which may be none; the folder is no other run's meanwhile.
 
-        Parameters
-        ----------
-        about : object
-            Request for training, in JSON's types.
-        names : sequence of str
-            Of the parties.
-
-        Raises
-        ------
-        VeilboostError
-            Of the kind `error`, if the folder is in use, holds another run, or is damaged.
+        The request for training, in JSON's types, and the parties' names are what the run is about.  An error
+        of the kind `error` says that the folder is in use, holds another run, or is damaged.
         """
         digest = hashlib.sha256(json.dumps([about, list(names)]).encode()).digest()
         with self.opened() as store:

@@ -1,7 +1,8 @@
 """Messages of one side of a run as it keeps them for an auditor: received ones, and digests of sent ones.
 
 Sent messages follow from the received ones, the side's rows and its kept seed (`gbdt_parties.run.replay`), so
-that their lengths and digests are enough, without session and number.
+that their beginnings, lengths and digests are enough, without session and number.  Received ones say nothing
+that the side does not know anyway.
 """
 
 from __future__ import annotations
@@ -16,26 +17,23 @@ from gbdt_parties.messages import readdressed
 EXCHANGES = bytes_kind("exchanges")
 """The summary of a message that was sent, and then one that was received; a process begins with nothing."""
 
-SUMMARY_BYTES = 40
+HEAD_BYTES, SUMMARY_BYTES = 16, 56
 
 
 def summary(sent: bytes) -> bytes:
-    """Length and SHA-256 of a message; zeros of none."""
+    """The beginning of a message, which says its kind, its length in 8 bytes, and SHA-256; zeros of none."""
     if not sent:
         return bytes(SUMMARY_BYTES)
-    return len(sent).to_bytes(8, "little") + hashlib.sha256(readdressed(sent)).digest()
+    sent = readdressed(sent)
+    head = sent[:HEAD_BYTES].ljust(HEAD_BYTES, b"\0")
+    return head + len(sent).to_bytes(8, "little") + hashlib.sha256(sent).digest()
 
 
 @dataclass(frozen=True)
 class KeptExchange:
-    """A message that a side received, and the one that it sent with it.
+    """A message that a side received, and the `summary` of the one that it sent with it; or one of the two.
 
-    Attributes
-    ----------
-    sent : bytes
-        Its `summary`; of a request that was refused, that of none.
-    received : bytes
-        Empty if there was no answer.
+    None was received if it is empty; none was sent, or a request refused, if the summary is that of none.
     """
 
     sent: bytes
@@ -49,11 +47,11 @@ class KeptExchange:
     @property
     def n_bytes(self) -> int:
         """Length of the message that was sent."""
-        return int.from_bytes(self.sent[:8], "little")
+        return int.from_bytes(self.sent[HEAD_BYTES : HEAD_BYTES + 8], "little")
 
 
 class MessageRecord:
-    """The messages of one side of a run, in a store of its own; none waits for the disk."""
+    """The messages of one side of a run, in the store of the run; none waits for the disk."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -108,10 +108,7 @@ class PastRun(PartyRun):
 def chosen(stores: Iterable[Store], run: str | None) -> RunLog:
     """The log of an auditable run among those in the parts of a folder's store.
 
-    Raises
-    ------
-    PartyArgumentError
-        If there is none of this number, or several and no number.
+    A PartyArgumentError says that there is none of this number, or several and no number.
     """
     kept = {key: RunLog(part, bytes.fromhex(key)) for part in stores for key in part.keys(RUNS)}
     logs = {key: log for key, log in kept.items() if log.is_auditable}
@@ -124,16 +121,10 @@ def chosen(stores: Iterable[Store], run: str | None) -> RunLog:
 
 
 def replayed(log: RunLog, subject_of: Callable[[bytes, str], Subject], store: Store) -> Replay:
-    """Repeat a party's side of a run of secure sums, and compare it with the party's record.
+    """Repeat a party's side of an auditable run of secure sums, and compare it with the party's record.
 
-    Parameters
-    ----------
-    log : RunLog
-        Of an auditable run.
-    subject_of : callable
-        Makes the subject of a run from its number and its request, with the auditor's rows.
-    store : Store
-        Where the repetition keeps answers and charges, as the party did in its own.
+    Subjects are made from a run's number and request, with the auditor's rows.  In the store, the repetition
+    keeps answers and charges, as the party did in its own.
     """
     kept, done, attempts, n_opened = log.past(), Compared(), set[int](), 0
     again = RunLog(store, log.run)

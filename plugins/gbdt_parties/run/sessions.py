@@ -23,21 +23,11 @@ from gbdt_parties.session import SessionHandler
 
 
 class Runs:
-    """Runs of one coordinator at one party.
+    """Runs of one coordinator at one party, in a store.
 
-    Parameters
-    ----------
-    subject_of : callable
-        Makes the subject of a run, of its number and the request, which it checks.
-    store : Store
-        Where this coordinator's runs are kept.
-    auditable : bool
-        Whether the keys and messages of new runs are kept for an auditor (`gbdt_parties.run.replay`).
-
-    Attributes
-    ----------
-    live : PartyRun or None
-        The run under way: only one at a time, others wait in the store.
+    The subject of a run is made of its number and the request, which it checks.  Keys and messages of new
+    runs are kept for an auditor if they are `auditable` (`gbdt_parties.run.replay`).  Only one run is `live`
+    at a time; others wait in the store.
     """
 
     def __init__(
@@ -49,13 +39,9 @@ class Runs:
     def open(self, message: OpenRun) -> PartyRun:
         """Take up a run, new or known.
 
-        Raises
-        ------
-        RunLostError
-            If it is said to have begun, and is not known here.
-        ProtocolError
-            If a new run has a number that is known, or a known one another request or damaged state; or if
-            the run has not begun.
+        A RunLostError says that a run which has begun is not known here; a ProtocolError, that a new run has
+        a number that is known, that a known one has another request or damaged state, or that it has not
+        begun.
         """
         run = message.run
         if len(run) != SESSION_BYTES:
@@ -119,16 +105,7 @@ class Runs:
 
 
 class RunSessions(SessionHandler[PartyRun]):
-    """A coordinator's sessions of its runs at one party.
-
-    Parameters
-    ----------
-    name : str
-        The party's.
-    runs : Runs
-    used : set of bytes, optional
-        Sessions that were opened before.
-    """
+    """A coordinator's sessions of its runs at a party of this name; none in `used` is opened again."""
 
     opening = (OpenRun,)
     closing = (EndRun, Abort)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gbdt_commons.key_stream import KeyStream
@@ -25,16 +25,10 @@ MAX_NUMBER = 2**63
 
 @dataclass(frozen=True)
 class Attempt:
-    """One attempt at one sum.
+    """One attempt at one sum, over the vectors of members whose places in the roster ascend.
 
-    Parameters
-    ----------
-    round, number : int
-        Attempts of a session are numbered through, so that none is made twice.
-    members : tuple of int
-        Places in the roster, ascending: whose vectors are added.
-    question : bytes
-        32 bytes: digest of what is being answered, which every member computes for itself.
+    Attempts of a session are numbered through, so that none is made twice.  The question is a digest of what
+    is being answered, 32 bytes, which every member computes for itself.
     """
 
     round: int
@@ -45,11 +39,8 @@ class Attempt:
     def check(self, own: int | None, roster: Roster, min_parties: int) -> None:
         """Check that a party may take part, or, without `own`, that it may open the sum of others.
 
-        Raises
-        ------
-        ProtocolError
-            If the members are not different places of the roster in order, the party is not among them, they
-            are fewer than it demands, or the attempt has no number.
+        A ProtocolError says that the members are not different places of the roster in order, that the party
+        is not among them, that they are fewer than it demands, or that the attempt has no number.
         """
         if not (0 <= self.round < MAX_NUMBER and 0 < self.number < MAX_NUMBER):
             raise ProtocolError("rounds and attempts are numbered from 0 and 1 on")
@@ -76,17 +67,8 @@ class Attempt:
 class SecureSession:
     """One party's side of a session whose roster all parties have signed.
 
-    Parameters
-    ----------
-    keys : SessionKeys
-    roster : Roster
-        Checked: `Roster.check_members` and `Roster.check_endorsements`.
-    own : Introduction
-
-    Raises
-    ------
-    AuthenticationError
-        If somebody's public key is not usable (`Roster.check_keys`).
+    The roster is checked: `Roster.check_members` and `Roster.check_endorsements`.  An AuthenticationError
+    says that somebody's public key is not usable (`Roster.check_keys`).
     """
 
     def __init__(self, keys: SessionKeys, roster: Roster, own: Introduction) -> None:
@@ -110,34 +92,22 @@ class SecureSession:
             if other != self.place
         }
 
-    def contribute(self, attempt: Attempt, ring: Ring, values: Words) -> Iterator[bytes]:
-        """Mask and sign this party's vector for an attempt, chunk by chunk.
+    def contribute(self, attempt: Attempt, ring: Ring, values: Words) -> bytes:
+        """Vector of this party for an attempt that was checked, masked and signed.
 
         The caller sees to it that an attempt is answered once (`gbdt_parties.run.log`).
-
-        Parameters
-        ----------
-        attempt : Attempt
-            Checked.
-        ring : Ring
-        values : ndarray of uint64
         """
-        streams = self.streams(attempt)
-        added: list[WordStream] = []
-        subtracted: list[WordStream] = []
+        streams, added, subtracted = self.streams(attempt), list[WordStream](), list[WordStream]()
         for other, sign in signs(self.place, attempt.members).items():
             (added if sign > 0 else subtracted).append(streams[other])
-        head = _HEAD.pack(self.place, ring.bits, len(values))
-        digest = hashlib.sha256()
-        yield head
+        head, digest, chunks = _HEAD.pack(self.place, ring.bits, len(values)), hashlib.sha256(), list[bytes]()
         for chunk in masked(ring, values, added, subtracted):
-            data = ring.to_bytes(chunk)
-            digest.update(data)
-            yield data
+            chunks.append(ring.to_bytes(chunk))
+            digest.update(chunks[-1])
         message = self._what_is_signed(attempt) + head + digest.digest()
         signature = self._signing.sign(message)
         self._signed = signature, message
-        yield signature
+        return b"".join([head, *chunks, signature])
 
     def sign(self, message: bytes) -> bytes:
         """Sign with the session's key; the same message has the same signature."""
@@ -148,66 +118,33 @@ class SecureSession:
         return _DOMAIN + self.roster.digest + hashlib.sha256(attempt.to_bytes()).digest()
 
     def add_up(
-        self,
-        attempt: Attempt,
-        ring: Ring,
-        n_values: int,
-        contributions: Mapping[int, bytes | Iterable[bytes]],
+        self, attempt: Attempt, ring: Ring, n_values: int, contributions: Mapping[int, bytes]
     ) -> Words:
         """The sum of all members' vectors, each checked and added by this party itself.
 
-        Its range is left to the caller.
-
-        Parameters
-        ----------
-        attempt : Attempt
-        ring : Ring
-        n_values : int
-            Values that every vector must have.
-        contributions : mapping of place to bytes, or to an iterable of pieces of them
-
-        Raises
-        ------
-        ProtocolError
-            If the contributions are not those of exactly the members, or one has another length.
-        AuthenticationError
-            If one is not signed by its member for this attempt.
+        Its range is left to the caller.  A ProtocolError says that the contributions, by their places, are
+        not those of exactly the members, or that one has not so many values; an AuthenticationError, that one
+        is not signed by its member for this attempt.
         """
         if tuple(sorted(contributions)) != attempt.members:
             raise ProtocolError("the contributions to a sum are not those of the attempt's members")
         total, signed = ring.zeros(n_values), self._what_is_signed(attempt)
         for place in attempt.members:
-            pieces = contributions[place]
-            pieces = [pieces] if isinstance(pieces, bytes) else pieces
-            total = ring.add(total, self._checked(signed, ring, n_values, place, pieces))
+            total = ring.add(total, self._verified(signed, ring, n_values, place, contributions[place]))
         return total
 
-    def _checked(
-        self, signed: bytes, ring: Ring, n_values: int, place: int, pieces: Iterable[bytes]
-    ) -> Words:
-        n_bytes = 8 * ring.words_per_value * n_values
-        expected = _HEAD.size + n_bytes + SIGNATURE_BYTES
-        received = bytearray()
-        for piece in pieces:
-            if len(received) + len(piece) > expected:
-                break
-            received += piece
-        else:
-            if len(received) == expected:
-                return self._verified(signed, ring, n_values, place, bytes(received))
-        name = quoted(self.roster.introductions[place].name)
-        raise ProtocolError(
-            f"the contribution of party {name!r} does not have the {n_values} values asked for"
-        )
-
     def _verified(self, signed: bytes, ring: Ring, n_values: int, place: int, received: bytes) -> Words:
+        name = quoted(self.roster.introductions[place].name)
+        if len(received) != _HEAD.size + 8 * ring.words_per_value * n_values + SIGNATURE_BYTES:
+            raise ProtocolError(
+                f"the contribution of party {name!r} does not have the {n_values} values asked for"
+            )
         head, vector = received[: _HEAD.size], received[_HEAD.size : -SIGNATURE_BYTES]
         signed += head + hashlib.sha256(vector).digest()
         key, signature = self.roster.introductions[place].signing_key, received[-SIGNATURE_BYTES:]
         is_own = place == self.place and (signature, signed) == self._signed
         # A signature that this party made of the same bytes need not be verified.
         if not is_own and not is_signed(key, signature, signed):
-            name = quoted(self.roster.introductions[place].name)
             raise AuthenticationError(
                 f"the contribution of party {name!r} is not signed by it for this attempt"
             )

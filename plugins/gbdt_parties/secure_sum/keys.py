@@ -40,15 +40,7 @@ def commitment_to(seed: bytes) -> bytes:
 
 @dataclass(frozen=True)
 class SessionKeys:
-    """Secrets that a party draws for one session.
-
-    Parameters
-    ----------
-    exchange : X25519PrivateKey
-    signing : Ed25519PrivateKey
-    seed, nonce : bytes
-        32 bytes each.
-    """
+    """Secrets that a party draws for one session; seed and nonce have 32 bytes each."""
 
     exchange: X25519PrivateKey = field(default_factory=X25519PrivateKey.generate, repr=False)
     signing: Ed25519PrivateKey = field(default_factory=Ed25519PrivateKey.generate, repr=False)
@@ -78,14 +70,8 @@ class SessionKeys:
 
         The signing key in the party's introduction binds it, and no other party can compute it.  An attempt
         has the digest of seeds that all parties have revealed after they were introduced, so that no party
-        can choose its noise by its key.
-
-        Parameters
-        ----------
-        roster : bytes
-            Digest of the roster, which covers the session.
-        attempt : bytes
-            Round, members and question, whatever its number: no other vector gets the same noise.
+        can choose its noise by its key.  The roster's digest covers the session; of the attempt, round,
+        members and question count, whatever its number: no other vector gets the same noise.
         """
         hkdf = HKDF(hashes.SHA256(), SIZE, salt=roster, info=_NOISE + attempt)
         return hkdf.derive(self.signing.private_bytes_raw())
@@ -93,10 +79,8 @@ class SessionKeys:
     def secret_with(self, public_key: bytes) -> bytes:
         """Secret that only this party and the holder of another key know.
 
-        Raises
-        ------
-        AuthenticationError
-            If the key is none, or one of those that give all parties the same secret.
+        An AuthenticationError says that the key is none, or one of those that give all parties the same
+        secret.
         """
         try:
             return self.exchange.exchange(X25519PublicKey.from_public_bytes(public_key))
@@ -113,16 +97,8 @@ def class_of_secrets(exchange_key: bytes) -> bytes:
     8mP = ±8mQ if and only if P ∓ Q has an order that divides 8, whatever m is; 2^254 is one of these numbers.
     (A point of the curve and one of the twist never give the same.)
 
-    Parameters
-    ----------
-    exchange_key : bytes
-        32 bytes.
-
-    Raises
-    ------
-    ValueError
-        If the key is not canonical, that is below p = 2^255 - 19, or if its order divides 8, so that every
-        secret would be zero.
+    A ValueError says that the key is not canonical, that is below p = 2^255 - 19, or that its order divides
+    8, so that every secret would be zero.
     """
     _number(exchange_key)
     try:
@@ -138,15 +114,8 @@ def check_signing_key(signing_key: bytes) -> None:
     Proof.  u = (1 + y) / (1 - y) maps Ed25519's curve to X25519's, and orders to orders, but for the neutral
     element and the point of order 2, which are both mapped to u = 0.
 
-    Parameters
-    ----------
-    signing_key : bytes
-        32 bytes: y, and the lowest bit of x.
-
-    Raises
-    ------
-    ValueError
-        If y is not below p, there is no such point, or its order divides 8.
+    The key is y, and the lowest bit of x.  A ValueError says that y is not below p, that there is no such
+    point, or that its order divides 8.
     """
     y = _number(signing_key[:-1] + bytes([signing_key[-1] & 0x7F]))
     if pow((y * y - 1) * (_D * y * y + 1), (_P - 1) // 2, _P) == _P - 1:

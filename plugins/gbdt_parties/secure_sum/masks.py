@@ -18,28 +18,17 @@ CHUNK = 1 << 14
 def pair_of(one: tuple[int, bytes], other: tuple[int, bytes]) -> bytes:
     """Two parties of a roster, in an order on which both agree; no two pairs have the same bytes.
 
-    Parameters
-    ----------
-    one, other : (int, bytes)
-        Place in the roster, and public key of X25519.
+    Each has its place in the roster, and its public key of X25519.
     """
     return b"".join(place.to_bytes(2, "little") + key for place, key in sorted((one, other)))
 
 
 def mask_stream(secret: bytes, pair: bytes, roster: bytes, attempt: bytes) -> KeyStream:
-    """The stream of one pair of parties for one attempt.
+    """The stream of one pair of parties for one attempt: its round, number, members and question.
 
-    Parameters
-    ----------
-    secret : bytes
-        Secret that the two parties agreed on. It does not say who they are: a party that announces a key
-        derived from another one's can have the same secret with a third party as that one has.
-    pair : bytes
-        The pair of parties (`pair_of`), 68 bytes.
-    roster : bytes
-        Digest of the roster, which covers the session.
-    attempt : bytes
-        Round, number, members and question.
+    The secret that they agreed on does not say who they are: a party that announces a key derived from
+    another one's can have the same secret with a third party as that one has.  So the pair (`pair_of`) goes
+    in, too, and the roster's digest, which covers the session.
     """
     key = HKDF(hashes.SHA256(), KEY_BYTES, salt=roster, info=_DOMAIN + pair + attempt).derive(secret)
     return KeyStream(key)

@@ -26,13 +26,9 @@ class WordStream(Protocol):
 
 @dataclass(frozen=True)
 class Ring:
-    """Vectors of integers modulo ``2**bits``.
+    """Vectors of integers modulo ``2**bits``, of 1 to 64 or 128 bits.
 
-    Parameters
-    ----------
-    bits : int
-        1 to 64, or 128.  A vector of n values is an array of uint64 of shape (n,), or of shape (n, 2) with
-        the low word first.
+    A vector of n values is an array of uint64 of shape (n,), or of shape (n, 2) with the low word first.
     """
 
     bits: int
@@ -95,20 +91,8 @@ class Ring:
     def centred(self, vector: Words, bound: int) -> NDArray[Any]:
         """The values as integers between ``-2**(bits - 1)`` and ``2**(bits - 1) - 1``, checked for size.
 
-        Parameters
-        ----------
-        vector : ndarray of uint64
-        bound : int
-            Absolute value that none may exceed.
-
-        Returns
-        -------
-        ndarray of int64, or of Python integers for 128 bits, shape (n,)
-
-        Raises
-        ------
-        SumRangeError
-            If a value exceeds the bound; the text quotes none of them.
+        They are int64, or Python integers for 128 bits.  A SumRangeError says that one exceeds the bound in
+        absolute value; the text quotes none of them.
         """
         if self.bits == 128:
             high = vector[:, 1].view(np.int64).astype(object)
@@ -125,16 +109,7 @@ class Ring:
     def check_bits(self, vector: Words, bits: int) -> None:
         """Check that the values modulo 2^128 are below ``2**bits``, up and down, as they are.
 
-        Parameters
-        ----------
-        vector : ndarray of uint64, shape (n, 2)
-        bits : int
-            64 to 127.
-
-        Raises
-        ------
-        SumRangeError
-            If one is not; the text quotes none of them.
+        There are 64 to 127 bits.  The text of the SumRangeError quotes no value.
         """
         low, high = vector[:, 0], vector[:, 1].view(np.int64)
         top = np.int64((1 << (bits - 64)) - 1)

@@ -34,18 +34,8 @@ SESSION_BYTES = 16
 class Introduction:
     """How a party introduces itself for a session.
 
-    Parameters
-    ----------
-    name : str
-        Common name of its certificate.
-    certificates : bytes
-        PEM, its own first.
-    nonce : bytes
-        32 bytes, fresh.
-    exchange_key, signing_key : bytes
-        Public keys of X25519 and Ed25519.
-    commitment : bytes
-        To its seed.
+    The name is the common name of its certificate, the first of those in PEM.  The nonce, 32 bytes, is fresh;
+    the public keys are of X25519 and Ed25519, and the commitment is to its seed.
     """
 
     name: str
@@ -70,10 +60,7 @@ class Introduction:
     def from_bytes(cls, data: bytes) -> Introduction:
         """Read what `to_bytes` wrote.
 
-        Raises
-        ------
-        ProtocolError
-            If the bytes are anything else, also those of another release's format.
+        A ProtocolError says that the bytes are anything else, also those of another release's format.
         """
         n_fields, parts = len(fields(cls)), unpack(data)
         if len(parts) == n_fields:
@@ -103,20 +90,11 @@ def public_keys(keys: SessionKeys) -> dict[str, bytes]:
 
 @dataclass(frozen=True)
 class Roster:
-    """All participants of a session, in an order that they agree on.
+    """All participants of a session of 16 bytes, in an order that they agree on.
 
-    Parameters
-    ----------
-    session : bytes
-        16 bytes.
-    statement : bytes
-        32 bytes: digest of what the session is for, which all must agree on.
-    introductions : tuple of Introduction
-
-    Raises
-    ------
-    ProtocolError
-        If a name, certificate, key, nonce or commitment occurs twice, or there are fewer than two parties.
+    The statement, 32 bytes, is a digest of what the session is for, which all must agree on.  A ProtocolError
+    says that a name, certificate, key, nonce or commitment occurs twice, or that there are fewer than two
+    parties.
     """
 
     session: bytes
@@ -150,10 +128,7 @@ class Roster:
     def place_of(self, own: Introduction) -> int:
         """Where a party stands in the roster.
 
-        Raises
-        ------
-        ProtocolError
-            If its introduction is not in there as it was sent.
+        A ProtocolError says that it is not in there as it introduced itself.
         """
         if own not in self.introductions:
             raise ProtocolError("this party is not in the roster as it introduced itself")
@@ -162,10 +137,7 @@ class Roster:
     def check_members(self, own: Introduction, allowed: AllowList) -> None:
         """Check that all other parties are on a party's allow-list.
 
-        Raises
-        ------
-        AuthenticationError
-            Naming who is not.
+        An AuthenticationError names the one that is not.
         """
         for one in self.introductions:
             if one != own:
@@ -175,12 +147,8 @@ class Roster:
         """Check that every public key is usable, and that no two for masks give the same secrets.
 
         Masks are bound to both keys of a pair, so that they differ even where secrets do not.  But a party
-        whose key gives the secrets of another one does not know them, and does not follow the protocol.
-
-        Raises
-        ------
-        AuthenticationError
-            Naming whose key it is.
+        whose key gives the secrets of another one does not know them, and does not follow the protocol.  An
+        AuthenticationError names the owner of the key.
         """
         owners: dict[bytes, str] = {}
         for one in self.introductions:
@@ -203,10 +171,7 @@ class Roster:
     def check_endorsements(self, endorsements: Sequence[bytes]) -> None:
         """Check that all parties signed this roster.
 
-        Raises
-        ------
-        AuthenticationError
-            Naming the first who did not.
+        An AuthenticationError names the first that did not.
         """
         if len(endorsements) != len(self.introductions):
             raise AuthenticationError(
@@ -219,12 +184,8 @@ class Roster:
         """A key of 32 bytes for the public stream, from all parties' seeds.
 
         An honest party has drawn its seed at random and revealed it after all were committed, so that no
-        party could choose the result; one that did not like it could only stop the session.
-
-        Raises
-        ------
-        ProtocolError
-            If a seed is missing, or not the one that its party is committed to.
+        party could choose the result; one that did not like it could only stop the session.  A ProtocolError
+        says that a seed is missing, or is not the one that its party is committed to.
         """
         for place, one in enumerate(self.introductions):
             if commitment_to(seeds.get(place, b"")) != one.commitment:
@@ -255,9 +216,8 @@ class SignedEnd:
     A party signs one end of a run.  Of two ends that more than half have signed, some party signed both, and
     the signatures show which one.
 
-    Parameters
+    Attributes
     ----------
-    roster : Roster
     endorsements : sequence of bytes
         The certificates' signatures of the roster.
     transcript : bytes
@@ -293,10 +253,8 @@ class SignedEnd:
     def check(self, least: int) -> None:
         """Check that certificates have signed the roster, and at least so many of its parties this end.
 
-        Raises
-        ------
-        AuthenticationError
-            Naming whose signature is of something else, or who has signed.
+        An AuthenticationError names the party whose signature is of something else, or those that have
+        signed.
         """
         self.roster.check_endorsements(self.endorsements)
         for own, one in zip(self.roster.introductions, self.signatures, strict=True):

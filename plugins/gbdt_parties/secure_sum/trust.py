@@ -34,21 +34,10 @@ _NO_END = datetime(9999, 12, 31, 23, 59, 59, tzinfo=timezone.utc)
 
 @dataclass(frozen=True)
 class Credentials:
-    """A party's certificate, those that lead to its authority, and the key.
+    """A party's certificate in PEM, those that lead to its authority, and the key, which is not encrypted.
 
-    Parameters
-    ----------
-    certificates : bytes
-        PEM, the party's own first.
-    key : bytes
-        PEM, not encrypted.
-
-    Raises
-    ------
-    HardwareKeyError
-        If the key is a reference to one in hardware, or wrapped by it.
-    PartyArgumentError
-        If it is no private key that signs.
+    A HardwareKeyError says that the key is a reference to one in hardware, or wrapped by it; a
+    PartyArgumentError, that it is no private key that signs.
     """
 
     certificates: bytes
@@ -66,12 +55,8 @@ class Credentials:
     def self_signed(cls, name: str) -> Credentials:
         """A certificate that only vouches for itself, for parties in one process.
 
-        It does not end, for a run that is kept goes on with the certificate that it began with.
-
-        Raises
-        ------
-        PartyArgumentError
-            If the name does not fit into a certificate.
+        It does not end, for a run that is kept goes on with the certificate that it began with.  A
+        PartyArgumentError says that the name does not fit into a certificate.
         """
         if not 1 <= len(name.encode()) <= _NAME_BYTES:
             raise PartyArgumentError(
@@ -114,10 +99,7 @@ class Credentials:
 def check_signature(certificate: bytes, digest: bytes, signature: bytes, name: str) -> None:
     """Check that the holder of a PEM certificate signed a roster's digest.
 
-    Raises
-    ------
-    AuthenticationError
-        Naming the party.
+    An AuthenticationError names the party.
     """
     key = _certificates(certificate)[0].public_key()
     message = _DOMAIN + digest
@@ -178,11 +160,8 @@ class AllowList:
     def check(self, certificates: bytes, name: str) -> None:
         """Check a party's certificates.
 
-        Raises
-        ------
-        AuthenticationError
-            If they are not valid now, do not lead to an authority, are of another name, or their holder is
-            not on the list.
+        An AuthenticationError says that they are not valid now, do not lead to an authority, are of another
+        name, or that their holder is not on the list.
         """
         chain = _certificates(certificates)
         try:
@@ -201,10 +180,7 @@ class AllowList:
     def check_holder(self, identity: Identity) -> None:
         """Check the holder of a certificate that was checked otherwise, as by TLS.
 
-        Raises
-        ------
-        AuthenticationError
-            If it is not on the list.
+        An AuthenticationError says that it is not on the list.
         """
         if self.entries is not None and identity.known_as(self.entries) is None:
             raise AuthenticationError(
@@ -222,19 +198,8 @@ def credentials_of(
 ) -> tuple[Credentials, AllowList]:
     """Credentials and allow-list of a party; without a certificate, of its own making for one process.
 
-    Parameters
-    ----------
-    name : str
-    tls : TLS or path, optional
-    allowed : sequence of str, optional
-    trust_authority : bool
-    error : type
-        Of the exception if there is a certificate without a list, or the name is not the certificate's.
-
-    Raises
-    ------
-    PartyArgumentError
-        If the key, the name or the list is not accepted.
+    An error of the type that is given says that there is a certificate without a list, or that the name is
+    not the certificate's; a PartyArgumentError, that the key, the name or the list is not accepted.
     """
     if tls is not None and allowed is None:
         raise error(

@@ -67,31 +67,21 @@ L = TypeVar("L", bound=CallerLimits)
 
 @dataclass
 class Caller:
-    """One caller: its folder, and handlers on the rows it named.
+    """One caller: its folder, its part of the store, and handlers on the rows it named.
 
     Attributes
     ----------
-    directory : Path
-    store : Store
-        All that belongs to it in the party's store.
-    intersector : Intersector
     handlers : OrderedDict
         By the row sets they are about, the one used last at the end.
     used : set of bytes
         Sessions that were opened.
-    questions : HourlyQuota
-        Alignments and other messages that let the caller try something out, such as which rows there are.
-    openings : HourlyQuota
-        Sessions opened.
-    memory : MemoryAllowance
-        Memory that the caller's rows and sessions may hold together.
-    rooms : dict
-        Memory reserved for the rows of each handler.
-    lock : Lock
-    parsing : Lock
-        Held while a request is taken apart: one at a time.
-    aligning : Lock
-        Held while an alignment is worked on: one at a time.
+    questions, openings : HourlyQuota
+        Alignments and other messages that let the caller try something out, such as which rows there are; and
+        sessions opened.
+    memory, rooms
+        Memory that the caller's rows and sessions may hold together, and that of each handler's rows.
+    parsing, aligning : Lock
+        Held while a request is taken apart, and while an alignment is worked on: one at a time.
     """
 
     directory: Path
@@ -151,8 +141,10 @@ class RowService(ABC, Generic[L]):
     """Messages that open a session."""
     requests: tuple[type[Message], ...]
     """Everything else that handlers answer; other messages belong to another method of training."""
-    questions: tuple[type[Message], ...]
+    questions: tuple[type[Message], ...] = ()
     """Messages, besides alignments, that let a caller try something out: they are counted."""
+    party: Any = None
+    """Let go of with the service, if it is there."""
 
     def __init__(
         self,
@@ -174,9 +166,16 @@ class RowService(ABC, Generic[L]):
         self.callers: dict[str, Caller] = {}
         self._lock = Lock()
 
-    @abstractmethod
     def admit(self, caller: str, message: Message) -> None:
         """Raise `ProtocolError` for a request that this party's limits do not allow."""
+
+    def check_room(self, n_kept: int, what: str) -> None:
+        """Refuse to keep one more model, or run, of a caller."""
+        if n_kept >= self.limits.max_models:
+            raise ProtocolError(
+                f"this party keeps at most {self.limits.max_models} {what}; its operator can remove some "
+                "(veilboost models)"
+            )
 
     @property
     def trust(self) -> tuple[Credentials, AllowList] | None:
@@ -190,13 +189,9 @@ class RowService(ABC, Generic[L]):
 
     @abstractmethod
     def new_handler(self, caller: Caller, positions: list[NDArray[np.int64]]) -> SessionHandler[Any]:
-        """Make the handler of sessions about some rows.
+        """Make the handler of sessions about rows at the positions of each row set.
 
-        Parameters
-        ----------
-        caller : Caller
-        positions : list of ndarray of int64
-            Positions of the rows of each row set; none at all means all rows in their own order.
+        None at all means all rows in their own order.
         """
 
     def handle(self, caller: Identity, row_sets: RowSets, request: bytes) -> bytes:
@@ -234,6 +229,8 @@ class RowService(ABC, Generic[L]):
             raise ProtocolError(
                 f"{type(message).__name__} is of another method of training than this party's"
             )
+        if isinstance(message, ALIGNMENT_REQUESTS) and len(self._ids) == 0:
+            raise ProtocolError("rows of this party have no ids: they are not aligned")
         self.admit(identity.name, message)
         self._count(caller, message)
         answer: Message
@@ -272,10 +269,10 @@ class RowService(ABC, Generic[L]):
             logger.info("%s: %s", caller, type(message).__name__)
 
     def close(self) -> None:
-        """Let go of the directory: another service can use it then."""
+        """Let go of the directory, and of the party's: another service, or process, can use them then."""
         with self._lock:
             handlers = [handler for caller in self.callers.values() for handler in caller.handlers.values()]
-        for handler in handlers:
+        for handler in [*handlers, *filter(None, [self.party])]:
             handler.close()
         self._store.close()
 

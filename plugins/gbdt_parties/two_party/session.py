@@ -38,14 +38,15 @@ _DOMAIN = b"veilboost two-party draws 1"
 class Draws(Unrepeatable):
     """Streams of one side for one set-up, or for one attempt.
 
-    HKDF-SHA256 of a seed to which the side is committed, with a nonce of the operating system as salt and the
-    stream's purpose as information, gives the key of a ChaCha20 stream.  Seed and nonce have 32 bytes each;
-    an auditor who repeats the draws gives the nonce, which is to be recorded and by default fresh.
+    HKDF-SHA256 of a seed to which the side is committed, with a nonce as salt and the stream's purpose as
+    information, gives the key of a ChaCha20 stream.  Seed and nonce have 32 bytes each.  By default the nonce
+    is fresh, of the operating system, and to be recorded for an auditor who repeats the draws; that of an
+    attempt of a run is a digest of its session's set-up (`gbdt_parties.run.flights.connection`).
 
     * *Seed and nonce repeat them*, and nothing else does: without the seed, HKDF of it looks uniform, also
       beside the streams of other nonces and purposes.
-    * *No attempt repeats another one's*, even if the number of attempts was lost with a file: its nonce is
-      fresh.  A purpose is drawn for once.
+    * *No attempt repeats another one's*, even if the number of attempts was lost with a file: its session has
+      fresh nonces.  A purpose is drawn for once.
     """
 
     def __init__(self, seed: bytes, nonce: bytes | None = None) -> None:
@@ -119,13 +120,6 @@ class Session(Unrepeatable):
     def nonce(self) -> bytes:
         """The nonce of the draws of this side's set-up."""
         return self._draws.nonce
-
-    def stream(self, purpose: bytes, number: int) -> KeyStream:
-        """A stream for something that is drawn once in this session, which must be open.
-
-        Raises RuntimeError if it was drawn before.
-        """
-        return self._draws.stream(purpose, number.to_bytes(4, "little"), self.digest)
 
     def draws(self, nonce: bytes | None = None) -> Draws:
         """Draws for one attempt, with a fresh nonce, or that of an auditor."""

@@ -15,6 +15,7 @@ from distributed import Client as _Client
 
 from gbdt_commons.tables.frames import types_of
 from gbdt_parties.errors import InvalidDataError
+from veilboost.plans.file_forms import PLAIN, FileForm
 from veilboost.plans.tables import Table, read_table
 from xgb_fed.dask.partitions import Partitions
 from xgb_fed.dask.rows import DaskRows
@@ -45,12 +46,12 @@ class _Reading:
     keep: Sequence[str] | None
     drop: Sequence[str]
     one_hot: Mapping[str, Sequence[str]]
+    form: FileForm
 
     def part(self, start: int, stop: int) -> Any:
         """Values of some consecutive rows."""
-        table = read_table(
-            self.path, id_column=self.id_column, keep=self.keep, drop=self.drop, one_hot=self.one_hot
-        )
+        how: Any = {"keep": self.keep, "drop": self.drop, "one_hot": self.one_hot, "form": self.form}
+        table = read_table(self.path, id_column=self.id_column, **how)
         return table.columns.data[start:stop]
 
 
@@ -61,6 +62,7 @@ def rows_on_cluster(
     id_column: str | None = None,
     keep: Sequence[str] | None = None,
     drop: Sequence[str] = (),
+    form: FileForm = PLAIN,
 ) -> RowsOnCluster:
     """Have the workers of a cluster read a file that this process has read, each as many rows.
 
@@ -72,7 +74,7 @@ def rows_on_cluster(
         Where all workers find the file.
     table : Table
         Content of the file.
-    id_column, keep, drop
+    id_column, keep, drop, form
         As for `read_table`.
 
     Raises
@@ -91,7 +93,8 @@ def rows_on_cluster(
             f"--dask {address}: the scheduler does not answer ({type(error).__name__})"
         ) from None
     columns = table.columns
-    reading = _Reading(str(Path(path).absolute()), id_column, keep, tuple(drop), table.categories)
+    own_form = FileForm(separator=form.separator, decimal=form.decimal, encoding=form.encoding)
+    reading = _Reading(str(Path(path).absolute()), id_column, keep, tuple(drop), table.categories, own_form)
     n_parts = min(columns.n_rows, max(1, len(client.scheduler_info()["workers"])))
     bounds = np.linspace(0, columns.n_rows, n_parts + 1).astype(int).tolist()
     parts = [delayed(reading.part)(start, stop) for start, stop in pairwise(bounds)]

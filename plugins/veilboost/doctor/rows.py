@@ -22,6 +22,7 @@ from veilboost.plans.declared import (
     read_declared_columns,
     rows_to_align,
 )
+from veilboost.plans.file_forms import PLAIN, FileForm, hint_at_separator
 from veilboost.plans.private_columns import PrivateColumnsPlan, PrivateColumnsServed
 from veilboost.plans.sections import Plan, Served
 from veilboost.plans.tables import LIBSVM, checked_ids, kind_of, names_in, read_arrow, read_table
@@ -43,6 +44,7 @@ class RowFile:
         Gives the numbers of rows and features.
     progress : callable, optional
         Names the folders of earlier runs; raises an error if they keep this one from working.
+    form : FileForm
     """
 
     file: Path
@@ -50,13 +52,14 @@ class RowFile:
     id: str | None
     read: Callable[[], tuple[int, int]]
     progress: Callable[[], str] | None = None
+    form: FileForm = PLAIN
 
 
 def findings_of(rows: RowFile) -> Iterator[Finding]:
     """Checks of a file, up to the first that fails: those after it would fail for the same reason."""
     try:
         kind = kind_of(rows.file, LIBSVM)
-        names = names_in(rows.file, kind)
+        names = names_in(rows.file, kind, rows.form)
     except (VeilboostError, OSError, ImportError) as error:
         yield Finding("file", str(rows.file), str(error))
         return
@@ -64,13 +67,14 @@ def findings_of(rows: RowFile) -> Iterator[Finding]:
     absent = [] if kind in LIBSVM else [repr(name) for name in rows.named if name not in names]
     if absent:
         # Without a line of names, these would be values of the first row: they are not shown.
-        mend = f"{rows.file} has no column {', '.join(absent)}: correct the file, or the name"
+        hint = hint_at_separator(names, rows.form) if kind == ".csv" else ""
+        mend = f"{rows.file} has no column {', '.join(absent)}: correct the file, or the name{hint}"
         yield Finding("columns", f"{len(names)} in the file", mend)
         return
     yield Finding("columns", f"{len(rows.named)} that are named are in the file")
     try:
         if rows.id is not None:
-            ids = read_arrow(rows.file, kind, [rows.id], [rows.id]).column(rows.id).to_pylist()
+            ids = read_arrow(rows.file, kind, [rows.id], [rows.id], rows.form).column(rows.id).to_pylist()
             yield Finding("ids", f"{len(checked_ids(ids, rows.file))}, all different")
     except (VeilboostError, OSError) as error:
         yield Finding("ids", f"column {rows.id!r}", str(error))
@@ -100,10 +104,12 @@ def of_plan(plan: Plan[Any, Any]) -> list[RowFile]:
         }
         demands |= {"allowed": data.allowed}
         declared = read_declared(plan.path(data.declared))
-        return [_declared(declared, file, demands, parameters=plan.parameters) for file in files]
+        return [
+            _declared(declared, file, demands, parameters=plan.parameters, form=plan.form) for file in files
+        ]
     if plan.method == "private-columns":
         return [_labelled_columns(read_declared(plan.path(data.declared)), file, plan) for file in files]
-    how: dict[str, Any] = {"id_column": data.id, "label": data.label, "drop": data.drop}
+    how: dict[str, Any] = {"id_column": data.id, "label": data.label, "drop": data.drop, "form": plan.form}
     if plan.method == "vertical":
         how |= {"one_hot": data.one_hot, "categorical": data.categorical}
     # Classes are numbered by the parties themselves where rows are apart.
@@ -116,7 +122,8 @@ def of_served(method: str, served: Any) -> list[RowFile]:
     if method == "private":
         names = ("budget", "min_parties", "colluding", "parties_per_person")
         demands = {name: getattr(served, name) for name in names} | {"allowed": served.party}
-        return [_declared(read_declared(served.declared), Path(served.data), demands, Path(served.models))]
+        declared = read_declared(served.declared)
+        return [_declared(declared, Path(served.data), demands, Path(served.models), form=served)]
     if method == "private-columns":
         return [_columns_alone(read_declared_columns(served.declared), served)]
     how: dict[str, Any] = {"id_column": served.id}
@@ -124,7 +131,8 @@ def of_served(method: str, served: Any) -> list[RowFile]:
         how |= {"one_hot": served.one_hot, "categorical": served.categorical}
     else:
         how |= {"label": served.label}
-    more = {"keep": served.columns, "drop": served.drop}
+    more: dict[str, Any] = {"keep": served.columns, "drop": served.drop}
+    more["form"] = served
     files = [_table(Path(served.data), how | more, partial(read_rows, served, **how))]
     valid = getattr(served, "valid", None)
     if valid is not None:
@@ -158,9 +166,8 @@ def _table(
 
     single = [how.get("id_column"), how.get("label")]
     several = [name for key in ("keep", "drop", "one_hot", "categorical") for name in how.get(key) or ()]
-    return RowFile(
-        file, [name for name in (*single, *several) if name is not None], how.get("id_column"), sizes
-    )
+    named = [name for name in (*single, *several) if name is not None]
+    return RowFile(file, named, how.get("id_column"), sizes, form=how["form"])
 
 
 def _declared(
@@ -169,6 +176,7 @@ def _declared(
     demands: Mapping[str, Any],
     with_ledger: Path | None = None,
     parameters: Mapping[str, Any] | None = None,
+    form: FileForm = PLAIN,
 ) -> RowFile:
     """Rows of a party of private training, which has to accept them, and its own demands.
 
@@ -181,14 +189,14 @@ def _declared(
         # Here, so that the doctor of other training runs does not wait for LightGBM.
         from lgb_dp.federated import Party
 
-        rows = declared.table_of(file)
+        rows = declared.table_of(file, form=form)
         if parameters is not None:
             declared.check_classes(rows, file, parameters)
         Party(rows.features, rows.label, name="party", **demands, **declared.arguments(), **rows.own).close()
         _check_ledger(with_ledger, demands["budget"])
         return rows.features.num_rows, len(declared.columns)
 
-    return RowFile(file, [*declared.columns, *declared.others], None, sizes)
+    return RowFile(file, [*declared.columns, *declared.others], None, sizes, form=form)
 
 
 def _check_ledger(folder: Path | None, budget: Sequence[float] | None) -> None:
@@ -218,7 +226,7 @@ def _labelled_columns(declared: Declared, file: Path, plan: PrivateColumnsPlan) 
         from lgb_dp import Dataset, NewtonBoost
         from lgb_dp.vertical.train import check as check_run
 
-        rows = rows_to_align(declared, file, data.id)
+        rows = rows_to_align(declared, file, data.id, plan.form)
         declared.check_classes(rows, file, plan.parameters)
         check_run(
             plan.parameters,
@@ -240,7 +248,7 @@ def _labelled_columns(declared: Declared, file: Path, plan: PrivateColumnsPlan) 
     def sizes() -> tuple[int, int]:
         return check(), len(declared.columns)
 
-    return RowFile(file, _named(declared, data.id), data.id, sizes, progress)
+    return RowFile(file, _named(declared, data.id), data.id, sizes, progress, plan.form)
 
 
 def _columns_alone(declared: DeclaredColumns, served: PrivateColumnsServed) -> RowFile:
@@ -250,7 +258,7 @@ def _columns_alone(declared: DeclaredColumns, served: PrivateColumnsServed) -> R
     def sizes() -> tuple[int, int]:
         from lgb_dp.vertical import ColumnParty
 
-        rows = rows_to_align(declared, file, served.id)
+        rows = rows_to_align(declared, file, served.id, served)
         demands: dict[str, Any] = {"budget": served.epsilon_and_delta, "allowed": served.party}
         party = ColumnParty(rows.features, name="party", **demands, **declared.arguments())
         party.close()
@@ -259,7 +267,7 @@ def _columns_alone(declared: DeclaredColumns, served: PrivateColumnsServed) -> R
         _check_ledger(Path(served.models), served.epsilon_and_delta)
         return rows.features.num_rows, len(declared.columns)
 
-    return RowFile(file, _named(declared, served.id), served.id, sizes)
+    return RowFile(file, _named(declared, served.id), served.id, sizes, form=served)
 
 
 def _named(declared: DeclaredColumns, id_column: str | None) -> list[str]:

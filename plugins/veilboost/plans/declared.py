@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,8 +18,9 @@ from numpy.typing import NDArray
 
 from gbdt_parties.errors import InvalidDataError
 from veilboost.plans.entries import PlanError, entry, read_section, shown
+from veilboost.plans.file_forms import PLAIN, FileForm, hint_at_separator
 from veilboost.plans.files import parsed
-from veilboost.plans.tables import LABELS, RowNumbers, checked_ids, kind_of, numbers_of, read_arrow
+from veilboost.plans.tables import LABELS, RowNumbers, checked_ids, kind_of, names_in, numbers_of, read_arrow
 
 MAX_UNDECLARED = 0.01
 """Share of the rows that may have a value of a column that is not declared."""
@@ -28,7 +30,7 @@ MAX_UNDECLARED = 0.01
 class DeclaredColumns:
     """Declaration of columns alone."""
 
-    bounds: Mapping[str, list[float]] = entry("`[low, high]` of each column of numbers", {})
+    bounds: Mapping[str, list[float]] = entry("`[low, high]` of each column of numbers or dates", {})
     categories: Mapping[str, list[Any]] = entry("values of each column of categories: texts or integers", {})
     max_bin: int = entry("bins of a column", 255)
     spacing: str = entry('`"mixed"` or `"linear"`: how bounds become bins', "mixed")
@@ -56,7 +58,9 @@ class DeclaredColumns:
         }
         return {name: value for name, value in given.items() if value != {}}
 
-    def table_of(self, file: str | Path, *, id_column: str | None = None, labelled: bool = True) -> Rows:
+    def table_of(
+        self, file: str | Path, *, id_column: str | None = None, labelled: bool = True, form: FileForm = PLAIN
+    ) -> Rows:
         """Read rows of the declared columns from a CSV or Parquet file; `labelled`, with the other columns.
 
         Raises
@@ -72,10 +76,11 @@ class DeclaredColumns:
         needed = [*self.columns, *others, *([] if id_column is None else [id_column])]
         groups = getattr(self, "groups", None) if labelled else None
         texts += [name for name in (id_column, groups) if name is not None]
-        table = read_arrow(path, kind, texts, needed)
+        table = read_arrow(path, kind, texts, needed, form)
         absent = [name for name in needed if name not in table.column_names]
         if absent:
-            raise InvalidDataError(f"{path} has no column {absent[0]!r}, which is declared or needed")
+            hint = hint_at_separator(names_in(path, kind, form), form) if kind == ".csv" else ""
+            raise InvalidDataError(f"{path} has no column {absent[0]!r}, which is declared or needed{hint}")
         ids: Sequence[str] = RowNumbers(table.num_rows)
         if id_column is not None:
             ids = table.column(id_column).to_pylist()
@@ -180,9 +185,11 @@ class Rows:
     ids: Sequence[str]
 
 
-def rows_to_align(declared: DeclaredColumns, file: str | Path, id_column: str | None) -> Rows:
+def rows_to_align(
+    declared: DeclaredColumns, file: str | Path, id_column: str | None, form: FileForm = PLAIN
+) -> Rows:
     """Read rows that are found by their ids, which must all be different; errors are those of `table_of`."""
-    rows = declared.table_of(file, id_column=id_column)
+    rows = declared.table_of(file, id_column=id_column, form=form)
     if rows.own:
         raise InvalidDataError(
             f"{' and '.join(rows.own)} of {file} cannot be used with columns apart: leave the declaration out"
@@ -219,7 +226,7 @@ def _read(kind: type[DeclaredT], path: Path) -> DeclaredT:
         pairs["label_bounds"] = label_bounds
     for name, pair in pairs.items():
         if not _is_pair(pair):
-            raise PlanError(f"{path}: bounds of {shown(name)} must be [low, high], two numbers")
+            raise PlanError(f"{path}: bounds of {shown(name)} must be [low, high], two numbers or dates")
     for name, values in declared.categories.items():
         if not isinstance(values, list) or not all(_is_category(value) for value in values):
             raise PlanError(f"{path}: categories of {shown(name)} must be a list of texts or of integers")
@@ -238,8 +245,9 @@ def _read(kind: type[DeclaredT], path: Path) -> DeclaredT:
 
 
 def _is_pair(value: Any) -> bool:
-    numbers = [isinstance(one, (int, float)) and not isinstance(one, bool) for one in _as_list(value)]
-    return len(numbers) == 2 and all(numbers)
+    pair = _as_list(value)
+    kinds = (date,) if all(isinstance(one, date) for one in pair) else (int, float)
+    return len(pair) == 2 and all(isinstance(one, kinds) and not isinstance(one, bool) for one in pair)
 
 
 def _is_category(value: Any) -> bool:

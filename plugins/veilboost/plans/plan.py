@@ -10,6 +10,7 @@ from typing import Any
 
 from veilboost.plans import exact, private, private_columns, simfl, vertical
 from veilboost.plans.entries import PlanError, as_table, beside, check_known, fault_of, read_section, shown
+from veilboost.plans.file_forms import faults_of_form
 from veilboost.plans.files import parsed
 from veilboost.plans.paths import UsedPath, faults_of_paths, paths_of
 from veilboost.plans.sections import (
@@ -60,6 +61,8 @@ METHODS: dict[str, Method] = {
     "simfl": Method(simfl.SimFLData, simfl.SimFLTraining, simfl.SimFLServed, simfl.faults),
 }
 """Vertical training; horizontal training, exact and private; private training with columns apart; SimFL."""
+
+COLUMNS_APART = ("vertical", "private-columns")
 
 ENTRIES = {
     "method": '`"vertical"`, `"exact"`, `"private"`, `"private-columns"` or `"simfl"`; `"vertical"` by '
@@ -129,6 +132,7 @@ def _faults(plan: Plan[Any, Any]) -> Iterator[str]:
         if fault is not None:
             yield fault
     yield from faults_of_columns(plan.data, "data.{}".format)
+    yield from _faults_of_form(plan.method, plan.data, "data.{}".format)
     if isinstance(plan.data, OwnRows):
         yield from _faults_of_own_rows(plan.data, plan.parties)
     yield from METHODS[plan.method].faults(plan)
@@ -149,6 +153,13 @@ def faults_of_columns(section: Any, called: Callable[[str], str]) -> Iterator[st
         if (name in columns) != (role in ("one_hot", "categorical")):
             what = "has" if name in columns else "lacks"
             yield f"{called('columns')} {what} {shown(name)}, which is {called(role)}"
+
+
+def _faults_of_form(method: str, section: Any, called: Callable[[str], str]) -> Iterator[str]:
+    """The form of files, and rows left out where they would be found by their places."""
+    yield from faults_of_form(section, called)
+    if method in COLUMNS_APART and section.exclude is not None and section.id is None:
+        yield f"{called('exclude')} needs {called('id')}: the other party's rows would be in other places"
 
 
 def _faults_of_own_rows(data: OwnRows, parties: list[PartyAddress]) -> Iterator[str]:
@@ -192,5 +203,6 @@ def faults_of_served(method: str, served: Served, called: Callable[[str], str]) 
     if fault is not None:
         yield fault
     yield from faults_of_columns(served, called)
+    yield from _faults_of_form(method, served, called)
     yield from faults_of_paths(paths_of(served, Path(), called))
     yield from METHODS[method].faults_of_served(served, called)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from veilboost.plans.entries import entry
+from veilboost.plans.file_forms import FileForm
 from veilboost.plans.sections import (
     AlignedRows,
     BudgetedRows,
@@ -23,7 +24,7 @@ _ID = "column of ids; without it the parties' files must have the same rows in t
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrivateColumnsData(KeptMessages, OwnBudget):
+class PrivateColumnsData(KeptMessages, OwnBudget, FileForm):
     """The file of the party with the labels."""
 
     file: str = entry("CSV or Parquet file", is_path=True)

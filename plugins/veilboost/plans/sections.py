@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
-from veilboost.plans.entries import entry
+from veilboost.plans.entries import beside, entry
+from veilboost.plans.file_forms import FileForm
 from veilboost.plans.paths import UsedPath, paths_of
 
 DataT = TypeVar("DataT")
@@ -63,6 +64,12 @@ class Plan(Generic[DataT, TrainingT]):
         return self.folder / name
 
     @property
+    def form(self) -> FileForm:
+        """The form of the initiator's files."""
+        own = FileForm(**{f.name: getattr(self.data, f.name) for f in fields(FileForm)})
+        return cast("FileForm", beside(own, self.folder))
+
+    @property
     def paths(self) -> list[UsedPath]:
         """Files and folders that a run reads and writes."""
         data = paths_of(self.data, self.folder, "data.{}".format)
@@ -81,7 +88,7 @@ class KnownParties:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OwnRows:
+class OwnRows(FileForm):
     """The file of an initiator who has rows of its own; without it, it only passes messages on."""
 
     file: str | None = entry("CSV, Parquet or LIBSVM file of rows that take part", None, is_path=True)
@@ -137,7 +144,7 @@ class InitiatorRows(HorizontalTerms, OwnRows):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Served:
+class Served(FileForm):
     """Settings of a party that answers, whatever the kind of training."""
 
     data: str = entry("CSV, Parquet or LIBSVM file", is_path=True, metavar="FILE")

@@ -64,7 +64,8 @@ def _of_exact(plan: Plan[Any, Any]) -> dict[str, int]:
 
 def _table(plan: Plan[Any, Any], **how: Any) -> Any:
     data = plan.data
-    return read_table(plan.path(data.file), id_column=data.id, label=data.label, drop=data.drop, **how)
+    how |= {"id_column": data.id, "label": data.label, "drop": data.drop, "form": plan.form}
+    return read_table(plan.path(data.file), **how)
 
 
 def _of_private(plan: Plan[Any, Any]) -> dict[str, int]:
@@ -76,4 +77,7 @@ def _of_private(plan: Plan[Any, Any]) -> dict[str, int]:
     if file is None or not file.is_file():
         return found
     kind = kind_of(file)
-    return {**found, "rows": read_arrow(file, kind, [], names_in(file, kind)[:1]).num_rows}
+    return {
+        **found,
+        "rows": read_arrow(file, kind, [], names_in(file, kind, plan.form)[:1], plan.form).num_rows,
+    }

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, overload
 
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from gbdt_commons.quoting import quoted
 from gbdt_parties.errors import InvalidDataError
 from gbdt_parties.identity.row_ids import fault_of
+from veilboost.plans.file_forms import PLAIN, FileForm, hint_at_separator, left_out, options_of
 from xgb_fed.boosting.features import Columns, read_columns
 
 UNSEEN = "values not seen in training"
@@ -137,6 +139,7 @@ def read_table(
     drop: Sequence[str] = (),
     one_hot: Sequence[str] | Mapping[str, Sequence[str]] = (),
     categorical: Sequence[str] | Mapping[str, Sequence[str]] = (),
+    form: FileForm = PLAIN,
 ) -> Table:
     """Read a file.
 
@@ -158,6 +161,8 @@ def read_table(
     categorical : sequence of str, or mapping of str to sequences
         Text columns that are split by category, with the values if they are known; other values are one
         further category.
+    form : FileForm
+        How it is written, and the rows that are left out.
 
     Raises
     ------
@@ -167,10 +172,11 @@ def read_table(
     path = Path(path)
     kind = kind_of(path, LIBSVM)
     if kind in LIBSVM:
-        if id_column is not None or one_hot or categorical or keep is not None or drop:
+        if id_column is not None or one_hot or categorical or keep is not None or drop or form.exclude:
             raise InvalidDataError(f"{path}: LIBSVM files have numbered columns and no ids")
         return _read_libsvm(path, label is not None)
-    file = _FileColumns(path, kind, [c for c in (id_column, *one_hot, *categorical) if c is not None])
+    texts = [c for c in (id_column, *one_hot, *categorical) if c is not None]
+    file = _FileColumns(path, kind, texts, form=form)
     names = file.names
     if len(set(names)) < len(names):
         raise InvalidDataError(f"{path}: {len(names)} columns have {len(set(names))} different names")
@@ -180,7 +186,7 @@ def read_table(
     absent = [c for c in [*special, *(keep or ()), *drop, *one_hot, *categorical] if c not in names]
     if absent:
         # The names may be the first row's ids and values, if the file has no line of names.
-        hint = "; a comma separates columns, no other sign" if len(names) == 1 and kind == ".csv" else ""
+        hint = hint_at_separator(names, form) if kind == ".csv" else ""
         raise InvalidDataError(f"{path} has no column {absent[0]!r} among its {len(names)} columns{hint}")
     ids: Sequence[str] = RowNumbers(file.n_rows)
     if id_column is not None:
@@ -275,7 +281,7 @@ class _FileColumns:
 
     Parameters
     ----------
-    path, kind, texts, keep
+    path, kind, texts, keep, form
         As for `read_arrow`.
 
     Raises
@@ -285,36 +291,70 @@ class _FileColumns:
     """
 
     def __init__(
-        self, path: Path, kind: str, texts: Sequence[str], keep: Sequence[str] | None = None
+        self,
+        path: Path,
+        kind: str,
+        texts: Sequence[str],
+        keep: Sequence[str] | None = None,
+        form: FileForm = PLAIN,
     ) -> None:
         import pyarrow
         import pyarrow.csv
         import pyarrow.parquet
 
-        self._path, self._kind, self._texts = path, kind, texts
-        self.names = [name for name in names_in(path, kind) if keep is None or name in keep]
-        with _named_faults(path, kind):
+        self._path, self._kind, self._texts, self._form = path, kind, texts, form
+        self.names = [name for name in names_in(path, kind, form) if keep is None or name in keep]
+        self._kept = None if form.exclude is None else _kept_rows(path, kind, form)
+        with _named_faults(path, kind, form):
             if kind == ".parquet":
                 # Pages need not be in memory beside the columns that are read from them.
                 self._file = pyarrow.parquet.ParquetFile(path, pre_buffer=False)
-                self.n_rows = int(self._file.metadata.num_rows)
+                self.n_rows = self._count(self._file.metadata.num_rows)
                 return
             # Of text, an empty cell alone is missing: "NA" may be Namibia, and is a text in Parquet, too.
-            options = pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(texts, pyarrow.string()))
+            options = pyarrow.csv.ConvertOptions(
+                column_types=dict.fromkeys(texts, pyarrow.string()), decimal_point=form.decimal
+            )
             if keep is not None:
                 options.include_columns = self.names
-            table, self._file = pyarrow.csv.read_csv(path, convert_options=options), None
-        self.n_rows = int(table.num_rows)
-        self._columns = dict(zip(self.names, table.columns, strict=True))
+            table = pyarrow.csv.read_csv(path, convert_options=options, **options_of(form))
+        self._file, self.n_rows = None, self._count(table.num_rows)
+        # Without a name, pyarrow gives all columns.
+        self._columns = dict(zip(self.names, table.columns, strict=bool(self.names)))
+
+    def _count(self, n_rows: int) -> int:
+        return int(n_rows) if self._kept is None else sum(self._kept.to_pylist())
 
     def take(self, name: str) -> Any:
         """A column, as pyarrow has it; one of texts, exactly as they stand, missing where they are empty."""
-        with _named_faults(self._path, self._kind):
+        with _named_faults(self._path, self._kind, self._form):
             if self._file is None:
                 column = self._columns.pop(name)
             else:
                 column = self._file.read(columns=[name]).column(name)
+        if self._kept is not None:
+            column = column.filter(self._kept)
         return _texts_of(column, name, self._path) if name in self._texts else column
+
+
+def _kept_rows(path: Path, kind: str, form: FileForm) -> Any:
+    """Which rows of a file are not left out, as booleans of pyarrow."""
+    import pyarrow.compute
+
+    others = Path(str(form.exclude))
+    plain = replace(form, exclude=None)
+    names = names_in(others, kind_of(others), plain)
+    if len(names) != 1 or names[0] not in names_in(path, kind, plain):
+        # Without a line of names, a name would be a value.
+        raise InvalidDataError(
+            f"exclude: {others} must have one column, named in its first line as the column of {path} that "
+            f"tells which rows are left out; it has {len(names)}"
+        )
+    column, withdrawn = (
+        read_arrow(one, of, names, names, plain).column(0).cast(pyarrow.large_string())
+        for one, of in ((path, kind), (others, kind_of(others)))
+    )
+    return pyarrow.compute.invert(left_out(column, withdrawn.drop_null().unique(), others))
 
 
 def _texts_of(column: Any, name: str, path: Path) -> Any:
@@ -333,7 +373,9 @@ def _texts_of(column: Any, name: str, path: Path) -> Any:
     return pyarrow.compute.if_else(pyarrow.compute.equal(texts, ""), nothing, texts)
 
 
-def read_arrow(path: Path, kind: str, texts: Sequence[str], keep: Sequence[str]) -> Any:
+def read_arrow(
+    path: Path, kind: str, texts: Sequence[str], keep: Sequence[str], form: FileForm = PLAIN
+) -> Any:
     """Read columns of a file as a table of pyarrow.
 
     Parameters
@@ -344,6 +386,7 @@ def read_arrow(path: Path, kind: str, texts: Sequence[str], keep: Sequence[str])
         Columns that are read as text, exactly as they stand; an empty one is missing.
     keep : sequence of str
         The only columns that are read, of those that the file has.
+    form : FileForm
 
     Raises
     ------
@@ -352,14 +395,14 @@ def read_arrow(path: Path, kind: str, texts: Sequence[str], keep: Sequence[str])
     """
     import pyarrow
 
-    file = _FileColumns(path, kind, texts, keep)
+    file = _FileColumns(path, kind, texts, keep, form)
     if len(set(file.names)) < len(file.names):
         raise InvalidDataError(f"{path} has a column twice that is declared or needed")
     return pyarrow.table({name: file.take(name) for name in file.names})
 
 
 @contextmanager
-def _named_faults(path: Path, kind: str) -> Iterator[None]:
+def _named_faults(path: Path, kind: str, form: FileForm) -> Iterator[None]:
     """Name what cannot be read, without Arrow's words, which quote the line that it stumbles over."""
     import pyarrow
 
@@ -369,43 +412,48 @@ def _named_faults(path: Path, kind: str) -> Iterator[None]:
         # One of the system, such as a disk's, has a number; Arrow's own about what it reads have none.
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        reason = _fault_of_csv(path) if kind == ".csv" else type(error).__name__
+        reason = _fault_of_csv(path, form) if kind == ".csv" else type(error).__name__
         words = "CSV" if kind == ".csv" else "Parquet"
         raise InvalidDataError(f"{path} cannot be read as {words}: {reason}") from None
 
 
-def names_in(file: Path, kind: str) -> list[str]:
+def names_in(file: Path, kind: str, form: FileForm = PLAIN) -> list[str]:
     """Names of a file's columns; none for LIBSVM, and an InvalidDataError if it cannot be read."""
     if kind in LIBSVM:
         return []
     import pyarrow.csv
     import pyarrow.parquet
 
-    with _named_faults(file, kind):
+    with _named_faults(file, kind, form):
         if kind == ".parquet":
             return list(pyarrow.parquet.read_schema(file).names)
-        with pyarrow.csv.open_csv(file) as opened:
+        with pyarrow.csv.open_csv(file, **options_of(form)) as opened:
             return list(opened.schema.names)
 
 
-def _fault_of_csv(path: Path) -> str:
+def _fault_of_csv(path: Path, form: FileForm) -> str:
     """The first line of a file that is no CSV, and the reason; quotes neither a value nor a name."""
     opened = gzip.open if path.suffix == ".gz" else open
     n_named = 0
     try:
-        with opened(path, "rt", encoding="utf-8", newline="") as lines:
-            reader = csv.reader(lines)
+        with opened(path, "rt", encoding=form.encoding, newline="") as lines:
+            reader = csv.reader(lines, delimiter=form.delimiter)
             for row in reader:
+                hint = hint_at_separator(row, form) if not n_named and len(row) == 1 else ""
+                if hint.endswith("reads it"):
+                    return f"its first line names one column{hint}"
                 n_named = n_named or len(row)
                 if row and len(row) != n_named:
                     return (
                         f"line {reader.line_num} has {len(row)} columns, and the first line names {n_named}"
-                        "; a text with a comma needs quotation marks"
+                        f"; a text with a {form.delimiter!r} needs quotation marks"
                     )
-    except UnicodeDecodeError:
+    except UnicodeError:
+        is_utf8 = codecs.lookup(form.encoding).name == "utf-8"
+        what = f"line {_first_line_beside_utf8(path, opened)} is not UTF-8" if is_utf8 else "it is not that"
         return (
-            f"line {_first_line_beside_utf8(path, opened)} is not UTF-8, but Latin-1 or UTF-16, for "
-            'instance; save the file as UTF-8, which Excel calls "CSV UTF-8"'
+            f'{what}, but Latin-1 or UTF-16, for instance: encoding = "latin-1" reads it then; save the file '
+            'as UTF-8 otherwise, which Excel calls "CSV UTF-8"'
         )
     except (csv.Error, OSError, EOFError) as error:
         return f"behind line {reader.line_num}, {type(error).__name__}"
@@ -466,6 +514,10 @@ def numbers_of(
     types = pyarrow.types
     if types.is_decimal(kind):
         column = column.cast(pyarrow.string())  # rounded once, as the same digits in CSV are
+    elif types.is_date(kind) or types.is_timestamp(kind):
+        # Seconds since 1970 (UTC), of whatever unit a party's file has.
+        column = column.cast(pyarrow.timestamp("ms", getattr(kind, "tz", None)), safe=False)
+        return numbers_of(column.cast(pyarrow.int64()), shown, path) / 1000
     elif not any(
         test(kind) for test in (types.is_integer, types.is_floating, types.is_boolean, types.is_null)
     ):
@@ -486,6 +538,8 @@ def _beginning_of_text(column: Any) -> str:
     if not (pyarrow.types.is_string(column.type) or pyarrow.types.is_large_string(column.type)):
         return ""
     missing = {None, *pyarrow.csv.ConvertOptions().null_values}
+    if any(re.fullmatch(r"-?\d+,\d+", cell or "") for cell in column.slice(0, 1000).to_pylist()):
+        return ' (decimal commas: decimal = "," reads them)'
     for row, cell in enumerate(column.to_pylist(), 1):
         try:
             float("nan" if cell in missing else cell)

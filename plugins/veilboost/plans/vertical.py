@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from veilboost.plans.entries import entry
+from veilboost.plans.file_forms import FileForm
 from veilboost.plans.sections import KeptMessages, KnownParties, Plan, ServedTable, TrainingSection
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ CIPHERS = {"paillier": "Paillier", "okamoto-uchiyama": "OkamotoUchiyama"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class VerticalData(KeptMessages, KnownParties):
+class VerticalData(KeptMessages, KnownParties, FileForm):
     """The active party's file."""
 
     file: str = entry("CSV, Parquet or LIBSVM file", is_path=True)
@@ -139,3 +140,5 @@ def faults_of_served(served: VerticalServed, called: Callable[[str], str]) -> It
     """Settings that contradict each other."""
     if served.dask is not None and served.categorical:
         yield f"{called('categorical')} is not supported with {called('dask')}; {called('one_hot')} is"
+    if served.dask is not None and served.exclude is not None:
+        yield f"{called('exclude')} is not supported with {called('dask')}; leave the rows out of the file"

@@ -67,7 +67,8 @@ class NativeRun(Run[PlanT]):
 def labelled_rows(plan: ExactPlan | SimFLPlan, file: str) -> tuple[Any, Any]:
     """Columns and labels of a file of the coordinator."""
     data = plan.data
-    table = read_table(plan.path(file), id_column=data.id, label=data.label, drop=data.drop)
+    how: Any = {"label": data.label, "drop": data.drop, "form": plan.form}
+    table = read_table(plan.path(file), id_column=data.id, **how)
     return table.columns, table.label
 
 
@@ -78,7 +79,7 @@ def predict(plan: ExactPlan | SimFLPlan, args: argparse.Namespace) -> Predicted:
     booster = xgboost.Booster(model_file=model)
     about = read_json(model.with_name(ABOUT_FILE))
     names = booster.feature_names
-    table = read_table(file, id_column=plan.data.id, keep=names)
+    table = read_table(file, id_column=plan.data.id, keep=names, form=plan.form)
     if table.columns.n_features != booster.num_features():
         raise InvalidDataError(
             f"{file} has {table.columns.n_features} columns; the model has {booster.num_features()}"

@@ -128,7 +128,7 @@ def _own_party(plan: PrivatePlan, file: str) -> federated.Party:
     data = plan.data
     tls, name = own_credentials(plan)
     declared = _declared(plan)
-    rows = declared.table_of(plan.path(file))
+    rows = declared.table_of(plan.path(file), form=plan.form)
     declared.check_classes(rows, plan.path(file), plan.parameters)
     return federated.Party(
         rows.features,
@@ -155,5 +155,5 @@ def predict(plan: PrivatePlan, args: argparse.Namespace) -> Predicted:
     """Predict rows of a file by the model; no other party is asked."""
     model, declared = trained_model(plan), _declared(plan)
     file = rows_to_predict(plan, args)
-    rows = declared.table_of(file, id_column=plan.data.id, labelled=False)
+    rows = declared.table_of(file, id_column=plan.data.id, labelled=False, form=plan.form)
     return predictions_of(rows.ids, rows.ids, model.predict(rows.features))

@@ -39,7 +39,7 @@ class PrivateColumnsRun(PrivateRun[PrivateColumnsPlan]):
     def __init__(self, plan: PrivateColumnsPlan, plan_file: str, stack: ExitStack) -> None:
         super().__init__(plan, plan_file, stack)
         declared = read_declared(plan.path(plan.data.declared))
-        rows = rows_to_align(declared, plan.path(plan.data.file), plan.data.id)
+        rows = rows_to_align(declared, plan.path(plan.data.file), plan.data.id, plan.form)
         declared.check_classes(rows, plan.path(plan.data.file), plan.parameters)
         self._ids = None if plan.data.id is None else rows.ids
         self._rows = Dataset(rows.features, rows.label, label_overflow="clip", **declared.arguments())
@@ -95,7 +95,7 @@ def predict(plan: PrivateColumnsPlan, args: argparse.Namespace) -> Predicted:
     model, file = trained_model(plan), rows_to_predict(plan, args)
     known = columns_of_model(model.model_to_string(num_iteration=1))
     names = model.feature_name() if known.names is None else list(known.names)
-    if not set(names) <= set(names_in(file, kind_of(file))):
+    if not set(names) <= set(names_in(file, kind_of(file), plan.form)):
         return ask_parties(plan, model, file)
     values = {**known.categories, **known.codes}
     categories = {names[feature]: list(values[feature]) for feature in values}
@@ -103,7 +103,7 @@ def predict(plan: PrivateColumnsPlan, args: argparse.Namespace) -> Predicted:
     own = plan.path(plan.data.declared)
     accepted = read_declared(own).accept_undeclared if own.exists() else []
     columns = DeclaredColumns(bounds=numbers, categories=categories, accept_undeclared=accepted)
-    rows = columns.table_of(file, id_column=plan.data.id)
+    rows = columns.table_of(file, id_column=plan.data.id, form=plan.form)
     return predictions_of(rows.ids, rows.ids, model.predict(rows.features.select(names)))
 
 
@@ -113,7 +113,7 @@ def ask_parties(plan: PrivateColumnsPlan, model: DPBooster, file: Path) -> Predi
     check_outputs(model)
     declared, traffic = read_declared(plan.path(plan.data.declared)), Traffic()
     columns = DeclaredColumns(**{f.name: getattr(declared, f.name) for f in fields(DeclaredColumns)})
-    rows = rows_to_align(columns, file, plan.data.id)
+    rows = rows_to_align(columns, file, plan.data.id, plan.form)
     features, ids, how = rows.features, rows.ids, dict[str, Any]()
     asked: Any
     with ExitStack() as stack:

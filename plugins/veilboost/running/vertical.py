@@ -46,7 +46,7 @@ def _active_table(plan: VerticalPlan, file: str, like: Table | None = None) -> T
     how: dict[str, Any] = {"drop": data.drop, "one_hot": data.one_hot, "categorical": data.categorical}
     if like is not None and like.used:
         how = {"keep": like.used, "one_hot": like.categories, "categorical": like.categorical}
-    return read_table(plan.path(file), id_column=data.id, label=data.label, **how)
+    return read_table(plan.path(file), id_column=data.id, label=data.label, form=plan.form, **how)
 
 
 def _kept_alignment(plan_file: str, path: Path, own: Sequence[str] | None = None) -> Alignment:
@@ -201,6 +201,7 @@ def predict(plan: VerticalPlan, args: argparse.Namespace) -> Predicted:
         keep=known["columns"] or None,
         one_hot=known["categories"],
         categorical=known.get("categorical", {}),
+        form=plan.form,
     )
     log_unseen(table, file, logger)
     traffic = Traffic()

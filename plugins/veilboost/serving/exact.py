@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from gbdt_parties.identity.certificates import TLS, Identity
 from veilboost.plans.exact import ExactServed
 from veilboost.plans.tables import read_table
@@ -14,9 +16,8 @@ def make_service(served: ExactServed, tls: TLS) -> SizedService:
     """Read the party's file, and make its service."""
     table, held_out = read_rows(served, label=served.label, id_column=served.id), []
     if served.valid is not None:
-        valid = read_table(
-            served.valid, label=served.label, id_column=served.id, keep=served.columns, drop=served.drop
-        )
+        how: dict[str, Any] = {"keep": served.columns, "drop": served.drop, "form": served}
+        valid = read_table(served.valid, label=served.label, id_column=served.id, **how)
         held_out = [(valid.columns, valid.label)]
     terms = ExactTerms(
         min_rows_per_node=served.min_rows_per_node,

@@ -13,6 +13,9 @@ from veilboost.plans.entries import Entry, PlanError, default_of, is_needed, typ
 from veilboost.plans.plan import METHODS, faults_of_served
 from veilboost.plans.sections import Served
 
+FORM = ("separator", "decimal", "encoding")
+"""Entries that are listed with the limits: errors about files name them."""
+
 
 def option(name: str) -> str:
     """The option of an entry."""
@@ -22,13 +25,13 @@ def option(name: str) -> str:
 def add_options(parser: Parser, method: str) -> None:
     """Add the options of a kind of training; limits are listed in a few lines, with their defaults."""
     served = METHODS[method].served
-    limits = [f for f in fields(served) if Entry.of(f).least is not None]
+    limits = [f for f in fields(served) if Entry.of(f).least is not None or f.name in FORM]
     needed = [f for f in fields(served) if is_needed(f)]
     usage = [parser.prog, *(f"{option(f.name)} {_metavar(f)}" for f in needed), "[options]"]
     parser.usage = _filled(usage, " ").replace("\n", f"\n{' ' * len('usage: ')}")
     for f in (f for f in fields(served) if f not in limits):
         _add(parser, f, _help(f))
-    group = parser.add_argument_group("limits, with their defaults", _listed(limits))
+    group = parser.add_argument_group("limits and form of CSV files, with their defaults", _listed(limits))
     for f in limits:
         _add(group, f, argparse.SUPPRESS)
     parser.place_of = lambda given: _place_of(given, method)
@@ -93,8 +96,8 @@ def _filled(items: list[str], between: str) -> str:
     return text.replace("\0", " ")
 
 
-def _number(default: float | None) -> str:
-    return "none" if default is None else f"{default:.10g}"
+def _number(default: float | str | None) -> str:
+    return "none" if default is None else default if isinstance(default, str) else f"{default:.10g}"
 
 
 def _place_of(given: str, method: str) -> str:

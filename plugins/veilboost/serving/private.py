@@ -14,7 +14,7 @@ from veilboost.serving.server import SizedService, limits_of
 def make_service(served: PrivateServed, tls: TLS) -> SizedService:
     """Read the party's file, and make its service."""
     declared = read_declared(served.declared)
-    rows = declared.table_of(served.data)
+    rows = declared.table_of(served.data, form=served)
     party = federated.Party(
         rows.features,
         rows.label,

@@ -13,7 +13,7 @@ from veilboost.serving.server import SizedService, limits_of
 def make_service(served: PrivateColumnsServed, tls: TLS) -> SizedService:
     """Read the party's file, and make its service."""
     declared = read_declared_columns(served.declared)
-    rows = rows_to_align(declared, served.data, served.id)
+    rows = rows_to_align(declared, served.data, served.id, served)
     party = ColumnParty(
         rows.features,
         name=Identity.of(tls.certificate).name,

@@ -27,7 +27,7 @@ def read_rows(served: ServedTable, **how: Any) -> Table:
     InvalidDataError
         If the file cannot be used, or has more columns than the party accepts.
     """
-    table = read_table(served.data, keep=served.columns, drop=served.drop, **how)
+    table = read_table(served.data, keep=served.columns, drop=served.drop, form=served, **how)
     n_features = table.columns.n_features
     if served.max_features is not None and n_features > served.max_features:
         raise InvalidDataError(

@@ -29,7 +29,7 @@ def make_service(served: VerticalServed, tls: TLS) -> SizedService:
     if served.dask is not None:
         # Loaded where it is asked for: Dask is optional.
         on_cluster = import_module("veilboost.dask").rows_on_cluster
-        rows = on_cluster(served.dask, served.data, table, served.id, served.columns, served.drop)
+        rows = on_cluster(served.dask, served.data, table, served.id, served.columns, served.drop, served)
     name = served.name or Identity.of(tls.certificate).name
     service = PassiveService(rows, served.models, name, limits_of(Limits, served), served.auditable)
     return SizedService(service, table.columns.n_rows, table.columns.n_features)

@@ -45,7 +45,7 @@ def sent_by_bob(keys, own, roster):
     values = np.array([5, -7, 123456789], dtype=np.int64)
     asked = attempt(members=tuple(range(len(NAMES))))
     session = SecureSession(keys[2], roster, own[2])
-    sent = b"".join(session.contribute(asked, MODULO_64, MODULO_64.from_integers(values)))
+    sent = session.contribute(asked, MODULO_64, MODULO_64.from_integers(values))
     return values, MODULO_64.from_bytes(sent[12:-SIGNATURE_BYTES])
 
 

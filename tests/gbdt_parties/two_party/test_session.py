@@ -103,15 +103,6 @@ def test_a_greeting_begins_with_the_versions_of_all_parts():
     assert one.greeting == b"VB2P\1\1\1\0" + one.nonce
 
 
-def test_a_stream_of_a_session_is_bound_to_its_purpose_number_and_both_sides():
-    one, _ = sessions(nonces=(b"n" * 32, None))
-    draws = Draws(one.seed, one.nonce)
-    expected = draws.stream(b"purpose", b"\7\0\0\0", one.digest).words(3)
-    assert one.stream(b"purpose", 7).words(3).tolist() == expected.tolist()
-    with pytest.raises(RuntimeError, match="made before"):
-        one.stream(b"purpose", 7)
-
-
 def test_greetings_that_do_not_fit_end_the_session():
     for change in (
         lambda text: b"XXXX" + text[4:],

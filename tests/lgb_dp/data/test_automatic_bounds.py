@@ -51,7 +51,7 @@ def test_the_report_has_it_and_the_total_is_what_was_granted(method, of_rows):
     assert report.epsilon <= 2.0
     assert report.epsilon == pytest.approx(2.0, rel=1e-3)
     assert report.delta == DELTA
-    inherited = [row for row in report.ledger if row["release"] == "public knowledge"]
+    inherited = [row for row in report.ledger if row["release"] == "released bounds"]
     assert sum(row["count"] for row in inherited) == 2
 
 

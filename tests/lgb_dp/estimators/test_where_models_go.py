@@ -12,6 +12,7 @@ import pytest
 from sklearn.base import clone
 
 import lgb_dp
+from encoded_tables import mixed_table, model_of
 from small_training import binary_data
 
 matplotlib.use("Agg")
@@ -129,6 +130,66 @@ def test_lightgbm_alone_predicts_tables_that_are_encoded_as_the_page_says(declar
     scores = alone.predict(matrix)
     np.testing.assert_array_equal(scores, model.predict(table))
     assert scores[y == 1].mean() > scores[y == 0].mean() + 0.1
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    mlflow = needed("mlflow")
+    monkeypatch.chdir(tmp_path)
+    mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/runs.db")
+    with mlflow.start_run() as run:
+        yield run
+
+
+def test_mlflow_predicts_tables_of_categories(run):
+    mlflow, table = needed("mlflow"), mixed_table()
+    model = model_of(table)
+    info = lgb_dp.log_to_mlflow(model, "november")
+    loaded = mlflow.pyfunc.load_model(info.model_uri)
+    np.testing.assert_array_equal(loaded.predict(table), model.predict(table))
+    plain = mlflow.lightgbm.load_model(info.model_uri)
+    np.testing.assert_array_equal(plain.predict(lgb_dp.encode(table, plain)), model.predict(table))
+    assert lgb_dp.privacy_of(plain) == model.privacy
+    kept = mlflow.get_run(run.info.run_id).data
+    assert (kept.metrics["epsilon"], kept.metrics["delta"]) == (model.privacy.epsilon, model.privacy.delta)
+    assert kept.tags["private"] == "True"
+    report = mlflow.artifacts.load_dict(f"{run.info.artifact_uri}/november-privacy.json")
+    assert lgb_dp.PrivacyReport.from_dict(report) == model.privacy
+    assert "guarantee of this model" in mlflow.artifacts.load_text(
+        f"{run.info.artifact_uri}/november-statement.html"
+    )
+
+
+def test_mlflow_gets_no_epsilon_of_a_model_that_is_not_private(run):
+    mlflow = needed("mlflow")
+    with pytest.warns(lgb_dp.PrivacyLeakWarning):
+        model = lgb_dp.DPLGBMClassifier(n_estimators=2, random_state=1).fit(X, LABELS, bounds=(-3, 3))
+    lgb_dp.log_to_mlflow(model)
+    kept = mlflow.get_run(run.info.run_id).data
+    assert "epsilon" not in kept.metrics
+    assert kept.tags["private"] == "False"
+
+
+def test_without_mlflow_its_name_is_in_the_error(classifier, monkeypatch):
+    monkeypatch.setitem(sys.modules, "mlflow", None)
+    monkeypatch.setitem(sys.modules, "mlflow.lightgbm", None)
+    with pytest.raises(lgb_dp.MissingDependencyError, match="needs MLflow"):
+        lgb_dp.log_to_mlflow(classifier)
+
+
+@pytest.mark.parametrize("kind", ["FloatTensorType", "DoubleTensorType"])
+def test_onnx_models_predict_encoded_tables(kind):
+    onnxmltools, onnxruntime = needed("onnxmltools"), needed("onnxruntime")
+    from onnxmltools.convert.common import data_types
+
+    table = mixed_table()
+    model = model_of(table)
+    matrix = lgb_dp.encode(table, model)
+    types = [("rows", getattr(data_types, kind)([None, matrix.shape[1]]))]
+    converted = onnxmltools.convert_lightgbm(model, initial_types=types)
+    session = onnxruntime.InferenceSession(converted.SerializeToString())
+    rows = matrix.astype(np.float32 if kind == "FloatTensorType" else np.float64)
+    np.testing.assert_allclose(session.run(None, {"rows": rows})[0][:, 0], model.predict(table), atol=1e-5)
 
 
 def test_skops_keeps_an_estimator_and_its_guarantee(classifier):

@@ -17,7 +17,7 @@ from lgb_dp.federated.ledger import read_ledger
 from lgb_dp.newton import arithmetic
 from lgb_dp.newton.arithmetic import FUNCTIONS, arguments, check_digests, check_versions, digests, versions
 from lgb_dp.vertical import train
-from lgb_dp.vertical.replica import ReplicaSums
+from lgb_dp.vertical.replica import ReplicaAnswers
 from lgb_dp.vertical.task import ColumnTask
 
 pytestmark = pytest.mark.filterwarnings("ignore::lgb_dp.errors.NotPrivateWarning")
@@ -121,11 +121,11 @@ def test_parties_that_round_differently_do_not_begin(tmp_path, monkeypatch):
 
 
 def test_a_run_is_not_taken_up_on_a_processor_of_another_kind(tmp_path, monkeypatch):
-    def killed(self, refresh):
+    def killed(self, asked):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(ReplicaSums, "opened", killed)
+        patch.setattr(ReplicaAnswers, "opened", killed)
         with pytest.raises(KeyboardInterrupt):
             trained(bank(), checkpoint=tmp_path)
     with_arithmetic(monkeypatch, last_bit_differs("math.log"))
@@ -150,11 +150,11 @@ def test_parties_of_other_versions_do_not_begin(tmp_path, monkeypatch, name):
 
 
 def test_a_run_is_not_taken_up_by_another_version(tmp_path, monkeypatch):
-    def killed(self, refresh):
+    def killed(self, asked):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(ReplicaSums, "opened", killed)
+        patch.setattr(ReplicaAnswers, "opened", killed)
         with pytest.raises(KeyboardInterrupt):
             trained(bank(), checkpoint=tmp_path)
     monkeypatch.setattr(lightgbm, "__version__", "9.9")

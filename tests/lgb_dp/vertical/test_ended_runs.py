@@ -11,7 +11,7 @@ from drawn_secrets import DrawnSecrets
 from gbdt_commons.store_file import StoreFile
 from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError
 from gbdt_parties.messages import Finish, read
-from gbdt_parties.run.flights.kept import EVENTS, Charge, RoundAttempt
+from gbdt_parties.run.flights.kept import EVENTS, Charge
 from gbdt_parties.run.log import RUNS, THIS_PROCESS, RunLog, runs_of
 from gbdt_parties.secure_sum.keys import SessionKeys
 from gbdt_parties.two_party.session import Draws
@@ -77,9 +77,8 @@ class Thief:
                 log = RunLog(runs, bytes.fromhex(key))
                 seed = SessionKeys.from_secret(bytes.fromhex(log.begun()["agreement"]["keys"])).seed
                 events = list(log.store.entries(EVENTS, ""))
-                nonces = {one.number: one.nonce for one in events if isinstance(one, RoundAttempt)}
                 for charge in (one for one in events if isinstance(one, Charge)):
-                    stream = Draws(seed, nonces[charge.number]).stream(b"inputs", b"noise", charge.digest)
+                    stream = Draws(seed, charge.digest).stream(b"noise")
                     numbers, noise = self.noises[charge.round]
                     n += noise == [sum_noise(numbers, len(one), stream).tolist() for one in noise]
         return n

@@ -22,12 +22,13 @@ from lgb_dp.federated.ledger import read_ledger
 from lgb_dp.newton.budget_plan import BudgetPlan
 from lgb_dp.vertical import predict, replay
 from lgb_dp.vertical.columns import declaration
-from lgb_dp.vertical.replica import ReplicaSums
+from lgb_dp.vertical.replica import ReplicaAnswers
 from lgb_dp.vertical.report import MaskedTraffic
-from lgb_dp.vertical.sums import OneAgainstRest, TableHolder
+from lgb_dp.vertical.sums import OneAgainstRest, ReleasedCounts, TableHolder
 from lgb_dp.vertical.task import MAX_CLASSES, ColumnTask
 from lgb_dp.vertical.training import RunOfParties
-from vertical_oracle import SEATS, CentralSums, central_sums, central_training
+from predicted_parties import model_of
+from vertical_oracle import SEATS, central_sums, central_training, centrally
 
 pytestmark = pytest.mark.filterwarnings("ignore::lgb_dp.errors.NotPrivateWarning")
 K = 3
@@ -44,16 +45,16 @@ def run(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         drawn, opened, targets = inputs_drawn(patch), {0: [], 1: []}, []
 
-        def note(self, refresh, do=ReplicaSums.opened):
-            sums = do(self, refresh)
-            opened[self._place].append((refresh.number, [one.tolist() for one in sums]))
+        def note(self, asked, do=ReplicaAnswers.opened):
+            sums = yield from do(self, asked)
+            opened[self.place].append((asked.refresh.number, [one.tolist() for one in sums]))
             return sums
 
         def holder(self, rows, label, loss, scale, do=TableHolder.__init__):
             targets.append(label)
             do(self, rows, label, loss, scale)
 
-        patch.setattr(ReplicaSums, "opened", note)
+        patch.setattr(ReplicaAnswers, "opened", note)
         patch.setattr(TableHolder, "__init__", holder)
         party = bank(folder=folder / "bank", auditable=True)
         booster = model(party, checkpoint=folder / "labels", auditable=True)
@@ -201,16 +202,15 @@ def test_rows_without_a_class_count_in_no_run():
     """The counts of labels that each run would release, before noise."""
     seen = []
 
-    class Noted(CentralSums):
-        def released(self, release, sums, scale, sizes):
-            if release.what == "label counts":
-                seen.append(self.tables.label_counts().tolist())
-            return super().released(release, sums, scale, sizes)
+    def noted(asked):
+        if isinstance(asked, ReleasedCounts) and asked.release.what == "label counts":
+            seen.append(asked.sums.tolist())
+        return centrally(asked)
 
     y = CLASSES.copy()
     y[:7], y[7:10] = np.nan, 5.0
     data = lgb_dp.Dataset(X[:, :2], y, bounds=(-1, 1), max_bin=64, label_overflow="clip")
-    central_training(Noted, OF_CLASSES, data, 2, bank(), lgb_dp.NewtonBoost(30.0, 1e-5), 2)
+    central_training(OF_CLASSES, data, 2, bank(), lgb_dp.NewtonBoost(30.0, 1e-5), 2, noted)
     numbers = [np.sum(y == k) for k in range(K)]
     unit = sum(seen[0]) // (N - 10)
     assert seen == [[unit * int(sum(numbers) - one), unit * int(one)] for one in numbers]
@@ -258,4 +258,4 @@ def test_questions_about_a_model_of_several_classes_are_refused_by_name(run):
         predict(run[0], X[:, :2], parties=[party])
     booster = model(party)
     with pytest.raises(lgb_dp.InvalidArgumentError, match="party 'bank' has trained"):
-        party.answers.model_of(booster, "bank")
+        model_of(party, booster)

@@ -46,6 +46,7 @@ from predicted_parties import (
     bank,
     counted,
     knowing,
+    model_of,
     trained,
 )
 
@@ -55,7 +56,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::lgb_dp.errors.NotPrivateWarning
 
 def sides(party, store):
     """Asking and answering side of questions to a party about its rows, and the model."""
-    model = party.answers.model_of(trained()[0], party.name)
+    model = model_of(party, trained()[0])
     answering = AnsweringParty(party.own_rows)
     return AskingParty(model, answering, store, party.name), answering, model
 
@@ -72,7 +73,7 @@ def test_training_lets_the_party_keep_the_model():
 def test_the_parts_of_a_score_add_up_to_that_of_the_model(objective):
     booster, _ = trained(objective)
     party = knowing(objective)
-    model = party.answers.model_of(booster, "bank")
+    model = model_of(party, booster)
     other = model.other_part(party.codes, party.bins)
     whole = model.scale.centre + model.scale.scale * (model.first_part(OWN) + other)
     np.testing.assert_allclose(whole, booster.predict(X, raw_score=True), rtol=0, atol=1e-12)
@@ -87,7 +88,7 @@ def test_parts_add_up_where_the_other_party_owns_the_first_tree():
     model = DPBooster(model_str=booster.model_to_string(start_iteration=1, num_iteration=11))
     party = bank()
     party.answers.remember(model, party.bins, None)
-    joint = party.answers.model_of(model, "bank")
+    joint = model_of(party, model)
     assert joint.places[0] == 1
     whole = joint.first_part(OWN) + joint.other_part(party.codes, party.bins)
     np.testing.assert_allclose(whole, model.predict(X, raw_score=True), rtol=0, atol=1e-12)
@@ -96,7 +97,7 @@ def test_parts_add_up_where_the_other_party_owns_the_first_tree():
 def test_a_party_with_sparse_columns_has_the_same_part():
     dense = ColumnParty(np.nan_to_num(OTHER), name="bank", bounds=(-1, 1))
     sparse = dense.with_rows(scipy.sparse.csr_matrix(np.nan_to_num(OTHER)))
-    model = knowing().answers.model_of(trained()[0], "bank")
+    model = model_of(knowing(), trained()[0])
     parts = [model.other_part(one.codes, one.bins) for one in (dense, sparse)]
     np.testing.assert_array_equal(*parts)
 

@@ -11,8 +11,8 @@ from columns_apart import BUDGET, PARAMS, N, X, Y, bank, own_rows, text_of, trai
 from gbdt_commons.store_file import StoreFile
 from gbdt_parties.errors import PartyArgumentError, PartyRefusedError, PartyUnavailableError
 from gbdt_parties.run.flights.kept import EVENTS, Opening
-from gbdt_parties.run.flights.record import HEARD
 from gbdt_parties.run.log import RUNS, THIS_PROCESS, RunLog, runs_of
+from gbdt_parties.run.record import EXCHANGES, SUMMARY_BYTES
 from gbdt_parties.secure_sum.keys import SessionKeys
 from gbdt_parties.secure_sum.roster import Roster
 from gbdt_parties.secure_sum.trust import fingerprint
@@ -22,7 +22,7 @@ from lgb_dp.federated.ledger import LEDGER_FILE, ROLE, read_ledger
 from lgb_dp.newton import arithmetic
 from lgb_dp.vertical import MaskedTraffic, replay
 from lgb_dp.vertical.party import remove_model
-from lgb_dp.vertical.replica import ReplicaSums
+from lgb_dp.vertical.replica import ReplicaAnswers
 from lgb_dp.vertical.run import OWN_RUNS, digest_of_rows
 from lgb_dp.vertical.train import train
 
@@ -93,19 +93,19 @@ def test_runs_that_were_interrupted_are_repeated_too(tmp_path, monkeypatch, plac
     """In the first connection before a round, in the second one after another one."""
     left = [(0, True), (1, False)]
 
-    def opened(self, refresh, do=ReplicaSums.opened):
-        before = left[0] if left and self._place == place else None
-        if before == (refresh.number, True):
+    def opened(self, asked, do=ReplicaAnswers.opened):
+        before = left[0] if left and self.place == place else None
+        if before == (asked.refresh.number, True):
             left.pop(0)
             raise PartyUnavailableError("interrupted")
-        sums = do(self, refresh)
-        if before == (refresh.number, False):
+        sums = yield from do(self, asked)
+        if before == (asked.refresh.number, False):
             left.pop(0)
             raise PartyUnavailableError("interrupted")
         return sums
 
     with monkeypatch.context() as patch:
-        patch.setattr(ReplicaSums, "opened", opened)
+        patch.setattr(ReplicaAnswers, "opened", opened)
         for _ in range(2):
             with pytest.raises((PartyUnavailableError, PartyRefusedError)):
                 process(tmp_path)
@@ -191,12 +191,11 @@ def test_other_settings_than_those_that_were_signed_are_named(audited, tmp_path,
 @pytest.mark.parametrize("name", NAMES)
 def test_a_flipped_byte_a_missing_round_and_other_numbers_are_named(audited, tmp_path, name):
     def flip(store, exchanges):
-        (key,) = exchanges.keys(HEARD)
-        entries = list(exchanges.entries(HEARD, key))
-        at = len(entries) - 3
-        exchanges.delete(HEARD, key, at)
-        for message in (entries[at][:-1] + bytes([entries[at][-1] ^ 1]), *entries[at + 1 :]):
-            exchanges.append(HEARD, key, message)
+        entries = list(exchanges.entries(EXCHANGES, ""))
+        *_, at, _, _ = (k for k, entry in enumerate(entries) if len(entry) > SUMMARY_BYTES)
+        exchanges.delete(EXCHANGES, "", at)
+        for entry in (entries[at][:-1] + bytes([entries[at][-1] ^ 1]), *entries[at + 1 :]):
+            exchanges.append(EXCHANGES, "", entry)
 
     def without_a_round(store, exchanges):
         events = list(exchanges.entries(EVENTS, ""))
@@ -230,13 +229,13 @@ def test_messages_are_kept_only_if_it_is_asked_for(tmp_path):
 def test_a_run_goes_on_as_it_began_whatever_auditable_is_now(tmp_path, monkeypatch, auditable):
     """Before, the seed of a run that was not auditable stayed, or messages of one that was were missing."""
 
-    def opened(self, refresh, do=ReplicaSums.opened):
-        if refresh.number:
+    def opened(self, asked, do=ReplicaAnswers.opened):
+        if asked.refresh.number:
             raise PartyUnavailableError("interrupted")
-        return do(self, refresh)
+        return (yield from do(self, asked))
 
     with monkeypatch.context() as patch:
-        patch.setattr(ReplicaSums, "opened", opened)
+        patch.setattr(ReplicaAnswers, "opened", opened)
         with pytest.raises((PartyUnavailableError, PartyRefusedError)):
             process(tmp_path, auditable)
     process(tmp_path, not auditable)

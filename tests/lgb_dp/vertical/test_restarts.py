@@ -11,12 +11,12 @@ import pytest
 from columns_apart import BUDGET, CLASSES, OF_CLASSES, N, bank, inputs_drawn, text_of, trained
 from gbdt_commons.store_file import StoreFile
 from gbdt_parties.errors import PartyError
+from gbdt_parties.run.flights.frames import Link
 from gbdt_parties.run.flights.kept import EVENTS, Charge, Opening, Value
-from gbdt_parties.run.flights.polled import Answering, Asking
 from gbdt_parties.run.log import RUNS, THIS_PROCESS, RunLog, runs_of
 from kept_stores import kept_of_runs
 from lgb_dp.federated.ledger import LEDGER_FILE, ROLE, read_ledger
-from lgb_dp.vertical.replica import ReplicaSums
+from lgb_dp.vertical.replica import ReplicaAnswers
 from lgb_dp.vertical.run import OWN_RUNS
 from vertical_oracle import SEATS, central_sums
 
@@ -50,13 +50,22 @@ class Events:
             raise Killed
 
     def around(self, do):
-        def method(pipe, *args):
+        def method(link, *args):
             self.happens()
-            result = do(pipe, *args)
+            result = do(link, *args)
             self.happens()
             return result
 
         return method
+
+    def around_steps(self, do):
+        def steps(link, *args):
+            self.happens()
+            result = yield from do(link, *args)
+            self.happens()
+            return result
+
+        return steps
 
     def transaction(self, do):
         @contextmanager
@@ -79,9 +88,8 @@ class Events:
 @pytest.fixture
 def events(monkeypatch):
     found = Events()
-    for end in (Asking, Answering):
-        monkeypatch.setattr(end, "send", found.around(end.send))
-        monkeypatch.setattr(end, "receive", found.around(end.receive))
+    monkeypatch.setattr(Link, "send", found.around(Link.send))
+    monkeypatch.setattr(Link, "take_view", found.around_steps(Link.take_view))
     monkeypatch.setattr(StoreFile, "transaction", found.transaction(StoreFile.transaction))
     return found
 
@@ -206,13 +214,13 @@ def test_an_older_store_that_is_put_back_is_refused(tmp_path, monkeypatch):
     """Of either side: the rounds since would be opened a second time, with other noise."""
     stop_after = []
 
-    def stopped(self, refresh, do=ReplicaSums.opened):
-        sums = do(self, refresh)
-        if self._place == 0 and stop_after == [refresh.number]:
+    def stopped(self, asked, do=ReplicaAnswers.opened):
+        sums = yield from do(self, asked)
+        if self.place == 0 and stop_after == [asked.refresh.number]:
             raise Killed
         return sums
 
-    monkeypatch.setattr(ReplicaSums, "opened", stopped)
+    monkeypatch.setattr(ReplicaAnswers, "opened", stopped)
 
     def run():
         party = bank(folder=tmp_path / "bank", budget=BUDGET)

@@ -42,7 +42,7 @@ from lgb_dp.vertical import run as run_module
 from lgb_dp.vertical.columns import declaration, declared_bins
 from lgb_dp.vertical.numbers import PublicNumbers
 from lgb_dp.vertical.party import ColumnParty
-from lgb_dp.vertical.replica import PartyRows, ReplicaSums
+from lgb_dp.vertical.replica import PartyRows, ReplicaAnswers
 from lgb_dp.vertical.sums import TableHolder
 from lgb_dp.vertical.tables import PointTables, loss_bounds
 from lgb_dp.vertical.task import ColumnTask, OpenColumns
@@ -99,27 +99,27 @@ def test_an_interrupted_run_goes_on_with_the_same_releases(tmp_path, monkeypatch
         released.append(args)
         return drawn(*args)
 
-    def interrupted(self, refresh, do=ReplicaSums.opened):
-        is_last = self._place == 0 and refresh.number == 1 and not opened
+    def interrupted(self, asked, do=ReplicaAnswers.opened):
+        is_last = self.place == 0 and asked.refresh.number == 1 and not opened
         if at == "before" and is_last:
             opened.append(None)
             raise PartyUnavailableError("killed")
-        sums = do(self, refresh)
+        sums = yield from do(self, asked)
         if at == "after" and is_last:
             opened.append(None)
             raise PartyUnavailableError("killed")
         return sums
 
-    def counts(self, *args, do=ReplicaSums.released):
-        result = do(self, *args)
-        if at == "label_counts" and self._place == 0 and not opened:
+    def counts(self, *args, do=ReplicaAnswers.released):
+        result = yield from do(self, *args)
+        if at == "label_counts" and self.place == 0 and not opened:
             opened.append(None)
             raise PartyUnavailableError("killed")
         return result
 
     monkeypatch.setattr(lgb_dp.vertical.replica, "release_gaussian", note)
-    monkeypatch.setattr(ReplicaSums, "opened", interrupted)
-    monkeypatch.setattr(ReplicaSums, "released", counts)
+    monkeypatch.setattr(ReplicaAnswers, "opened", interrupted)
+    monkeypatch.setattr(ReplicaAnswers, "released", counts)
     party = bank(folder=tmp_path / "bank", budget=BUDGET)
     with pytest.raises(PartyUnavailableError):
         trained(party, checkpoint=tmp_path / "labels")
@@ -228,16 +228,16 @@ def test_an_interrupted_run_goes_on_beside_others_with_its_own_charges(tmp_path,
     party = bank(folder=tmp_path / "bank", budget=(80.0, 1e-5))
     how = {"folder": tmp_path / "own", "budget": (80.0, 1e-5)}
 
-    def killed(self, refresh, do=ReplicaSums.opened):
-        if self._place == 0 and refresh.number == 1 and when == "before":
+    def killed(self, asked, do=ReplicaAnswers.opened):
+        if self.place == 0 and asked.refresh.number == 1 and when == "before":
             raise KeyboardInterrupt
-        sums = do(self, refresh)
-        if self._place == 0 and refresh.number == 1:
+        sums = yield from do(self, asked)
+        if self.place == 0 and asked.refresh.number == 1:
             raise KeyboardInterrupt
         return sums
 
     with monkeypatch.context() as patch:
-        patch.setattr(ReplicaSums, "opened", killed)
+        patch.setattr(ReplicaAnswers, "opened", killed)
         with pytest.raises(KeyboardInterrupt):
             trained(party, checkpoint=tmp_path / "first", **how)
     other = trained(party, checkpoint=tmp_path / "second", **how)
@@ -261,13 +261,13 @@ def test_runs_in_memory_go_on_whatever_else_has_begun(tmp_path, monkeypatch, bud
     """Before, another run took the place of one that was interrupted, which was lost with all its charges."""
     party, at = bank(budget=budget), [1]
 
-    def killed(self, refresh, do=ReplicaSums.opened):
-        if self._place == 0 and refresh.number == at[0]:
+    def killed(self, asked, do=ReplicaAnswers.opened):
+        if self.place == 0 and asked.refresh.number == at[0]:
             raise KeyboardInterrupt
-        return do(self, refresh)
+        return (yield from do(self, asked))
 
     with monkeypatch.context() as patch:
-        patch.setattr(ReplicaSums, "opened", killed)
+        patch.setattr(ReplicaAnswers, "opened", killed)
         for name, at[0] in (("first", 1), ("second", 0)):
             with pytest.raises(KeyboardInterrupt):
                 trained(party, checkpoint=tmp_path / name)
@@ -338,16 +338,16 @@ def test_the_number_of_trees_may_be_a_parameter_as_in_lightgbm():
 def test_a_party_with_other_rows_than_at_the_beginning_does_not_go_on(tmp_path, monkeypatch):
     """Of a sparse matrix: the digest of its rows does not depend on how it is used."""
 
-    def killed(self, refresh, do=ReplicaSums.opened):
-        sums = do(self, refresh)
-        if self._place == 0:
+    def killed(self, asked, do=ReplicaAnswers.opened):
+        sums = yield from do(self, asked)
+        if self.place == 0:
             raise KeyboardInterrupt
         return sums
 
     sparse = scipy.sparse.csr_matrix(X[:, 2:] * (np.abs(X[:, 2:]) > 0.5))
     party = bank(x=sparse, folder=tmp_path / "bank", budget=BUDGET)
     with monkeypatch.context() as patch:
-        patch.setattr(ReplicaSums, "opened", killed)
+        patch.setattr(ReplicaAnswers, "opened", killed)
         with pytest.raises(KeyboardInterrupt):
             trained(party, checkpoint=tmp_path / "labels")
     party.close()
@@ -459,17 +459,17 @@ def test_a_charge_whose_transaction_fails_does_not_count(tmp_path):
 
 def test_runs_of_one_party_in_two_threads_do_not_end_each_other(monkeypatch):
     """A second run, begun while the first one is at its second round, would take its session away."""
-    party, others, opened = bank(), [], ReplicaSums.opened
+    party, others, opened = bank(), [], ReplicaAnswers.opened
     thread = Thread(target=lambda: others.append(trained(party)), daemon=True)
 
-    def hold(sums, refresh):
-        if refresh.number == 1 and isinstance(sums.holder, TableHolder) and thread.ident is None:
+    def hold(answers, asked):
+        if asked.refresh.number == 1 and isinstance(asked.holder, TableHolder) and thread.ident is None:
             thread.start()
             thread.join(300)
             assert others, "the second run waits for the first one"
-        return opened(sums, refresh)
+        return opened(answers, asked)
 
-    monkeypatch.setattr(ReplicaSums, "opened", hold)
+    monkeypatch.setattr(ReplicaAnswers, "opened", hold)
     assert trained(party).num_trees() == others[0].num_trees() == 4
 
 
@@ -537,18 +537,18 @@ def test_parties_of_this_process_compute_and_go_on_after_any_number_of_days(
     tmp_path, monkeypatch, is_interrupted
 ):
     """Certificates of their own making vouch for themselves alone; their end would lose what was charged."""
-    party, opened = bank(folder=tmp_path / "bank", budget=BUDGET), ReplicaSums.opened
+    party, opened = bank(folder=tmp_path / "bank", budget=BUDGET), ReplicaAnswers.opened
 
-    def lost(sums, refresh):
-        if refresh.number == 1:
+    def lost(answers, asked):
+        if asked.refresh.number == 1:
             raise PartyUnavailableError("lost")
-        return opened(sums, refresh)
+        return opened(answers, asked)
 
     if is_interrupted:
-        monkeypatch.setattr(ReplicaSums, "opened", lost)
+        monkeypatch.setattr(ReplicaAnswers, "opened", lost)
         with pytest.raises(PartyUnavailableError):
             trained(party, checkpoint=tmp_path / "labels")
-        monkeypatch.setattr(ReplicaSums, "opened", opened)
+        monkeypatch.setattr(ReplicaAnswers, "opened", opened)
 
     class Later(datetime):
         @classmethod

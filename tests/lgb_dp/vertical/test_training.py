@@ -11,12 +11,12 @@ import lgb_dp
 from gbdt_parties.errors import PartyRefusedError, ProtocolError
 from gbdt_parties.run.log import RUNS, THIS_PROCESS, runs_of
 from lgb_dp.vertical.party import ColumnParty
-from lgb_dp.vertical.replica import ReplicaSums
+from lgb_dp.vertical.replica import ReplicaAnswers
 from lgb_dp.vertical.report import Guarantees, MaskedTraffic
-from lgb_dp.vertical.sums import PointHolder, TableHolder
+from lgb_dp.vertical.sums import OpenedSums, PointHolder, TableHolder
 from lgb_dp.vertical.train import train
 from lgb_dp.vertical.training import automatic_levels
-from vertical_oracle import CentralSums, central_sums, central_training
+from vertical_oracle import central_sums, central_training, centrally, inputs_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::lgb_dp.errors.NotPrivateWarning")
 rng = np.random.default_rng(7)
@@ -77,12 +77,12 @@ def test_opened_sums_are_those_of_a_central_simulation_to_the_last_bit(
     """Next to no noise asks for finer steps than those that 48 bits have room for."""
     both = {0: [], 1: []}
 
-    def note(self, refresh, do=ReplicaSums.opened):
-        sums = do(self, refresh)
-        both[self._place].append(sums)
+    def note(self, asked, do=ReplicaAnswers.opened):
+        sums = yield from do(self, asked)
+        both[self.place].append(sums)
         return sums
 
-    monkeypatch.setattr(ReplicaSums, "opened", note)
+    monkeypatch.setattr(ReplicaAnswers, "opened", note)
     y = Y if objective == "binary" else np.clip(SCORE + 1.5, 0.0, 4.0)
     trained(objective, y, callbacks=[budget(epsilon)])
     opened = both[0]
@@ -209,21 +209,19 @@ def test_noise_of_leaf_sums_is_that_of_both_parties(monkeypatch):
     """Over many leaves of trees on rows whose gradients are known to be bounded, noise has variance 2 V."""
     seen = []
 
-    class Noted(CentralSums):
-        def opened(self, refresh):
-            from vertical_oracle import SEATS, Streams
-
-            layout = refresh.layout(SEATS, N)
-            a, b = (holder.inputs(refresh, Streams()) for holder in (self.tables, self.points))
-            with_noise = list(central_sums(layout, a, b))
-            for t, words in enumerate(with_noise):
-                exact = (words - a.noise[t] - b.noise[t]) & np.uint64((1 << layout.ring_bits) - 1)
-                got, bare = refresh.numbers.decoded(words)[0], refresh.numbers.decoded(exact)[0]
-                seen.extend(((got - bare) / np.sqrt(2 * refresh.numbers.variances[0])).tolist())
-            return with_noise
+    def noted(asked):
+        if not isinstance(asked, OpenedSums):
+            return (yield from centrally(asked))
+        layout, a, b = inputs_of(asked)
+        numbers, with_noise = asked.refresh.numbers, list(central_sums(layout, a, b))
+        for t, words in enumerate(with_noise):
+            exact = (words - a.noise[t] - b.noise[t]) & np.uint64((1 << layout.ring_bits) - 1)
+            got, bare = numbers.decoded(words)[0], numbers.decoded(exact)[0]
+            seen.extend(((got - bare) / np.sqrt(2 * numbers.variances[0])).tolist())
+        return with_noise
 
     params = {"objective": "binary", "num_threads": 1}
-    central_training(Noted, params, own_rows(), 120, bank(), budget(1.0), 4)
+    central_training(params, own_rows(), 120, bank(), budget(1.0), 4, noted)
     assert len(seen) > 400
     assert np.mean(np.square(seen)) == pytest.approx(1.0, abs=4 * np.sqrt(2 / len(seen)))
 

@@ -523,4 +523,4 @@ def test_labels_that_are_missing(place, capsys, method):
 def test_help_fits_a_screen(arguments, capsys):
     with pytest.raises(SystemExit):
         cli.main([*arguments, "--help"])
-    assert len(capsys.readouterr().out.splitlines()) <= 30
+    assert len(capsys.readouterr().out.splitlines()) <= 32

@@ -159,7 +159,7 @@ def test_what_cannot_be_used_is_named_but_not_quoted(file, tmp_path):
             read_table(path)
         assert "4711" not in str(caught.value)
     path.write_text("user;age\na;1\n")
-    with pytest.raises(InvalidDataError, match=r"'user'.*1 columns.*separates"):
+    with pytest.raises(InvalidDataError, match=r"'user'.*1 columns.*separator"):
         read_table(path, id_column="user")
     with pytest.raises(InvalidDataError, match="not a file"):
         read_table(tmp_path / "absent.csv")

@@ -14,7 +14,7 @@ from two_organisations import serving, write_files
 from veilboost import command_line as cli
 from veilboost.replay import DIFFERS
 from veilboost.running import vertical
-from xgb_fed.vertical.passive.service import KEPT_SINCE, ROLE, SPLITS
+from xgb_fed.vertical.passive.service import ROLE, SPLITS
 from xgb_fed.vertical.training.rounds import Rounds
 
 PLAN = """
@@ -95,7 +95,7 @@ def test_valid_rows_lines_per_tree_missing_ids_and_models(folder, capsys):
     assert "models: 2" in shown
     assert cli.main(["models", "bank-models", "--remove", numbers[0][:8]]) == 0
     store = restarted(path / "bank-models", role=ROLE)
-    for kind in (SPLITS, KEPT_SINCE, RUNS):
+    for kind in (SPLITS, RUNS):
         assert part_of(store, "acme").keys(kind) == [numbers[1]]
     end_process(path)
     for wrong in ("", numbers[0], "zz"):

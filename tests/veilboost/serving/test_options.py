@@ -149,7 +149,7 @@ def test_the_help_of_a_kind_fits_a_screen(kind, width, monkeypatch, capsys):
     with pytest.raises(SystemExit):
         cli.main(["serve", kind, "--help"])
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) <= 32
+    assert len(lines) <= 33
     assert max(map(len, lines)) <= width
     shown = " ".join(lines)
     assert all(f"--{f.name.replace('_', '-')} " in shown for f in fields(METHODS[kind].served))

@@ -24,7 +24,9 @@ MAX_RUNS = 64
 """Runs whose counted rounds are known; a round of an older one is counted again when it is resumed."""
 
 KEY_BYTES = 32
-KEY, ROUNDS, ROUNDS_OF = json_kind("secret key"), json_kind("rounds"), json_kind("rounds of runs")
+KEY, ROUNDS = json_kind("secret key"), json_kind("rounds")
+"""Records of the key in hexadecimal digits, and of the rounds counted: all, and those of the last runs."""
+
 C = TypeVar("C")
 
 
@@ -81,12 +83,19 @@ class PartyState:
     @property
     def n_rounds(self) -> int:
         """Rounds in which this party has grown trees, or taken those of others."""
-        return int(self.store.get(ROUNDS, "") or 0)
+        return int(self._counted[0])
 
     @property
     def rounds_of(self) -> dict[str, int]:
         """Rounds counted of each of the last runs: one that was interrupted then is not counted twice."""
-        return self.store.get(ROUNDS_OF, "") or {}
+        return dict(self._counted[1])
+
+    @property
+    def _counted(self) -> tuple[int, dict[str, int]]:
+        return self.store.get(ROUNDS, "") or (0, {})
+
+    def _count(self, n_rounds: int, rounds_of: dict[str, int]) -> None:
+        self.store.put(ROUNDS, "", [self.n_rounds + n_rounds, rounds_of])
 
     def n_counted(self, run: bytes) -> int:
         """Rounds of a run that were counted; the last one may not be in its journal."""
@@ -111,28 +120,23 @@ class PartyState:
         """Count the rounds of a run from its first one, whatever had its number before."""
         with self.locked():
             others = {other: count for other, count in self.rounds_of.items() if other != run.hex()}
-            self.store.put(ROUNDS_OF, "", latest({**others, run.hex(): 0}))
+            self._count(0, latest({**others, run.hex(): 0}))
 
     def count_round(self, run: bytes, number: int, max_rounds: int) -> None:
         """Count a round, once, before its trees are sent, or sums under them can be asked for."""
         with self.locked():
             known = self.rounds_of
             if number >= known.get(run.hex(), 0):
-                self._count(1, max_rounds)
-                if run.hex() in known:
-                    self.store.put(ROUNDS_OF, "", {**known, run.hex(): number + 1})
+                self.check_rounds(1, max_rounds)
+                self._count(1, {**known, run.hex(): number + 1} if run.hex() in known else known)
 
     def count_run(self, run: bytes, n_rounds: int, max_rounds: int) -> None:
         """Count all rounds of a run at once, before its first answer; once, however often it is taken up."""
         with self.locked():
             known = self.rounds_of
             if run.hex() not in known:
-                self._count(n_rounds, max_rounds)
-                self.store.put(ROUNDS_OF, "", latest({**known, run.hex(): n_rounds}))
-
-    def _count(self, n_rounds: int, max_rounds: int) -> None:
-        self.check_rounds(n_rounds, max_rounds)
-        self.store.put(ROUNDS, "", self.n_rounds + n_rounds)
+                self.check_rounds(n_rounds, max_rounds)
+                self._count(n_rounds, latest({**known, run.hex(): n_rounds}))
 
 
 def latest(counts: dict[str, C]) -> dict[str, C]:

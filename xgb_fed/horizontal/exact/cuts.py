@@ -75,10 +75,7 @@ class CutSearch:
     def narrow(self, counts: NDArray[np.int64], max_bin: int) -> None:
         """Take up the pooled counts by the next digit.
 
-        Raises
-        ------
-        SumRangeError
-            If they are not those of the cells: a party has changed what it counts.
+        A SumRangeError says that they are not those of the cells: a party has changed what it counts.
         """
         flat = counts.reshape(-1)
         if self.within is None:
@@ -130,15 +127,7 @@ def find_cuts(columns: Columns, max_bin: int, how: str) -> Asking[list[Values]]:
 def rows_of_cuts(cuts: list[Values]) -> NDArray[np.float32]:
     """Public rows whose distinct values are the cuts: what XGBoost is given as a reference for its bins.
 
-    Parameters
-    ----------
-    cuts : list of ndarray of float32
-        Of every column, ascending.
-
-    Returns
-    -------
-    ndarray of float32, shape (largest number of cuts, n_columns)
-        NaN where a column has fewer.
+    There are as many as the largest number of cuts, with NaN where a column has fewer.
     """
     rows = np.full((max([1, *map(len, cuts)]), len(cuts)), np.nan, dtype=np.float32)
     for f, own in enumerate(cuts):

@@ -37,15 +37,8 @@ class OpenExactRun(OpenRun, kind=121):
 class ExactDescription:
     """Description of a party's columns; nothing of rows but their labels.
 
-    Parameters
-    ----------
-    n_features : int
-    names : str
-        Column names, a JSON list; empty if the columns have none.
-    classes : str
-        Distinct labels, a JSON list, if asked for; the coordinator and all parties learn all of them.
-    n_sets : int
-        Sets of held-out rows.
+    Names and distinct labels are JSON lists, empty if the columns have none or labels are not asked for; the
+    coordinator and all parties learn all of them.
     """
 
     n_features: int
@@ -59,13 +52,7 @@ class ExactDescription:
 
     @classmethod
     def read(cls, party: str, text: str, wants_classes: bool) -> ExactDescription:
-        """Read what a party has sent.
-
-        Raises
-        ------
-        ProtocolError
-            Naming the party.
-        """
+        """Read what a party has sent; a ProtocolError names it."""
         try:
             own = cls(**read_json(text, 4 * MAX_TEXT))
             if tuple(map(type, asdict(own).values())) != (int, str, str, int):
@@ -94,13 +81,7 @@ def content_of(model: ExactModel) -> tuple[bytes, bytes]:
 def read_content(
     parts: Sequence[bytes], classes: list[Any] | None, traffic: Traffic, signatures: str
 ) -> HorizontalModel:
-    """The model that the parties agree on, and have signed.
-
-    Raises
-    ------
-    ProtocolError
-        If it is none.
-    """
+    """The model that the parties agree on, and have signed; a ProtocolError says that it is none."""
     try:
         booster, about = parts
         values = json.loads(about)

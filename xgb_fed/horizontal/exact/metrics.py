@@ -70,10 +70,7 @@ OF_NUMBERS = ("reg:squarederror", "count:poisson")
 def metric_names(objective: str, eval_metric: Any) -> list[str]:
     """The metrics that are asked for, or the objective's own; each once, as XGBoost takes them.
 
-    Raises
-    ------
-    UnsupportedParameterError
-        Naming the metric that is not a mean over rows, or not of the objective.
+    An UnsupportedParameterError names the metric that is not a mean over rows, or not of the objective.
     """
     known = METRICS[objective]
     if eval_metric is None:
@@ -97,13 +94,6 @@ class History:
     """Metrics of all rounds, and whether they say that training is over.
 
     As XGBoost's early stopping, the last metric of the last set decides; all metrics here are losses.
-
-    Parameters
-    ----------
-    names : list of str
-        Metrics.
-    n_sets : int
-    early_stopping_rounds : int or None
     """
 
     def __init__(self, names: list[str], n_sets: int, early_stopping_rounds: int | None) -> None:

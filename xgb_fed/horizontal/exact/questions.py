@@ -23,18 +23,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class ExactQuestion:
-    """A question, and this party's own answer to it.
+    """A question, the same at all parties, and this party's own answer, private until it is masked.
 
-    Parameters
-    ----------
-    what : str
-        The question; the same at all parties.
-    ring : Ring
-        Modulo 2^64 or 2^128.
-    values : ndarray of uint64
-        Private, until it is masked.
-    bits : int
-        The sum over all parties is below ``2**bits``, up and down.
+    Sums are modulo 2^64 or 2^128; that over all parties is below ``2**bits``, up and down.
     """
 
     what: str
@@ -54,15 +45,8 @@ class ExactQuestion:
     def checked(self, total: Words) -> NDArray[Any]:
         """The opened sum: int64 of shape (n,) modulo 2^64, words of shape (n, 2) modulo 2^128.
 
-        Parameters
-        ----------
-        total : ndarray of uint64
-            In this question's ring, or in one that holds it.
-
-        Raises
-        ------
-        SumRangeError
-            If it is out of range.
+        The total is in this question's ring, or in one that holds it; a SumRangeError says that it is out of
+        range.
         """
         if self.ring is MODULO_128:
             self.ring.check_bits(total, self.bits)
@@ -78,12 +62,8 @@ class Flight:
     A party's answer is masked and signed for the digest of all texts, each with its length, in this order,
     and for the number of all values and their ring.  So it is not the answer to a part of the flight, to the
     same questions in another order, or to those of two flights.  The sum of the vectors is the sums of the
-    questions, one after the other: it tells what they would tell one by one.
-
-    Parameters
-    ----------
-    questions : sequence of ExactQuestion
-        Those without values are not put: the sum of no values is known.
+    questions, one after the other: it tells what they would tell one by one.  Questions without values are
+    not put: the sum of no values is known.
     """
 
     questions: Sequence[ExactQuestion]
@@ -119,13 +99,7 @@ class Flight:
         return answers[0] if len(answers) == 1 else np.concatenate(answers)
 
     def checked(self, total: Words) -> list[NDArray[Any]]:
-        """The opened sums of all questions, as `ExactQuestion.checked`.
-
-        Raises
-        ------
-        SumRangeError
-            If one is out of range.
-        """
+        """The opened sums of all questions, as `ExactQuestion.checked`."""
         ends = np.cumsum([len(one.values) for one in self.questions])
         parts = np.split(total, ends[:-1])
         return [
@@ -139,14 +113,9 @@ Asking = Generator[tuple[ExactQuestion, ...], list[NDArray[Any]], T]
 
 
 def together(*askings: Asking[Any]) -> Asking[list[Any]]:
-    """Several computations side by side, whose questions of the same step are asked together.
+    """Several computations side by side, whose questions of the same step are asked together; their results.
 
     Each is asked the same questions in the same order as alone, and all of them to their ends.
-
-    Returns
-    -------
-    list
-        Results.
     """
     results: list[Any] = [None] * len(askings)
     waiting: dict[int, tuple[ExactQuestion, ...]] = {}
@@ -171,14 +140,7 @@ def together(*askings: Asking[Any]) -> Asking[list[Any]]:
 
 
 def in_flights(asking: Asking[T], max_bytes: int) -> Generator[Flight, list[NDArray[Any]], T]:
-    """The same computation, whose questions have no longer answers than that; a long one becomes several.
-
-    Parameters
-    ----------
-    asking : generator
-    max_bytes : int
-        Of one party's answer.
-    """
+    """The same computation, whose questions have no longer answers of one party; long ones become several."""
     questions = next(asking)
     while True:
         flight = Flight(questions)
@@ -218,13 +180,7 @@ COUNT_BITS = 40
 
 
 def ask_counts(what: str, counts: NDArray[np.int64]) -> Asking[NDArray[np.int64]]:
-    """Ask for sums of counts, which are checked not to be negative.
-
-    Raises
-    ------
-    SumRangeError
-        If one is.
-    """
+    """Ask for sums of counts; a SumRangeError says that one is negative."""
     (total,) = yield (ExactQuestion(what, MODULO_64, MODULO_64.from_integers(counts), COUNT_BITS),)
     if (total < 0).any():
         raise SumRangeError(OUT_OF_RANGE)

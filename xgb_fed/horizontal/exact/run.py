@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -26,7 +26,7 @@ from gbdt_parties.secure_sum.roster import Roster
 from xgb_fed.boosting.features import Columns
 from xgb_fed.horizontal.common.introductions import names_to_json
 from xgb_fed.horizontal.common.kept_models import KeptModels
-from xgb_fed.horizontal.common.party_state import PartyState
+from xgb_fed.horizontal.common.party_state import MAX_RUNS, PartyState
 from xgb_fed.horizontal.common.rows import HorizontalLimits, HorizontalRows
 from xgb_fed.horizontal.exact.exchange import REQUESTS, ExactDescription, content_of
 from xgb_fed.horizontal.exact.metrics import metric_names
@@ -67,11 +67,7 @@ _NODE_BYTES = 3000
 def needed_bytes(task: ExactTask, n_rows: Sequence[int]) -> int:
     """How much memory a run takes at a party, beside its rows: an upper bound of what its arrays hold.
 
-    Parameters
-    ----------
-    task : ExactTask
-    n_rows : sequence of int
-        Rows to train on, and of each held-out set.
+    There are rows to train on, and those of each held-out set.
     """
     settings = task.settings
     n_classes, n_bins = max(1, settings.n_classes), task.n_columns * (task.max_bin + 1)
@@ -93,27 +89,10 @@ MAX_OPENED_BYTES = 32 << 20
 
 
 class ExactRuns(Runs):
-    """Exact training runs of one coordinator at one party.
+    """Exact training runs of one coordinator at one party, within the coordinator's memory.
 
-    Parameters
-    ----------
-    side : ExactSide
-    store : Store
-        Where runs are kept, with digests of their answers.
-    models : KeptModels or None
-        Where finished models are kept.
-    limits : HorizontalLimits
-    memory : MemoryAllowance
-        Of the coordinator.
-    state : PartyState
-        Counts the rounds and samples of all runs, and has the key that rows are drawn by.
-    auditable : bool
-        Whether keys and messages of runs are kept for `HorizontalParty.replay`.
-
-    Attributes
-    ----------
-    booster : xgboost.Booster or None
-        Of the last run that has ended.
+    The store has digests of their answers; the state counts the rounds and samples of all runs, and has the
+    key that rows are drawn by.  `booster` is that of the last run that has ended.
     """
 
     def __init__(
@@ -131,9 +110,13 @@ class ExactRuns(Runs):
         self.booster: xgboost.Booster | None = None
         self._models = models
 
-    def replayed(self, stores: Iterable[Store], run: str | None) -> Replay:
-        """Repeat a run whose record is in one of the stores of runs, with the rows of this side."""
-        return replayed(chosen(stores, run), partial(ExactSubject, self), self.state.store)
+    def replayed(self, stores: Iterable[Store], run: str | None, counted: Mapping[str, int]) -> Replay:
+        """Repeat a run whose record is in one of the stores, with the rows of this side and its counts."""
+        report = replayed(chosen(stores, run), partial(ExactSubject, self), self.state.store)
+        is_missing = bool(self.state.rounds_of.items() - counted.items()) and len(counted) < MAX_RUNS
+        if not (report.agrees and is_missing):
+            return report
+        return replace(report, difference="the party has not counted the rounds of the run", has_ended=False)
 
     @property
     def done(self) -> RoundsDone:
@@ -152,15 +135,7 @@ class ExactSubject(Subject):
     """The subject of one run at one party (`gbdt_parties.run.party_run.Subject`).
 
     Answers follow from the rows, the keys and the sums before: asked again, also after a restart, a party
-    computes the same bytes.
-
-    Parameters
-    ----------
-    runs : ExactRuns
-    run : bytes
-        16 bytes.
-    request : str
-        One of `REQUESTS`.
+    computes the same bytes.  The request is one of `REQUESTS`.
     """
 
     def __init__(self, runs: ExactRuns, run: bytes, request: str) -> None:

@@ -24,17 +24,10 @@ from xgb_fed.horizontal.exact.task import ExactTask
 
 @dataclass(frozen=True, eq=False)
 class RowSet:
-    """Rows of weights above 0, as numbers of 64 bits.
+    """Rows of weights above 0, as numbers of 64 bits, ascending with weights.
 
-    Others than equal rows have equal numbers with a probability of 2^-64 per pair of rows that are not made
-    up to have them.
-
-    Attributes
-    ----------
-    rows : ndarray of uint64, shape (n_counted,)
-        Equal for equal rows and labels.
-    weighted : ndarray of uint64, shape (n_counted,), ascending
-        Equal for equal rows, labels and weights.
+    `rows` are equal for equal rows and labels, `weighted` for equal rows, labels and weights.  Others have
+    equal numbers with a probability of 2^-64 per pair of rows that are not made up to have them.
     """
 
     rows: Codes
@@ -93,13 +86,7 @@ _LOSS_BITS = 8
 
 @dataclass(frozen=True, eq=False)
 class LabelledRows:
-    """Rows of one party as the objective has them.
-
-    Parameters
-    ----------
-    columns : Columns
-    y, weight : ndarray of float32, shape (n_rows,)
-    """
+    """Rows of one party as the objective has them."""
 
     columns: Columns
     y: NDArray[np.float32]

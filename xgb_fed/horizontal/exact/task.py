@@ -40,10 +40,7 @@ _DOMAIN = b"veilboost exact run 2\0"
 def exact_settings(params: Mapping[str, Any]) -> Settings:
     """Read settings from XGBoost's parameters.
 
-    Raises
-    ------
-    UnsupportedParameterError
-        For parameters, or values of them, that exact training does not support.
+    An UnsupportedParameterError names those, or values of them, that exact training does not support.
     """
     settings = without_vertical_only(Settings.from_params(params), tuple(METRICS))
     metric_names(settings.objective, settings.eval_metric)
@@ -157,13 +154,7 @@ def check_whole(name: str, value: Any, least: int) -> None:
 
 
 def checked_cuts(cuts: Any, n_columns: int) -> Any:
-    """Cuts as JSON has them.
-
-    Raises
-    ------
-    InvalidArgumentError
-        Naming the column whose cuts are not accepted.
-    """
+    """Cuts as JSON has them; an InvalidArgumentError names the column whose cuts are not accepted."""
     if isinstance(cuts, str):
         return cuts
     try:

@@ -62,14 +62,7 @@ class ExactModel:
 
 
 class RoundsDone(NamedTuple):
-    """Rounds that a run has had.
-
-    Attributes
-    ----------
-    n : int
-    results : dict
-        Metrics by set, metric and round; of at least `n` rounds.
-    """
+    """Rounds that a run has had; results, by set, metric and round, may be of more."""
 
     n: int = 0
     results: Mapping[str, Mapping[str, Sequence[float]]] = {}
@@ -86,20 +79,10 @@ class _Agreed(NamedTuple):
 
 @dataclass(eq=False)
 class ExactTraining:
-    """A run at one party.
+    """A run at one party, with its held-out rows of each set, if it has any.
 
-    Parameters
-    ----------
-    task : ExactTask
-    rows : LabelledRows
-    held_out : list of LabelledRows or None
-        Of each set this party's rows, if it has any.
-    public_seed : bytes
-        Of the stream that columns are drawn from.
-    draws : RowDraws
-        Of this party's rows.
-    max_rows : int
-        Rows of all parties together that this party takes part with.
+    Columns are drawn from the stream of the public seed, and this party's rows by `draws`; it takes part with
+    at most `max_rows` of all parties together.
     """
 
     task: ExactTask

@@ -50,15 +50,8 @@ UNKNOWN = -1
 class GrowingRules:
     """How trees are grown.
 
-    Parameters
-    ----------
-    max_depth, min_rows : int
-        Levels, and rows of all parties that a child must have.
-    split_gain : SplitGain
-    scale, bits : int
-        Binary digits after the point of fixed-point numbers, and of their sums in all.
-    row_hessian : float
-        Most that a row of any party adds to a sum of hessians.
+    Fixed-point numbers have `scale` binary digits after the point, and their sums `bits` in all; a row of any
+    party adds at most `row_hessian` to a sum of hessians.  A child must have `min_rows` of all parties.
     """
 
     max_depth: int
@@ -79,22 +72,9 @@ class GrowingRules:
 
 
 class SplitColumns:
-    """One party's columns that a tree may split.
+    """One party's columns that a tree may split, by their ascending numbers among all.
 
-    Parameters
-    ----------
-    features : BinnedFeatures
-        All columns.
-    numbers : ndarray of int64
-        Those that may be split, ascending.
-
-    Attributes
-    ----------
-    n_bins : ndarray of int64
-    offsets : ndarray of int64
-        Where the bins of each lie in a histogram.
-    codes : ndarray of uint8 or uint16, shape (n_rows, n_columns)
-    walk : CandidateWalk
+    Their codes have the shape (n_rows, n_columns); `offsets` says where the bins of each lie in a histogram.
     """
 
     def __init__(self, features: BinnedFeatures, numbers: NDArray[np.int64]) -> None:
@@ -115,14 +95,8 @@ class SplitColumns:
 class _Growing:
     """A tree that is being grown.
 
-    Attributes
-    ----------
-    columns : SplitColumns
-    words : ndarray of uint64, shape (n_rows, 4)
-        This party's gradients and hessians.
-    node : ndarray of int32, shape (n_rows,)
-        Node that each row is in.
-    sampled : ndarray of bool, shape (n_rows,)
+    This party's gradients and hessians are words of shape (n_rows, 4); `node` has the node that each row is
+    in.
     """
 
     group: int
@@ -234,34 +208,17 @@ class _Growing:
 
 @dataclass(frozen=True, eq=False)
 class GrownTree:
-    """A tree of all parties.
-
-    Attributes
-    ----------
-    tree : ScalarTree
-    values : ndarray of float32, shape (n_rows,)
-        Its contribution to the margins of this party's rows.
-    """
+    """A tree of all parties; its values are its contribution to the margins of this party's rows."""
 
     tree: ScalarTree
     values: NDArray[np.float32]
 
 
 class _Active:
-    """A node that may be split.
+    """A node that may be split, with its histogram of all parties, of shape (n_bins, 4).
 
-    Attributes
-    ----------
-    growing : _Growing
-    node, depth : int
-    bins : ndarray of uint64, shape (n_bins, 4)
-        Its histogram, of all parties.
-    split : Candidate or None
-        The best candidate that was not rejected, if it is worth a split.
-    n_sides : (int, int)
-        Sampled rows of all parties on the sides of its split, as in `_Growing.n_rows`.
-    n_rejected : int
-        Candidates that were rejected.
+    The split is the best candidate that was not rejected, if it is worth one, of which `n_sides` are the
+    sampled rows of all parties on its sides, as in `_Growing.n_rows`.
     """
 
     def __init__(self, growing: _Growing, node: int, depth: int, bins: Words) -> None:
@@ -306,27 +263,11 @@ def grow_trees(
     n_pooled: int,
     is_sampled: bool,
 ) -> Asking[list[GrownTree]]:
-    """Grow one tree per class, all at the same time.
+    """Grow one tree per class, all at the same time, in a round that `what` names.
 
-    Parameters
-    ----------
-    columns : SplitColumns
-    words : list of ndarray of uint64, each of shape (n_rows, 4)
-        Gradients and hessians of every class.
-    sampled : list of ndarray of bool, each of shape (n_rows,)
-        This party's rows that each tree is grown on.
-    rules : GrowingRules
-    what : str
-        Names the round.
-    n_pooled : int
-        Rows of all parties that samples are drawn of.
-    is_sampled : bool
-        Whether trees are grown on samples, each with a number of rows of its own.
-
-    Raises
-    ------
-    InvalidDataError
-        Before a root is asked about whose rows, or those that it lacks, are fewer than a node must have.
+    Gradients and hessians of every class are words of shape (n_rows, 4).  Where trees are grown on samples,
+    out of `n_pooled` rows of all parties, each has a number of rows of its own.  An InvalidDataError is
+    raised before a root is asked about whose rows, or those that it lacks, are fewer than a node must have.
     """
     n_rows = len(columns.codes)
     trees = [

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gbdt_commons.errors import VeilboostError
-from gbdt_commons.store import Store, bytes_kind, json_kind
+from gbdt_commons.store import Store, json_kind
 from gbdt_parties import messages
 from gbdt_parties.messages import Envelope, Finish, Refusal
 from gbdt_parties.run.log import RunLog
@@ -20,7 +20,8 @@ from gbdt_parties.session import Reply, SessionHandler
 from xgb_fed.vertical.passive.session import TrainingSession
 from xgb_fed.vertical.protocol.messages import FindSplits, StartTree
 
-SEEDS, ROW_SETS = bytes_kind("seeds of sessions"), json_kind("names of row sets")
+SESSIONS = json_kind("sessions")
+"""Records by sessions' numbers: the seed, and the names of the row sets."""
 
 
 class PassiveAudit:
@@ -44,8 +45,7 @@ class PassiveAudit:
         log = RunLog(self._store, session.model_id)
         if log.has_begun and session.seed is not None:
             with log.store.transaction(sync=False):
-                log.store.put(SEEDS, request.session.hex(), session.seed)
-                log.store.put(ROW_SETS, "", self._rows)
+                log.store.put(SESSIONS, request.session.hex(), [session.seed.hex(), self._rows])
                 for sent, received in session.waiting:
                     log.record.keep(sent, received)
             session.waiting.clear()
@@ -59,7 +59,8 @@ class KeptSeeds(PassiveAudit):
 
     def seed(self, session: bytes) -> bytes:
         """The one that was drawn."""
-        return self._store.get(SEEDS, session.hex()) or bytes(32)
+        seed, _ = self._store.get(SESSIONS, session.hex()) or ("", ())
+        return bytes.fromhex(seed) or bytes(32)
 
     def keep(self, session: TrainingSession, request: Envelope, reply: Reply) -> None:
         """Nothing."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,7 +9,7 @@ from gbdt_parties.errors import ProtocolError
 from gbdt_parties.messages import from_bits
 from xgb_fed.boosting.features import bins_to_left
 from xgb_fed.ciphers.base import Ciphertexts, PublicKey
-from xgb_fed.vertical.passive.held_rows import HeldBins, TreeRows
+from xgb_fed.vertical.passive.held_rows import HeldBins
 from xgb_fed.vertical.passive.histogram import Histograms
 from xgb_fed.vertical.protocol import messages as wire
 from xgb_fed.vertical.protocol.splits import NamedSplit
@@ -26,53 +24,34 @@ BINS_AHEAD = 4
 """The same as a multiple of the bins, at one addition for each."""
 
 
-@dataclass
 class GrowingTree:
-    """Growing tree of a passive party: its sampled rows in those of the party's columns that it may split.
+    """Growing tree of a passive party, which has only a root yet.
 
-    **Gradients.**  `position` is the place of each sampled row among the ciphertexts.  `sources` has an array
-    of these for each ciphertext of a row, complete as far as `received` rows.  Of the first ciphertexts of a
-    row, `at_root` has the sums at the root of the first rows; of each, `n_added` rows are, or will be, in
-    them.
-
-    **Nodes.**  All rows lie in the nodes of the present level, `partition`.  The node's histogram is at its
-    slot of `histograms`, −1 if it has none; `with_statistics` are the nodes whose statistics were given.
-    `n_levels` levels have been made.  `owned` says, of nodes that this party split, which rows go left.
+    Its columns, in ascending order, are some of all the session's bins.  Each row has `n_groups` ciphertexts.
     """
 
-    rows: TreeRows
-    columns: NDArray[np.int32]
-    sampled: NDArray[np.bool_]
-    position: NDArray[np.int32]
-    sources: list[Ciphertexts]
-    received: list[int]
-    n_added: list[int]
-    partition: Partition
-    at_root: list[Histograms] = field(default_factory=list)
-    histograms: Histograms = field(default_factory=lambda: Histograms([], np.empty((0, 0), dtype=np.int32)))
-    slots: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    with_statistics: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    n_levels: int = 0
-    owned: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
-
-    @classmethod
-    def started(
-        cls, bins: HeldBins, columns: NDArray[np.int32], sampled: NDArray[np.bool_], n_groups: int
-    ) -> GrowingTree:
-        """A tree that has only a root, in some columns of all the session's bins, in ascending order.
-
-        Each row has `n_groups` ciphertexts.
-        """
-        return cls(
-            rows=bins.of_tree(columns, sampled),
-            columns=columns,
-            sampled=sampled,
-            position=(np.cumsum(sampled) - 1).astype(np.int32),
-            sources=[],
-            received=[0] * n_groups,
-            n_added=[0] * n_groups,
-            partition=Partition.root(len(sampled)),
-        )
+    def __init__(
+        self, bins: HeldBins, columns: NDArray[np.int32], sampled: NDArray[np.bool_], n_groups: int
+    ) -> None:
+        self.rows = bins.of_tree(columns, sampled)
+        self.columns, self.sampled = columns, sampled
+        self.position = (np.cumsum(sampled) - 1).astype(np.int32)
+        """Place of each sampled row among the ciphertexts."""
+        self.sources: list[Ciphertexts] = []
+        """Encrypted gradients: an array for each ciphertext of a row, as far as rows were received."""
+        self.received, self.n_added = [0] * n_groups, [0] * n_groups
+        """Rows of each that have arrived, and those that are, or will be, in `at_root`."""
+        self.at_root: list[Histograms] = []
+        """For each of the first ciphertexts of a row, the sums at the root of the first rows."""
+        self.partition = Partition.root(len(sampled))
+        """All rows, in the nodes of the present level."""
+        self.histograms = Histograms([], np.empty((0, 0), dtype=np.int32))
+        self.slots = self.with_statistics = np.empty(0, dtype=np.int64)
+        """Where each node's histogram is, −1 if it has none; the nodes whose statistics were given."""
+        self.n_levels = 0
+        """Levels whose statistics were made."""
+        self.owned: dict[int, NDArray[np.bool_]] = {}
+        """Of nodes of the present level that this party split: which rows go left."""
 
     def receive(self, key: PublicKey, message: wire.Gradients) -> None:
         """Add the encrypted gradients of the next rows."""

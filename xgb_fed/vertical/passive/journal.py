@@ -16,11 +16,11 @@ from weakref import WeakValueDictionary
 from gbdt_commons.errors import StoreError
 from gbdt_commons.store import MemoryStore, Store, json_kind
 from gbdt_parties.errors import ProtocolError
-from gbdt_parties.run.log import RUNS, RunLog
+from gbdt_parties.run.log import ENTRIES, RUNS, RunLog
 from xgb_fed.boosting.categories import from_json, to_json
 from xgb_fed.vertical.protocol.splits import Splits, check_split
 
-FOUND = json_kind("splits")
+FOUND = json_kind(ENTRIES.name)
 """Records of a run: the splits that each of its requests has found."""
 
 MAX_JOURNALS = 32

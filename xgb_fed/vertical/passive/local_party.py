@@ -37,7 +37,6 @@ class InProcessParty:
         allow_export: bool,
         require_encryption: bool,
         allow_explanations: str,
-        splits_by_model: dict[bytes, Splits] | None = None,
     ) -> None:
         check_level(allow_explanations)
         if rows.n_features == 0:
@@ -49,7 +48,7 @@ class InProcessParty:
         self._rows, self._evals = rows, list(eval_sets)
         self._allow_export, self._require_encryption = allow_export, require_encryption
         self.allow_explanations = allow_explanations
-        self._splits_by_model: dict[bytes, Splits] = {} if splits_by_model is None else splits_by_model
+        self._splits_by_model: dict[bytes, Splits] = {}
 
     @cached_property
     def handler(self) -> PassiveParty:

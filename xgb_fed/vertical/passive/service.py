@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_commons.files import digest_of
-from gbdt_commons.store import Kind, Store, json_kind
+from gbdt_commons.store import Kind, Store
 from gbdt_commons.store_file import StoreFile
 from gbdt_parties.errors import InvalidDataError, ProtocolError
 from gbdt_parties.identity.aligned_rows import Alignment
@@ -31,7 +31,7 @@ from gbdt_parties.run.log import RunLog
 from gbdt_parties.run.replay import Replay, chosen
 from gbdt_parties.transport.service import CALLER, STORE_FILE, Caller, RowService, part_of
 from xgb_fed.boosting.features import Columns
-from xgb_fed.vertical.passive.auditing import ROW_SETS, KeptSeeds, PassiveAudit, compared
+from xgb_fed.vertical.passive.auditing import SESSIONS, KeptSeeds, PassiveAudit, compared
 from xgb_fed.vertical.passive.disclosed_statistics import MAX_STATISTICS, DisclosedStatistics
 from xgb_fed.vertical.passive.explanations import NONE, check_level
 from xgb_fed.vertical.passive.held_rows import HeldRows, held
@@ -108,12 +108,16 @@ class NamedRows(Protocol):
         """Whether the names are the data's own: rows are then known to others only once aligned."""
 
 
-def _splits_in(content: bytes) -> Splits:
-    return Splits.from_dict(json.loads(content))
+def _written(kept: tuple[Splits, float]) -> bytes:
+    return json.dumps([kept[0].to_dict(), kept[1]]).encode()
 
 
-SPLITS = Kind[Splits]("splits of a model", lambda splits: json.dumps(splits.to_dict()).encode(), _splits_in)
-KEPT_SINCE = json_kind("time of the splits of a model")
+def _read(content: bytes) -> tuple[Splits, float]:
+    splits, since = json.loads(content)
+    return Splits.from_dict(splits), float(since)
+
+
+SPLITS = Kind("splits of a model", _written, _read)
 """Records by a model's id in hexadecimal digits: its splits, and when they were kept (seconds since 1970)."""
 
 
@@ -132,17 +136,18 @@ class KeptSplits(MutableMapping[bytes, Splits]):
             )
 
     def __getitem__(self, model: bytes) -> Splits:
-        splits = self._store.get(SPLITS, model.hex())
-        if splits is None:
+        return self._kept(model)[0]
+
+    def _kept(self, model: bytes) -> tuple[Splits, float]:
+        kept = self._store.get(SPLITS, model.hex())
+        if kept is None:
             raise KeyError(model)
-        return splits
+        return kept
 
     def __setitem__(self, model: bytes, splits: Splits) -> None:
         if model not in self:
             self.check_room()
-        with self._store.transaction():
-            self._store.put(SPLITS, model.hex(), splits)
-            self._store.put(KEPT_SINCE, model.hex(), time.time())
+        self._store.put(SPLITS, model.hex(), (splits, time.time()))
 
     def __contains__(self, model: object) -> bool:
         return isinstance(model, bytes) and self._store.size(SPLITS, model.hex()) > 0
@@ -152,8 +157,7 @@ class KeptSplits(MutableMapping[bytes, Splits]):
         if model not in self:
             raise KeyError(model)
         with self._store.transaction():
-            for kind in (SPLITS, KEPT_SINCE):
-                self._store.delete(kind, model.hex())
+            self._store.delete(SPLITS, model.hex())
             RunLog(self._store, model).end()
 
     def __iter__(self) -> Iterator[bytes]:
@@ -164,7 +168,7 @@ class KeptSplits(MutableMapping[bytes, Splits]):
 
     def since(self, model: bytes) -> float:
         """When the splits of a model were kept, in seconds since 1970."""
-        return float(self._store.get(KEPT_SINCE, model.hex()) or 0)
+        return self._kept(model)[1]
 
 
 class PassiveService(RowService[Limits]):
@@ -279,7 +283,8 @@ def replay(directory: str | Path, table: NamedRows, *, min_node_rows: int, run: 
             with suppress(InvalidDataError):
                 positions = Alignment.load(path).positions(table.ids)
                 rows[_rows_digest(table, positions)] = positions
-        names = log.store.get(ROW_SETS, "") or [""]
+        sessions = log.store.keys(SESSIONS)
+        _, names = (sessions and log.store.get(SESSIONS, sessions[-1])) or ("", [""])
         if not set(names) <= set(rows):
             raise InvalidDataError("the table has not all rows of the run")
         sets, kept = [whole.take(rows[name]) for name in names], KeptSplits(log.runs)

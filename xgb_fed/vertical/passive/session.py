@@ -149,7 +149,7 @@ class TrainingSession(PredictionSession):
         """Begin a tree in some columns, which ascend, and what can be done of it while gradients arrive."""
         self.background.drop()
         self._reserve_gradients(int(sampled.sum()))
-        self.tree = GrowingTree.started(self.bins, columns, sampled, self.n_groups)
+        self.tree = GrowingTree(self.bins, columns, sampled, self.n_groups)
         self.n_prepared, self.n_sent = self.n_sent, 0
         n_bins = int(self.tree.rows.bin_offsets[-1])
         self._try_to_reserve(ROOT, 3 * n_bins * self.n_groups * self.key.ciphertext_bytes)

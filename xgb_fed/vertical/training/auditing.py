@@ -18,11 +18,12 @@ from threading import Lock
 from typing import Any
 
 from gbdt_commons.errors import VeilboostError
-from gbdt_commons.store import Store, bytes_kind, json_kind
+from gbdt_commons.store import Store
 from gbdt_commons.store_file import StoreFile, remove_store
 from gbdt_parties.channel import check_parties
 from gbdt_parties.errors import PartyUnavailableError
 from gbdt_parties.messages import Abort, address, read, readdressed
+from gbdt_parties.run.log import RUNS
 from gbdt_parties.run.record import KeptExchange, MessageRecord, summary
 from gbdt_parties.run.replay import Compared, DifferenceError, Replay
 from xgb_fed.ciphers.plain import Plain
@@ -30,18 +31,19 @@ from xgb_fed.errors import CheckpointError, InvalidArgumentError
 from xgb_fed.vertical.training.checkpoint import ENTRY, ROLE, STORE_FILE, VerticalJournal, steps_in
 
 AUDIT_FILE, AUDIT_ROLE = "audit.store", "the messages of an active party"
-RUN_SEED, KEYS = bytes_kind("seed of keys and draws"), bytes_kind("private keys of processes")
 
-PARTIES, PROCESSES = json_kind("names of parties"), json_kind("processes")
-"""The parties in their order; for each process of a run, the steps that were finished before."""
+
+def _about(store: Store) -> dict[str, Any]:
+    """Record of a run: seed, parties in their order, keys of processes, and steps finished before each."""
+    return store.get(RUNS, "") or {"seed": "", "parties": [], "steps": [], "keys": {}}
 
 
 class ProcessSecrets:
     """All that is random in one process of a run; processes are counted from 0 on."""
 
     def __init__(self, store: Store, process: int) -> None:
-        seed = store.get(RUN_SEED, "")
-        if seed is None:
+        seed = bytes.fromhex(_about(store)["seed"])
+        if not seed:
             raise CheckpointError("the run in the checkpoint was begun with auditable=False; go on so")
         self._store, self._process, self._seed, self._n_trees = store, str(process), seed, 0
 
@@ -58,11 +60,12 @@ class ProcessSecrets:
                 f"auditable=True with keys of {type(fresh).__name__}, which cannot encrypt the same again; "
                 "accepted are Paillier and OkamotoUchiyama"
             )
-        kept = self._store.get(KEYS, self._process)
-        if kept is None:
-            self._store.put(KEYS, self._process, fresh.private_bytes())
+        keys = (about := _about(self._store))["keys"]
+        if self._process not in keys:
+            keys[self._process] = fresh.private_bytes().hex()
+            self._store.put(RUNS, "", about)
             return fresh
-        return type(fresh).from_private_bytes(kept, allow_weak_key=True)
+        return type(fresh).from_private_bytes(bytes.fromhex(keys[self._process]), allow_weak_key=True)
 
     def begin_tree(self, key: Any) -> None:
         """Draw ciphertexts anew: of a tree that was given up, threads have made as many as time allowed."""
@@ -96,10 +99,10 @@ class Recording:
             names = [party.name for party in self.parties]
             if not journal.has_begun:
                 store.clear()
-                store.put(RUN_SEED, "", os.urandom(32))
-                store.put(PARTIES, "", names)
-            secrets = ProcessSecrets(store, store.size(PROCESSES, ""))
-            store.append(PROCESSES, "", journal.n_steps)
+                store.put(RUNS, "", {**_about(store), "seed": os.urandom(32).hex(), "parties": names})
+            about = _about(store)
+            secrets = ProcessSecrets(store, len(about["steps"]))
+            store.put(RUNS, "", {**about, "steps": [*about["steps"], journal.n_steps]})
             self._records = {name: MessageRecord(store.part(name)) for name in names}
             for record in self._records.values():
                 record.begin()
@@ -163,7 +166,7 @@ class _Repeating:
         self._secrets, self._compared, self._lock = ProcessSecrets(store, process), compared, Lock()
         self.parties = [
             _RepeatedParty(name, MessageRecord(store.part(name)).of_process(process), self)
-            for name in store.get(PARTIES, "") or ()
+            for name in _about(store)["parties"]
         ]
 
     @contextmanager
@@ -221,7 +224,7 @@ def replay(checkpoint: str | Path, again: Again) -> Replay:
         raise InvalidArgumentError(f"checkpoint={str(checkpoint)!r} has no {AUDIT_FILE}: auditable=False")
     compared, difference, has_ended = Compared(), None, False
     with closing(StoreFile(path, AUDIT_ROLE, read_only=True)) as store, TemporaryDirectory() as folder:
-        for process, n_steps in enumerate(store.entries(PROCESSES, "")):
+        for process, n_steps in enumerate(_about(store)["steps"]):
             with closing(StoreFile(Path(folder) / STORE_FILE, ROLE)) as progress:
                 # Without what the party had not kept when its process ended.
                 places = steps_in(progress)[:n_steps]

@@ -24,13 +24,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_commons.store import Kind, Store, json_kind
+from gbdt_commons.store import Kind, Store
 from gbdt_parties.progress_folder import ProgressFolder
+from gbdt_parties.run.log import ENTRIES, RUNS
 from gbdt_parties.traffic import Traffic
 from xgb_fed.errors import CheckpointError
+from xgb_fed.vertical.model.model import VerticalModel
 from xgb_fed.vertical.model.values import flow_in, n_drawn_in, restart_in, tree_in
-from xgb_fed.vertical.protocol.splits import NamedSplit, Splits, check_split
-from xgb_fed.vertical.trees.tree import FederatedTree, add_leaves
+from xgb_fed.vertical.protocol.splits import NamedSplit, check_split
+from xgb_fed.vertical.trees.tree import add_leaves
 from xgb_fed.vertical.trees.tree_record import Restart
 
 STORE_FILE, ROLE = "training.store", "an active party"
@@ -41,45 +43,34 @@ Entry = tuple[dict[str, Any], list[NDArray[Any]]]
 
 @dataclass
 class VerticalProgress:
-    """How far a training run has come.
+    """How far a training run has come: the model so far, and all that its next tree follows from."""
 
-    **The model so far.**  Trees, rounds, the active party's splits and restarts of finished trees are as in
-    `VerticalModel`.  `named` has by passive party the splits of finished trees as they were named to it.
-
-    **Rows.**  The margins, shape (n_rows, n_classes), are those after the last finished round; if the run
-    `continues` a model, those of the beginning are that model's.  `leaves` are the rows' leaves in the trees
-    of the round under way, `kept_leaves` those in all trees that a checkpoint kept, until the parties'
-    columns are known again.
-
-    **Draws.**  Those of every tree's rows and columns come from the seed and the tree's number.  `n_drawn`
-    random numbers were taken by the columns of finished trees, if they are drawn as XGBoost does, and by
-    gradients; `n_drawn_before` of them before the round under way.
-
-    **Parties and calls.**  `evaluations` has lines of metrics by round.  `counted` is the part of the traffic
-    that callers have counted: that of calls before, which failed.  `agreed` has the digest of the columns
-    that each passive party announced; it is empty before they did.  `under_way` is what was kept of the tree
-    under way when the run was interrupted; see `TreeRecord`.
-    """
-
-    model_id: bytes
+    model: VerticalModel
     seed: int
-    trees: list[FederatedTree]
-    rounds: list[int]
-    splits: Splits
+    """Of the draws of rows and columns; every tree's come from it and the tree's number."""
     margin: NDArray[np.float32]
+    """After the last finished round, shape (n_rows, n_classes)."""
     eval_margins: list[NDArray[np.float32]]
     leaves: list[NDArray[np.int32]] = field(default_factory=list)
+    """Rows' leaves in the trees of the round under way."""
     n_drawn: int = 0
+    """Random numbers that the columns of finished trees took, if drawn as XGBoost does, and gradients did."""
     n_drawn_before: int = 0
+    """Those taken before the round under way."""
     continues: bool = False
+    """Whether the margins of the beginning are those of a model that is continued."""
     evaluations: dict[int, str] = field(default_factory=dict)
-    traffic: Traffic = field(default_factory=Traffic)
+    """Lines of metrics by round."""
     counted: Traffic = field(default_factory=Traffic)
+    """The part of the model's traffic that callers have counted: that of calls before, which failed."""
     agreed: list[str] = field(default_factory=list)
-    restarts: list[Restart] = field(default_factory=list)
+    """Digest of the columns that each passive party announced; empty before they did."""
     named: dict[int, list[NamedSplit]] = field(default_factory=dict)
+    """By passive party, the splits of finished trees as they were named to it."""
     kept_leaves: list[NDArray[np.integer]] = field(default_factory=list)
+    """Rows' leaves in all trees that a checkpoint kept, until the parties' columns are known again."""
     under_way: dict[str, Any] | None = None
+    """Kept part of the tree that was under way when the run was interrupted; see `TreeRecord`."""
 
     def end_round(self, eval_leaves: list[NDArray[np.int32]]) -> None:
         """Add the trees of the round under way to all margins.
@@ -87,15 +78,14 @@ class VerticalProgress:
         The leaves of each evaluation set's rows in these trees have shape (n_rows, n_trees).
         """
         self.n_drawn_before = self.n_drawn
-        first = self.rounds[-1]
-        n_trees = len(self.trees) - first
-        self.rounds.append(len(self.trees))
+        trees = self.model.trees[self.model.rounds[-1] :]
+        self.model.rounds.append(len(self.model.trees))
         leaves = [np.stack(self.leaves, axis=1), *eval_leaves]
         for margin, reached in zip([self.margin, *self.eval_margins], leaves, strict=True):
-            for k, tree in enumerate(self.trees[first:]):
+            for k, tree in enumerate(trees):
                 values = tree.values()[reached[:, k]]
                 # Class by class, each with as many trees as a forest has.
-                group = k * margin.shape[1] // n_trees
+                group = k * margin.shape[1] // len(trees)
                 add_leaves(margin, values, None if values.shape == margin.shape else group)
         self.leaves.clear()
 
@@ -154,13 +144,13 @@ class VerticalJournal:
     ) -> None:
         if content["training"] != self._training:
             raise self._folder.of_another_run()
-        progress.model_id = bytes.fromhex(content["model_id"])
-        kept = self._store.get(SEED, "")
+        progress.model.model_id = bytes.fromhex(content["model_id"])
+        kept = self._store.get(RUNS, "")
         if kept is None:
             # The run has ended; the present seed is that of rounds which may follow.
-            self._store.put(SEED, "", progress.seed)
+            self._store.put(RUNS, "", {"seed": progress.seed})
         else:
-            progress.seed = kept
+            progress.seed = kept["seed"]
         progress.agreed = content["agreed"]
         if margins:
             shapes = [margin.shape for margin in (progress.margin, *progress.eval_margins)]
@@ -170,34 +160,34 @@ class VerticalJournal:
 
     def _read(self, content: dict[str, Any], arrays: list[NDArray[Any]], progress: VerticalProgress) -> None:
         """Take up one entry after the first."""
-        kind = content["kind"]
+        kind, model = content["kind"], progress.model
         if kind == "under way":
             progress.under_way = content["tree"]
             return
         if kind == "traffic":
-            for traffic, name in ((progress.traffic, "flows"), (progress.counted, "counted")):
+            for traffic, name in ((model.traffic, "flows"), (progress.counted, "counted")):
                 traffic.flows = dict(flow_in(key, counts) for key, counts in content[name])
             return
-        if content["number"] != (len(progress.trees) if kind == "tree" else len(progress.rounds) - 1):
+        if content["number"] != (len(model.trees) if kind == "tree" else model.num_boosted_rounds()):
             raise ValueError("an entry is missing, or there twice")
         if kind == "tree":
             (leaf,) = arrays
             tree = tree_in(content["tree"], progress.margin.shape[1])
             if leaf.shape != progress.margin.shape[:1] or leaf.max() >= len(tree):
                 raise ValueError("leaves")
-            progress.trees.append(tree)
+            model.trees.append(tree)
             progress.leaves.append(leaf.astype(np.int32))
             progress.kept_leaves.append(leaf)
             for owner, named in content["named"].items():
                 progress.named.setdefault(int(owner), []).extend(_named_split(split) for split in named)
             for split in content["splits"]:
-                progress.splits.add(*check_split(split, progress.splits))
+                model.splits.add(*check_split(split, model.splits))
             progress.n_drawn = n_drawn_in(content["n_drawn"])
             names = [one.name for one in fields(Restart)]
             restarts = (dict(zip(names, one, strict=True)) for one in content["restarts"])
-            progress.restarts += [restart_in(one) for one in restarts]
+            model.restarts += [restart_in(one) for one in restarts]
             progress.evaluations |= {int(number): line for number, line in content["evaluations"].items()}
-            progress.traffic.flows = dict(flow_in(key, counts) for key, counts in content["flows"])
+            model.traffic.flows = dict(flow_in(key, counts) for key, counts in content["flows"])
             progress.under_way = None
         elif kind == "round":
             progress.end_round(arrays)
@@ -220,11 +210,12 @@ class VerticalJournal:
         If the run continues a model, the margins that it begins with are kept, too.  Raises OSError if the
         disk is full, for example.
         """
-        content = {"training": self._training, "model_id": progress.model_id.hex(), "agreed": progress.agreed}
+        number = progress.model.model_id.hex()
+        content = {"training": self._training, "model_id": number, "agreed": progress.agreed}
         self._note_kept(progress)
         margins = [progress.margin, *progress.eval_margins] if progress.continues else []
         with self._store.transaction():
-            self._store.put(SEED, "", progress.seed)
+            self._store.put(RUNS, "", {"seed": progress.seed})
             self._append(content, margins)
 
     def add_tree(self, progress: VerticalProgress) -> None:
@@ -232,31 +223,33 @@ class VerticalJournal:
 
         Raises OSError if the disk is full, for example; the progress before stays.
         """
-        tree, splits, first = progress.trees[-1], progress.splits, self._n_splits
+        model, tree = progress.model, progress.model.trees[-1]
         content = {
             "kind": "tree",
-            "number": len(progress.trees) - 1,
+            "number": len(model.trees) - 1,
             "tree": tree.to_dict(),
-            "splits": splits.entries(first),
+            "splits": model.splits.entries(self._n_splits),
             "n_drawn": progress.n_drawn,
-            "restarts": [astuple(restart) for restart in progress.restarts[self._n_restarts :]],
+            "restarts": [astuple(restart) for restart in model.restarts[self._n_restarts :]],
             "evaluations": {k: line for k, line in progress.evaluations.items() if k not in self._evaluated},
             "named": {k: named[self._n_named.get(k, 0) :] for k, named in progress.named.items()},
-            "flows": _flows_of(progress.traffic),
+            "flows": _flows_of(model.traffic),
         }
         self._append(content, [progress.leaves[-1].astype(np.min_scalar_type(len(tree)))], sync=False)
         self._note_kept(progress)
 
     def _note_kept(self, progress: VerticalProgress) -> None:
         """Note that the present contents need not be written again."""
-        self._n_splits, self._n_restarts = len(progress.splits), len(progress.restarts)
+        model = progress.model
+        self._n_splits, self._n_restarts = len(model.splits), len(model.restarts)
         self._n_named = {owner: len(named) for owner, named in progress.named.items()}
         self._evaluated = set(progress.evaluations)
 
     def add_round(self, progress: VerticalProgress, eval_leaves: list[NDArray[np.int32]]) -> None:
         """Keep that a round has all its trees, and the leaves of the evaluation sets' rows in them."""
-        content = {"kind": "round", "number": len(progress.rounds) - 1}
-        most = max(len(tree) for tree in progress.trees[progress.rounds[-1] :])
+        model = progress.model
+        content = {"kind": "round", "number": model.num_boosted_rounds()}
+        most = max(len(tree) for tree in model.trees[model.rounds[-1] :])
         arrays = [leaves.astype(np.min_scalar_type(most)) for leaves in eval_leaves]
         self._append(content, arrays, sync=False)
 
@@ -266,14 +259,14 @@ class VerticalJournal:
 
     def add_traffic(self, progress: VerticalProgress) -> None:
         """Keep what left until the end of a call, and what callers have counted of it."""
-        flows, counted = _flows_of(progress.traffic), _flows_of(progress.counted)
+        flows, counted = _flows_of(progress.model.traffic), _flows_of(progress.counted)
         self._append({"kind": "traffic", "flows": flows, "counted": counted}, [])
 
     def add_end(self, progress: VerticalProgress) -> None:
         """Keep, on the disk, all rounds: parties that know of the end do not go back to an earlier tree."""
         with self._store.transaction():
-            self._store.delete(SEED, "")
-            self._append({"kind": "end", "number": len(progress.rounds) - 1}, [])
+            self._store.delete(RUNS, "")
+            self._append({"kind": "end", "number": progress.model.num_boosted_rounds()}, [])
 
     def _append(self, content: dict[str, Any], arrays: list[NDArray[Any]], sync: bool = True) -> None:
         with self._store.transaction(sync=sync):
@@ -315,5 +308,4 @@ def _unpacked(entry: bytes) -> Entry:
     return content, arrays
 
 
-ENTRY = Kind("entry of a training run", _packed, _unpacked)
-SEED = json_kind("seed of a training run")
+ENTRY = Kind(ENTRIES.name, _packed, _unpacked)

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import xgboost
-from numpy.typing import NDArray
 
 from gbdt_hosts.xgboost.model import model_content
 from gbdt_parties import messages
@@ -24,19 +23,7 @@ from xgb_fed.errors import ArgumentTypeError, InvalidArgumentError, UnsupportedP
 from xgb_fed.vertical.model.model import VerticalModel
 from xgb_fed.vertical.protocol.messages import ContinueTraining
 from xgb_fed.vertical.protocol.splits import Splits
-from xgb_fed.vertical.trees.routing import Router, route
 from xgb_fed.vertical.trees.tree import LEAF, FederatedTree
-
-
-class RowsToContinue(Protocol):
-    """Rows of the active party as far as their margins go."""
-
-    columns: Columns | None
-    base_margin: NDArray[np.float32] | None
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
 
 
 @dataclass(frozen=True)
@@ -127,17 +114,6 @@ class EarlierModel:
             count = self.n_splits(owner)
             if count:
                 channel.ask(ContinueTraining(self.model.model_id, count), messages.Done)
-
-    def margins_of(
-        self, sets: Sequence[RowsToContinue], channels: dict[int, Channel]
-    ) -> list[NDArray[np.float32]]:
-        """Margins of the rows trained on and of every evaluation set."""
-        margins = []
-        for k, rows in enumerate(sets):
-            router = Router(self.model.splits, rows.columns, channels, k)
-            leaves = route(self.trees, rows.n_rows, router)
-            margins.append(self.model.margins(leaves, range(len(self.trees)), rows.base_margin))
-        return margins
 
     def put_before(self, model: VerticalModel) -> None:
         """Make the trees the first ones of a model."""

@@ -215,7 +215,7 @@ class Rounds:
         self.state.note_splits()
         if draws is not None:
             self.state.progress.n_drawn = draws.n_taken
-        self.state.progress.restarts += self.state.record.restarts
+        self.state.model.restarts += self.state.record.restarts
         return leaf
 
     def _number_for(self, party: int, round_number: int) -> int:
@@ -269,7 +269,10 @@ class Rounds:
 
 def _start_from(earlier: EarlierModel, training: TrainingTask, state: RunState, sessions: Sessions) -> None:
     """Begin with the margins of the model that is continued."""
-    sets = [training.rows, *training.eval_rows]
-    progress = state.progress
-    progress.margin, *progress.eval_margins = earlier.margins_of(sets, sessions.channels)
+    progress, margins = state.progress, []
+    for k, rows in enumerate([training.rows, *training.eval_rows]):
+        router = Router(earlier.model.splits, rows.columns, sessions.channels, k)
+        leaves = route(earlier.trees, rows.n_rows, router)
+        margins.append(earlier.model.margins(leaves, range(len(earlier.trees)), rows.base_margin))
+    progress.margin, *progress.eval_margins = margins
     progress.continues = True

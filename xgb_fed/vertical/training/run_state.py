@@ -23,7 +23,7 @@ from xgb_fed.vertical.trees.tree_record import TreeRecord
 
 @dataclass
 class RunState:
-    """A training run between two trees: the model has the trees of `progress`.
+    """A training run between two trees.
 
     The record is that of the tree under way, `earlier` the model that is continued.  The progress comes from
     a checkpoint if it `is_kept`.  The secrets are all randomness of an auditable run.
@@ -31,7 +31,6 @@ class RunState:
 
     key: PrivateKey
     packing: MultiClassPacking
-    model: VerticalModel
     progress: VerticalProgress
     record: TreeRecord
     earlier: EarlierModel | None
@@ -72,10 +71,14 @@ class RunState:
         model.traffic = Traffic(encrypted=not isinstance(training.cipher, Plain))
         progress = _first_progress(training, model, int.from_bytes(seed, "little"))
         is_kept = journal is not None and journal.load(progress)
-        model.model_id, model.restarts = progress.model_id, progress.restarts
         record = TreeRecord(None if journal is None else journal.keep_under_way, progress.under_way)
-        model.traffic.restarts = [str(r) for r in [*progress.restarts, *record.restarts]]
-        return cls(key, packing, model, progress, record, training.earlier, is_kept, secrets)
+        model.traffic.restarts = [str(r) for r in [*model.restarts, *record.restarts]]
+        return cls(key, packing, progress, record, training.earlier, is_kept, secrets)
+
+    @property
+    def model(self) -> VerticalModel:
+        """The model so far."""
+        return self.progress.model
 
     @property
     def traffic(self) -> Traffic:
@@ -137,15 +140,5 @@ def _first_progress(training: TrainingTask, model: VerticalModel, drawn: int) ->
     margins = [training.first_margins(rows) for rows in [training.rows, *training.eval_rows]]
     state = training.settings.random_state
     seed = drawn if state is None else int(state)
-    return VerticalProgress(
-        model.model_id,
-        seed,
-        model.trees,
-        model.rounds,
-        model.splits,
-        margins[0],
-        margins[1:],
-        n_drawn=training.n_draws_before,
-        n_drawn_before=training.n_draws_before,
-        traffic=model.traffic,
-    )
+    n_drawn = training.n_draws_before
+    return VerticalProgress(model, seed, margins[0], margins[1:], n_drawn=n_drawn, n_drawn_before=n_drawn)

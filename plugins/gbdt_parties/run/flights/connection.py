@@ -25,12 +25,13 @@ from typing import NoReturn
 from gbdt_commons.quoting import quoted
 from gbdt_parties.curve_group import length_prefixed
 from gbdt_parties.errors import ProtocolError
+from gbdt_parties.run.engine import Steps
 from gbdt_parties.run.flights.frames import FrameKind, Link
 from gbdt_parties.run.flights.kept import Kept, Opening
 from gbdt_parties.run.flights.terms import SIGNATURE_BYTES, Terms
 from gbdt_parties.two_party.life import Failures
 from gbdt_parties.two_party.names import DIGEST_BYTES, Step
-from gbdt_parties.two_party.session import Session
+from gbdt_parties.two_party.session import Draws, Session
 
 ROUND, SET_UP, END = b"round", b"set-up", b"end"
 """Purposes of signatures."""
@@ -38,7 +39,7 @@ ROUND, SET_UP, END = b"round", b"set-up", b"end"
 NOTHING = bytes(DIGEST_BYTES)
 _STATUS = struct.Struct(f"<IHHI{DIGEST_BYTES}s{DIGEST_BYTES}s{DIGEST_BYTES}s{SIGNATURE_BYTES}s")
 STATUS_BYTES = _STATUS.size
-_DOMAIN = b"veilboost two-party set-up 1"
+_DOMAIN, _DRAWS = b"veilboost two-party set-up 1", b"veilboost two-party draws of a run 1"
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ def _signed(opening: Opening, result: bytes) -> tuple[bytes, bytes]:
 
 
 class Connected:
-    """One side of a connection, opened by its constructor; `catch_up` must come next.
+    """One side of a connection, which `open` must open, and `catch_up` come next.
 
     Parameters
     ----------
@@ -127,42 +128,52 @@ class Connected:
         Digest of the messages that opened the session.
     last_attempt : int
         The latest attempt on either side.
-
-    Raises
-    ------
-    TransferCheckError
-        If the other side's transfers are not consistent, or were not three times before.
-    AuthenticationError
-        If it has not signed its messages.
-    ProtocolError
-        If a message is not the one that was due.
     """
 
     def __init__(self, link: Link, terms: Terms, kept: Kept, nonce: bytes, failures: Failures) -> None:
         self.link, self._terms, self._kept = link, terms, kept
-        session = Session(terms.run, terms.own, terms.other, terms.seed, failures, nonce)
-        self.session = session
+        self.session = Session(terms.run, terms.own, terms.other, terms.seed, failures, nonce)
+        self._said = self._theirs = Status.of(kept)
+        self.set_up, self.last_attempt = b"", 0
+
+    def open(self) -> Steps[None]:
+        """Open the session.
+
+        Raises
+        ------
+        TransferCheckError
+            If the other side's transfers are not consistent, or were not three times before.
+        AuthenticationError
+            If it has not signed its messages.
+        ProtocolError
+            If a message is not the one that was due.
+        """
+        link, terms, session, own = self.link, self._terms, self.session, self._said
         said: list[bytes] = []
 
-        def crossed(kind: FrameKind, body: bytes, n_bytes: int) -> bytes:
+        def crossed(kind: FrameKind, body: bytes) -> Steps[bytes]:
             link.send(kind, body)
-            heard = link.take(kind, n_bytes)
+            heard = yield from link.take(kind, len(body))
             said.extend(terms.in_order(body, heard))
             return heard
 
-        own = Status.of(kept)
-        greeting = session.greeting + own.to_bytes()
-        heard = crossed(FrameKind.GREETING, greeting, len(greeting))
+        heard = yield from crossed(FrameKind.GREETING, session.greeting + own.to_bytes())
         self._theirs = Status.from_bytes(heard[-STATUS_BYTES:])
         points = session.take_greeting(heard[:-STATUS_BYTES])
-        trees = session.take_points(crossed(FrameKind.POINTS, points, len(points)))
-        session.take_trees(crossed(FrameKind.TREES, trees, len(trees)))
+        trees = session.take_points((yield from crossed(FrameKind.POINTS, points)))
+        session.take_trees((yield from crossed(FrameKind.TREES, trees)))
         self.set_up = hashlib.sha256(length_prefixed([_DOMAIN, session.digest, *said])).digest()
         link.send(FrameKind.SEAL, terms.sign(SET_UP, self.set_up))
-        terms.check_signature(SET_UP, self.set_up, link.take(FrameKind.SEAL, SIGNATURE_BYTES))
+        seal = yield from link.take(FrameKind.SEAL, SIGNATURE_BYTES)
+        terms.check_signature(SET_UP, self.set_up, seal)
         self.last_attempt = max(own.attempt, self._theirs.attempt)
 
-    def catch_up(self, open_with: Callable[[bytes], None], has_made: Callable[[int], bool]) -> None:
+    def draws(self, *purpose: bytes) -> Draws:
+        """Draws of this side for one value or attempt, which follow from its seed and the whole set-up."""
+        parts = [_DRAWS, self._terms.run, self.session.digest, self.set_up, *purpose]
+        return self.session.draws(hashlib.sha256(length_prefixed(parts)).digest())
+
+    def catch_up(self, open_with: Callable[[bytes], None], has_made: Callable[[int], bool]) -> Steps[None]:
         """Compare both sides' states, and send or take again what one of them has missed.
 
         Parameters
@@ -196,7 +207,7 @@ class Connected:
                 self._stop(f"it has lost round {theirs.round}, which is open here")
             self.link.send(FrameKind.AGAIN, opening.last)
         elif theirs.round == own.round + 1 and theirs.latest == own.pending != NOTHING:
-            open_with(self.link.take(FrameKind.AGAIN))
+            open_with((yield from self.link.take(FrameKind.AGAIN)))
         else:
             self._stop(f"it is at round {theirs.round}, and this side at round {own.round}")
 
@@ -225,7 +236,7 @@ class Connected:
             status = replace(status, signature=self._terms.sign(*_signed(opening, result)))
         self.link.send(kind, result + status.to_bytes(), step)
 
-    def take_status(self, kind: FrameKind, step: Step, result: bytes = b"") -> None:
+    def take_status(self, kind: FrameKind, step: Step, result: bytes = b"") -> Steps[None]:
         """Check that the other side is where this one is, with the same result.
 
         Raises
@@ -236,7 +247,7 @@ class Connected:
             If it is anywhere else, or has opened other sums, or has another result.
         """
         own = Status.of(self._kept)
-        body = self.link.take(kind, len(result) + STATUS_BYTES, step)
+        body = yield from self.link.take(kind, len(result) + STATUS_BYTES, step)
         theirs = Status.from_bytes(body[len(result) :])
         # The step, which has the attempt, was compared; one side charges before the other one.
         if replace(theirs, attempt=own.attempt, charged=own.charged, signature=own.signature) != own:

@@ -6,9 +6,11 @@ where the run was.
 
 * *No two noised shares for one attempt.*  An attempt's number is kept before its first message, above those
   of all attempts on either side; it is charged at most once, and shares leave after it was charged.
-* *No noise twice.*  All that is drawn for an attempt comes from HKDF of the seed, with a fresh nonce as salt
-  and the attempt's digest as information, which contains fresh nonces of both sides.  Values are drawn with
-  the nonce of their session, once in it; one that could not be kept is drawn in another session again.
+* *No noise twice, and none that was chosen.*  All that is drawn for a value or an attempt comes from HKDF of
+  the seed, with a digest as salt that stands for the run, the whole set-up of the session, and the value or
+  the attempt with its layout and all sums before.  Messages of the set-up contain a fresh nonce of each side,
+  and others that each has made after it knew the other one's: neither side can try nonces by itself.  One
+  that breaks off sessions until it likes its noise is seen by the other one, each time.
 * *Charges count where noise may have left*: the charge, and the shares, are one transaction before.
 * *One opening.*  A round is opened in the transaction that keeps its sums; its number does not come back.
 * *Both open the same.*  The side with tables opens first, and keeps the message by which the other one opens,
@@ -21,14 +23,12 @@ from __future__ import annotations
 import hashlib
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from threading import RLock
 
 from gbdt_commons.files import is_out_of_room
 from gbdt_commons.key_stream import KeyStream, this_process
-from gbdt_commons.locks import block
 from gbdt_commons.store import Store
 from gbdt_parties.curve_group import length_prefixed
 from gbdt_parties.errors import (
@@ -38,8 +38,9 @@ from gbdt_parties.errors import (
     ProtocolError,
     SumRangeError,
 )
+from gbdt_parties.run.engine import Steps
 from gbdt_parties.run.flights.connection import ROUND, Connected
-from gbdt_parties.run.flights.frames import NO_STEP, STOPPED, FrameChannel, FrameKind, Link
+from gbdt_parties.run.flights.frames import NO_STEP, STOPPED, FrameChannel, FrameKind, Link, check_process
 from gbdt_parties.run.flights.kept import Charge, Kept, Opening, RoundAttempt
 from gbdt_parties.run.flights.terms import SIGNATURE_BYTES, Terms
 from gbdt_parties.two_party.layout import RoundLayout
@@ -67,41 +68,14 @@ Check = Callable[[bytes, Sequence[Words]], None]
 Pay = Callable[[], None]
 """Charges for one attempt; what it writes to the store is part of the attempt's transaction."""
 
+KeepCharge = Callable[[bytes, bytes], None]
+"""Charges for an attempt, and keeps the noised shares that are about to leave, and those that came."""
+
 
 def _passes(error: BaseException) -> bool:
     """Whether an error ends by itself: to the other side, this one is lost meanwhile, and does not refuse."""
     is_full = isinstance(error, OSError) and is_out_of_room(error)
     return is_full or isinstance(error, PartyUnavailableError)
-
-
-def fresh_nonce() -> bytes:
-    """32 bytes of the operating system."""
-    return os.urandom(DIGEST_BYTES)
-
-
-class AttemptDraws(Unrepeatable):
-    """Random draws of one party for one attempt.
-
-    Parameters
-    ----------
-    draws : Draws
-        Of a fresh nonce.
-    attempt : bytes
-        Digest of the attempt.
-    """
-
-    def __init__(self, draws: Draws, attempt: bytes) -> None:
-        self._draws, self.attempt = draws, attempt
-
-    def stream(self, purpose: bytes) -> KeyStream:
-        """The stream of a purpose, such as noise or dither: once in an attempt.
-
-        Raises
-        ------
-        RuntimeError
-            If it was drawn before.
-        """
-        return self._draws.stream(b"inputs", purpose, self.attempt)
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,28 +114,31 @@ class Flights:
     def send(self, flight: int) -> None:
         """Send a flight but for its shares, each message as soon as it is made."""
         for message in self.side.send(flight):
-            self._link.send(FrameKind.ROUND, message, replace(self._step, flight=flight))
+            self._link.send(FrameKind.ROUND, message, self._at(flight))
 
-    def take(self, flight: int, *, has_rows: bool) -> None:
+    def take(self, flight: int, *, has_rows: bool) -> Steps[None]:
         """Take a flight but for its shares."""
         for _ in range((flight == CHOICES) + has_rows * self._n_chunks):
-            self.side.take(self._link.take_view(FrameKind.ROUND, replace(self._step, flight=flight)))
+            self.side.take((yield from self._link.take_view(FrameKind.ROUND, self._at(flight))))
 
     def send_shares(self, flight: int, shares: bytes) -> None:
         """Send the last message of a flight."""
-        self._link.send(FrameKind.SHARES, shares, replace(self._step, flight=flight))
+        self._link.send(FrameKind.SHARES, shares, self._at(flight))
 
     def hand_over(self) -> None:
         """Let what was sent leave."""
         self._link.hand_over()
 
-    def take_shares(self, flight: int) -> bytes:
+    def take_shares(self, flight: int) -> Steps[bytes]:
         """Take the last message of a flight."""
-        return self._link.take(FrameKind.SHARES, step=replace(self._step, flight=flight))
+        return self._link.take(FrameKind.SHARES, step=self._at(flight))
+
+    def _at(self, flight: int) -> Step:
+        return replace(self._step, flight=flight)
 
 
 class Exchange(ABC, Unrepeatable):
-    """One side of a run; one thread at a time uses it.
+    """One side of a run, in steps that stop where a message is due; steps are carried out one by one.
 
     Parameters
     ----------
@@ -173,8 +150,6 @@ class Exchange(ABC, Unrepeatable):
     check : callable
         ``check(public, sums)`` raises a SumRangeError if a round's opened sums are out of the range that its
         public numbers give, with room for both noises.
-    nonces : callable
-        Gives a nonce for every session and attempt: an auditor's gives those that were kept.
     is_recorded : bool
         Whether all messages are kept, for an auditor.
     """
@@ -186,18 +161,11 @@ class Exchange(ABC, Unrepeatable):
     """Makes this side of an attempt."""
 
     def __init__(
-        self,
-        terms: Terms,
-        store: Store,
-        failures: Failures,
-        check: Check,
-        nonces: Callable[[], bytes] = fresh_nonce,
-        is_recorded: bool = False,
+        self, terms: Terms, store: Store, failures: Failures, check: Check, is_recorded: bool = False
     ) -> None:
-        self._terms, self._check, self._nonces, self._is_recorded = terms, check, nonces, is_recorded
-        self._failures = failures
-        self.kept = Kept(store, terms)
-        self._lock, self._process = RLock(), this_process()
+        self._terms, self._check, self._failures = terms, check, failures
+        self.kept, self._process = Kept(store, terms), this_process()
+        self._record = self.kept.record if is_recorded else None
         self._connected: Connected | None = None
 
     @property
@@ -205,7 +173,7 @@ class Exchange(ABC, Unrepeatable):
         """Rounds that are over."""
         return self.kept.n_opened
 
-    def connect(self, channel: FrameChannel) -> None:
+    def connect(self, channel: FrameChannel, nonce: bytes | None = None) -> Steps[None]:
         """Open a session with the other party; one before it is over.
 
         A round that the other side has opened, and this one has not, is open afterwards.
@@ -214,6 +182,8 @@ class Exchange(ABC, Unrepeatable):
         ----------
         channel : FrameChannel
             For this connection alone.
+        nonce : bytes, optional
+            Of the session, for an auditor who repeats it; by default 32 bytes of the operating system.
 
         Raises
         ------
@@ -222,32 +192,31 @@ class Exchange(ABC, Unrepeatable):
         TransferCheckError, AuthenticationError, PartyRefusedError, ProtocolError
             If the other party deviates, or its store is not of this run's history.
         """
-        with self._held():
-            self.disconnect()
-            record = self.kept.record(self.kept.n_connections)
-            kept = (record.say, record.hear) if self._is_recorded else ()
-            link = Link(channel, self._terms.name, *kept)
-            with self._at_stake(link):
-                nonce = self._nonces()
-                self.kept.connect(nonce)
-                self._connected = Connected(link, self._terms, self.kept, nonce, self._failures)
-                self._connected.catch_up(self._open_pending, self._has_made)
+        check_process(self._process)
+        self.disconnect()
+        link = Link(channel, self._terms.name, self._record)
+        with self._at_stake(link):
+            nonce = os.urandom(DIGEST_BYTES) if nonce is None else nonce
+            self.kept.connect(nonce, self._record)
+            connected = Connected(link, self._terms, self.kept, nonce, self._failures)
+            yield from connected.open()
+            self._connected = connected
+            yield from connected.catch_up(self._open_pending, self._has_made)
 
     def disconnect(self) -> None:
         """End the session; the channel is its maker's to close."""
-        with self._lock:
-            if self._connected is not None:
-                self._connected.session.life.end("the connection has ended")
-                self._connected = None
+        if self._connected is not None:
+            self._connected.session.life.end("the connection has ended")
+            self._connected = None
 
     def round(
         self,
         number: int,
         layout: RoundLayout,
-        inputs: Callable[[AttemptDraws], Inputs],
+        inputs: Callable[[Draws], Inputs],
         pay: Pay,
         public: bytes = b"",
-    ) -> list[Words]:
+    ) -> Steps[list[Words]]:
         """Sums of a round: as they were opened, or of an attempt that is made now.
 
         After a `PartyUnavailableError` the caller connects again, and asks again.
@@ -258,7 +227,8 @@ class Exchange(ABC, Unrepeatable):
             The next round, or one before.
         layout : RoundLayout
         inputs : callable
-            ``inputs(draws)`` gives the inputs of one attempt; noise and dither are drawn from `draws`.
+            ``inputs(draws)`` gives the inputs of one attempt; noise and dither are drawn from `draws`, whose
+            nonce is the attempt's digest.
         pay : callable
             Charges for one attempt, in the transaction before its first noised share leaves.  If it raises an
             error, the attempt stops, and nothing has left.
@@ -282,22 +252,22 @@ class Exchange(ABC, Unrepeatable):
         OSError
             If there is no room to keep the attempt: nothing noised has left.
         """
-        with self._held():
-            if not 0 <= number <= self.kept.n_opened or number >= self._terms.n_rounds:
-                raise ProtocolError(
-                    f"round {number} was asked for; {self.kept.n_opened} of {self._terms.n_rounds} are over"
-                )
-            own, other = layout.parties[self._own_party], layout.parties[1 - self._own_party]
-            if (own, other) != (self._terms.own, self._terms.other):
-                raise PartyArgumentError("the parties of the layout are not those of the run")
-            if number == self.kept.n_opened:
-                connected = self._connection()
-                with self._at_stake(connected.link):
-                    self._attempt(connected, layout, inputs, pay, public)
-            opening, trees = self.kept.opened(number), range(len(layout.trees))
-            if opening.layout != layout.to_bytes():
-                raise ProtocolError(f"round {number} was opened with another layout")
-            return list(shares_in(opening.sums, layout, trees).values())
+        check_process(self._process)
+        if not 0 <= number <= self.kept.n_opened or number >= self._terms.n_rounds:
+            raise ProtocolError(
+                f"round {number} was asked for; {self.kept.n_opened} of {self._terms.n_rounds} are over"
+            )
+        own, other = layout.parties[self._own_party], layout.parties[1 - self._own_party]
+        if (own, other) != (self._terms.own, self._terms.other):
+            raise PartyArgumentError("the parties of the layout are not those of the run")
+        if number == self.kept.n_opened:
+            connected = self._connection()
+            with self._at_stake(connected.link):
+                yield from self._attempt(connected, layout, inputs, pay, public)
+        opening, trees = self.kept.opened(number), range(len(layout.trees))
+        if opening.layout != layout.to_bytes():
+            raise ProtocolError(f"round {number} was opened with another layout")
+        return list(shares_in(opening.sums, layout, trees).values())
 
     def value(
         self,
@@ -305,7 +275,7 @@ class Exchange(ABC, Unrepeatable):
         n_bytes: int,
         check: Callable[[bytes], None],
         make: Callable[[KeyStream], bytes] | None,
-    ) -> bytes:
+    ) -> Steps[bytes]:
         """Value that one side releases, once, and both keep: the same bytes on every connection.
 
         Both sides ask for the same values, in the same order, on each connection, so that each is given again
@@ -319,8 +289,8 @@ class Exchange(ABC, Unrepeatable):
         check : callable
             ``check(content)`` raises a ProtocolError if the other side's value is not one that may be.
         make : callable or None
-            ``make(stream)`` draws the value from a stream of this party's seed and the session's nonce, and
-            charges for it, at its owner; None at the other side.
+            ``make(stream)`` draws the value from a stream of this party's seed and the set-up, and charges
+            for it, at its owner; None at the other side.
 
         Raises
         ------
@@ -330,28 +300,28 @@ class Exchange(ABC, Unrepeatable):
         PartyUnavailableError
             As of `round`; likewise its other errors.
         """
-        with self._held():
-            connected, kept = self._connection(), self.kept.value(number)
-            with self._at_stake(connected.link):
-                if make is not None:
-                    if kept is None:
-                        connected.check_release(number)
-                        stream = connected.session.stream(b"value", number)
-                        kept = self.kept.release(number, lambda: make(stream))
-                    connected.link.send(FrameKind.VALUE, kept)
-                    return kept
-                content = connected.link.take(FrameKind.VALUE, n_bytes)
-                check(content)
+        check_process(self._process)
+        connected, kept = self._connection(), self.kept.value(number)
+        with self._at_stake(connected.link):
+            if make is not None:
                 if kept is None:
-                    return self.kept.release(number, lambda: content)
-                if content != kept:
-                    raise ProtocolError(
-                        f"party {self._terms.name!r} releases another value {number} than before: its store "
-                        "is an older copy, or it has drawn noise again"
-                    )
-                return content
+                    connected.check_release(number)
+                    stream = connected.draws(b"value", number.to_bytes(4, "little")).stream(b"value")
+                    kept = self.kept.release(number, lambda: make(stream))
+                connected.link.send(FrameKind.VALUE, kept)
+                return kept
+            content: bytes = yield from connected.link.take(FrameKind.VALUE, n_bytes)
+            check(content)
+            if kept is None:
+                return self.kept.release(number, lambda: content)
+            if content != kept:
+                raise ProtocolError(
+                    f"party {self._terms.name!r} releases another value {number} than before: its store "
+                    "is an older copy, or it has drawn noise again"
+                )
+            return content
 
-    def end(self, result: bytes = b"") -> None:
+    def end(self, result: bytes = b"") -> Steps[None]:
         """Exchange signatures of the last round with the other side, after all rounds.
 
         Parameters
@@ -365,33 +335,23 @@ class Exchange(ABC, Unrepeatable):
             If rounds are left here or there, or the other side has another result; other errors as of
             `round`.
         """
-        with self._held():
-            if self.kept.n_opened < self._terms.n_rounds:
-                raise ProtocolError(f"{self.kept.n_opened} of {self._terms.n_rounds} rounds are over")
-            connected = self._connection()
-            with self._at_stake(connected.link):
-                digest = hashlib.sha256(result).digest()
-                connected.send_status(FrameKind.END, NO_STEP, digest)
-                connected.take_status(FrameKind.END, NO_STEP, digest)
-                connected.link.finish()
-            self.disconnect()
+        check_process(self._process)
+        if self.kept.n_opened < self._terms.n_rounds:
+            raise ProtocolError(f"{self.kept.n_opened} of {self._terms.n_rounds} rounds are over")
+        connected = self._connection()
+        with self._at_stake(connected.link):
+            digest = hashlib.sha256(result).digest()
+            connected.send_status(FrameKind.END, NO_STEP, digest)
+            yield from connected.take_status(FrameKind.END, NO_STEP, digest)
+        self.disconnect()
 
     def stop(self, error: BaseException) -> None:
         """End the session because of an error outside of it, and tell the other side of one that stays."""
-        with self._lock:
-            if self._connected is not None:
-                link = self._connected.link
-                self.disconnect()
-                if not _passes(error):
-                    link.refuse()
-
-    @block
-    def _held(self) -> Generator[None, None, None]:
-        """Let one thread at a time go on, in the process that began: a copy would make attempts twice."""
-        if self._process != this_process():
-            raise ProtocolError("a run of two parties cannot go on in a forked process")
-        with self._lock:
-            yield
+        if self._connected is not None:
+            link = self._connected.link
+            self.disconnect()
+            if not _passes(error):
+                link.refuse()
 
     def _connection(self) -> Connected:
         if self._connected is None:
@@ -418,41 +378,37 @@ class Exchange(ABC, Unrepeatable):
         self,
         connected: Connected,
         layout: RoundLayout,
-        inputs: Callable[[AttemptDraws], Inputs],
+        inputs: Callable[[Draws], Inputs],
         pay: Pay,
         public: bytes,
-    ) -> None:
-        number, k, nonce = self.kept.n_opened, connected.last_attempt + 1, self._nonces()
+    ) -> Steps[None]:
+        number, k = self.kept.n_opened, connected.last_attempt + 1
         # WORKING: the number is spent before a message has it.
-        self.kept.begin(RoundAttempt(number, k, nonce))
+        self.kept.begin(RoundAttempt(number, k))
         connected.last_attempt = k
         step, text = Step(number, k, 0), layout.to_bytes()
-        context = connected.session.digest
-        digest = step.digest(context, b"attempt", connected.set_up, self.kept.chain(number), text)
-        draws = AttemptDraws(connected.session.draws(nonce), digest)
+        draws = connected.draws(b"attempt", step.to_bytes(), self.kept.chain(number), text)
         drawn = inputs(draws)
         given = drawn.secret, drawn.leaves, drawn.noise
-        side = self._side(connected.session, layout, number, k, *given, nonce)
+        side = self._side(connected.session, layout, number, k, *given, draws.nonce)
         # Flights cross: nothing of the other side's is awaited before this one's is under way.
         connected.send_status(FrameKind.BEGIN, step)
         flights = Flights(connected.link, side, step, len(layout.chunks))
         flights.send(CHOICES)
         connected.link.hand_over()
-        connected.take_status(FrameKind.BEGIN, step)
+        yield from connected.take_status(FrameKind.BEGIN, step)
 
         def charge(own: bytes, heard: bytes) -> None:
-            record = Charge(number, k, self._terms.peer, digest, text, public, side.transcript, own, heard)
+            record = Charge(
+                number, k, self._terms.peer, draws.nonce, text, public, side.transcript, own, heard
+            )
             self.kept.charge(record, pay)
 
-        self._play(flights, layout, charge)
+        yield from self._play(flights, layout, charge)
 
     @abstractmethod
-    def _play(self, flights: Flights, layout: RoundLayout, charge: Callable[[bytes, bytes], None]) -> None:
-        """Take the other side's choices, and do everything up to the opening.
-
-        ``charge(own, heard)`` charges for the attempt, and keeps the noised shares that are about to leave,
-        and those that came.
-        """
+    def _play(self, flights: Flights, layout: RoundLayout, charge: KeepCharge) -> Steps[None]:
+        """Take the other side's choices, and do everything up to the opening."""
 
     @abstractmethod
     def _has_made(self, attempt: int) -> bool:
@@ -493,16 +449,16 @@ class TableExchange(Exchange):
 
     _own_party, _side = 0, TableSide
 
-    def _play(self, flights: Flights, layout: RoundLayout, charge: Callable[[bytes, bytes], None]) -> None:
+    def _play(self, flights: Flights, layout: RoundLayout, charge: KeepCharge) -> Steps[None]:
         side, has_trees = flights.side, bool(layout.owned_by(self._terms.own.place))
-        flights.take(CHOICES, has_rows=True)
+        yield from flights.take(CHOICES, has_rows=True)
         flights.send(TABLES)
         # CHARGED, before the first shares leave; those of its own trees cannot be known yet.
         shares = side.shares(TABLES)
         charge(shares, b"")
         flights.send_shares(TABLES, shares)
-        flights.take(SUMS, has_rows=has_trees)
-        side.take(flights.take_shares(SUMS))
+        yield from flights.take(SUMS, has_rows=has_trees)
+        side.take((yield from flights.take_shares(SUMS)))
         transcript, pending = side.transcript, self.kept.pending
         last = side.shares(LAST)
         assert pending is not None
@@ -526,18 +482,18 @@ class PointExchange(Exchange):
 
     _own_party, _side = 1, PointSide
 
-    def _play(self, flights: Flights, layout: RoundLayout, charge: Callable[[bytes, bytes], None]) -> None:
+    def _play(self, flights: Flights, layout: RoundLayout, charge: KeepCharge) -> Steps[None]:
         side = flights.side
-        flights.take(CHOICES, has_rows=bool(layout.owned_by(self._terms.other.place)))
-        flights.take(TABLES, has_rows=True)
-        heard = flights.take_shares(TABLES)
+        yield from flights.take(CHOICES, has_rows=bool(layout.owned_by(self._terms.other.place)))
+        yield from flights.take(TABLES, has_rows=True)
+        heard = yield from flights.take_shares(TABLES)
         side.take(heard)
         flights.send(SUMS)
         # CHARGED, before the shares leave, with all that opens the round but the last flight.
         shares = side.shares(SUMS)
         charge(shares, heard)
         flights.send_shares(SUMS, shares)
-        self._open_pending(flights.take_shares(LAST))
+        self._open_pending((yield from flights.take_shares(LAST)))
 
     def _has_made(self, attempt: int) -> bool:
         return self.kept.has(RoundAttempt, attempt)

@@ -1,16 +1,21 @@
-"""Framed messages of one connection: each is taken if it is the one that is due, or refused by name."""
+"""Framed messages of one connection: each is taken if it is the one that is due, or refused by name.
+
+Whoever waits for a message yields its kind, and is sent it (`gbdt_parties.run.engine.carried_out`).
+"""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
 from contextlib import suppress
 from enum import IntEnum
 from typing import Protocol
 
+from gbdt_commons.key_stream import this_process
 from gbdt_commons.quoting import quoted
 from gbdt_parties.errors import PartyRefusedError, ProtocolError
 from gbdt_parties.messages import MAX_REASON
+from gbdt_parties.run.engine import Steps
+from gbdt_parties.run.record import MessageRecord
 from gbdt_parties.two_party.names import Step
 
 _HEADER = struct.Struct("<4sBBHII")
@@ -54,17 +59,11 @@ class FrameChannel(Protocol):
             If the connection is lost.
         """
 
-    def finish(self) -> None:
-        """Let what was said leave: it is the last of the connection; errors as of `hand_over`."""
 
-    def receive(self) -> bytes | memoryview:
-        """Wait for the other side's next message, for a limited time; nothing else may change its bytes.
-
-        Raises
-        ------
-        PartyUnavailableError
-            If the connection is lost, or the time is over.
-        """
+def check_process(process: object) -> None:
+    """Refuse to go on in a copy of a process, which would make attempts twice."""
+    if process != this_process():
+        raise ProtocolError("a run of two parties cannot go on in a forked process")
 
 
 def heading(message: bytes | memoryview) -> tuple[int, Step, int]:
@@ -84,36 +83,28 @@ class Link:
     channel : FrameChannel
     name : str
         The other party's, for errors.
-    said, heard : callable
-        Keep a message that is about to be sent, and one that was received, before anything follows from it.
+    record : MessageRecord, optional
+        Keeps a message that is about to be sent, and one that was received, before anything follows from it.
     """
 
-    def __init__(
-        self,
-        channel: FrameChannel,
-        name: str,
-        said: Callable[[bytes], None] = lambda _: None,
-        heard: Callable[[bytes | memoryview], None] = lambda _: None,
-    ) -> None:
-        self._channel, self._name, self._said, self._heard = channel, quoted(name), said, heard
+    def __init__(self, channel: FrameChannel, name: str, record: MessageRecord | None = None) -> None:
+        self._channel, self._name, self._record = channel, quoted(name), record
+        self._process = this_process()
         self._n_sent = self._n_taken = 0
 
     def send(self, kind: FrameKind, body: bytes, step: Step = NO_STEP) -> None:
         """Send a message."""
-        header = _HEADER.pack(_MAGIC, kind, step.flight, step.attempt, step.round, self._n_sent)
+        message = _HEADER.pack(_MAGIC, kind, step.flight, step.attempt, step.round, self._n_sent) + body
         self._n_sent += 1
-        self._said(header + body)
-        self._channel.send(header + body)
+        if self._record is not None:
+            self._record.keep(message, b"")
+        self._channel.send(message)
 
     def hand_over(self) -> None:
         """See `FrameChannel`."""
         self._channel.hand_over()
 
-    def finish(self) -> None:
-        """See `FrameChannel`."""
-        self._channel.finish()
-
-    def take(self, kind: FrameKind, n_bytes: int | None = None, step: Step = NO_STEP) -> bytes:
+    def take(self, kind: FrameKind, n_bytes: int | None = None, step: Step = NO_STEP) -> Steps[bytes]:
         """Wait for a message, and copy its body.
 
         Parameters
@@ -128,12 +119,12 @@ class Link:
         PartyRefusedError, ProtocolError
             As of `take_view`; likewise for a body of another length.
         """
-        body = bytes(self.take_view(kind, step))
+        body = bytes((yield from self.take_view(kind, step)))
         if n_bytes is not None and len(body) != n_bytes:
             raise ProtocolError(f"a {kind.name.lower()} has {len(body)} bytes, not {n_bytes}")
         return body
 
-    def take_view(self, kind: FrameKind, step: Step = NO_STEP) -> memoryview:
+    def take_view(self, kind: FrameKind, step: Step = NO_STEP) -> Steps[memoryview]:
         """Wait for a message, which may be long: its body is a view, which keeps the message.
 
         Raises
@@ -141,10 +132,13 @@ class Link:
         PartyRefusedError
             If the other side refuses to go on, and says why.
         ProtocolError
-            If the message is any other than this one; the text says in what it differs.
+            If the message is any other than this one, the text says in what it differs; or if this is a
+            forked process.
         """
-        message = self._channel.receive()
-        self._heard(message)
+        message = yield kind
+        check_process(self._process)
+        if self._record is not None:
+            self._record.keep(b"", bytes(message))
         if len(message) < HEADER_BYTES:
             raise ProtocolError(f"a message of {len(message)} bytes came, which is shorter than its header")
         magic, found, flight, attempt, round_number, number = _HEADER.unpack_from(message)

@@ -11,7 +11,7 @@ party's signatures of them.  So the state is
 
 A crash in WORKING or CHARGED abandons the attempt, but for one case: if the other side has opened it, it has
 this side's shares, and sends again those of its own that are missing here.  No sums without noise are kept,
-and no noise: an auditor draws it again from the seed and the nonces.
+and no noise: an auditor draws it again from the seed and the sessions' nonces.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from typing import Any, TypeVar
 from gbdt_commons.store import Kind, Store, bytes_kind
 from gbdt_parties.curve_group import length_prefixed
 from gbdt_parties.errors import ProtocolError
-from gbdt_parties.run.flights.record import FlightRecord
 from gbdt_parties.run.flights.terms import Terms
+from gbdt_parties.run.record import MessageRecord
 from gbdt_parties.two_party.life import Failures
 
 _OPENED = b"veilboost two-party opened 1"
@@ -57,13 +57,10 @@ class RoundAttempt:
     ----------
     round, number : int
         Attempts are numbered through from 1 on, over all rounds.
-    nonce : bytes
-        Of its draws.
     """
 
     round: int
     number: int
-    nonce: bytes
 
 
 @dataclass(frozen=True)
@@ -75,7 +72,7 @@ class Charge:
     round, number : int
     peer : str
     digest : bytes
-        Of the attempt: its session, number, layout, and all sums before.
+        Of the attempt: its session's set-up, number, layout, and all sums before.
     layout : bytes
     public : bytes
         Public numbers that opened sums are checked by.
@@ -293,9 +290,12 @@ class Kept:
             self._add(Value(content))
         return content
 
-    def connect(self, nonce: bytes) -> None:
-        """Keep the nonce of a session before its first message."""
-        self._add(Connection(nonce))
+    def connect(self, nonce: bytes, record: MessageRecord | None = None) -> None:
+        """Keep the nonce of a session before its first message; the record's next messages are its own."""
+        with self.store.transaction():
+            if record is not None:
+                record.begin()
+            self._add(Connection(nonce))
 
     def begin(self, attempt: RoundAttempt) -> None:
         """Keep an attempt before its first message.
@@ -380,6 +380,7 @@ class Kept:
         """The events of the same run in another store."""
         return Kept(store, self._terms)
 
-    def record(self, connection: int) -> FlightRecord:
-        """The messages of a connection, if they are kept."""
-        return FlightRecord(self.store, str(connection))
+    @property
+    def record(self) -> MessageRecord:
+        """The messages of all connections, if they are kept."""
+        return MessageRecord(self.store)

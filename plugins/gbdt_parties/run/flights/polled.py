@@ -2,7 +2,7 @@
 
 The asking side's messages leave in a request when it hands them over, when they are long together, and when
 it waits for a message; one request is under way at a time, while this side goes on computing.  The answering
-side takes them, and answers once its own thread waits for a message, or is done.  A round takes three
+side goes on with them until it waits for another message, or is done, and answers.  A round takes three
 requests, with the last flight of the round before, with choices, and with tables: the other side makes its
 choices while this one makes its own, and takes these while this one masks tables.
 """
@@ -12,10 +12,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from threading import Condition, Thread
+from threading import Lock, Thread
 
 from gbdt_parties.curve_group import length_prefixed
 from gbdt_parties.errors import PartyUnavailableError, ProtocolError
+from gbdt_parties.run.engine import Computation, Steps
+from gbdt_parties.run.flights.frames import FrameChannel
 
 _LENGTH = 8
 MAX_REQUEST_BYTES = 32 << 20
@@ -46,7 +48,7 @@ def unpacked(data: bytes | memoryview) -> list[memoryview]:
 
 
 class Asking:
-    """The asking side's end; it implements `frames.Channel`.
+    """The asking side's end; it implements `frames.FrameChannel`.
 
     Parameters
     ----------
@@ -64,7 +66,7 @@ class Asking:
         self._under_way: Future[list[memoryview]] | None = None
 
     def send(self, message: bytes) -> None:
-        """See `frames.Channel`."""
+        """See `frames.FrameChannel`."""
         is_long = self._n_bytes + len(message) > MAX_REQUEST_BYTES
         if self._outbox and (is_long or len(self._outbox) == MAX_MESSAGES):
             self._leave(False)
@@ -72,17 +74,17 @@ class Asking:
         self._n_bytes += len(message)
 
     def hand_over(self) -> None:
-        """See `frames.Channel`; it waits for the answer to the request before."""
+        """See `frames.FrameChannel`; it waits for the answer to the request before."""
         if self._outbox:
             self._leave(True)
 
     def finish(self) -> None:
-        """See `frames.Channel`."""
+        """Let what was said leave, the last of the connection."""
         self.hand_over()
         self._collect()
 
     def receive(self) -> memoryview:
-        """See `frames.Channel`."""
+        """Wait for the other side's next message."""
         if not self._inbox:
             self._collect()
         if not self._inbox:
@@ -116,83 +118,67 @@ class Asking:
 
 
 class Answering:
-    """The answering side's end, between the thread that answers and the thread that computes.
-
-    The latter uses it as `frames.Channel`, and closes it when it is done.
+    """The answering side's end: a computation that goes on whenever messages come that it waits for.
 
     Parameters
     ----------
-    seconds : float
-        Longest time to wait for a request, and for the messages of an answer.
+    steps_of : callable
+        ``steps_of(channel)`` gives the steps of the computation, which sends messages by the channel, a
+        `frames.FrameChannel`, and yields where it waits for one.
+
+    Attributes
+    ----------
+    error : BaseException or None
+        Error by which the computation has ended.
+    is_over : bool
+        Whether it has ended.
     """
 
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._changed = Condition()
-        self._inbox: deque[memoryview] = deque()
+    def __init__(self, steps_of: Callable[[FrameChannel], Steps[None]]) -> None:
+        self._lock = Lock()
         self._outbox: list[bytes] = []
-        self._waits = self._is_over = False
+        self._computation = Computation(steps_of(self))
+        self.error: BaseException | None = None
+        self.is_over = False
 
     def answer(self, request: bytes | memoryview, is_last: bool = True) -> bytes:
-        """Take a request, and wait for the messages to answer it with, unless others belong to it.
+        """Go on with the messages of a request; all that was said since, unless other requests belong to it.
 
         Raises
         ------
         PartyUnavailableError
-            If the computation is over, or takes too long.
+            If the computation is over.
         ProtocolError
             If the request is malformed.
         """
-        messages = unpacked(request)
-        with self._changed:
-            if self._is_over:
+        with self._lock:
+            if self.is_over:
                 raise PartyUnavailableError("the connection is over")
-            self._inbox.extend(messages)
-            self._changed.notify_all()
+            messages = deque(unpacked(request))
+            self._go_on()
+            while messages and not self.is_over:
+                self._computation.tell(messages.popleft())
+                self._go_on()
             if not is_last:
                 return b""
-            if not self._changed.wait_for(self._is_ready, self._seconds):
-                self._is_over = True
-                self._changed.notify_all()
-                raise PartyUnavailableError(f"no answer was ready within {self._seconds} seconds")
             said, self._outbox = self._outbox, []
             return length_prefixed(said)
 
-    def _is_ready(self) -> bool:
-        return self._is_over or (self._waits and not self._inbox)
+    def _go_on(self) -> None:
+        try:
+            self.is_over = self._computation.question() is None
+        except BaseException as error:
+            self.error, self.is_over = error, True
 
     def send(self, message: bytes) -> None:
-        """See `frames.Channel`."""
-        with self._changed:
-            if self._is_over:
-                raise PartyUnavailableError("the connection is over")
-            self._outbox.append(message)
+        """See `frames.FrameChannel`."""
+        self._outbox.append(message)
 
     def hand_over(self) -> None:
-        """See `frames.Channel`: the next answer has it."""
-
-    def finish(self) -> None:
-        """See `frames.Channel`: the last answer has it."""
-
-    def receive(self) -> memoryview:
-        """See `frames.Channel`."""
-        with self._changed:
-            self._waits = True
-            self._changed.notify_all()
-            has_come = self._changed.wait_for(lambda: self._inbox or self._is_over, self._seconds)
-            self._waits = False
-            if not self._inbox:
-                self._is_over = True
-                self._changed.notify_all()
-                raise PartyUnavailableError(
-                    "the other party has ended the connection"
-                    if has_come
-                    else f"the other party was silent for {self._seconds} seconds"
-                )
-            return self._inbox.popleft()
+        """See `frames.FrameChannel`: the next answer has it."""
 
     def close(self) -> None:
-        """End the connection; what was said before is in the last answer."""
-        with self._changed:
-            self._is_over = True
-            self._changed.notify_all()
+        """End the computation where it waits next."""
+        with self._lock:
+            self._computation.close()
+            self.is_over = True

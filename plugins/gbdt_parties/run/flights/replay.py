@@ -1,32 +1,35 @@
 """An auditor's repetition of one party's side of a run, to the byte.
 
-The auditor has the party's seed and data, its kept events, and the messages that it received; all nonces are
-among the events.  Sessions, values, attempts and signatures follow from these alone: the draws from HKDF of
-seed and nonce, Ed25519 signatures from key and text, and what comes before a connection from the
-events before it.
+The auditor has the party's seed and data, its kept events, and the messages that it received; the nonces of
+sessions are among the events.  Sessions, values, attempts and signatures follow from these alone: the draws
+from HKDF of seed and set-up, Ed25519 signatures from key and text, and what comes before a connection from
+the events before it.
 
 *If they agree*, the party has sent the messages of an honest party with that seed and those data, in
-every connection, and kept the events of one.  Seed and nonces determine its noise.
+every connection, and kept the events of one.  Its seed and the messages of the set-up determine its noise.
 *The record cannot be made up*: the other party signs the digest of all messages of a round, in both
 directions, and the repetition checks these signatures as the party did.  Without the other party's key no
 other messages pass for those of a round that is over.
-*Not covered*: whether nonces of attempts were drawn at random (a party that knows the session, and tries a
-million of them, chooses among as many noises); the end of a connection that was lost; messages after the
-last round, which were not signed.
+*The noise was not chosen*: a party must send its nonce before it knows which messages the other one makes of
+it, and these are in the set-up, too (`driver`).
+*Not covered*: connections that a party broke off before it liked its noise, and left out of its record (the
+other party has them in its own); the end of a connection that was lost; messages after the last round, which
+were not signed.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from struct import error as StructError
 from typing import NoReturn
 
 from gbdt_commons.errors import VeilboostError
 from gbdt_commons.store import MemoryStore, Store
 from gbdt_parties.errors import PartyUnavailableError
+from gbdt_parties.run.engine import Steps, carried_out
 from gbdt_parties.run.flights.driver import Exchange
-from gbdt_parties.run.flights.frames import HEADER_BYTES, STOPPED, FrameChannel, FrameKind, heading
+from gbdt_parties.run.flights.frames import HEADER_BYTES, STOPPED, FrameKind, heading
 from gbdt_parties.run.flights.kept import (
     EVENTS,
     Charge,
@@ -37,115 +40,83 @@ from gbdt_parties.run.flights.kept import (
     Signature,
     Value,
 )
-from gbdt_parties.run.flights.record import FlightRecord, summary
-from gbdt_parties.run.replay import DifferenceError, Replay
+from gbdt_parties.run.record import KeptExchange, summary
+from gbdt_parties.run.replay import Compared, DifferenceError, Replay
 
-Begin = Callable[[Store, Callable[[], bytes]], Exchange]
-"""``begin(store, nonces)`` gives the party's side, on a store and with nonces of the auditor."""
+Begin = Callable[[Store], Exchange]
+"""Gives the party's side, on a store of the auditor."""
 
-Train = Callable[[Exchange], object]
+Train = Callable[[Exchange], Steps[object]]
 """Asks for values and rounds, with the party's data, as the party does."""
 
 
-def replay(
-    kept: Kept, connection: int, channel: FrameChannel, begin: Begin, train: Train
-) -> tuple[Store, bool]:
-    """Repeat a party's process in one connection.
+class ComparedFlights:
+    """A channel that gives what a party heard, and compares all that is said with what it said.
 
     Parameters
     ----------
-    kept : Kept
-        The party's events.
+    exchanges : iterator of KeptExchange
+        Of one connection, in the order in which the party sent and received them.
     connection : int
-        Which one, from 0 on.
-    channel : FrameChannel
-        Gives all messages that the party received, and then raises a PartyUnavailableError.  It gets those
-        that an honest party sent, of which a process that crashed has sent the first ones.
-    begin : callable
-    train : callable
-
-    Returns
-    -------
-    store : Store
-        With the party's events as they are after the connection.
-    has_ended : bool
-        Whether `train` came to its end.
+        Its number, from 0 on.
+    done : Compared
+        Counts what agrees.
     """
-    start, grown = kept.connection(connection)
-    nonces = (event.nonce for event in grown if isinstance(event, (Connection, RoundAttempt)))
 
-    def next_nonce() -> bytes:
-        for nonce in nonces:
-            return nonce
-        raise PartyUnavailableError("the record of this run has no other attempt")
-
-    store = MemoryStore()
-    exchange = begin(store, next_nonce)
-    for event in map(kept.event, range(start)):
-        assert event is not None
-        store.append(EVENTS, "", event)
-    try:
-        exchange.connect(channel)
-        train(exchange)
-    except VeilboostError:
-        # The connection is lost, or either party has refused: that was said, or heard.
-        return store, False
-    return store, True
-
-
-class ComparedFlights:
-    """A channel that gives what a party heard, and compares all that is said with what it said."""
-
-    def __init__(self, record: FlightRecord, connection: int) -> None:
-        self._said, self._heard = record.said(), record.heard()
-        self._connection, self._is_over, self._difference = connection, False, ""
-        self.n_messages = self.n_bytes = 0
+    def __init__(self, exchanges: Iterator[KeptExchange], connection: int, done: Compared) -> None:
+        self._exchanges, self._connection, self._done = exchanges, connection, done
+        self._is_over, self._difference = False, ""
 
     def send(self, message: bytes) -> None:
         """Compare a message with the next one of the record."""
         if self._is_over:
             return
-        kept = next(self._said, None)
+        kept = next(self._exchanges, None)
         if kept is None and heading(message)[0] == FrameKind.REFUSAL:
             self._differs(message, "refuses what the record says was received")
-        if kept is None or has_stopped(kept):
-            # The process, or the connection, ended here.
-            self._is_over = True
-            raise PartyUnavailableError("the record of this connection ends here")
-        if kept != summary(message):
-            self._differs(kept, "is not what follows from the party's seed, rows and received messages")
-        self.n_messages += 1
-        self.n_bytes += len(message)
+        if kept is None or has_stopped(kept.sent):
+            self._end()
+        if kept.sent != summary(message):
+            self._differs(message if kept.was_refused else kept.sent, _DIFFERS)
+        self._done.n_messages += 1
+        self._done.n_bytes += len(message)
 
     def hand_over(self) -> None:
         """Nothing to compare."""
 
-    def finish(self) -> None:
-        """Nothing to compare."""
-
     def receive(self) -> bytes:
         """The next message that the party heard."""
-        for message in self._heard if not self._is_over else ():
-            return message
-        raise PartyUnavailableError("the record of this connection ends here")
+        kept = None if self._is_over else next(self._exchanges, None)
+        if kept is None or has_stopped(kept.sent):
+            self._end()
+        if not kept.was_refused:
+            self._differs(kept.sent, _UNREACHED)
+        return kept.received
 
     def check_end(self) -> None:
         """Check that nothing else was said or heard, but that the party had to stop."""
         if self._difference:
             # A refusal that differs was made while another error was on its way.
             raise DifferenceError(self._difference)
-        if self._is_over:
-            return
-        for kept in self._said:
-            if not has_stopped(kept):
-                self._differs(kept, "was sent, and does not follow from the messages that are kept")
-        for message in self._heard:
-            self._differs(message, "was received, and is not one that was waited for")
+        for kept in () if self._is_over else self._exchanges:
+            if kept.was_refused:
+                self._differs(kept.received, "was received, and is not one that was waited for")
+            if not has_stopped(kept.sent):
+                self._differs(kept.sent, _UNREACHED)
+
+    def _end(self) -> NoReturn:
+        """The process, or the connection, ended here."""
+        self._is_over = True
+        raise PartyUnavailableError("the record of this connection ends here")
 
     def _differs(self, message: bytes, how: str) -> NoReturn:
         self._is_over = True
         self._difference = f"{_name(message, self._connection)} {how}"
         raise DifferenceError(self._difference)
+
+
+_DIFFERS = "is not what follows from the party's keys, rows and received messages"
+_UNREACHED = "was sent, and does not follow from the messages that are kept"
 
 
 def has_stopped(kept: bytes) -> bool:
@@ -163,6 +134,50 @@ def _name(message: bytes, connection: int) -> str:
         return f"a message of connection {connection} that is no message of a run"
     place = f" of round {step.round}, attempt {step.attempt}, flight {step.flight}," if step.attempt else ""
     return f"message {number} ({name}){place} in connection {connection}"
+
+
+def replay(
+    kept: Kept, connection: int, channel: ComparedFlights, begin: Begin, train: Train
+) -> tuple[Store, bool]:
+    """Repeat a party's process in one connection.
+
+    Parameters
+    ----------
+    kept : Kept
+        The party's events.
+    connection : int
+        Which one, from 0 on.
+    channel : ComparedFlights
+        Gives all messages that the party received, and then raises a PartyUnavailableError.  It gets those
+        that an honest party sent, of which a process that crashed has sent the first ones.
+    begin : callable
+    train : callable
+
+    Returns
+    -------
+    store : Store
+        With the party's events as they are after the connection.
+    has_ended : bool
+        Whether `train` came to its end.
+    """
+    start, (begun, *_) = kept.connection(connection)
+    assert isinstance(begun, Connection)
+    store = MemoryStore()
+    exchange = begin(store)
+    for event in map(kept.event, range(start)):
+        assert event is not None
+        store.append(EVENTS, "", event)
+
+    def steps() -> Steps[None]:
+        yield from exchange.connect(channel, begun.nonce)
+        yield from train(exchange)
+
+    try:
+        carried_out(steps(), channel.receive)
+    except VeilboostError:
+        # The connection is lost, or either party has refused: that was said, or heard.
+        return store, False
+    return store, True
 
 
 _NAMES = {
@@ -190,9 +205,7 @@ def _check_events(kept: Kept, connection: int, again: Kept) -> None:
         if other is None:
             raise DifferenceError(f"{name} is not reached by the messages that are kept of it")
         if one != other:
-            raise DifferenceError(
-                f"{name} is not what follows from the party's seed, rows and received messages"
-            )
+            raise DifferenceError(f"{name} {_DIFFERS}")
 
 
 def compared(kept: Kept, begin: Begin, train: Train) -> Replay:
@@ -205,20 +218,15 @@ def compared(kept: Kept, begin: Begin, train: Train) -> Replay:
     begin, train : callable
         As of `replay`.
     """
-    n_rounds = n_attempts = n_connections = n_messages = n_bytes = 0
-    has_ended, difference = False, None
-    for number in range(kept.n_connections):
-        channel = ComparedFlights(kept.record(number), number)
-        try:
+    done, agreed, has_ended, difference = Compared(), Counter[type](), False, None
+    try:
+        for number in range(kept.n_connections):
+            channel = ComparedFlights(kept.record.of_process(number), number, done)
             store, has_ended = replay(kept, number, channel, begin, train)
             channel.check_end()
             _check_events(kept, number, kept.in_store(store))
-        except DifferenceError as error:
-            difference, has_ended = str(error), False
-        n_messages, n_bytes = n_messages + channel.n_messages, n_bytes + channel.n_bytes
-        if difference is not None:
-            break
-        added = Counter(map(type, kept.connection(number)[1]))
-        n_rounds, n_attempts = n_rounds + added[Opening], n_attempts + added[RoundAttempt]
-        n_connections += 1
-    return Replay(n_rounds, n_attempts, n_connections, n_messages, n_bytes, has_ended, difference)
+            agreed.update(map(type, kept.connection(number)[1]))
+            done.n_connections += 1
+    except DifferenceError as error:
+        difference, has_ended = str(error), False
+    return done.report(agreed[Opening], agreed[RoundAttempt], has_ended, difference)

@@ -20,10 +20,11 @@ from gbdt_parties.errors import (
     SumRangeError,
     TransferCheckError,
 )
+from gbdt_parties.run.engine import carried_out
 from gbdt_parties.run.flights.connection import NOTHING, Status
-from gbdt_parties.run.flights.driver import AttemptDraws
 from gbdt_parties.run.flights.frames import HEADER_BYTES, FrameKind
 from gbdt_parties.run.flights.kept import EVENTS, Charge, RoundAttempt
+from gbdt_parties.two_party.session import Draws
 from gbdt_parties.two_party.sides import CHOICES, LAST, SUMS, TABLES
 from kept_stores import restarted
 from two_party_flights import KEYS, LEDGER, Killed, Party, layout_of, meet, survive, terms_of
@@ -53,7 +54,7 @@ class Changing:
 
     def __init__(self, channel, change):
         self._channel, self._change = channel, change
-        self.receive, self.hand_over, self.finish = channel.receive, channel.hand_over, channel.finish
+        self.receive, self.hand_over = channel.receive, channel.hand_over
 
     def send(self, message):
         for one in self._change(message):
@@ -264,7 +265,7 @@ def test_a_party_that_has_lost_an_attempt_is_refused_before_the_next_one(place):
     class Lost:
         def __init__(self, channel):
             self.send, self._channel = channel.send, channel
-            self.hand_over, self.finish = channel.hand_over, channel.finish
+            self.hand_over = channel.hand_over
 
         def receive(self):
             message = self._channel.receive()
@@ -315,7 +316,7 @@ def test_a_claim_of_too_many_attempts_is_refused_and_not_kept(claimed):
     parties = new_parties()
     assert parties[0].terms.max_attempts == 6
     liar = Party(1, ONE)
-    liar.store.append(EVENTS, "", RoundAttempt(0, claimed, os.urandom(32)))
+    liar.store.append(EVENTS, "", RoundAttempt(0, claimed))
     outcomes = meet([parties[0], liar])
     assert f"claims to have begun attempt {claimed}" in str(outcomes[0].error)
     assert parties[0].process().kept.last_attempt == 0
@@ -335,7 +336,7 @@ def test_each_noised_share_of_a_round_that_is_abandoned_again_and_again_is_charg
     class Leaving:
         def __init__(self, channel):
             self.send, self._channel = channel.send, channel
-            self.hand_over, self.finish = channel.hand_over, channel.finish
+            self.hand_over = channel.hand_over
 
         def receive(self):
             message = self._channel.receive()
@@ -430,7 +431,7 @@ def test_two_processes_with_one_store_make_no_attempt_twice():
     charges = parties[1].process().kept.all(Charge)
     kept = stale.kept
     with pytest.raises(ProtocolError, match="made twice"):
-        kept.begin(RoundAttempt(0, 1, os.urandom(32)))
+        kept.begin(RoundAttempt(0, 1))
     with pytest.raises(ProtocolError, match="not the latest"):
         kept.charge(charges[0], parties[1].pay)
     assert parties[1].n_paid == 1
@@ -439,22 +440,22 @@ def test_two_processes_with_one_store_make_no_attempt_twice():
 def test_an_attempt_is_charged_once_and_only_the_latest():
     parties = new_parties()
     kept = parties[0].process().kept
-    kept.begin(RoundAttempt(0, 1, os.urandom(32)))
+    kept.begin(RoundAttempt(0, 1))
     outcomes = new_parties()
     meet(outcomes)
     charge = outcomes[0].process().kept.all(Charge)[0]
     kept.charge(charge, parties[0].pay)
     with pytest.raises(ProtocolError, match="was charged before"):
         kept.charge(charge, parties[0].pay)
-    kept.begin(RoundAttempt(0, 2, os.urandom(32)))
+    kept.begin(RoundAttempt(0, 2))
     with pytest.raises(ProtocolError, match="not the latest"):
         kept.charge(charge, parties[0].pay)
     assert parties[0].n_paid == len(kept.all(Charge)) == 1
     for number in (0, 1, 2):
         with pytest.raises(ProtocolError, match="made twice"):
-            kept.begin(RoundAttempt(0, number, os.urandom(32)))
+            kept.begin(RoundAttempt(0, number))
     with pytest.raises(ProtocolError, match="6 attempts together"):
-        kept.begin(RoundAttempt(0, 7, os.urandom(32)))
+        kept.begin(RoundAttempt(0, 7))
 
 
 def test_rounds_and_layouts_that_are_not_due_are_refused():
@@ -462,16 +463,16 @@ def test_rounds_and_layouts_that_are_not_due_are_refused():
     survive(parties, [])
     exchange = parties[0].process()
     with pytest.raises(ProtocolError, match=r"round 2.*2 of 2.*over"):
-        exchange.round(2, TWO[0], None, None)
+        carried_out(exchange.round(2, TWO[0], None, None), None)
     with pytest.raises(ProtocolError, match="round -1 was asked"):
-        exchange.round(-1, TWO[0], None, None)
+        carried_out(exchange.round(-1, TWO[0], None, None), None)
     with pytest.raises(ProtocolError, match=r"round 1.*layout"):
-        exchange.round(1, layout_of(71), None, None)
+        carried_out(exchange.round(1, layout_of(71), None, None), None)
     swapped = replace(TWO[0], parties=TWO[0].parties[::-1])
     with pytest.raises(PartyArgumentError, match="run"):
-        exchange.round(0, swapped, None, None)
+        carried_out(exchange.round(0, swapped, None, None), None)
     with pytest.raises(ProtocolError, match=r"0 of 2 rounds.*over"):
-        new_parties(TWO)[0].process().end()
+        carried_out(new_parties(TWO)[0].process().end(), None)
 
 
 def test_sides_that_mean_other_layouts_refuse_each_other():
@@ -486,11 +487,27 @@ def test_noise_is_another_one_in_every_attempt_even_if_a_nonce_comes_again():
     noise = []
     for _ in range(2):
         parties = new_parties()
-        processes = [parties[0].process(nonces=lambda: b"n" * 32), parties[1].process()]
-        assert [one.error for one in meet(parties, processes)] == [None, None]
+        parties[0].nonce = b"n" * 32
+        assert [one.error for one in meet(parties)] == [None, None]
         (given,) = parties[0].inputs.values()
         noise.append(b"".join(words.tobytes() for words in given.noise))
     assert noise[0] != noise[1]
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_no_side_can_choose_its_noise_by_its_nonce(place):
+    """Before, noise followed from seed and nonces: whoever knew the other's could try its own."""
+    noise, other = [], 1 - place
+    for seed in (b"3" * 32, b"3" * 32, b"4" * 32):
+        parties = new_parties()
+        parties[other].terms = terms_of(other, len(ONE), seed=seed)
+        for party, nonce in zip(parties, (b"m" * 32, b"n" * 32), strict=True):
+            party.nonce = nonce
+        assert [one.error for one in meet(parties)] == [None, None]
+        (given,) = parties[place].inputs.values()
+        noise.append([words.tolist() for words in given.noise])
+    # An auditor repeats it; it follows from messages that the other side makes once it knows both nonces.
+    assert noise[0] == noise[1] != noise[2]
 
 
 def test_draws_are_made_once_and_not_copied():
@@ -498,7 +515,7 @@ def test_draws_are_made_once_and_not_copied():
     found = []
 
     def inputs(draws):
-        assert isinstance(draws, AttemptDraws)
+        assert isinstance(draws, Draws)
         draws.stream(b"noise")
         with pytest.raises(RuntimeError, match="made before"):
             draws.stream(b"noise")
@@ -521,14 +538,14 @@ def test_a_forked_process_is_refused():
     parties = new_parties()
     processes = [party.process() for party in parties]
     for party in parties:
-        party.train = lambda exchange: "connected"
+        party.train = lambda exchange: iter(())
     assert [one.error for one in meet(parties, processes)] == [None, None]
     child = os.fork()
     if child == 0:
         refused = 0
         for use in (lambda: processes[0].round(0, ONE[0], None, None), lambda: processes[0].connect(None)):
             try:
-                use()
+                carried_out(use(), None)
             except ProtocolError as error:
                 refused += "forked process" in str(error)
         os._exit(5 + refused)

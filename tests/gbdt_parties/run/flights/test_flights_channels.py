@@ -8,26 +8,29 @@ import pytest
 
 from gbdt_parties.curve_group import length_prefixed
 from gbdt_parties.errors import PartyRefusedError, PartyUnavailableError, ProtocolError
+from gbdt_parties.run.engine import carried_out
 from gbdt_parties.run.flights import polled
 from gbdt_parties.run.flights.frames import HEADER_BYTES, FrameKind, Link
 from gbdt_parties.run.flights.polled import Answering, Asking, unpacked
 from gbdt_parties.two_party.names import Step
-from two_party_flights import Party, check_outcome, layout_of, watched
+from two_party_flights import Party, check_outcome, layout_of, watched, whole
 
 STEP = Step(3, 4, 2)
 
 
 def linked():
+    """Both ends of a channel, the first one's link, and what takes messages from the other one's."""
     ends = watched()
-    return ends, Link(ends[0], "bank"), Link(ends[1], "hospital")
+    other = Link(ends[1], "hospital")
+    return ends, Link(ends[0], "bank"), lambda *due: carried_out(other.take(*due), ends[1].receive)
 
 
 def test_a_message_arrives_where_it_is_due():
-    ends, one, other = linked()
+    ends, one, take = linked()
     one.send(FrameKind.SHARES, b"shares", STEP)
-    assert other.take(FrameKind.SHARES, 6, STEP) == b"shares"
-    other.send(FrameKind.END, b"")
-    assert one.take(FrameKind.END, 0) == b""
+    assert take(FrameKind.SHARES, 6, STEP) == b"shares"
+    one.send(FrameKind.END, b"")
+    assert take(FrameKind.END, 0) == b""
     for end in ends:
         end.close()
         with pytest.raises(PartyUnavailableError, match="ended the connection"):
@@ -48,27 +51,27 @@ def test_a_message_arrives_where_it_is_due():
 def test_a_header_that_is_not_the_one_due_is_refused_by_its_field(field, value, text):
     header = [b"VB2F", FrameKind.SHARES, 2, 4, 3, 0]
     header[field] = value
-    ends, _, other = linked()
+    ends, _, take = linked()
     ends[0].send(struct.pack("<4sBBHII", *header) + b"shares")
     with pytest.raises(ProtocolError, match=text):
-        other.take(FrameKind.SHARES, step=STEP)
+        take(FrameKind.SHARES, None, STEP)
 
 
 def test_other_lengths_are_refused():
-    ends, one, other = linked()
+    ends, one, take = linked()
     one.send(FrameKind.SHARES, b"shares", STEP)
     with pytest.raises(ProtocolError, match=r"shares has 6 bytes.*7"):
-        other.take(FrameKind.SHARES, 7, STEP)
+        take(FrameKind.SHARES, 7, STEP)
     ends[0].send(bytes(HEADER_BYTES - 1))
     with pytest.raises(ProtocolError, match=r"15 bytes.*shorter"):
-        other.take(FrameKind.SHARES, step=STEP)
+        take(FrameKind.SHARES, None, STEP)
 
 
 def test_refusals_are_quoted():
-    _, one, other = linked()
+    _, one, take = linked()
     one.refuse("no\x1b[2J" + "x" * 5000)
     with pytest.raises(PartyRefusedError) as found:
-        other.take(FrameKind.END)
+        take(FrameKind.END)
     text = str(found.value)
     assert text.startswith(r"party 'hospital' refuses: no\x1b[2Jxx")
     assert len(text) < 1100
@@ -97,7 +100,12 @@ def test_a_run_over_requests_and_answers():
     """Three requests for a round: the last flight of the one before, choices, and tables."""
     pytest.importorskip("nacl")
     parties = [Party(place, [layout_of()] * 3) for place in (0, 1)]
-    answering, requests, answers, found = Answering(60.0), [], [], []
+    requests, answers, found = [], [], []
+
+    def serve(channel):
+        found.append((yield from whole(parties[1], parties[1].process(), channel)))
+
+    answering = Answering(serve)
 
     def ask(request, is_last):
         assert is_last
@@ -107,20 +115,10 @@ def test_a_run_over_requests_and_answers():
         answers.append([message[4] for message in unpacked(answer)])
         return answer
 
-    def serve():
-        try:
-            exchange = parties[1].process()
-            exchange.connect(answering)
-            found.append(parties[1].train(exchange))
-        finally:
-            answering.close()
-
-    server = Thread(target=serve)
-    server.start()
-    exchange = parties[0].process()
-    exchange.connect(Asking(ask))
-    opened = parties[0].train(exchange)
-    server.join(600)
+    asking = Asking(ask)
+    opened = carried_out(whole(parties[0], parties[0].process(), asking), asking.receive)
+    asking.finish()
+    assert answering.is_over
     assert found == [opened]
     check_outcome(parties)
     begun, tables = [FrameKind.BEGIN, *[FrameKind.ROUND] * 3], [FrameKind.ROUND] * 2 + [FrameKind.SHARES]
@@ -208,42 +206,70 @@ def test_a_request_that_is_lost_is_noticed_where_its_answer_is_waited_for():
             use(asking)
 
 
-def test_an_answering_side_that_is_over_or_too_slow_is_lost():
-    answering = Answering(0.02)
-    with pytest.raises(PartyUnavailableError, match="answer was ready"):
-        answering.answer(length_prefixed([b"message"]))
-    for use in (lambda: answering.answer(b""), lambda: answering.send(b"")):
-        with pytest.raises(PartyUnavailableError, match="connection is over"):
-            use()
-    answering = Answering(0.02)
-    with pytest.raises(PartyUnavailableError, match="silent for"):
-        answering.receive()
-    answering = Answering(0.02)
+def waiting(n_messages, *said):
+    """An answering side that says something, and waits for messages."""
+
+    def steps(channel):
+        for message in said:
+            channel.send(message)
+        for _ in range(n_messages):
+            channel.send(b"to " + (yield "message"))
+
+    return Answering(steps)
+
+
+def test_an_answering_side_goes_on_with_every_message_that_it_waits_for():
+    answering = waiting(2, b"first")
+    assert answering.answer(b"", False) == b""
+    assert unpacked(answering.answer(length_prefixed([b"1"]))) == [b"first", b"to 1"]
+    assert unpacked(answering.answer(length_prefixed([b"2", b"beyond the end"]))) == [b"to 2"]
+    assert answering.is_over
+    assert answering.error is None
+
+
+def test_an_answering_side_that_is_over_is_lost():
+    answering = waiting(1)
     answering.close()
-    with pytest.raises(PartyUnavailableError, match="ended the connection"):
-        answering.receive()
+    ended = waiting(0)
+    assert ended.answer(b"") == b""
+    for over in (answering, ended):
+        with pytest.raises(PartyUnavailableError, match="connection is over"):
+            over.answer(b"")
     with pytest.raises(PartyUnavailableError, match="ended the connection"):
         Asking(lambda request, is_last: b"").receive()
 
 
 def test_the_last_words_of_an_answering_side_arrive():
-    answering = Answering(10.0)
-    answering.send(b"refusal")
-    answering.close()
-    with pytest.raises(PartyUnavailableError):
-        answering.answer(b"")
-    answering = Answering(10.0)
+    def refuse(channel):
+        channel.send(bytes((yield "message")) + b" is refused")
+        raise ValueError("an error of its own")
 
-    def refuse():
-        answering.receive()
-        answering.send(b"refusal")
-        answering.close()
-
-    server = Thread(target=refuse)
-    server.start()
+    answering = Answering(refuse)
     asking = Asking(answering.answer)
     asking.send(b"request")
-    assert asking.receive() == b"refusal"
+    assert asking.receive() == b"request is refused"
     with pytest.raises(PartyUnavailableError):
         asking.receive()
-    server.join(600)
+    assert str(answering.error) == "an error of its own"
+
+
+def test_an_answering_side_that_is_closed_meanwhile_ends_where_it_waits_next():
+    began, may_go_on = Event(), Event()
+
+    def steps(channel):
+        began.set()
+        may_go_on.wait(600)
+        channel.send(b"said")
+        yield "message"
+
+    answering, said = Answering(steps), []
+    server = Thread(target=lambda: said.append(unpacked(answering.answer(b""))))
+    closer = Thread(target=answering.close)
+    server.start()
+    began.wait(600)
+    closer.start()
+    may_go_on.set()
+    for thread in (server, closer):
+        thread.join(600)
+    assert said == [[b"said"]]
+    assert answering.is_over

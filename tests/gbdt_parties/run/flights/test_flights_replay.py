@@ -1,7 +1,6 @@
 """An auditor repeats every byte of a party; lengths and order depend on public numbers alone."""
 
 from hashlib import sha256
-from types import SimpleNamespace
 
 import pytest
 
@@ -10,9 +9,9 @@ from gbdt_parties.curve_group import length_prefixed
 from gbdt_parties.errors import AuthenticationError, PartyUnavailableError, ProtocolError
 from gbdt_parties.run.flights.frames import HEADER_BYTES, STOPPED, FrameKind
 from gbdt_parties.run.flights.kept import Connection, Signature
-from gbdt_parties.run.flights.record import summary
 from gbdt_parties.run.flights.replay import ComparedFlights, has_stopped, replay
-from gbdt_parties.run.replay import DifferenceError
+from gbdt_parties.run.record import KeptExchange, summary
+from gbdt_parties.run.replay import Compared, DifferenceError
 from two_party_flights import Heard, Killed, Party, layout_of, meet, survive, terms_of
 
 pytest.importorskip("nacl")
@@ -34,9 +33,9 @@ def repeated(party, connection, channel, auditor=None):
 
 
 def begun_by(auditor):
-    def begin(store, nonces):
+    def begin(store):
         auditor.store = store
-        return auditor.process(nonces, store)
+        return auditor.process(store)
 
     return begin
 
@@ -147,21 +146,35 @@ def test_only_the_refusal_of_a_party_that_stopped_needs_no_reason():
         assert not has_stopped(summary(other))
 
 
+def said(message):
+    return KeptExchange(summary(message), b"")
+
+
+def heard(message):
+    return KeptExchange(summary(b""), message)
+
+
 @pytest.mark.parametrize(
-    ("said", "heard", "how"),
-    [([headed(FrameKind.BEGIN)], [], "sent.*follow"), ([], [headed(FrameKind.BEGIN)], "received.*waited")],
+    ("kept", "how"),
+    [(said(headed(FrameKind.BEGIN)), "sent.*follow"), (heard(headed(FrameKind.BEGIN)), "received.*waited")],
 )
-def test_messages_beyond_the_repetition_are_differences(said, heard, how):
-    record = SimpleNamespace(said=lambda: map(summary, said), heard=lambda: iter(heard))
+def test_messages_beyond_the_repetition_are_differences(kept, how):
     with pytest.raises(DifferenceError, match=how):
-        ComparedFlights(record, 0).check_end()
+        ComparedFlights(iter([kept]), 0, Compared()).check_end()
+
+
+def test_a_message_that_was_sent_before_what_it_follows_from_is_a_difference():
+    compared = ComparedFlights(iter([said(headed(FrameKind.BEGIN))]), 0, Compared())
+    with pytest.raises(DifferenceError, match=r"sent.*follow"):
+        compared.receive()
+    compared = ComparedFlights(iter([heard(headed(FrameKind.BEGIN))]), 0, Compared())
+    with pytest.raises(DifferenceError, match="what follows"):
+        compared.send(headed(FrameKind.BEGIN))
 
 
 def test_after_a_difference_nothing_is_repeated():
-    record = SimpleNamespace(
-        said=lambda: iter([summary(headed(FrameKind.BEGIN))]), heard=lambda: iter([b"a"])
-    )
-    compared = ComparedFlights(record, 0)
+    done = Compared()
+    compared = ComparedFlights(iter([said(headed(FrameKind.BEGIN)), heard(b"a")]), 0, done)
     with pytest.raises(DifferenceError, match="what follows"):
         compared.send(headed(FrameKind.BEGIN, b"other"))
     compared.send(b"not compared any more")
@@ -169,4 +182,4 @@ def test_after_a_difference_nothing_is_repeated():
         compared.receive()
     with pytest.raises(DifferenceError, match="what follows"):
         compared.check_end()
-    assert (compared.n_messages, compared.n_bytes) == (0, 0)
+    assert (done.n_messages, done.n_bytes) == (0, 0)

@@ -5,6 +5,7 @@ import random
 import pytest
 
 from gbdt_parties.errors import PartyUnavailableError
+from gbdt_parties.run.engine import carried_out
 from gbdt_parties.run.flights.kept import Charge, Connection, RoundAttempt
 from two_party_flights import Killed, Party, check_outcome, layout_of, meet, survive
 
@@ -137,7 +138,7 @@ def test_numbers_of_attempts_are_above_those_of_both_sides():
     for place in (0, 1):
         parties = new_parties(LAYOUTS[:1])
         for number in (1, 2, 3):
-            parties[place].process().kept.begin(RoundAttempt(0, number, bytes([number]) * 32))
+            parties[place].process().kept.begin(RoundAttempt(0, number))
         survive(parties, [])
         numbers = [[one.number for one in party.process().kept.all(RoundAttempt)] for party in parties]
         assert numbers[place] == [1, 2, 3, 4]
@@ -149,7 +150,8 @@ def test_rounds_that_are_over_need_no_connection():
     survive(parties, [])
     for party in parties:
         exchange = party.process()
-        sums = [exchange.round(number, layout, None, None) for number, layout in enumerate(party.layouts)]
+        rounds = (exchange.round(number, one, None, None) for number, one in enumerate(party.layouts))
+        sums = [carried_out(steps, None) for steps in rounds]
         assert [len(of_round) for of_round in sums] == [2, 3]
         with pytest.raises(PartyUnavailableError, match="no connection"):
-            exchange.end()
+            carried_out(exchange.end(), None)

@@ -29,10 +29,10 @@ class Releasing(Party):
 
     def train(self, exchange):
         own = self.made if self.place == 0 else None
-        self.value = exchange.value(0, self.n_bytes, self.check_value, own)
+        self.value = yield from exchange.value(0, self.n_bytes, self.check_value, own)
         for number, layout in enumerate(self.layouts):
-            exchange.round(number, layout, self.inputs_of(number), self.pay)
-        exchange.end(self.result)
+            yield from exchange.round(number, layout, self.inputs_of(number), self.pay)
+        yield from exchange.end(self.result)
         return self.value
 
 
@@ -108,9 +108,9 @@ def test_an_auditor_repeats_connections_with_values(event):
         for number, of_both in enumerate(channels):
             auditor = parties()[k]
 
-            def begin(store, nonces, auditor=auditor):
+            def begin(store, auditor=auditor):
                 auditor.store, auditor.content = store, b"not this"
-                return auditor.process(nonces, store)
+                return auditor.process(store)
 
             record = Heard(of_both[k].received)
             replay(party.process().kept, number, record, begin, auditor.train)

@@ -36,8 +36,10 @@ class Releasing(Party):
 
     def train(self, exchange):
         for owner in (0, 1):
-            exchange.value(owner, 8, lambda content: None, self.release if owner == self.place else None)
-        return super().train(exchange)
+            yield from exchange.value(
+                owner, 8, lambda content: None, self.release if owner == self.place else None
+            )
+        return (yield from super().train(exchange))
 
     def release(self, stream):
         self.store.append(LEDGER, "values", 1)
@@ -49,7 +51,7 @@ class Lost:
 
     def __init__(self, channel, kind, flight, nth):
         self._channel, self._which, self._left = channel, (kind, flight), nth
-        self.receive, self.hand_over, self.finish = channel.receive, channel.hand_over, channel.finish
+        self.receive, self.hand_over = channel.receive, channel.hand_over
 
     def send(self, message):
         kind, step, _ = heading(message)
@@ -244,7 +246,7 @@ def between(place, kind, name):
     class Between:
         def __init__(self, channel):
             self._channel, self.receive = channel, channel.receive
-            self.hand_over, self.finish = channel.hand_over, channel.finish
+            self.hand_over = channel.hand_over
 
         def send(self, message):
             if message[4] == kind:

@@ -1,11 +1,13 @@
 """What follows from released histograms: distributions, and which thresholds part rows."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+import lgb_dp
 from gbdt_kernels.trees import DenseCodes
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.settings import MAX_COUNTED_FEATURES
@@ -170,3 +172,23 @@ def test_features_with_many_bins_are_counted():
     assert cells[: 130 + 18].all()
     assert not features_with_many_bins(Bins([40] * (MAX_COUNTED_FEATURES + 1))).any()
     assert features_with_many_bins(Bins([40] * MAX_COUNTED_FEATURES + [2] * 9)).sum() == MAX_COUNTED_FEATURES
+
+
+@pytest.mark.parametrize(
+    ("high", "is_missing", "told"),
+    [
+        (1.0, 0.0, {}),
+        (0.75, 0.0, {"in an outermost bin, as all beyond the bounds": 25}),
+        (1.0, 0.3, {"missing or not declared": 30}),
+    ],
+)
+def test_reports_tell_released_shares_that_speak_against_the_declarations(high, is_missing, told):
+    x = RNG.uniform(0, 1, 6000)
+    x[RNG.random(6000) < is_missing] = np.nan
+    model = lgb_dp.DPLGBMClassifier(4.0, n_estimators=2)
+    model.fit(pd.DataFrame({"x": x}), x > 0.5, bounds=(0, high), classes=[0, 1])
+    found = [note.split(": ")[1:] for note in model.privacy_.notes if "released histograms" in note]
+    assert [what for what, _ in found] == [f"of the rows are {what}" for what in told]
+    for (_, share), expected in zip(found, told.values(), strict=True):
+        assert share.endswith("% of 'x'")
+        assert int(share.partition("%")[0]) == pytest.approx(expected, abs=4)

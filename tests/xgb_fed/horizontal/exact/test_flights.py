@@ -42,10 +42,7 @@ def asked(*questions, number=1):
 
 def answers(*questions, number=1, parties=PARTIES):
     flight, asking = asked(*questions, number=number)
-    return {
-        place: b"".join(one.contribute(asking, flight.ring, flight.values))
-        for place, one in enumerate(parties)
-    }
+    return {place: one.contribute(asking, flight.ring, flight.values) for place, one in enumerate(parties)}
 
 
 def opened(contributions, *questions, number=1):

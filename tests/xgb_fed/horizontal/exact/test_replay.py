@@ -1,6 +1,7 @@
 """An auditor repeats a party's side of an exact run from its directory and rows, and names what differs."""
 
 from contextlib import closing
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,11 +10,12 @@ from disturbed import Between, lost
 from exact_training import NAMES, PARAMS, X, Y, train
 from gbdt_commons.store_file import StoreFile
 from gbdt_parties.errors import PartyArgumentError, PartyUnavailableError
-from gbdt_parties.run.log import RUNS, RunLog
+from gbdt_parties.run.log import ANSWERS, RUNS, RunLog
 from gbdt_parties.run.record import EXCHANGES
 from gbdt_parties.secure_sum.messages import AskSum
 from xgb_fed import ExactTerms, HorizontalParty
 from xgb_fed.errors import InvalidArgumentError
+from xgb_fed.horizontal.common.party_state import ROUNDS
 from xgb_fed.horizontal.exact.run import ExactSubject
 from xgb_fed.horizontal.party import ROLE, STORE_FILE
 
@@ -110,6 +112,28 @@ def test_a_byte_of_the_record_that_was_flipped_is_found(tmp_path):
             record.append(EXCHANGES, "", entry)
     report = made(0).replay(tmp_path / NAMES[0])
     assert "request 4" in report.difference
+
+
+def other_answer(store, answers):
+    last = answers.size(ANSWERS, "") - 1
+    kept = answers.get(ANSWERS, "", last)
+    answers.delete(ANSWERS, "", last)
+    answers.append(ANSWERS, "", replace(kept, content=bytes(32)))
+
+
+@pytest.mark.parametrize(
+    ("change", "difference"),
+    [(other_answer, "answer to attempt"), (lambda store, _: store.delete(ROUNDS, ""), "counted the rounds")],
+)
+def test_answers_and_rounds_that_are_not_those_of_the_messages_are_found(tmp_path, change, difference):
+    trained(tmp_path)
+    with closing(StoreFile(tmp_path / NAMES[0] / STORE_FILE, ROLE)) as store:
+        part = store.part("exact")
+        (key,) = part.keys(RUNS)
+        change(store, RunLog(part, bytes.fromhex(key)).store)
+    report = made(0).replay(tmp_path / NAMES[0])
+    assert difference in report.difference
+    assert not report.has_ended
 
 
 def test_a_run_of_two_processes_is_repeated(tmp_path):

@@ -40,7 +40,7 @@ def encrypted(n_groups=2):
 
 def grown(sources, cut_at, ahead):
     """A tree that received its gradients in pieces, with its root's histograms."""
-    tree = GrowingTree.started(BINS, ALL_COLUMNS, sampled_rows(), len(sources))
+    tree = GrowingTree(BINS, ALL_COLUMNS, sampled_rows(), len(sources))
     summed = []
     for group, source in enumerate(sources):
         bounds = [0, *cut_at, len(source)]
@@ -170,7 +170,7 @@ def test_codes_of_all_rows_and_columns_are_not_copied_for_a_tree():
 
 
 def test_splits_of_others_leave_rows_on_both_sides_of_every_node():
-    tree = GrowingTree.started(BINS, ALL_COLUMNS, sampled_rows(), 1)
+    tree = GrowingTree(BINS, ALL_COLUMNS, sampled_rows(), 1)
     (source,) = encrypted(1)
     tree.receive(KEY.public, Gradients(0, 0, KEY.public.to_bytes(source)))
 
@@ -207,7 +207,7 @@ def divides(tree, split):
 @pytest.mark.parametrize("default_left", [False, True])
 @pytest.mark.parametrize("column", [0, 1, 2])
 def test_a_split_is_accepted_exactly_if_both_sides_have_sampled_rows(column, default_left):
-    tree = GrowingTree.started(BINS, ALL_COLUMNS, sampled_rows(), 1)
+    tree = GrowingTree(BINS, ALL_COLUMNS, sampled_rows(), 1)
     (source,) = encrypted(1)
     tree.receive(KEY.public, Gradients(0, 0, KEY.public.to_bytes(source)))
     tree.advance(FindSplits(EMPTY, EMPTY))

@@ -13,7 +13,9 @@ from gbdt_commons.store import bytes_kind
 from gbdt_commons.store_file import StoreFile
 from gbdt_parties.traffic import Flow
 from kept_stores import end_process, restarted
+from xgb_fed.boosting.objectives import XGBoostObjective
 from xgb_fed.errors import CheckpointError
+from xgb_fed.vertical.model.model import VerticalModel
 from xgb_fed.vertical.protocol.splits import Splits
 from xgb_fed.vertical.training.checkpoint import (
     ENTRY,
@@ -32,31 +34,33 @@ N_ROWS, N_EVAL = 4, 3
 
 def beginning():
     margins = [np.full((n, 1), 0.25, dtype=np.float32) for n in (N_ROWS, N_EVAL)]
-    return VerticalProgress(b"", 0, [], [0], Splits(list(NAMES)), margins[0], margins[1:])
+    objective, splits = XGBoostObjective("reg:squarederror"), Splits(list(NAMES))
+    model = VerticalModel(b"", objective, [0.25], splits, ["bank"], [])
+    return VerticalProgress(model, 0, margins[0], margins[1:])
 
 
 def grow(progress, checkpoint):
     """A round of one tree, with a split of the active party, and one of a passive one below it."""
-    number = len(progress.trees)
+    number = len(progress.model.trees)
     random = np.random.default_rng(number)
     tree, eta = FederatedTree(), np.float32(0.3)
     for parent in (ROOT, 0, 0, 1, 1):
         tree.add(parent, random.normal(size=1).astype(np.float32), eta, number + 2.5)
-    tree.split(0, 0, progress.splits.add(number % 2, number / 3, bool(number % 2)), 1, 2, 0.75)
+    tree.split(0, 0, progress.model.splits.add(number % 2, number / 3, bool(number % 2)), 1, 2, 0.75)
     tree.split(1, 1, number, 3, 4, 0.25)
     checkpoint.keep_under_way({"tree": number})
-    progress.trees.append(tree)
+    progress.model.trees.append(tree)
     progress.leaves.append(random.choice([2, 3, 4], N_ROWS).astype(np.int32))
     if number:
         progress.evaluations[number - 1] = f"[{number - 1}]\teval-logloss:0.5"
-        progress.restarts.append(Restart(number, 1, "bank"))
-    progress.traffic.flows["active", "bank", "Done"] = Flow(3 * number, 2**40, 7)
+        progress.model.restarts.append(Restart(number, 1, "bank"))
+    progress.model.traffic.flows["active", "bank", "Done"] = Flow(3 * number, 2**40, 7)
     checkpoint.add_tree(progress)
     end_round(progress, checkpoint)
 
 
 def end_round(progress, checkpoint):
-    eval_leaves = np.random.default_rng(len(progress.rounds)).choice([2, 3, 4], (N_EVAL, 1))
+    eval_leaves = np.random.default_rng(len(progress.model.rounds)).choice([2, 3, 4], (N_EVAL, 1))
     checkpoint.add_round(progress, [eval_leaves.astype(np.int32)])
     progress.end_round([eval_leaves.astype(np.int32)])
 
@@ -73,7 +77,7 @@ def kept(tmp_path, n_trees=2):
     end_process(tmp_path)
     VerticalCheckpoint(tmp_path, "digest").clear()
     journal, progress = opened(tmp_path), beginning()
-    progress.model_id, progress.seed, progress.agreed = b"m" * 16, 2**62 + 1, ["columns"]
+    progress.model.model_id, progress.seed, progress.agreed = b"m" * 16, 2**62 + 1, ["columns"]
     journal.begin(progress)
     for _ in range(n_trees):
         grow(progress, journal)
@@ -99,9 +103,11 @@ def changed(tmp_path, kind=ENTRY):
 
 
 def assert_same(one, other):
-    for name in ("model_id", "seed", "trees", "rounds", "splits", "evaluations", "agreed", "restarts"):
+    for name in ("model_id", "trees", "rounds", "splits", "restarts"):
+        assert getattr(one.model, name) == getattr(other.model, name), name
+    for name in ("seed", "evaluations", "agreed"):
         assert getattr(one, name) == getattr(other, name), name
-    assert one.traffic.flows == other.traffic.flows
+    assert one.model.traffic.flows == other.model.traffic.flows
     pairs = [(one.margin, other.margin)]
     pairs += [*zip(one.eval_margins, other.eval_margins, strict=True)]
     pairs += [*zip(one.leaves, other.leaves, strict=True)]
@@ -139,11 +145,11 @@ def test_a_journal_that_a_crash_cut_off_goes_on_at_the_last_whole_entry(tmp_path
         del entries[1 + n_whole :]
     journal, progress = loaded(tmp_path)
     # In every round: what is under way, the tree, the end of the round.
-    assert (len(progress.trees), len(progress.rounds) - 1) == ((n_whole + 1) // 3, n_whole // 3)
+    assert (len(progress.model.trees), len(progress.model.rounds) - 1) == ((n_whole + 1) // 3, n_whole // 3)
     assert progress.under_way == ({"tree": n_whole // 3} if n_whole % 3 == 1 else None)
     if progress.leaves:
         end_round(progress, journal)
-    while len(progress.trees) < 3:
+    while len(progress.model.trees) < 3:
         grow(progress, journal)
     assert_same(progress, expected)
     assert_same(loaded(tmp_path)[1], expected)

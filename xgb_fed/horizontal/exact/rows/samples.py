@@ -82,18 +82,9 @@ def check_subsample(n_rows: int, subsample: float, min_rows: int) -> None:
 
 
 def check_own_sample(n_drawn: int, n_rows: int, min_rows: int) -> None:
-    """Refuse to add up a sample with few of a party's rows, or with all but few of them.
+    """Refuse to add up a sample with few of a party's rows of weights above 0, or with all but few of them.
 
-    Parameters
-    ----------
-    n_drawn, n_rows : int
-        Of the party, of weights above 0: in the sample, and in all.
-    min_rows : int
-
-    Raises
-    ------
-    InvalidDataError
-        Without the numbers, which others read.
+    The InvalidDataError has no numbers, since others read it.
     """
     left_out = n_rows - n_drawn
     if min_rows > 1 and (n_drawn < min_rows or 0 < left_out < min_rows):
@@ -137,17 +128,8 @@ class RowDraws:
     def seed(self, marks: NDArray[np.int64], subsample: float, n_rounds: int, n_classes: int) -> bytes:
         """The seed of all samples of a run, which are counted before.
 
-        Parameters
-        ----------
-        marks : ndarray of int64
-            The sums of all parties' marks, which name the rows of all.
-        subsample : float
-        n_rounds, n_classes : int
-
-        Raises
-        ------
-        InvalidDataError
-            If the party would draw more samples than `max_samples`.
+        The sums of all parties' marks name the rows of all.  An InvalidDataError says that the party would
+        draw more samples than `max_samples`.
         """
         members = json.dumps(sorted(self.members)).encode()
         agreed = (self.rows.encode(), marks.tobytes(), float(subsample).hex().encode(), members)
@@ -159,12 +141,8 @@ class RowDraws:
 def count_samples(state: PartyState, name: str, n_rounds: int, n_classes: int, max_samples: int) -> None:
     """Count samples of rows, one for each round and class, that were not counted before.
 
-    Those of one name are the same in all runs; of `MAX_RUNS` names it is known what was counted.
-
-    Raises
-    ------
-    InvalidDataError
-        If there were more than `max_samples` in all runs together.
+    Those of one name are the same in all runs; of `MAX_RUNS` names it is known what was counted.  An
+    InvalidDataError says that there were more than `max_samples` in all runs together.
     """
     with state.locked():
         known = state.store.get(SAMPLES, "") or {"n": 0, "of": {}}

@@ -11,7 +11,7 @@ from gbdt_commons.quoting import quoted
 from veilboost.parsers import Parser
 
 if TYPE_CHECKING:
-    from veilboost.status.places import Place
+    from veilboost.doctor.places import Place
 
 NEEDS_A_PERSON = 1
 """Exit code if a finding has a remedy."""
@@ -32,7 +32,7 @@ def fill(parser: Parser, arguments: Sequence[str]) -> None:
 
 def _status(args: argparse.Namespace) -> int:
     # Loaded when it is needed, with the libraries of certificates and stores.
-    from veilboost.status.places import places_of
+    from veilboost.doctor.places import places_of
 
     places = [place for path in args.paths for place in places_of(path)]
     is_fine = not any(finding.mend for place in places for finding in place.findings)

@@ -8,12 +8,11 @@ from typing import Any, NamedTuple
 
 from gbdt_commons.errors import VeilboostError
 from gbdt_parties.identity.certificates import CERTIFICATE_FILE, TLS
-from veilboost.doctor import findings
+from veilboost.doctor import findings, kept
 from veilboost.doctor.findings import Finding
 from veilboost.plans.files import parsed
 from veilboost.plans.plan import read_plan, read_served
 from veilboost.plans.sections import Plan, Served
-from veilboost.status import kept
 
 PLANS = (".toml", ".yaml", ".yml")
 FOREIGN = Finding("content", "nothing of veilboost", "name the folder of a party, its settings or a plan")
@@ -34,7 +33,7 @@ class Place(NamedTuple):
 
 
 def places_of(path: str | Path) -> Iterator[Place]:
-    """What is at a path: in a folder, its files, then what they do not name, here and one level below."""
+    """Places at a path: in a folder, its files, then folders that these do not name, one level deep."""
     path = Path(path)
     if not path.is_dir():
         place = _of_file(path) if path.suffix in PLANS else None

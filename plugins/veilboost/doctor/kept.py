@@ -1,4 +1,4 @@
-"""What is kept in the folder of a party or a coordinator: runs, models, what limits leave, the budget.
+"""Runs, models, used limits and the budget in the folder of a party or a coordinator.
 
 Stores are read beside the process that uses them, without its lock.
 """
@@ -96,7 +96,7 @@ def _uses(store: Store) -> Iterator[Use]:
             yield Use("max_statistics", caller, given)
             yield Use("max_thresholds", caller, len(ToldThresholds(store=part)))
     if (rounds := store.get(ROUNDS, "")) is not None:
-        yield Use("max_rounds", "all callers", rounds)
+        yield Use("max_rounds", "all callers", rounds[0])
 
 
 def _left(use: Use, limit: float | None) -> Finding:

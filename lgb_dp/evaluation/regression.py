@@ -1,0 +1,136 @@
+"""The evaluation of a private model of a number, from a released table of residuals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gbdt_commons.html_tables import html_paragraph, html_table
+from lgb_dp.accounting.plotting import axes_of
+from lgb_dp.errors import InvalidArgumentError
+from lgb_dp.evaluation.intervals import Estimate, mean_estimate
+
+_BINS_PER_SIDE = 16
+
+
+def residual_edges(width: float) -> NDArray[np.float64]:
+    """Public edges of residuals up to the width of the label's bounds, finer towards zero.
+
+    The largest residuals have few bins, since the noise of each counts with its square.
+    """
+    side = width * 2.0 ** (-0.5 * np.arange(1, _BINS_PER_SIDE))
+    return np.concatenate([-side, [0.0], side[::-1]])
+
+
+@dataclass(frozen=True, eq=False)
+class RegressionEvaluation:
+    """Quality of a model of a number, on rows that were held out of its training run.
+
+    Every figure has a 95% interval that covers both the drawing of the rows and the noise.  Rows are taken as
+    independent; weights count as shares of the largest one.
+
+    Attributes
+    ----------
+    edges : ndarray of float64, shape (n_bins - 1,)
+        Of residuals, label less prediction, in units of the label.
+    counts : ndarray of float64, shape (n_bins,)
+        Held-out rows with noise.
+    std : float
+        Of the noise in a count, in rows.
+    width : float
+        Of the label's bounds: residuals beyond it count as so large.
+    """
+
+    edges: NDArray[np.float64]
+    counts: NDArray[np.float64]
+    std: float
+    width: float
+
+    @property
+    def n_rows(self) -> Estimate:
+        """Number of held-out rows, in rows of the largest weight."""
+        n, reach = float(self.counts.sum()), 1.96 * self.std * np.sqrt(self.counts.size)
+        return Estimate(max(n, 0.0), max(n - reach, 0.0), max(n + reach, 0.0))
+
+    @property
+    def rmse(self) -> Estimate:
+        """Root of the mean squared residual."""
+        mean = self._mean(lambda residual: residual**2, self.width**2)
+        return Estimate(*(float(np.sqrt(one)) for one in (mean.value, mean.low, mean.high)))
+
+    @property
+    def mae(self) -> Estimate:
+        """Mean absolute residual."""
+        return self._mean(np.abs, self.width)
+
+    @property
+    def bias(self) -> Estimate:
+        """Mean of the labels less that of the predictions."""
+        return self._mean(lambda residual: residual, self.width)
+
+    def figures(self) -> dict[str, Estimate]:
+        """All figures by name."""
+        return {"held-out rows": self.n_rows, "RMSE": self.rmse, "MAE": self.mae, "bias": self.bias}
+
+    def plot(self, *, axes: Any = None) -> Any:
+        """Draw the shares of rows by their residuals.
+
+        Parameters
+        ----------
+        axes : matplotlib Axes, optional
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        ax = axes_of() if axes is None else axes
+        ends = np.concatenate([[-self.width], self.edges, [self.width]])
+        ax.stairs(np.maximum(self.counts, 0) / max(self.counts.sum(), 1.0), ends, fill=True)
+        ax.set(xlabel="label less prediction", ylabel="share of rows", title=f"RMSE {self.rmse}")
+        return ax
+
+    def __str__(self) -> str:
+        head = f"on held-out rows, with noise of {self.std:.3g} rows in each count (95% intervals):"
+        return "\n".join([head, *(f"  {name:<14} {one}" for name, one in self.figures().items())])
+
+    def _repr_html_(self) -> str:
+        """The figures for a notebook."""
+        rows = [{"figure": name, "value and 95% interval": str(one)} for name, one in self.figures().items()]
+        return html_paragraph(str(self).splitlines()[0]) + html_table(rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The released table, in types that JSON has."""
+        return {
+            "residuals": self.edges.tolist(),
+            "counts": self.counts.tolist(),
+            "std": self.std,
+            "width": self.width,
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> RegressionEvaluation:
+        """Read back what `to_dict` gave, which may have been in a file of somebody else.
+
+        Raises
+        ------
+        KeyError, TypeError, ValueError
+            If something is missing, or is not what `to_dict` gives.
+        """
+        edges, counts = (np.array(values[name], dtype=np.float64) for name in ("residuals", "counts"))
+        std, width = float(values["std"]), float(values["width"])
+        is_table = counts.shape == (2 * _BINS_PER_SIDE,) and edges.shape == (2 * _BINS_PER_SIDE - 1,)
+        numbers = np.concatenate([edges.ravel(), counts.ravel(), [std, width]])
+        if not is_table or not np.isfinite(numbers).all() or min(std, width - edges[-1]) < 0:
+            raise InvalidArgumentError("the evaluation of a model has residuals, counts and a noise")
+        return cls(edges, counts, std, width)
+
+    def _mean(self, of_residual: Any, limit: float) -> Estimate:
+        """Mean of a function of the residual, by its mean and deviation over each bin."""
+        ends = np.concatenate([[-self.width], self.edges, [self.width]])
+        inside = of_residual(np.linspace(ends[:-1], ends[1:], 5))
+        values, spread = inside.mean(axis=0), inside.std(axis=0)
+        return mean_estimate(self.counts, values, spread, self.std, (min(float(values.min()), 0.0), limit))

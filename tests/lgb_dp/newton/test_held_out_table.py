@@ -1,0 +1,158 @@
+"""Held-out rows: which they are, what their table holds, what it costs, and where it is refused."""
+
+import lightgbm
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification
+from sklearn.metrics import roc_auc_score
+
+import lgb_dp
+from lgb_dp.newton.held_out_table import score_bins
+
+X, Y = make_classification(3000, 5, n_informative=4, n_redundant=1, random_state=0)
+BOUNDS = (X.min(axis=0), X.max(axis=0))
+PARAMS = {"objective": "binary", "verbosity": -1, "num_threads": 1}
+
+
+def train(n_rounds=30, epsilon=1.0, *, share=0.2, params=PARAMS, label=Y, trainer=None, **given):
+    data = lgb_dp.Dataset(X, label, bounds=BOUNDS, **given)
+    trainer = trainer or lgb_dp.NewtonBoost(epsilon, 1e-5, validation_fraction=share)
+    return lightgbm.train(params, data, n_rounds, callbacks=[trainer])
+
+
+def test_the_table_costs_nothing_beside_training():
+    with_table, without = train().privacy, train(share=0.0).privacy
+    assert (with_table.epsilon, with_table.delta) == (without.epsilon, without.delta)
+    assert with_table.spent[0] <= with_table.epsilon
+    *_, table = with_table.ledger
+    assert (table["release"], table["count"]) == ("held-out table", 1)
+    assert with_table.private
+
+
+def test_rows_add_up_to_those_held_out_and_figures_are_those_of_the_rows():
+    booster = train(60, 50.0, share=0.4)
+    evaluation = booster.evaluation
+    assert evaluation.n_rows.low <= 0.4 * len(Y) * 1.15
+    assert evaluation.n_rows.high >= 0.4 * len(Y) * 0.85
+    assert evaluation.positives.low <= Y.mean() <= evaluation.positives.high
+    assert evaluation.auc.value == pytest.approx(roc_auc_score(Y, booster.predict(X)), abs=0.04)
+    probability = booster.predict(X)
+    assert evaluation.brier.value == pytest.approx(((probability - Y) ** 2).mean(), abs=0.03)
+    assert evaluation.accuracy.value == pytest.approx(((probability > 0.5) == Y).mean(), abs=0.04)
+
+
+def test_a_run_without_noise_counts_its_rows_exactly():
+    with pytest.warns(lgb_dp.NotPrivateWarning):
+        evaluation = train(5, np.inf, share=0.5).evaluation
+    assert evaluation.std == 0
+    assert (evaluation.counts == np.rint(evaluation.counts)).all()
+    assert evaluation.counts.min() >= 0
+
+
+def test_the_evaluation_travels_in_the_model(tmp_path):
+    booster = train()
+    booster.save_model(tmp_path / "model.txt")
+    read = lgb_dp.DPBooster(model_file=tmp_path / "model.txt").evaluation
+    assert read.to_dict() == booster.evaluation.to_dict()
+    assert train(share=0.0).evaluation is None
+
+
+@pytest.mark.parametrize("change", [("[", "[[", 1), ('"std":', '"std": -', 1), ('"counts"', '"count"', 1)])
+def test_a_damaged_evaluation_is_refused(change):
+    text = train(3).model_to_string()
+    before, told, after = text.partition('"evaluation"')
+    with pytest.raises((lgb_dp.AlteredModelError, lgb_dp.NoGuaranteeError)):
+        _ = lgb_dp.DPBooster(model_str=before + told + after.replace(*change)).evaluation
+
+
+def test_a_run_that_ended_early_or_lost_a_tree_has_no_evaluation():
+    data = lgb_dp.Dataset(X, Y, bounds=BOUNDS)
+    trainer = lgb_dp.NewtonBoost(1.0, 1e-5, rounds=12, validation_fraction=0.2)
+    booster = lightgbm.train(PARAMS, data, 10, callbacks=[trainer], keep_training_booster=True)
+    assert booster.evaluation is None
+    booster.update()
+    booster.update()
+    assert booster.evaluation is not None
+    booster.rollback_one_iter()
+    assert booster.evaluation is None
+
+
+@pytest.mark.parametrize("objective", ["regression", "huber", "poisson"])
+def test_numbers_are_evaluated_by_their_residuals(objective):
+    label = np.clip(2 + X[:, 0] + 0.3 * X[:, 1], 0.1, 6)
+    booster = train(60, 50.0, params={**PARAMS, "objective": objective}, label=label, label_bounds=(0.1, 6))
+    evaluation, residual = booster.evaluation, label - booster.predict(X)
+    assert evaluation.rmse.low <= np.sqrt((residual**2).mean()) * 1.1
+    assert evaluation.rmse.high >= np.sqrt((residual**2).mean()) * 0.9
+    assert evaluation.mae.value == pytest.approx(np.abs(residual).mean(), rel=0.2)
+    assert evaluation.bias.value == pytest.approx(residual.mean(), abs=0.1)
+    read = lgb_dp.DPBooster(model_str=booster.model_to_string()).evaluation
+    assert read.to_dict() == evaluation.to_dict()
+    assert "RMSE" in str(read)
+
+
+def test_rows_of_a_person_are_on_one_side():
+    person = np.repeat(np.arange(len(Y) // 3), 3)
+    booster = train(5, 20.0, share=0.3, groups=person, rows_per_group=3)
+    assert booster.privacy.private
+    assert booster.evaluation.std == pytest.approx(3 * train(5, 20.0, share=0.3).evaluation.std, rel=1e-6)
+
+
+@pytest.mark.parametrize("side", [0.0, 1.0])
+def test_a_row_changes_one_of_the_two_releases_alone(side, monkeypatch):
+    """Of neighbours with equal coins, either the trees' sums differ or the table does, never both."""
+    tables = []
+    for n_rows in (len(Y), len(Y) - 1):
+
+        def draw_words(self, random, n=n_rows):
+            coins = np.arange(n, dtype=np.uint64) * np.uint64(2**64 // len(Y))
+            if n == len(Y):
+                coins[-1] = np.uint64(0) if side else np.uint64(2**64 - 1)
+            return coins
+
+        monkeypatch.setattr("lgb_dp.boosting.run_rows.RunRows.draw_words", draw_words)
+        rows = slice(n_rows)
+        data = lgb_dp.Dataset(X[rows], Y[rows], bounds=BOUNDS)
+        trainer = lgb_dp.NewtonBoost(1.0, 1e-5, validation_fraction=0.2, random_state=3)
+        with pytest.warns(lgb_dp.PrivacyLeakWarning):
+            booster = lightgbm.train(PARAMS, data, 3, callbacks=[trainer])
+        tables.append((booster.evaluation, booster.model_to_string().partition("parameters:")[0]))
+    (one, trees), (other, same_trees) = tables
+    if side:
+        assert trees == same_trees
+        difference = one.counts - other.counts
+        assert sorted(difference.ravel())[-2:] == [0, 1]
+        assert difference.min() == 0
+    else:
+        assert trees != same_trees
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ({"params": {**PARAMS, "objective": "multiclass", "num_class": 2}}, "multiclass"),
+        ({"init_score": np.zeros(len(Y)), "public_init_score": True}, "continue"),
+        ({"trainer": lgb_dp.NewtonBoost(1.0, 1e-5, validation_fraction=0.1, subsample=0.5)}, "subsample"),
+    ],
+)
+def test_runs_that_cannot_be_evaluated_are_refused_by_name(given, name):
+    with pytest.raises(lgb_dp.UnsupportedParameterError, match=f"validation_fraction=0.*{name}"):
+        train(3, **given)
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.0, "much", None, np.nan])
+def test_shares_that_are_none_are_refused(share):
+    with pytest.raises((lgb_dp.InvalidArgumentError, lgb_dp.ArgumentTypeError), match="validation_fraction"):
+        lgb_dp.NewtonBoost(1.0, 1e-5, validation_fraction=share)
+
+
+@pytest.mark.parametrize("n_bins", [8, 64])
+@pytest.mark.parametrize("scores", [np.zeros(100), np.linspace(-3, 2, 1000), np.full(50, 7.0)])
+def test_bins_of_scores_are_apart_at_zero(n_bins, scores):
+    edges, points = score_bins(scores, n_bins)
+    assert 0.0 in edges
+    assert (np.diff(edges) > 0).all()
+    assert points.shape == (len(edges) + 1, 5)
+    cells = np.searchsorted(edges, points)
+    assert (np.diff(points, axis=1) >= 0).all()
+    assert cells.min() >= 0
