@@ -507,7 +507,7 @@ def divided(
 
 
 def mean_shares(scores: NDArray[np.int64], person: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Scores over the number of their person's rows: ⌊s / k⌋ with s ≤ S, k of which sum to at most S.
+    """Scores over the number of their person's rows: ⌊s / k⌋ with s ≤ S, so that k of them sum to at most S.
 
     A person is in one part with all rows, so that k does not depend on other people.
     """
