@@ -736,12 +736,15 @@ def main() -> None:
     path = options.out / "dpboost-tables.json"
     with tqdm(total=sum(n_runs(part, scope) for part in chosen), desc="training", unit="model") as bar:
         for part in chosen:
-            start = time.perf_counter()
+            start, used = time.perf_counter(), time.process_time()
             with report.copied_to(options.out / f"dpboost-{part}.txt"):
                 found = PARTS[part](scope, options.out, bar)
-            seconds = round(time.perf_counter() - start, 1)
+            seconds = {
+                "seconds": round(time.perf_counter() - start, 1),
+                "processor_seconds": round(time.process_time() - used, 1),
+            }
             tables = json.loads(path.read_text()) if path.exists() else {}
-            tables[part] = {"machine": report.machine(scope.threads), "seconds": seconds, "found": found}
+            tables[part] = {"machine": report.machine(scope.threads), **seconds, "found": found}
             report.write_json(path, tables)
 
 

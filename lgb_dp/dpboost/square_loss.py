@@ -74,7 +74,7 @@ def epsilon_of_a_person(epsilon: float, k: int) -> float:
     """Epsilon that a selection's scale is made for, so that a person's k rows of weight 1/k cost `epsilon`.
 
     The rows can be in k different nodes.  Their shares of the range add up to one, but each node's rounding
-    (`UTILITY_SLACK` and `DRAW_SLACK`, of which `selection_scale` pays one) counts in full.
+    (`UTILITY_SLACK` and `DRAW_SLACK`, which `selection_scale` pays once) counts in full.
     """
     return (epsilon - (k - 1) * DRAW_SLACK) / (1 + (k - 1) * UTILITY_SLACK)
 

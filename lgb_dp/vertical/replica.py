@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from itertools import count
 from typing import Any, cast
 
@@ -169,85 +169,48 @@ class ReplicaAnswers:
         return self._exchange.round(refresh.number, layout, inputs, pay, refresh.numbers.to_bytes())
 
 
-def exchange_of(
-    terms: Terms,
-    task: ColumnTask,
-    rows: PartyRows,
-    store: Store,
-    failures: Failures,
-    is_recorded: bool = False,
-) -> Exchange:
-    """Make a party's side of the rounds; others are parameters of `Exchange`."""
-    kind = PointExchange if rows.label is None else TableExchange
+@dataclass(frozen=True)
+class Replica:
+    """One party's own copy of a run that both have signed."""
 
-    def check(public: bytes, sums: Sequence[Words]) -> None:
-        PublicNumbers.from_bytes(public).check_range(sums)
+    task: ColumnTask
+    rows: PartyRows
+    agreement: Agreement
 
-    return kind(terms, store, failures, check, is_recorded)
+    @cached_property
+    def terms(self) -> Terms:
+        """The terms of the rounds."""
+        return Terms.of(self.agreement, self.task.n_rounds)
 
+    def exchange(self, store: Store, failures: Failures, is_recorded: bool = False) -> Exchange:
+        """The side of this party in the rounds; the arguments are those of `Exchange`."""
+        kind = PointExchange if self.rows.label is None else TableExchange
 
-def trained_over(
-    exchange: Exchange, terms: Terms, task: ColumnTask, rows: PartyRows, public_seed: bytes, charges: Charge
-) -> Steps[DPBooster]:
-    """Train this party's copy over a connection, and compare the model with the other party's.
+        def check(public: bytes, sums: Sequence[Words]) -> None:
+            PublicNumbers.from_bytes(public).check_range(sums)
 
-    Parameters
-    ----------
-    exchange : Exchange
-        Connected.
-    terms, task, rows, public_seed, charges
-        As of `train_replica`.
-    """
-    answers = ReplicaAnswers(exchange, terms, task.n_rows, charges)
-    run = run_of(task, rows, public_seed, partial(rows.holder, rows.columns(task.n_threads)))
-    booster = yield from drive(run, answers.answer)
-    yield from exchange.end(model_text(booster).encode())
-    return booster
+        return kind(self.terms, store, failures, check, is_recorded)
 
+    def trained_over(self, exchange: Exchange, charges: Charge) -> Steps[DPBooster]:
+        """Train over a connection, and compare the model with the other party's."""
+        task, rows = self.task, self.rows
+        answers = ReplicaAnswers(exchange, self.terms, task.n_rows, charges)
+        holder = partial(rows.holder, rows.columns(task.n_threads))
+        booster = yield from drive(run_of(task, rows, self.agreement.public_seed, holder), answers.answer)
+        yield from exchange.end(model_text(booster).encode())
+        return booster
 
-def train_replica(
-    task: ColumnTask,
-    rows: PartyRows,
-    agreement: Agreement,
-    log: RunLog,
-    ledger: PartyLedger,
-    channel: FrameChannel,
-    is_recorded: bool,
-) -> Steps[DPBooster]:
-    """Train this party's copy over one connection, and compare the model with the other party's.
+    def trained(self, log: RunLog, ledger: PartyLedger, channel: FrameChannel) -> Steps[DPBooster]:
+        """Train over one connection; the log of the run is beside the ledger, and ends with the run.
 
-    The steps stop wherever a message of the other party is due.
-
-    Parameters
-    ----------
-    task : ColumnTask
-    rows : PartyRows
-    agreement : Agreement
-        Signed by both parties.
-    log : RunLog
-        Beside the ledger.
-    ledger : PartyLedger
-    channel : FrameChannel
-    is_recorded : bool
-        Whether all messages are kept, for an auditor.
-
-    Raises
-    ------
-    PartyUnavailableError
-        If the connection is lost: a copy that begins again goes on.
-    PartyRefusedError, ProtocolError
-        If the other party refuses, or deviates.
-    """
-    terms = Terms.of(agreement, task.n_rounds)
-    failures = KeptFailures(ledger.store, terms.peer)
-    exchange = exchange_of(terms, task, rows, log.store, failures, is_recorded=is_recorded)
-    yield from exchange.connect(channel)
-    try:
-        charges = Charges(ledger, terms.run, task.granted, task.budget, ONE_ROW)
-        return (yield from trained_over(exchange, terms, task, rows, agreement.public_seed, charges))
-    except BaseException as error:
-        exchange.stop(error)
-        raise
+        The steps stop wherever a message of the other party is due.  A PartyUnavailableError says that the
+        connection is lost: a copy that begins again goes on.  The other party may refuse, or deviate
+        (PartyRefusedError, ProtocolError).
+        """
+        failures = KeptFailures(ledger.store, self.terms.peer)
+        charges = Charges(ledger, self.terms.run, self.task.granted, self.task.budget, ONE_ROW)
+        exchange = self.exchange(log.store, failures, log.is_auditable)
+        return exchange.over(channel, lambda connected: self.trained_over(connected, charges))
 
 
 def begun_with(

@@ -32,7 +32,7 @@ from gbdt_parties.messages import Abort, Done, Finish, Message
 from gbdt_parties.run.agreement import Agreement
 from gbdt_parties.run.engine import Steps, carried_out
 from gbdt_parties.run.flights.frames import FrameChannel
-from gbdt_parties.run.flights.polled import Answering
+from gbdt_parties.run.flights.polled import Answering, Asking
 from gbdt_parties.run.log import RunLog, runs_of
 from gbdt_parties.secure_sum.messages import (
     NEW_RUN,
@@ -54,8 +54,7 @@ from lgb_dp.federated.ledger import PartyLedger
 from lgb_dp.vertical.columns import agreed_bins, declaration
 from lgb_dp.vertical.prediction.answering import AskedRows
 from lgb_dp.vertical.prediction.questions import OpenQuestions, QuestionSession, check_selection
-from lgb_dp.vertical.replica import PartyRows, check_settings, model_text, train_replica
-from lgb_dp.vertical.report import CountedChannel
+from lgb_dp.vertical.replica import PartyRows, Replica, check_settings, model_text
 from lgb_dp.vertical.task import ColumnTask, Flights, OpenColumns, statement
 
 logger = logging.getLogger(__name__)
@@ -247,15 +246,8 @@ class ColumnRun:
 
     def _trained(self, channel: FrameChannel) -> Steps[None]:
         try:
-            booster = yield from train_replica(
-                self._task,
-                self._rows,
-                self._agreement,
-                self._log,
-                self._side.ledger,
-                channel,
-                self._log.is_auditable,
-            )
+            replica = Replica(self._task, self._rows, self._agreement)
+            booster = yield from replica.trained(self._log, self._side.ledger, channel)
             self._keep(self.run, booster, self._task)
             self._has_model = True
         except Exception as error:
@@ -437,7 +429,7 @@ class ActiveRun:
         number = self._store.get(RUN, "")
         return self.model is not None and not (number and RunLog(self._runs, bytes.fromhex(number)).has_begun)
 
-    def connected(self, session: Session, channel: Callable[[], CountedChannel]) -> DPBooster:
+    def connected(self, session: Session, channel: Callable[[], Asking]) -> DPBooster:
         """Begin, or go on with, the run over a new connection.
 
         Parameters
@@ -476,7 +468,7 @@ class ActiveRun:
         bins = agreed_bins(self._task, description, session.name)
         rows = PartyRows(self._codes, self._label, bins, session.name)
         way = channel()
-        steps = train_replica(self._task, rows, agreement, log, self._side.ledger, way, log.is_auditable)
+        steps = Replica(self._task, rows, agreement).trained(log, self._side.ledger, way)
         booster = carried_out(steps, way.receive)
         way.finish()
         # First: once it is told, the other party cannot go on with the run.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,7 @@ from lgb_dp.data.dataset import Dataset
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.federated.ledger import LEDGER_FILE, ROLE
 from lgb_dp.vertical.columns import agreed_bins, declaration
-from lgb_dp.vertical.replica import PartyRows, exchange_of, trained_over
+from lgb_dp.vertical.replica import PartyRows, Replica
 from lgb_dp.vertical.run import OWN_RUNS, digest_of_rows
 from lgb_dp.vertical.task import ColumnTask, statement
 from lgb_dp.vertical.train import checked_rows
@@ -97,36 +96,26 @@ def replay(
         names = [OWN_RUNS] if isinstance(rows, Dataset) else callers
         log = chosen([runs_of(store, name) for name in names], run)
         past = _past(log.begun(), rows, AllowList(allowed))
-        return past if isinstance(past, Replay) else past.compared(log.store)
+        return past if isinstance(past, Replay) else _compared(past, log.store)
 
 
-@dataclass(frozen=True)
-class _Past:
-    """A party's side of a run that is over, or was interrupted."""
+def _compared(replica: Replica, store: Store) -> Replay:
+    """Repeat a party's side of a run that is over, or was interrupted."""
 
-    task: ColumnTask
-    agreement: Agreement
-    rows: PartyRows
+    def begin(other: Store) -> Exchange:
+        return replica.exchange(other, Failures())
 
-    def compared(self, store: Store) -> Replay:
-        """Repeat it."""
-        terms = Terms.of(self.agreement, self.task.n_rounds)
-        kept = Kept(store, terms)
+    def train(exchange: Exchange) -> Steps[object]:
+        return replica.trained_over(exchange, _no_charge)
 
-        def begin(other: Store) -> Exchange:
-            return exchange_of(terms, self.task, self.rows, other, Failures())
-
-        def train(exchange: Exchange) -> Steps[object]:
-            return trained_over(exchange, terms, self.task, self.rows, self.agreement.public_seed, _no_charge)
-
-        return compared(kept, begin, train)
+    return compared(Kept(store, replica.terms), begin, train)
 
 
 def _no_charge(what: str, mu: float, close: float) -> None:
     """Charge for nothing: nothing leaves."""
 
 
-def _past(record: Any, given: Any, allowed: AllowList) -> _Past | Replay:
+def _past(record: Any, given: Any, allowed: AllowList) -> Replica | Replay:
     """The run with the party's rows, or a report that says what is not the run's."""
     request, description = record["request"], record["description"]
     task = ColumnTask.from_json(request)
@@ -151,7 +140,7 @@ def _past(record: Any, given: Any, allowed: AllowList) -> _Past | Replay:
         return _not_begun(
             f"rows: those of party {quoted(other if label is None else task.name)!r} were others"
         )
-    return _Past(task, agreement, PartyRows(codes, label, bins, other))
+    return Replica(task, PartyRows(codes, label, bins, other), agreement)
 
 
 def _not_begun(difference: str) -> Replay:

@@ -25,17 +25,8 @@ class DenseColumns:
         """Codes, shape (n_features, n_rows), from the first row of a block of `ROWS_PER_BLOCK` on."""
         planes, n_features = self.planes, len(self.planes.plane_offsets) - 1
         codes = np.empty((n_features, n_rows), dtype=np.uint8)
-        kernels.read_codes(
-            planes.bits,
-            planes.plane_offsets,
-            planes.n_blocks,
-            planes.present,
-            planes.present_offsets,
-            np.ones(n_features, dtype=np.bool_),
-            first_block,
-            _ranks(n_features),
-            codes,
-        )
+        every = np.ones(n_features, dtype=np.bool_)
+        kernels.read_codes(planes.arrays, planes.codes, every, first_block, _ranks(n_features), codes)
         return codes
 
     def leaves(
@@ -59,42 +50,20 @@ class DenseColumns:
         begins_right, cuts = np.empty(n_decided, dtype=np.uint64), np.empty(255 * n_decided, dtype=np.uint8)
         cut_offsets = np.empty(n_decided + 1, dtype=np.int64)
         block = np.empty(ROWS_PER_BLOCK, dtype=np.uint16)
-        present = (planes.present, planes.present_offsets)
-        kernels.find_cuts(decided, goes_left, *present, begins_right, cuts, cut_offsets)
+        all_cuts = (begins_right, cuts, cut_offsets)
+        kernels.find_cuts(decided, goes_left, planes.codes, *all_cuts)
+        words = aligned_words(WORDS_PER_BLOCK << n_levels)
         kernels.leaves_dense(
-            planes.bits,
-            planes.plane_offsets,
-            planes.n_blocks,
-            decided,
-            begins_right,
-            cuts,
-            cut_offsets,
-            n_levels,
-            is_first,
-            first,
-            last,
-            aligned_words(WORDS_PER_BLOCK << n_levels),
-            block,
-            leaf,
+            planes.arrays, decided, all_cuts, n_levels, is_first, first, last, words, block, leaf
         )
         if n_decided == len(feature):
             return
         is_read = np.zeros(len(planes.plane_offsets) - 1, dtype=np.bool_)
         is_read[feature[n_decided:]] = True
+        bits = left_bits(goes_left[n_decided:]).reshape(-1)
+        ranks = _ranks(len(is_read))
         kernels.deeper_leaves(
-            planes.bits,
-            planes.plane_offsets,
-            planes.n_blocks,
-            *present,
-            feature,
-            left_bits(goes_left[n_decided:]).reshape(-1),
-            n_levels,
-            is_read,
-            first,
-            last,
-            _ranks(len(is_read)),
-            block,
-            leaf,
+            planes.arrays, planes.codes, feature, bits, n_levels, is_read, first, last, ranks, block, leaf
         )
 
 

@@ -168,3 +168,22 @@ def test_side_door_label_bounds_that_were_set_later_are_checked(bounds):
     data.label_bounds = bounds
     with pytest.raises(lgb_dp.InvalidArgumentError, match=r"label_bounds.*ascending"):
         train(data, lgb_dp.NewtonBoost(1.0, 1e-6), objective="regression")
+
+
+def test_any_two_texts_are_taken_for_the_numbers_of_a_mapping():
+    rows, numbers = binary_data(2000)
+    spelled = np.where(numbers == 1, "ja", "nein")
+    model = lgb_dp.DPLGBMClassifier(20.0, n_estimators=20)
+    mapping = {"ja": 1, "nein": 0, "NEIN": 0}
+    given = {"bounds": BOUNDS, "classes": mapping, "eval_set": [(rows, spelled)], "public_eval_set": True}
+    model.fit(rows, [*spelled[:-1], "other"], **given)
+    assert model.privacy_.private
+    assert model.classes_.tolist() == [0, 1]
+    assert (model.predict(rows) == numbers).mean() > 0.8
+    search = lgb_dp.DPRandomizedSearchCV(lgb_dp.DPLGBMClassifier(4.0, n_estimators=2), {"max_depth": [1]})
+    search.fit(rows, spelled, bounds=BOUNDS, classes=mapping)
+    assert (search.predict(rows) == numbers).mean() > 0.8
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="classes must map labels"):
+        model.fit(rows, spelled, bounds=BOUNDS, classes={"ja": "yes", "nein": "no"})
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="at least two labels"):
+        model.fit(rows, spelled, bounds=BOUNDS, classes={"ja": 1, "nein": 1})

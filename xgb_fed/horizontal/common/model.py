@@ -11,6 +11,7 @@ import scipy.sparse
 import xgboost
 from numpy.typing import NDArray
 
+from gbdt_commons.quoting import shown
 from gbdt_commons.tables.frames import is_table
 from gbdt_hosts.xgboost.boosting import max_tree_bytes, read_tree, write_tree
 from gbdt_hosts.xgboost.model import ScalarTree, as_json, booster_from_trees
@@ -186,7 +187,7 @@ def add_round(margin: NDArray[np.float32], X: Any, trees: list[ScalarTree], n_th
         margin[:, tree.group] += leaf_values(X, raw, n_threads)
 
 
-@dataclass
+@dataclass(repr=False)
 class HorizontalModel:
     """The model that `train_simfl` and `train_tfl` return.
 
@@ -228,6 +229,24 @@ class HorizontalModel:
     evals_result: dict[str, Any] = field(default_factory=dict)
     cuts: list[NDArray[np.float32]] | None = None
     signatures: str = ""
+
+    def __repr__(self) -> str:
+        """Rounds, labels, the best round, the last metrics and the traffic: five lines."""
+        booster, best = self.booster, "none"
+        if self.best_iteration is not None:
+            best = f"{self.best_iteration}, {self.best_score:.5g}"
+        metrics = [
+            f"{of} {name} {values[-1]:.5g}"
+            for of, by_name in self.evals_result.items()
+            for name, values in by_name.items()
+        ]
+        return (
+            f"HorizontalModel: {booster.num_boosted_rounds()} rounds, {booster.num_features()} columns\n"
+            f"classes: {'none, numbers' if self.classes is None else shown(self.classes.tolist())}\n"
+            f"best round: {best}\n"
+            f"metrics: {', '.join(metrics) or 'none'}\n"
+            f"traffic: {sum(flow.bytes for flow in self.traffic.flows.values()):,} bytes"
+        )
 
     def as_json(self) -> bytes:
         """The booster in XGBoost's JSON format."""

@@ -147,7 +147,7 @@ def run(
     ):
         if checkpoint is not None and journal is not None and audit is None:
             go_without_record(checkpoint.folder, journal)
-        state = RunState.begin(task, journal, secrets)
+        state = RunState(task, journal, secrets)
         n_finished = state.n_finished
         if n_finished > options.num_boost_round:
             raise CheckpointError(
