@@ -182,7 +182,7 @@ class Replica:
         """The terms of the rounds."""
         return Terms.of(self.agreement, self.task.n_rounds)
 
-    def exchange(self, store: Store, failures: Failures, is_recorded: bool = False) -> Exchange:
+    def side(self, store: Store, failures: Failures, is_recorded: bool = False) -> Exchange:
         """The side of this party in the rounds; the arguments are those of `Exchange`."""
         kind = PointExchange if self.rows.label is None else TableExchange
 
@@ -209,7 +209,7 @@ class Replica:
         """
         failures = KeptFailures(ledger.store, self.terms.peer)
         charges = Charges(ledger, self.terms.run, self.task.granted, self.task.budget, ONE_ROW)
-        exchange = self.exchange(log.store, failures, log.is_auditable)
+        exchange = self.side(log.store, failures, log.is_auditable)
         return exchange.over(channel, lambda connected: self.trained_over(connected, charges))
 
 

@@ -103,7 +103,7 @@ def _compared(replica: Replica, store: Store) -> Replay:
     """Repeat a party's side of a run that is over, or was interrupted."""
 
     def begin(other: Store) -> Exchange:
-        return replica.exchange(other, Failures())
+        return replica.side(other, Failures())
 
     def train(exchange: Exchange) -> Steps[object]:
         return replica.trained_over(exchange, _no_charge)
