@@ -138,10 +138,13 @@ def test_rosters_have_the_renewed_certificate_and_list(folder):
     write(folder, ["acme"], "private", f"{more}[]\n")
     with served(folder, HandlerService(Echo()), trust) as (_, changes):
         new = renew_certificate(folder / "bank", authority("ca"), "bank")[0]
+        more_authorities = b"".join((authority(which) / "ca.pem").read_bytes() for which in ("ca", "other"))
+        (folder / "bank/ca.pem").write_bytes(more_authorities)
         write(folder, ["acme"], "private", f"{more}['{pin}']\n")
         changes.look()
     assert Identity.of(own.certificates) == new
     trust[1].check_holder(new)
+    assert trust[1].authority == more_authorities
 
 
 def test_days_are_counted_once_a_day(folder, caplog):
