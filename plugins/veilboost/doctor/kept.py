@@ -162,6 +162,26 @@ def _budget(folder: Path) -> Iterator[Finding]:
     yield Finding("budget", seen, mend, (("epsilon", sums.epsilon), ("spent_epsilon", spent)))
 
 
+def budgets_in(folder: Path) -> list[Path]:
+    """Files of budgets in a folder: those with a lock beside them, and another name than a party's store."""
+    locks = sorted(folder.glob(f"*{LOCK}"))
+    return [one.with_name(one.name.removesuffix(LOCK)) for one in locks if f".store{LOCK}" not in one.name]
+
+
+def budget(path: Path) -> Finding:
+    """The state of a budget that is kept in a file."""
+    from lgb_dp import Budget
+
+    try:
+        kept = Budget.open(path)
+        left = kept.remaining.at(kept.delta)[0]
+        seen = f"{kept!r}".strip("<>")
+    except (VeilboostError, OSError) as error:
+        return Finding("budget", path.name, f"{error}; name a budget, a plan, or the folder of a party")
+    mend = "" if left > kept.epsilon / 100 else "less than a hundredth is left: plan the next one"
+    return Finding("budget", seen, mend, (("epsilon", kept.epsilon), ("left_epsilon", left)))
+
+
 def model(folder: Path) -> Finding:
     """The model in the folder of a plan."""
     files = [one for end in ("json", "txt") for one in folder.glob(f"*.{end}")]

@@ -180,7 +180,7 @@ def test_any_two_texts_are_taken_for_the_numbers_of_a_mapping():
     assert model.privacy_.private
     assert model.classes_.tolist() == [0, 1]
     assert (model.predict(rows) == numbers).mean() > 0.8
-    search = lgb_dp.DPRandomizedSearchCV(lgb_dp.DPLGBMClassifier(4.0, n_estimators=2), {"max_depth": [1]})
+    search = lgb_dp.DPRandomizedSearchCV(model, {"max_depth": [3]})
     search.fit(rows, spelled, bounds=BOUNDS, classes=mapping)
     assert (search.predict(rows) == numbers).mean() > 0.8
     with pytest.raises(lgb_dp.InvalidArgumentError, match="classes must map labels"):
