@@ -136,7 +136,8 @@ class ToldRows:
                     told = _Told(known.codes, known.parts, np.zeros(len(known.codes), bool))
                     for own in sets:
                         told = told.with_set(own)
-                    self._store.put(TOLD, key + role, told)
+                    if TOLD.write(told) != TOLD.write(known):
+                        self._store.put(TOLD, key + role, told)
                 self._store.put(COLUMNS, key, names)
         self._is_told = True
 
