@@ -64,6 +64,9 @@ from lgb_dp.vertical.training import RunOfParties, SeveralClasses, VerticalCore,
 Charge = Callable[[str, float, float], None]
 """Charges for something that is about to leave: its name, its μ, and its closeness."""
 
+LEAF_SUMS = "leaf sums"
+"""In ledgers: what a round of opened sums costs."""
+
 
 @dataclass(frozen=True)
 class PartyRows:
@@ -147,7 +150,7 @@ class ReplicaAnswers:
 
         def pay() -> None:
             close = n_values * closeness(min(refresh.numbers.variances), 1)
-            self._charges("leaf sums", mu, close)
+            self._charges(LEAF_SUMS, mu, close)
 
         inputs = partial(holder.inputs, refresh)
         return self._exchange.round(refresh.number, layout, inputs, pay, refresh.numbers.to_bytes())

@@ -5,6 +5,7 @@ Stores are read beside the process that uses them, without its lock.
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections import Counter
@@ -35,7 +36,7 @@ QUIET = 86_400.0
 
 
 class Use(NamedTuple):
-    """The use of a limit by one caller; `limit` is the name of the setting."""
+    """The use of a limit, by the name of its setting, by one caller."""
 
     limit: str
     caller: str
@@ -105,13 +106,11 @@ def _left(use: Use, limit: float | None) -> Finding:
     if limit is None:
         return Finding(check, seen, values=values)
     left = max(0.0, limit - use.used)
+    values += (("left", left),) if math.isfinite(left) else ()
     # What an hour gives back, no person has to give.
-    mend = (
-        ""
-        if left or use.limit.endswith("_per_hour")
-        else "nothing is left: allow more, or refuse further runs"
-    )
-    return Finding(check, f"{seen} of {limit:.4g}, {left:.4g} left", mend, (*values, ("left", left)))
+    is_over = not left and not use.limit.endswith("_per_hour")
+    mend = "nothing is left: allow more, or refuse further runs" if is_over else ""
+    return Finding(check, f"{seen} of {limit:.4g}, {left:.4g} left", mend, values)
 
 
 def _runs(store: Store) -> Iterator[tuple[str, str]]:
@@ -134,14 +133,10 @@ def _under_way(folder: Path, runs: list[str]) -> Finding:
     if not runs:
         return Finding("runs", "none under way", values=(("runs", 0),))
     seen = ", ".join(f"{runs.count(who)} of {quoted(who)}" for who in dict.fromkeys(runs))
-    record = folder / "record.jsonl"
-    last = max(
-        (one.stat().st_mtime for one in (*folder.glob("*.store*"), record) if one.exists()), default=0.0
-    )
+    last = max(one.stat().st_mtime for one in (*folder.glob("*.store*"), *folder.glob("record.jsonl")))
     seen += f" under way, last change {_when(last)}"
-    mend = ""
-    if time.time() - last > QUIET:
-        mend = "broken off: the caller goes on with its veilboost train; a server of this party must run"
+    is_quiet = time.time() - last > QUIET
+    mend = "broken off: the caller goes on by veilboost train; this party must serve" if is_quiet else ""
     return Finding("runs", seen, mend, (("runs", len(runs)),))
 
 
