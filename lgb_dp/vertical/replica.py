@@ -64,6 +64,9 @@ from lgb_dp.vertical.training import RunOfParties, SeveralClasses, VerticalCore,
 Charge = Callable[[str, float, float], None]
 """Charges for something that is about to leave: its name, its μ, and its closeness."""
 
+LEAF_SUMS = "leaf sums"
+"""In ledgers: what a round of opened sums costs."""
+
 
 @dataclass(frozen=True)
 class PartyRows:
@@ -163,7 +166,7 @@ class ReplicaAnswers:
 
         def pay() -> None:
             close = n_values * closeness(min(refresh.numbers.variances), 1)
-            self._charges("leaf sums", mu, close)
+            self._charges(LEAF_SUMS, mu, close)
 
         inputs = partial(holder.inputs, refresh)
         return self._exchange.round(refresh.number, layout, inputs, pay, refresh.numbers.to_bytes())
@@ -182,7 +185,7 @@ class Replica:
         """The terms of the rounds."""
         return Terms.of(self.agreement, self.task.n_rounds)
 
-    def exchange(self, store: Store, failures: Failures, is_recorded: bool = False) -> Exchange:
+    def side(self, store: Store, failures: Failures, is_recorded: bool = False) -> Exchange:
         """The side of this party in the rounds; the arguments are those of `Exchange`."""
         kind = PointExchange if self.rows.label is None else TableExchange
 
@@ -209,7 +212,7 @@ class Replica:
         """
         failures = KeptFailures(ledger.store, self.terms.peer)
         charges = Charges(ledger, self.terms.run, self.task.granted, self.task.budget, ONE_ROW)
-        exchange = self.exchange(log.store, failures, log.is_auditable)
+        exchange = self.side(log.store, failures, log.is_auditable)
         return exchange.over(channel, lambda connected: self.trained_over(connected, charges))
 
 

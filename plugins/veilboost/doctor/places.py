@@ -36,8 +36,12 @@ def places_of(path: str | Path) -> Iterator[Place]:
     """Places at a path: in a folder, its files, then folders that these do not name, one level deep."""
     path = Path(path)
     if not path.is_dir():
-        place = _of_file(path) if path.suffix in PLANS else None
-        yield place or Place(str(path), "unknown", [FOREIGN if path.exists() else _missing(path)])
+        if not path.exists():
+            yield Place(str(path), "unknown", [Finding("path", f"{path} does not exist", "correct the path")])
+        elif path.suffix not in PLANS:
+            yield Place(str(path), "file", [kept.budget(path)])
+        else:
+            yield _of_file(path) or Place(str(path), "unknown", [FOREIGN])
         return
     found, named = False, set[Path]()
     for file in sorted(one for one in path.iterdir() if one.suffix in PLANS and one.is_file()):
@@ -50,10 +54,6 @@ def places_of(path: str | Path) -> Iterator[Place]:
             yield Place(str(folder), "folder", of_folder)
     if not found:
         yield Place(str(path), "unknown", [FOREIGN])
-
-
-def _missing(path: Path) -> Finding:
-    return Finding("path", f"{path} does not exist", "correct the path")
 
 
 def _of_file(path: Path, named: set[Path] | None = None) -> Place | None:
@@ -107,6 +107,7 @@ def _of_folder(folder: Path) -> Iterator[Finding]:
     if any(folder.glob("*.store")) or any(folder.glob("for-*")):
         yield from kept.of_party(folder, {})
         yield findings.disk([folder])
+    yield from (kept.budget(path) for path in kept.budgets_in(folder))
 
 
 def _certificate(folder: Path) -> Finding:

@@ -40,15 +40,9 @@ _ROLES = "rows to train on", "held-out rows"
 
 @dataclass(frozen=True, eq=False)
 class _Told:
-    """All rows in one role that sums were told of.
+    """All rows in one role that sums were told of, by ascending codes.
 
-    Attributes
-    ----------
-    codes : ndarray of uint64, ascending
-    parts : ndarray of int64
-        The same number for rows that are in the same told sets.
-    latest : ndarray of bool
-        Whether the last told state has the row.
+    `parts` has the same number for rows that are in the same told sets; the last told state has the `latest`.
     """
 
     codes: Codes
@@ -85,17 +79,9 @@ COLUMNS = json_kind("columns of told rows")
 class ToldRows:
     """The rows that are here now, beside those that sums were told of.
 
-    Parameters
-    ----------
-    store : Store
-        Of the party, for all callers: they may be one, under several certificates.
-    stream : callable
-        Gives the draws for a purpose, which follow from the party's key.
-    rows : HorizontalRows
-        To train on.
-    held_out : sequence of HorizontalRows
-    min_rows : int
-        Rows that a combination of sums is about, at least.
+    The `store` is the party's, for all callers: they may be one, under several certificates.  `stream` gives
+    the draws for a purpose, which follow from the party's key.  Combinations of sums of the rows to train on,
+    and of those held out, are about `min_rows` at least.
     """
 
     def __init__(
@@ -117,15 +103,8 @@ class ToldRows:
     def check(self, accepted: str | None) -> None:
         """Refuse rows if, with the sums that were told, theirs would give away those of few rows.
 
-        Parameters
-        ----------
-        accepted : str or None
-            Name of the state that is accepted nevertheless.
-
-        Raises
-        ------
-        InvalidDataError
-            With numbers, for the operator of the party: it must not be sent.
+        A state of the name `accepted` is not refused.  Raises `InvalidDataError` with numbers, for the
+        operator of the party alone: it must not be sent.
         """
         reasons = [reason for key in self._store.keys(COLUMNS) for reason in self._reasons(key)]
         if not reasons or self._min_rows == 1:
@@ -157,7 +136,8 @@ class ToldRows:
                     told = _Told(known.codes, known.parts, np.zeros(len(known.codes), bool))
                     for own in sets:
                         told = told.with_set(own)
-                    self._store.put(TOLD, key + role, told)
+                    if TOLD.write(told) != TOLD.write(known):
+                        self._store.put(TOLD, key + role, told)
                 self._store.put(COLUMNS, key, names)
         self._is_told = True
 
