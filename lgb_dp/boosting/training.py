@@ -60,9 +60,9 @@ N_SUBSETS = 16
 RELEASED_METADATA = "released bounds"
 """Name of the cost of bounds and bins that were paid for, in a ledger."""
 
+CLASSES_OVERFLOW_NOTE = "rows whose label is missing or none of the classes have no weight"
 LABEL_OVERFLOW_NOTE = (
-    "regression labels outside label_bounds are clipped to them, and rows whose label is missing or none "
-    "of the classes have no weight"
+    f"regression labels outside label_bounds are clipped to them, and {CLASSES_OVERFLOW_NOTE}"
 )
 _BAR_DELAY = 2.0
 """Seconds of training after which a progress bar appears on a terminal."""
@@ -124,7 +124,8 @@ class Training(ABC):
         self.label, counts = data.label, None
         if data.label_overflow == "clip":
             self.label, counts = self.label_scale.clipped(data.label)
-            self.notes.append(LABEL_OVERFLOW_NOTE)
+            is_regression = OBJECTIVES[params.objective].is_regression
+            self.notes.append(LABEL_OVERFLOW_NOTE if is_regression else CLASSES_OVERFLOW_NOTE)
         else:
             self.label_scale.check(data.label)
         if data.weight is not None:
