@@ -70,18 +70,9 @@ LEAF_SUMS = "leaf sums"
 
 @dataclass(frozen=True)
 class PartyRows:
-    """Rows of one party, and the bins of both.
+    """Rows of one party, with the label at the one that has it.
 
-    Parameters
-    ----------
-    codes : DenseCodes or SparseCodes
-        Its own.
-    label : ndarray of float64 or None
-        At the party with the labels.
-    bins : (PublicBins, PublicBins)
-        Of the party with the labels, and of the other one.
-    other_name : str
-        Of the party with columns alone.
+    There are the bins of both, that party's first, and the name of the party with columns alone.
     """
 
     codes: DenseCodes | SparseCodes = field(repr=False)
@@ -111,16 +102,9 @@ class PartyRows:
 
 
 class ReplicaAnswers:
-    """Answers to a trainer's questions: releases of both parties, and opened sums.
+    """Answers to a trainer's questions over a connection: releases of both parties, and opened sums.
 
-    Parameters
-    ----------
-    exchange : Exchange
-        Connected.
-    terms : Terms
-    n_rows : int
-    charges : callable
-        `Charges`, or an auditor's, which charges for nothing.
+    They are paid for by `Charges`, or an auditor's, which charges for nothing.
     """
 
     def __init__(self, exchange: Exchange, terms: Terms, n_rows: int, charges: Charge) -> None:
@@ -221,10 +205,7 @@ def begun_with(
 ) -> VerticalCore | SeveralClasses:
     """Begin a run with rows of any making: ``make_holder(loss, scale, turn)`` gives the `Holder`.
 
-    Raises
-    ------
-    InvalidArgumentError, UnsupportedParameterError
-        For settings that are not accepted, before anything is released.
+    Settings that are not accepted are refused by name, before anything is released.
     """
     n_own, params = len(rows.bins[0].names), {"verbosity": -1, **task.params}
     columns = joint_rows(rows.joined, task.label_bounds, task.provenance)
@@ -247,13 +228,7 @@ def run_of(
 
 
 def check_settings(task: ColumnTask, rows: PartyRows) -> None:
-    """Refuse settings that the trainer or LightGBM does not accept, before anything is signed or kept.
-
-    Raises
-    ------
-    InvalidArgumentError, UnsupportedParameterError
-        Naming the setting.
-    """
+    """Refuse settings that the trainer or LightGBM does not accept, before anything is signed or kept."""
     MonotoneConstraints(training_parameters(task.params, None).monotone, rows.joined)
     # A run that has not grown a tree asks nothing of its rows.
     begun_with(task, rows, bytes(32), cast(MakeHolder, lambda loss, scale, turn: None))

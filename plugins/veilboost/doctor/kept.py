@@ -22,12 +22,11 @@ from gbdt_commons.store_connection import LOCK, beside
 from gbdt_commons.store_file import StoreFile
 from gbdt_parties.identity.record import check_chain
 from gbdt_parties.quota import HOUR, TAKEN
-from gbdt_parties.run.log import RUNS
+from gbdt_parties.run.log import RUNS, THIS_PROCESS
 from gbdt_parties.transport.service import CALLER, part_of
 from veilboost.doctor.findings import Finding
 from veilboost.model_folders import kept_models
 
-OWN = "this side"
 _CALLERS = ("for ", "of for-")
 """Beginnings of names of parts of stores that are callers'."""
 
@@ -68,10 +67,10 @@ def of_party(folder: Path, limits: Mapping[str, Any]) -> Iterator[Finding]:
     # A passive party knows the runs of its models, too.
     ended = {one.number for one in models}
     yield _under_way(folder, [caller for run, caller in runs.items() if run not in ended])
-    by = Counter(one.caller or OWN for one in models)
+    by = Counter(one.caller or THIS_PROCESS for one in models)
     seen = ", ".join(f"{count} for {quoted(caller)} alone" for caller, count in by.items()) or "none"
     yield Finding("models", seen, values=(("models", len(models)),))
-    uses += [Use("max_models", caller, count) for caller, count in by.items() if caller != OWN]
+    uses += [Use("max_models", caller, count) for caller, count in by.items() if caller != THIS_PROCESS]
     yield from (_left(use, limits.get(use.limit)) for use in uses)
     yield from _budget(folder)
     if (record := folder / "record.jsonl").exists():
@@ -122,7 +121,7 @@ def _runs(store: Store) -> Iterator[tuple[str, str]]:
             for one in parts:
                 part = part.part(one.replace("%2F", "/").replace("%25", "%"))
             owner = parts[0].replace("%2F", "/").replace("%25", "%")
-            who = next((owner.removeprefix(one) for one in _CALLERS if owner.startswith(one)), OWN)
+            who = next((owner.removeprefix(one) for one in _CALLERS if owner.startswith(one)), THIS_PROCESS)
             for run in part.keys(RUNS):
                 kept = part.get(RUNS, run)
                 if kept and not kept.get("has_ended"):
