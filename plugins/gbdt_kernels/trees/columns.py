@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_kernels.trees import leaves as kernels
-from gbdt_kernels.trees.binning import DenseCodes, SparseCodes
+from gbdt_kernels.trees.binning import Codes, DenseCodes
 from gbdt_kernels.trees.layout import offsets
 from gbdt_kernels.trees.planes import ROWS_PER_BLOCK, WORDS_PER_BLOCK, BitPlanes, aligned_words, bit_planes
 from gbdt_kernels.trees.routing import left_bits
@@ -85,7 +86,11 @@ class SparseColumns:
         )
 
 
-def by_columns(matrix: DenseCodes | SparseCodes, n_threads: int = 0) -> DenseColumns | SparseColumns:
+Columns: TypeAlias = DenseColumns | SparseColumns
+"""Binned rows, column after column."""
+
+
+def by_columns(matrix: Codes, n_threads: int = 0) -> Columns:
     """The same codes, copied, column after column."""
     if isinstance(matrix, DenseCodes):
         return DenseColumns(bit_planes(matrix.codes, n_threads), matrix.n_rows)

@@ -67,6 +67,8 @@ def _of_file(path: Path, named: set[Path] | None = None) -> Place | None:
             return Place(str(path), f"plan of {content.get('method', 'vertical')}", _of_plan(path, named))
         return Place(str(path), f"party of {content.get('method', 'vertical')}", _of_served(path, named))
     except VeilboostError as error:
+        if b"tls" not in path.read_bytes():
+            return None
         return Place(str(path), "unreadable", [Finding("file", path.name, str(error))])
 
 

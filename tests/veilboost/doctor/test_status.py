@@ -31,6 +31,7 @@ def place(tmp_path, monkeypatch):
     (tmp_path / "bank.toml").write_text(SETTINGS)
     (tmp_path / "plan.toml").write_text(PLAN)
     (tmp_path / "columns.toml").write_text("max_bin = 8\n")
+    (tmp_path / "compose.yaml").write_text("a: &x 1\nb: *x\n")
     yield tmp_path
     end_process(tmp_path)
 
@@ -94,9 +95,10 @@ def test_damage_is_named(place, capsys):
     assert (code, list(found)) == (1, [("kept", "state"), ("kept", "disk")])
 
 
-@pytest.mark.parametrize("path", ["nowhere", "empty", "columns.toml", "empty/x.csv"])
+@pytest.mark.parametrize("path", ["nowhere", "empty", "columns.toml", "empty/x.csv", "other.yaml"])
 def test_what_is_not_veilboosts_is_named(place, path, capsys):
     (place / "empty").mkdir()
+    (place / "other.yaml").write_text("a: &x 1\nb: *x\n")
     (place / "empty/x.csv").write_text("a\n1\n")
     code, found = report(capsys, path)
     assert code == 1
