@@ -252,7 +252,7 @@ CALLS = [
     ("a column that is gone", lambda p: private_model().predict(TABLE[["age", "dose"]]), ["rate"]),
     (
         "other categories",
-        lambda p: private(X=mixed(), categories={"sex": ["m", "f"]}),
+        lambda p: lgb_dp.encode(mixed(), private(X=mixed(), categories={"sex": ["m", "f"]}).booster_),
         ["sex", "accept_undeclared"],
     ),
     ("text without categories", lambda p: private(X=mixed().assign(city="a")), ["sex", "city"]),

@@ -223,7 +223,7 @@ class Budget:
 
     @property
     def charges(self) -> list[dict[str, Any]]:
-        """Rows of all charges: number, time (UTC), kind of result, objective of a model, and cost."""
+        """Rows of all charges: number, date (UTC), kind of result, objective of a model, and cost."""
         return _rows(self._kept.read())
 
     def charge(
@@ -271,8 +271,8 @@ class Budget:
             )
         if cost.sampled:
             raise InvalidArgumentError(f"cost must be without samples, got {cost}")
-        key, now = self._kept.key_of(once), datetime.now(timezone.utc).isoformat(timespec="seconds")
-        new = Payment(str(what), cost, unit, key, str(objective), now)
+        key, today = self._kept.key_of(once), datetime.now(timezone.utc).date().isoformat()
+        new = Payment(str(what), cost, unit, key, str(objective), today)
         book = self._kept.change(lambda book: self._charged(book, new))
         if self._kept.path is None:
             return ()
@@ -460,7 +460,7 @@ class Budget:
         return [
             {
                 "charge": row["charge"],
-                "time": row["time"],
+                "date": row["date"],
                 "what": ", ".join(filter(None, (row["what"], row["objective"]))),
                 "cost alone": pair_text(*one.cost.at(self._delta_of_mu)),
             }
@@ -489,7 +489,7 @@ def _covered(book: Book) -> Unit:
 
 def _rows(book: Book) -> list[dict[str, Any]]:
     return [
-        {"charge": number, "time": one.time, "what": one.what, "objective": one.objective}
+        {"charge": number, "date": one.date, "what": one.what, "objective": one.objective}
         | {"epsilon": one.cost.epsilon, "delta": one.cost.delta, "mu": one.cost.mu}
         for number, one in enumerate(book.charges, 1)
     ]

@@ -47,8 +47,9 @@ class Payment:
         Name of the thing that is not paid for again.
     objective : str
         Of a model; empty for other results.
-    time : str
-        When it was charged, by the clock of that machine (UTC): information, which nothing depends on.
+    date : str
+        By the clock of that machine (UTC): information, which nothing depends on.  A time of the day would
+        tell how long runs take, which may depend on their rows.
     """
 
     what: str
@@ -56,7 +57,7 @@ class Payment:
     unit: Unit
     once: Hashable
     objective: str
-    time: str
+    date: str
 
 
 @dataclass(frozen=True)
