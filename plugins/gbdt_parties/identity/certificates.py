@@ -13,10 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
+from hashlib import sha256
 from pathlib import Path
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
@@ -212,11 +213,8 @@ class Identity:
         names = parsed.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
         if len(names) != 1 or not str(names[0].value).isprintable():
             raise PartyArgumentError("a certificate must have one printable common name")
-        kinds = serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
-        digest = hashes.Hash(hashes.SHA256())
-        digest.update(parsed.public_key().public_bytes(*kinds))
         fingerprint = parsed.fingerprint(hashes.SHA256()).hex()
-        return cls(str(names[0].value), fingerprint, parsed.not_valid_after_utc, digest.finalize().hex())
+        return cls(str(names[0].value), fingerprint, parsed.not_valid_after_utc, digest_of_key(parsed))
 
     def matches(self, entry: str) -> bool:
         """Whether an entry of an allow-list means this holder: a common name, or a pin."""
@@ -237,6 +235,18 @@ class Identity:
             return self.name
         by_key = any(entry.startswith(OF_KEY) for entry in matching)
         return OF_KEY + self.key if by_key else OF_CERTIFICATE + self.fingerprint
+
+
+def digest_of_key(certificate: x509.Certificate) -> str:
+    """SHA-256 of a certificate's public key (as SubjectPublicKeyInfo), 64 hexadecimal digits.
+
+    A PartyArgumentError if the key is of no kind that is known.
+    """
+    kinds = serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+    try:
+        return sha256(certificate.public_key().public_bytes(*kinds)).hexdigest()
+    except (UnsupportedAlgorithm, ValueError, TypeError):
+        raise PartyArgumentError("a certificate must have a key of a kind that is known") from None
 
 
 def is_pin(entry: str) -> bool:

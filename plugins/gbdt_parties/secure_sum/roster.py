@@ -19,7 +19,7 @@ from gbdt_parties.secure_sum.keys import (
     is_signed,
 )
 from gbdt_parties.secure_sum.messages import MAX_PARTIES, pack, unpack
-from gbdt_parties.secure_sum.trust import AllowList, Credentials, check_signature, fingerprint
+from gbdt_parties.secure_sum.trust import AllowList, Credentials, check_signature, key_pin
 
 FORMAT = 2
 """Of introductions: parties of different formats would derive different masks, and share no roster."""
@@ -109,7 +109,8 @@ class Roster:
                 f"a roster of {len(self.introductions)} parties; 2 to {MAX_PARTIES} are accepted"
             )
         unique = {name: [getattr(one, name) for one in self.introductions] for name in _UNIQUE}
-        unique["certificate"] = [fingerprint(one.certificates) for one in self.introductions]
+        # Two certificates of one key are one holder's, who would stand for two parties, also behind one pin.
+        unique["key of a certificate"] = [key_pin(one.certificates) for one in self.introductions]
         for what, values in unique.items():
             if len(set(values)) < len(values):
                 raise ProtocolError(f"two parties of a roster have the same {what.replace('_', ' ')}")

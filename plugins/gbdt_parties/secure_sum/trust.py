@@ -16,7 +16,7 @@ from cryptography.x509.oid import NameOID
 
 from gbdt_commons.quoting import quoted
 from gbdt_parties.errors import AuthenticationError, HardwareKeyError, PartyArgumentError
-from gbdt_parties.identity.certificates import TLS, Identity, is_pin
+from gbdt_parties.identity.certificates import OF_KEY, TLS, Identity, digest_of_key, is_pin
 
 _DOMAIN = b"veilboost secure sum roster 1\0"
 """Begins everything that a certificate's key signs here, so that no signature serves two purposes."""
@@ -217,6 +217,14 @@ def credentials_of(
 def fingerprint(certificates: bytes) -> bytes:
     """SHA-256 of the first of some PEM certificates."""
     return _certificates(certificates)[0].fingerprint(hashes.SHA256())
+
+
+def key_pin(certificates: bytes) -> str:
+    """The pin of the key of the first of some PEM certificates, which is the same after a renewal."""
+    try:
+        return OF_KEY + digest_of_key(_certificates(certificates)[0])
+    except PartyArgumentError as error:
+        raise AuthenticationError(str(error)) from None
 
 
 def _certificates(pem: bytes) -> list[x509.Certificate]:

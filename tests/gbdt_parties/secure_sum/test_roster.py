@@ -1,9 +1,11 @@
 """Rosters, signatures, allow-lists and the seeds that all parties draw together."""
 
 import json
+import shutil
 from dataclasses import replace
 
 import pytest
+from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from hypothesis import given
@@ -16,7 +18,13 @@ from gbdt_parties.errors import (
     PartyError,
     ProtocolError,
 )
-from gbdt_parties.identity.certificates import TLS, Identity, make_authority, make_certificate
+from gbdt_parties.identity.certificates import (
+    TLS,
+    Identity,
+    make_authority,
+    make_certificate,
+    renew_certificate,
+)
 from gbdt_parties.secure_sum.keys import SessionKeys
 from gbdt_parties.secure_sum.messages import pack, unpack
 from gbdt_parties.secure_sum.roster import Introduction, Roster, SignedEnd
@@ -95,6 +103,32 @@ def test_nobody_is_in_a_roster_twice(field):
     twin = replace(own[1], **{field: getattr(own[0], field)})
     with pytest.raises(ProtocolError, match=r"two.*roster"):
         replace(roster, introductions=(own[0], twin, own[2]))
+
+
+def test_one_holder_is_not_two_parties_by_two_certificates_of_one_key(folders):
+    """A pin of the key, and an authority that signs both, would let it be all others at once."""
+    _, own, roster = a_roster()
+    shutil.copytree(folders / "bob", folders / "renewed")
+    renew_certificate(folders / "renewed", folders / "ca", "bob")
+    pair = (replace(own[k], certificates=certificates(folders, of)) for k, of in ((1, "bob"), (2, "renewed")))
+    with pytest.raises(ProtocolError, match="key of a certificate"):
+        replace(roster, introductions=(own[0], *pair))
+
+
+def test_keys_of_no_known_kind_are_refused(folders):
+    """The certificate can be read, and its key is on a curve that no library here has."""
+    der = x509.load_pem_x509_certificate(certificates(folders, "bob")).public_bytes(
+        serialization.Encoding.DER
+    )
+    curves = bytes.fromhex("2a8648ce3d030107"), bytes.fromhex("2a8648ce3d030101")
+    other = x509.load_der_x509_certificate(der.replace(*curves)).public_bytes(serialization.Encoding.PEM)
+    _, own, roster = a_roster()
+    for refused in (
+        lambda: AllowList().check(other, "bob"),
+        lambda: replace(roster, introductions=(own[0], replace(own[1], certificates=other), own[2])),
+    ):
+        with pytest.raises(AuthenticationError, match="kind that is known"):
+            refused()
 
 
 def test_rosters_of_too_few_or_too_many_are_refused(monkeypatch):

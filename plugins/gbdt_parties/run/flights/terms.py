@@ -12,7 +12,7 @@ from gbdt_parties.curve_group import length_prefixed
 from gbdt_parties.errors import AuthenticationError, PartyArgumentError
 from gbdt_parties.run.agreement import Agreement
 from gbdt_parties.secure_sum.keys import check_signing_key, commitment_to
-from gbdt_parties.secure_sum.trust import fingerprint
+from gbdt_parties.secure_sum.trust import key_pin
 from gbdt_parties.two_party.names import DIGEST_BYTES, Seat
 
 SIGNATURE_BYTES = 64
@@ -31,7 +31,7 @@ class Terms:
     """The things that one party's side of a run is bound to.
 
     `run` is the digest of the roster that both signed; seats are places there, with public keys of Ed25519.
-    The other party has a name for errors, and one over all runs, such as its certificate's fingerprint.  This
+    The other party has a name for errors, and one over all runs, that of its certificate's key.  This
     party is committed to its seed, 32 secret bytes, in the roster.  An AuthenticationError if the other
     party's key is not usable, a PartyArgumentError if another argument is out of range.
     """
@@ -79,7 +79,7 @@ class Terms:
             Seat(place, own.signing_key),
             Seat(1 - place, other.signing_key),
             other.name,
-            f"sha256:{fingerprint(other.certificates).hex()}",
+            key_pin(other.certificates),
             keys.seed,
             keys.signing,
             n_rounds,

@@ -8,7 +8,7 @@ from gbdt_parties.errors import AuthenticationError, PartyArgumentError, Protoco
 from gbdt_parties.run.agreement import Agreement
 from gbdt_parties.run.flights.terms import Terms
 from gbdt_parties.secure_sum.roster import Roster
-from gbdt_parties.secure_sum.trust import AllowList, Credentials, fingerprint
+from gbdt_parties.secure_sum.trust import AllowList, Credentials, key_pin
 from two_party_flights import SEATS, terms_of
 
 pytest.importorskip("nacl")
@@ -30,7 +30,7 @@ def test_terms_follow_from_a_signed_roster():
     assert [one.run for one in terms] == [both[0].roster.digest] * 2
     assert (terms[0].own, terms[0].other) == (terms[1].other, terms[1].own)
     assert [one.name for one in terms] == ["bank", "hospital"]
-    assert terms[0].peer == "sha256:" + fingerprint(both[1].introduction.certificates).hex()
+    assert terms[0].peer == key_pin(both[1].introduction.certificates)
     assert terms[0].seed == both[0].keys.seed != terms[1].seed
     assert "seed" not in repr(terms[0])
     with pytest.raises(ProtocolError, match=r"signed.*parties"):
