@@ -21,7 +21,7 @@ _folder = tempfile.TemporaryDirectory(prefix="veilboost-certificates-")
 @cache
 def authority(which):
     directory = Path(_folder.name) / which
-    make_authority(directory)
+    make_authority(directory, f"authority {which}")
     return directory
 
 

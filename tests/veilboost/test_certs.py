@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from cryptography import x509
 
 from veilboost import command_line as cli
 
@@ -32,6 +33,16 @@ def test_a_renewal_says_who_has_to_know(bank, capsys):
         r"or as key-sha256:[0-9a-f]{64}: nothing to do\n.*add sha256:[0-9a-f]{64} first\n", shown
     )
     assert (bank / "party.key").read_bytes() == key
+
+
+def test_no_two_authorities_have_one_name(bank, tmp_path):
+    """Where a party trusts both, TLS would take the first one for the signer of any certificate."""
+    assert cli.main(["certs", "bank", "--authority", "certs/next", "--out", "certs/bank-2"]) == 0
+    both = [
+        x509.load_pem_x509_certificate((one / "ca.pem").read_bytes())
+        for one in (bank, tmp_path / "certs/bank-2")
+    ]
+    assert both[0].subject != both[1].subject
 
 
 @pytest.mark.parametrize("days", ["0", "-3"])

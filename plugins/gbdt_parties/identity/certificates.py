@@ -255,7 +255,10 @@ def is_pin(entry: str) -> bool:
 
 
 def make_authority(directory: str | Path, name: str = "veilboost test authority", days: int = 3650) -> None:
-    """Write a new authority's certificate and key; its key signs whom all parties trust."""
+    """Write a new authority's certificate and key; its key signs whom all parties trust.
+
+    The name should be no other one's: TLS takes the first of two for the signer of any certificate of either.
+    """
     key = ec.generate_private_key(ec.SECP256R1())
     subject = _subject(name)
     builder = _builder(subject, subject, key.public_key(), days)

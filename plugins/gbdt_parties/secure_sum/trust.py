@@ -248,13 +248,14 @@ def _check_chain(chain: Sequence[x509.Certificate], roots: Sequence[x509.Certifi
     issuers = [*chain[1:], None]
     for certificate, issuer in zip(chain, issuers, strict=True):
         candidates = roots if issuer is None else [issuer]
-        if not any(_has_issued(candidate, certificate) for candidate in candidates):
+        if not any(has_issued(candidate, certificate) for candidate in candidates):
             raise AuthenticationError(
                 f"the certificate of party {quoted(name)!r} is not from an authority that this party trusts"
             )
 
 
-def _has_issued(issuer: x509.Certificate, certificate: x509.Certificate) -> bool:
+def has_issued(issuer: x509.Certificate, certificate: x509.Certificate) -> bool:
+    """Whether a certificate was signed by another one, which is an authority's."""
     try:
         basic = issuer.extensions.get_extension_for_class(x509.BasicConstraints).value
         certificate.verify_directly_issued_by(issuer)

@@ -15,10 +15,13 @@ from itertools import chain
 from threading import Lock
 from typing import Any, NoReturn, Protocol, TypeVar, runtime_checkable
 
+from cryptography import x509
+
 from gbdt_commons.files import is_out_of_room
 from gbdt_kernels.compilation import is_compiling
 from gbdt_parties.errors import PartyArgumentError, ProtocolError, places_of
 from gbdt_parties.identity.certificates import TLS, Identity
+from gbdt_parties.secure_sum.trust import has_issued
 from gbdt_parties.transport import streams
 from gbdt_parties.transport.refusals import RefusalLog
 from gbdt_parties.transport.remote import host_of, is_loopback
@@ -156,7 +159,7 @@ class Server:
     port : int
         Where it listens.
     tls : TLS or None
-        May be replaced by a renewed one of the same name, which the next handshake shows.
+        `renew` replaces it by one of the same name, which the next handshake shows.
 
     Raises
     ------
@@ -200,6 +203,7 @@ class Server:
             tls.check_dates()
         self._service, self._allowed, self._insecure = service, tuple(allowed), insecure
         self.tls = self._shown = tls
+        self._former: tuple[bytes, ...] = ()
         self._callers = Callers(CALLS_EACH)
         self.refusals = RefusalLog(logger, record=self._record_refusal)
         self.waiting: dict[str, Any] = {}
@@ -238,6 +242,12 @@ class Server:
             return None
         self._shown = tls
         return _configuration(tls)
+
+    def renew(self, tls: TLS) -> None:
+        """Show and trust other certificates from the next handshake, and the next request, on."""
+        if self.tls is not None and self.tls.authority not in self._former:
+            self._former += (self.tls.authority,)
+        self.tls = tls
 
     def _make_threads(self) -> None:
         """Have threads for all callers, and for those who are being refused."""
@@ -381,6 +391,9 @@ class Server:
         if caller.expires < datetime.now(timezone.utc):
             self.refusals.add(caller.name, "the certificate has expired")
             refuse(context, "UNAUTHENTICATED", "the certificate has expired")
+        if self.tls is not None and _is_left(_certificate_of(context), self.tls.authority, self._former):
+            self.refusals.add(caller.name, "its authority is not trusted any more")
+            refuse(context, "UNAUTHENTICATED", "the certificate's authority is not trusted any more")
         name = caller.known_as(self._allowed)
         if name is None:
             self.refusals.add(f"{caller.name} (sha256:{caller.fingerprint})", "not on the allow-list")
@@ -404,6 +417,18 @@ def _certificate_of(context: Any) -> bytes:
 def _identity_of(certificate: bytes) -> Identity:
     """Parsed once and not at every call: a refused caller should cost little."""
     return Identity.of(certificate)
+
+
+@lru_cache(maxsize=64)
+def _is_left(certificate: bytes, authority: bytes, former: tuple[bytes, ...]) -> bool:
+    """Whether a connection may be left over from an authority that was trusted, and is not any more.
+
+    gRPC tells no certificates between, so that those of callers must be the authorities' own once one was
+    removed, until the next start.
+    """
+    now, *before = (set(x509.load_pem_x509_certificates(pem)) for pem in (authority, *former))
+    own = x509.load_pem_x509_certificate(certificate)
+    return any(one - now for one in before) and not any(has_issued(one, own) for one in now)
 
 
 def _has_ended(work: Future[bytes], seconds: float) -> bool:

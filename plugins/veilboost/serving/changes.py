@@ -41,7 +41,8 @@ class Changes:
     ) -> None:
         self._server, self._trust, self._served = server, trust, served
         self._file = None if file is None else Path(file)
-        self._seen = None if self._file is None else self._file.read_bytes()
+        # None was seen yet: the file may have changed since, while the party's rows were read.
+        self._seen: bytes | None = None
         self._said: set[str] = set()
         self._warned_at: float | None = None
 
@@ -71,13 +72,17 @@ class Changes:
             own, others = self._trust
             own.take_up(tls.certificate)
             others.take_up(others.entries, tls.authority)
-        self._server.tls, self._warned_at = tls, None
+        self._server.renew(tls)
+        self._warned_at = None
         yield f"took up the renewed certificate in {tls.folder}, {tls.days_left()} days left"
 
     def _lists(self) -> Iterator[str]:
         if self._file is None or (content := self._file.read_bytes()) == self._seen:
             return
         served = read_served(self._file)[1]
+        if self._seen is None and vars(served) == vars(self._served):
+            self._seen = content
+            return
         if self._trust is not None:
             self._trust[1].take_up(getattr(served, "party", ()), self._trust[1].authority)
         self._server.allow(served.allow)

@@ -2,14 +2,14 @@
 
 import logging
 import shutil
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 
 import numpy as np
 import pytest
 
 import xgb_fed
 from deployment import HandlerService, authority, certificates, eventually
-from gbdt_parties.errors import AuthenticationError
+from gbdt_parties.errors import AuthenticationError, PartyUnavailableError
 from gbdt_parties.identity.certificates import TLS, Identity, renew_certificate
 from gbdt_parties.secure_sum.roster import SignedEnd
 from gbdt_parties.secure_sum.trust import AllowList, Credentials
@@ -103,12 +103,43 @@ def test_a_removed_name_ends_at_its_next_request(folder, caplog):
         write(folder, [])
         changes.look()
         eventually(lambda: not server.waiting)
+        with suppress(AuthenticationError, PartyUnavailableError):
+            party.handle(b"ends with the call that waited")
         with pytest.raises(AuthenticationError, match="'acme'"):
             party.handle(b"after")
         write(folder, ["acme"], more="max_bin = 8\n")
         changes.look()
         assert party.handle(b"again") == b"again"
     assert "other entries of" in caplog.text
+
+
+def test_a_name_that_is_removed_while_rows_are_read_is_not_served(folder):
+    """The settings were read before, and whatever takes minutes is between them and the first look."""
+    settings = read_served(folder / "bank.toml")[1]
+    with served(folder, HandlerService(Echo())) as (server, _), calling(folder, server) as party:
+        write(folder, ["shop"])
+        Changes(server, None, settings, str(folder / "bank.toml")).look()
+        with pytest.raises(AuthenticationError, match="'acme'"):
+            party.handle(b"x")
+
+
+def test_an_authority_that_is_removed_ends_its_callers_also_on_connections_there_are(folder):
+    both = [(authority(which) / "ca.pem").read_bytes() for which in ("ca", "other")]
+    (folder / "bank/ca.pem").write_bytes(b"".join(both))
+    shutil.copytree(certificates("acme", "other"), folder / "other")
+    (folder / "other/ca.pem").write_bytes(both[0])
+    with (
+        served(folder, HandlerService(Echo())) as (server, changes),
+        calling(folder, server) as party,
+        calling(folder, server, "other") as other,
+    ):
+        assert other.handle(b"x") == b"x"
+        assert party.handle(b"x") == b"x"
+        (folder / "bank/ca.pem").write_bytes(both[0])
+        changes.look()
+        assert party.handle(b"x") == b"x"
+        with pytest.raises(AuthenticationError, match="authority"):
+            other.handle(b"x")
 
 
 def test_more_callers_than_at_the_start_are_served_at_the_same_time(folder):
