@@ -130,9 +130,8 @@ def main() -> None:
         write_csv(options.out / f"{name}.csv", columns, body)
     for column in (f"{name}: covered" for name in FIGURES):
         shares = np.array([row[column] for row in tables["evaluation-coverage"]])
-        print(
-            f"{column}: least {shares.min():.3f}, {np.mean(shares >= 0.93):.0%} of {len(shares)} at 0.93 or more"
-        )
+        enough = np.mean(shares >= 0.93)
+        print(f"{column}: least {shares.min():.3f}, {enough:.0%} of {len(shares)} at 0.93 or more")
     write_json(options.out / "evaluation-coverage.json", {"machine": machine(1), **tables})
 
 

@@ -75,7 +75,7 @@ class RowsOfWorker(HeldPartitions[_RowLease]):
         return (rows, partition.group_hash), len(partition.label), partition.digest
 
     def lease(self, parts: list[tuple[TrainingRows, NDArray[np.uint64]] | None]) -> _RowLease:
-        """Partitions of which the small ones are put together."""
+        """Partitions, the small ones put together."""
         kept = [part for part in parts if part is not None]
         parts.clear()
         hashes = np.concatenate([np.empty(0, dtype=np.uint64), *(own for _, own in kept)])

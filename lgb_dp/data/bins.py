@@ -388,26 +388,32 @@ def _refuse_undeclared_text(
     declared: Collection[int],
     has_edges: Collection[int],
 ) -> None:
-    """Raise an error that names the first column of text without declared categories, and the remedies.
+    """Raise an error that names all columns of text without declared categories, and the remedies.
 
     A column of text is one of objects in pandas before version 3.  Its bounds tell it from numbers that are
     objects; its cells are private.
     """
     is_by_feature = isinstance(bounds, Mapping)
     bounded = _by_feature(bounds, names, "bounds") if isinstance(bounds, Mapping) else {}
-    for f, kind in enumerate(kinds):
-        if f in declared or kind not in ("text", "object"):
-            continue
-        if f in bounded and (kind == "text" or any(isinstance(bound, str) for bound in bounded[f])):
-            raise InvalidArgumentError(
-                f"column {names[f]!r} holds text, which has no bounds: parse dates and numbers first, as by "
-                "pd.to_datetime and pd.to_numeric"
-            )
-        if kind == "text" or (is_by_feature and f not in bounded and f not in has_edges):
-            raise InvalidArgumentError(
-                f"column {names[f]!r} holds text: declare its public values, as in "
-                f"categories={{{names[f]!r}: [...]}}, or leave the column out"
-            )
+    found = [f for f, kind in enumerate(kinds) if f not in declared and kind in ("text", "object")]
+    texts = [f for f in found if kinds[f] == "text" or (is_by_feature and f not in {*bounded, *has_edges})]
+    texts += [f for f in found if f not in texts and any(isinstance(b, str) for b in bounded.get(f, ()))]
+    if named := [names[f] for f in texts if f in bounded]:
+        raise InvalidArgumentError(
+            f"{_columns_hold(named)} text, which has no bounds: parse dates and numbers first, as by "
+            "pd.to_datetime and pd.to_numeric"
+        )
+    if named := [names[f] for f in texts]:
+        example = ", ".join(f"{name!r}: [...]" for name in named)
+        its, what = ("its", "the column") if len(named) == 1 else ("their", "the columns")
+        raise InvalidArgumentError(
+            f"{_columns_hold(named)} text: declare {its} public values, as in categories={{{example}}}, or "
+            f"leave {what} out"
+        )
+
+
+def _columns_hold(names: Sequence[str]) -> str:
+    return f"column {names[0]!r} holds" if len(names) == 1 else f"columns {', '.join(map(repr, names))} hold"
 
 
 def refuse_ranges_of_categories(names: Sequence[str], categorical: Collection[int], **declared: Any) -> None:

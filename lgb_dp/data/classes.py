@@ -6,7 +6,7 @@ No message quotes a label: those that the caller declares come back in `classes`
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -46,6 +46,19 @@ def as_labels(y: Any) -> NDArray[np.generic]:
     except ValueError:  # rows of different lengths
         pass
     raise InvalidArgumentError("y must be one label per row, got labels of different lengths")
+
+
+def mapped_labels(y: Any, classes: Any) -> tuple[Any, Any]:
+    """Labels as the numbers that a mapping gives them, NaN for others, and all numbers; else as they are."""
+    if not isinstance(classes, Mapping):
+        return y, classes
+    if not all(map(is_number, classes.values())):
+        raise InvalidArgumentError(
+            f"classes must map labels to numbers, as in {{'no': 0, 'yes': 1}}, got {classes!r}"
+        )
+    numbers = {_label_key(label): float(number) for label, number in classes.items()}
+    found = [numbers.get(_label_key(label), np.nan) for label in as_labels(y).tolist()]
+    return np.array(found), sorted(set(classes.values()))
 
 
 def known_classes(

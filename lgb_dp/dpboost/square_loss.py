@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_kernels.trees import DenseCodes, SparseCodes, segment_sums
+from gbdt_kernels.trees import Codes, segment_sums
 from lgb_dp.accounting.cost import lower_float, share
 from lgb_dp.accounting.ledger import Release
 from lgb_dp.boosting.levels import grow_structure
@@ -74,7 +74,7 @@ def epsilon_of_a_person(epsilon: float, k: int) -> float:
     """Epsilon that a selection's scale is made for, so that a person's k rows of weight 1/k cost `epsilon`.
 
     The rows can be in k different nodes.  Their shares of the range add up to one, but each node's rounding
-    (`UTILITY_SLACK` and `DRAW_SLACK`, of which `selection_scale` pays one) counts in full.
+    (`UTILITY_SLACK` and `DRAW_SLACK`, which `selection_scale` pays once) counts in full.
     """
     return (epsilon - (k - 1) * DRAW_SLACK) / (1 + (k - 1) * UTILITY_SLACK)
 
@@ -186,7 +186,7 @@ class SquareLossTraining(Training):
     def grow_tree(
         self,
         plan: TreePlan,
-        codes: DenseCodes | SparseCodes,
+        codes: Codes,
         rows: NDArray[np.int32],
         gradient: NDArray[np.int32],
         weight: NDArray[np.int32],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -13,7 +13,7 @@ from gbdt_commons.public.inherited_parameters import inherits_parameters
 from gbdt_commons.tables.frames import holds_booleans
 from gbdt_hosts.lightgbm.estimators import ClassifierKind, FittedAttribute, RegressorKind
 from lgb_dp.checks import checked_numbers
-from lgb_dp.data.classes import as_labels, class_numbers, known_classes
+from lgb_dp.data.classes import as_labels, class_numbers, known_classes, mapped_labels
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.estimators.base import DPLGBMModel
 from lgb_dp.estimators.habits import WAYS_OUT, FitArguments, refuses_habits
@@ -52,7 +52,12 @@ class DPLGBMClassifier(DPLGBMModel, ClassifierKind):
 
     @refuses_habits(WAYS_OUT, given=FitArguments)
     def fit(
-        self, X: Any, y: Any, *, classes: Sequence[Any] | None = None, **given: Unpack[FitArguments]
+        self,
+        X: Any,
+        y: Any,
+        *,
+        classes: Sequence[Any] | Mapping[Any, float] | None = None,
+        **given: Unpack[FitArguments],
     ) -> DPLGBMClassifier:
         """Train.
 
@@ -62,8 +67,9 @@ class DPLGBMClassifier(DPLGBMModel, ClassifierKind):
         y : array-like, shape (n_rows,)
         bounds, categories
             Public knowledge of the features, as for `lgb_dp.Dataset`.
-        classes : sequence, optional
-            All possible labels, public.  Left out, they are assumed to be 0 and 1 (or False and True), which
+        classes : sequence or mapping, optional
+            All possible labels, public, or the number that each is taken for, as in ``{"no": 0, "yes": 1}``,
+            which predictions are then.  Left out, they are assumed to be 0 and 1 (or False and True), which
             the report notes; if the data has others, they are read from it, with a `PrivacyLeakWarning`, and
             the report says not private.
         sample_weight, weight_bound
@@ -91,14 +97,14 @@ class DPLGBMClassifier(DPLGBMModel, ClassifierKind):
             Model to continue from; its guarantee is composed with that of the fit.  One without a guarantee
             voids that of the fit.
         """
-        target = as_target(y, type(self).__name__)
+        target, listed = mapped_labels(as_target(y, type(self).__name__), classes)
         labels = as_labels(target)
-        known, provenance = known_classes(labels, classes, are_booleans=holds_booleans(target))
+        known, provenance = known_classes(labels, listed, are_booleans=holds_booleans(target))
 
         def encode(values: Any) -> NDArray[np.float64]:
-            return class_numbers(as_labels(values), known)
+            return class_numbers(as_labels(mapped_labels(values, classes)[0]), known)
 
-        numbers = encode(labels)
+        numbers = class_numbers(labels, known)
         if self.label_overflow == "raise" and np.isnan(numbers).any():
             raise InvalidArgumentError("y holds a label that is not among the classes")
         self._fit(

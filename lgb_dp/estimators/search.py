@@ -44,7 +44,7 @@ from lgb_dp.checks import (
     checked_numbers,
 )
 from lgb_dp.data.arguments import DECLARE_CATEGORIES
-from lgb_dp.data.classes import as_labels, class_numbers
+from lgb_dp.data.classes import as_labels, class_numbers, mapped_labels
 from lgb_dp.data.groups import GroupWeight, checked_unit, draw_kept_rows, draw_words, rows_of
 from lgb_dp.data.tables import as_frame
 from lgb_dp.errors import InvalidArgumentError, UnsupportedParameterError
@@ -301,6 +301,8 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         X = as_matrix(X)
         if scipy.sparse.issparse(X):
             X = canonical(X, scipy.sparse.csr_matrix, "X", InvalidArgumentError)
+        y, classes = mapped_labels(y, fit_params.get("classes"))
+        fit_params |= {} if classes is None else {"classes": classes}
         y = as_labels(y) if is_classifier(self.estimator) else checked_numbers("y", y).reshape(-1)
         n_rows = X.shape[0]
         if len(y) != n_rows:
@@ -505,7 +507,7 @@ def divided(
 
 
 def mean_shares(scores: NDArray[np.int64], person: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Scores over the number of their person's rows: ⌊s / k⌋ with s ≤ S, k of which sum to at most S.
+    """Scores over the number of their person's rows: ⌊s / k⌋ with s ≤ S, so that k of them sum to at most S.
 
     A person is in one part with all rows, so that k does not depend on other people.
     """

@@ -10,6 +10,8 @@ from numbers import Real
 from pathlib import Path
 from typing import Any
 
+from tqdm.auto import tqdm
+
 from gbdt_parties.agreed import read_json
 from gbdt_parties.channel import Party, check_parties
 from gbdt_parties.errors import ProtocolError
@@ -161,8 +163,10 @@ def train(
     kept = Memory() if checkpoint is None else Checkpoint(checkpoint, FederatedCheckpointError)
     counted = Traffic() if traffic is None else traffic
     request = task.to_json()
-    purpose = Purpose(OpenPrivateRun, request, Participation(task.min_parties), partial(_agreement, request))
-    progress = coordinate(members, purpose, request, counted, float(patience), kept)
+    agreement, part = partial(_agreement, request), Participation(task.min_parties)
+    with tqdm(desc="private training", unit=" sums", disable=None, leave=False) as bar:
+        purpose = Purpose(OpenPrivateRun, request, part, agreement, lambda n_sums: bar.update(n_sums - bar.n))
+        progress = coordinate(members, purpose, request, counted, float(patience), kept)
     try:
         (content,) = unpack(progress.model)
         booster = DPBooster(model_str=content.decode())

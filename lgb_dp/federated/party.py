@@ -175,7 +175,7 @@ class Party(RunSessions):
         with closing(StoreFile(path, ROLE, read_only=True)) as store:
             log, ledger = chosen([runs_of(store, caller) for caller in callers], run), side.ledger
             report = replayed(log, subject, ledger.store)
-            difference = report.difference or ledger.difference_from(store, report.connections)
+            difference = report.difference or ledger.difference_from(store)
         return replace(report, difference=difference, has_ended=report.has_ended and difference is None)
 
     @property

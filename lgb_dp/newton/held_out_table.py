@@ -39,16 +39,8 @@ _INSIDE = (np.arange(N_POINTS) + 0.5) / N_POINTS
 class HeldOutRows:
     """The rows that train nothing, and the release that is made of them.
 
-    Parameters
-    ----------
-    is_held : ndarray of bool, shape (n_rows,)
-    label : ndarray of float64, shape (n_rows,)
-    weight : ndarray of int32, shape (n_rows,)
-        Integer steps.
-    scale : LabelScale
-        Of two classes, or of numbers.
-    share : float
-        Probability with which a row is held out.
+    Labels are of two classes, or numbers; weights are in integer steps. A row is held out with probability
+    `share`.
     """
 
     def __init__(
@@ -115,12 +107,7 @@ def n_bins_for(n_held: float, scores: NDArray[np.float64], mu: float) -> int:
 def score_bins(scores: NDArray[np.float64], n_bins: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Edges between bins, one of them 0, and scores that stand for those in each bin.
 
-    Parameters
-    ----------
-    scores : ndarray of float64, shape (n_rows,)
-        Ascending.
-    n_bins : int
-        With about equally many of them.
+    Scores are ascending, and bins have about equally many of them.
     """
     shares = np.arange(1, n_bins) / n_bins
     tail = shares[0] / 2.0 ** np.arange(1, _TAIL_BINS + 1) if n_bins >= _MAX_BINS // 2 else shares[:0]

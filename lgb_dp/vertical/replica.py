@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from itertools import count
 from typing import Any, cast
 
@@ -64,21 +64,15 @@ from lgb_dp.vertical.training import RunOfParties, SeveralClasses, VerticalCore,
 Charge = Callable[[str, float, float], None]
 """Charges for something that is about to leave: its name, its μ, and its closeness."""
 
+LEAF_SUMS = "leaf sums"
+"""In ledgers: what a round of opened sums costs."""
+
 
 @dataclass(frozen=True)
 class PartyRows:
-    """Rows of one party, and the bins of both.
+    """Rows of one party, with the label at the one that has it.
 
-    Parameters
-    ----------
-    codes : DenseCodes or SparseCodes
-        Its own.
-    label : ndarray of float64 or None
-        At the party with the labels.
-    bins : (PublicBins, PublicBins)
-        Of the party with the labels, and of the other one.
-    other_name : str
-        Of the party with columns alone.
+    There are the bins of both, that party's first, and the name of the party with columns alone.
     """
 
     codes: DenseCodes | SparseCodes = field(repr=False)
@@ -108,16 +102,9 @@ class PartyRows:
 
 
 class ReplicaAnswers:
-    """Answers to a trainer's questions: releases of both parties, and opened sums.
+    """Answers to a trainer's questions over a connection: releases of both parties, and opened sums.
 
-    Parameters
-    ----------
-    exchange : Exchange
-        Connected.
-    terms : Terms
-    n_rows : int
-    charges : callable
-        `Charges`, or an auditor's, which charges for nothing.
+    They are paid for by `Charges`, or an auditor's, which charges for nothing.
     """
 
     def __init__(self, exchange: Exchange, terms: Terms, n_rows: int, charges: Charge) -> None:
@@ -163,91 +150,54 @@ class ReplicaAnswers:
 
         def pay() -> None:
             close = n_values * closeness(min(refresh.numbers.variances), 1)
-            self._charges("leaf sums", mu, close)
+            self._charges(LEAF_SUMS, mu, close)
 
         inputs = partial(holder.inputs, refresh)
         return self._exchange.round(refresh.number, layout, inputs, pay, refresh.numbers.to_bytes())
 
 
-def exchange_of(
-    terms: Terms,
-    task: ColumnTask,
-    rows: PartyRows,
-    store: Store,
-    failures: Failures,
-    is_recorded: bool = False,
-) -> Exchange:
-    """Make a party's side of the rounds; others are parameters of `Exchange`."""
-    kind = PointExchange if rows.label is None else TableExchange
+@dataclass(frozen=True)
+class Replica:
+    """One party's own copy of a run that both have signed."""
 
-    def check(public: bytes, sums: Sequence[Words]) -> None:
-        PublicNumbers.from_bytes(public).check_range(sums)
+    task: ColumnTask
+    rows: PartyRows
+    agreement: Agreement
 
-    return kind(terms, store, failures, check, is_recorded)
+    @cached_property
+    def terms(self) -> Terms:
+        """The terms of the rounds."""
+        return Terms.of(self.agreement, self.task.n_rounds)
 
+    def side(self, store: Store, failures: Failures, is_recorded: bool = False) -> Exchange:
+        """The side of this party in the rounds; the arguments are those of `Exchange`."""
+        kind = PointExchange if self.rows.label is None else TableExchange
 
-def trained_over(
-    exchange: Exchange, terms: Terms, task: ColumnTask, rows: PartyRows, public_seed: bytes, charges: Charge
-) -> Steps[DPBooster]:
-    """Train this party's copy over a connection, and compare the model with the other party's.
+        def check(public: bytes, sums: Sequence[Words]) -> None:
+            PublicNumbers.from_bytes(public).check_range(sums)
 
-    Parameters
-    ----------
-    exchange : Exchange
-        Connected.
-    terms, task, rows, public_seed, charges
-        As of `train_replica`.
-    """
-    answers = ReplicaAnswers(exchange, terms, task.n_rows, charges)
-    run = run_of(task, rows, public_seed, partial(rows.holder, rows.columns(task.n_threads)))
-    booster = yield from drive(run, answers.answer)
-    yield from exchange.end(model_text(booster).encode())
-    return booster
+        return kind(self.terms, store, failures, check, is_recorded)
 
+    def trained_over(self, exchange: Exchange, charges: Charge) -> Steps[DPBooster]:
+        """Train over a connection, and compare the model with the other party's."""
+        task, rows = self.task, self.rows
+        answers = ReplicaAnswers(exchange, self.terms, task.n_rows, charges)
+        holder = partial(rows.holder, rows.columns(task.n_threads))
+        booster = yield from drive(run_of(task, rows, self.agreement.public_seed, holder), answers.answer)
+        yield from exchange.end(model_text(booster).encode())
+        return booster
 
-def train_replica(
-    task: ColumnTask,
-    rows: PartyRows,
-    agreement: Agreement,
-    log: RunLog,
-    ledger: PartyLedger,
-    channel: FrameChannel,
-    is_recorded: bool,
-) -> Steps[DPBooster]:
-    """Train this party's copy over one connection, and compare the model with the other party's.
+    def trained(self, log: RunLog, ledger: PartyLedger, channel: FrameChannel) -> Steps[DPBooster]:
+        """Train over one connection; the log of the run is beside the ledger, and ends with the run.
 
-    The steps stop wherever a message of the other party is due.
-
-    Parameters
-    ----------
-    task : ColumnTask
-    rows : PartyRows
-    agreement : Agreement
-        Signed by both parties.
-    log : RunLog
-        Beside the ledger.
-    ledger : PartyLedger
-    channel : FrameChannel
-    is_recorded : bool
-        Whether all messages are kept, for an auditor.
-
-    Raises
-    ------
-    PartyUnavailableError
-        If the connection is lost: a copy that begins again goes on.
-    PartyRefusedError, ProtocolError
-        If the other party refuses, or deviates.
-    """
-    terms = Terms.of(agreement, task.n_rounds)
-    failures = KeptFailures(ledger.store, terms.peer)
-    exchange = exchange_of(terms, task, rows, log.store, failures, is_recorded=is_recorded)
-    yield from exchange.connect(channel)
-    try:
-        charges = Charges(ledger, terms.run, task.granted, task.budget, ONE_ROW)
-        return (yield from trained_over(exchange, terms, task, rows, agreement.public_seed, charges))
-    except BaseException as error:
-        exchange.stop(error)
-        raise
+        The steps stop wherever a message of the other party is due.  A PartyUnavailableError says that the
+        connection is lost: a copy that begins again goes on.  The other party may refuse, or deviate
+        (PartyRefusedError, ProtocolError).
+        """
+        failures = KeptFailures(ledger.store, self.terms.peer)
+        charges = Charges(ledger, self.terms.run, self.task.granted, self.task.budget, ONE_ROW)
+        exchange = self.side(log.store, failures, log.is_auditable)
+        return exchange.over(channel, lambda connected: self.trained_over(connected, charges))
 
 
 def begun_with(
@@ -255,10 +205,7 @@ def begun_with(
 ) -> VerticalCore | SeveralClasses:
     """Begin a run with rows of any making: ``make_holder(loss, scale, turn)`` gives the `Holder`.
 
-    Raises
-    ------
-    InvalidArgumentError, UnsupportedParameterError
-        For settings that are not accepted, before anything is released.
+    Settings that are not accepted are refused by name, before anything is released.
     """
     n_own, params = len(rows.bins[0].names), {"verbosity": -1, **task.params}
     columns = joint_rows(rows.joined, task.label_bounds, task.provenance)
@@ -281,13 +228,7 @@ def run_of(
 
 
 def check_settings(task: ColumnTask, rows: PartyRows) -> None:
-    """Refuse settings that the trainer or LightGBM does not accept, before anything is signed or kept.
-
-    Raises
-    ------
-    InvalidArgumentError, UnsupportedParameterError
-        Naming the setting.
-    """
+    """Refuse settings that the trainer or LightGBM does not accept, before anything is signed or kept."""
     MonotoneConstraints(training_parameters(task.params, None).monotone, rows.joined)
     # A run that has not grown a tree asks nothing of its rows.
     begun_with(task, rows, bytes(32), cast(MakeHolder, lambda loss, scale, turn: None))

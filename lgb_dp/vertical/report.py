@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass, field
 
 from gbdt_commons.html_tables import html_table
-from gbdt_parties.run.flights.polled import Asking
 from lgb_dp.accounting.cost import pair_text
 from lgb_dp.accounting.gaussian import composed_mu, gaussian_epsilon
 from lgb_dp.accounting.shares import CLOSENESS_SHARE
@@ -119,30 +118,3 @@ class MaskedTraffic:
     def _repr_html_(self) -> str:
         """The same for a notebook."""
         return html_table(self.to_dicts())
-
-
-class CountedChannel:
-    """End of a connection whose messages are counted in both directions."""
-
-    def __init__(self, way: Asking, names: tuple[str, str], traffic: MaskedTraffic) -> None:
-        self._way, self._names, self._traffic = way, names, traffic
-
-    def send(self, message: bytes) -> None:
-        """See `gbdt_parties.run.flights.polled.Asking`."""
-        self._traffic.count(*self._names, len(message))
-        self._way.send(message)
-
-    def hand_over(self) -> None:
-        """See `gbdt_parties.run.flights.polled.Asking`."""
-        self._way.hand_over()
-
-    def finish(self) -> None:
-        """See `gbdt_parties.run.flights.polled.Asking`."""
-        self._way.finish()
-
-    def receive(self) -> bytes | memoryview:
-        """See `gbdt_parties.run.flights.polled.Asking`."""
-        message = self._way.receive()
-        own, other = self._names
-        self._traffic.count(other, own, len(message))
-        return message

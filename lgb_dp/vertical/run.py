@@ -32,7 +32,7 @@ from gbdt_parties.messages import Abort, Done, Finish, Message
 from gbdt_parties.run.agreement import Agreement
 from gbdt_parties.run.engine import Steps, carried_out
 from gbdt_parties.run.flights.frames import FrameChannel
-from gbdt_parties.run.flights.polled import Answering
+from gbdt_parties.run.flights.polled import Answering, Asking
 from gbdt_parties.run.log import RunLog, runs_of
 from gbdt_parties.secure_sum.messages import (
     NEW_RUN,
@@ -54,8 +54,7 @@ from lgb_dp.federated.ledger import PartyLedger
 from lgb_dp.vertical.columns import agreed_bins, declaration
 from lgb_dp.vertical.prediction.answering import AskedRows
 from lgb_dp.vertical.prediction.questions import OpenQuestions, QuestionSession, check_selection
-from lgb_dp.vertical.replica import PartyRows, check_settings, model_text, train_replica
-from lgb_dp.vertical.report import CountedChannel
+from lgb_dp.vertical.replica import PartyRows, Replica, check_settings, model_text
 from lgb_dp.vertical.task import ColumnTask, Flights, OpenColumns, statement
 
 logger = logging.getLogger(__name__)
@@ -77,14 +76,7 @@ REQUESTS = (ProposeRoster, ConfirmRoster, Flights, Finish, Abort)
 class ColumnSide:
     """Everything of a party but its rows.
 
-    Parameters
-    ----------
-    name : str
-    credentials : Credentials
-    allowed : AllowList
-    ledger : PartyLedger
-    auditable : bool
-        Whether the messages of runs are kept, for `lgb_dp.vertical.replay`.
+    The messages of its runs are kept if they are auditable, for `lgb_dp.vertical.replay`.
     """
 
     name: str
@@ -132,25 +124,9 @@ def taken_up(side: ColumnSide, run: bytes, kept: Mapping[str, Any]) -> Agreement
 class ColumnRun:
     """One session of a run at the party with columns alone.
 
-    Parameters
-    ----------
-    side : ColumnSide
-    codes : DenseCodes or SparseCodes
-    bins : PublicBins
-    store : Store
-        Of one caller's runs, in the ledger's.
-    keep : callable
-        ``keep(run, booster, task)`` keeps the model of a run that has ended.
-    message : OpenColumns
-    memory : MemoryAllowance
-        Of the caller.
-
-    Raises
-    ------
-    RunLostError
-        If the run is said to be known, and is not.
-    ProtocolError, InvalidArgumentError, BudgetExceededError
-        If it is refused.
+    The store is that of one caller's runs, in the ledger's; the memory is the caller's.
+    ``keep(run, booster, task)`` keeps the model of a run that has ended.  A RunLostError if the run is said
+    to be known, and is not; other errors say why it is refused.
     """
 
     def __init__(
@@ -247,15 +223,8 @@ class ColumnRun:
 
     def _trained(self, channel: FrameChannel) -> Steps[None]:
         try:
-            booster = yield from train_replica(
-                self._task,
-                self._rows,
-                self._agreement,
-                self._log,
-                self._side.ledger,
-                channel,
-                self._log.is_auditable,
-            )
+            replica = Replica(self._task, self._rows, self._agreement)
+            booster = yield from replica.trained(self._log, self._side.ledger, channel)
             self._keep(self.run, booster, self._task)
             self._has_model = True
         except Exception as error:
@@ -291,28 +260,12 @@ class ColumnRun:
 
 
 class ColumnSessions(SessionHandler[ColumnRun | QuestionSession]):
-    """Sessions of one caller at the party with columns alone.
+    """Sessions of one caller, who names its runs in the ledger's store, at the party with columns alone.
 
-    Parameters
-    ----------
-    name : str
-        The party's.
-    side : callable
-        ``side(caller, run, is_new)`` gives the party's `ColumnSide` for a run.
-    codes : DenseCodes or SparseCodes
-    bins : PublicBins
-    caller : str
-        Names its runs in the ledger's store.
-    keep : callable
-        ``keep(caller, run, booster, task)`` keeps the model of a run that has ended.
-    asked : callable
-        Gives the rows for questions about them.
-    over : callable
-        ``over(caller, run)`` is called when the other party cannot go on with a run.
-    used : set of bytes, optional
-        Sessions that were opened before.
-    memory : MemoryAllowance, optional
-        Of the caller; without limit by default.
+    ``side(caller, run, is_new)`` gives the party's `ColumnSide` for a run, and `asked` the rows for questions
+    about them.  ``keep(caller, run, booster, task)`` keeps the model of a run that has ended, and
+    ``over(caller, run)`` is called when the other party cannot go on with it.  Sessions in `used` were opened
+    before; the caller's memory has no limit by default.
     """
 
     opening = (OpenColumns, OpenQuestions)
@@ -382,13 +335,7 @@ class ColumnSessions(SessionHandler[ColumnRun | QuestionSession]):
 
 
 def kept_run(checkpoint: Store, runs: Store) -> RunLog | None:
-    """The log of a checkpoint's run, in the ledger's store; None if none has begun.
-
-    Raises
-    ------
-    FederatedCheckpointError
-        If the ledger is not the one that the run began with.
-    """
+    """The log of a checkpoint's run, in the store of the ledger that it began with; None before that."""
     number = checkpoint.get(RUN, "")
     if not number:
         return None
@@ -404,14 +351,7 @@ def kept_run(checkpoint: Store, runs: Store) -> RunLog | None:
 class ActiveRun:
     """A run at the party with the labels, over as many connections as it takes.
 
-    Parameters
-    ----------
-    side : ColumnSide
-    task : ColumnTask
-    codes : DenseCodes or SparseCodes
-    label : ndarray of float64, shape (n_rows,)
-    store : Store
-        The checkpoint's, which may be in the ledger's.
+    The store is the checkpoint's, which may be in the ledger's.
     """
 
     def __init__(
@@ -437,22 +377,12 @@ class ActiveRun:
         number = self._store.get(RUN, "")
         return self.model is not None and not (number and RunLog(self._runs, bytes.fromhex(number)).has_begun)
 
-    def connected(self, session: Session, channel: Callable[[], CountedChannel]) -> DPBooster:
+    def connected(self, session: Session, channel: Callable[[], Asking]) -> DPBooster:
         """Begin, or go on with, the run over a new connection.
 
-        Parameters
-        ----------
-        session : Session
-            Not open yet.
-        channel : callable
-            Gives the connection, once both parties have signed.
-
-        Raises
-        ------
-        PartyUnavailableError
-            If the connection is lost: the run can go on.
-        PartyRefusedError, ProtocolError
-            If the other party refuses, or deviates.
+        The session is not open yet; `channel` gives the connection, once both parties have signed.  After a
+        PartyUnavailableError the run can go on; a PartyRefusedError or ProtocolError says that the other
+        party refuses, or deviates.
         """
         log = kept_run(self._store, self._runs)
         if log is None:
@@ -476,7 +406,7 @@ class ActiveRun:
         bins = agreed_bins(self._task, description, session.name)
         rows = PartyRows(self._codes, self._label, bins, session.name)
         way = channel()
-        steps = train_replica(self._task, rows, agreement, log, self._side.ledger, way, log.is_auditable)
+        steps = Replica(self._task, rows, agreement).trained(log, self._side.ledger, way)
         booster = carried_out(steps, way.receive)
         way.finish()
         # First: once it is told, the other party cannot go on with the run.

@@ -10,12 +10,14 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from numbers import Real
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from tqdm.auto import tqdm
 
 from gbdt_commons.errors import StoreError
 from gbdt_commons.store import Store, bytes_kind, json_kind
@@ -55,7 +57,7 @@ from lgb_dp.newton.trainer import NewtonBoost
 from lgb_dp.vertical.columns import declaration
 from lgb_dp.vertical.party import ColumnParty
 from lgb_dp.vertical.replica import PartyRows, check_settings
-from lgb_dp.vertical.report import CountedChannel, MaskedTraffic
+from lgb_dp.vertical.report import MaskedTraffic
 from lgb_dp.vertical.run import (
     MODELS,
     OWN_RUNS,
@@ -363,16 +365,19 @@ class _Way:
         self._sessions, self._session, self._number = sessions, session, number
         self._names, self._traffic = names, traffic
         self._other: ColumnRun | None = None
+        self.bar = tqdm(desc="private training", unit=" messages", disable=None, leave=False)
 
-    def __call__(self) -> CountedChannel:
+    def __call__(self) -> Asking:
         """Make it."""
         if isinstance(self._sessions, ColumnSessions):
             self._other = self._sessions.run_of(self._number)
             # From here, whose observer of releases observes those of the other party, too.
             self._other.begin()
-        return CountedChannel(Asking(self._ask), self._names, self._traffic)
+        count, (own, other) = self._traffic.count, self._names
+        return Asking(self._ask, partial(count, own, other), partial(count, other, own))
 
     def _ask(self, content: bytes, is_last: bool) -> bytes | memoryview:
+        self.bar.update()
         return self._session.ask(Flights(content, int(not is_last)), Flights).content
 
     def other_error(self) -> BaseException | None:
@@ -395,7 +400,8 @@ def _connected(
         session = Session(sessions, number, traffic, name)
         way = _Way(sessions, session, number, (name, sessions.name), counted)
         try:
-            return run.connected(session, way)
+            with way.bar:
+                return run.connected(session, way)
         except PartyUnavailableError as error:
             reason = way.other_error()
             if reason is not None:

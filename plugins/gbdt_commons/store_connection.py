@@ -37,8 +37,8 @@ VERSION = 5
 
 Migration = Callable[[str, str, str, bytes], tuple[str, str, bytes]]
 MIGRATIONS: dict[int, Migration] = {}
-"""By a former version, a function of a record's role, kind, key and content: it gives the last three as the next
-version has them.  Stores of versions without one are refused by name."""
+"""By a former version, a function of a record's role, kind, key and content: it gives the last three as the
+next version has them.  Stores of versions without one are refused by name."""
 
 APPLICATION = int.from_bytes(b"vbst", "big")
 

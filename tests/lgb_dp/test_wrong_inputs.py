@@ -25,6 +25,10 @@ DATES = pd.DataFrame({"since": pd.to_datetime(["2020-01-01"] * N_ROWS)})
 MANY = pd.DataFrame({"town": [str(k) for k in range(N_ROWS)]})
 TOWNS = [str(k) for k in range(300)]
 KNOWN = {"city": ["a", "b"]}
+TEXTS = (
+    "columns 'a', 'b' hold text: declare their public values, as in categories={'a': [...], 'b': [...]}, or "
+    "leave the columns out"
+)
 TEXT = "column 'city' holds text: declare its public values, as in categories={'city': [...]}"
 
 
@@ -63,6 +67,7 @@ WRONG = [
     (lambda: dataset(CITIES, bounds={"age": (0, 1)}).construct(), TEXT),
     (lambda: dataset(CITIES).construct(), "as in categories={'city': [...]}"),
     (lambda: classify(CITIES, bounds={"age": (0, 1)}), TEXT),
+    (lambda: classify(CITIES.assign(a="x", b="y")[["a", "age", "b"]], bounds={"age": (0, 1)}), TEXTS),
     (lambda: classify(CITIES), "as in categories={'city': [...]}"),
     (lambda: lgb_dp.federated.Party(CITIES, Y, name="p", bounds={"age": (0, 1)}), TEXT),
     (lambda: lgb_dp.check_bounds(CITIES, {"age": (0, 1)}), TEXT),

@@ -263,8 +263,7 @@ def watched():
 
 def whole(party, exchange, channel):
     """The steps of a connection."""
-    yield from exchange.connect(channel, party.nonce)
-    return (yield from party.train(exchange))
+    return exchange.over(channel, party.train, party.nonce)
 
 
 def meet(parties, processes=None, change=None, connection=watched):

@@ -165,7 +165,7 @@ class KeepsSecrets:
 def compressed(key: PublicKey, a: Ciphertexts, zero: Ciphertexts, bits: int, size: int) -> Ciphertexts:
     """Result of `PublicKey.compress` by Horner's rule: ``Σ x_j·2^(bits·(size − 1 − j))`` for each group.
 
-    The last group is filled with zeros, one of which is given, so that all are read alike.
+    The last group is filled with the ciphertext `zero`, so that all are read alike.
     """
     filled = np.concatenate([a, np.repeat(zero, -len(a) % size, axis=0)])
     groups = filled.reshape(-1, size, filled.shape[1])

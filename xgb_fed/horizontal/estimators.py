@@ -175,7 +175,8 @@ class _HorizontalXGB(FederatedXGBModel):
         Parameters
         ----------
         X : matrix of shape (n_rows, n_features), optional
-            Rows of this party, which is the first one if there are others.  They may come with the parties.
+            Rows of this party, which is the first one if there are others.  Without `y`, a list of parties,
+            which are then all of them.
         y : array-like of shape (n_rows,), optional
             Their labels.
         parties : sequence
@@ -205,6 +206,8 @@ class _HorizontalXGB(FederatedXGBModel):
             If a party is dead or out of reach.
         """
         self._forget()
+        if y is None and isinstance(X, (list, tuple)) and not len(parties):
+            X, parties = None, X  # all rows come with the parties
         if X is None and y is not None:
             raise InvalidArgumentError("X must be given with y")
         if X is not None:

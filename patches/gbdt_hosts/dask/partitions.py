@@ -34,11 +34,11 @@ class HeldPartitions(WorkerState, Generic[_Lease]):
 
     @abstractmethod
     def chosen(self, index: int, partition: Any, message: Message) -> tuple[Any, int, bytes]:
-        """What a lease keeps of a partition, its number of rows and its digest."""
+        """The part of a partition that a lease keeps, its number of rows and its digest."""
 
     @abstractmethod
     def lease(self, parts: list[Any]) -> _Lease:
-        """What partitions of a lease become; the list may be emptied."""
+        """The lease that some partitions make; the list may be emptied."""
 
     @abstractmethod
     def questions(self) -> dict[str, Callable[[Message], dict[str, Any]]]:

@@ -123,7 +123,7 @@ class MetricBooster(xgboost.Booster):
 
 
 class Callbacks:
-    """XGBoost's callbacks, around a training loop that is not XGBoost's.
+    """XGBoost's callbacks, around a loop of rounds that is not XGBoost's.
 
     With `verbose`, metrics are printed, each time after as many rounds.
     """

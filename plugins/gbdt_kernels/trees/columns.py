@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_kernels.trees import leaves as kernels
-from gbdt_kernels.trees.binning import DenseCodes, SparseCodes
+from gbdt_kernels.trees.binning import Codes, DenseCodes
 from gbdt_kernels.trees.layout import offsets
 from gbdt_kernels.trees.planes import ROWS_PER_BLOCK, WORDS_PER_BLOCK, BitPlanes, aligned_words, bit_planes
 from gbdt_kernels.trees.routing import left_bits
+
+Features = NDArray[np.int32]  # split feature of each node of a complete tree, level by level
+Sides = NDArray[np.uint8]  # of these nodes, shape (n_nodes, 256), 1 where a bin code goes left
+Leaves = NDArray[np.uint16]  # of rows, shape (n_rows,)
 
 
 @dataclass(frozen=True)
@@ -25,31 +30,14 @@ class DenseColumns:
         """Codes, shape (n_features, n_rows), from the first row of a block of `ROWS_PER_BLOCK` on."""
         planes, n_features = self.planes, len(self.planes.plane_offsets) - 1
         codes = np.empty((n_features, n_rows), dtype=np.uint8)
-        kernels.read_codes(
-            planes.bits,
-            planes.plane_offsets,
-            planes.n_blocks,
-            planes.present,
-            planes.present_offsets,
-            np.ones(n_features, dtype=np.bool_),
-            first_block,
-            _ranks(n_features),
-            codes,
-        )
+        every = np.ones(n_features, dtype=np.bool_)
+        kernels.read_codes(planes.arrays, planes.codes, every, first_block, _ranks(n_features), codes)
         return codes
 
-    def leaves(
-        self,
-        feature: NDArray[np.int32],
-        goes_left: NDArray[np.uint8],
-        first: int,
-        last: int,
-        leaf: NDArray[np.uint16],
-    ) -> None:
+    def leaves(self, feature: Features, goes_left: Sides, first: int, last: int, leaf: Leaves) -> None:
         """Write the leaf of a complete tree that each of the rows ``first`` to ``last - 1`` falls into.
 
-        `feature`, shape (2**depth - 1,), has each node's split feature, level by level; there is at least one
-        node. `goes_left`, shape (2**depth - 1, 256), is 1 where a bin code goes left.
+        The tree has at least one node.
         """
         planes, n_levels = self.planes, min(len(feature).bit_length(), kernels.LEVELS_TOGETHER)
         n_decided = (1 << n_levels) - 1
@@ -59,42 +47,20 @@ class DenseColumns:
         begins_right, cuts = np.empty(n_decided, dtype=np.uint64), np.empty(255 * n_decided, dtype=np.uint8)
         cut_offsets = np.empty(n_decided + 1, dtype=np.int64)
         block = np.empty(ROWS_PER_BLOCK, dtype=np.uint16)
-        present = (planes.present, planes.present_offsets)
-        kernels.find_cuts(decided, goes_left, *present, begins_right, cuts, cut_offsets)
+        all_cuts = (begins_right, cuts, cut_offsets)
+        kernels.find_cuts(decided, goes_left, planes.codes, *all_cuts)
+        words = aligned_words(WORDS_PER_BLOCK << n_levels)
         kernels.leaves_dense(
-            planes.bits,
-            planes.plane_offsets,
-            planes.n_blocks,
-            decided,
-            begins_right,
-            cuts,
-            cut_offsets,
-            n_levels,
-            is_first,
-            first,
-            last,
-            aligned_words(WORDS_PER_BLOCK << n_levels),
-            block,
-            leaf,
+            planes.arrays, decided, all_cuts, n_levels, is_first, first, last, words, block, leaf
         )
         if n_decided == len(feature):
             return
         is_read = np.zeros(len(planes.plane_offsets) - 1, dtype=np.bool_)
         is_read[feature[n_decided:]] = True
+        bits = left_bits(goes_left[n_decided:]).reshape(-1)
+        ranks = _ranks(len(is_read))
         kernels.deeper_leaves(
-            planes.bits,
-            planes.plane_offsets,
-            planes.n_blocks,
-            *present,
-            feature,
-            left_bits(goes_left[n_decided:]).reshape(-1),
-            n_levels,
-            is_read,
-            first,
-            last,
-            _ranks(len(is_read)),
-            block,
-            leaf,
+            planes.arrays, planes.codes, feature, bits, n_levels, is_read, first, last, ranks, block, leaf
         )
 
 
@@ -113,21 +79,18 @@ class SparseColumns:
     zero_codes: NDArray[np.uint8]  # of each feature
     n_rows: int
 
-    def leaves(
-        self,
-        feature: NDArray[np.int32],
-        goes_left: NDArray[np.uint8],
-        first: int,
-        last: int,
-        leaf: NDArray[np.uint16],
-    ) -> None:
+    def leaves(self, feature: Features, goes_left: Sides, first: int, last: int, leaf: Leaves) -> None:
         """As for `DenseColumns`."""
         kernels.leaves_sparse(
             self.indptr, self.rows, self.codes, self.zero_codes, feature, goes_left, first, last, leaf
         )
 
 
-def by_columns(matrix: DenseCodes | SparseCodes, n_threads: int = 0) -> DenseColumns | SparseColumns:
+Columns: TypeAlias = DenseColumns | SparseColumns
+"""Binned rows, column after column."""
+
+
+def by_columns(matrix: Codes, n_threads: int = 0) -> Columns:
     """The same codes, copied, column after column."""
     if isinstance(matrix, DenseCodes):
         return DenseColumns(bit_planes(matrix.codes, n_threads), matrix.n_rows)

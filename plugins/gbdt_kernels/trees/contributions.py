@@ -81,24 +81,10 @@ def _follow(left, right, player, cover, parent, above, is_left, passed):
 
 
 @kernel
-def _add(
-    sides,
-    split,
-    column,
-    value,
-    is_leaf,
-    parent,
-    above,
-    is_left,
-    factor,
-    weight,
-    start,
-    stop,
-    first,
-    first_output,
-    out,
-):
+def _add(sides, tree, edges, factor, weight, start, stop, first, first_output, out):
     """Rows `start` to `stop` - 1 of the sides, whose contributions are added from row `first` of `out` on."""
+    split, column, value, is_leaf = tree
+    parent, above, is_left = edges
     n_nodes, n_outputs, n_points = len(parent), value.shape[1], factor.shape[2]
     agrees = np.ones(n_nodes, dtype=np.bool_)
     case = np.zeros(n_nodes, dtype=np.int64)
@@ -165,25 +151,12 @@ def add_contributions(
     factor[2] = term / term_above
     weight[2] = w * (1 - z) / term - w * (1 - z_above) / term_above
     first = rows[0]
+    of_tree = (tree.split, tree.column, tree.value, tree.left < 0)
+    of_edges = (edges.parent, edges.above, edges.is_left)
 
     def work(_part: int, start: int, stop: int) -> None:
-        _add(
-            sides,
-            tree.split,
-            tree.column,
-            tree.value,
-            tree.left < 0,
-            edges.parent,
-            edges.above,
-            edges.is_left,
-            factor,
-            weight,
-            first + start,
-            first + stop,
-            start,
-            first_output,
-            out,
-        )
+        own = (first + start, first + stop, start)
+        _add(sides, of_tree, of_edges, factor, weight, *own, first_output, out)
 
     run(work, blocks(rows[1] - rows[0], n_threads, n * len(t)))
 

@@ -212,40 +212,43 @@ def _copy_leaves(block, start, first, last, leaf):
 
 
 @part
-def _read_ranks(planes, plane_offsets, n_blocks, b, is_read, ranks):
+def _read_ranks(planes, b, is_read, ranks):
     """Write the ranks (uint8) of a block's codes, the rows of one feature after those of another."""
+    bits, plane_offsets, n_blocks = planes
     for f in range(len(is_read)):
         if not is_read[f]:
             continue
         n_planes = plane_offsets[f + 1] - plane_offsets[f]
         at = (plane_offsets[f] * n_blocks + b * n_planes) * _WORDS
         for w in range(_WORDS):
-            _spread(planes, at + w, n_planes, ranks, f * _ROWS_AT_ONCE + 64 * w)
+            _spread(bits, at + w, n_planes, ranks, f * _ROWS_AT_ONCE + 64 * w)
 
 
 @kernel
-def read_codes(planes, plane_offsets, n_blocks, present, present_offsets, is_read, first_block, ranks, codes):
+def read_codes(planes, present, is_read, first_block, ranks, codes):
     """Write the codes of rows from a block's first one on: ``codes`` is uint8, shape (n_features, n_rows).
 
-    Of `n_blocks` blocks in all.  Each feature in `is_read` (bool) has 512 places in `ranks` (uint8), which is
-    scratch.
+    `planes` and `present` are ``BitPlanes.arrays`` and ``BitPlanes.codes``.  Each feature in `is_read` (bool)
+    has 512 places in `ranks` (uint8), which is scratch.
     """
+    codes_of_ranks, code_offsets = present
     n_features, n_rows = codes.shape
     for start in range(0, n_rows, _ROWS_AT_ONCE):
-        _read_ranks(planes, plane_offsets, n_blocks, first_block + start // _ROWS_AT_ONCE, is_read, ranks)
+        _read_ranks(planes, first_block + start // _ROWS_AT_ONCE, is_read, ranks)
         n = n_rows - start if n_rows - start < _ROWS_AT_ONCE else _ROWS_AT_ONCE
         for f in range(n_features):
             for j in range(n):
-                codes[f, start + j] = present[present_offsets[f] + ranks[f * _ROWS_AT_ONCE + j]]
+                codes[f, start + j] = codes_of_ranks[code_offsets[f] + ranks[f * _ROWS_AT_ONCE + j]]
 
 
 @part
-def _send_down(ranks, present, present_offsets, feature, bits, n_levels, block):
+def _send_down(ranks, present, feature, bits, n_levels, block):
     """Send a block's rows on from a level of a tree to its leaves, all one level at a time.
 
     `bits` is flat, 32 bytes per node from that level on.  Unsigned indices spare numba its check for counting
     from the end.
     """
+    codes, code_offsets = present
     n_above = uintp((1 << n_levels) - 1)
     base = n_above
     while base < len(feature):
@@ -253,7 +256,7 @@ def _send_down(ranks, present, present_offsets, feature, bits, n_levels, block):
             node = base + uintp(block[j])
             f = uintp(feature[node])
             rank = uintp(ranks[f * uintp(_ROWS_AT_ONCE) + uintp(j)])
-            code = uintp(present[uintp(present_offsets[f]) + rank])
+            code = uintp(codes[uintp(code_offsets[f]) + rank])
             byte = np.int64(bits[(node - n_above) * uintp(32) + (code >> uintp(3))])
             left = (byte >> np.int64(code & uintp(7))) & 1
             block[j] = np.uint16(2 * np.int64(block[j]) + 1 - left)
@@ -261,49 +264,36 @@ def _send_down(ranks, present, present_offsets, feature, bits, n_levels, block):
 
 
 @kernel
-def find_cuts(feature, goes_left, present, present_offsets, begins_right, cuts, cut_offsets):
+def find_cuts(feature, goes_left, present, begins_right, cuts, cut_offsets):
     """After which of the codes that rows have, by rank, a node's direction changes.
 
     `begins_right` (uint64 of shape (n_nodes,)) is all ones where the first of them goes right.  The changes
     of a node are ``cuts[cut_offsets[node] : cut_offsets[node + 1]]`` (uint8), at most 255.
     """
+    codes, code_offsets = present
     n_cuts = 0
     for node in range(len(begins_right)):
         cut_offsets[node] = n_cuts
-        first, last = present_offsets[feature[node]], present_offsets[feature[node] + 1]
-        direction = goes_left[node, present[first]] if first < last else np.uint8(1)
+        first, last = code_offsets[feature[node]], code_offsets[feature[node] + 1]
+        direction = goes_left[node, codes[first]] if first < last else np.uint8(1)
         begins_right[node] = np.uint64(0) if direction else ~np.uint64(0)
         for place in range(first + 1, last):
-            if goes_left[node, present[place]] != direction:
-                direction = goes_left[node, present[place]]
+            if goes_left[node, codes[place]] != direction:
+                direction = goes_left[node, codes[place]]
                 cuts[n_cuts] = place - first - 1
                 n_cuts += 1
     cut_offsets[len(begins_right)] = n_cuts
 
 
 @kernel
-def leaves_dense(
-    planes,
-    plane_offsets,
-    n_blocks,
-    feature,
-    begins_right,
-    cuts,
-    cut_offsets,
-    n_levels,
-    is_first,
-    first,
-    last,
-    words,
-    block,
-    leaf,
-):
+def leaves_dense(planes, feature, all_cuts, n_levels, is_first, first, last, words, block, leaf):
     """As `DenseColumns.leaves` of `gbdt_kernels.trees.columns`, for the first `n_levels` levels of a tree.
 
-    `begins_right`, `cuts` and `cut_offsets` are from `find_cuts`; `is_first` says of each node whether none
-    before it splits its feature.  There are `n_blocks` blocks of rows with planes; `words`, and `block` of
-    512 numbers (uint16), are scratch.
+    `all_cuts` are the arrays that `find_cuts` wrote; `is_first` says of each node whether none before it
+    splits its feature.  `words`, and `block` of 512 numbers (uint16), are scratch.
     """
+    bits, plane_offsets, n_blocks = planes
+    begins_right, cuts, cut_offsets = all_cuts
     for start in range(first - first % _ROWS_AT_ONCE, last, _ROWS_AT_ONCE):
         b = start // _ROWS_AT_ONCE
         for node in range(len(begins_right)):
@@ -312,44 +302,29 @@ def leaves_dense(
             n_planes = plane_offsets[feature[node] + 1] - first_plane
             at = (first_plane * n_blocks + b * n_planes) * _WORDS
             if is_first[node]:
-                _fetch(planes, at + n_planes * _WORDS, n_planes)
+                _fetch(bits, at + n_planes * _WORDS, n_planes)
             for c in range(cut_offsets[node], cut_offsets[node + 1]):
-                _flip_above(planes, at, n_planes, _CLEARED, cuts[c], words, node * _WORDS)
+                _flip_above(bits, at, n_planes, _CLEARED, cuts[c], words, node * _WORDS)
         _merge_levels(words, n_levels)
         _spread_leaves(words, n_levels, block)
         _copy_leaves(block, start, first, last, leaf)
 
 
 @kernel
-def deeper_leaves(
-    planes,
-    plane_offsets,
-    n_blocks,
-    present,
-    present_offsets,
-    feature,
-    bits,
-    n_levels,
-    is_read,
-    first,
-    last,
-    ranks,
-    block,
-    leaf,
-):
+def deeper_leaves(planes, present, feature, bits, n_levels, is_read, first, last, ranks, block, leaf):
     """Send rows on from the leaves that `leaves_dense` wrote to those of the whole tree.
 
     `bits` is that of `_send_down`, `is_read` and `ranks` are those of `read_codes`.
     """
     for start in range(first - first % _ROWS_AT_ONCE, last, _ROWS_AT_ONCE):
-        _read_ranks(planes, plane_offsets, n_blocks, start // _ROWS_AT_ONCE, is_read, ranks)
+        _read_ranks(planes, start // _ROWS_AT_ONCE, is_read, ranks)
         for j in range(_ROWS_AT_ONCE):
             block[j] = 0  # rows of other threads go anywhere
         low = first if first > start else start
         high = last if last < start + _ROWS_AT_ONCE else start + _ROWS_AT_ONCE
         for row in range(low, high):
             block[row - start] = leaf[row]
-        _send_down(ranks, present, present_offsets, feature, bits, n_levels, block)
+        _send_down(ranks, present, feature, bits, n_levels, block)
         _copy_leaves(block, start, first, last, leaf)
 
 

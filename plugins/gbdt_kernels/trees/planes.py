@@ -55,6 +55,16 @@ class BitPlanes:
     present: NDArray[np.uint8]  # codes that rows have, by feature, ascending: rank 0 is the first
     present_offsets: NDArray[np.int64]  # where each feature's codes lie
 
+    @property
+    def arrays(self) -> tuple[NDArray[np.uint64], NDArray[np.int64], int]:
+        """The planes, as kernels take them."""
+        return self.bits, self.plane_offsets, self.n_blocks
+
+    @property
+    def codes(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        """The codes of ranks, as kernels take them."""
+        return self.present, self.present_offsets
+
 
 def bit_planes(codes: NDArray[np.uint8], n_threads: int = 0) -> BitPlanes:
     """Bit planes of a binned matrix, shape (n_rows, n_features) in C order."""

@@ -165,7 +165,7 @@ def replayed(log: RunLog, subject_of: Callable[[bytes, str], Subject], store: St
         if kept.get("has_ended") and not again.has_ended:
             raise DifferenceError("the end of the run, which has ended, is not among the party's messages")
         if run is not None:
-            _check_log(log, again, done.n_connections, run.subject.participation.repeats)
+            _check_log(log, again, run.subject.participation.repeats)
     except DifferenceError as error:
         difference = str(error)
     except VeilboostError as error:
@@ -174,19 +174,18 @@ def replayed(log: RunLog, subject_of: Callable[[bytes, str], Subject], store: St
     return done.report(n_opened, len(attempts), ended, difference)
 
 
-def _check_log(log: RunLog, again: RunLog, n_processes: int, repeats: bool) -> None:
+def _check_log(log: RunLog, again: RunLog, repeats: bool) -> None:
     """Check that the answers and the end that a party has kept are those that are made again.
 
-    The last answer of a process may be there before its message.  Answers that cost nothing may have been
-    lost with a machine, together with their messages.
+    The party may have kept more: an answer is there before its message is.  Those that cost nothing may have
+    been lost with a machine, together with their messages.
     """
     kept = {answer.number: answer for answer in log.store.entries(ANSWERS, "")}
     for answer in again.store.entries(ANSWERS, ""):
-        found = kept.pop(answer.number, None)
+        found = kept.get(answer.number)
         if found != answer and not (found is None and repeats):
-            raise DifferenceError(f"the answer to attempt {answer.number} in the party's log is another one")
-    if len(kept) > n_processes:
-        raise DifferenceError(f"the party's log has answers to attempts without messages: {sorted(kept)}")
+            what = "is missing" if found is None else "is another one"
+            raise DifferenceError(f"the answer to attempt {answer.number} in the party's log {what}")
     if (end := again.store.get(END, "")) is not None and end != log.store.get(END, ""):
         raise DifferenceError("the end that the party's log says it has signed is another one")
 

@@ -346,9 +346,10 @@ def _kept_rows(path: Path, kind: str, form: FileForm) -> Any:
     names = names_in(others, kind_of(others), plain)
     if len(names) != 1 or names[0] not in names_in(path, kind, plain):
         # Without a line of names, a name would be a value.
+        seen = "its first line names another one" if len(names) == 1 else f"it has {len(names)}"
         raise InvalidDataError(
             f"exclude: {others} must have one column, named in its first line as the column of {path} that "
-            f"tells which rows are left out; it has {len(names)}"
+            f"tells which rows are left out; {seen}"
         )
     column, withdrawn = (
         read_arrow(one, of, names, names, plain).column(0).cast(pyarrow.large_string())
@@ -534,7 +535,7 @@ def _beginning_of_text(column: Any) -> str:
     import pyarrow.csv
 
     if pyarrow.types.is_binary(column.type):
-        return " (nor text in UTF-8)"
+        return ' (nor text in UTF-8: encoding = "latin-1" reads Latin-1)'
     if not (pyarrow.types.is_string(column.type) or pyarrow.types.is_large_string(column.type)):
         return ""
     missing = {None, *pyarrow.csv.ConvertOptions().null_values}

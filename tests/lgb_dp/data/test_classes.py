@@ -100,9 +100,10 @@ def test_side_door_labels_that_overflow_raise_in_datasets_and_are_clipped_in_est
         numbers = lgb_dp.DPLGBMRegressor(n_estimators=2).fit(X, Y * 3, bounds=BOUNDS, label_bounds=(0, 1))
         fitting = lgb_dp.DPLGBMClassifier(n_estimators=2).fit(X, LABELS, bounds=BOUNDS, classes=[0, 1])
     assert classes.privacy_ == fitting.privacy_, "the report must not tell whether a label overflowed"
-    for model in (classes, numbers):
+    for model, told in ((classes, False), (numbers, True)):
         assert model.privacy_.private
-        assert any("label_bounds are clipped" in note for note in model.privacy_.notes)
+        assert any("none of the classes have no weight" in note for note in model.privacy_.notes)
+        assert any("regression labels" in note for note in model.privacy_.notes) == told
     for model, arguments in (
         (lgb_dp.DPLGBMClassifier(label_overflow="raise"), {"classes": [0, 1]}),
         (lgb_dp.DPLGBMRegressor(label_overflow="raise"), {"label_bounds": (0, 1)}),
@@ -168,3 +169,22 @@ def test_side_door_label_bounds_that_were_set_later_are_checked(bounds):
     data.label_bounds = bounds
     with pytest.raises(lgb_dp.InvalidArgumentError, match=r"label_bounds.*ascending"):
         train(data, lgb_dp.NewtonBoost(1.0, 1e-6), objective="regression")
+
+
+def test_any_two_texts_are_taken_for_the_numbers_of_a_mapping():
+    rows, numbers = binary_data(2000)
+    spelled = np.where(numbers == 1, "ja", "nein")
+    model = lgb_dp.DPLGBMClassifier(20.0, n_estimators=20)
+    mapping = {"ja": 1, "nein": 0, "NEIN": 0}
+    given = {"bounds": BOUNDS, "classes": mapping, "eval_set": [(rows, spelled)], "public_eval_set": True}
+    model.fit(rows, [*spelled[:-1], "other"], **given)
+    assert model.privacy_.private
+    assert model.classes_.tolist() == [0, 1]
+    assert (model.predict(rows) == numbers).mean() > 0.8
+    search = lgb_dp.DPRandomizedSearchCV(model, {"max_depth": [3]})
+    search.fit(rows, spelled, bounds=BOUNDS, classes=mapping)
+    assert (search.predict(rows) == numbers).mean() > 0.8
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="classes must map labels"):
+        model.fit(rows, spelled, bounds=BOUNDS, classes={"ja": "yes", "nein": "no"})
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="at least two labels"):
+        model.fit(rows, spelled, bounds=BOUNDS, classes={"ja": 1, "nein": 1})

@@ -1,6 +1,5 @@
 """An auditor repeats one party's side of a run from its folder and rows, and names what differs."""
 
-import re
 import shutil
 from contextlib import closing, nullcontext
 from dataclasses import replace
@@ -15,8 +14,8 @@ from gbdt_commons.store_file import StoreFile
 from gbdt_parties.channel import Channel
 from gbdt_parties.errors import PartyArgumentError, PartyError
 from gbdt_parties.messages import Refusal, read
-from gbdt_parties.run.log import ANSWERS, RUNS, THIS_PROCESS, GivenAnswer, RunLog, runs_of
-from gbdt_parties.run.record import EXCHANGES
+from gbdt_parties.run.log import ANSWERS, RUNS, THIS_PROCESS, RunLog, runs_of
+from gbdt_parties.run.record import EXCHANGES, SUMMARY_BYTES
 from gbdt_parties.secure_sum.messages import NEW_RUN, AskSum, Introduced, Opened, OpenRun
 from gbdt_parties.secure_sum.trust import fingerprint
 from gbdt_parties.traffic import Traffic
@@ -109,25 +108,21 @@ def test_a_byte_of_the_record_that_was_flipped_is_found(audited, tmp_path, place
     assert report.rounds < 4
 
 
+def other_answer(_, answers):
+    last = answers.size(ANSWERS, "") - 1
+    kept = answers.get(ANSWERS, "", last)
+    answers.delete(ANSWERS, "", last)
+    answers.append(ANSWERS, "", replace(kept, content=b""))
+
+
 @pytest.mark.parametrize(
     ("change", "difference"),
     [
-        (lambda _, answers: answers.delete(ANSWERS, "", answers.size(ANSWERS, "") - 1), "answer to attempt"),
+        (lambda _, answers: answers.delete(ANSWERS, "", answers.size(ANSWERS, "") - 1), "log is missing"),
+        (other_answer, "log is another one"),
         (lambda store, _: store.delete(CHARGES, "", store.size(CHARGES, "") - 1), "charge for"),
-        (
-            lambda _, answers: [
-                answers.append(ANSWERS, "", GivenAnswer(99 + k, bytes(32), b"")) for k in range(2)
-            ],
-            r"without messages: \[99, 100\]",
-        ),
-        (
-            lambda store, _: [
-                store.append(CHARGES, "", {**store.get(CHARGES, ""), "number": 99 + k}) for k in range(2)
-            ],
-            "2 charges of the run",
-        ),
     ],
-    ids=["an answer", "a charge", "more answers", "more charges"],
+    ids=["no answer", "another answer", "no charge"],
 )
 def test_answers_and_charges_that_are_not_those_of_the_messages_are_found(
     audited, tmp_path, change, difference
@@ -138,7 +133,7 @@ def test_answers_and_charges_that_are_not_those_of_the_messages_are_found(
         (key,) = runs.keys(RUNS)
         change(store, RunLog(runs, bytes.fromhex(key)).store)
     report = party(0).replay(tmp_path / "0")
-    assert re.search(difference, report.difference)
+    assert difference in report.difference
     assert not report.has_ended
 
 
@@ -175,7 +170,7 @@ def test_an_honest_record_of_a_party_that_sent_other_numbers_is_found_in_the_sum
         entries = list(store.entries(EXCHANGES, ""))
         store.delete(EXCHANGES, "")
         for entry in entries:
-            store.append(EXCHANGES, "", bytes(40) + entry[40:])
+            store.append(EXCHANGES, "", bytes(SUMMARY_BYTES) + entry[SUMMARY_BYTES:])
 
     report = party(0).replay(forged(tmp_path, tmp_path / "copy", forge))
     assert "byte 12 of this party's contribution to sum 0" in report.difference

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from gbdt_commons.store import MemoryStore
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.run.engine import carried_out
 from gbdt_parties.two_party.names import Seat
@@ -15,7 +14,6 @@ from lgb_dp.accounting.shares import closeness
 from lgb_dp.losses.loss import STEPS
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.releases.trees import PublicTree
-from lgb_dp.vertical import replica
 from lgb_dp.vertical.numbers import TAIL, PublicNumbers
 from lgb_dp.vertical.replica import ReplicaAnswers
 from lgb_dp.vertical.sums import OpenedSums, PointHolder, ReleasedCounts
@@ -97,19 +95,3 @@ def test_counts_that_no_rows_and_noise_can_have_are_refused(sign):
 def test_a_party_without_labels_counts_none():
     counts = PointHolder(None, SimpleNamespace(n_counts=lambda n_outputs: 2 * n_outputs)).label_counts()
     assert (counts.dtype, counts.tolist()) == (np.int64, [0, 0])
-
-
-def test_a_copy_that_fails_ends_its_connection(monkeypatch):
-    said = []
-    exchange = SimpleNamespace(connect=lambda channel: iter([channel]), stop=said.append)
-    monkeypatch.setattr(replica.Terms, "of", lambda *args: SimpleNamespace(peer="bank", run=b"run"))
-    task, log = SimpleNamespace(n_rounds=1, granted=1.0, budget=()), SimpleNamespace(store=MemoryStore())
-    monkeypatch.setattr(replica, "exchange_of", lambda *args, **settings: exchange)
-
-    def lost(*args):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(replica, "trained_over", lost)
-    with pytest.raises(KeyboardInterrupt) as raised:
-        list(replica.train_replica(task, None, SimpleNamespace(public_seed=b""), log, log, "channel", False))
-    assert said == [raised.value]

@@ -38,11 +38,10 @@ from gbdt_parties.traffic import Traffic
 from lgb_dp.errors import BudgetExceededError, FederatedCheckpointError
 from lgb_dp.federated.ledger import read_ledger
 from lgb_dp.losses.loss import NewtonLoss
-from lgb_dp.vertical import run as run_module
 from lgb_dp.vertical.columns import declaration, declared_bins
 from lgb_dp.vertical.numbers import PublicNumbers
 from lgb_dp.vertical.party import ColumnParty
-from lgb_dp.vertical.replica import PartyRows, ReplicaAnswers
+from lgb_dp.vertical.replica import PartyRows, Replica, ReplicaAnswers
 from lgb_dp.vertical.sums import TableHolder
 from lgb_dp.vertical.tables import PointTables, loss_bounds
 from lgb_dp.vertical.task import ColumnTask, OpenColumns
@@ -562,13 +561,13 @@ def test_parties_of_this_process_compute_and_go_on_after_any_number_of_days(
 
 def test_both_parties_of_one_process_compute_in_the_context_of_the_call(monkeypatch):
     """An observer of releases is in it."""
-    observer, seen, train = ContextVar("observer", default="none"), [], run_module.train_replica
+    observer, seen, train = ContextVar("observer", default="none"), [], Replica.trained
 
     def noted(*given):
         seen.append(observer.get())
         return train(*given)
 
-    monkeypatch.setattr(run_module, "train_replica", noted)
+    monkeypatch.setattr(Replica, "trained", noted)
     observer.set("ours")
     trained(bank())
     assert seen == ["ours", "ours"]

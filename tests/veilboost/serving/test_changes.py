@@ -2,15 +2,16 @@
 
 import logging
 import shutil
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 
 import numpy as np
 import pytest
 
 import xgb_fed
-from deployment import HandlerService, authority, certificates
+from deployment import HandlerService, authority, certificates, eventually
 from gbdt_parties.errors import AuthenticationError
 from gbdt_parties.identity.certificates import TLS, Identity, renew_certificate
+from gbdt_parties.secure_sum.roster import SignedEnd
 from gbdt_parties.secure_sum.trust import AllowList, Credentials
 from gbdt_parties.transport.remote import RemoteParty
 from gbdt_parties.transport.server import Server
@@ -18,6 +19,9 @@ from served_parties import Echo
 from veilboost import command_line as cli
 from veilboost.plans.plan import read_served
 from veilboost.serving.changes import Changes
+from xgb_fed import ExactTerms, HorizontalParty
+from xgb_fed.horizontal.common.rows import HorizontalLimits
+from xgb_fed.horizontal.service import HorizontalService
 
 FILE = 'method = "{}"\ndata = "x.csv"\ntls = "bank"\nallow = {}\n{}'
 
@@ -57,11 +61,11 @@ class Interrupted:
     """Passes messages on, and does something before one of them."""
 
     def __init__(self, party, at, do):
-        self.name, self._party, self._at, self._do, self._n = party.name, party, at, do, 0
+        self.name, self._party, self._at, self._do, self.n = party.name, party, at, do, 0
 
     def handle(self, request):
-        self._n += 1
-        if self._n == self._at:
+        self.n += 1
+        if self.n == self._at:
             self._do()
         return self._party.handle(request)
 
@@ -95,8 +99,10 @@ def test_a_removed_name_ends_at_its_next_request(folder, caplog):
     caplog.set_level(logging.INFO)
     with served(folder, HandlerService(Echo())) as (server, changes), calling(folder, server) as party:
         assert party.handle(b"before") == b"before"
+        eventually(lambda: server.waiting)
         write(folder, [])
         changes.look()
+        eventually(lambda: not server.waiting)
         with pytest.raises(AuthenticationError, match="'acme'"):
             party.handle(b"after")
         write(folder, ["acme"], more="max_bin = 8\n")
@@ -134,10 +140,13 @@ def test_rosters_have_the_renewed_certificate_and_list(folder):
     write(folder, ["acme"], "private", f"{more}[]\n")
     with served(folder, HandlerService(Echo()), trust) as (_, changes):
         new = renew_certificate(folder / "bank", authority("ca"), "bank")[0]
+        more_authorities = b"".join((authority(which) / "ca.pem").read_bytes() for which in ("ca", "other"))
+        (folder / "bank/ca.pem").write_bytes(more_authorities)
         write(folder, ["acme"], "private", f"{more}['{pin}']\n")
         changes.look()
     assert Identity.of(own.certificates) == new
     trust[1].check_holder(new)
+    assert trust[1].authority == more_authorities
 
 
 def test_days_are_counted_once_a_day(folder, caplog):
@@ -154,3 +163,62 @@ def test_a_server_does_not_start_with_an_expired_certificate(folder, capsys):
     assert cli.main(["serve", str(folder / "bank.toml")]) == cli.REFUSED
     assert "certificate of 'bank' expired at 20" in (shown := capsys.readouterr().err)
     assert "--renew" in shown
+
+
+@pytest.mark.filterwarnings("ignore::xgb_fed.FewPartiesWarning")
+def test_a_signed_run_goes_on_over_renewals_and_a_restart_with_the_renewed_certificate(folder):
+    """Of exact training: rosters are signed by certificates, and pins of keys hold for the renewed ones."""
+    random = np.random.default_rng(0)
+    rows = {name: (random.normal(size=(60, 3)), random.integers(0, 2, 60)) for name in ("bank", "shop")}
+    pins = {
+        name: f"key-sha256:{Identity.of((folder / name / 'party.pem').read_bytes()).key}" for name in rows
+    }
+    for name, other in (("bank", "shop"), ("shop", "bank")):
+        more = (
+            f"label = 'y'\ncategorical_labels = true\nparty = ['{pins[other]}']\nmodels = '{name}-models'\n"
+        )
+        text = FILE.format("exact", ["acme"], more).replace('"bank"', f'"{name}"')
+        (folder / f"{name}.toml").write_text(text)
+
+    @contextmanager
+    def party(name, port=0):
+        terms = ExactTerms(
+            tls=folder / name, allowed=read_served(folder / f"{name}.toml")[1].party, min_rows_per_node=2
+        )
+        own = HorizontalParty(
+            *rows[name], name, categorical_labels=True, directory=folder / f"{name}-models", exact=terms
+        )
+        with closing(HorizontalService(own, folder / f"{name}-models", HorizontalLimits())) as service:
+            settings = read_served(folder / f"{name}.toml")[1]
+            server = Server(service, f"127.0.0.1:{port}", TLS.from_directory(folder / name), ["acme"])
+            try:
+                yield server, Changes(server, service.trust, settings, str(folder / f"{name}.toml"))
+            finally:
+                server.stop()
+
+    with ExitStack() as stack:
+        (bank, changes), shop = stack.enter_context(party("bank")), ExitStack()
+        stack.push(shop)
+        port = shop.enter_context(party("shop"))[0].port
+
+        def change():
+            for name in rows:
+                renew_certificate(folder / name, authority("ca"), name)
+            changes.look()
+            shop.close()
+            shop.enter_context(party("shop", port))
+
+        remotes = [
+            stack.enter_context(closing(RemoteParty(f"127.0.0.1:{one}", folder / "acme", name, 60.0)))
+            for name, one in (("bank", bank.port), ("shop", port))
+        ]
+        params = {"objective": "binary:logistic", "max_depth": 2, "max_bin": 8}
+        members = [Interrupted(remotes[0], 12, change), remotes[1]]
+        how = {"min_rows_per_node": 2, "patience": 60.0, "verbose_eval": False}
+        model = xgb_fed.train_exact(params, members, 4, **how)
+        assert members[0].n > 12
+        assert model.booster.num_boosted_rounds() == 4
+        # The next one signs with the renewed certificates.
+        signed = xgb_fed.train_exact(params, remotes, 1, **how).signatures
+        renewed = [(folder / name / "party.pem").read_bytes() for name in rows]
+        assert {one.certificates for one in SignedEnd.from_json(signed).signers} == set(renewed)

@@ -11,6 +11,7 @@ import scipy.sparse
 import xgboost
 from numpy.typing import NDArray
 
+from gbdt_commons.quoting import shown
 from gbdt_commons.tables.frames import is_table
 from gbdt_hosts.xgboost.boosting import max_tree_bytes, read_tree, write_tree
 from gbdt_hosts.xgboost.model import ScalarTree, as_json, booster_from_trees
@@ -43,12 +44,9 @@ PENALTIES = ("reg_lambda", "reg_alpha", "gamma", "min_child_weight")
 
 
 def read_rows(X: Any, argument: str) -> tuple[Any, list[str]]:
-    """Read rows as a dense float32 matrix or a CSR matrix with sorted indices, and their column names if any.
+    """Read rows as a dense float32 matrix or a CSR matrix with sorted indices, and column names if any.
 
-    Raises
-    ------
-    InvalidDataError
-        As `read_columns` does.
+    Errors are those of `read_columns`.
     """
     columns = read_columns(X, argument)
     data = columns.data
@@ -60,13 +58,7 @@ def read_rows(X: Any, argument: str) -> tuple[Any, list[str]]:
 
 
 def settings_of(params: str) -> Settings:
-    """Read settings from a JSON object of parameters.
-
-    Raises
-    ------
-    ProtocolError
-        If it is none.
-    """
+    """Read settings from a JSON object of parameters; a ProtocolError says that it is none."""
     try:
         settings = Settings.from_params(read_json(params, MAX_TEXT))
         settings.require_objective(HORIZONTAL)
@@ -85,18 +77,9 @@ def check_base_score(objective: XGBoostObjective, base_score: NDArray[np.float64
 
 @dataclass
 class SharedTrees:
-    """The trees that every party has, and margins of rows under them.
+    """The trees that every party has, round by round as they travelled, and margins of rows under them.
 
-    Attributes
-    ----------
-    objective : XGBoostObjective
-    n_features : int
-    base_score : list of float
-        XGBoost's parameter.
-    max_depth : int
-        Levels of a tree.
-    rounds : list of Trees
-        Each round's trees as they travelled.
+    `base_score` is XGBoost's parameter, and `max_depth` the levels of a tree.
     """
 
     objective: XGBoostObjective
@@ -113,12 +96,9 @@ class SharedTrees:
     def read_round(self, message: Trees) -> list[ScalarTree]:
         """Read and check the trees of a round.
 
-        A round has one spelling only: nothing else than trees can be in the bytes that are kept of it.
-
-        Raises
-        ------
-        ProtocolError
-            If there is not one tree per class, of the agreed depth and as `write_tree` writes it.
+        A round has one spelling only: nothing else than trees can be in the bytes that are kept of it.  A
+        ProtocolError says that there is not one tree per class, of the agreed depth and as `write_tree`
+        writes it.
         """
         lengths = message.lengths
         if (
@@ -186,7 +166,7 @@ def add_round(margin: NDArray[np.float32], X: Any, trees: list[ScalarTree], n_th
         margin[:, tree.group] += leaf_values(X, raw, n_threads)
 
 
-@dataclass
+@dataclass(repr=False)
 class HorizontalModel:
     """The model that `train_simfl` and `train_tfl` return.
 
@@ -229,6 +209,24 @@ class HorizontalModel:
     cuts: list[NDArray[np.float32]] | None = None
     signatures: str = ""
 
+    def __repr__(self) -> str:
+        """Rounds, labels, the best round, the last metrics and the traffic: five lines."""
+        booster, best = self.booster, "none"
+        if self.best_iteration is not None:
+            best = f"{self.best_iteration}, {self.best_score:.5g}"
+        metrics = [
+            f"{of} {name} {values[-1]:.5g}"
+            for of, by_name in self.evals_result.items()
+            for name, values in by_name.items()
+        ]
+        return (
+            f"HorizontalModel: {booster.num_boosted_rounds()} rounds, {booster.num_features()} columns\n"
+            f"classes: {'none, numbers' if self.classes is None else shown(self.classes.tolist())}\n"
+            f"best round: {best}\n"
+            f"metrics: {', '.join(metrics) or 'none'}\n"
+            f"traffic: {sum(flow.bytes for flow in self.traffic.flows.values()):,} bytes"
+        )
+
     def as_json(self) -> bytes:
         """The booster in XGBoost's JSON format."""
         return as_json(self.booster)
@@ -247,9 +245,6 @@ def of_classes(params: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
 def horizontal_settings(params: Mapping[str, Any]) -> Settings:
     """Read settings from XGBoost's parameters.
 
-    Raises
-    ------
-    UnsupportedParameterError
-        For parameters, or values of them, that horizontal training does not support.
+    An UnsupportedParameterError names those, or values of them, that horizontal training does not support.
     """
     return without_vertical_only(Settings.from_params(params))

@@ -48,6 +48,11 @@ def n_classes_of(field_bits: int, n_groups: int, n_rows: int) -> int:
     return n_groups * -(-field_bits // one_class)
 
 
+def nodes_of(n_trees: int, max_depth: int, most: int) -> int:
+    """Nodes of full trees that have statistics, `most` of them in a level: smaller ones have none."""
+    return n_trees * sum(min(1 << level, max(1, most)) for level in range(min(max_depth, 31)))
+
+
 def _counted(content: bytes) -> float:
     """Equations per row as a record holds them; `ValueError` for a number that is no count."""
     per_row = json.loads(content)
@@ -97,6 +102,20 @@ class DisclosedStatistics:
         """
         with self._lock:
             self._count((1 + 2 * n_classes) * n_nodes / n_rows)
+
+    def check_plan(self, n_trees: int, n_nodes: int, n_classes: int, n_rows: int) -> None:
+        """Refuse a run whose trees could not even be half full; `n_nodes` are those of full ones.
+
+        Nothing is counted, and other runs may take what is left.
+        """
+        most, left = (1 + 2 * n_classes) * n_nodes / n_rows, self._limit - self.per_row
+        logger.info("the run takes up to %.3g statistics per row, of %.3g that are left", most, left)
+        if most / 2 > left:
+            raise ProtocolError(
+                f"{n_trees} trees take up to {most:.3g} statistics per row, and this party has {left:.3g} "
+                f"left of {self._limit:g}: the run would not end; accepted are fewer trees or levels, or its "
+                "operator can allow more (--max-statistics, Limits.max_statistics)"
+            )
 
     def add_opening(self, what: str, n_rows: int) -> None:
         """Count the numbers of rows per bin that an opening gives, unless they were given before.

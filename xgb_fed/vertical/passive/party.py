@@ -26,7 +26,7 @@ from xgb_fed.ciphers.plain import Plain
 from xgb_fed.ciphers.public_keys import read_public_key
 from xgb_fed.ciphers.residue_key import MIN_KEY_LENGTH, ResidueKey
 from xgb_fed.vertical.passive.auditing import PassiveAudit
-from xgb_fed.vertical.passive.disclosed_statistics import DisclosedStatistics
+from xgb_fed.vertical.passive.disclosed_statistics import DisclosedStatistics, nodes_of
 from xgb_fed.vertical.passive.explanations import NONE, columns_of_splits, sides_of_rows
 from xgb_fed.vertical.passive.held_rows import HeldRows, SideQuestion, held
 from xgb_fed.vertical.passive.journal import Journals, ResumptionTerms, SplitsJournal
@@ -211,6 +211,9 @@ class PassiveParty(SessionHandler[PredictionSession]):
             categorical = np.array(sorted(bins.categorical), dtype=np.int32)
             opened = wire.CategoriesOpened(**opened.__dict__, categorical=categorical)
         # The last thing that can be refused: a refused opening gives no counts, and one that is given counts.
+        if not message.resumes:
+            n_nodes = nodes_of(message.n_trees, message.max_depth, columns.n_rows // self.min_node_rows)
+            self.given.check_plan(message.n_trees, n_nodes, session.n_classes, columns.n_rows)
         rows = digest_of(self._rows_digest, message.rows, columns.names, columns.identity, message.max_bin)
         self.given.add_opening(rows, columns.n_rows)
         session.seed = None if self._audit is None else self._audit.seed(model_id)

@@ -59,6 +59,8 @@ class OpenTraining(Message, kind=1):
     """Rows of each evaluation set."""
     resumes: Octets = b""
     """Model of the training run that is about to be taken up, whose earlier session ends; empty if none."""
+    n_trees: Integer = 0
+    """Trees whose statistics will be asked for; 0 if early stopping, or a number of leaves, decides."""
 
 
 class TrainingOpened(Message, kind=2):

@@ -139,7 +139,7 @@ class Splits:
         n_missing = len(self.needed - set(places))
         if n_missing:
             raise InvalidDataError(
-                f"{n_missing} columns that the model needs are no longer in the data; the party's log names them"
+                f"{n_missing} columns that the model needs are no longer in the data; the log names them"
             )
         return [places.get(name, 0) for name in self.names]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import dataclass
 
 from gbdt_parties.traffic import Traffic
 from xgb_fed.ciphers.base import PrivateKey, Scheme
@@ -12,68 +11,55 @@ from xgb_fed.ciphers.plain import Plain
 from xgb_fed.ciphers.public_keys import read_public_key
 from xgb_fed.errors import CipherError, UnsupportedParameterError
 from xgb_fed.vertical.model.model import VerticalModel
-from xgb_fed.vertical.protocol.packing import MultiClassPacking, packing_for
+from xgb_fed.vertical.protocol.packing import packing_for
 from xgb_fed.vertical.protocol.splits import Splits
 from xgb_fed.vertical.training.auditing import ProcessSecrets
 from xgb_fed.vertical.training.checkpoint import VerticalJournal, VerticalProgress
-from xgb_fed.vertical.training.continuation import EarlierModel
 from xgb_fed.vertical.training.task import TrainingTask
 from xgb_fed.vertical.trees.tree_record import TreeRecord
 
 
-@dataclass
 class RunState:
-    """A training run between two trees.
+    """A training run between two trees: at its beginning, or at the last tree that a checkpoint has.
 
-    The record is that of the tree under way, `earlier` the model that is continued.  The progress comes from
-    a checkpoint if it `is_kept`.  The secrets are all randomness of an auditable run.
+    The secrets are all randomness of an auditable run.  Raises `UnsupportedParameterError` if the cipher's
+    keys do not encrypt, or are not read by parties, and `CheckpointError` if the checkpoint is damaged, or
+    another run's.
     """
 
-    key: PrivateKey
-    packing: MultiClassPacking
-    progress: VerticalProgress
-    record: TreeRecord
-    earlier: EarlierModel | None
-    is_kept: bool
-    secrets: ProcessSecrets | None = None
-
-    def __post_init__(self) -> None:
-        self._n_made: dict[int, int] = {}
-        self.note_splits()
-
-    @classmethod
-    def begin(
-        cls, training: TrainingTask, journal: VerticalJournal | None, secrets: ProcessSecrets | None = None
-    ) -> RunState:
-        """The beginning of a run, or its state at the last tree that a checkpoint has.
-
-        Raises `UnsupportedParameterError` if the cipher's keys do not encrypt, or are not read by parties,
-        and `CheckpointError` if the checkpoint is damaged, or another run's.
-        """
+    def __init__(
+        self, training: TrainingTask, journal: VerticalJournal | None, secrets: ProcessSecrets | None = None
+    ) -> None:
         # Without parties nothing is encrypted, and a Paillier key takes seconds.
         key = _key_of(training.cipher) if training.parties else Plain()
         number, seed = os.urandom(16), os.urandom(32)
         if secrets is not None:
             key, number, seed = secrets.key(key), secrets.drawn("number")[:16], secrets.drawn("seed")
+        self.key: PrivateKey = key
+        self.secrets, self.earlier = secrets, training.earlier
         settings, rows = training.settings, training.rows
         n_classes = settings.n_classes if settings.multi_output else 1
-        packing = packing_for(rows.n_rows, n_classes, key.public.plaintext_limit)
+        self.packing = packing_for(rows.n_rows, n_classes, key.public.plaintext_limit)
         names = [] if rows.columns is None else rows.columns.names
         categories = {} if rows.columns is None else rows.columns.categories
         model = VerticalModel(
             number,
             training.objective,
             training.base_score,
-            Splits(names, categories=categories) if training.earlier is None else training.earlier.splits,
+            Splits(names, categories=categories) if self.earlier is None else self.earlier.splits,
             [party.name for party in training.parties],
             [],
         )
         model.traffic = Traffic(encrypted=not isinstance(training.cipher, Plain))
-        progress = _first_progress(training, model, int.from_bytes(seed, "little"))
-        is_kept = journal is not None and journal.load(progress)
-        record = TreeRecord(None if journal is None else journal.keep_under_way, progress.under_way)
-        model.traffic.restarts = [str(r) for r in [*model.restarts, *record.restarts]]
-        return cls(key, packing, progress, record, training.earlier, is_kept, secrets)
+        self.progress = _first_progress(training, model, int.from_bytes(seed, "little"))
+        self.is_kept = journal is not None and journal.load(self.progress)
+        """Whether the progress comes from a checkpoint."""
+        under_way = self.progress.under_way
+        self.record = TreeRecord(None if journal is None else journal.keep_under_way, under_way)
+        """Of the tree under way."""
+        model.traffic.restarts = [str(r) for r in [*model.restarts, *self.record.restarts]]
+        self._n_made: dict[int, int] = {}
+        self.note_splits()
 
     @property
     def model(self) -> VerticalModel:

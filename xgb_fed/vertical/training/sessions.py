@@ -6,6 +6,7 @@ import logging
 import os
 import warnings
 from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 
@@ -71,13 +72,15 @@ logger = logging.getLogger(__name__)
 class Sessions:
     """One session with every passive party.
 
-    A party that is unavailable has `patience` seconds to come back.  `passive` has a finder by each party's
-    number; it is empty before `open`.  `reconnecting` does repeatable work in the sessions, again in new ones
-    after a party was lost.
+    A party that is unavailable has `patience` seconds to come back.  `n_rounds` are all of the run, 0 if
+    early stopping decides.  `passive` has a finder by each party's number, and is empty before `open`.
+    `reconnecting` does repeatable work in the sessions, again in new ones after a party was lost.
     """
 
-    def __init__(self, training: TrainingTask, state: RunState, for_each: Fanout, patience: float) -> None:
-        self.training, self.state, self.for_each = training, state, for_each
+    def __init__(
+        self, training: TrainingTask, state: RunState, for_each: Fanout, patience: float, n_rounds: int = 0
+    ) -> None:
+        self.training, self.state, self.for_each, self._n_rounds = training, state, for_each, n_rounds
         self.passive: dict[int, PassiveFinder] = {}
         self._places: dict[int, RowPlaces] = {}
         self.reconnecting = Reconnector(patience, self._resume, state.traffic, must_reopen=state.is_kept)
@@ -90,6 +93,15 @@ class Sessions:
     def channels(self) -> dict[int, Channel]:
         """The channel to each party, by its number."""
         return {number: finder.channel for number, finder in self.passive.items()}
+
+    def _n_trees(self, party: int) -> int:
+        """Trees of the rounds to come in which a party takes part; 0 if that is not known."""
+        settings, turns = self.training.settings, self.training.mode.n_turns
+        if not self._n_rounds or settings.max_leaves:
+            return 0
+        together = settings.multi_output or settings.n_classes == 1
+        n_rounds = turns(party, self._n_rounds) - turns(party, self.state.n_finished)
+        return n_rounds * (1 if together else settings.n_classes) * settings.num_parallel_tree
 
     def _resume(self) -> None:
         """Go on in new sessions with every party."""
@@ -112,7 +124,10 @@ class Sessions:
         )
         session = os.urandom(16) if resumed else self.state.model.model_id
         channels = [Channel(party, session, self.state.traffic) for party in self.training.parties]
-        opened = self.for_each(lambda c: c.ask(opening, TrainingOpened), channels)
+        openings = [replace(opening, n_trees=self._n_trees(k)) for k in range(1, len(channels) + 1)]
+        opened = self.for_each(
+            lambda job: job[0].ask(job[1], TrainingOpened), list(zip(channels, openings, strict=True))
+        )
         if resumed:
             self.for_each(
                 lambda job: job[1].ask(

@@ -147,7 +147,7 @@ def run(
     ):
         if checkpoint is not None and journal is not None and audit is None:
             go_without_record(checkpoint.folder, journal)
-        state = RunState.begin(task, journal, secrets)
+        state = RunState(task, journal, secrets)
         n_finished = state.n_finished
         if n_finished > options.num_boost_round:
             raise CheckpointError(
@@ -155,7 +155,8 @@ def run(
             )
 
         patience = max(patience, 0.0 if audit is None else audit.patience)
-        sessions = Sessions(task, state, Fanout(pool, task.parties), patience)
+        n_rounds = options.num_boost_round if options.early_stopping_rounds is None else 0
+        sessions = Sessions(task, state, Fanout(pool, task.parties), patience, n_rounds)
         try:
             rounds = Rounds.open(task, state, sessions, journal)
 

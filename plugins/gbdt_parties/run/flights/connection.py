@@ -46,24 +46,10 @@ _DOMAIN, _DRAWS = b"veilboost two-party set-up 1", b"veilboost two-party draws o
 class Status:
     """Where a side is in the run, as it tells the other one.
 
-    Parameters
-    ----------
-    round : int
-        The next one to be opened.
-    attempt : int
-        The latest attempt of all.
-    charged : int
-        The latest attempt that was charged, or 0.
-    n_values : int
-        Values that either side has released.
-    chain : bytes
-        Digest of the roster and of all opened sums.
-    pending : bytes
-        Digest of the attempt whose last flight is missing, or zeros.
-    latest : bytes
-        Digest of the attempt that opened the last round, or zeros.
-    signature : bytes
-        Of the last round, or zeros.
+    It has the next round, the latest attempt of all and the latest one that was charged, or 0, and the number
+    of values that either side has released.  The chain is a digest of the roster and of all opened sums.
+    `pending` is the digest of the attempt whose last flight is missing, `latest` of the one that opened the
+    last round, and the signature is of this round; zeros stand for none.
     """
 
     round: int
@@ -110,24 +96,8 @@ def _signed(opening: Opening, result: bytes) -> tuple[bytes, bytes]:
 class Connected:
     """One side of a connection, which `open` must open, and `catch_up` come next.
 
-    Parameters
-    ----------
-    link : Link
-    terms : Terms
-    kept : Kept
-    nonce : bytes
-        Of the session, kept already.
-    failures : Failures
-        Of checks on transfers with the other party, over all runs.
-
-    Attributes
-    ----------
-    link : Link
-    session : Session
-    set_up : bytes
-        Digest of the messages that opened the session.
-    last_attempt : int
-        The latest attempt on either side.
+    The nonce of the session is kept already.  `set_up` is a digest of the messages that opened the session,
+    `last_attempt` the latest attempt on either side.
     """
 
     def __init__(self, link: Link, terms: Terms, kept: Kept, nonce: bytes, failures: Failures) -> None:
@@ -139,14 +109,8 @@ class Connected:
     def open(self) -> Steps[None]:
         """Open the session.
 
-        Raises
-        ------
-        TransferCheckError
-            If the other side's transfers are not consistent, or were not three times before.
-        AuthenticationError
-            If it has not signed its messages.
-        ProtocolError
-            If a message is not the one that was due.
+        A TransferCheckError if the other side's transfers are not consistent, or were not three times before;
+        an AuthenticationError if it has not signed its messages.
         """
         link, terms, session, own = self.link, self._terms, self.session, self._said
         said: list[bytes] = []
@@ -176,18 +140,9 @@ class Connected:
     def catch_up(self, open_with: Callable[[bytes], None], has_made: Callable[[int], bool]) -> Steps[None]:
         """Compare both sides' states, and send or take again what one of them has missed.
 
-        Parameters
-        ----------
-        open_with : callable
-            ``open_with(last)`` opens the round that is pending here, with the message of the last flight.
-        has_made : callable
-            ``has_made(attempt)`` says whether all is kept here that this side must have done before the other
-            one charged for an attempt.
-
-        Raises
-        ------
-        ProtocolError
-            If the stores of both sides are not of one history: the run stops.
+        ``open_with(last)`` opens the round that is pending here, with the message of the last flight.
+        ``has_made(attempt)`` says whether all is kept here that this side must have done before the other one
+        charged for an attempt.  A ProtocolError stops the run if the two stores are not of one history.
         """
         own, theirs = Status.of(self._kept), self._theirs
         if theirs.attempt > self._terms.max_attempts:
@@ -212,13 +167,7 @@ class Connected:
             self._stop(f"it is at round {theirs.round}, and this side at round {own.round}")
 
     def check_release(self, number: int) -> None:
-        """Check that a value which this side is about to release was not released before.
-
-        Raises
-        ------
-        ProtocolError
-            If the other side has it: the run stops.
-        """
+        """Stop the run if a value that this side is about to release is one that the other side has."""
         if number < self._theirs.n_values:
             self._stop(f"value {number} was released before, and is not kept here")
 
@@ -237,15 +186,7 @@ class Connected:
         self.link.send(kind, result + status.to_bytes(), step)
 
     def take_status(self, kind: FrameKind, step: Step, result: bytes = b"") -> Steps[None]:
-        """Check that the other side is where this one is, with the same result.
-
-        Raises
-        ------
-        AuthenticationError
-            If it has not signed the last round, with its result.
-        ProtocolError
-            If it is anywhere else, or has opened other sums, or has another result.
-        """
+        """Check that the other side is where this one is, with the same sums and the same result, signed."""
         own = Status.of(self._kept)
         body = yield from self.link.take(kind, len(result) + STATUS_BYTES, step)
         theirs = Status.from_bytes(body[len(result) :])

@@ -23,9 +23,9 @@ from __future__ import annotations
 import hashlib
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from gbdt_commons.files import is_out_of_room
 from gbdt_commons.key_stream import KeyStream, this_process
@@ -61,6 +61,7 @@ from gbdt_parties.two_party.sides import (
 )
 
 _ROUND = b"veilboost two-party round 1"
+T = TypeVar("T")
 
 Check = Callable[[bytes, Sequence[Words]], None]
 """Raises a SumRangeError if opened sums are out of the range that public numbers give."""
@@ -82,12 +83,7 @@ def _passes(error: BaseException) -> bool:
 class Inputs:
     """Inputs of one side to one attempt, as of `rounds.TableSide` or `rounds.PointSide` and in their order.
 
-    Parameters
-    ----------
-    secret : callable, or ndarray of uint8, shape (n_rows,)
-        Gives tables at the one side; the points of the other.
-    leaves : sequence of ndarray of uint8, shape (n_rows,)
-    noise : sequence of ndarray of uint64, shape (2**levels,)
+    The secret gives tables at the one side, and is the points of the other.
     """
 
     secret: Tables | Leaves = field(repr=False)
@@ -95,63 +91,47 @@ class Inputs:
     noise: Sequence[Words] = field(repr=False)
 
 
+@dataclass(frozen=True)
 class Flights:
-    """Messages of one attempt between a link and a side.
+    """Messages of one attempt, of a round and a number, between a link and a side.
 
-    Parameters
-    ----------
-    link : Link
-    side : RoundSide
-    step : Step
-        Round and attempt.
-    n_chunks : int
-        Messages of a flight that has something for every row.
+    A flight that has something for every row has `n_chunks` messages.
     """
 
-    def __init__(self, link: Link, side: RoundSide, step: Step, n_chunks: int) -> None:
-        self.side, self._link, self._step, self._n_chunks = side, link, step, n_chunks
+    link: Link
+    side: RoundSide
+    step: Step
+    n_chunks: int
 
     def send(self, flight: int) -> None:
         """Send a flight but for its shares, each message as soon as it is made."""
         for message in self.side.send(flight):
-            self._link.send(FrameKind.ROUND, message, self._at(flight))
+            self.link.send(FrameKind.ROUND, message, self._at(flight))
 
     def take(self, flight: int, *, has_rows: bool) -> Steps[None]:
         """Take a flight but for its shares."""
-        for _ in range((flight == CHOICES) + has_rows * self._n_chunks):
-            self.side.take((yield from self._link.take_view(FrameKind.ROUND, self._at(flight))))
+        for _ in range((flight == CHOICES) + has_rows * self.n_chunks):
+            self.side.take((yield from self.link.take_view(FrameKind.ROUND, self._at(flight))))
 
     def send_shares(self, flight: int, shares: bytes) -> None:
         """Send the last message of a flight."""
-        self._link.send(FrameKind.SHARES, shares, self._at(flight))
-
-    def hand_over(self) -> None:
-        """Let what was sent leave."""
-        self._link.hand_over()
+        self.link.send(FrameKind.SHARES, shares, self._at(flight))
 
     def take_shares(self, flight: int) -> Steps[bytes]:
         """Take the last message of a flight."""
-        return self._link.take(FrameKind.SHARES, step=self._at(flight))
+        return self.link.take(FrameKind.SHARES, step=self._at(flight))
 
     def _at(self, flight: int) -> Step:
-        return replace(self._step, flight=flight)
+        return replace(self.step, flight=flight)
 
 
 class Exchange(ABC, Unrepeatable):
-    """One side of a run, in steps that stop where a message is due; steps are carried out one by one.
+    """One side of a run, in steps that stop where a message is due.
 
-    Parameters
-    ----------
-    terms : Terms
-    store : Store
-        Of the run.  Charges are written to the same file.
-    failures : Failures
-        Of checks on transfers with the other party, over all runs.
-    check : callable
-        ``check(public, sums)`` raises a SumRangeError if a round's opened sums are out of the range that its
-        public numbers give, with room for both noises.
-    is_recorded : bool
-        Whether all messages are kept, for an auditor.
+    Charges are written to the file of the run's store.  `failures` are those of checks on transfers with the
+    other party, over all runs.  `check` raises a SumRangeError if a round's opened sums are out of the range
+    that its public numbers give, with room for both noises.  All messages are kept if `is_recorded`, for an
+    auditor.
     """
 
     _own_party: int
@@ -168,46 +148,43 @@ class Exchange(ABC, Unrepeatable):
         self._record = self.kept.record if is_recorded else None
         self._connected: Connected | None = None
 
-    @property
-    def n_opened(self) -> int:
-        """Rounds that are over."""
-        return self.kept.n_opened
+    def over(
+        self, channel: FrameChannel, train: Callable[[Exchange], Steps[T]], nonce: bytes | None = None
+    ) -> Steps[T]:
+        """One connection: a session with the other party, and the training that asks for values and rounds.
 
-    def connect(self, channel: FrameChannel, nonce: bytes | None = None) -> Steps[None]:
-        """Open a session with the other party; one before it is over.
-
-        A round that the other side has opened, and this one has not, is open afterwards.
-
-        Parameters
-        ----------
-        channel : FrameChannel
-            For this connection alone.
-        nonce : bytes, optional
-            Of the session, for an auditor who repeats it; by default 32 bytes of the operating system.
+        A round that the other side has opened, and this one has not, is open before `train` begins.  The
+        nonce of the session is that of an auditor who repeats it, by default 32 bytes of the operating
+        system.  Any error ends the session; the other side hears of one that it should know about.
 
         Raises
         ------
         PartyUnavailableError
-            If the connection is lost, or the other party is silent.
+            If the connection is lost: training begins again over another one.
         TransferCheckError, AuthenticationError, PartyRefusedError, ProtocolError
-            If the other party deviates, or its store is not of this run's history.
+            If the other party refuses or deviates, or its store is not of this run's history.
         """
         check_process(self._process)
-        self.disconnect()
         link = Link(channel, self._terms.name, self._record)
-        with self._at_stake(link):
-            nonce = os.urandom(DIGEST_BYTES) if nonce is None else nonce
+        nonce = os.urandom(DIGEST_BYTES) if nonce is None else nonce
+        connected: Connected | None = None
+        try:
             self.kept.connect(nonce, self._record)
             connected = Connected(link, self._terms, self.kept, nonce, self._failures)
             yield from connected.open()
-            self._connected = connected
             yield from connected.catch_up(self._open_pending, self._has_made)
-
-    def disconnect(self) -> None:
-        """End the session; the channel is its maker's to close."""
-        if self._connected is not None:
-            self._connected.session.life.end("the connection has ended")
+            self._connected = connected
+            return (yield from train(self))
+        except Exception as error:
+            if not isinstance(error, PartyRefusedError) and not _passes(error):
+                # Other texts may quote data, or sums that the other side has not opened.
+                is_of_protocol = isinstance(error, ProtocolError) and not isinstance(error, SumRangeError)
+                link.refuse(str(error) if is_of_protocol else STOPPED)
+            raise
+        finally:
             self._connected = None
+            if connected is not None:
+                connected.session.life.end("the connection has ended")
 
     def round(
         self,
@@ -217,28 +194,12 @@ class Exchange(ABC, Unrepeatable):
         pay: Pay,
         public: bytes = b"",
     ) -> Steps[list[Words]]:
-        """Sums of a round: as they were opened, or of an attempt that is made now.
+        """Sums of a round, the next one or one before: as they were opened, or of an attempt made now.
 
-        After a `PartyUnavailableError` the caller connects again, and asks again.
-
-        Parameters
-        ----------
-        number : int
-            The next round, or one before.
-        layout : RoundLayout
-        inputs : callable
-            ``inputs(draws)`` gives the inputs of one attempt; noise and dither are drawn from `draws`, whose
-            nonce is the attempt's digest.
-        pay : callable
-            Charges for one attempt, in the transaction before its first noised share leaves.  If it raises an
-            error, the attempt stops, and nothing has left.
-        public : bytes
-            Public numbers that the sums are checked by, also if they are opened after a restart.
-
-        Returns
-        -------
-        list of ndarray of uint64, shape (2**levels,)
-            Sums of every tree with both noises, the same on both sides.
+        Noise and dither of the inputs are drawn from `draws`, whose nonce is the attempt's digest.  `pay`
+        charges for the attempt, in the transaction before its first noised share leaves; if it raises an
+        error, nothing has left.  Sums are checked by the public numbers, also if they are opened after a
+        restart.  They have both noises, and are the same on both sides.
 
         Raises
         ------
@@ -261,9 +222,7 @@ class Exchange(ABC, Unrepeatable):
         if (own, other) != (self._terms.own, self._terms.other):
             raise PartyArgumentError("the parties of the layout are not those of the run")
         if number == self.kept.n_opened:
-            connected = self._connection()
-            with self._at_stake(connected.link):
-                yield from self._attempt(connected, layout, inputs, pay, public)
+            yield from self._attempt(self._connection(), layout, inputs, pay, public)
         opening, trees = self.kept.opened(number), range(len(layout.trees))
         if opening.layout != layout.to_bytes():
             raise ProtocolError(f"round {number} was opened with another layout")
@@ -279,18 +238,9 @@ class Exchange(ABC, Unrepeatable):
         """Value that one side releases, once, and both keep: the same bytes on every connection.
 
         Both sides ask for the same values, in the same order, on each connection, so that each is given again
-        there.  The owner keeps it with its charge before it leaves for the first time.
-
-        Parameters
-        ----------
-        number : int
-            From 0 on.
-        n_bytes : int
-        check : callable
-            ``check(content)`` raises a ProtocolError if the other side's value is not one that may be.
-        make : callable or None
-            ``make(stream)`` draws the value from a stream of this party's seed and the set-up, and charges
-            for it, at its owner; None at the other side.
+        there.  Its owner's `make` draws it from a stream of this party's seed and the set-up, and charges for
+        it; it is kept with its charge before it leaves for the first time.  The other side has no `make`, and
+        `check` raises a ProtocolError if the content is not one that may be.
 
         Raises
         ------
@@ -302,32 +252,26 @@ class Exchange(ABC, Unrepeatable):
         """
         check_process(self._process)
         connected, kept = self._connection(), self.kept.value(number)
-        with self._at_stake(connected.link):
-            if make is not None:
-                if kept is None:
-                    connected.check_release(number)
-                    stream = connected.draws(b"value", number.to_bytes(4, "little")).stream(b"value")
-                    kept = self.kept.release(number, lambda: make(stream))
-                connected.link.send(FrameKind.VALUE, kept)
-                return kept
-            content: bytes = yield from connected.link.take(FrameKind.VALUE, n_bytes)
-            check(content)
+        if make is not None:
             if kept is None:
-                return self.kept.release(number, lambda: content)
-            if content != kept:
-                raise ProtocolError(
-                    f"party {self._terms.name!r} releases another value {number} than before: its store "
-                    "is an older copy, or it has drawn noise again"
-                )
-            return content
+                connected.check_release(number)
+                stream = connected.draws(b"value", number.to_bytes(4, "little")).stream(b"value")
+                kept = self.kept.release(number, lambda: make(stream))
+            connected.link.send(FrameKind.VALUE, kept)
+            return kept
+        content: bytes = yield from connected.link.take(FrameKind.VALUE, n_bytes)
+        check(content)
+        if kept is None:
+            return self.kept.release(number, lambda: content)
+        if content != kept:
+            raise ProtocolError(
+                f"party {self._terms.name!r} releases another value {number} than before: its store "
+                "is an older copy, or it has drawn noise again"
+            )
+        return content
 
     def end(self, result: bytes = b"") -> Steps[None]:
-        """Exchange signatures of the last round with the other side, after all rounds.
-
-        Parameters
-        ----------
-        result : bytes
-            Result of all rounds, the same on both sides.
+        """Exchange signatures of the last round with the other side, after all rounds, and of their result.
 
         Raises
         ------
@@ -338,39 +282,14 @@ class Exchange(ABC, Unrepeatable):
         check_process(self._process)
         if self.kept.n_opened < self._terms.n_rounds:
             raise ProtocolError(f"{self.kept.n_opened} of {self._terms.n_rounds} rounds are over")
-        connected = self._connection()
-        with self._at_stake(connected.link):
-            digest = hashlib.sha256(result).digest()
-            connected.send_status(FrameKind.END, NO_STEP, digest)
-            yield from connected.take_status(FrameKind.END, NO_STEP, digest)
-        self.disconnect()
-
-    def stop(self, error: BaseException) -> None:
-        """End the session because of an error outside of it, and tell the other side of one that stays."""
-        if self._connected is not None:
-            link = self._connected.link
-            self.disconnect()
-            if not _passes(error):
-                link.refuse()
+        connected, digest = self._connection(), hashlib.sha256(result).digest()
+        connected.send_status(FrameKind.END, NO_STEP, digest)
+        yield from connected.take_status(FrameKind.END, NO_STEP, digest)
 
     def _connection(self) -> Connected:
         if self._connected is None:
             raise PartyUnavailableError(f"there is no connection with party {self._terms.name!r}")
         return self._connected
-
-    @contextmanager
-    def _at_stake(self, link: Link) -> Iterator[None]:
-        """Let any error end the connection, and tell the other side of one that it should know about."""
-        try:
-            yield
-        except BaseException as error:
-            self.disconnect()
-            is_known = isinstance(error, PartyRefusedError) or _passes(error)
-            if isinstance(error, Exception) and not is_known:
-                # Other texts may quote data, or sums that the other side has not opened.
-                is_of_protocol = isinstance(error, ProtocolError) and not isinstance(error, SumRangeError)
-                link.refuse(str(error) if is_of_protocol else STOPPED)
-            raise
 
     # One attempt.
 
@@ -419,21 +338,9 @@ class Exchange(ABC, Unrepeatable):
         """Open the round that is pending with the message of the last flight, which may be of another day."""
 
     def _opening(self, charge: Charge, transcript: bytes, sums: Sequence[Words], last: bytes) -> Opening:
-        """The record of a round that is opened, without the message of the last flight.
+        """The record of a round that is opened, without the message of the last flight, of shares `last`.
 
-        Parameters
-        ----------
-        charge : Charge
-        transcript : bytes
-            Digest of all messages but that one.
-        sums : sequence of ndarray of uint64
-        last : bytes
-            Shares of the last flight.
-
-        Raises
-        ------
-        SumRangeError
-            If the sums are out of range.
+        The transcript is a digest of all other messages.  A SumRangeError if the sums are out of range.
         """
         self._check(charge.public, sums)
         words = b"".join(one.astype("<u8").tobytes() for one in sums)
@@ -468,7 +375,7 @@ class TableExchange(Exchange):
         self.kept.open(replace(opening, last=message), None)
         flights.send_shares(LAST, message)
         # The other side goes on to the next round while this one does.
-        flights.hand_over()
+        flights.link.hand_over()
 
     def _has_made(self, attempt: int) -> bool:
         return self.kept.has(Charge, attempt)

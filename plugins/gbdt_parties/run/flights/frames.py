@@ -1,6 +1,6 @@
 """Framed messages of one connection: each is taken if it is the one that is due, or refused by name.
 
-Whoever waits for a message yields its kind, and is sent it (`gbdt_parties.run.engine.carried_out`).
+A side that waits for a message yields its kind, and is sent it (`gbdt_parties.run.engine.carried_out`).
 """
 
 from __future__ import annotations
@@ -44,20 +44,11 @@ class FrameChannel(Protocol):
     def send(self, message: bytes) -> None:
         """Send a message; it must not wait for a side that sends, too, since flights cross.
 
-        Raises
-        ------
-        PartyUnavailableError
-            If the connection is lost.
+        A PartyUnavailableError if the connection is lost.
         """
 
     def hand_over(self) -> None:
-        """Let what was said leave while this side computes; what it says next may come later.
-
-        Raises
-        ------
-        PartyUnavailableError
-            If the connection is lost.
-        """
+        """Let what was said leave while this side computes; errors as of `send`."""
 
 
 def check_process(process: object) -> None:
@@ -78,13 +69,8 @@ class Link:
     A message has a header of `HEADER_BYTES`: magic, kind, flight, attempt, round, and its number in its
     direction; all of them are known beforehand on the other side.
 
-    Parameters
-    ----------
-    channel : FrameChannel
-    name : str
-        The other party's, for errors.
-    record : MessageRecord, optional
-        Keeps a message that is about to be sent, and one that was received, before anything follows from it.
+    Errors have the other party's name.  A record keeps a message that is about to be sent, and one that was
+    received, before anything follows from it.
     """
 
     def __init__(self, channel: FrameChannel, name: str, record: MessageRecord | None = None) -> None:
@@ -105,20 +91,7 @@ class Link:
         self._channel.hand_over()
 
     def take(self, kind: FrameKind, n_bytes: int | None = None, step: Step = NO_STEP) -> Steps[bytes]:
-        """Wait for a message, and copy its body.
-
-        Parameters
-        ----------
-        kind : FrameKind
-        n_bytes : int, optional
-            Length of its body; by default the caller checks it.
-        step : Step
-
-        Raises
-        ------
-        PartyRefusedError, ProtocolError
-            As of `take_view`; likewise for a body of another length.
-        """
+        """Wait for a message, and copy its body, which must have so many bytes; errors as of `take_view`."""
         body = bytes((yield from self.take_view(kind, step)))
         if n_bytes is not None and len(body) != n_bytes:
             raise ProtocolError(f"a {kind.name.lower()} has {len(body)} bytes, not {n_bytes}")

@@ -51,13 +51,7 @@ class Value:
 
 @dataclass(frozen=True)
 class RoundAttempt:
-    """An attempt that was begun.
-
-    Parameters
-    ----------
-    round, number : int
-        Attempts are numbered through from 1 on, over all rounds.
-    """
+    """An attempt that was begun; attempts are numbered through from 1 on, over all rounds."""
 
     round: int
     number: int
@@ -67,19 +61,9 @@ class RoundAttempt:
 class Charge:
     """An attempt that was charged, as it was before its first noised share left.
 
-    Parameters
-    ----------
-    round, number : int
-    peer : str
-    digest : bytes
-        Of the attempt: its session's set-up, number, layout, and all sums before.
-    layout : bytes
-    public : bytes
-        Public numbers that opened sums are checked by.
-    transcript : bytes
-        Digest of all messages so far, those with the shares included.
-    own, heard : bytes
-        Noised shares: of this side, about to leave, and of the other side.
+    Its digest is of the set-up of its session, its number, its layout, and all sums before; the transcript
+    is one of all messages so far, those with the shares included.  `public` has the numbers that opened sums
+    are checked by, `own` and `heard` the noised shares of both sides.
     """
 
     round: int
@@ -97,23 +81,10 @@ class Charge:
 class Opening:
     """A round that is over.
 
-    Parameters
-    ----------
-    number : int
-        Of its attempt.
-    digest : bytes
-        The attempt's.
-    layout : bytes
-    sums : bytes
-        Opened sums of all trees, as words of 8 bytes.
-    chain : bytes
-        Digest of the roster and of all sums up to these.
-    signed : bytes
-        Digest of the whole round, which both sign.
-    signature : bytes
-        This party's.
-    last : bytes
-        The message of the last flight, if this side sends it: sent again to a side that has missed it.
+    Number and digest are those of its attempt.  It has the opened sums of all trees, as words of 8 bytes; the
+    chain, a digest of the roster and of all sums up to these; the digest of the whole round, which both sign,
+    with the signature of this party; and the message of the last flight, if this side sends it, to be sent
+    again to a side that has missed it.
     """
 
     number: int
@@ -173,14 +144,7 @@ class KeptFailures(Failures):
 
 
 class Kept:
-    """The events of one run.
-
-    Parameters
-    ----------
-    store : Store
-        Of the run; ledgers that are charged are kept in the same file.
-    terms : Terms
-    """
+    """The events of one run, in its store; ledgers that are charged are kept in the same file."""
 
     def __init__(self, store: Store, terms: Terms) -> None:
         self.store, self._terms = store, terms
@@ -194,7 +158,7 @@ class Kept:
             self._lists.clear()
             self._n_read = 0
         for place in range(self._n_read, n_kept):
-            event = self.event(place)
+            event = self.store.get(EVENTS, "", place)
             self._lists[type(event)].append(event)
             self._n_read += 1
         return self._lists[kind]
@@ -276,13 +240,7 @@ class Kept:
     # Its changes.
 
     def release(self, number: int, make: Callable[[], bytes]) -> bytes:
-        """Keep a value, and the charge for it, which `make` writes, in one transaction.
-
-        Raises
-        ------
-        ProtocolError
-            If it is not the next one.
-        """
+        """Keep the next value, and the charge for it, which `make` writes, in one transaction."""
         with self.store.transaction():
             if number != self.n_values:
                 raise ProtocolError(f"value {number} is released where value {self.n_values} is next")
@@ -298,14 +256,7 @@ class Kept:
             self._add(Connection(nonce))
 
     def begin(self, attempt: RoundAttempt) -> None:
-        """Keep an attempt before its first message.
-
-        Raises
-        ------
-        ProtocolError
-            If its number is not above those of all attempts before, or above `Terms.max_attempts`, or its
-            round is not the next one.
-        """
+        """Keep an attempt at the next round, above all before, before its first message."""
         with self.store.transaction():
             if attempt.number > self._terms.max_attempts:
                 raise ProtocolError(
@@ -321,13 +272,7 @@ class Kept:
             self._add(attempt)
 
     def charge(self, charge: Charge, pay: Callable[[], None]) -> None:
-        """Charge for an attempt, and keep its shares, in one transaction.
-
-        Raises
-        ------
-        ProtocolError
-            If it is not the latest attempt, or was charged before.
-        """
+        """Charge once for the latest attempt, and keep its shares, in one transaction."""
         with self.store.transaction():
             last = self._last(RoundAttempt)
             is_latest = last is not None and (last.round, last.number) == (charge.round, charge.number)
@@ -340,13 +285,7 @@ class Kept:
             self._add(charge)
 
     def open(self, opening: Opening, signature: bytes | None) -> None:
-        """Keep the sums of the attempt that is pending, and the other party's signature if it is there.
-
-        Raises
-        ------
-        ProtocolError
-            If it is another attempt.
-        """
+        """Keep the sums of the attempt that is pending, and the other party's signature if it is there."""
         with self.store.transaction():
             pending = self.pending
             if pending is None or pending.digest != opening.digest:
@@ -363,22 +302,12 @@ class Kept:
 
     # An auditor's.
 
-    def event(self, place: int) -> Event | None:
-        """One event, in the order of all; None after the last one."""
-        return self.store.get(EVENTS, "", place)
-
-    def connection(self, number: int) -> tuple[int, list[Event]]:
-        """Place of a connection among all events, and those from it to the next one."""
-        starts, events = list[int](), list(self.store.entries(EVENTS, ""))
-        for place, event in enumerate(events):
-            if isinstance(event, Connection):
-                starts.append(place)
-        end = starts[number + 1] if number + 1 < len(starts) else len(events)
-        return starts[number], events[starts[number] : end]
-
-    def in_store(self, store: Store) -> Kept:
-        """The events of the same run in another store."""
-        return Kept(store, self._terms)
+    def connection(self, number: int) -> tuple[list[Event], list[Event]]:
+        """The events before a connection, and those from it to the next one."""
+        events = list(self.store.entries(EVENTS, ""))
+        starts = [place for place, event in enumerate(events) if isinstance(event, Connection)]
+        start, end, *_ = *starts[number:], len(events)
+        return events[:start], events[start:end]
 
     @property
     def record(self) -> MessageRecord:

@@ -28,13 +28,7 @@ MAX_MESSAGES = 1 << 16
 
 
 def unpacked(data: bytes | memoryview) -> list[memoryview]:
-    """Messages that `length_prefixed` joined, as views of the text.
-
-    Raises
-    ------
-    ProtocolError
-        If the last one is cut off, or there are too many.
-    """
+    """Messages that `length_prefixed` joined, as views; a ProtocolError if they are too many, or cut off."""
     view, at, messages = memoryview(data), 0, list[memoryview]()
     while at < len(view):
         start = at + _LENGTH
@@ -47,19 +41,25 @@ def unpacked(data: bytes | memoryview) -> list[memoryview]:
     return messages
 
 
+def uncounted(n_bytes: int) -> None:
+    """Count no bytes."""
+
+
 class Asking:
     """The asking side's end; it implements `frames.FrameChannel`.
 
-    Parameters
-    ----------
-    ask : callable
-        ``ask(request, is_last)`` sends a request, and gives the answer, which is empty unless it is the last
-        one of those that belong together; raises a PartyUnavailableError if it is lost.  One thread at a time
-        calls it.
+    ``ask(request, is_last)`` sends a request, and gives the answer, which is empty unless it is the last one
+    of those that belong together; it raises a PartyUnavailableError if that is lost.  One thread at a time
+    calls it.  `sent` and `received` count the bytes of each message.
     """
 
-    def __init__(self, ask: Callable[[bytes, bool], bytes | memoryview]) -> None:
-        self._ask = ask
+    def __init__(
+        self,
+        ask: Callable[[bytes, bool], bytes | memoryview],
+        sent: Callable[[int], object] = uncounted,
+        received: Callable[[int], object] = uncounted,
+    ) -> None:
+        self._ask, self._sent, self._received = ask, sent, received
         self._outbox: list[bytes] = []
         self._n_bytes = 0
         self._inbox: deque[memoryview] = deque()
@@ -67,6 +67,7 @@ class Asking:
 
     def send(self, message: bytes) -> None:
         """See `frames.FrameChannel`."""
+        self._sent(len(message))
         is_long = self._n_bytes + len(message) > MAX_REQUEST_BYTES
         if self._outbox and (is_long or len(self._outbox) == MAX_MESSAGES):
             self._leave(False)
@@ -92,7 +93,9 @@ class Asking:
             self._collect()
         if not self._inbox:
             raise PartyUnavailableError("the other party has ended the connection")
-        return self._inbox.popleft()
+        message = self._inbox.popleft()
+        self._received(len(message))
+        return message
 
     def _collect(self) -> None:
         """Wait for the answer to the request that is under way, if there is one."""
@@ -120,18 +123,8 @@ class Asking:
 class Answering:
     """The answering side's end: a computation that goes on whenever messages come that it waits for.
 
-    Parameters
-    ----------
-    steps_of : callable
-        ``steps_of(channel)`` gives the steps of the computation, which sends messages by the channel, a
-        `frames.FrameChannel`, and yields where it waits for one.
-
-    Attributes
-    ----------
-    error : BaseException or None
-        Error by which the computation has ended.
-    is_over : bool
-        Whether it has ended.
+    ``steps_of(channel)`` gives its steps, which send messages by the channel, and yield where they wait for
+    one.  `error` is that by which the computation has ended, if it `is_over`.
     """
 
     def __init__(self, steps_of: Callable[[FrameChannel], Steps[None]]) -> None:
@@ -144,12 +137,7 @@ class Answering:
     def answer(self, request: bytes | memoryview, is_last: bool = True) -> bytes:
         """Go on with the messages of a request; all that was said since, unless other requests belong to it.
 
-        Raises
-        ------
-        PartyUnavailableError
-            If the computation is over.
-        ProtocolError
-            If the request is malformed.
+        A PartyUnavailableError if the computation is over, a ProtocolError if the request is malformed.
         """
         with self._lock:
             if self.is_over:

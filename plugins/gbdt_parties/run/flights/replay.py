@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import zip_longest
 from struct import error as StructError
 from typing import NoReturn
 
@@ -53,14 +54,8 @@ Train = Callable[[Exchange], Steps[object]]
 class ComparedFlights:
     """A channel that gives what a party heard, and compares all that is said with what it said.
 
-    Parameters
-    ----------
-    exchanges : iterator of KeptExchange
-        Of one connection, in the order in which the party sent and received them.
-    connection : int
-        Its number, from 0 on.
-    done : Compared
-        Counts what agrees.
+    The exchanges are those of one connection, in the order in which the party sent and received them; `done`
+    counts what agrees.
     """
 
     def __init__(self, exchanges: Iterator[KeptExchange], connection: int, done: Compared) -> None:
@@ -139,41 +134,20 @@ def _name(message: bytes, connection: int) -> str:
 def replay(
     kept: Kept, connection: int, channel: ComparedFlights, begin: Begin, train: Train
 ) -> tuple[Store, bool]:
-    """Repeat a party's process in one connection.
+    """Repeat a party's process in one connection: its events afterwards, and whether it came to its end.
 
-    Parameters
-    ----------
-    kept : Kept
-        The party's events.
-    connection : int
-        Which one, from 0 on.
-    channel : ComparedFlights
-        Gives all messages that the party received, and then raises a PartyUnavailableError.  It gets those
-        that an honest party sent, of which a process that crashed has sent the first ones.
-    begin : callable
-    train : callable
-
-    Returns
-    -------
-    store : Store
-        With the party's events as they are after the connection.
-    has_ended : bool
-        Whether `train` came to its end.
+    The channel gives all messages that the party received, and then raises a PartyUnavailableError.  It gets
+    those that an honest party sent; a process that crashed has sent the first ones.
     """
-    start, (begun, *_) = kept.connection(connection)
+    before, (begun, *_) = kept.connection(connection)
     assert isinstance(begun, Connection)
     store = MemoryStore()
     exchange = begin(store)
-    for event in map(kept.event, range(start)):
-        assert event is not None
+    for event in before:
         store.append(EVENTS, "", event)
 
-    def steps() -> Steps[None]:
-        yield from exchange.connect(channel, begun.nonce)
-        yield from train(exchange)
-
     try:
-        carried_out(steps(), channel.receive)
+        carried_out(exchange.over(channel, train, begun.nonce), channel.receive)
     except VeilboostError:
         # The connection is lost, or either party has refused: that was said, or heard.
         return store, False
@@ -190,18 +164,17 @@ _NAMES = {
 }
 
 
-def _check_events(kept: Kept, connection: int, again: Kept) -> None:
+def _check_events(kept: Kept, connection: int, again: Store) -> None:
     """Check that a connection has added the events that its repetition adds.
 
     A repetition may keep one thing more: it goes on from the last message to the next one, and the party's
     process may have ended between them.
     """
-    start, grown = kept.connection(connection)
-    before = Counter(type(kept.event(place)) for place in range(start))
-    for place, one in enumerate(grown, start):
-        other, kind = again.event(place), type(one)
-        name = f"{_NAMES[kind]} {before[kind]}, kept in connection {connection},"
-        before[kind] += 1
+    events, grown = kept.connection(connection)
+    before, made = Counter(map(type, events)), [*again.entries(EVENTS, "")][len(events) :]
+    for one, other in zip_longest(grown, made[: len(grown)]):
+        name = f"{_NAMES[type(one)]} {before[type(one)]}, kept in connection {connection},"
+        before[type(one)] += 1
         if other is None:
             raise DifferenceError(f"{name} is not reached by the messages that are kept of it")
         if one != other:
@@ -209,22 +182,14 @@ def _check_events(kept: Kept, connection: int, again: Kept) -> None:
 
 
 def compared(kept: Kept, begin: Begin, train: Train) -> Replay:
-    """Repeat a party's side of a whole run, and compare it with the party's record.
-
-    Parameters
-    ----------
-    kept : Kept
-        The party's events and messages.
-    begin, train : callable
-        As of `replay`.
-    """
+    """Repeat a party's side of a whole run, and compare it with the party's record."""
     done, agreed, has_ended, difference = Compared(), Counter[type](), False, None
     try:
         for number in range(kept.n_connections):
             channel = ComparedFlights(kept.record.of_process(number), number, done)
             store, has_ended = replay(kept, number, channel, begin, train)
             channel.check_end()
-            _check_events(kept, number, kept.in_store(store))
+            _check_events(kept, number, store)
             agreed.update(map(type, kept.connection(number)[1]))
             done.n_connections += 1
     except DifferenceError as error:

@@ -30,29 +30,10 @@ def attempts_at(n_rounds: int) -> int:
 class Terms:
     """The things that one party's side of a run is bound to.
 
-    Parameters
-    ----------
-    run : bytes
-        Digest of the roster that both signed, 32 bytes.
-    own, other : Seat
-        Places in the roster, with public keys of Ed25519.
-    name : str
-        The other party's, for errors.
-    peer : str
-        Names the other party over all runs, such as its certificate's fingerprint.
-    seed : bytes
-        32 secret bytes to which this party is committed in the roster.
-    signing : Ed25519PrivateKey
-        Of `own`.
-    n_rounds : int
-        1 to `MAX_ROUNDS`.
-
-    Raises
-    ------
-    AuthenticationError
-        If the other party's key is not usable.
-    PartyArgumentError
-        If another argument is out of range, or the key is not that of `own`.
+    `run` is the digest of the roster that both signed; seats are places there, with public keys of Ed25519.
+    The other party has a name for errors, and one over all runs, such as its certificate's fingerprint.  This
+    party is committed to its seed, 32 secret bytes, in the roster.  An AuthenticationError if the other
+    party's key is not usable, a PartyArgumentError if another argument is out of range.
     """
 
     run: bytes
@@ -83,15 +64,7 @@ class Terms:
 
     @classmethod
     def of(cls, agreement: Agreement, n_rounds: int) -> Terms:
-        """Terms of an agreement of two parties.
-
-        Raises
-        ------
-        ProtocolError, AuthenticationError
-            If it is not signed by both, or this party is not in the roster, or a key is not usable.
-        PartyArgumentError
-            If there are not two parties, or the seed is not the one that the roster is committed to.
-        """
+        """Terms of an agreement of two parties that both have signed, with the seed that is committed to."""
         agreement.check_signed()
         roster, own, keys = agreement.roster, agreement.introduction, agreement.keys
         if len(roster.introductions) != 2:
@@ -131,13 +104,7 @@ class Terms:
         return self.signing.sign(self._signed(self.own, purpose, digest))
 
     def check_signature(self, purpose: bytes, digest: bytes, signature: bytes) -> None:
-        """Check that the other party signed a digest for a purpose.
-
-        Raises
-        ------
-        AuthenticationError
-            If it did not.
-        """
+        """Check that the other party signed a digest for a purpose; an AuthenticationError if it did not."""
         key = Ed25519PublicKey.from_public_bytes(self.other.key)
         try:
             key.verify(signature, self._signed(self.other, purpose, digest))

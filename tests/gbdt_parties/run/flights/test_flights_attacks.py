@@ -27,7 +27,7 @@ from gbdt_parties.run.flights.kept import EVENTS, Charge, RoundAttempt
 from gbdt_parties.two_party.session import Draws
 from gbdt_parties.two_party.sides import CHOICES, LAST, SUMS, TABLES
 from kept_stores import restarted
-from two_party_flights import KEYS, LEDGER, Killed, Party, layout_of, meet, survive, terms_of
+from two_party_flights import KEYS, LEDGER, Heard, Killed, Party, layout_of, meet, survive, terms_of, whole
 
 pytest.importorskip("nacl")
 
@@ -201,7 +201,7 @@ def test_a_round_that_is_not_signed_is_not_opened():
     parties = new_parties()
     outcomes = deviating(parties, 0, FrameKind.SHARES, LAST, flipped(-1))
     assert isinstance(outcomes[1].error, AuthenticationError)
-    assert [party.process().n_opened for party in parties] == [1, 0]
+    assert [party.process().kept.n_opened for party in parties] == [1, 0]
     # What was kept is sent again.
     survive(parties, [])
 
@@ -219,12 +219,12 @@ def test_shares_that_were_changed_open_nothing_since_both_sign_the_sums():
     parties = new_parties()
     outcomes = deviating(parties, 0, FrameKind.SHARES, LAST, flipped(HEADER_BYTES))
     assert isinstance(outcomes[1].error, AuthenticationError)
-    assert parties[1].process().n_opened == 0
+    assert parties[1].process().kept.n_opened == 0
     parties = new_parties()
     # Masked tables are not checked; the transcripts differ.
     outcomes = deviating(parties, 0, FrameKind.ROUND, TABLES, flipped(HEADER_BYTES))
     assert isinstance(outcomes[1].error, AuthenticationError)
-    assert parties[1].process().n_opened == 0
+    assert parties[1].process().kept.n_opened == 0
 
 
 @pytest.mark.parametrize("place", [0, 1])
@@ -369,7 +369,7 @@ def test_sums_out_of_range_are_charged_and_not_opened():
     assert isinstance(outcomes[0].error, SumRangeError)
     assert isinstance(outcomes[1].error, PartyRefusedError)
     assert not any(is_of(message, FrameKind.SHARES, LAST) for message in outcomes[0].channel.sent)
-    assert [party.process().n_opened for party in parties] == [0, 0]
+    assert [party.process().kept.n_opened for party in parties] == [0, 0]
     assert [party.n_paid for party in parties] == [1, 1]
     parties[0].check = lambda layout, sums: None
     survive(parties, [])
@@ -540,16 +540,22 @@ def test_a_forked_process_is_refused():
     for party in parties:
         party.train = lambda exchange: iter(())
     assert [one.error for one in meet(parties, processes)] == [None, None]
+    waiting = whole(parties[0], processes[0], Heard([]))
+    assert next(waiting) == FrameKind.GREETING
     child = os.fork()
     if child == 0:
         refused = 0
-        for use in (lambda: processes[0].round(0, ONE[0], None, None), lambda: processes[0].connect(None)):
+        for use in (
+            lambda: carried_out(processes[0].round(0, ONE[0], None, None), None),
+            lambda: carried_out(processes[0].over(None, None), None),
+            lambda: waiting.send(b"a greeting"),
+        ):
             try:
-                carried_out(use(), None)
+                use()
             except ProtocolError as error:
                 refused += "forked process" in str(error)
         os._exit(5 + refused)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 8
 
 
 def test_a_run_in_files_goes_on_after_processes_have_ended(tmp_path):

@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 
 from gbdt_commons.store import MemoryStore
-from gbdt_parties.errors import PartyUnavailableError
 from gbdt_parties.run.flights.driver import PointExchange, TableExchange
 from gbdt_parties.run.flights.frames import FrameKind
 from gbdt_parties.run.flights.kept import EVENTS, Charge, Connection, Opening, RoundAttempt, Signature, Value
@@ -37,8 +36,7 @@ class Recorded(Party):
         for number, layout in enumerate(self.layouts):
             if number == self.stops_before:
                 self.stops_before = None
-                exchange.stop(ValueError("of the trainer"))
-                raise PartyUnavailableError("interrupted")
+                raise ValueError("of the trainer")
             yield from exchange.round(number, layout, self.inputs_of(number), self.pay)
         yield from exchange.end(b"model")
         return True

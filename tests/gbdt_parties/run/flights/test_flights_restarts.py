@@ -103,7 +103,7 @@ def test_rounds_with_trees_of_one_side_or_none(owners):
     """A last flight without shares is a signature alone; it is sent again, too."""
     parties = new_parties([layout_of(owners=owners), layout_of(n=1)])
     killed_after(parties, 0, "after a commit", 4)
-    assert [party.process().n_opened for party in parties] == [1, 0]
+    assert [party.process().kept.n_opened for party in parties] == [1, 0]
     survive(parties, [])
     assert [party.n_paid for party in parties] == [2, 2]
 

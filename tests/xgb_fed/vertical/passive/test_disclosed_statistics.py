@@ -2,6 +2,7 @@
 
 import logging
 import math
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from gbdt_parties.errors import PartyRefusedError, ProtocolError
 from kept_stores import end_process, restarted
 from served_parties import Local
 from xgb_fed.boosting.features import read_columns
-from xgb_fed.vertical.passive.disclosed_statistics import GIVEN, DisclosedStatistics
+from xgb_fed.vertical.passive.disclosed_statistics import GIVEN, DisclosedStatistics, nodes_of
 from xgb_fed.vertical.passive.service import Limits, PassiveService
 
 pytestmark = pytest.mark.filterwarnings("ignore::xgb_fed.NotEncryptedWarning")
@@ -92,3 +93,22 @@ def test_a_record_with_a_count_is_read(tmp_path, per_row):
     store = restarted(tmp_path)
     store.put(json_kind(GIVEN.name), "", per_row)
     assert DisclosedStatistics(1.0, store).per_row == per_row
+
+
+@pytest.mark.parametrize(
+    ("n_trees", "max_depth", "n_rows", "fits"),
+    [
+        (100, 5, 150_000, True),
+        (1000, 5, 150_000, False),
+        (30, 3, 300, False),
+        (2, 3, 300, True),
+        (0, 30, 300, True),
+    ],
+)
+def test_a_run_that_cannot_end_is_not_begun(n_trees, max_depth, n_rows, fits):
+    """Before, the second run of a month died at its twelfth tree."""
+    given = DisclosedStatistics(0.25)
+    n_nodes = nodes_of(n_trees, max_depth, n_rows // 10)
+    with nullcontext() if fits else pytest.raises(ProtocolError, match=rf"{n_trees} trees.*0\.25 left"):
+        given.check_plan(n_trees, n_nodes, 1, n_rows)
+    assert given.per_row == 0

@@ -23,7 +23,7 @@ def task(cipher):
 
 
 def test_a_run_begins_without_trees():
-    state = RunState.begin(task(xgb_fed.Plain()), None)
+    state = RunState(task(xgb_fed.Plain()), None)
     assert (state.n_finished, state.is_kept, state.earlier) == (0, False, None)
     assert state.progress.seed == 5
     assert state.traffic is state.model.traffic
@@ -37,11 +37,11 @@ def test_a_run_without_parties_makes_no_key():
 
     settings = Settings.from_params({"objective": "binary:logistic"})
     alone = TrainingTask(settings, xgb_fed.ActiveData(X, Y), [], [], NoneMade())
-    assert RunState.begin(alone, None).traffic.encrypted
+    assert RunState(alone, None).traffic.encrypted
 
 
 def test_splits_count_once_their_tree_is_finished():
-    state = RunState.begin(task(xgb_fed.Plain()), None)
+    state = RunState(task(xgb_fed.Plain()), None)
     state.model.splits.add(0, 0.5, False)
     state.progress.named[1] = [NamedSplit(0, 1, False, None)] * 2
     assert (state.n_splits(0), state.n_splits(1)) == (0, 0)
@@ -59,4 +59,4 @@ def test_a_cipher_that_does_not_encrypt_is_refused():
     parties = [xgb_fed.LocalParty(X[:, 2:], "bank")]
     careless = TrainingTask(settings, xgb_fed.ActiveData(X[:, :2], Y), parties, [], Careless())
     with pytest.raises(UnsupportedParameterError, match="does not encrypt"):
-        RunState.begin(careless, None)
+        RunState(careless, None)

@@ -26,7 +26,7 @@ def sessions():
     settings = Settings.from_params({"objective": "binary:logistic", "max_bin": 8})
     with pytest.warns(xgb_fed.NotEncryptedWarning):
         task = TrainingTask(settings, xgb_fed.ActiveData(X[:, :2], Y), [party], [], xgb_fed.Plain())
-    state = RunState.begin(task, None)
+    state = RunState(task, None)
     with ThreadPoolExecutor(1) as pool:
         yield Sessions(task, state, Fanout(pool, task.parties), patience=60)
 
