@@ -3,6 +3,7 @@
 Every told sum is over a set of rows: those to train on, or a held-out set, of one state of the party's data.
 Rows that are in the same told sets have the same factor in any combination of sums.  So if every part, which
 is all rows of the same sets, has `min_rows` rows or more, then a combination is about that many, or none.
+Sets of one state may have few rows in common: whatever cancels all larger parts must then cancel these, too.
 
 Rows are compared by keyed codes of 64 bits, which are all that is kept of them; equal rows are numbered.  A
 change of a row is a row less and a row more.
@@ -46,14 +47,24 @@ class _Told:
     ----------
     codes : ndarray of uint64, ascending
     parts : ndarray of int64
-        The same number for rows that are in the same told sets.
+        Numbers of the rows' parts: those of one are in the same told sets.
+    sets : ndarray of bool, shape (n_parts, n_sets)
+        Which different told sets the parts are in.
     latest : ndarray of bool
         Whether the last told state has the row.
     """
 
     codes: Codes
     parts: NDArray[np.int64]
+    sets: NDArray[np.bool_]
     latest: NDArray[np.bool_]
+
+    def apart(self, min_rows: int) -> NDArray[np.int64]:
+        """Sizes of the rows' parts, if they are small and a combination is about small ones alone; else 0."""
+        sizes, signs = np.bincount(self.parts), self.sets.T.astype(np.float64)
+        large = signs[:, sizes >= min_rows]
+        left = signs - large @ (np.linalg.pinv(large) @ signs)
+        return np.where((sizes < min_rows) & (np.abs(left) > 1e-6).any(axis=0), sizes, 0)[self.parts]
 
     def least(self, inside: NDArray[np.bool_], n_new: int = 0) -> int:
         """The rows of the smallest part that a set with some of these rows, and new ones, would make."""
@@ -66,16 +77,19 @@ class _Told:
         """Tell of one set more, of ascending codes."""
         inside, new = np.isin(self.codes, codes), np.setdiff1d(codes, self.codes)
         every = np.concatenate([self.codes, new])
-        parts = np.concatenate([2 * self.parts + inside, np.full(len(new), -1)])
+        halves = np.concatenate([2 * self.parts + inside, np.full(len(new), 2 * len(self.sets) + 1)])
         latest, order = np.concatenate([self.latest | inside, np.ones(len(new), bool)]), np.argsort(every)
-        return _Told(every[order], np.unique(parts, return_inverse=True)[1].ravel()[order], latest[order])
+        found, parts = np.unique(halves, return_inverse=True)
+        before = np.concatenate([self.sets, np.zeros((1, self.sets.shape[1]), bool)])[found // 2]
+        sets = np.unique(np.column_stack([before, found % 2 == 1]), axis=1)
+        return _Told(every[order], parts.ravel()[order], sets, latest[order])
 
 
-_NOTHING = _Told(np.empty(0, np.uint64), np.empty(0, np.int64), np.empty(0, bool))
+_NOTHING = _Told(np.empty(0, np.uint64), np.empty(0, np.int64), np.empty((0, 0), bool), np.empty(0, bool))
 
 TOLD = Kind[_Told](
     "told rows",
-    lambda told: bytes_of(codes=told.codes, parts=told.parts, latest=told.latest),
+    lambda told: bytes_of(codes=told.codes, parts=told.parts, sets=told.sets, latest=told.latest),
     lambda content: _Told(**arrays_of(content)),
 )
 COLUMNS = json_kind("columns of told rows")
@@ -147,17 +161,9 @@ class ToldRows:
             for key in with_own:
                 names = self._store.get(COLUMNS, key) or self.names
                 if set(names) - set(self.names):
-                    # They were accepted: those rows cannot be compared with any that come.
-                    self._store.delete(COLUMNS, key)
-                    for role in _ROLES:
-                        self._store.delete(TOLD, key + role)
-                    continue
+                    continue  # these were accepted; the columns, and rows to compare, may come back
                 for role, sets in self._sets(names).items():
-                    known = self._told(key, role)
-                    told = _Told(known.codes, known.parts, np.zeros(len(known.codes), bool))
-                    for own in sets:
-                        told = told.with_set(own)
-                    self._store.put(TOLD, key + role, told)
+                    self._store.put(TOLD, key + role, self._with(key, role, sets))
                 self._store.put(COLUMNS, key, names)
         self._is_told = True
 
@@ -165,14 +171,18 @@ class ToldRows:
 
     @cached_property
     def state(self) -> str:
-        """Name of the present rows: eight hexadecimal digits."""
+        """Name of the present rows, beside the told ones: eight hexadecimal digits."""
         parts = [part.tobytes() for sets in self._sets(self.names).values() for part in sets]
+        for key in self._store.keys(COLUMNS):  # accepted beside others, they would give away other rows
+            parts += [self._told(key, role).parts.tobytes() for role in _ROLES]
         return hashlib.sha256(b"".join(parts) + _key(self.names).encode()).hexdigest()[:8]
 
     def _reasons(self, key: str) -> list[str]:
         """What is wrong with the present rows beside those of a record."""
         names: list[str] = self._store.get(COLUMNS, key) or []
         missing = sorted(set(names) - set(self.names))
+        if missing and _key(self.names) in self._store.keys(COLUMNS):
+            return []  # rows of these columns were told since, which were accepted
         if missing:
             return [f"these have no column {shown(missing)}: they cannot be compared"]
         sets, reasons = self._sets(names), []
@@ -187,6 +197,8 @@ class ToldRows:
             for own in sets[role]:
                 inside = np.isin(known.codes, own)
                 pieces.append(known.least(inside, len(own) - int(inside.sum()) if len(known.codes) else 0))
+            every, alone = self._with(key, role, sets[role]), known.codes[known.apart(self._min_rows) > 0]
+            pieces += np.unique(every.apart(self._min_rows)[~np.isin(every.codes, alone)]).tolist()
             changed = f"of the {role} {n_gone} are gone or changed, and {n_new} are new"
             least = min(filter(None, pieces), default=0)
             if 0 < least < self._min_rows:
@@ -194,6 +206,14 @@ class ToldRows:
             elif n_new and 2 * n_gone > known.latest.sum():
                 reasons.append(f"{changed}: where most rows differ, few that do so otherwise are not seen")
         return reasons
+
+    def _with(self, key: str, role: str, sets: Sequence[Codes]) -> _Told:
+        """All that is told of, the present sets included."""
+        known = self._told(key, role)
+        told = _Told(known.codes, known.parts, known.sets, np.zeros(len(known.codes), bool))
+        for own in sets:
+            told = told.with_set(own)
+        return told
 
     def _told(self, key: str, role: str) -> _Told:
         return self._store.get(TOLD, key + role) or _NOTHING
