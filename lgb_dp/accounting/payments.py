@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from gbdt_commons.errors import StoreError, StoreInUseError
+from gbdt_commons.files import write_atomically
 from gbdt_commons.key_stream import this_process
 from gbdt_commons.locks import OwnLock
 from gbdt_commons.store import Kind, Store, json_kind
@@ -29,6 +30,9 @@ ROLE = "a privacy budget"
 SECONDS_TO_WAIT = 60.0
 """Until other processes let go of the file, as they do after some milliseconds."""
 _PAUSE = 0.005
+_NOTE = "-charged"
+"""End of the name of the note beside a file."""
+
 Limits = Mapping[str, float]
 """Arguments of a `Budget`, by name."""
 
@@ -141,7 +145,8 @@ _REASON, _ABOUT = json_kind("reason"), json_kind("about")
 class FileAccount(Account):
     """A book in one file (`gbdt_commons.store_file`).
 
-    The file notes its number in the file system, which a copy or a restored backup does not have.
+    The file notes its number in the file system, which a copy or a restored backup does not have.  A backup
+    that was written into the file itself lacks charges that a note beside it has counted.
 
     Parameters
     ----------
@@ -175,7 +180,7 @@ class FileAccount(Account):
                     "with; Budget.open(path) takes them from the file"
                 )
             elif kept is not None and accept_copy:
-                if kept["place"] == os.stat(path).st_ino:
+                if kept["place"] == os.stat(path).st_ino and not _lacks(store, path, kept["id"]):
                     raise InvalidArgumentError(
                         f"accept_copy must be left out: {path.name!r} is no copy, and one that took its "
                         "place later would go unnoticed"
@@ -191,13 +196,16 @@ class FileAccount(Account):
 
     def change(self, changed: Callable[[Book], Book]) -> Book:
         """See `Account`."""
-        with self._lock.held(), _turn(self.path, None) as store, store.transaction():
-            before = self._book(store)
-            after = changed(before)
-            for charge in after.charges[len(before.charges) :]:
-                store.append(_CHARGE, "", charge)
-            for reason in after.reasons[len(before.reasons) :]:
-                store.append(_REASON, "", reason)
+        with self._lock.held(), _turn(self.path, None) as store:
+            with store.transaction():
+                before = self._book(store)
+                after = changed(before)
+                for charge in after.charges[len(before.charges) :]:
+                    store.append(_CHARGE, "", charge)
+                for reason in after.reasons[len(before.reasons) :]:
+                    store.append(_REASON, "", reason)
+            if after.charges != before.charges:
+                _note(self.path, self.id, len(after.charges))
         self._seen = after
         return after
 
@@ -227,7 +235,7 @@ class FileAccount(Account):
         found = os.stat(self.path)
         if about is None or id not in (None, about["id"]):
             raise StoreError(f"{self.path.name!r} holds another budget, or none")
-        if about["place"] != found.st_ino:
+        if about["place"] != found.st_ino or _lacks(store, self.path, about["id"]):
             raise StoreError(
                 f"{self.path.name!r} is a copy, or was restored or moved to another disk: charges that the "
                 "other file has had since would not count; accept_copy=True goes on with it, where the other "
@@ -250,8 +258,24 @@ class FileAccount(Account):
 
 
 def _begin(store: Store, path: Path, limits: Limits) -> None:
-    about = {"id": secrets.token_hex(8), "limits": dict(limits), "place": os.stat(path).st_ino}
+    id = secrets.token_hex(8)
+    about = {"id": id, "limits": dict(limits), "place": os.stat(path).st_ino}
     store.put(_ABOUT, "", about)
+    _note(path, id, store.size(_CHARGE, ""))
+
+
+def _note(path: Path, id: str, n_charges: int) -> None:
+    """Note beside the file how many charges the budget has; behind the charge, so never too many."""
+    write_atomically(path.with_name(path.name + _NOTE), f"{id} {n_charges}")
+
+
+def _lacks(store: Store, path: Path, id: str) -> bool:
+    """Whether the note beside the file is of another budget, or has counted charges that are not in it."""
+    try:
+        known, _, n_charges = path.with_name(path.name + _NOTE).read_text().partition(" ")
+    except FileNotFoundError:
+        return False
+    return known != id or not n_charges.isdecimal() or int(n_charges) > store.size(_CHARGE, "")
 
 
 @contextmanager
