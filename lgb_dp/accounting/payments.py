@@ -33,6 +33,9 @@ _PAUSE = 0.005
 _NOTE = "-charged"
 """End of the name of the note beside a file."""
 
+Note = tuple[str, int]
+"""The id of a budget, and how many charges it had when it was changed last."""
+
 Limits = Mapping[str, float]
 """Arguments of a `Budget`, by name."""
 
@@ -158,9 +161,10 @@ class FileAccount(Account):
 
     def __init__(self, path: Path, id: str | None = None) -> None:
         self.path, self._lock, self._seen = path, OwnLock(), Book()
-        with self._reading() as store:
-            self.limits: Limits = self._about(store, id)["limits"]
-            self.id: str = self._about(store, id)["id"]
+        with self._reading() as (store, noted):
+            about = self._about(store, id, noted)
+        self.limits: Limits = about["limits"]
+        self.id: str = about["id"]
 
     @classmethod
     def begun(cls, path: Path, limits: Limits, *, accept_copy: bool) -> FileAccount:
@@ -180,7 +184,7 @@ class FileAccount(Account):
                     "with; Budget.open(path) takes them from the file"
                 )
             elif kept is not None and accept_copy:
-                if kept["place"] == os.stat(path).st_ino and not _lacks(store, path, kept["id"]):
+                if kept["place"] == os.stat(path).st_ino and not _lacks(store, _noted(path), kept["id"]):
                     raise InvalidArgumentError(
                         f"accept_copy must be left out: {path.name!r} is no copy, and one that took its "
                         "place later would go unnoticed"
@@ -191,14 +195,14 @@ class FileAccount(Account):
 
     def read(self) -> Book:
         """See `Account`."""
-        with self._lock.held(), self._reading() as store:
-            return self._book(store)
+        with self._lock.held(), self._reading() as (store, noted):
+            return self._book(store, noted)
 
     def change(self, changed: Callable[[Book], Book]) -> Book:
         """See `Account`."""
         with self._lock.held(), _turn(self.path, None) as store:
             with store.transaction():
-                before = self._book(store)
+                before = self._book(store, _noted(self.path))
                 after = changed(before)
                 for charge in after.charges[len(before.charges) :]:
                     store.append(_CHARGE, "", charge)
@@ -221,21 +225,22 @@ class FileAccount(Account):
         return repr(once)
 
     @contextmanager
-    def _reading(self) -> Iterator[Store]:
+    def _reading(self) -> Iterator[tuple[Store, Note | None]]:
+        noted = _noted(self.path)  # first: another process may be about to charge and note
         try:
             store = StoreFile(self.path, ROLE, read_only=True)
         except FileNotFoundError:
             raise _missing(self.path) from None
         with closing(store):
-            yield store
+            yield store, noted
 
-    def _about(self, store: Store, id: str | None) -> Mapping[str, Any]:
+    def _about(self, store: Store, id: str | None, noted: Note | None) -> Mapping[str, Any]:
         """The file's entry about itself, if it is this budget's and no copy."""
         about: Mapping[str, Any] | None = store.get(_ABOUT, "")
         found = os.stat(self.path)
         if about is None or id not in (None, about["id"]):
             raise StoreError(f"{self.path.name!r} holds another budget, or none")
-        if about["place"] != found.st_ino or _lacks(store, self.path, about["id"]):
+        if about["place"] != found.st_ino or _lacks(store, noted, about["id"]):
             raise StoreError(
                 f"{self.path.name!r} is a copy, or was restored or moved to another disk: charges that the "
                 "other file has had since would not count; accept_copy=True goes on with it, where the other "
@@ -245,8 +250,8 @@ class FileAccount(Account):
             raise StoreError(f"{self.path.name!r} has a second name (a hard link): remove one of the two")
         return about
 
-    def _book(self, store: Store) -> Book:
-        self._about(store, self.id)
+    def _book(self, store: Store, noted: Note | None) -> Book:
+        self._about(store, self.id, noted)
         book = Book(tuple(store.entries(_CHARGE, "")), tuple(store.entries(_REASON, "")))
         n_seen = len(self._seen.charges)
         if book.charges[:n_seen] != self._seen.charges:
@@ -269,13 +274,18 @@ def _note(path: Path, id: str, n_charges: int) -> None:
     write_atomically(path.with_name(path.name + _NOTE), f"{id} {n_charges}")
 
 
-def _lacks(store: Store, path: Path, id: str) -> bool:
-    """Whether the note beside the file is of another budget, or has counted charges that are not in it."""
+def _noted(path: Path) -> Note | None:
+    """The note beside a file, if there is one."""
     try:
-        known, _, n_charges = path.with_name(path.name + _NOTE).read_text().partition(" ")
+        known, _, n_charges = path.with_name(path.name + _NOTE).read_text(errors="replace").partition(" ")
     except FileNotFoundError:
-        return False
-    return known != id or not n_charges.isdecimal() or int(n_charges) > store.size(_CHARGE, "")
+        return None
+    return (known, int(n_charges)) if n_charges.isascii() and n_charges.isdecimal() else ("", 0)
+
+
+def _lacks(store: Store, noted: Note | None, id: str) -> bool:
+    """Whether the note beside the file is of another budget, or has counted charges that are not in it."""
+    return noted is not None and (noted[0] != id or noted[1] > store.size(_CHARGE, ""))
 
 
 @contextmanager
