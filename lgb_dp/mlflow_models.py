@@ -58,18 +58,7 @@ def log_to_mlflow(model: Any, name: str = "model", **options: Any) -> Any:
 
 
 def save_model(text: str, path: str, mlflow_model: Any, **options: Any) -> None:
-    """Write a model's files; MLflow calls it.
-
-    Parameters
-    ----------
-    text : str
-        Of the model.
-    path : str
-        Of a new folder.
-    mlflow_model : mlflow.models.Model
-    **options : object
-        As for `mlflow.lightgbm.save_model`.
-    """
+    """Write the files of a model of some text to a new folder; MLflow calls it."""
     import mlflow.lightgbm
 
     # By the name of its class: MLflow loads no other one from LightGBM's text.
@@ -79,17 +68,6 @@ def save_model(text: str, path: str, mlflow_model: Any, **options: Any) -> None:
     mlflow_model.save(str(Path(path) / "MLmodel"))
 
 
-class _TableModel:
-    """A model that MLflow asks for predictions."""
-
-    def __init__(self, booster: DPBooster) -> None:
-        self._booster = booster
-
-    def predict(self, data: Any, params: Any = None) -> Any:
-        """Predictions of the booster, with the arguments in `params`."""
-        return self._booster.predict(data, **(params or {}))
-
-
-def _load_pyfunc(path: str) -> _TableModel:
+def _load_pyfunc(path: str) -> DPBooster:
     """The model in a file; MLflow calls it."""
-    return _TableModel(DPBooster(model_file=path))
+    return DPBooster(model_file=path)

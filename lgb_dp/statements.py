@@ -21,11 +21,12 @@ from lgb_dp.accounting.cost import pair_text, printed
 from lgb_dp.accounting.ledger import ledger_rows
 from lgb_dp.accounting.plotting import budget_shares
 from lgb_dp.accounting.report import PrivacyReport
-from lgb_dp.boosting.booster import content_of, report_in, text_in
+from lgb_dp.boosting.booster import content_of, evaluation_of, report_in, text_in
 from lgb_dp.boosting.training import RELEASED_METADATA
 from lgb_dp.data.model_columns import columns_of_model
 from lgb_dp.data.tables import TIMES
 from lgb_dp.errors import AlteredModelError, InvalidArgumentError
+from lgb_dp.evaluation.model import ModelEvaluation
 
 _PARTIES = (
     " Against the parties themselves it holds as the notes say: for so many of them as may pool what they "
@@ -111,14 +112,18 @@ def statement(model: Any, *, fill: Mapping[str, str] | None = None) -> Statement
     columns = _schema(text)
     facts = _facts_of_model(text, hashlib.sha256(content).hexdigest())
     try:
-        report = report_in(text)
+        report, evaluation = report_in(text), evaluation_of(text)
     except AlteredModelError as error:
         return _altered(str(error), columns, facts, fill)
-    return _stated(report, columns, facts, fill)
+    return _stated(report, columns, facts, fill, evaluation)
 
 
 def _stated(
-    report: PrivacyReport, columns: Rows, facts: Mapping[str, object], fill: Mapping[str, str]
+    report: PrivacyReport,
+    columns: Rows,
+    facts: Mapping[str, object],
+    fill: Mapping[str, str],
+    evaluation: ModelEvaluation | None = None,
 ) -> Statement:
     """The statement about a model whose trees are those of its report."""
     curve, unit = attack_curve(report), report.unit.noun
@@ -126,6 +131,10 @@ def _stated(
         columns = tuple({"column": row["column"], "kind": row["kind"]} for row in columns)
     heading = (_PAID_COLUMNS if _has_paid(report) else _COLUMNS) if report.private else "Columns"
     tables = {"Releases": tuple(ledger_rows(report.ledger)), heading: columns}
+    if evaluation is not None:
+        figures = evaluation.figures().items()
+        quality = tuple({"figure": name, "value (95% interval)": str(one)} for name, one in figures)
+        tables = {"Quality on held-out rows": quality, **tables}
     if report.unit.parties:
         tables = {"What leaves whom": _LEAVES, **tables}
     return Statement(

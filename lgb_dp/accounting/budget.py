@@ -22,7 +22,7 @@ from typing import Any
 from gbdt_commons.html_tables import html_paragraph, html_table
 from lgb_dp.accounting.cost import Cost, granted, lower_float, pair_text, printed, total_cost
 from lgb_dp.accounting.gaussian import composed_mu, gaussian_epsilon, gaussian_mu
-from lgb_dp.accounting.payments import Account, Book, FileAccount, MemoryAccount, Payment
+from lgb_dp.accounting.payments import Account, Book, FileAccount, Payment
 from lgb_dp.accounting.plotting import plot_charges
 from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.accounting.unit import ONE_ROW, Unit
@@ -135,7 +135,7 @@ class Budget:
         has_mu = rest and self._delta_of_mu
         mu = gaussian_mu(rest, self._delta_of_mu) * (1 + _ROUNDING) if has_mu else 0.0
         self._limit = Cost(pure, approximate, mu)
-        self._kept: Account = MemoryAccount()
+        self._kept = Account()
         self.id = self._kept.id
 
     @classmethod
@@ -223,7 +223,7 @@ class Budget:
 
     @property
     def charges(self) -> list[dict[str, Any]]:
-        """Rows of all charges: number, time (UTC), kind of result, objective of a model, and cost."""
+        """Rows of all charges: number, date (UTC), kind of result, objective of a model, and cost."""
         return _rows(self._kept.read())
 
     def charge(
@@ -271,10 +271,10 @@ class Budget:
             )
         if cost.sampled:
             raise InvalidArgumentError(f"cost must be without samples, got {cost}")
-        key, now = self._kept.key_of(once), datetime.now(timezone.utc).isoformat(timespec="seconds")
-        new = Payment(str(what), cost, unit, key, str(objective), now)
+        key, today = self._kept.key_of(once), datetime.now(timezone.utc).date().isoformat()
+        new = Payment(str(what), cost, unit, key, str(objective), today)
         book = self._kept.change(lambda book: self._charged(book, new))
-        if not isinstance(self._kept, FileAccount):
+        if self._kept.path is None:
             return ()
         number = next(n for n, one in enumerate(book.charges, 1) if one is new or (key and one.once == key))
         return (f"charge {number} of the budget {self.id} has paid for it",)
@@ -441,7 +441,7 @@ class Budget:
         return self
 
     def __reduce__(self) -> Any:
-        if isinstance(self._kept, FileAccount):
+        if self._kept.path is not None:
             return type(self)._at, (str(self._kept.path), self.id)
         raise ArgumentTypeError(
             "a Budget in memory cannot be pickled: each copy could be spent; open it from a file that "
@@ -452,7 +452,7 @@ class Budget:
         left = " and ".join(
             f"{pair_text(*pair, ROUND_FLOOR)} {kind}" for kind, pair in self._left(book).items()
         )
-        place = f" in {str(self._kept.path)!r}" if isinstance(self._kept, FileAccount) else ""
+        place = f" in {str(self._kept.path)!r}" if self._kept.path else ""
         return f"Budget of {pair_text(self.epsilon, self.delta)}{place}; left {left}"
 
     def _told(self, book: Book) -> list[dict[str, Any]]:
@@ -460,7 +460,7 @@ class Budget:
         return [
             {
                 "charge": row["charge"],
-                "time": row["time"],
+                "date": row["date"],
                 "what": ", ".join(filter(None, (row["what"], row["objective"]))),
                 "cost alone": pair_text(*one.cost.at(self._delta_of_mu)),
             }
@@ -489,7 +489,7 @@ def _covered(book: Book) -> Unit:
 
 def _rows(book: Book) -> list[dict[str, Any]]:
     return [
-        {"charge": number, "time": one.time, "what": one.what, "objective": one.objective}
+        {"charge": number, "date": one.date, "what": one.what, "objective": one.objective}
         | {"epsilon": one.cost.epsilon, "delta": one.cost.delta, "mu": one.cost.mu}
         for number, one in enumerate(book.charges, 1)
     ]

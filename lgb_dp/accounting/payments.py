@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -55,8 +54,9 @@ class Payment:
         Name of the thing that is not paid for again.
     objective : str
         Of a model; empty for other results.
-    time : str
-        When it was charged, by the clock of that machine (UTC): information, which nothing depends on.
+    date : str
+        By the clock of that machine (UTC): information, which nothing depends on.  A time of the day would
+        tell how long runs take, which may depend on their rows.
     """
 
     what: str
@@ -64,61 +64,44 @@ class Payment:
     unit: Unit
     once: Hashable
     objective: str
-    time: str
+    date: str
 
 
 @dataclass(frozen=True)
 class Book:
-    """State of a budget.
-
-    Parameters
-    ----------
-    charges : tuple of Payment
-    reasons : tuple of str
-        Why results are not private.
-    """
+    """Charges of a budget, and the reasons why results are not private."""
 
     charges: tuple[Payment, ...] = ()
     reasons: tuple[str, ...] = ()
 
 
-class Account(ABC):
-    """The book of one budget.
+class Account:
+    """The book of one budget, which ends with the process.
 
     Attributes
     ----------
     id : str
         By which reports name the budget.
+    path : Path or None
+        Of the file that keeps the book, if there is one.
     """
 
-    id: str
-
-    @abstractmethod
-    def read(self) -> Book:
-        """The book as it is now."""
-
-    @abstractmethod
-    def change(self, changed: Callable[[Book], Book]) -> Book:
-        """Keep what a function adds to the book, which nothing else changes meanwhile; the new book."""
-
-    def key_of(self, once: Hashable) -> Hashable:
-        """The name of a thing that is paid once, as the book has it."""
-        return once
-
-
-class MemoryAccount(Account):
-    """A book that ends with the process."""
+    path: Path | None = None
 
     def __init__(self) -> None:
         self.id = secrets.token_hex(8)
         self._book, self._lock, self._process = Book(), OwnLock(), this_process()
 
     def read(self) -> Book:
-        """See `Account`."""
+        """The book as it is now."""
         return self._book
 
+    def key_of(self, once: Hashable) -> Hashable:
+        """The name of a thing that is paid once, as the book has it."""
+        return once
+
     def change(self, changed: Callable[[Book], Book]) -> Book:
-        """See `Account`."""
+        """Keep what a function adds to the book, which nothing else changes meanwhile; the new book."""
         if self._process != this_process():
             raise ForkedProcessError(
                 "a budget in memory cannot be spent in a forked process: its parent spends it, too; open it "
@@ -146,25 +129,20 @@ _REASON, _ABOUT = json_kind("reason"), json_kind("about")
 
 
 class FileAccount(Account):
-    """A book in one file (`gbdt_commons.store_file`).
+    """The book in one file (`gbdt_commons.store_file`), whose absolute path and perhaps `id` are given.
 
     The file notes its number in the file system, which a copy or a restored backup does not have.  A backup
     that was written into the file itself lacks charges that a note beside it has counted.
-
-    Parameters
-    ----------
-    path : Path
-        Absolute.
-    id : str, optional
-        Of the budget that must be in the file.
     """
 
+    path: Path
+
     def __init__(self, path: Path, id: str | None = None) -> None:
-        self.path, self._lock, self._seen = path, OwnLock(), Book()
+        super().__init__()
+        self.path = path
         with self._reading() as (store, noted):
             about = self._about(store, id, noted)
-        self.limits: Limits = about["limits"]
-        self.id: str = about["id"]
+        self.id, self.limits = about["id"], about["limits"]
 
     @classmethod
     def begun(cls, path: Path, limits: Limits, *, accept_copy: bool) -> FileAccount:
@@ -194,15 +172,15 @@ class FileAccount(Account):
         return cls(path)
 
     def read(self) -> Book:
-        """See `Account`."""
+        """The book as it is now."""
         with self._lock.held(), self._reading() as (store, noted):
-            return self._book(store, noted)
+            return self._book_in(store, noted)
 
     def change(self, changed: Callable[[Book], Book]) -> Book:
-        """See `Account`."""
+        """The same on the disk, when no other process or thread changes the file."""
         with self._lock.held(), _turn(self.path, None) as store:
             with store.transaction():
-                before = self._book(store, _noted(self.path))
+                before = self._book_in(store, _noted(self.path))
                 after = changed(before)
                 for charge in after.charges[len(before.charges) :]:
                     store.append(_CHARGE, "", charge)
@@ -210,7 +188,7 @@ class FileAccount(Account):
                     store.append(_REASON, "", reason)
             if after.charges != before.charges:
                 _note(self.path, self.id, len(after.charges))
-        self._seen = after
+        self._book = after
         return after
 
     def key_of(self, once: Hashable) -> Hashable:
@@ -250,15 +228,15 @@ class FileAccount(Account):
             raise StoreError(f"{self.path.name!r} has a second name (a hard link): remove one of the two")
         return about
 
-    def _book(self, store: Store, noted: Note | None) -> Book:
+    def _book_in(self, store: Store, noted: Note | None) -> Book:
         self._about(store, self.id, noted)
         book = Book(tuple(store.entries(_CHARGE, "")), tuple(store.entries(_REASON, "")))
-        n_seen = len(self._seen.charges)
-        if book.charges[:n_seen] != self._seen.charges:
+        seen = self._book.charges
+        if book.charges[: len(seen)] != seen:
             raise StoreError(
                 f"{self.path.name!r} is an older copy: it lacks charges that were seen in it before"
             )
-        self._seen = book
+        self._book = book
         return book
 
 

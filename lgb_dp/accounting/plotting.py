@@ -135,10 +135,8 @@ def plot_charges(
     if not charges:
         raise InvalidArgumentError("budget has no charges to draw: nothing was paid from it")
     ax = axes_of() if ax is None else ax
-    times = np.array([row["time"].removesuffix("+00:00") for row in charges], dtype="datetime64[s]")
-    times = np.maximum.accumulate(
-        np.append(times, np.datetime64(datetime.now(timezone.utc).replace(tzinfo=None), "s"))
-    )
+    times = np.array([row["date"] for row in charges], dtype="datetime64[D]")
+    times = np.maximum.accumulate(np.append(times, np.datetime64(datetime.now(timezone.utc).date())))
     wholes = {"μ²": (limit.mu**2, "mu", 2), "ε": (limit.epsilon, "epsilon", 1)}
     for kind, (whole, name, power) in wholes.items():
         if whole:

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from gbdt_kernels.trees import (
     BinLayout,
-    DenseCodes,
-    SparseCodes,
+    Codes,
     candidate_gains,
     goes_left_table,
     level_histograms,
@@ -35,7 +34,7 @@ class Structure:
 
 
 def grow_levels(
-    matrix: DenseCodes | SparseCodes,
+    matrix: Codes,
     rows: NDArray[np.int32],
     first: NDArray[np.int32],
     second: NDArray[np.int32],
@@ -62,9 +61,7 @@ def grow_levels(
     return Structure(np.concatenate(features), np.concatenate(tables), rows, starts)
 
 
-def random_structure(
-    matrix: DenseCodes | SparseCodes, layout: BinLayout, depth: int, random: SecureRandom
-) -> Structure:
+def random_structure(matrix: Codes, layout: BinLayout, depth: int, random: SecureRandom) -> Structure:
     """Split every node by a random feature and a random candidate of it; reads no data, so it is public.
 
     Both are uniform up to the bias of a remainder, below 2⁻⁴⁰, that no data enters.
@@ -86,7 +83,7 @@ def random_structure(
 
 
 def grow_structure(
-    matrix: DenseCodes | SparseCodes,
+    matrix: Codes,
     rows: NDArray[np.int32],
     gradient: NDArray[np.int32],
     weight: NDArray[np.int32],

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_hosts.lightgbm import InitialModel
-from gbdt_kernels.trees import DenseCodes, SparseCodes
+from gbdt_kernels.trees import Codes
 from lgb_dp.accounting.unit import ONE_ROW, Unit
 from lgb_dp.data.bins import PublicBins
 from lgb_dp.data.dataset import Dataset, LabelOverflow
@@ -36,7 +36,7 @@ class RunRows:
     """
 
     bins: PublicBins
-    codes: DenseCodes | SparseCodes  # the bin of each row in each feature
+    codes: Codes  # the bin of each row in each feature
     label: Any
     provenance: Provenance  # of the bins and of the Dataset
     feature_name: Any

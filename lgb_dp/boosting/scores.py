@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_kernels.trees import DenseCodes, SparseCodes, add_trees
+from gbdt_kernels.trees import Codes, add_trees
 from lgb_dp.boosting.tree import PrivateTree
 
 _UNKNOWN = -1
@@ -29,11 +29,7 @@ class Scores:
     """
 
     def __init__(
-        self,
-        codes: DenseCodes | SparseCodes,
-        start: NDArray[np.float64] | None,
-        n_outputs: int,
-        n_threads: int,
+        self, codes: Codes, start: NDArray[np.float64] | None, n_outputs: int, n_threads: int
     ) -> None:
         shape = (codes.n_rows, n_outputs)
         self._codes = codes
@@ -51,10 +47,7 @@ class Scores:
         return np.zeros(self._codes.n_rows, dtype=np.int32)
 
     def of(
-        self,
-        rows: NDArray[np.int32],
-        codes: DenseCodes | SparseCodes,
-        iterations: Sequence[Sequence[PrivateTree]],
+        self, rows: NDArray[np.int32], codes: Codes, iterations: Sequence[Sequence[PrivateTree]]
     ) -> NDArray[np.float64]:
         """Scores of some rows after all `iterations`, the trees so far: shape (len(rows), n_outputs).
 
@@ -108,10 +101,7 @@ class Scores:
             self.write(rows, self._start[rows], 0)
 
     def _add(
-        self,
-        codes: DenseCodes | SparseCodes,
-        iterations: Sequence[Sequence[PrivateTree]],
-        scores: NDArray[np.float64],
+        self, codes: Codes, iterations: Sequence[Sequence[PrivateTree]], scores: NDArray[np.float64]
     ) -> None:
         for _, of_one_size in groupby(iterations, key=lambda trees: len(trees[0].feature)):
             forest = list(of_one_size)

@@ -16,7 +16,7 @@ from tqdm.auto import tqdm
 
 from gbdt_hosts import lightgbm as host
 from gbdt_kernels.compilation import announcing_compilation
-from gbdt_kernels.trees import BinLayout, DenseCodes, SparseCodes
+from gbdt_kernels.trees import BinLayout, Codes
 from lgb_dp.accounting.budget import Budget, chargeable
 from lgb_dp.accounting.cost import granted, share
 from lgb_dp.accounting.ledger import Ledger, Release
@@ -60,9 +60,9 @@ N_SUBSETS = 16
 RELEASED_METADATA = "released bounds"
 """Name of the cost of bounds and bins that were paid for, in a ledger."""
 
+CLASSES_OVERFLOW_NOTE = "rows whose label is missing or none of the classes have no weight"
 LABEL_OVERFLOW_NOTE = (
-    "regression labels outside label_bounds are clipped to them, and rows whose label is missing or none "
-    "of the classes have no weight"
+    f"regression labels outside label_bounds are clipped to them, and {CLASSES_OVERFLOW_NOTE}"
 )
 _BAR_DELAY = 2.0
 """Seconds of training after which a progress bar appears on a terminal."""
@@ -124,7 +124,8 @@ class Training(ABC):
         self.label, counts = data.label, None
         if data.label_overflow == "clip":
             self.label, counts = self.label_scale.clipped(data.label)
-            self.notes.append(LABEL_OVERFLOW_NOTE)
+            is_regression = OBJECTIVES[params.objective].is_regression
+            self.notes.append(LABEL_OVERFLOW_NOTE if is_regression else CLASSES_OVERFLOW_NOTE)
         else:
             self.label_scale.check(data.label)
         if data.weight is not None:
@@ -350,7 +351,7 @@ class Training(ABC):
         """The report, for the model file."""
         return self.report().to_dict()
 
-    def followed(self, codes: DenseCodes | SparseCodes, start: NDArray[np.float64] | None) -> Scores:
+    def followed(self, codes: Codes, start: NDArray[np.float64] | None) -> Scores:
         """Raw scores of rows, which follow the trees as they are grown and undone."""
         n_outputs = self.params.n_outputs
         if start is not None and start.size != codes.n_rows * n_outputs:
@@ -362,7 +363,7 @@ class Training(ABC):
         self._all_scores.append(scores)
         return scores
 
-    def predictions(self, rows: NDArray[np.int32], codes: DenseCodes | SparseCodes) -> NDArray[np.float64]:
+    def predictions(self, rows: NDArray[np.int32], codes: Codes) -> NDArray[np.float64]:
         """ŷ of the given rows and their codes, on the scale of [-1, 1], shape (len(rows), n_outputs)."""
         if not self.trees and not self.continues:
             return np.zeros((len(rows), self.params.n_outputs))

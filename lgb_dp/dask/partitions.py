@@ -15,7 +15,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from gbdt_commons.tables.frames import check_types, is_table
-from gbdt_kernels.trees import DenseCodes, SparseCodes
+from gbdt_kernels.trees import Codes, DenseCodes, SparseCodes
 from gbdt_kernels.trees.layout import offsets
 from lgb_dp.data.arguments import checked_label
 from lgb_dp.data.bins import PublicBins
@@ -29,7 +29,7 @@ from lgb_dp.losses.loss import Loss
 from lgb_dp.mechanisms.rng import SecureRandom
 
 _HASH_BYTES = 8
-PublicPartition = tuple[DenseCodes | SparseCodes, NDArray[np.float64], NDArray[np.float64] | None]
+PublicPartition = tuple[Codes, NDArray[np.float64], NDArray[np.float64] | None]
 """Codes, labels and weights of public rows."""
 
 
@@ -54,7 +54,7 @@ class RowRules:
 class BinnedPartition:
     """The binned rows of a partition, before rows of groups are chosen."""
 
-    codes: DenseCodes | SparseCodes
+    codes: Codes
     label: NDArray[np.float64]
     weight: NDArray[np.float64] | None
     group: NDArray[np.int64] | None  # numbers from 0 on
@@ -66,7 +66,7 @@ class BinnedPartition:
 class TrainingRows:
     """The rows of a partition that are trained on, with labels that fit the scale."""
 
-    codes: DenseCodes | SparseCodes
+    codes: Codes
     label: NDArray[np.float64]
     weight: NDArray[np.int32]
     group: NDArray[np.int64] | None
@@ -153,7 +153,7 @@ def _text_of(value: Any) -> bytes:
     return str(int(value) if isinstance(value, bool) else value).encode()
 
 
-def _digest(codes: DenseCodes | SparseCodes, *arrays: NDArray[Any] | None) -> bytes:
+def _digest(codes: Codes, *arrays: NDArray[Any] | None) -> bytes:
     hashed = hashlib.blake2b(digest_size=32)
     of_codes = (codes.codes,) if isinstance(codes, DenseCodes) else (codes.indptr, codes.indices, codes.codes)
     for array in (*of_codes, *arrays):
@@ -190,7 +190,7 @@ def training_rows(rules: RowRules, partition: BinnedPartition, seed: int) -> Tra
     return TrainingRows(codes, label, steps, group)
 
 
-def joined_codes(parts: Sequence[DenseCodes | SparseCodes]) -> DenseCodes | SparseCodes:
+def joined_codes(parts: Sequence[Codes]) -> Codes:
     """Codes of the rows of several partitions, one after the other.
 
     `InvalidArgumentError` if some are dense and others sparse.

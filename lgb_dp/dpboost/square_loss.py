@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_kernels.trees import DenseCodes, SparseCodes, segment_sums
+from gbdt_kernels.trees import Codes, segment_sums
 from lgb_dp.accounting.cost import lower_float, share
 from lgb_dp.accounting.ledger import Release
 from lgb_dp.boosting.levels import grow_structure
@@ -186,7 +186,7 @@ class SquareLossTraining(Training):
     def grow_tree(
         self,
         plan: TreePlan,
-        codes: DenseCodes | SparseCodes,
+        codes: Codes,
         rows: NDArray[np.int32],
         gradient: NDArray[np.int32],
         weight: NDArray[np.int32],

@@ -64,21 +64,15 @@ from lgb_dp.vertical.training import RunOfParties, SeveralClasses, VerticalCore,
 Charge = Callable[[str, float, float], None]
 """Charges for something that is about to leave: its name, its μ, and its closeness."""
 
+LEAF_SUMS = "leaf sums"
+"""In ledgers: what a round of opened sums costs."""
+
 
 @dataclass(frozen=True)
 class PartyRows:
-    """Rows of one party, and the bins of both.
+    """Rows of one party, with the label at the one that has it.
 
-    Parameters
-    ----------
-    codes : DenseCodes or SparseCodes
-        Its own.
-    label : ndarray of float64 or None
-        At the party with the labels.
-    bins : (PublicBins, PublicBins)
-        Of the party with the labels, and of the other one.
-    other_name : str
-        Of the party with columns alone.
+    There are the bins of both, that party's first, and the name of the party with columns alone.
     """
 
     codes: DenseCodes | SparseCodes = field(repr=False)
@@ -108,16 +102,9 @@ class PartyRows:
 
 
 class ReplicaAnswers:
-    """Answers to a trainer's questions: releases of both parties, and opened sums.
+    """Answers to a trainer's questions over a connection: releases of both parties, and opened sums.
 
-    Parameters
-    ----------
-    exchange : Exchange
-        Connected.
-    terms : Terms
-    n_rows : int
-    charges : callable
-        `Charges`, or an auditor's, which charges for nothing.
+    They are paid for by `Charges`, or an auditor's, which charges for nothing.
     """
 
     def __init__(self, exchange: Exchange, terms: Terms, n_rows: int, charges: Charge) -> None:
@@ -163,7 +150,7 @@ class ReplicaAnswers:
 
         def pay() -> None:
             close = n_values * closeness(min(refresh.numbers.variances), 1)
-            self._charges("leaf sums", mu, close)
+            self._charges(LEAF_SUMS, mu, close)
 
         inputs = partial(holder.inputs, refresh)
         return self._exchange.round(refresh.number, layout, inputs, pay, refresh.numbers.to_bytes())
@@ -182,7 +169,7 @@ class Replica:
         """The terms of the rounds."""
         return Terms.of(self.agreement, self.task.n_rounds)
 
-    def exchange(self, store: Store, failures: Failures, is_recorded: bool = False) -> Exchange:
+    def side(self, store: Store, failures: Failures, is_recorded: bool = False) -> Exchange:
         """The side of this party in the rounds; the arguments are those of `Exchange`."""
         kind = PointExchange if self.rows.label is None else TableExchange
 
@@ -209,7 +196,7 @@ class Replica:
         """
         failures = KeptFailures(ledger.store, self.terms.peer)
         charges = Charges(ledger, self.terms.run, self.task.granted, self.task.budget, ONE_ROW)
-        exchange = self.exchange(log.store, failures, log.is_auditable)
+        exchange = self.side(log.store, failures, log.is_auditable)
         return exchange.over(channel, lambda connected: self.trained_over(connected, charges))
 
 
@@ -218,10 +205,7 @@ def begun_with(
 ) -> VerticalCore | SeveralClasses:
     """Begin a run with rows of any making: ``make_holder(loss, scale, turn)`` gives the `Holder`.
 
-    Raises
-    ------
-    InvalidArgumentError, UnsupportedParameterError
-        For settings that are not accepted, before anything is released.
+    Settings that are not accepted are refused by name, before anything is released.
     """
     n_own, params = len(rows.bins[0].names), {"verbosity": -1, **task.params}
     columns = joint_rows(rows.joined, task.label_bounds, task.provenance)
@@ -244,13 +228,7 @@ def run_of(
 
 
 def check_settings(task: ColumnTask, rows: PartyRows) -> None:
-    """Refuse settings that the trainer or LightGBM does not accept, before anything is signed or kept.
-
-    Raises
-    ------
-    InvalidArgumentError, UnsupportedParameterError
-        Naming the setting.
-    """
+    """Refuse settings that the trainer or LightGBM does not accept, before anything is signed or kept."""
     MonotoneConstraints(training_parameters(task.params, None).monotone, rows.joined)
     # A run that has not grown a tree asks nothing of its rows.
     begun_with(task, rows, bytes(32), cast(MakeHolder, lambda loss, scale, turn: None))

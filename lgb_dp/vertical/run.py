@@ -76,14 +76,7 @@ REQUESTS = (ProposeRoster, ConfirmRoster, Flights, Finish, Abort)
 class ColumnSide:
     """Everything of a party but its rows.
 
-    Parameters
-    ----------
-    name : str
-    credentials : Credentials
-    allowed : AllowList
-    ledger : PartyLedger
-    auditable : bool
-        Whether the messages of runs are kept, for `lgb_dp.vertical.replay`.
+    The messages of its runs are kept if they are auditable, for `lgb_dp.vertical.replay`.
     """
 
     name: str
@@ -131,25 +124,9 @@ def taken_up(side: ColumnSide, run: bytes, kept: Mapping[str, Any]) -> Agreement
 class ColumnRun:
     """One session of a run at the party with columns alone.
 
-    Parameters
-    ----------
-    side : ColumnSide
-    codes : DenseCodes or SparseCodes
-    bins : PublicBins
-    store : Store
-        Of one caller's runs, in the ledger's.
-    keep : callable
-        ``keep(run, booster, task)`` keeps the model of a run that has ended.
-    message : OpenColumns
-    memory : MemoryAllowance
-        Of the caller.
-
-    Raises
-    ------
-    RunLostError
-        If the run is said to be known, and is not.
-    ProtocolError, InvalidArgumentError, BudgetExceededError
-        If it is refused.
+    The store is that of one caller's runs, in the ledger's; the memory is the caller's.
+    ``keep(run, booster, task)`` keeps the model of a run that has ended.  A RunLostError if the run is said
+    to be known, and is not; other errors say why it is refused.
     """
 
     def __init__(
@@ -283,28 +260,12 @@ class ColumnRun:
 
 
 class ColumnSessions(SessionHandler[ColumnRun | QuestionSession]):
-    """Sessions of one caller at the party with columns alone.
+    """Sessions of one caller, who names its runs in the ledger's store, at the party with columns alone.
 
-    Parameters
-    ----------
-    name : str
-        The party's.
-    side : callable
-        ``side(caller, run, is_new)`` gives the party's `ColumnSide` for a run.
-    codes : DenseCodes or SparseCodes
-    bins : PublicBins
-    caller : str
-        Names its runs in the ledger's store.
-    keep : callable
-        ``keep(caller, run, booster, task)`` keeps the model of a run that has ended.
-    asked : callable
-        Gives the rows for questions about them.
-    over : callable
-        ``over(caller, run)`` is called when the other party cannot go on with a run.
-    used : set of bytes, optional
-        Sessions that were opened before.
-    memory : MemoryAllowance, optional
-        Of the caller; without limit by default.
+    ``side(caller, run, is_new)`` gives the party's `ColumnSide` for a run, and `asked` the rows for questions
+    about them.  ``keep(caller, run, booster, task)`` keeps the model of a run that has ended, and
+    ``over(caller, run)`` is called when the other party cannot go on with it.  Sessions in `used` were opened
+    before; the caller's memory has no limit by default.
     """
 
     opening = (OpenColumns, OpenQuestions)
@@ -374,13 +335,7 @@ class ColumnSessions(SessionHandler[ColumnRun | QuestionSession]):
 
 
 def kept_run(checkpoint: Store, runs: Store) -> RunLog | None:
-    """The log of a checkpoint's run, in the ledger's store; None if none has begun.
-
-    Raises
-    ------
-    FederatedCheckpointError
-        If the ledger is not the one that the run began with.
-    """
+    """The log of a checkpoint's run, in the store of the ledger that it began with; None before that."""
     number = checkpoint.get(RUN, "")
     if not number:
         return None
@@ -396,14 +351,7 @@ def kept_run(checkpoint: Store, runs: Store) -> RunLog | None:
 class ActiveRun:
     """A run at the party with the labels, over as many connections as it takes.
 
-    Parameters
-    ----------
-    side : ColumnSide
-    task : ColumnTask
-    codes : DenseCodes or SparseCodes
-    label : ndarray of float64, shape (n_rows,)
-    store : Store
-        The checkpoint's, which may be in the ledger's.
+    The store is the checkpoint's, which may be in the ledger's.
     """
 
     def __init__(
@@ -432,19 +380,9 @@ class ActiveRun:
     def connected(self, session: Session, channel: Callable[[], Asking]) -> DPBooster:
         """Begin, or go on with, the run over a new connection.
 
-        Parameters
-        ----------
-        session : Session
-            Not open yet.
-        channel : callable
-            Gives the connection, once both parties have signed.
-
-        Raises
-        ------
-        PartyUnavailableError
-            If the connection is lost: the run can go on.
-        PartyRefusedError, ProtocolError
-            If the other party refuses, or deviates.
+        The session is not open yet; `channel` gives the connection, once both parties have signed.  After a
+        PartyUnavailableError the run can go on; a PartyRefusedError or ProtocolError says that the other
+        party refuses, or deviates.
         """
         log = kept_run(self._store, self._runs)
         if log is None:

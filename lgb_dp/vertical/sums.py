@@ -36,25 +36,13 @@ Words = NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class OneAgainstRest:
-    """One of several classes, in a run that tells it from all others.
-
-    Parameters
-    ----------
-    number, n_classes : int
-        From 0 on; as many as classes.
-    """
+    """One of several classes, numbered from 0 on, in a run that tells it from all others."""
 
     number: int
     n_classes: int
 
     def labels(self, label: NDArray[np.float64]) -> NDArray[np.float64]:
-        """1 for rows of the class, 0 for those of others, NaN for labels that are no class.
-
-        Parameters
-        ----------
-        label : ndarray of float64, shape (n_rows,)
-            Numbers of classes.
-        """
+        """1 for rows of the class, 0 for those of others, NaN for labels that are no class's number."""
         is_class = np.isin(label, np.arange(self.n_classes))
         return np.where(is_class, (label == self.number).astype(np.float64), np.nan)
 
@@ -63,23 +51,9 @@ class OneAgainstRest:
 class Refresh:
     """A round: gradients are refreshed once, and summed over the leaves of some trees of either party.
 
-    All of it is public, and the same at both parties.
-
-    Parameters
-    ----------
-    number : int
-        From 0 on.
-    trees : tuple of PublicTree
-    owners : tuple of int
-        Place of each tree's owner, on whose columns alone it splits.
-    prior : float
-    released : sequence of ReleasedTree
-        All trees of the model so far.
-    clip : float
-        As the loss's `start` found it.
-    points : tuple of float
-        That F_B is rounded to.
-    numbers : PublicNumbers
+    All of it is public, and the same at both parties.  Rounds are numbered from 0 on.  A tree splits on the
+    columns of its owner alone, who has a place.  `released` are all trees of the model so far, the clip is
+    that which the loss's `start` found, and F_B is rounded to the points.
     """
 
     number: int
@@ -136,16 +110,9 @@ def n_leaves(tree: PublicTree) -> int:
 class ReleasedCounts:
     """A question about counts, to which each party adds its own noise to its own.
 
-    Parameters
-    ----------
-    release : Release
-        It was charged in the trainer's ledger.
-    sums : ndarray of int64, shape (n,)
-        As this party has counted: of `label_counts`, or of `feature_counts` for those that are released.
-    scale : float
-        Standard deviation of the noise.
-    sizes : (int, int)
-        Counts of either party, which are side by side.
+    The release was charged in the trainer's ledger.  Sums are as this party has counted, of `label_counts`,
+    or of `feature_counts` for those that are released; those of both parties are side by side, as many as
+    `sizes` says.  The scale is the standard deviation of the noise.
     """
 
     release: Release
@@ -156,30 +123,14 @@ class ReleasedCounts:
 
 @dataclass(frozen=True, eq=False)
 class OpenedSums:
-    """A question about the sums of all trees of a round, which are answered with the noise of both parties.
-
-    Parameters
-    ----------
-    refresh : Refresh
-    holder : Holder
-        This party's rows.
-    """
+    """A question about the sums of all trees of a round, which get both noises, with this party's rows."""
 
     refresh: Refresh
     holder: Holder
 
 
 class ColumnRows:
-    """Columns of one party, and its part of every row's score.
-
-    Parameters
-    ----------
-    columns : DenseColumns or SparseColumns
-        Binned features of this party.
-    features : range
-        Their numbers among the features of both parties.
-    n_threads : int
-    """
+    """Binned columns of one party, with their numbers among all features, and its part of every score."""
 
     def __init__(self, columns: DenseColumns | SparseColumns, features: range, n_threads: int) -> None:
         self._columns, self._features, self._n_threads = columns, features, n_threads
@@ -210,10 +161,7 @@ class ColumnRows:
     def score(self, released: Sequence[ReleasedTree]) -> NDArray[np.float64]:
         """Sum of the values of this party's trees for every row, without the prior, shape (n_rows,).
 
-        Parameters
-        ----------
-        released : sequence of ReleasedTree
-            All trees of the model so far; those of earlier calls come first.
+        All trees of the model so far are given; those of earlier calls come first.
         """
         for one in released[self._n_known :]:
             if self._owns(one.tree):
@@ -238,13 +186,7 @@ def _dither(n_rows: int, draws: Draws) -> NDArray[np.uint32]:
 
 
 class Holder(ABC):
-    """The rows of one party, of one class if classes take turns.
-
-    Parameters
-    ----------
-    rows : ColumnRows
-    loss : Loss
-    """
+    """The rows of one party, of one class if classes take turns."""
 
     def __init__(self, rows: ColumnRows, loss: Loss) -> None:
         self.rows, self._loss = rows, loss
@@ -266,16 +208,7 @@ MakeHolder = Callable[[Loss, LabelScale, OneAgainstRest | None], Holder]
 
 
 class TableHolder(Holder):
-    """The party with the labels.
-
-    Parameters
-    ----------
-    rows : ColumnRows
-    label : ndarray of float64, shape (n_rows,)
-        Labels outside their public range or classes count as `LabelScale.clipped` says.
-    loss : Loss
-    scale : LabelScale
-    """
+    """The party with the labels; `LabelScale.clipped` is for those outside their public range or classes."""
 
     def __init__(self, rows: ColumnRows, label: NDArray[np.float64], loss: Loss, scale: LabelScale) -> None:
         super().__init__(rows, loss)

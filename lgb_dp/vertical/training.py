@@ -84,29 +84,14 @@ _STREAM_OF_CLASS = b"veilboost structures of a class 1"
 
 
 def automatic_levels(objective: str, n_rows: float, mu: float, tree_mu: float) -> int:
-    """Levels of random trees, by public numbers.
-
-    Parameters
-    ----------
-    objective : str
-    n_rows : float
-        Released number of rows.
-    mu, tree_mu : float
-        Of the whole run and of one tree, by the noise that its sums have.
-    """
+    """Levels of random trees, by the released number of rows, and μ of the run and of the noise in a tree."""
     if OBJECTIVES[objective].is_deep_apart and n_rows * tree_mu >= _ROWS_OVER_NOISE * 2**AUTOMATIC_LEVELS:
         return AUTOMATIC_LEVELS
     return min(automatic_depth(nu_of_depth(n_rows, mu)), AUTOMATIC_LEVELS)
 
 
 class OwnedSplits:
-    """Splits of every owner; each owner's learn from the releases about its own trees.
-
-    Parameters
-    ----------
-    parts : sequence of PublicSplits
-        Of every owner.
-    """
+    """Splits of every owner; each owner's learn from the releases about its own trees."""
 
     def __init__(self, parts: Sequence[PublicSplits]) -> None:
         self._parts, self._n_drawn = parts, 0
@@ -135,22 +120,11 @@ class OwnedSplits:
 class RunOfParties:
     """Settings that a run with columns apart has beside those of `NewtonBoost`.
 
-    Parameters
-    ----------
-    asked : (float, float)
-        ε and δ; noise in integers takes its share of them.
-    trees_per_round, n_trees : int
-        `rounds` of the trainer is more: trees of all attempts that noise is planned for.
-    public_seed : bytes
-        Key of the stream that structures are drawn from, 32 bytes.
-    n_own : int
-        Features of the party with the labels, which come first.
-    make_holder : callable
-        Makes this party's rows, once per run.
-    numbers : iterator of int
-        Numbers of the rounds, in the order in which they are asked for.
-    turn : OneAgainstRest, optional
-        The class, in a run of several that share the budget.
+    Noise in integers takes its share of the ε and δ that are asked for.  `rounds` of the trainer is more than
+    `n_trees`: it has the trees of all attempts that noise is planned for.  Structures are drawn from a stream
+    with the public key of 32 bytes.  The features of the party with the labels, `n_own`, come first.
+    `make_holder` makes this party's rows, once per run; `numbers` are those of the rounds, in the order in
+    which they are asked for; and the turn is the class, in a run of several that share the budget.
     """
 
     asked: tuple[float, float]
@@ -193,12 +167,8 @@ def begun(task: TrainerInput, settings: NewtonSettings, run: RunOfParties) -> Ve
 class VerticalCore(NewtonCore):
     """A run whose leaf sums two parties noise and open, several trees at a time.
 
-    Parameters
-    ----------
-    task : TrainerInput
-        Its rows have the bins of both parties, and no codes.
-    settings : NewtonSettings
-    run : RunOfParties
+    The rows of its task have the bins of both parties, and no codes.  It asks `ReleasedCounts` and
+    `OpenedSums`.
     """
 
     objectives = property(_objectives)
@@ -335,16 +305,7 @@ class VerticalCore(NewtonCore):
 
 
 class SeveralClasses(Training):
-    """A run for each of several classes, whose trees are one model.
-
-    Parameters
-    ----------
-    task : TrainerInput
-        Of objective "multiclassova".
-    settings : NewtonSettings
-        ε and δ are those of all classes together.
-    run : RunOfParties
-    """
+    """A run for each of several classes, whose trees are one model; ε and δ are those of all together."""
 
     sigmoid = VerticalCore.sigmoid
     can_be_monotone = True

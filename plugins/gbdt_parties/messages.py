@@ -193,18 +193,8 @@ def write(session: bytes, sequence: int, message: Message, version: int | None =
 def write_parts(session: bytes, sequence: int, message: Message, version: int | None = None) -> Parts:
     """The bytes of a message; those of `Encrypted` fields need not all be there yet.
 
-    Parameters
-    ----------
-    session : bytes
-    sequence : int
-    message : Message
-    version : int, optional
-        Of the protocol, by default the own one.
-
-    Raises
-    ------
-    ProtocolError
-        If that version has no such message: nothing is left out without a word.
+    Raises `ProtocolError` if the `version` of the protocol, by default the own one, has no such message:
+    nothing is left out without a word.
     """
     version, kind = version or protocol.VERSION, type(message).__name__
     parts: list[Any] = [_HEADER.pack(_MAGIC, version, message.kind, session, sequence)]

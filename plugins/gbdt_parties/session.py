@@ -230,6 +230,6 @@ class SessionHandler(ABC, Generic[S]):
 
 
 def _unforeseen(error: Exception) -> str:
-    """All that a caller learns of an error without a name, of which the log gets the places."""
+    """All that a caller learns of an error without a name, whose places are in the log."""
     logger.error("a request failed: %s", places_of(error))
     return "internal error"

@@ -89,7 +89,7 @@ def test_both_sides_speak_the_older_version_and_a_field_that_it_lacks_has_its_de
     message = Former(4) if own is FORMER else order()
     party = ask(theirs, own, message)
     assert party.heard == heard
-    (asked,) = party._party.asked
+    (asked,) = party.party.asked
     assert asked.n == 4
     if theirs is NEW:
         assert (asked.most, list(asked.places)) == (7, [])

@@ -294,7 +294,7 @@ def with_a_charge_that_counts_rows(patch):
         frame = sys._getframe(1)
         while "world" not in frame.f_locals:
             frame = frame.f_back
-        honest(self, cost, f"{what} of {len(frame.f_locals['world'].X)} rows", **kwargs)
+        return honest(self, cost, f"{what} of {len(frame.f_locals['world'].X)} rows", **kwargs)
 
     patch.setattr(lgb_dp.Budget, "charge", charge)
 

@@ -229,3 +229,12 @@ def test_models_without_a_guarantee_have_no_statement():
         lgb_dp.statement([])
     with pytest.raises(lgb_dp.NoGuaranteeError, match="not text"):
         lgb_dp.statement("a\n\ud800")
+
+
+def test_the_quality_on_held_out_rows_is_stated():
+    X, y = np.random.default_rng(0).normal(size=(400, 3)), np.arange(400) % 2
+    data = lgb_dp.Dataset(X, y, bounds=(-3, 3))
+    trainer = lgb_dp.NewtonBoost(1.0, 1e-5, validation_fraction=0.3)
+    booster = lgb.train({"objective": "binary", "verbosity": -1}, data, 2, callbacks=[trainer])
+    rows = lgb_dp.statement(booster).tables["Quality on held-out rows"]
+    assert str(booster.evaluation.auc) in {row["value (95% interval)"] for row in rows}

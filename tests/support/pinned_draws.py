@@ -48,6 +48,16 @@ def _place():
     return getattr(_here, "place", _elsewhere)
 
 
+@contextlib.contextmanager
+def drawing_at(place):
+    """Draw at another place meanwhile, as another process would."""
+    before, _here.place = _place(), place
+    try:
+        yield
+    finally:
+        _here.place = before
+
+
 def _urandom(size):
     return _place().urandom(size)
 

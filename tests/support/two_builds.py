@@ -43,12 +43,12 @@ class PartyOfBuild:
     """A party of another build, at its end of a connection."""
 
     def __init__(self, party, build):
-        self.name, self._party, self._build, self.heard = party.name, party, build, []
+        self.name, self.party, self._build, self.heard = party.name, party, build, []
 
     def handle(self, request):
         """Answer as the build does."""
         with self._build.used():
-            answer = self._party.handle(request)
+            answer = self.party.handle(request)
         # Behind four bytes of magic.
         self.heard.append(tuple(int.from_bytes(one[4:6], "little") for one in (request, answer)))
         return answer

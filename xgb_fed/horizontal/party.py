@@ -198,10 +198,11 @@ class HorizontalParty(HorizontalSessions):
         self.kept.rows = ToldRows(store, self.kept.stream, rows, held_out, least)
         try:
             self.kept.rows.check(accept_rows)
+            sides = self._sides(store, None, OF_THIS_PROCESS, MemoryAllowance(sys.maxsize))
         except BaseException:
             self.kept.close()
             raise
-        super().__init__(*self._sides(store, None, OF_THIS_PROCESS, MemoryAllowance(sys.maxsize)))
+        super().__init__(*sides)
 
     def _sides(
         self, store: Store, models: KeptModels | None, limits: HorizontalLimits, memory: MemoryAllowance

@@ -14,15 +14,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_kernels.trees import (
-    BinLayout,
-    DenseColumns,
-    SparseColumns,
-    add_leaf_values,
-    feature_counts,
-    leaf_sums,
-    row_tags,
-)
+from gbdt_kernels.trees import BinLayout, Columns, add_leaf_values, feature_counts, leaf_sums, row_tags
 from lgb_dp.losses.labels import LabelScale
 from lgb_dp.losses.loss import Loss
 from lgb_dp.newton.releases.trees import HELD_OUT_SHARE, ReleasedTree, Round
@@ -31,7 +23,7 @@ ROWS_AT_ONCE = 1 << 16
 """Rows whose labels are counted at a time."""
 
 
-def held_out(columns: DenseColumns | SparseColumns, salt: int, n_threads: int) -> NDArray[np.bool_]:
+def held_out(columns: Columns, salt: int, n_threads: int) -> NDArray[np.bool_]:
     """Which rows are held out: a tenth of all different rows, by their own codes and a public salt.
 
     A row's place does not depend on other rows, on their order or on where they are.
@@ -85,7 +77,7 @@ class LocalLeafSums:
 
     def __init__(
         self,
-        columns: DenseColumns | SparseColumns,
+        columns: Columns,
         label: NDArray[np.float64],
         weight: NDArray[np.int32],
         loss: Loss,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from gbdt_parties.errors import PartyError
 from gbdt_parties.run.agreement import Agreement
 from gbdt_parties.run.engine import Steps
 from gbdt_parties.run.flights.driver import Exchange
-from gbdt_parties.run.flights.kept import Kept
+from gbdt_parties.run.flights.kept import Charge, Kept
 from gbdt_parties.run.flights.replay import compared
 from gbdt_parties.run.flights.terms import Terms
 from gbdt_parties.run.log import THIS_PROCESS, runs_of
@@ -28,9 +29,9 @@ from gbdt_parties.two_party.life import Failures
 from lgb_dp.data.arguments import checked_data
 from lgb_dp.data.dataset import Dataset
 from lgb_dp.errors import InvalidArgumentError
-from lgb_dp.federated.ledger import LEDGER_FILE, ROLE
+from lgb_dp.federated.ledger import CHARGES, LEDGER_FILE, ROLE
 from lgb_dp.vertical.columns import agreed_bins, declaration
-from lgb_dp.vertical.replica import PartyRows, Replica
+from lgb_dp.vertical.replica import LEAF_SUMS, PartyRows, Replica
 from lgb_dp.vertical.run import OWN_RUNS, digest_of_rows
 from lgb_dp.vertical.task import ColumnTask, statement
 from lgb_dp.vertical.train import checked_rows
@@ -96,23 +97,32 @@ def replay(
         names = [OWN_RUNS] if isinstance(rows, Dataset) else callers
         log = chosen([runs_of(store, name) for name in names], run)
         past = _past(log.begun(), rows, AllowList(allowed))
-        return past if isinstance(past, Replay) else _compared(past, log.store)
+        return past if isinstance(past, Replay) else _compared(past, log.store, store)
 
 
-def _compared(replica: Replica, store: Store) -> Replay:
-    """Repeat a party's side of a run that is over, or was interrupted."""
+def _compared(replica: Replica, store: Store, ledger: Store) -> Replay:
+    """Repeat a party's side of a run that is over, or was interrupted, and look for what it has cost."""
+    kept, made = Kept(store, replica.terms), set[tuple[str, float, float]]()
+
+    def charge(what: str, mu: float, close: float) -> None:
+        """Charge for nothing: nothing leaves."""
+        made.add((what, mu, close))
 
     def begin(other: Store) -> Exchange:
-        return replica.exchange(other, Failures())
+        return replica.side(other, Failures())
 
     def train(exchange: Exchange) -> Steps[object]:
-        return replica.trained_over(exchange, _no_charge)
+        return replica.trained_over(exchange, charge)
 
-    return compared(Kept(store, replica.terms), begin, train)
-
-
-def _no_charge(what: str, mu: float, close: float) -> None:
-    """Charge for nothing: nothing leaves."""
+    report, run = compared(kept, begin, train), replica.terms.run.hex()
+    lines = [one for one in ledger.entries(CHARGES, "") if one["session"] == run and one["what"] == LEAF_SUMS]
+    n_paid = sum((one["what"], one["mu"], one["closeness"]) in made for one in lines)
+    if report.agrees and n_paid < len(kept.all(Charge)):
+        missing = (
+            f"the ledger has {n_paid} charges for {len(kept.all(Charge))} attempts that were charged for"
+        )
+        return replace(report, difference=missing, has_ended=False)
+    return report
 
 
 def _past(record: Any, given: Any, allowed: AllowList) -> Replica | Replay:

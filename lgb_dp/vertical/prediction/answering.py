@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from gbdt_commons.locks import OwnLock
 from gbdt_commons.store import Store, bytes_kind
-from gbdt_kernels.trees import DenseCodes, SparseCodes
+from gbdt_kernels.trees import Codes
 from gbdt_parties.curve_group import length_prefixed
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.run.flights.kept import KeptFailures
@@ -167,7 +167,7 @@ class AskedRows(Unrepeatable):
 
     name: str  # the party's
     bins: PublicBins
-    codes: DenseCodes | SparseCodes = field(repr=False)
+    codes: Codes = field(repr=False)
     row_names: list[bytes] = field(repr=False)  # by which questions about the rows are counted (`rows`)
     answers: PartyAnswers  # the party's, for all its rows
     selection: bytes  # names the selection; empty where ids name the rows
@@ -178,7 +178,7 @@ class AskedRows(Unrepeatable):
         cls,
         name: str,
         bins: PublicBins,
-        codes: DenseCodes | SparseCodes,
+        codes: Codes,
         ids: Sequence[Any] | None,
         answers: PartyAnswers,
         selection: bytes | None = None,

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from gbdt_commons.store import json_kind
 from gbdt_commons.tables.frames import is_table
 from gbdt_hosts.lightgbm import header_digest, header_lines, tree_blocks, tree_digest, tree_fields
-from gbdt_kernels.trees import DenseCodes, SparseCodes
+from gbdt_kernels.trees import Codes, DenseCodes
 from lgb_dp.boosting.booster import DPBooster
 from lgb_dp.data.bins import PublicBins
 from lgb_dp.data.model_columns import columns_of_model
@@ -132,7 +132,7 @@ class JointModel:
 
         return self._part(block, X.shape[0], 0)
 
-    def other_part(self, codes: DenseCodes | SparseCodes, bins: PublicBins) -> NDArray[np.float64]:
+    def other_part(self, codes: Codes, bins: PublicBins) -> NDArray[np.float64]:
         """F_B of the binned rows of the other party.
 
         A value is as good as its bin: thresholds are edges of bins.
@@ -182,7 +182,7 @@ def _owner(number: int, feature: NDArray[np.int64], n_first: int) -> int:
     return int(is_other.any())
 
 
-def _dense(codes: DenseCodes | SparseCodes) -> DenseCodes:
+def _dense(codes: Codes) -> DenseCodes:
     if isinstance(codes, DenseCodes):
         return codes
     dense = np.tile(codes.zero_codes, (codes.n_rows, 1))

@@ -1,7 +1,7 @@
 """Kernels of tree boosting, from binning to prediction."""
 
-from gbdt_kernels.trees.binning import DenseCodes, SparseCodes, bin_csr, bin_dense
-from gbdt_kernels.trees.columns import DenseColumns, SparseColumns, by_columns
+from gbdt_kernels.trees.binning import Codes, DenseCodes, SparseCodes, bin_csr, bin_dense
+from gbdt_kernels.trees.columns import Columns, DenseColumns, SparseColumns, by_columns
 from gbdt_kernels.trees.forests import Forest, NodeLists, plant
 from gbdt_kernels.trees.greedy import grow_structure
 from gbdt_kernels.trees.histogram import feature_counts, level_histograms, segment_sums

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -134,6 +134,10 @@ class SparseCodes:
         return SparseCodes(
             self.indptr[: n_rows + 1], self.indices[entries], self.codes[entries], self.zero_codes
         )
+
+
+Codes: TypeAlias = DenseCodes | SparseCodes
+"""Binned rows."""
 
 
 @part

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_kernels.trees import leaves as kernels
-from gbdt_kernels.trees.binning import DenseCodes, SparseCodes
+from gbdt_kernels.trees.binning import Codes, DenseCodes
 from gbdt_kernels.trees.layout import offsets
 from gbdt_kernels.trees.planes import ROWS_PER_BLOCK, WORDS_PER_BLOCK, BitPlanes, aligned_words, bit_planes
 from gbdt_kernels.trees.routing import left_bits
+
+Features = NDArray[np.int32]  # split feature of each node of a complete tree, level by level
+Sides = NDArray[np.uint8]  # of these nodes, shape (n_nodes, 256), 1 where a bin code goes left
+Leaves = NDArray[np.uint16]  # of rows, shape (n_rows,)
 
 
 @dataclass(frozen=True)
@@ -29,18 +34,10 @@ class DenseColumns:
         kernels.read_codes(planes.arrays, planes.codes, every, first_block, _ranks(n_features), codes)
         return codes
 
-    def leaves(
-        self,
-        feature: NDArray[np.int32],
-        goes_left: NDArray[np.uint8],
-        first: int,
-        last: int,
-        leaf: NDArray[np.uint16],
-    ) -> None:
+    def leaves(self, feature: Features, goes_left: Sides, first: int, last: int, leaf: Leaves) -> None:
         """Write the leaf of a complete tree that each of the rows ``first`` to ``last - 1`` falls into.
 
-        `feature`, shape (2**depth - 1,), has each node's split feature, level by level; there is at least one
-        node. `goes_left`, shape (2**depth - 1, 256), is 1 where a bin code goes left.
+        The tree has at least one node.
         """
         planes, n_levels = self.planes, min(len(feature).bit_length(), kernels.LEVELS_TOGETHER)
         n_decided = (1 << n_levels) - 1
@@ -82,21 +79,18 @@ class SparseColumns:
     zero_codes: NDArray[np.uint8]  # of each feature
     n_rows: int
 
-    def leaves(
-        self,
-        feature: NDArray[np.int32],
-        goes_left: NDArray[np.uint8],
-        first: int,
-        last: int,
-        leaf: NDArray[np.uint16],
-    ) -> None:
+    def leaves(self, feature: Features, goes_left: Sides, first: int, last: int, leaf: Leaves) -> None:
         """As for `DenseColumns`."""
         kernels.leaves_sparse(
             self.indptr, self.rows, self.codes, self.zero_codes, feature, goes_left, first, last, leaf
         )
 
 
-def by_columns(matrix: DenseCodes | SparseCodes, n_threads: int = 0) -> DenseColumns | SparseColumns:
+Columns: TypeAlias = DenseColumns | SparseColumns
+"""Binned rows, column after column."""
+
+
+def by_columns(matrix: Codes, n_threads: int = 0) -> Columns:
     """The same codes, copied, column after column."""
     if isinstance(matrix, DenseCodes):
         return DenseColumns(bit_planes(matrix.codes, n_threads), matrix.n_rows)

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from gbdt_kernels.compilation import kernel, part
 from gbdt_kernels.threads import blocks, run
-from gbdt_kernels.trees.binning import DenseCodes, SparseCodes
-from gbdt_kernels.trees.columns import DenseColumns, SparseColumns
+from gbdt_kernels.trees.binning import Codes, DenseCodes, SparseCodes
+from gbdt_kernels.trees.columns import Columns, SparseColumns
 from gbdt_kernels.trees.layout import BinLayout
 from gbdt_kernels.trees.planes import ROWS_PER_BLOCK
 
@@ -122,7 +122,7 @@ def segment_sums(
 
 
 def _build(
-    matrix: DenseCodes | SparseCodes,
+    matrix: Codes,
     rows: NDArray[np.int32],
     starts: NDArray[np.int64],
     built: NDArray[np.int64],
@@ -156,7 +156,7 @@ def _build(
 
 
 def level_histograms(
-    matrix: DenseCodes | SparseCodes,
+    matrix: Codes,
     rows: NDArray[np.int32],
     starts: NDArray[np.int64],
     gradient: NDArray[np.int32],
@@ -206,10 +206,7 @@ def _count_entries(rows, codes, weight, out):
 
 
 def feature_counts(
-    columns: DenseColumns | SparseColumns,
-    weight: NDArray[np.int32],
-    bin_offsets: NDArray[np.int64],
-    n_threads: int = 0,
+    columns: Columns, weight: NDArray[np.int32], bin_offsets: NDArray[np.int64], n_threads: int = 0
 ) -> NDArray[np.int64]:
     """Exact sums of the rows' weights in every bin of every feature, which lie as in `BinLayout`."""
     if isinstance(columns, SparseColumns):

@@ -22,6 +22,11 @@ from numpy.typing import NDArray
 from gbdt_kernels.compilation import kernel, part
 from gbdt_kernels.threads import blocks, run
 
+Scores = NDArray[np.float64]  # of rows, shape (n_rows, n_outputs)
+Weights = NDArray[np.int32]  # of rows, shape (n_rows,)
+Leaves = NDArray[np.uint16]  # of rows, shape (n_rows,)
+Sums = NDArray[np.int64]  # of gradients and hessians, shape (n_leaves, n_outputs, 2)
+
 _ROWS_AT_ONCE = 1024
 _STEPS_PER_ROW = 8
 """Elementary steps of a row in the kernels below, of about a nanosecond: they take 4 or 32 rows at once."""
@@ -39,9 +44,7 @@ def _add_leaf_values(leaf, value, n_outputs, score):
             score[row * n_outputs + k] += value[leaf[row] * n_outputs + k]
 
 
-def add_leaf_values(
-    leaf: NDArray[np.uint16], value: NDArray[np.float64], first: int, last: int, score: NDArray[np.float64]
-) -> None:
+def add_leaf_values(leaf: Leaves, value: NDArray[np.float64], first: int, last: int, score: Scores) -> None:
     """Add the value of each row's leaf to the row's scores, in place, for the rows ``first`` to ``last - 1``.
 
     Values have shape (n_leaves, n_outputs), scores (n_rows, n_outputs) in C order.
@@ -134,15 +137,7 @@ class TablePairs:
     table: NDArray[np.int16]
     slope: float = 0.5
 
-    def add_up(
-        self,
-        score: NDArray[np.float64],
-        weight: NDArray[np.int32],
-        leaf: NDArray[np.uint16],
-        first: int,
-        last: int,
-        out: NDArray[np.int64],
-    ) -> None:
+    def add_up(self, score: Scores, weight: Weights, leaf: Leaves, first: int, last: int, out: Sums) -> None:
         """Add rows ``first`` to ``last - 1``, times their weights, to the sums of their leaves."""
         rows = slice(first, last)
         own = (score[rows].reshape(-1), self.target[rows], weight[rows], leaf[rows])
@@ -212,15 +207,7 @@ class LogLinkPairs:
     scale: float  # factor of both gradient and hessian; a gradient is cut to [-1, 1] after it
     limit: NDArray[np.int16]  # largest hessian, in steps, of gradient ``(entry - steps) / steps``
 
-    def add_up(
-        self,
-        score: NDArray[np.float64],
-        weight: NDArray[np.int32],
-        leaf: NDArray[np.uint16],
-        first: int,
-        last: int,
-        out: NDArray[np.int64],
-    ) -> None:
+    def add_up(self, score: Scores, weight: Weights, leaf: Leaves, first: int, last: int, out: Sums) -> None:
         """As for `TablePairs`."""
         rows = slice(first, last)
         own = (score[rows].reshape(-1), self.target[rows], weight[rows], leaf[rows])
@@ -299,15 +286,7 @@ class SoftmaxPairs:
     gradient_share: float  # in [0, 1]
     hessian_limit: float  # bound of the hessian's norm where the gradient is 0
 
-    def add_up(
-        self,
-        score: NDArray[np.float64],
-        weight: NDArray[np.int32],
-        leaf: NDArray[np.uint16],
-        first: int,
-        last: int,
-        out: NDArray[np.int64],
-    ) -> None:
+    def add_up(self, score: Scores, weight: Weights, leaf: Leaves, first: int, last: int, out: Sums) -> None:
         """As for `TablePairs`."""
         loss = (self.steps, self.clip, self.gradient_share, self.hessian_limit)
         _softmax_sums(score, self.target, weight, leaf, *loss, first, last, out)
@@ -319,13 +298,13 @@ RowPairs: TypeAlias = TablePairs | LogLinkPairs | SoftmaxPairs
 
 def leaf_sums(
     pairs: RowPairs,
-    score: NDArray[np.float64],
-    weight: NDArray[np.int32],
-    leaf: NDArray[np.uint16],
+    score: Scores,
+    weight: Weights,
+    leaf: Leaves,
     n_leaves: int,
     n_threads: int = 0,
     prepare: Callable[[int, int], None] | None = None,
-) -> NDArray[np.int64]:
+) -> Sums:
     """Sums of what the rows add, per leaf: shape (n_leaves, n_outputs, 2).
 
     Scores have shape (n_rows, n_outputs) in C order; weights are not negative. `prepare` is called with the

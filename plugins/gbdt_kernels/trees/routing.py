@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from gbdt_kernels.compilation import kernel
 from gbdt_kernels.threads import blocks, run
-from gbdt_kernels.trees.binning import DenseCodes, SparseCodes
+from gbdt_kernels.trees.binning import Codes, DenseCodes, SparseCodes
 
 _ROWS_AT_ONCE = 512
 """Rows whose codes stay in the fastest cache while they go down."""
@@ -72,7 +72,7 @@ def _partition(rows, starts, code, goes_left, rows_out, starts_out):
 
 
 def partition_level(
-    matrix: DenseCodes | SparseCodes,
+    matrix: Codes,
     rows: NDArray[np.int32],
     starts: NDArray[np.int64],
     feature: NDArray[np.int32],
@@ -151,7 +151,7 @@ def _add_trees_sparse(
 
 
 def add_trees(
-    matrix: DenseCodes | SparseCodes,
+    matrix: Codes,
     feature: NDArray[np.int32],
     goes_left: NDArray[np.uint8],
     leaf_value: NDArray[np.float64],

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from gbdt_kernels.compilation import kernel
 from gbdt_kernels.threads import blocks, run
-from gbdt_kernels.trees.columns import DenseColumns, SparseColumns
+from gbdt_kernels.trees.columns import Columns, SparseColumns
 from gbdt_kernels.trees.planes import ROWS_PER_BLOCK
 
 _ROWS_AT_ONCE = 8 * ROWS_PER_BLOCK
@@ -50,7 +50,7 @@ def _words_of_codes(n_features: int, salt: int) -> NDArray[np.uint64]:
     return _mixed(np.uint64(salt) + numbers * np.uint64(0x9E3779B97F4A7C15)).reshape(n_features, _CODES)
 
 
-def row_tags(columns: DenseColumns | SparseColumns, salt: int, n_threads: int = 0) -> NDArray[np.uint64]:
+def row_tags(columns: Columns, salt: int, n_threads: int = 0) -> NDArray[np.uint64]:
     """A word for each row: the mixed sum, modulo 2^64, of a word for each of its codes.
 
     The same codes give the same tags in both forms of columns; other salts, from 0 to 2^64 - 1, give others.

@@ -144,8 +144,10 @@ class TLS:
         return max(one.not_valid_after_utc for one in x509.load_pem_x509_certificates(self.authority))
 
     def _renewing(self) -> str:
-        name = Identity.of(self.certificate).name
-        words = ["veilboost", "certs", name, "--renew"]
+        own = Identity.of(self.certificate)
+        if self._end_of_authority() < own.expires:
+            return "its authority ends first: take a certificate of a new one, whose ca.pem all add to theirs"
+        words = ["veilboost", "certs", own.name, "--renew"]
         words += [] if self.folder is None else ["--out", str(self.folder)]
         return f"renew it: {shlex.join(words)}"
 
@@ -378,6 +380,8 @@ def _read_authority(directory: Path) -> tuple[x509.Certificate, ec.EllipticCurve
         raise PartyArgumentError(f"authority={str(directory)!r}: a file is not in PEM format") from None
     if not isinstance(issuer_key, ec.EllipticCurvePrivateKey):
         raise PartyArgumentError(f"authority={str(directory)!r}: its key is not on an elliptic curve")
+    if fault := out_of_date(certificate):
+        raise PartyArgumentError(f"authority={str(directory)!r} {fault}; make another one elsewhere")
     return issuer, issuer_key
 
 

@@ -83,7 +83,7 @@ class Credentials:
 
     def take_up(self, certificates: bytes) -> None:
         """Show renewed certificates of the same key in runs that begin from now on."""
-        object.__setattr__(self, "certificates", certificates)
+        self.__dict__["certificates"] = certificates
 
     def sign(self, digest: bytes) -> bytes:
         """Sign a roster's digest."""
@@ -152,10 +152,10 @@ class AllowList:
                 "'key-sha256:…', or pass trust_authority=True if the authority may decide who that is"
             )
 
-    def take_up(self, entries: Sequence[str]) -> None:
-        """Have other entries from now on, if they are accepted."""
-        AllowList(entries, self.authority, self.trust_authority)
-        object.__setattr__(self, "entries", tuple(entries))
+    def take_up(self, entries: Sequence[str] | None, authority: bytes) -> None:
+        """Have other entries and authorities from now on, if they are accepted."""
+        now = AllowList(entries, authority, self.trust_authority)
+        self.__dict__.update(entries=now.entries, authority=now.authority)
 
     def check(self, certificates: bytes, name: str) -> None:
         """Check a party's certificates.

@@ -249,6 +249,12 @@ class Server:
         """Have another allow-list, which counts from the next request on, also of calls under way."""
         self._allowed = tuple(allowed)
         self._make_threads()
+        with self._waiting_lock:
+            waiting = list(self.waiting.values())
+        for context in waiting:
+            # The threads are those of the callers that are allowed.
+            if _identity_of(_certificate_of(context)).known_as(allowed) is None:
+                context.cancel()
 
     def _record_refusal(self, who: str, reason: str, count: int) -> None:
         # A call is refused with the same words whether or not there is room to record it.
@@ -367,9 +373,8 @@ class Server:
     def _authenticated(self, context: Any) -> Identity:
         if self._insecure:
             return NOBODY
-        certificate = context.auth_context().get("x509_pem_cert", [b""])[0]
         try:
-            caller = _identity_of(certificate)
+            caller = _identity_of(_certificate_of(context))
         except ValueError as error:
             refuse(context, "UNAUTHENTICATED", str(error))
         # The handshake checked this too.
@@ -388,6 +393,11 @@ def _configuration(tls: TLS) -> Any:
     import grpc
 
     return grpc.ssl_server_certificate_configuration([(tls.key, tls.certificate)], tls.authority)
+
+
+def _certificate_of(context: Any) -> bytes:
+    """The certificate that the caller of a call has shown; empty without."""
+    return bytes(context.auth_context().get("x509_pem_cert", [b""])[0])
 
 
 @lru_cache(maxsize=64)

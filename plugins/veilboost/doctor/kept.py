@@ -5,6 +5,7 @@ Stores are read beside the process that uses them, without its lock.
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections import Counter
@@ -21,12 +22,11 @@ from gbdt_commons.store_connection import LOCK, beside
 from gbdt_commons.store_file import StoreFile
 from gbdt_parties.identity.record import check_chain
 from gbdt_parties.quota import HOUR, TAKEN
-from gbdt_parties.run.log import RUNS
+from gbdt_parties.run.log import RUNS, THIS_PROCESS
 from gbdt_parties.transport.service import CALLER, part_of
 from veilboost.doctor.findings import Finding
 from veilboost.model_folders import kept_models
 
-OWN = "this side"
 _CALLERS = ("for ", "of for-")
 """Beginnings of names of parts of stores that are callers'."""
 
@@ -35,7 +35,7 @@ QUIET = 86_400.0
 
 
 class Use(NamedTuple):
-    """The use of a limit by one caller; `limit` is the name of the setting."""
+    """The use of a limit, by the name of its setting, by one caller."""
 
     limit: str
     caller: str
@@ -67,10 +67,10 @@ def of_party(folder: Path, limits: Mapping[str, Any]) -> Iterator[Finding]:
     # A passive party knows the runs of its models, too.
     ended = {one.number for one in models}
     yield _under_way(folder, [caller for run, caller in runs.items() if run not in ended])
-    by = Counter(one.caller or OWN for one in models)
+    by = Counter(one.caller or THIS_PROCESS for one in models)
     seen = ", ".join(f"{count} for {quoted(caller)} alone" for caller, count in by.items()) or "none"
     yield Finding("models", seen, values=(("models", len(models)),))
-    uses += [Use("max_models", caller, count) for caller, count in by.items() if caller != OWN]
+    uses += [Use("max_models", caller, count) for caller, count in by.items() if caller != THIS_PROCESS]
     yield from (_left(use, limits.get(use.limit)) for use in uses)
     yield from _budget(folder)
     if (record := folder / "record.jsonl").exists():
@@ -105,13 +105,11 @@ def _left(use: Use, limit: float | None) -> Finding:
     if limit is None:
         return Finding(check, seen, values=values)
     left = max(0.0, limit - use.used)
+    values += (("left", left),) if math.isfinite(left) else ()
     # What an hour gives back, no person has to give.
-    mend = (
-        ""
-        if left or use.limit.endswith("_per_hour")
-        else "nothing is left: allow more, or refuse further runs"
-    )
-    return Finding(check, f"{seen} of {limit:.4g}, {left:.4g} left", mend, (*values, ("left", left)))
+    is_over = not left and not use.limit.endswith("_per_hour")
+    mend = "nothing is left: allow more, or refuse further runs" if is_over else ""
+    return Finding(check, f"{seen} of {limit:.4g}, {left:.4g} left", mend, values)
 
 
 def _runs(store: Store) -> Iterator[tuple[str, str]]:
@@ -123,7 +121,7 @@ def _runs(store: Store) -> Iterator[tuple[str, str]]:
             for one in parts:
                 part = part.part(one.replace("%2F", "/").replace("%25", "%"))
             owner = parts[0].replace("%2F", "/").replace("%25", "%")
-            who = next((owner.removeprefix(one) for one in _CALLERS if owner.startswith(one)), OWN)
+            who = next((owner.removeprefix(one) for one in _CALLERS if owner.startswith(one)), THIS_PROCESS)
             for run in part.keys(RUNS):
                 kept = part.get(RUNS, run)
                 if kept and not kept.get("has_ended"):
@@ -134,14 +132,10 @@ def _under_way(folder: Path, runs: list[str]) -> Finding:
     if not runs:
         return Finding("runs", "none under way", values=(("runs", 0),))
     seen = ", ".join(f"{runs.count(who)} of {quoted(who)}" for who in dict.fromkeys(runs))
-    record = folder / "record.jsonl"
-    last = max(
-        (one.stat().st_mtime for one in (*folder.glob("*.store*"), record) if one.exists()), default=0.0
-    )
+    last = max(one.stat().st_mtime for one in (*folder.glob("*.store*"), *folder.glob("record.jsonl")))
     seen += f" under way, last change {_when(last)}"
-    mend = ""
-    if time.time() - last > QUIET:
-        mend = "broken off: the caller goes on with its veilboost train; a server of this party must run"
+    is_quiet = time.time() - last > QUIET
+    mend = "broken off: the caller goes on by veilboost train; this party must serve" if is_quiet else ""
     return Finding("runs", seen, mend, (("runs", len(runs)),))
 
 
@@ -160,6 +154,26 @@ def _budget(folder: Path) -> Iterator[Finding]:
     seen = f"{spent:.4g} of {pair_text(sums.epsilon, sums.delta)} spent"
     mend = "" if spent < sums.epsilon else "nothing is left: these rows answer no further run"
     yield Finding("budget", seen, mend, (("epsilon", sums.epsilon), ("spent_epsilon", spent)))
+
+
+def budgets_in(folder: Path) -> list[Path]:
+    """Files of budgets in a folder: those with a lock beside them, and another name than a party's store."""
+    locks = sorted(folder.glob(f"*{LOCK}"))
+    return [one.with_name(one.name.removesuffix(LOCK)) for one in locks if f".store{LOCK}" not in one.name]
+
+
+def budget(path: Path) -> Finding:
+    """The state of a budget that is kept in a file."""
+    from lgb_dp import Budget
+
+    try:
+        kept = Budget.open(path)
+        left = kept.remaining.at(kept.delta)[0]
+        seen = f"{kept!r}".strip("<>")
+    except (VeilboostError, OSError) as error:
+        return Finding("budget", path.name, f"{error}; name a budget, a plan, or the folder of a party")
+    mend = "" if left > kept.epsilon / 100 else "less than a hundredth is left: plan the next one"
+    return Finding("budget", seen, mend, (("epsilon", kept.epsilon), ("left_epsilon", left)))
 
 
 def model(folder: Path) -> Finding:

@@ -36,8 +36,12 @@ def places_of(path: str | Path) -> Iterator[Place]:
     """Places at a path: in a folder, its files, then folders that these do not name, one level deep."""
     path = Path(path)
     if not path.is_dir():
-        place = _of_file(path) if path.suffix in PLANS else None
-        yield place or Place(str(path), "unknown", [FOREIGN if path.exists() else _missing(path)])
+        if not path.exists():
+            yield Place(str(path), "unknown", [Finding("path", f"{path} does not exist", "correct the path")])
+        elif path.suffix not in PLANS:
+            yield Place(str(path), "file", [kept.budget(path)])
+        else:
+            yield _of_file(path) or Place(str(path), "unknown", [FOREIGN])
         return
     found, named = False, set[Path]()
     for file in sorted(one for one in path.iterdir() if one.suffix in PLANS and one.is_file()):
@@ -52,10 +56,6 @@ def places_of(path: str | Path) -> Iterator[Place]:
         yield Place(str(path), "unknown", [FOREIGN])
 
 
-def _missing(path: Path) -> Finding:
-    return Finding("path", f"{path} does not exist", "correct the path")
-
-
 def _of_file(path: Path, named: set[Path] | None = None) -> Place | None:
     """The party or coordinator of a file; None for another one, such as a declaration of columns."""
     named = set() if named is None else named
@@ -67,6 +67,8 @@ def _of_file(path: Path, named: set[Path] | None = None) -> Place | None:
             return Place(str(path), f"plan of {content.get('method', 'vertical')}", _of_plan(path, named))
         return Place(str(path), f"party of {content.get('method', 'vertical')}", _of_served(path, named))
     except VeilboostError as error:
+        if b"tls" not in path.read_bytes():
+            return None
         return Place(str(path), "unreadable", [Finding("file", path.name, str(error))])
 
 
@@ -107,6 +109,7 @@ def _of_folder(folder: Path) -> Iterator[Finding]:
     if any(folder.glob("*.store")) or any(folder.glob("for-*")):
         yield from kept.of_party(folder, {})
         yield findings.disk([folder])
+    yield from (kept.budget(path) for path in kept.budgets_in(folder))
 
 
 def _certificate(folder: Path) -> Finding:

@@ -68,7 +68,9 @@ class Changes:
         if before is None or (tls := before.renewed()) is before:
             return
         if self._trust is not None:
-            self._trust[0].take_up(tls.certificate)
+            own, others = self._trust
+            own.take_up(tls.certificate)
+            others.take_up(others.entries, tls.authority)
         self._server.tls, self._warned_at = tls, None
         yield f"took up the renewed certificate in {tls.folder}, {tls.days_left()} days left"
 
@@ -77,7 +79,7 @@ class Changes:
             return
         served = read_served(self._file)[1]
         if self._trust is not None:
-            self._trust[1].take_up(getattr(served, "party", ()))
+            self._trust[1].take_up(getattr(served, "party", ()), self._trust[1].authority)
         self._server.allow(served.allow)
         self._seen = content
         yield f"took up {self._file}; allowed: {', '.join(served.allow) or 'none'}"

@@ -99,8 +99,11 @@ def test_a_certificate_that_is_not_valid_yet_is_refused_with_the_time_of_this_cl
 
 
 def test_an_authority_that_has_expired_is_named(tmp_path):
-    make_authority(tmp_path / "ca", days=-1)
-    make_certificate(tmp_path / "bank", tmp_path / "ca", "bank")
+    make_authority(tmp_path / "late", days=-1)
+    with pytest.raises(PartyArgumentError, match=r"late' expired at 20"):
+        make_certificate(tmp_path / "bank", tmp_path / "late", "bank")
+    make_certificate(tmp_path / "bank", authority("ca"), "bank")
+    (tmp_path / "bank/ca.pem").write_bytes((tmp_path / "late/ca.pem").read_bytes())
     with pytest.raises(AuthenticationError, match="authority that expired at 20"):
         TLS.from_directory(tmp_path / "bank").check_dates()
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from gbdt_parties.errors import ProtocolError
-from gbdt_parties.run.engine import Computation
+from gbdt_parties.run.engine import Computation, carried_out, drive
 from gbdt_parties.secure_sum.rings import MODULO_64
 
 
@@ -76,3 +76,49 @@ def test_a_computation_keeps_the_context_in_which_it_began():
     computation.question()
     computation.tell(None)
     assert computation.result() == "of the run"
+
+
+def answered(question):
+    """Half of each answer is waited for."""
+    return question.what + (yield "the other half")
+
+
+def test_a_run_is_driven_by_answers_that_wait_in_turn():
+    given = iter(range(100, 400, 100))
+    assert carried_out(drive(steps(3, None), answered), lambda: next(given)) == [100, 201, 302]
+    with pytest.raises(ValueError, match="no model"):
+        carried_out(drive(steps(1, ValueError), answered), lambda: 0)
+
+
+def test_errors_of_waiting_are_raised_where_it_is_waited():
+    said = []
+
+    def lost():
+        raise KeyboardInterrupt
+
+    def waiting():
+        try:
+            yield "a message"
+        except KeyboardInterrupt:
+            said.append("lost")
+            raise
+
+    with pytest.raises(KeyboardInterrupt):
+        carried_out(waiting(), lost)
+    assert said == ["lost"]
+
+
+def test_a_closed_computation_ends_where_it_waits_and_asks_nothing_more():
+    closed = []
+
+    def waiting():
+        try:
+            yield Number(1)
+        finally:
+            closed.append(True)
+
+    computation = Computation(waiting())
+    assert computation.question().what == 1
+    computation.close()
+    assert closed == [True]
+    assert computation.question() is None

@@ -150,7 +150,7 @@ def test_models_and_charges_name_each_other(path):
     ]
     for shown in (repr(budget), budget._repr_html_()):
         assert "NewtonBoost, binary" in shown
-        assert budget.charges[1]["time"] in shown
+        assert budget.charges[1]["date"] in shown
     assert budget.report().ledger == lgb_dp.Budget.open(path).report().ledger
 
 

@@ -100,9 +100,10 @@ def test_side_door_labels_that_overflow_raise_in_datasets_and_are_clipped_in_est
         numbers = lgb_dp.DPLGBMRegressor(n_estimators=2).fit(X, Y * 3, bounds=BOUNDS, label_bounds=(0, 1))
         fitting = lgb_dp.DPLGBMClassifier(n_estimators=2).fit(X, LABELS, bounds=BOUNDS, classes=[0, 1])
     assert classes.privacy_ == fitting.privacy_, "the report must not tell whether a label overflowed"
-    for model in (classes, numbers):
+    for model, told in ((classes, False), (numbers, True)):
         assert model.privacy_.private
-        assert any("label_bounds are clipped" in note for note in model.privacy_.notes)
+        assert any("none of the classes have no weight" in note for note in model.privacy_.notes)
+        assert any("regression labels" in note for note in model.privacy_.notes) == told
     for model, arguments in (
         (lgb_dp.DPLGBMClassifier(label_overflow="raise"), {"classes": [0, 1]}),
         (lgb_dp.DPLGBMRegressor(label_overflow="raise"), {"label_bounds": (0, 1)}),
@@ -180,7 +181,7 @@ def test_any_two_texts_are_taken_for_the_numbers_of_a_mapping():
     assert model.privacy_.private
     assert model.classes_.tolist() == [0, 1]
     assert (model.predict(rows) == numbers).mean() > 0.8
-    search = lgb_dp.DPRandomizedSearchCV(lgb_dp.DPLGBMClassifier(4.0, n_estimators=2), {"max_depth": [1]})
+    search = lgb_dp.DPRandomizedSearchCV(model, {"max_depth": [3]})
     search.fit(rows, spelled, bounds=BOUNDS, classes=mapping)
     assert (search.predict(rows) == numbers).mean() > 0.8
     with pytest.raises(lgb_dp.InvalidArgumentError, match="classes must map labels"):

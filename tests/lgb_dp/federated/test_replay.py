@@ -15,7 +15,7 @@ from gbdt_parties.channel import Channel
 from gbdt_parties.errors import PartyArgumentError, PartyError
 from gbdt_parties.messages import Refusal, read
 from gbdt_parties.run.log import ANSWERS, RUNS, THIS_PROCESS, RunLog, runs_of
-from gbdt_parties.run.record import EXCHANGES
+from gbdt_parties.run.record import EXCHANGES, SUMMARY_BYTES
 from gbdt_parties.secure_sum.messages import NEW_RUN, AskSum, Introduced, Opened, OpenRun
 from gbdt_parties.secure_sum.trust import fingerprint
 from gbdt_parties.traffic import Traffic
@@ -170,7 +170,7 @@ def test_an_honest_record_of_a_party_that_sent_other_numbers_is_found_in_the_sum
         entries = list(store.entries(EXCHANGES, ""))
         store.delete(EXCHANGES, "")
         for entry in entries:
-            store.append(EXCHANGES, "", bytes(40) + entry[40:])
+            store.append(EXCHANGES, "", bytes(SUMMARY_BYTES) + entry[SUMMARY_BYTES:])
 
     report = party(0).replay(forged(tmp_path, tmp_path / "copy", forge))
     assert "byte 12 of this party's contribution to sum 0" in report.difference

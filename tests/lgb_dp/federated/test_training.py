@@ -145,7 +145,7 @@ def check_model_of_pooled_rows(objective, n_parties, monkeypatch, per_round=1):
 
     rate = math.inf if per_round == 1 else LONGEST_ROUND / per_round
     run = RunTask(n_trees=12, trees_per_round=per_round, largest_rate=rate, ask=with_noise)
-    monkeypatch.setattr("lgb_dp.newton.trainer.RunTask", lambda: run)
+    monkeypatch.setattr("lgb_dp.newton.trainer.RunTask", lambda **_: run)
     monkeypatch.setattr(rng_module, "KeyStream", lambda key: _key_stream(KEY))
     data = lgb_dp.Dataset(X, y, bounds=BOUNDS, max_bin=8, spacing="mixed", label_overflow="clip", **settings)
     less = 1 - 1e-9

@@ -51,7 +51,7 @@ def boosted(objective="poisson", epsilon=4.0, n_rounds=60, n_rows=N_ROWS, traine
 
 
 def without_level(monkeypatch):
-    monkeypatch.setattr("lgb_dp.newton.trainer.RunTask", lambda: RunTask(may_set_level=False))
+    monkeypatch.setattr("lgb_dp.newton.trainer.RunTask", lambda **kw: RunTask(may_set_level=False, **kw))
 
 
 def releases(booster):

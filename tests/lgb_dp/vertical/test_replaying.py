@@ -18,7 +18,7 @@ from gbdt_parties.secure_sum.roster import Roster
 from gbdt_parties.secure_sum.trust import fingerprint
 from kept_stores import kept_of_runs
 from lgb_dp.errors import InvalidArgumentError
-from lgb_dp.federated.ledger import LEDGER_FILE, ROLE, read_ledger
+from lgb_dp.federated.ledger import CHARGES, LEDGER_FILE, ROLE, read_ledger
 from lgb_dp.newton import arithmetic
 from lgb_dp.vertical import MaskedTraffic, replay
 from lgb_dp.vertical.party import remove_model
@@ -75,6 +75,15 @@ def test_every_byte_of_a_whole_run_is_repeated(audited, name):
     other = NAMES[1 - NAMES.index(name)]
     assert report.bytes == traffic.flows[name, other][1]
     assert before == ((folder / name / LEDGER_FILE).read_bytes(), read_ledger(folder / name))
+
+
+def test_a_charge_that_is_not_in_the_ledger_is_missed(audited, tmp_path):
+    def forget(store, _):
+        store.delete(CHARGES, "", store.size(CHARGES, "") - 1)
+
+    report = changed(audited, tmp_path, NAMES[0], forget)
+    assert "1 charges for 2 attempts" in report.difference
+    assert not report.has_ended
 
 
 @pytest.mark.parametrize("name", NAMES)

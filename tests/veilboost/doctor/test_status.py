@@ -3,9 +3,11 @@
 import json
 import shutil
 import time
+from dataclasses import replace
 
 import pytest
 
+import lgb_dp
 from deployment import certificates
 from gbdt_parties.quota import TAKEN
 from gbdt_parties.run.log import RunLog
@@ -29,6 +31,7 @@ def place(tmp_path, monkeypatch):
     (tmp_path / "bank.toml").write_text(SETTINGS)
     (tmp_path / "plan.toml").write_text(PLAN)
     (tmp_path / "columns.toml").write_text("max_bin = 8\n")
+    (tmp_path / "compose.yaml").write_text("a: &x 1\nb: *x\n")
     yield tmp_path
     end_process(tmp_path)
 
@@ -92,10 +95,25 @@ def test_damage_is_named(place, capsys):
     assert (code, list(found)) == (1, [("kept", "state"), ("kept", "disk")])
 
 
-@pytest.mark.parametrize("path", ["nowhere", "empty", "columns.toml", "empty/x.csv"])
+@pytest.mark.parametrize("path", ["nowhere", "empty", "columns.toml", "empty/x.csv", "other.yaml"])
 def test_what_is_not_veilboosts_is_named(place, path, capsys):
     (place / "empty").mkdir()
+    (place / "other.yaml").write_text("a: &x 1\nb: *x\n")
     (place / "empty/x.csv").write_text("a\n1\n")
     code, found = report(capsys, path)
     assert code == 1
     assert [one["mend"] != "" for one in found.values()] == [True]
+
+
+def test_a_budget_in_a_file(place, capsys):
+    budget = lgb_dp.Budget.open(place / "year.budget", 1.0, 1e-6)
+    for paths in (["year.budget"], []):
+        code, found = report(capsys, *paths)
+        (one,) = [each for (_, check), each in found.items() if check == "budget"]
+        assert (code, one["epsilon"], round(one["left_epsilon"], 6)) == (0, 1.0, 1.0)
+    budget.charge(replace(budget.remaining, mu=budget.remaining.mu * (1 - 1e-6)), "all")
+    code, found = report(capsys, "year.budget")
+    assert (code, found["year.budget", "budget"]["mend"]) == (
+        1,
+        "less than a hundredth is left: plan the next one",
+    )

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import xgb_fed
-from deployment import HandlerService, authority, certificates
+from deployment import HandlerService, authority, certificates, eventually
 from gbdt_parties.errors import AuthenticationError
 from gbdt_parties.identity.certificates import TLS, Identity, renew_certificate
 from gbdt_parties.secure_sum.roster import SignedEnd
@@ -99,8 +99,10 @@ def test_a_removed_name_ends_at_its_next_request(folder, caplog):
     caplog.set_level(logging.INFO)
     with served(folder, HandlerService(Echo())) as (server, changes), calling(folder, server) as party:
         assert party.handle(b"before") == b"before"
+        eventually(lambda: server.waiting)
         write(folder, [])
         changes.look()
+        eventually(lambda: not server.waiting)
         with pytest.raises(AuthenticationError, match="'acme'"):
             party.handle(b"after")
         write(folder, ["acme"], more="max_bin = 8\n")
@@ -138,10 +140,13 @@ def test_rosters_have_the_renewed_certificate_and_list(folder):
     write(folder, ["acme"], "private", f"{more}[]\n")
     with served(folder, HandlerService(Echo()), trust) as (_, changes):
         new = renew_certificate(folder / "bank", authority("ca"), "bank")[0]
+        more_authorities = b"".join((authority(which) / "ca.pem").read_bytes() for which in ("ca", "other"))
+        (folder / "bank/ca.pem").write_bytes(more_authorities)
         write(folder, ["acme"], "private", f"{more}['{pin}']\n")
         changes.look()
     assert Identity.of(own.certificates) == new
     trust[1].check_holder(new)
+    assert trust[1].authority == more_authorities
 
 
 def test_days_are_counted_once_a_day(folder, caplog):

@@ -48,6 +48,20 @@ def test_predictions_of_other_rows(client):
     np.testing.assert_array_equal(found, expected)
 
 
+def test_columns_of_a_model_are_known_by_name(client, tmp_path):
+    pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+    names = [f"column {k}" for k in range(X.shape[1] - N_ACTIVE)]
+    table = pd.DataFrame(X[:, N_ACTIVE:], columns=names)
+    local = xgb_fed.LocalParty(table, "bank")
+    model = train_quietly(PARAMS, X[:, :N_ACTIVE], Y, [local], 2)
+    local.save_model(tmp_path)
+    later = dd.from_pandas(table.assign(late=1.0)[["late", *names[::-1]]], npartitions=2)
+    with DaskParty(client, later, "bank") as party:
+        party.load_model(tmp_path)
+        found = model.predict(X[:, :N_ACTIVE], [party])
+    np.testing.assert_array_equal(found, model.predict(X[:, :N_ACTIVE], [local]))
+
+
 def test_blocks_may_be_sparse(client):
     scipy_sparse = pytest.importorskip("scipy.sparse")
     values = np.where(np.abs(X[:, N_ACTIVE:]) < 0.5, 0, np.nan_to_num(X[:, N_ACTIVE:]))

@@ -29,10 +29,8 @@ MAX_TEXT = 1 << 20
 def read_classes(text: str) -> list[Any]:
     """Read a JSON list of classes: different texts, or different finite numbers, in ascending order.
 
-    Raises
-    ------
-    ProtocolError
-        If it is anything else, has more than `MAX_CLASSES` items or one of more than `MAX_CLASS_CHARACTERS`.
+    A ProtocolError says that it is anything else, has more than `MAX_CLASSES` items or one of more than
+    `MAX_CLASS_CHARACTERS`.
     """
     try:
         classes = read_json(text, MAX_TEXT)
@@ -82,10 +80,7 @@ class DescribedColumns(Protocol):
 def check_columns(own: DescribedColumns, wants_classes: bool) -> None:
     """Check how a party describes its columns and labels before anything is made of it.
 
-    Raises
-    ------
-    ProtocolError
-        Saying what cannot be.
+    The ProtocolError says what cannot be.
     """
     if not 1 <= own.n_features < 2**31:
         raise ProtocolError(f"{own.n_features} columns")
@@ -106,13 +101,7 @@ def check_columns(own: DescribedColumns, wants_classes: bool) -> None:
 
 
 def check_introduction(party: str, answer: RowShape, wants_classes: bool) -> None:
-    """Check what a party of SimFL says of its rows.
-
-    Raises
-    ------
-    ProtocolError
-        Naming the party.
-    """
+    """Check what a party of SimFL says of its rows; a ProtocolError names it."""
     try:
         check_columns(answer, wants_classes)
     except ProtocolError as error:
@@ -124,10 +113,7 @@ def common_columns(
 ) -> tuple[int, list[str]]:
     """Number and names of the columns, which all parties must have alike.
 
-    Raises
-    ------
-    InvalidDataError
-        Naming the first party with other columns than the first one's.
+    An InvalidDataError names the first party with other columns than the first one's.
     """
     first, name = introductions[0], parties[0]
     for party, other in zip(parties[1:], introductions[1:], strict=True):
@@ -154,11 +140,8 @@ def common_classes(
 ) -> tuple[NDArray[Any], str]:
     """All parties' labels, in order, and the objective, which may follow from them (`is_auto`).
 
-    Raises
-    ------
-    InvalidDataError
-        If they are of different kinds, fewer than two, more than `MAX_CLASSES`, or not as many as the
-        objective has: XGBoost refuses such labels, too.  It names what each party told.
+    An InvalidDataError names what each party told, if labels are of different kinds, fewer than two, more
+    than `MAX_CLASSES`, or not as many as the objective has: XGBoost refuses such labels, too.
     """
     labels, most, told = set[Any](), 0, list[str]()
     for party, answer in zip(parties, introductions, strict=True):
@@ -190,19 +173,8 @@ def common_classes(
 def common_mean_label(parties: Sequence[str], opened: Sequence[HorizontalOpened], in_unit: bool) -> float:
     """The mean label of all parties, weighted.
 
-    Parameters
-    ----------
-    parties : sequence of str
-    opened : sequence of HorizontalOpened
-    in_unit : bool
-        Whether labels are between 0 and 1.
-
-    Raises
-    ------
-    ProtocolError
-        Naming the party whose sums no labels have.
-    InvalidDataError
-        If all weights are 0.
+    A ProtocolError names the party whose sums no labels have, such as those outside of 0 and 1 if they are
+    `in_unit`; an InvalidDataError says that all weights are 0.
     """
     for party, answer in zip(parties, opened, strict=True):
         sums = answer.label_sums

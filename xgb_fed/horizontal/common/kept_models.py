@@ -17,15 +17,7 @@ class KeptModels:
     def check_room(self, run: bytes | None = None) -> None:
         """Refuse one more model; that of a run that is there already may be replaced.
 
-        Parameters
-        ----------
-        run : bytes, optional
-            Number of the session in which boosting started; None before it is known.
-
-        Raises
-        ------
-        ProtocolError
-            With the number of models.
+        Runs are named by the session in which boosting started, once it is known.
         """
         names = {path.name for path in self._directory.glob("*.json")}
         if len(names - {"" if run is None else self._name(run)}) >= self._max_models:
@@ -35,13 +27,7 @@ class KeptModels:
             )
 
     def keep(self, run: bytes, model: bytes, signatures: str = "") -> None:
-        """Keep a finished model, and the signatures of the parties that have the same one.
-
-        Raises
-        ------
-        ProtocolError
-            If there is no room for it.
-        """
+        """Keep a finished model, if there is room, and the signatures of parties that have the same one."""
         self.check_room(run)
         write_signed(self._directory / self._name(run), model, signatures)
 

@@ -44,12 +44,9 @@ PENALTIES = ("reg_lambda", "reg_alpha", "gamma", "min_child_weight")
 
 
 def read_rows(X: Any, argument: str) -> tuple[Any, list[str]]:
-    """Read rows as a dense float32 matrix or a CSR matrix with sorted indices, and their column names if any.
+    """Read rows as a dense float32 matrix or a CSR matrix with sorted indices, and column names if any.
 
-    Raises
-    ------
-    InvalidDataError
-        As `read_columns` does.
+    Errors are those of `read_columns`.
     """
     columns = read_columns(X, argument)
     data = columns.data
@@ -61,13 +58,7 @@ def read_rows(X: Any, argument: str) -> tuple[Any, list[str]]:
 
 
 def settings_of(params: str) -> Settings:
-    """Read settings from a JSON object of parameters.
-
-    Raises
-    ------
-    ProtocolError
-        If it is none.
-    """
+    """Read settings from a JSON object of parameters; a ProtocolError says that it is none."""
     try:
         settings = Settings.from_params(read_json(params, MAX_TEXT))
         settings.require_objective(HORIZONTAL)
@@ -86,18 +77,9 @@ def check_base_score(objective: XGBoostObjective, base_score: NDArray[np.float64
 
 @dataclass
 class SharedTrees:
-    """The trees that every party has, and margins of rows under them.
+    """The trees that every party has, round by round as they travelled, and margins of rows under them.
 
-    Attributes
-    ----------
-    objective : XGBoostObjective
-    n_features : int
-    base_score : list of float
-        XGBoost's parameter.
-    max_depth : int
-        Levels of a tree.
-    rounds : list of Trees
-        Each round's trees as they travelled.
+    `base_score` is XGBoost's parameter, and `max_depth` the levels of a tree.
     """
 
     objective: XGBoostObjective
@@ -114,12 +96,9 @@ class SharedTrees:
     def read_round(self, message: Trees) -> list[ScalarTree]:
         """Read and check the trees of a round.
 
-        A round has one spelling only: nothing else than trees can be in the bytes that are kept of it.
-
-        Raises
-        ------
-        ProtocolError
-            If there is not one tree per class, of the agreed depth and as `write_tree` writes it.
+        A round has one spelling only: nothing else than trees can be in the bytes that are kept of it.  A
+        ProtocolError says that there is not one tree per class, of the agreed depth and as `write_tree`
+        writes it.
         """
         lengths = message.lengths
         if (
@@ -266,9 +245,6 @@ def of_classes(params: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
 def horizontal_settings(params: Mapping[str, Any]) -> Settings:
     """Read settings from XGBoost's parameters.
 
-    Raises
-    ------
-    UnsupportedParameterError
-        For parameters, or values of them, that horizontal training does not support.
+    An UnsupportedParameterError names those, or values of them, that horizontal training does not support.
     """
     return without_vertical_only(Settings.from_params(params))

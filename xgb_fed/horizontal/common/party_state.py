@@ -102,13 +102,7 @@ class PartyState:
         return self.rounds_of.get(run.hex(), 0)
 
     def check_rounds(self, n_rounds: int, max_rounds: int) -> None:
-        """Refuse rounds beyond those that the party takes part in, in all training runs.
-
-        Raises
-        ------
-        InvalidDataError
-            With both numbers.
-        """
+        """Refuse rounds beyond those that the party takes part in, in all training runs."""
         known = self.n_rounds
         if known + n_rounds > max_rounds:
             raise InvalidDataError(

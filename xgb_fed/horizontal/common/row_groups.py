@@ -137,15 +137,8 @@ def arrays_of(content: bytes) -> dict[str, NDArray[Any]]:
 class KeptGroups:
     """All groups that a party has told sums of, whatever rows it has now.
 
-    Attributes
-    ----------
-    codes : ndarray of uint64, shape (n_grouped,)
-        Of rows (`told_rows`), group after group.
-    starts : ndarray of int64, shape (n_groups,)
-    names : list of str
-        Columns that the codes are of.
-    min_rows : int
-        That the groups were made with.
+    `codes` are of rows, by the columns of these `names` (`told_rows`), group after group; `starts` are the
+    places of the first ones.  The groups were made with `min_rows`.
     """
 
     codes: NDArray[np.uint64]

@@ -80,10 +80,7 @@ OF_THIS_PROCESS = HorizontalLimits(
 class HorizontalRows:
     """Checked rows, labels and options; the parameters of `HorizontalParty` say what each is.
 
-    Raises
-    ------
-    InvalidArgumentError, InvalidDataError
-        By `of`, naming the argument.
+    InvalidArgumentError or InvalidDataError, by `of`, name the argument.
     """
 
     name: str
@@ -154,10 +151,7 @@ class HorizontalRows:
     def like(self, X: Any, y: Any, sample_weight: Any = None, *, argument: str) -> HorizontalRows:
         """Check further rows of the same columns and kind of labels.
 
-        Raises
-        ------
-        InvalidDataError
-            Naming the argument.
+        An InvalidDataError names the argument.
         """
         rows, names = read_rows(X, f"{argument} of party {self.name!r}")
         if (rows.shape[1], names) != (self.X.shape[1], self.names):
@@ -199,10 +193,8 @@ class HorizontalRows:
     def counted(self) -> NDArray[np.bool_]:
         """Which rows have gradients: those of weights above 0.
 
-        Raises
-        ------
-        InvalidDataError
-            If sums over groups of `min_similar` rows would tell the labels of single rows.
+        An InvalidDataError says that sums over groups of `min_similar` rows would tell the labels of single
+        rows.
         """
         counted = self.weights > 0
         if counted.sum() < self.min_similar:
@@ -241,13 +233,7 @@ class HorizontalRows:
         return place.astype(np.float32)
 
     def check_accepted(self, settings: Settings, opening: OpenHorizontal) -> None:
-        """Refuse a training run that this party does not agree to.
-
-        Raises
-        ------
-        InvalidDataError, ProtocolError
-            Saying why.
-        """
+        """Refuse a training run that this party does not agree to, saying why."""
         place, n_parties = int(opening.place), len(opening.party_rows)
         if n_parties > MAX_PARTIES:
             raise InvalidDataError(f"{n_parties} parties; this party accepts at most {MAX_PARTIES}")

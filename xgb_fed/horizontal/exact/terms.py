@@ -94,17 +94,7 @@ class ExactTerms:
 
 @dataclass(frozen=True, eq=False)
 class ExactSide:
-    """A party's side of all its exact training runs.
-
-    Parameters
-    ----------
-    terms : ExactTerms
-    rows : HorizontalRows
-    held_out : list of HorizontalRows or None
-    certified : Credentials or None
-        None without a certificate.
-    allowed : AllowList
-    """
+    """A party's side of all its exact training runs; it has no credentials without a certificate."""
 
     terms: ExactTerms
     rows: HorizontalRows

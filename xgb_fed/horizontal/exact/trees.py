@@ -217,8 +217,8 @@ class GrownTree:
 class _Active:
     """A node that may be split, with its histogram of all parties, of shape (n_bins, 4).
 
-    The split is the best candidate that was not rejected, if it is worth one, of which `n_sides` are the
-    sampled rows of all parties on its sides, as in `_Growing.n_rows`.
+    The split is the best candidate that was not rejected, if it is worth one; on its sides are `n_sides`
+    sampled rows of all parties, as in `_Growing.n_rows`.
     """
 
     def __init__(self, growing: _Growing, node: int, depth: int, bins: Words) -> None:

@@ -25,21 +25,9 @@ from xgb_fed.horizontal.simfl.messages import AggregatedGradients
 
 @dataclass(frozen=True)
 class Turns:
-    """The rounds of a training run.
+    """The rounds of a training run: each of M parties grows s successive ones, at most `max_rounds` in all.
 
-    Attributes
-    ----------
-    n_parties : int
-        Number M.
-    rounds_per_turn : int
-        Number s of successive rounds that one party grows.
-    max_rounds : int
-        Rounds that the training run has at most.
-
-    Raises
-    ------
-    ProtocolError
-        For numbers that no training run has.
+    A ProtocolError refuses numbers that no training run has.
     """
 
     n_parties: int
@@ -54,10 +42,7 @@ class Turns:
     def builder(self, number: int) -> int:
         """The place of the party whose turn round `number` is, counted from 0.
 
-        Raises
-        ------
-        ProtocolError
-            If the training run has fewer rounds.
+        A ProtocolError says that the training run has fewer rounds.
         """
         if number >= self.max_rounds:
             raise ProtocolError(f"the training run was opened for {self.max_rounds} rounds")
@@ -144,15 +129,7 @@ class BoostingState:
         return params | {name: factor * params[name] for name in PENALTIES}
 
     def start(self, X: Any, journal: RunJournal, n_threads: int) -> BoostingRounds:
-        """Begin with the margins before the first tree.
-
-        Parameters
-        ----------
-        X : matrix of shape (n_rows, n_features)
-            The own rows.
-        journal : RunJournal
-        n_threads : int
-        """
+        """Begin with the margins of the own rows before the first tree."""
         self.similar = journal.start.similar
         base_score, max_depth = journal.start.base_score, self.settings.max_depth
         shared = SharedTrees(self.objective, X.shape[1], base_score, max_depth)
@@ -161,17 +138,7 @@ class BoostingState:
 
 
 class BoostingRounds:
-    """The rounds of a training run at one party.
-
-    Parameters
-    ----------
-    state : BoostingState
-    X : matrix of shape (n_rows, n_features)
-        The own rows.
-    n_threads : int
-    journal : RunJournal
-    shared : SharedTrees
-        The trees so far.
+    """The rounds of a training run at one party, with its own rows, and the trees so far.
 
     Attributes
     ----------
@@ -244,11 +211,7 @@ class BoostingRounds:
     def grow(self) -> tuple[Trees, NDArray[np.float32]]:
         """Grow the next round's trees on own and received gradients.
 
-        Returns
-        -------
-        trees : Trees
-        values : ndarray of float32, shape (n_rows, n_classes)
-            Leaf values of the own rows.
+        With them come the leaf values of the own rows, of shape (n_rows, n_classes).
         """
         g, h = (one.T for one in self.present_gradients())
         if self.received is not None:
@@ -290,17 +253,9 @@ class BoostingRounds:
     def receive(self, message: AggregatedGradients, order: NDArray[np.int64]) -> None:
         """Take the sums of all others for the trees that are to be grown here.
 
-        Parameters
-        ----------
-        message : AggregatedGradients
-        order : ndarray of int64, shape (n_rows,)
-            The row that each place in the message stands for.
-
-        Raises
-        ------
-        ProtocolError
-            If they are out of turn or malformed, or the hashes of another party were not seen: only parties
-            that have exchanged hashes have sums by each other's rows.
+        The order has the row that each place in the message stands for.  A ProtocolError says that they are
+        out of turn or malformed, or that the hashes of another party were not seen: only parties that have
+        exchanged hashes have sums by each other's rows.
         """
         self.check_turn(self.state.place)
         n_others = len(self.state.party_rows) - 1
@@ -320,15 +275,10 @@ class BoostingRounds:
     def group_sums(self, groups: RowGroups, alone: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Sums of gradients and hessians of the present margins, each of shape (n_groups, n_classes).
 
-        Labels enter by sums over groups that are computed once.  Gradients of single rows, p − y, are rounded
-        by amounts that depend on p and y, so that their sum could tell the labels apart to somebody who knows
-        p, which made-up trees can set for each row.
-
-        Parameters
-        ----------
-        groups : RowGroups
-        alone : bool
-            Whether each row is a group of its own.
+        Labels enter by sums over groups that are computed once, unless each row is a group of its own
+        (`alone`). Gradients of single rows, p − y, are rounded by amounts that depend on p and y, so that
+        their sum could tell the labels apart to somebody who knows p, which made-up trees can set for each
+        row.
         """
         reference = self.state.y if alone else np.zeros_like(self.state.y)
         if self.label_sums is None:

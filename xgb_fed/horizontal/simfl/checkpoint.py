@@ -26,17 +26,9 @@ from xgb_fed.horizontal.common.messages import Trees
 class SimFLProgress:
     """How far a training run has come.
 
-    Attributes
-    ----------
-    run : bytes
-        Number of the session in which boosting started; empty before.
-    commitments, contributions : bytes
-        All parties' commitments and contributions to the hash seed, as soon as they are there; empty before.
-    base_score : list of float
-    rounds : list of Trees
-    traffic : Traffic
-    counted : Traffic
-        The part of it that callers have counted: that of calls before, which failed.
+    `run` is the session in which boosting started, and empty before, as are all parties' commitments and
+    contributions to the hash seed until they are there.  `counted` is the part of the traffic that callers
+    have counted: that of calls before, which failed.
     """
 
     run: bytes = b""
@@ -96,14 +88,7 @@ class SimFLCheckpoint(ProgressFolder):
 
 
 class KeptProgress:
-    """The progress of one training run in an open store.
-
-    Parameters
-    ----------
-    folder : ProgressFolder
-        The store's, which errors name.
-    store : Store
-    """
+    """The progress of one training run in the open store of a folder, which errors name."""
 
     def __init__(self, folder: ProgressFolder, store: Store) -> None:
         self._folder, self._store, self._log = folder, store, RunLog(store, b"")
@@ -111,15 +96,8 @@ class KeptProgress:
     def load(self, training: str) -> SimFLProgress | None:
         """Kept state of a training run, or None.
 
-        Parameters
-        ----------
-        training : str
-            Digest of the parameters, the parties and what they say of their rows.
-
-        Raises
-        ------
-        CheckpointError
-            If the directory belongs to another training run.
+        The run is named by a digest of the parameters, the parties and what they say of their rows; a
+        CheckpointError says that the directory belongs to another one.
         """
         self._log = log_of(self._folder, self._store, bytes.fromhex(training))
         if not self._log.has_begun:
@@ -132,13 +110,7 @@ class KeptProgress:
         return progress
 
     def save(self, progress: SimFLProgress) -> None:
-        """Keep new rounds, and everything else, on the disk.
-
-        Raises
-        ------
-        OSError
-            If the disk is full; the last progress stays.
-        """
+        """Keep new rounds, and everything else, on the disk; if that is full, the last progress stays."""
         with self._store.transaction():
             self._log.begin(progress.to_dict())
             for trees in progress.rounds[self._log.store.size(ENTRIES, "") :]:

@@ -34,13 +34,7 @@ def identity_of(seed: bytes) -> bytes:
 
 
 def pieces(octets: bytes, n_parties: int) -> list[bytes]:
-    """One piece of `SIZE` bytes per party.
-
-    Raises
-    ------
-    ProtocolError
-        If there are more or fewer bytes than that.
-    """
+    """One piece of `SIZE` bytes per party; a ProtocolError says that there are more or fewer bytes."""
     if len(octets) != SIZE * n_parties:
         raise ProtocolError(f"{len(octets)} bytes for {n_parties} parties; {SIZE} per party are expected")
     return [octets[start : start + SIZE] for start in range(0, len(octets), SIZE)]
@@ -49,10 +43,7 @@ def pieces(octets: bytes, n_parties: int) -> list[bytes]:
 def agreed_seed(contributions: bytes, commitments: bytes) -> bytes:
     """The seed that all parties' contributions give, once each matches its commitment.
 
-    Raises
-    ------
-    ProtocolError
-        If one does not, or if there are no commitments.
+    A ProtocolError says that one does not, or that there are no commitments.
     """
     if not commitments:
         raise ProtocolError("the parties have not agreed on a hash seed")
@@ -67,14 +58,9 @@ def agreed_seed(contributions: bytes, commitments: bytes) -> bytes:
 
 @dataclass
 class SeedAgreement:
-    """One party's part in agreeing on a seed, in one session.
+    """One party's part in agreeing on a seed, in one session, at its place among the parties.
 
-    Parameters
-    ----------
-    contribution : bytes
-        The party's, `SIZE` bytes that it has not revealed yet.
-    place, n_parties : int
-        The party's place among the parties, and their number.
+    The contribution of `SIZE` bytes was not revealed yet.
     """
 
     contribution: bytes
@@ -84,13 +70,7 @@ class SeedAgreement:
     commitments: bytes = b""
 
     def commit(self) -> bytes:
-        """Return the commitment to this party's contribution.
-
-        Raises
-        ------
-        ProtocolError
-            The second time.
-        """
+        """Return the commitment to this party's contribution; a ProtocolError the second time."""
         if self.has_committed:
             raise ProtocolError("a hash seed is committed to once in a session")
         self.has_committed = True
@@ -99,10 +79,8 @@ class SeedAgreement:
     def check(self, commitments: bytes) -> None:
         """Check all commitments, which are then known, before the contribution is revealed.
 
-        Raises
-        ------
-        ProtocolError
-            Before `commit`, the second time, or if this party's own commitment is not in its place.
+        A ProtocolError before `commit`, the second time, or if this party's own commitment is not in its
+        place.
         """
         if not self.has_committed or self.commitments:
             raise ProtocolError("a hash seed is revealed once in a session, after all parties have committed")

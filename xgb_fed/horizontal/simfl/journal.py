@@ -55,15 +55,9 @@ class RunStart:
 
 @dataclass
 class RunJournal:
-    """One training run.
+    """One training run, in the log of the session in which boosting started.
 
-    Attributes
-    ----------
-    log : RunLog
-        Of the session in which boosting started.
-    start : RunStart
-    rounds : list of (Trees, bool)
-        Each round's trees, and whether they were grown here.
+    It has each round's trees, and whether they were grown here.
     """
 
     log: RunLog

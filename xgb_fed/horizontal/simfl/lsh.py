@@ -43,12 +43,7 @@ Doubles = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Moments:
-    """Counts, means and sums of squared deviations of columns, without missing values.
-
-    Attributes
-    ----------
-    count, mean, squares : ndarray of float64, shape (n_features,)
-    """
+    """Counts, means and sums of squared deviations of columns, without missing values."""
 
     count: Doubles
     mean: Doubles
@@ -96,20 +91,11 @@ class Moments:
         return np.asarray(np.sqrt(self.squares / np.maximum(self.count, 1)))
 
     def accepts(self, mean: Doubles, std: Doubles) -> NDArray[np.bool_]:
-        """Whether other moments of each column may be those of rows like these.
+        """Whether other moments of each column may be those of rows like these; not of constant columns.
 
         A column's std may differ from the own one by a factor of up to `MAX_STD_RATIO`, and its mean by up to
         `MAX_MEAN_SHIFT` own stds.  A std far below the own one would make hashes read the column out; one far
         above would remove the column from the hashes while it still counts as an unknown.
-
-        Parameters
-        ----------
-        mean, std : ndarray of float64, shape (n_features,)
-
-        Returns
-        -------
-        ndarray of bool, shape (n_features,)
-            False for columns that are constant here.
         """
         own = self.std
         fits = (std >= own / MAX_STD_RATIO) & (std <= own * MAX_STD_RATIO)
@@ -122,12 +108,7 @@ def typical_distance(std: Doubles) -> float:
     Standardised values have variance 1, so the difference of two has variance 2.  With this window, the
     fraction of hashes in which two such rows agree is the same for every d (it depends on distance / r alone;
     Datar et al., 2004), so that there are many ties and slabs are wide.  The paper's fixed r = 4 is the same
-    at d = 8.
-
-    Parameters
-    ----------
-    std : ndarray of float64, shape (n_features,)
-        Standard deviations of all parties' rows; 0 for columns that do not count.
+    at d = 8.  Columns of all parties' rows with a standard deviation of 0 do not count.
     """
     return float(np.sqrt(2 * max(1, int(np.count_nonzero(std)))))
 
@@ -141,14 +122,9 @@ def raw_scale(n_features: int) -> tuple[Doubles, Doubles]:
 def max_hashes(n_rows: int, n_unknown: int) -> int:
     """Compute how many hashes of each row Definition 1 allows; 0 or less means none.
 
-    For n rows of d unknown features the conditions are L < d (Theorem 1) and L·n + 2d < n·d.  Hashes and
-    moments are then fewer equations than unknowns, so that they have infinitely many solutions.
-
-    Parameters
-    ----------
-    n_rows : int
-    n_unknown : int
-        Number of features that are hashed and meant to stay secret.
+    For n rows of d unknown features, which are hashed and meant to stay secret, the conditions are L < d
+    (Theorem 1) and L·n + 2d < n·d.  Hashes and moments are then fewer equations than unknowns, so that they
+    have infinitely many solutions.
     """
     return min(n_unknown - 1, (n_unknown * (n_rows - 2) - 1) // n_rows)
 

@@ -17,16 +17,7 @@ from xgb_fed.horizontal.simfl.messages import ColumnMoments, HashRows, SeedCommi
 
 
 class OwnHashes:
-    """The hashes of one party's rows, in one session after another.
-
-    Parameters
-    ----------
-    rows : HorizontalRows
-    disclosures : Disclosures
-        Of the party in all of its sessions.
-    n_threads : int
-        Number of threads; 0 means all available processors.
-    """
+    """The hashes of one party's rows, in one session after another."""
 
     def __init__(self, rows: HorizontalRows, disclosures: Disclosures, n_threads: int) -> None:
         self._rows, self._X, self._n_threads = rows, rows.X, n_threads
@@ -44,12 +35,8 @@ class OwnHashes:
     def tell_moments(self, known_features: int) -> ColumnMoments:
         """The moments of the columns.
 
-        Raises
-        ------
-        InvalidDataError
-            If there are so few rows that moments give them away.
-        ProtocolError
-            If `known_features` is negative.
+        An InvalidDataError says that there are so few rows that moments give them away; a ProtocolError, that
+        `known_features` is negative.
         """
         n_rows = self._X.shape[0]
         if n_rows < MIN_ROWS:
@@ -74,13 +61,7 @@ class OwnHashes:
         return SeedCommitment(self._session.commit(), identity_of(last_seed) if last_seed else b"")
 
     def reveal(self, commitments: bytes) -> bytes:
-        """Reveal the contribution.
-
-        Raises
-        ------
-        InvalidDataError
-            If too many seeds were revealed and then not used.
-        """
+        """Reveal the contribution, unless too many seeds were revealed and then not used."""
         known, session = self._disclosures, self._session
         with known.state.locked():
             told = known.told
@@ -105,18 +86,9 @@ class OwnHashes:
     def hash(self, message: HashRows) -> tuple[NDArray[np.int32], bytes]:
         """Hash the rows, by functions that this party draws from the agreed seed, in windows of its own.
 
-        Returns
-        -------
-        hashes : ndarray of int32, shape (n_rows, n_hashes)
-        functions : bytes
-            Digest that names the hash functions.
-
-        Raises
-        ------
-        InvalidDataError
-            If the hashes would say more about a row than Theorem 1 allows, or moments are not plausible.
-        ProtocolError
-            If the request is out of turn or malformed.
+        With hashes of shape (n_rows, n_hashes) comes a digest that names the functions.  An InvalidDataError
+        says that the hashes would say more about a row than Theorem 1 allows, or that moments are not
+        plausible; a ProtocolError, that the request is out of turn or malformed.
         """
         if self._has_hashed:
             raise ProtocolError("rows are hashed once in a session: more hashes are more equations")

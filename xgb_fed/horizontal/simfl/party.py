@@ -47,20 +47,7 @@ _MODEL_MEMORY = 32
 
 
 class SimFLSide:
-    """A party's side of the SimFL training runs of one coordinator.
-
-    Parameters
-    ----------
-    rows : HorizontalRows
-    kept : PartyState
-    n_jobs : int
-    runs : Store
-        Of the coordinator, where runs that have begun are kept.
-    models : KeptModels or None
-        Where finished models are kept.
-    limits : HorizontalLimits
-    memory : MemoryAllowance
-    """
+    """A party's side of the SimFL training runs of one coordinator, whose begun runs are in a store."""
 
     def __init__(
         self,
@@ -143,14 +130,7 @@ class SimFLSide:
         return HorizontalOpened(np.array([exact.sum(), (exact * state.y).sum()]))
 
     def _begin(self, opening: OpenHorizontal, n_taken: int = 0) -> BoostingState:
-        """Check what is trained, and make the state of the training run.
-
-        Parameters
-        ----------
-        opening : OpenHorizontal
-        n_taken : int
-            Rounds of the run that were counted before.
-        """
+        """Check what is trained, and make the state of a training run that had rounds counted before."""
         if self._boosting is not None:
             raise ProtocolError("the training run was opened already")
         settings = settings_of(opening.params)

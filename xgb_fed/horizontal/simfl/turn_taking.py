@@ -213,10 +213,7 @@ class TurnTaking:
     def encode(self, y: Any, argument: str) -> NDArray[np.float32]:
         """Encode labels as the objective has them.
 
-        Raises
-        ------
-        InvalidDataError
-            If there are labels that no party has, or missing ones.
+        An InvalidDataError says that there are labels that no party has, or missing ones.
         """
         if self.classes is None:
             labels = numeric_vector(y, argument)

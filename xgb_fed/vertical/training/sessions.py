@@ -72,8 +72,8 @@ logger = logging.getLogger(__name__)
 class Sessions:
     """One session with every passive party.
 
-    A party that is unavailable has `patience` seconds to come back.  `n_rounds` are all of the run, 0 if early
-    stopping decides.  `passive` has a finder by each party's number; it is empty before `open`.
+    A party that is unavailable has `patience` seconds to come back.  `n_rounds` are all of the run, 0 if
+    early stopping decides.  `passive` has a finder by each party's number, and is empty before `open`.
     `reconnecting` does repeatable work in the sessions, again in new ones after a party was lost.
     """
 

@@ -1,6 +1,6 @@
 """Framed messages of one connection: each is taken if it is the one that is due, or refused by name.
 
-Whoever waits for a message yields its kind, and is sent it (`gbdt_parties.run.engine.carried_out`).
+A side that waits for a message yields its kind, and is sent it (`gbdt_parties.run.engine.carried_out`).
 """
 
 from __future__ import annotations

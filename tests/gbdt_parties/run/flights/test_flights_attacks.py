@@ -27,7 +27,7 @@ from gbdt_parties.run.flights.kept import EVENTS, Charge, RoundAttempt
 from gbdt_parties.two_party.session import Draws
 from gbdt_parties.two_party.sides import CHOICES, LAST, SUMS, TABLES
 from kept_stores import restarted
-from two_party_flights import KEYS, LEDGER, Killed, Party, layout_of, meet, survive, terms_of
+from two_party_flights import KEYS, LEDGER, Heard, Killed, Party, layout_of, meet, survive, terms_of, whole
 
 pytest.importorskip("nacl")
 
@@ -540,16 +540,22 @@ def test_a_forked_process_is_refused():
     for party in parties:
         party.train = lambda exchange: iter(())
     assert [one.error for one in meet(parties, processes)] == [None, None]
+    waiting = whole(parties[0], processes[0], Heard([]))
+    assert next(waiting) == FrameKind.GREETING
     child = os.fork()
     if child == 0:
         refused = 0
-        for use in (lambda: processes[0].round(0, ONE[0], None, None), lambda: processes[0].over(None, None)):
+        for use in (
+            lambda: carried_out(processes[0].round(0, ONE[0], None, None), None),
+            lambda: carried_out(processes[0].over(None, None), None),
+            lambda: waiting.send(b"a greeting"),
+        ):
             try:
-                carried_out(use(), None)
+                use()
             except ProtocolError as error:
                 refused += "forked process" in str(error)
         os._exit(5 + refused)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 8
 
 
 def test_a_run_in_files_goes_on_after_processes_have_ended(tmp_path):

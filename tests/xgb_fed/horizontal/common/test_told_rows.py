@@ -61,6 +61,15 @@ FEW = {
     "all weights are doubled, and a label is corrected": lambda: of(
         range(200), y=changed(Y, 7, 1 - Y[7]), weight=np.full(200, 2.0)
     ),
+    "nine values are corrected in a column, and a row is replaced": lambda: of(
+        [*range(199), 250], X=changed(X, (range(9), 1), 3.5)
+    ),
+    "ten values are corrected in a column, one in another": lambda: of(
+        range(200), X=changed(changed(X, (range(10), 1), 3.5), (3, 2), 3.5)
+    ),
+    "a hundred labels are corrected, and a value": lambda: of(
+        range(200), X=changed(X, (3, 2), 3.5), y=changed(Y, range(90), 1 - Y[:90])
+    ),
     "a column has other units, and a label is corrected": lambda: of(
         range(200), X=X * np.float32([1, 1, 100]), y=changed(Y, 7, 1 - Y[7])
     ),
@@ -71,6 +80,7 @@ ENOUGH = {
     "ten rows are added": lambda: of(range(210)),
     "ten rows are gone": lambda: of(range(10, 200)),
     "a window of a year": lambda: of(range(20, 220)),
+    "ten values are corrected": lambda: of(range(200), X=changed(X, (range(10), 1), 3.5)),
     "ten labels are corrected": lambda: of(range(200), y=changed(Y, range(10), 1 - Y[:10])),
     "rows of weight 0 are added": lambda: of(range(205), weight=changed(np.ones(205), range(200, 205), 0)),
     "labels of another type": lambda: of(range(200), y=Y.astype(float)),

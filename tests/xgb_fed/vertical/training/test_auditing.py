@@ -9,7 +9,7 @@ import xgb_fed
 from gbdt_commons.store_file import StoreFile
 from gbdt_parties.errors import PartyUnavailableError, ProtocolError
 from gbdt_parties.messages import readdressed
-from gbdt_parties.run.record import EXCHANGES
+from gbdt_parties.run.record import EXCHANGES, SUMMARY_BYTES
 from vertical_training import parts, problem, train
 from xgb_fed import OkamotoUchiyama, Paillier, Plain, replay
 from xgb_fed.errors import CheckpointError, InvalidArgumentError
@@ -116,7 +116,11 @@ def test_a_party_that_encrypts_other_numbers_than_gradients_is_found(tmp_path, m
 
 
 @pytest.mark.parametrize(
-    "change", [lambda entry: bytes([entry[0] ^ 1]) + entry[1:], lambda entry: bytes(40) + entry[40:]]
+    "change",
+    [
+        lambda entry: bytes([entry[0] ^ 1]) + entry[1:],
+        lambda entry: bytes(SUMMARY_BYTES) + entry[SUMMARY_BYTES:],
+    ],
 )
 def test_a_byte_of_the_record_that_was_flipped_is_found(tmp_path, change):
     trained(tmp_path)
