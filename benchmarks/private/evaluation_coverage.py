@@ -61,13 +61,11 @@ def simulated(epsilon: float, n_rows: int, positives: float, kind: str, n_draws:
     true, mu = true_figures(score, label), gaussian_mu(epsilon, DELTA)
     made_up = score[:N_MADE_UP] + 0.3 * score.std() * rng.normal(size=N_MADE_UP)
     edges, points = score_bins(np.sort(made_up), n_bins_for(n_rows, made_up, mu))
+    cell = 2 * np.searchsorted(edges, score) + label
+    shares = np.bincount(cell, minlength=2 * len(points)) / N_POPULATION
     covered, widths = np.zeros(len(FIGURES)), np.zeros(len(FIGURES))
     for _ in range(n_draws):
-        rows = rng.integers(0, N_POPULATION, n_rows)
-        cell = 2 * np.searchsorted(edges, score[rows]) + label[rows]
-        counts = np.bincount(cell, minlength=2 * len(points)) + np.rint(
-            rng.normal(0, 1 / mu, 2 * len(points))
-        )
+        counts = rng.multinomial(n_rows, shares) + np.rint(rng.normal(0, 1 / mu, len(shares)))
         found = PrivateEvaluation(edges, points, counts.reshape(-1, 2), 1 / mu).figures()
         ranges = [found[name] for name in FIGURES]
         covered += [one.low <= value <= one.high for one, value in zip(ranges, true, strict=True)]

@@ -13,6 +13,7 @@ from scipy.special import expit
 from gbdt_kernels.trees import DenseCodes
 from lgb_dp.boosting.training import Asking
 from lgb_dp.data.bins import PublicBins
+from lgb_dp.errors import UnsupportedParameterError
 from lgb_dp.evaluation.evaluation import N_POINTS, PrivateEvaluation
 from lgb_dp.evaluation.model import ModelEvaluation
 from lgb_dp.evaluation.regression import RegressionEvaluation, residual_edges
@@ -40,7 +41,7 @@ class HeldOutRows:
     """The rows that train nothing, and the release that is made of them.
 
     Labels are of two classes, or numbers; weights are in integer steps. A row is held out with probability
-    `share`.
+    `share`; a person may have `alike` rows of the largest weight.
     """
 
     def __init__(
@@ -50,8 +51,10 @@ class HeldOutRows:
         weight: NDArray[np.int32],
         scale: LabelScale,
         share: float,
+        alike: int,
     ) -> None:
         self._held, self._scale, self._share = np.flatnonzero(is_held), scale, share
+        self._alike = alike
         self._label, self._weight = label[self._held], weight[self._held].astype(np.int64)
 
     def evaluation(
@@ -69,13 +72,13 @@ class HeldOutRows:
             edges = residual_edges(width)
             cell = np.searchsorted(edges, self._label - predicted)
             counts, std = yield from self._released(cell, len(edges) + 1, releases, random)
-            return RegressionEvaluation(edges, counts, std, width)
+            return RegressionEvaluation(edges, counts, std, width, self._alike)
         assert releases.n_rows is not None
         n_held = releases.n_rows * self._share / (1 - self._share)
         edges, points = score_bins(made_up, n_bins_for(n_held, made_up, releases.mu))
         cell = 2 * np.searchsorted(edges, scores) + (self._label == self._scale.high)
         counts, std = yield from self._released(cell, 2 * len(points), releases, random)
-        return PrivateEvaluation(edges, points, counts.reshape(-1, 2), std)
+        return PrivateEvaluation(edges, points, counts.reshape(-1, 2), std, self._alike)
 
     def _released(
         self, cell: NDArray[np.int64], n_cells: int, releases: Releases, random: SecureRandom
@@ -83,6 +86,27 @@ class HeldOutRows:
         table = np.zeros(n_cells, dtype=np.int64)
         np.add.at(table, cell, self._weight)
         return (yield from releases.held_out_counts(table, random))
+
+
+def check_held_out(
+    share: float,
+    objective: str | None,
+    n_outputs: int,
+    continues: bool,
+    is_sample: bool = False,
+    is_away: bool = False,
+) -> None:
+    """Refuse to hold a share of the rows out where it cannot be done; asked before anything is paid for."""
+    for reason, is_so in {
+        f"objective={objective!r}": n_outputs > 1,
+        "subsample below 1": is_sample,
+        "rows on workers or at parties": is_away,
+        "a model to continue from, which may have been trained on the same rows": continues,
+    }.items():
+        if share > 0 and is_so:
+            raise UnsupportedParameterError(
+                f"validation_fraction={share:g} is not supported with {reason}; leave it at 0"
+            )
 
 
 def made_up_scores(
