@@ -39,7 +39,7 @@ from lgb_dp.losses.registry import loss_of
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.budget_plan import BudgetPlan
 from lgb_dp.newton.held_out_rows import HeldOutSteps, can_hold_out
-from lgb_dp.newton.held_out_table import HeldOutRows, check_held_out, made_up_scores
+from lgb_dp.newton.held_out_table import HeldOutRows, check_held_out, made_up_scores, release_shares
 from lgb_dp.newton.leaves import denominators, leaf_counts, leaf_values
 from lgb_dp.newton.model_memory import check_model_fits
 from lgb_dp.newton.monotone import MonotoneConstraints
@@ -128,7 +128,7 @@ class NewtonCore(Training):
                 *of_run,
                 may_need_histograms=may_need,
                 n_runs=run.n_runs,
-                holds_out=run.validation_fraction > 0,
+                held_out=release_shares(self.label_scale) if run.validation_fraction > 0 else (),
             )
         for name, cost in run.set_aside.items():
             self.ledger.inherit(cost, name, 0.0)
