@@ -86,7 +86,7 @@ def one_sum(
     for place in attempt.members:
         numbers = [int.from_bytes(os.urandom(octets), "little") % (1 << ring.bits) for _ in range(n_values)]
         held = ring.from_bytes(b"".join(x.to_bytes(octets, "little") for x in numbers))
-        sent[place] = b"".join(parties[place].contribute(attempt, ring, held))
+        sent[place] = parties[place].contribute(attempt, ring, held)
         plain = [(a + b) % (1 << ring.bits) for a, b in zip(plain, numbers, strict=True)]
         secret = keys[place].exchange.private_bytes_raw()
         again = slow.masked_vector(

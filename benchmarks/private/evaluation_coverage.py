@@ -24,7 +24,8 @@ from benchmarks.common.report import machine, print_table, write_csv, write_json
 from benchmarks.private import peer_data
 from lgb_dp.accounting.gaussian import gaussian_mu
 from lgb_dp.evaluation.evaluation import PrivateEvaluation
-from lgb_dp.newton.held_out_table import n_bins_for, score_bins
+from lgb_dp.losses.labels import LabelScale
+from lgb_dp.newton.held_out_table import likely_scores, n_bins_for, release_shares, score_bins, score_grid
 
 EPSILONS = (0.1, 1.0, 10.0)
 ROWS = (300, 1_000, 3_256, 30_000)
@@ -32,6 +33,7 @@ POSITIVES = (0.01, 0.07, 0.24, 0.5)
 MODELS = {"weak": 0.4, "usual": 1.3, "heavy tails": 1.0, "strong": 3.0}
 FIGURES = ("AUC", "log-loss", "Brier score", "accuracy")
 DELTA = 1e-5
+SHARES = release_shares(LabelScale("binary", 1, 0.0, 1.0))
 N_POPULATION, N_MADE_UP = 300_000, 20_000
 
 
@@ -60,15 +62,18 @@ def simulated(epsilon: float, n_rows: int, positives: float, kind: str, n_draws:
     score, label = population(kind, positives, rng)
     true, mu = true_figures(score, label), gaussian_mu(epsilon, DELTA)
     made_up = score[:N_MADE_UP] + 0.3 * score.std() * rng.normal(size=N_MADE_UP)
-    edges, points = score_bins(np.sort(made_up), n_bins_for(n_rows, made_up, mu))
+    made_up, std = np.sort(made_up), 1 / (mu * np.sqrt(SHARES[1]))
+    grid, grid_std = score_grid(made_up), 1 / (mu * np.sqrt(SHARES[0]))
+    counts = np.bincount(np.searchsorted(grid, score[:n_rows]), minlength=len(grid) + 1)
+    counts = counts + np.rint(rng.normal(0, grid_std, len(counts)))
+    likely = likely_scores(grid, counts, grid_std, made_up)
+    edges, points = score_bins(likely, n_bins_for(n_rows, likely, mu))
+    cell = 2 * np.searchsorted(edges, score) + label
+    shares = np.bincount(cell, minlength=2 * len(points)) / N_POPULATION
     covered, widths = np.zeros(len(FIGURES)), np.zeros(len(FIGURES))
     for _ in range(n_draws):
-        rows = rng.integers(0, N_POPULATION, n_rows)
-        cell = 2 * np.searchsorted(edges, score[rows]) + label[rows]
-        counts = np.bincount(cell, minlength=2 * len(points)) + np.rint(
-            rng.normal(0, 1 / mu, 2 * len(points))
-        )
-        found = PrivateEvaluation(edges, points, counts.reshape(-1, 2), 1 / mu).figures()
+        counts = rng.multinomial(n_rows, shares) + np.rint(rng.normal(0, std, len(shares)))
+        found = PrivateEvaluation(edges, points, counts.reshape(-1, 2), std).figures()
         ranges = [found[name] for name in FIGURES]
         covered += [one.low <= value <= one.high for one, value in zip(ranges, true, strict=True)]
         widths += [(one.high - one.low) / 2 for one in ranges]

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from gbdt_commons.errors import StoreError, StoreInUseError
+from gbdt_commons.files import write_atomically
 from gbdt_commons.key_stream import this_process
 from gbdt_commons.locks import OwnLock
 from gbdt_commons.store import Kind, Store, json_kind
@@ -28,6 +29,12 @@ ROLE = "a privacy budget"
 SECONDS_TO_WAIT = 60.0
 """Until other processes let go of the file, as they do after some milliseconds."""
 _PAUSE = 0.005
+_NOTE = "-charged"
+"""End of the name of the note beside a file."""
+
+Note = tuple[str, int]
+"""The id of a budget, and how many charges it had when it was changed last."""
+
 Limits = Mapping[str, float]
 """Arguments of a `Budget`, by name."""
 
@@ -124,7 +131,8 @@ _REASON, _ABOUT = json_kind("reason"), json_kind("about")
 class FileAccount(Account):
     """The book in one file (`gbdt_commons.store_file`), whose absolute path and perhaps `id` are given.
 
-    The file notes its number in the file system, which a copy or a restored backup does not have.
+    The file notes its number in the file system, which a copy or a restored backup does not have.  A backup
+    that was written into the file itself lacks charges that a note beside it has counted.
     """
 
     path: Path
@@ -132,8 +140,8 @@ class FileAccount(Account):
     def __init__(self, path: Path, id: str | None = None) -> None:
         super().__init__()
         self.path = path
-        with self._reading() as store:
-            about = self._about(store, id)
+        with self._reading() as (store, noted):
+            about = self._about(store, id, noted)
         self.id, self.limits = about["id"], about["limits"]
 
     @classmethod
@@ -154,7 +162,7 @@ class FileAccount(Account):
                     "with; Budget.open(path) takes them from the file"
                 )
             elif kept is not None and accept_copy:
-                if kept["place"] == os.stat(path).st_ino:
+                if kept["place"] == os.stat(path).st_ino and not _lacks(store, _noted(path), kept["id"]):
                     raise InvalidArgumentError(
                         f"accept_copy must be left out: {path.name!r} is no copy, and one that took its "
                         "place later would go unnoticed"
@@ -165,18 +173,21 @@ class FileAccount(Account):
 
     def read(self) -> Book:
         """The book as it is now."""
-        with self._lock.held(), self._reading() as store:
-            return self._book_in(store)
+        with self._lock.held(), self._reading() as (store, noted):
+            return self._book_in(store, noted)
 
     def change(self, changed: Callable[[Book], Book]) -> Book:
         """The same on the disk, when no other process or thread changes the file."""
-        with self._lock.held(), _turn(self.path, None) as store, store.transaction():
-            before = self._book_in(store)
-            after = changed(before)
-            for charge in after.charges[len(before.charges) :]:
-                store.append(_CHARGE, "", charge)
-            for reason in after.reasons[len(before.reasons) :]:
-                store.append(_REASON, "", reason)
+        with self._lock.held(), _turn(self.path, None) as store:
+            with store.transaction():
+                before = self._book_in(store, _noted(self.path))
+                after = changed(before)
+                for charge in after.charges[len(before.charges) :]:
+                    store.append(_CHARGE, "", charge)
+                for reason in after.reasons[len(before.reasons) :]:
+                    store.append(_REASON, "", reason)
+            if after.charges != before.charges:
+                _note(self.path, self.id, len(after.charges))
         self._book = after
         return after
 
@@ -192,21 +203,22 @@ class FileAccount(Account):
         return repr(once)
 
     @contextmanager
-    def _reading(self) -> Iterator[Store]:
+    def _reading(self) -> Iterator[tuple[Store, Note | None]]:
+        noted = _noted(self.path)  # first: another process may be about to charge and note
         try:
             store = StoreFile(self.path, ROLE, read_only=True)
         except FileNotFoundError:
             raise _missing(self.path) from None
         with closing(store):
-            yield store
+            yield store, noted
 
-    def _about(self, store: Store, id: str | None) -> Mapping[str, Any]:
+    def _about(self, store: Store, id: str | None, noted: Note | None) -> Mapping[str, Any]:
         """The file's entry about itself, if it is this budget's and no copy."""
         about: Mapping[str, Any] | None = store.get(_ABOUT, "")
         found = os.stat(self.path)
         if about is None or id not in (None, about["id"]):
             raise StoreError(f"{self.path.name!r} holds another budget, or none")
-        if about["place"] != found.st_ino:
+        if about["place"] != found.st_ino or _lacks(store, noted, about["id"]):
             raise StoreError(
                 f"{self.path.name!r} is a copy, or was restored or moved to another disk: charges that the "
                 "other file has had since would not count; accept_copy=True goes on with it, where the other "
@@ -216,8 +228,8 @@ class FileAccount(Account):
             raise StoreError(f"{self.path.name!r} has a second name (a hard link): remove one of the two")
         return about
 
-    def _book_in(self, store: Store) -> Book:
-        self._about(store, self.id)
+    def _book_in(self, store: Store, noted: Note | None) -> Book:
+        self._about(store, self.id, noted)
         book = Book(tuple(store.entries(_CHARGE, "")), tuple(store.entries(_REASON, "")))
         seen = self._book.charges
         if book.charges[: len(seen)] != seen:
@@ -229,8 +241,29 @@ class FileAccount(Account):
 
 
 def _begin(store: Store, path: Path, limits: Limits) -> None:
-    about = {"id": secrets.token_hex(8), "limits": dict(limits), "place": os.stat(path).st_ino}
+    id = secrets.token_hex(8)
+    about = {"id": id, "limits": dict(limits), "place": os.stat(path).st_ino}
     store.put(_ABOUT, "", about)
+    _note(path, id, store.size(_CHARGE, ""))
+
+
+def _note(path: Path, id: str, n_charges: int) -> None:
+    """Note beside the file how many charges the budget has; behind the charge, so never too many."""
+    write_atomically(path.with_name(path.name + _NOTE), f"{id} {n_charges}")
+
+
+def _noted(path: Path) -> Note | None:
+    """The note beside a file, if there is one."""
+    try:
+        known, _, n_charges = path.with_name(path.name + _NOTE).read_text(errors="replace").partition(" ")
+    except FileNotFoundError:
+        return None
+    return (known, int(n_charges)) if n_charges.isascii() and n_charges.isdecimal() else ("", 0)
+
+
+def _lacks(store: Store, noted: Note | None, id: str) -> bool:
+    """Whether the note beside the file is of another budget, or has counted charges that are not in it."""
+    return noted is not None and (noted[0] != id or noted[1] > store.size(_CHARGE, ""))
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Set
 from pathlib import Path
 from typing import Any
@@ -68,10 +69,6 @@ class DPBooster(PrivateBooster):
     @property
     def evaluation(self) -> ModelEvaluation | None:
         """Quality of the model on held-out rows, if its training run held rows out and came to its end."""
-        with self._lock.held():
-            if self._grower is not None:
-                told = self._grower.guarantee().get("evaluation")
-                return None if told is None else evaluation_from(told)
         return evaluation_of(self)
 
     def rows_of(
@@ -157,6 +154,8 @@ def privacy_of(model: str | Path | lightgbm.Booster) -> PrivacyReport:
 def evaluation_of(model: str | Path | lightgbm.Booster) -> ModelEvaluation | None:
     """The evaluation on held-out rows that travels inside a model; None if it has none.
 
+    It is of all trees: a model that has lost some, or predicts by the first ones alone, has none.
+
     Raises
     ------
     ArgumentTypeError, NoGuaranteeError, OSError, AlteredModelError
@@ -164,10 +163,13 @@ def evaluation_of(model: str | Path | lightgbm.Booster) -> ModelEvaluation | Non
     """
     text = text_in(content_of(model))
     report_in(text)
-    told = (guarantee_in(text) or {}).get("evaluation")
+    guarantee, blocks = guarantee_in(text) or {}, tree_blocks(text)
+    told, n_used = guarantee.get("evaluation"), getattr(model, "best_iteration", 0)
+    if Counter(map(tree_digest, blocks)) != Counter(guarantee["trees"]) or 0 < n_used < len(blocks):
+        return None
     try:
         return None if told is None else evaluation_from(told)
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         raise AlteredModelError("the evaluation of the model is damaged") from None
 
 

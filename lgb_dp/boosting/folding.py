@@ -7,7 +7,7 @@ from typing import Any
 import lightgbm
 
 from gbdt_hosts.lightgbm import folded_text, guarantee_in, with_guarantee
-from lgb_dp.boosting.booster import DPBooster, privacy_of
+from lgb_dp.boosting.booster import DPBooster, evaluation_of, privacy_of
 from lgb_dp.checks import NOT_NEGATIVE, checked_number
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
 
@@ -18,7 +18,7 @@ def fold(booster: lightgbm.Booster, tolerance: float = 0.0) -> DPBooster:
     Subtrees whose leaves differ little become one leaf, leaf values are rounded to numbers that take few
     digits in the file, gains keep three digits, and the values and weights of inner nodes and the weights of
     leaves, which no prediction reads, become 0.  All of that is post-processing, so that the guarantee stays
-    what it is, and stays inside the model.
+    what it is, and stays inside the model; so does its evaluation where no prediction changes.
 
     Parameters
     ----------
@@ -54,6 +54,9 @@ def fold(booster: lightgbm.Booster, tolerance: float = 0.0) -> DPBooster:
         folded = folded_text(text, tolerance)
     except ValueError as error:
         raise InvalidArgumentError(f"booster cannot be folded: {error}") from None
-    result = DPBooster(model_str=with_guarantee(folded, guarantee_in(text) or {}))
+    told = guarantee_in(text) or {}
+    if tolerance > 0 or evaluation_of(booster) is None:
+        told.pop("evaluation", None)
+    result = DPBooster(model_str=with_guarantee(folded, told))
     result.best_iteration = booster.best_iteration
     return result

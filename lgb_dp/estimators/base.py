@@ -39,6 +39,7 @@ from lgb_dp.estimators.rows import as_matrix
 from lgb_dp.evaluation.model import ModelEvaluation
 from lgb_dp.losses.objective import OBJECTIVES
 from lgb_dp.mboost.trainer import MBoost
+from lgb_dp.newton.held_out_table import check_held_out
 from lgb_dp.newton.settings import AUTOMATIC_ROUNDS
 from lgb_dp.newton.trainer import NewtonBoost
 
@@ -436,6 +437,8 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
             self.__dict__.pop(name, None)  # another thread may fit it, too
         settings = self._read_settings(budget)
         params = {**settings.params, **self._objective_params(settings.objective, n_classes)}
+        continues = init_model is not None or of_rows.get("init_score") is not None
+        check_held_out(self.validation_fraction, params["objective"], params.get("num_class", 1), continues)
         around = surroundings(self)
         for text in (*around.leaks, *around.notes):
             warnings.warn(text, NotPrivateWarning, stacklevel=4)

@@ -429,8 +429,9 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         if budget is not None:
             budget.void(report.reasons)
             report = replace(report, budget=budget.id, notes=(*report.notes, *charged))
-        text = best.model.booster_.model_to_string(num_iteration=-1)
-        best.model.booster_ = DPBooster(model_str=with_guarantee(text, report.to_dict()))
+        text, found = best.model.booster_.model_to_string(num_iteration=-1), best.model.booster_.evaluation
+        told = {} if found is None else {"evaluation": found.to_dict()}
+        best.model.booster_ = DPBooster(model_str=with_guarantee(text, {**report.to_dict(), **told}))
         best.model.set_params(**best.verbosity)
         # All at once, so that an interrupt leaves either none of them or all.
         self.__dict__.update(best_estimator_=best.model, best_params_=best.params, privacy_=report)

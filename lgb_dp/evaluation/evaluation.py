@@ -13,7 +13,7 @@ from scipy.special import expit, log_expit
 from gbdt_commons.html_tables import html_paragraph, html_table
 from lgb_dp.accounting.plotting import axes_of
 from lgb_dp.errors import InvalidArgumentError
-from lgb_dp.evaluation.intervals import Estimate, auc_estimate, mean_estimate, share_estimate
+from lgb_dp.evaluation.intervals import Estimate, are_moderate, auc_estimate, mean_estimate, share_estimate
 
 N_POINTS = 5
 """Scores that stand for those of a bin."""
@@ -26,8 +26,8 @@ _N_GROUPS = 10
 class PrivateEvaluation:
     """Quality of a model of two classes, on rows that were held out of its training run.
 
-    Every figure has a 95% interval that covers both the drawing of the rows and the noise.  Rows are taken as
-    independent; weights count as shares of the largest one.
+    Every figure has a 95% interval that covers both the drawing of the rows and the noise.  Persons are
+    taken as independent, and rows of one as alike; weights count as shares of the largest one.
 
     Attributes
     ----------
@@ -39,12 +39,15 @@ class PrivateEvaluation:
         Held-out rows with noise, by bin and label.
     std : float
         Of the noise in a cell, in rows.
+    alike : int
+        How many rows of the largest weight a person may have.
     """
 
     edges: NDArray[np.float64]
     points: NDArray[np.float64]
     counts: NDArray[np.float64]
     std: float
+    alike: int = 1
 
     @property
     def n_rows(self) -> Estimate:
@@ -56,12 +59,13 @@ class PrivateEvaluation:
     def positives(self) -> Estimate:
         """Share of rows with the higher label."""
         negative, positive = self.counts.sum(axis=0)
-        return share_estimate(positive, negative, len(self.counts), len(self.counts), self.std)
+        return self._share(positive, negative, len(self.counts), len(self.counts))
 
     @property
     def auc(self) -> Estimate:
         """Area under the ROC curve."""
-        return auc_estimate(self.counts[:, 1], self.counts[:, 0], self.std)
+        negative, positive = self.counts.T / self.alike
+        return auc_estimate(positive, negative, self.std / self.alike)
 
     @property
     def log_loss(self) -> Estimate:
@@ -79,7 +83,7 @@ class PrivateEvaluation:
         is_high = np.append(self.edges, np.inf) > 0
         right = self.counts[is_high, 1].sum() + self.counts[~is_high, 0].sum()
         n_bins = len(self.counts)
-        return share_estimate(right, self.counts.sum() - right, n_bins, n_bins, self.std)
+        return self._share(right, self.counts.sum() - right, n_bins, n_bins)
 
     def calibration(self) -> list[dict[str, Any]]:
         """At most ten groups of rows by ascending score: mean prediction, and share of the higher label."""
@@ -88,7 +92,7 @@ class PrivateEvaluation:
             negative, positive = self.counts[group].sum(axis=0)
             weight = np.maximum(self.counts[group].sum(axis=1), 1e-9)
             predicted = float(np.average(expit(self.points[group]).mean(axis=1), weights=weight))
-            observed = share_estimate(positive, negative, len(group), len(group), self.std)
+            observed = self._share(positive, negative, len(group), len(group))
             found.append({"predicted": predicted, "observed": observed, "rows": float(negative + positive)})
         return found
 
@@ -98,7 +102,7 @@ class PrivateEvaluation:
         found, n, n_bins = [], max(float(self.counts.sum()), 1.0), len(self.counts)
         for stop in sorted({n_bins - int(group[0]) for group in self._groups()}):
             inside, beyond = float(by_score[:stop, 1].sum()), float(by_score[stop:, 1].sum())
-            captured = share_estimate(inside, beyond, stop, n_bins - stop, self.std)
+            captured = self._share(inside, beyond, stop, n_bins - stop)
             found.append({"rows": float(np.clip(by_score[:stop].sum() / n, 0, 1)), "captured": captured})
         return found
 
@@ -170,6 +174,7 @@ class PrivateEvaluation:
             "points": points,
             "counts": self.counts.tolist(),
             "std": self.std,
+            "alike": self.alike,
         }
 
     @classmethod
@@ -178,25 +183,30 @@ class PrivateEvaluation:
 
         Raises
         ------
-        KeyError, TypeError, ValueError
+        KeyError, TypeError, ValueError, OverflowError
             If something is missing, or is not what `to_dict` gives.
         """
         edges, points, counts = (
             np.array(values[name], dtype=np.float64) for name in ("edges", "points", "counts")
         )
-        std, n_bins = float(values["std"]), len(counts)
+        std, alike, n_bins = float(values["std"]), int(values["alike"]), len(counts)
         is_shaped = counts.shape == (n_bins, 2) and points.shape == (n_bins, N_POINTS)
         numbers = np.concatenate([edges, points.ravel(), counts.ravel(), [std]])
         is_table = is_shaped and edges.shape == (n_bins - 1,) and 2 <= n_bins <= _MAX_BINS
-        if not is_table or not np.isfinite(numbers).all() or std < 0 or (np.diff(edges) <= 0).any():
+        if not is_table or not are_moderate(numbers, std, alike) or (np.diff(edges) <= 0).any():
             raise InvalidArgumentError("the evaluation of a model has bins, counts and a deviation of noise")
-        return cls(edges, points, counts, std)
+        return cls(edges, points, counts, std, alike)
 
     def _mean(self, of_low: NDArray[np.float64], of_high: NDArray[np.float64]) -> Estimate:
         """Mean over rows of a number that follows from score and label; given at the points of each bin."""
         at_points = np.stack([of_low, of_high], axis=1)
         values, spread = at_points.mean(axis=2).ravel(), at_points.std(axis=2).ravel()
-        return mean_estimate(self.counts.ravel(), values, spread, self.std, (0.0, float(values.max())))
+        counts, std = self.counts.ravel() / self.alike, self.std / self.alike
+        return mean_estimate(counts, values, spread, std, (0.0, float(values.max())))
+
+    def _share(self, part: float, rest: float, n_part: int, n_rest: int) -> Estimate:
+        """Share of some rows in all, by sums of cells: rows that are alike count as one."""
+        return share_estimate(part / self.alike, rest / self.alike, n_part, n_rest, self.std / self.alike)
 
     def _groups(self) -> list[NDArray[np.int64]]:
         """Bins in groups of about equally many rows, by ascending score."""

@@ -22,6 +22,15 @@ _DOUBT = 0.25
 _GRID = np.linspace(0.0, 1.0, 1001)
 
 
+_LARGEST = 1e30
+"""Of a table's numbers: far more than any noise, and products of four are finite."""
+
+
+def are_moderate(numbers: NDArray[np.float64], std: float, alike: int) -> bool:
+    """Whether figures follow from a table's numbers without overflow."""
+    return bool((np.abs(numbers) <= _LARGEST).all()) and 0 <= std <= _LARGEST and 1 <= alike <= _LARGEST
+
+
 @dataclass(frozen=True)
 class Estimate:
     """A figure with its 95% interval, which covers the drawing of rows and the noise.
@@ -113,10 +122,9 @@ def auc_estimate(positive: NDArray[np.float64], negative: NDArray[np.float64], s
     drawn *= rows_p * rows_n * (1 + 3 / min(rows_p, rows_n))
     accepted = np.flatnonzero((in_order - a * p * n) ** 2 <= Z**2 * (noise + drawn))
     value = float(np.clip(in_order / (p * n), 0.0, 1.0)) if min(p, n) > 0 else 0.5
-    if not len(accepted):
-        return Estimate(value, value, value)
-    step = _GRID[1]
-    low, high = max(a[accepted[0]] - step, 0.0), min(a[accepted[-1]] + step, 1.0)
+    # Of very many rows, no point of the grid may be accepted.
+    step, ends = _GRID[1], a[accepted] if len(accepted) else np.array([value])
+    low, high = max(ends[0] - step, 0.0), min(ends[-1] + step, 1.0)
     return Estimate(value, min(float(low), value), max(float(high), value))
 
 

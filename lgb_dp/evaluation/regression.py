@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from gbdt_commons.html_tables import html_paragraph, html_table
 from lgb_dp.accounting.plotting import axes_of
 from lgb_dp.errors import InvalidArgumentError
-from lgb_dp.evaluation.intervals import Estimate, mean_estimate
+from lgb_dp.evaluation.intervals import Estimate, are_moderate, mean_estimate
 
 _BINS_PER_SIDE = 16
 
@@ -30,8 +30,8 @@ def residual_edges(width: float) -> NDArray[np.float64]:
 class RegressionEvaluation:
     """Quality of a model of a number, on rows that were held out of its training run.
 
-    Every figure has a 95% interval that covers both the drawing of the rows and the noise.  Rows are taken as
-    independent; weights count as shares of the largest one.
+    Every figure has a 95% interval that covers both the drawing of the rows and the noise.  Persons are
+    taken as independent, and rows of one as alike; weights count as shares of the largest one.
 
     Attributes
     ----------
@@ -43,12 +43,15 @@ class RegressionEvaluation:
         Of the noise in a count, in rows.
     width : float
         Of the label's bounds: residuals beyond it count as so large.
+    alike : int
+        How many rows of the largest weight a person may have.
     """
 
     edges: NDArray[np.float64]
     counts: NDArray[np.float64]
     std: float
     width: float
+    alike: int = 1
 
     @property
     def n_rows(self) -> Estimate:
@@ -59,18 +62,20 @@ class RegressionEvaluation:
     @property
     def rmse(self) -> Estimate:
         """Root of the mean squared residual."""
-        mean = self._mean(lambda residual: residual**2, self.width**2)
-        return Estimate(*(float(np.sqrt(one)) for one in (mean.value, mean.low, mean.high)))
+        mean = self._mean(np.square)
+        return _times(self.width, *np.sqrt([mean.value, mean.low, mean.high]))
 
     @property
     def mae(self) -> Estimate:
         """Mean absolute residual."""
-        return self._mean(np.abs, self.width)
+        mean = self._mean(np.abs)
+        return _times(self.width, mean.value, mean.low, mean.high)
 
     @property
     def bias(self) -> Estimate:
         """Mean of the labels less that of the predictions."""
-        return self._mean(lambda residual: residual, self.width)
+        mean = self._mean(np.positive)
+        return _times(self.width, mean.value, mean.low, mean.high)
 
     def figures(self) -> dict[str, Estimate]:
         """All figures by name."""
@@ -109,6 +114,7 @@ class RegressionEvaluation:
             "counts": self.counts.tolist(),
             "std": self.std,
             "width": self.width,
+            "alike": self.alike,
         }
 
     @classmethod
@@ -117,20 +123,27 @@ class RegressionEvaluation:
 
         Raises
         ------
-        KeyError, TypeError, ValueError
+        KeyError, TypeError, ValueError, OverflowError
             If something is missing, or is not what `to_dict` gives.
         """
         edges, counts = (np.array(values[name], dtype=np.float64) for name in ("residuals", "counts"))
-        std, width = float(values["std"]), float(values["width"])
+        std, width, alike = float(values["std"]), float(values["width"]), int(values["alike"])
         is_table = counts.shape == (2 * _BINS_PER_SIDE,) and edges.shape == (2 * _BINS_PER_SIDE - 1,)
-        numbers = np.concatenate([edges.ravel(), counts.ravel(), [std, width]])
-        if not is_table or not np.isfinite(numbers).all() or min(std, width - edges[-1]) < 0:
+        if not is_table or not 0 < width < np.inf or not are_moderate(counts, std, alike):
             raise InvalidArgumentError("the evaluation of a model has residuals, counts and a noise")
-        return cls(edges, counts, std, width)
+        if not (np.diff([-width, *edges, width]) >= 0).all():
+            raise InvalidArgumentError("the evaluation of a model has residuals, counts and a noise")
+        return cls(edges, counts, std, width, alike)
 
-    def _mean(self, of_residual: Any, limit: float) -> Estimate:
-        """Mean of a function of the residual, by its mean and deviation over each bin."""
-        ends = np.concatenate([[-self.width], self.edges, [self.width]])
-        inside = of_residual(np.linspace(ends[:-1], ends[1:], 5))
+    def _mean(self, of_share: Any) -> Estimate:
+        """Mean of a function of the residual over the width, by its mean and deviation over each bin."""
+        ends = np.concatenate([[-1.0], self.edges / self.width, [1.0]])
+        inside = of_share(np.linspace(ends[:-1], ends[1:], 5))
         values, spread = inside.mean(axis=0), inside.std(axis=0)
-        return mean_estimate(self.counts, values, spread, self.std, (min(float(values.min()), 0.0), limit))
+        counts, std = self.counts / self.alike, self.std / self.alike
+        return mean_estimate(counts, values, spread, std, (min(float(values.min()), 0.0), 1.0))
+
+
+def _times(width: float, *shares: float) -> Estimate:
+    """An estimate in units of the label, of shares of the width: those of large units have no squares."""
+    return Estimate(*(float(width * share) for share in shares))

@@ -6,6 +6,8 @@ histograms of the features and sums over all rows are released is decided by wha
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from lgb_dp.accounting.gaussian import gaussian_mu, sampled_mu
@@ -29,9 +31,9 @@ class BudgetPlan:
     share ε and δ, each with an equal part of μ²; all of them read all rows.
 
     `counts`, `histograms`, `tree`, `level` and `held_out` are the releases of the label counts, the features'
-    histograms, the leaf sums of one tree, the sums over all rows, and the table of rows that `holds_out`
-    keeps from training.  A row trains or is held out, by a coin of its own: given the coins, it is in one of
-    two disjoint sets, and a mixture over the coins costs no more.
+    histograms, the leaf sums of one tree, the sums over all rows, and those about held-out rows, which have
+    the shares `held_out` of μ².  A row trains or is held out, by a coin of its own: given the coins, it is in
+    one of two disjoint sets, and a mixture over the coins costs no more.
     """
 
     def __init__(
@@ -44,7 +46,7 @@ class BudgetPlan:
         *,
         may_need_histograms: bool,
         n_runs: int = 1,
-        holds_out: bool = False,
+        held_out: Sequence[float] = (),
     ) -> None:
         self._ledger, self._n_rounds = ledger, n_rounds
         ledger.granted_delta = max(ledger.granted_delta, delta)
@@ -54,9 +56,11 @@ class BudgetPlan:
         self.counts = Release.gaussian("label counts", self.mu * np.sqrt(PRIOR_SHARE))
         self.histograms = Release.gaussian("feature histograms", self.mu * np.sqrt(HISTOGRAM_SHARE))
         self.level = Release.gaussian("sums over all rows", self.mu * np.sqrt(LEVEL_SHARE))
-        of_others = Release("held-out table", "Gaussian", 0.0, 0, 1, mu=self.mu * (1 - 1e-12))
-        self.held_out = of_others if holds_out else None
-        self._last = [of_others] * holds_out
+        self.held_out = tuple(
+            Release("held-out rows", "Gaussian", 0.0, 0, 1, mu=self.mu * np.sqrt(share) * (1 - 1e-12))
+            for share in held_out
+        )
+        self._last = [*self.held_out]
         # The cost of secret samples is no μ that could be divided anew: histograms are planned in any case.
         first = [self.counts, *[self.histograms] * (may_need_histograms and subsample < 1)]
         if subsample < 1:

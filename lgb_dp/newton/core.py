@@ -28,7 +28,7 @@ from lgb_dp.boosting.training import Asking, TrainerInput, Training
 from lgb_dp.boosting.tree import PrivateTree
 from lgb_dp.checks import Auto, delta_note
 from lgb_dp.data.bins import PublicBins
-from lgb_dp.errors import InvalidArgumentError, NotPrivateWarning, UnsupportedParameterError
+from lgb_dp.errors import InvalidArgumentError, NotPrivateWarning
 from lgb_dp.evaluation.model import ModelEvaluation
 from lgb_dp.host_errors import InterruptedTrainingError
 from lgb_dp.losses.label_counts import STDS_OF_DOUBT
@@ -39,7 +39,7 @@ from lgb_dp.losses.registry import loss_of
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.budget_plan import BudgetPlan
 from lgb_dp.newton.held_out_rows import HeldOutSteps, can_hold_out
-from lgb_dp.newton.held_out_table import HeldOutRows, made_up_scores
+from lgb_dp.newton.held_out_table import HeldOutRows, check_held_out, made_up_scores, release_shares
 from lgb_dp.newton.leaves import denominators, leaf_counts, leaf_values
 from lgb_dp.newton.model_memory import check_model_fits
 from lgb_dp.newton.monotone import MonotoneConstraints
@@ -128,7 +128,7 @@ class NewtonCore(Training):
                 *of_run,
                 may_need_histograms=may_need,
                 n_runs=run.n_runs,
-                holds_out=run.validation_fraction > 0,
+                held_out=release_shares(self.label_scale) if run.validation_fraction > 0 else (),
             )
         for name, cost in run.set_aside.items():
             self.ledger.inherit(cost, name, 0.0)
@@ -187,20 +187,11 @@ class NewtonCore(Training):
 
     def _held_out_rows(self) -> HeldOutRows:
         """The rows that train nothing from now on: their weight becomes 0."""
-        for reason, is_so in {
-            f"objective={self.params.objective!r}": self.params.n_outputs == 1,
-            "subsample below 1": self.settings.subsample == 1,
-            "rows on workers or at parties": self.data.make_sums is None,
-            "a model to continue from, which may have been trained on the same rows": not self.continues,
-        }.items():
-            if not is_so:
-                share = self.run.validation_fraction
-                raise UnsupportedParameterError(
-                    f"validation_fraction={share:g} is not supported with {reason}; leave it at 0"
-                )
-        share = self.run.validation_fraction
+        share, params, is_sample = self.run.validation_fraction, self.params, self.settings.subsample < 1
+        is_away = self.data.make_sums is not None
+        check_held_out(share, params.objective, params.n_outputs, self.continues, is_sample, is_away)
         is_held = self.data.draw_words(self.random) < np.uint64(int(share * 2.0**64))
-        held = HeldOutRows(is_held, self.label, self.weight, self.label_scale, share)
+        held = HeldOutRows(is_held, self.label, self.weight, self.label_scale, share, self.unit.row_costs)
         self.weight = np.where(is_held, 0, self.weight).astype(np.int32)
         return held
 

@@ -1,7 +1,8 @@
 """The table that ends a run with held-out rows: how they score under the model, by their labels.
 
-Nothing of the table but its noised counts leaves.  Bins of scores are public given the model: quantiles of
-its scores on made-up rows, whose columns are drawn independently from what was released of them.
+Nothing of the rows but noised counts leaves.  The first say where scores are, on a public grid, to which the
+scores of made-up rows add edges, whose columns are drawn independently from what was released of them.  By
+quantiles of these, the table's bins are laid out.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from scipy.special import expit
 from gbdt_kernels.trees import DenseCodes
 from lgb_dp.boosting.training import Asking
 from lgb_dp.data.bins import PublicBins
+from lgb_dp.errors import UnsupportedParameterError
 from lgb_dp.evaluation.evaluation import N_POINTS, PrivateEvaluation
 from lgb_dp.evaluation.model import ModelEvaluation
 from lgb_dp.evaluation.regression import RegressionEvaluation, residual_edges
@@ -33,6 +35,12 @@ _MIN_BINS, _MAX_BINS = 8, 64
 _TAIL_BINS = 4
 """Each with half of the rows of the next, beyond the first and the last of many bins."""
 
+_SHARE_OF_SCORES = 0.2
+"""Of μ², for counting where scores are: bins that are laid out without it may hold all rows in one."""
+
+_STDS_TO_STAND_OUT = 2.0
+_GRID = np.linspace(-12.0, 12.0, 65)
+_QUANTILES = np.arange(1, 32) / 32
 _INSIDE = (np.arange(N_POINTS) + 0.5) / N_POINTS
 
 
@@ -40,7 +48,7 @@ class HeldOutRows:
     """The rows that train nothing, and the release that is made of them.
 
     Labels are of two classes, or numbers; weights are in integer steps. A row is held out with probability
-    `share`.
+    `share`; a person may have `alike` rows of the largest weight.
     """
 
     def __init__(
@@ -50,8 +58,10 @@ class HeldOutRows:
         weight: NDArray[np.int32],
         scale: LabelScale,
         share: float,
+        alike: int,
     ) -> None:
         self._held, self._scale, self._share = np.flatnonzero(is_held), scale, share
+        self._alike = alike
         self._label, self._weight = label[self._held], weight[self._held].astype(np.int64)
 
     def evaluation(
@@ -68,21 +78,52 @@ class HeldOutRows:
             width = self._scale.high - self._scale.low
             edges = residual_edges(width)
             cell = np.searchsorted(edges, self._label - predicted)
-            counts, std = yield from self._released(cell, len(edges) + 1, releases, random)
-            return RegressionEvaluation(edges, counts, std, width)
+            counts, std = yield from self._released(cell, len(edges) + 1, releases, random, 0)
+            return RegressionEvaluation(edges, counts, std, width, self._alike)
         assert releases.n_rows is not None
+        grid = score_grid(made_up)
+        counts, std = yield from self._released(
+            np.searchsorted(grid, scores), len(grid) + 1, releases, random, 0
+        )
+        likely = likely_scores(grid, counts, std, made_up)
         n_held = releases.n_rows * self._share / (1 - self._share)
-        edges, points = score_bins(made_up, n_bins_for(n_held, made_up, releases.mu))
+        edges, points = score_bins(likely, n_bins_for(n_held, likely, releases.mu))
         cell = 2 * np.searchsorted(edges, scores) + (self._label == self._scale.high)
-        counts, std = yield from self._released(cell, 2 * len(points), releases, random)
-        return PrivateEvaluation(edges, points, counts.reshape(-1, 2), std)
+        counts, std = yield from self._released(cell, 2 * len(points), releases, random, 1)
+        return PrivateEvaluation(edges, points, counts.reshape(-1, 2), std, self._alike)
 
     def _released(
-        self, cell: NDArray[np.int64], n_cells: int, releases: Releases, random: SecureRandom
+        self, cell: NDArray[np.int64], n_cells: int, releases: Releases, random: SecureRandom, number: int
     ) -> Asking[tuple[NDArray[np.float64], float]]:
         table = np.zeros(n_cells, dtype=np.int64)
         np.add.at(table, cell, self._weight)
-        return (yield from releases.held_out_counts(table, random))
+        return (yield from releases.held_out_counts(table, random, number))
+
+
+def release_shares(scale: LabelScale) -> tuple[float, ...]:
+    """Shares of μ² of the releases about held-out rows: where scores are, and how many have which label."""
+    return (1.0,) if scale.is_regression else (_SHARE_OF_SCORES, 1 - _SHARE_OF_SCORES)
+
+
+def check_held_out(
+    share: float,
+    objective: str | None,
+    n_outputs: int,
+    continues: bool,
+    is_sample: bool = False,
+    is_away: bool = False,
+) -> None:
+    """Refuse to hold a share of the rows out where it cannot be done; asked before anything is paid for."""
+    for reason, is_so in {
+        f"objective={objective!r}": n_outputs > 1,
+        "subsample below 1": is_sample,
+        "rows on workers or at parties": is_away,
+        "a model to continue from, which may have been trained on the same rows": continues,
+    }.items():
+        if share > 0 and is_so:
+            raise UnsupportedParameterError(
+                f"validation_fraction={share:g} is not supported with {reason}; leave it at 0"
+            )
 
 
 def made_up_scores(
@@ -95,6 +136,28 @@ def made_up_scores(
     scores = SurrogateScores(made_up, np.tile(question.prior, (made_up.n_rows, 1)), 1)
     scores.follow(question.released)
     return np.sort(scores.score[:, 0])
+
+
+def score_grid(made_up: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Public edges between which scores are first counted: some equally far apart, some by made-up scores."""
+    return np.unique(np.concatenate([_GRID, np.quantile(made_up, _QUANTILES)]))
+
+
+def likely_scores(
+    grid: NDArray[np.float64], counts: NDArray[np.float64], std: float, made_up: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Ascending scores that stand for all rows, by the cells of a grid whose counts stand out of the noise.
+
+    One in twenty is a made-up one, so that no bin is empty; all are, if no count stands out.
+    """
+    seen = np.where(counts > _STDS_TO_STAND_OUT * std, counts, 0.0)
+    if seen.sum() <= 0:
+        return made_up
+    n = np.rint(len(made_up) * seen / seen.sum()).astype(np.int64)
+    ends = np.concatenate([[grid[0] - 1.0], grid, [grid[-1] + 1.0]])
+    cells = zip(ends[:-1], ends[1:], n.tolist(), strict=True)
+    spread = [low + (high - low) * (np.arange(k) + 0.5) / k for low, high, k in cells if k]
+    return np.sort(np.concatenate([*spread, made_up[::20]]))
 
 
 def n_bins_for(n_held: float, scores: NDArray[np.float64], mu: float) -> int:

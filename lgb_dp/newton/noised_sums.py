@@ -119,9 +119,11 @@ class Releases:
         return gradient, hessian, std
 
     def held_out_counts(
-        self, table: NDArray[np.int64], random: SecureRandom
+        self, table: NDArray[np.int64], random: SecureRandom, number: int = 0
     ) -> Asking[tuple[NDArray[np.float64], float]]:
         """Numbers of held-out rows in every cell, and the noise in each, in rows of the largest weight.
+
+        `number` is that of the release among those that are planned about held-out rows.
 
         A row adds its weight, at most w̄, to one cell, so that noise w̄/μ is μ-GDP.  It adds nothing to any
         other release of the run, and rows that train nothing here: both cost the larger of their μ.
@@ -129,10 +131,10 @@ class Releases:
         plan, unit, sums = self.plan, STEPS * self._weight_steps, STEPS * table
         if plan is None:
             return sums / unit, 0.0
-        assert plan.held_out is not None
-        self._ledger.charge(plan.held_out)
-        (sums,) = yield from self._noised(plan.held_out, [(sums, unit / plan.held_out.mu, random)])
-        return sums / unit, self.noise_factor / plan.held_out.mu
+        release = plan.held_out[number]
+        self._ledger.charge(release)
+        (sums,) = yield from self._noised(release, [(sums, unit / release.mu, random)])
+        return sums / unit, self.noise_factor / release.mu
 
     def leaf_sums(self, rounds: Sequence[Round]) -> Asking[list[tuple[LeafRelease, LeafRelease | None]]]:
         """Noisy sums of gradients and hessians over trees' leaves: of the rows that train, and of others.

@@ -79,11 +79,13 @@ def left_out(column: Any, withdrawn: Any, path: Path) -> Any:
 
     found = pyarrow.compute.is_in(column, value_set=withdrawn.cast(column.type))
     known = pyarrow.compute.is_in(withdrawn.cast(column.type), value_set=column)
-    logger.info(
+    n_unknown = len(withdrawn) - (pyarrow.compute.sum(known).as_py() or 0)
+    logger.log(
+        logging.WARNING if n_unknown else logging.INFO,  # " 7" and "7.0" leave "7" in
         "%s: %d rows are left out; %d of its %d values are in no row",
         path,
         pyarrow.compute.sum(found).as_py() or 0,
-        len(withdrawn) - (pyarrow.compute.sum(known).as_py() or 0),
+        n_unknown,
         len(withdrawn),
     )
     return found

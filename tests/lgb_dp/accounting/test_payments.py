@@ -229,7 +229,7 @@ def of_an_earlier_release(path, budget):
 @pytest.mark.parametrize(
     ("change", "named", "is_found_when_opened"),
     [
-        (overwritten, "older copy", False),
+        (overwritten, "was restored", True),
         (replaced, "is a copy", True),
         (linked, "second name", True),
         (soft_linked, "it is a link", True),
@@ -270,6 +270,15 @@ def test_a_copy_is_gone_on_with_by_name_and_pays_again_for_what_others_build_on(
     for place in (path, other):
         with pytest.raises(lgb_dp.InvalidArgumentError, match="accept_copy must be left"):
             lgb_dp.Budget.open(place, 1.0, accept_copy=True)
+
+
+def test_a_backup_written_into_the_file_is_gone_on_with_by_name_alone(path):
+    budget = lgb_dp.Budget.open(path, 1.0)
+    overwritten(path, budget)
+    restored = lgb_dp.Budget.open(path, 1.0, accept_copy=True)
+    assert restored.id != budget.id
+    restored.charge(Cost(0.5), "a result")
+    assert lgb_dp.Budget.open(path).spent == Cost(0.5)
 
 
 @pytest.mark.parametrize(

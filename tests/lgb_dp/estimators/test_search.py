@@ -91,6 +91,14 @@ def test_it_finds_settings_that_learn_and_reports_the_search(tmp_path):
     assert not hasattr(found, "best_score_")
 
 
+def test_the_best_trial_keeps_its_evaluation():
+    found = searched()
+    found.estimator.set_params(validation_fraction=0.2)
+    best = found.fit(X, Y.astype(int), bounds=(-3, 3)).best_estimator_
+    assert best.evaluation_.n_rows.high < len(X) / 2
+    assert best.privacy_ == found.privacy_
+
+
 def test_good_settings_are_preferred(monkeypatch):
     monkeypatch.setattr(search, "draw_number_of_trials", lambda *_: 6)  # one trial has nothing to prefer
     with warnings.catch_warnings():

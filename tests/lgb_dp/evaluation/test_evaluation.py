@@ -65,11 +65,22 @@ def test_the_table_is_read_back(evaluation):
         {"points": [[0.0]] * 4},
         {"std": -1.0},
         {"std": "much"},
+        {"std": 1e200},
+        {"counts": [[1e300, 1.0]] * 4},
+        {"points": [[1e300] * 5] * 4},
+        {"alike": 0},
     ],
 )
 def test_tables_that_are_none_are_refused(evaluation, change):
     with pytest.raises((InvalidArgumentError, ValueError)):
         PrivateEvaluation.from_dict({**evaluation.to_dict(), **change})
+
+
+def test_rows_that_may_be_alike_widen_every_interval(evaluation):
+    apart = PrivateEvaluation(EDGES, POINTS, COUNTS, 0.0)
+    alike = PrivateEvaluation(EDGES, POINTS, 9 * COUNTS, 0.0, 9)
+    for name in ("positives", "AUC", "log-loss", "Brier score", "accuracy"):
+        assert alike.figures()[name] == apart.figures()[name]
 
 
 def test_a_picture_has_two_axes(evaluation):

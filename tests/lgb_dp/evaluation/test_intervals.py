@@ -31,6 +31,11 @@ def test_an_area_is_that_of_all_pairs():
     assert auc_estimate(positive, negative, 0.0).value == pytest.approx(in_order)
 
 
+def test_an_interval_of_very_many_rows_has_a_width():
+    one = auc_estimate(np.array([1e9, 1.2345e9]), np.array([1.2345e9, 1e9]), 0.0)
+    assert one.high - one.low >= 0.001
+
+
 def test_noise_that_hides_everything_leaves_the_whole_range():
     rng = np.random.default_rng(0)
     positive, negative = rng.normal(0, 100, 8), rng.normal(40, 100, 8)

@@ -46,7 +46,25 @@ def test_the_table_is_read_back_and_drawn():
     assert "RMSE" in evaluation.plot().get_title()
 
 
-@pytest.mark.parametrize("change", [{"counts": [1.0]}, {"width": 1.0}, {"std": -1}, {"residuals": [0.0]}])
+def test_rows_that_may_be_alike_widen_every_interval():
+    one = of_rows(np.random.default_rng(0).normal(size=500))
+    alike = RegressionEvaluation(EDGES, 4 * one.counts, 0.0, 10.0, 4)
+    assert (alike.rmse, alike.mae, alike.bias) == (one.rmse, one.mae, one.bias)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"counts": [1.0]},
+        {"width": 1.0},
+        {"width": 0.0},
+        {"std": -1},
+        {"std": 1e300},
+        {"alike": 0},
+        {"residuals": [0.0]},
+        {"residuals": list(range(31, 0, -1)), "width": 99.0},
+    ],
+)
 def test_tables_that_are_none_are_refused(change):
     with pytest.raises(InvalidArgumentError):
         evaluation_from({**of_rows(np.zeros(9)).to_dict(), **change})

@@ -7,7 +7,7 @@ from sklearn.datasets import make_classification
 from sklearn.metrics import roc_auc_score
 
 import lgb_dp
-from lgb_dp.newton.held_out_table import score_bins
+from lgb_dp.newton.held_out_table import likely_scores, score_bins, score_grid
 
 X, Y = make_classification(3000, 5, n_informative=4, n_redundant=1, random_state=0)
 BOUNDS = (X.min(axis=0), X.max(axis=0))
@@ -24,8 +24,9 @@ def test_the_table_costs_nothing_beside_training():
     with_table, without = train().privacy, train(share=0.0).privacy
     assert (with_table.epsilon, with_table.delta) == (without.epsilon, without.delta)
     assert with_table.spent[0] <= with_table.epsilon
-    *_, table = with_table.ledger
-    assert (table["release"], table["count"]) == ("held-out table", 1)
+    held_out = [row for row in with_table.ledger if row["release"] == "held-out rows"]
+    assert [row["count"] for row in held_out] == [1, 1]
+    assert sum(row["mu"] ** 2 for row in held_out) == pytest.approx(with_table.cost.mu**2)
     assert with_table.private
 
 
@@ -57,7 +58,16 @@ def test_the_evaluation_travels_in_the_model(tmp_path):
     assert train(share=0.0).evaluation is None
 
 
-@pytest.mark.parametrize("change", [("[", "[[", 1), ('"std":', '"std": -', 1), ('"counts"', '"count"', 1)])
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("[", "[[", 1),
+        ("[", f"[{10**400}, ", 1),
+        ('"std":', '"std": -', 1),
+        ('"counts"', '"count"', 1),
+        ('"alike": 1', '"alike": 0', 1),
+    ],
+)
 def test_a_damaged_evaluation_is_refused(change):
     text = train(3).model_to_string()
     before, told, after = text.partition('"evaluation"')
@@ -75,6 +85,40 @@ def test_a_run_that_ended_early_or_lost_a_tree_has_no_evaluation():
     assert booster.evaluation is not None
     booster.rollback_one_iter()
     assert booster.evaluation is None
+
+
+def test_an_evaluation_is_of_all_trees_alone(tmp_path):
+    booster = train(12, 50.0)
+    for n_trees, is_there in {12: True, 5: False}.items():
+        short = lgb_dp.DPBooster(model_str=booster.model_to_string(num_iteration=n_trees))
+        for model in (short, lgb_dp.fold(short)):
+            assert (model.evaluation is not None) == is_there
+    assert lgb_dp.fold(booster, 0.1).evaluation is None
+    booster.best_iteration = 5
+    assert booster.evaluation is None
+    data = lgb_dp.Dataset(X, Y, bounds=BOUNDS)
+    wrong = lgb_dp.Dataset(X[:50], 1 - Y[:50], reference=data, public=True)
+    callbacks = [lgb_dp.NewtonBoost(50.0, 1e-5, validation_fraction=0.2)]
+    callbacks.append(lightgbm.early_stopping(50, verbose=False))
+    stopped = lightgbm.train(PARAMS, data, 12, valid_sets=[wrong], callbacks=callbacks)
+    assert stopped.best_iteration < 12
+    assert stopped.evaluation is None
+
+
+@pytest.mark.parametrize("bounds", [(-1e100, 1e100), (0, 1e-300)])
+def test_labels_of_any_unit_have_figures(bounds):
+    label, params = np.linspace(*bounds, len(Y)), {**PARAMS, "objective": "regression"}
+    for one in train(3, label=label, params=params, label_bounds=bounds).evaluation.figures().values():
+        assert one.low <= one.value <= one.high
+        assert np.isfinite(one.high)
+
+
+def test_a_refused_fit_has_bought_no_bounds():
+    budget = lgb_dp.Budget(5.0, 1e-4)
+    model = lgb_dp.DPLGBMClassifier(3, validation_fraction=0.2, auto_bounds=0.2)
+    with pytest.raises(lgb_dp.UnsupportedParameterError, match="validation_fraction"):
+        model.fit(X, np.arange(len(Y)) % 3, classes=[0, 1, 2], budget=budget)
+    assert budget.spent == lgb_dp.Budget(5.0, 1e-4).spent
 
 
 @pytest.mark.parametrize("objective", ["regression", "huber", "poisson"])
@@ -96,6 +140,9 @@ def test_rows_of_a_person_are_on_one_side():
     booster = train(5, 20.0, share=0.3, groups=person, rows_per_group=3)
     assert booster.privacy.private
     assert booster.evaluation.std == pytest.approx(3 * train(5, 20.0, share=0.3).evaluation.std, rel=1e-6)
+    assert booster.evaluation.alike == 3
+    means = train(5, 20.0, share=0.3, groups=person, rows_per_group=3, group_weight="mean")
+    assert means.evaluation.alike == 1
 
 
 @pytest.mark.parametrize("side", [0.0, 1.0])
@@ -120,9 +167,7 @@ def test_a_row_changes_one_of_the_two_releases_alone(side, monkeypatch):
     (one, trees), (other, same_trees) = tables
     if side:
         assert trees == same_trees
-        difference = one.counts - other.counts
-        assert sorted(difference.ravel())[-2:] == [0, 1]
-        assert difference.min() == 0
+        assert one.counts.sum() - other.counts.sum() == pytest.approx(1)
     else:
         assert trees != same_trees
 
@@ -144,6 +189,17 @@ def test_runs_that_cannot_be_evaluated_are_refused_by_name(given, name):
 def test_shares_that_are_none_are_refused(share):
     with pytest.raises((lgb_dp.InvalidArgumentError, lgb_dp.ArgumentTypeError), match="validation_fraction"):
         lgb_dp.NewtonBoost(1.0, 1e-5, validation_fraction=share)
+
+
+def test_bins_are_laid_out_where_scores_are_whatever_made_up_rows_say():
+    made_up, true = np.linspace(-1, 1, 1000), np.linspace(-6, -4, 8000)
+    grid = score_grid(made_up)
+    counts = np.bincount(np.searchsorted(grid, true), minlength=len(grid) + 1) + 50.0
+    edges, _ = score_bins(likely_scores(grid, counts, 60.0, made_up), 8)
+    inside = np.bincount(np.searchsorted(edges, true), minlength=len(edges) + 1)
+    assert inside.max() < 0.25 * len(true)
+    hidden = likely_scores(grid, np.full(len(grid) + 1, 50.0), 60.0, made_up)
+    np.testing.assert_array_equal(hidden, made_up)
 
 
 @pytest.mark.parametrize("n_bins", [8, 64])

@@ -3,6 +3,7 @@
 Every told sum is over a set of rows: those to train on, or a held-out set, of one state of the party's data.
 Rows that are in the same told sets have the same factor in any combination of sums.  So if every part, which
 is all rows of the same sets, has `min_rows` rows or more, then a combination is about that many, or none.
+Sets of one state may have few rows in common: whatever cancels all larger parts must then cancel these, too.
 
 Rows are compared by keyed codes of 64 bits, which are all that is kept of them; equal rows are numbered.  A
 change of a row is a row less and a row more.
@@ -59,12 +60,21 @@ class _Coded:
 class _Told:
     """All rows in one role that sums were told of, by ascending codes.
 
-    `parts` has the same number for rows that are in the same told sets; the last told state has the `latest`.
+    `parts` has the numbers of the rows' parts, and `sets` which different told sets each part is in, shape
+    (n_parts, n_sets); the last told state has the `latest`.
     """
 
     codes: Codes
     parts: NDArray[np.int64]
+    sets: NDArray[np.bool_]
     latest: NDArray[np.bool_]
+
+    def apart(self, min_rows: int) -> NDArray[np.int64]:
+        """Sizes of the rows' parts, if they are small and a combination is about small ones alone; else 0."""
+        sizes, signs = np.bincount(self.parts), self.sets.T.astype(np.float64)
+        large = signs[:, sizes >= min_rows]
+        left = signs - large @ (np.linalg.pinv(large) @ signs)
+        return np.where((sizes < min_rows) & (np.abs(left) > 1e-6).any(axis=0), sizes, 0)[self.parts]
 
     def least(self, inside: NDArray[np.bool_], n_new: int = 0) -> int:
         """The rows of the smallest part that a set with some of these rows, and new ones, would make."""
@@ -77,16 +87,19 @@ class _Told:
         """Tell of one set more, of ascending codes."""
         inside, new = np.isin(self.codes, codes), _without(codes, self.codes)
         every = np.concatenate([self.codes, new])
-        parts = np.concatenate([2 * self.parts + inside, np.full(len(new), -1)])
+        halves = np.concatenate([2 * self.parts + inside, np.full(len(new), 2 * len(self.sets) + 1)])
         latest, order = np.concatenate([self.latest | inside, np.ones(len(new), bool)]), np.argsort(every)
-        return _Told(every[order], np.unique(parts, return_inverse=True)[1].ravel()[order], latest[order])
+        found, parts = np.unique(halves, return_inverse=True)
+        before = np.concatenate([self.sets, np.zeros((1, self.sets.shape[1]), bool)])[found // 2]
+        sets = np.unique(np.column_stack([before, found % 2 == 1]), axis=1)
+        return _Told(every[order], parts.ravel()[order], sets, latest[order])
 
 
-_NOTHING = _Told(np.empty(0, np.uint64), np.empty(0, np.int64), np.empty(0, bool))
+_NOTHING = _Told(np.empty(0, np.uint64), np.empty(0, np.int64), np.empty((0, 0), bool), np.empty(0, bool))
 
 TOLD = Kind[_Told](
     "told rows",
-    lambda told: bytes_of(codes=told.codes, parts=told.parts, latest=told.latest),
+    lambda told: bytes_of(codes=told.codes, parts=told.parts, sets=told.sets, latest=told.latest),
     lambda content: _Told(**arrays_of(content)),
 )
 HALVES: Kind[Any] = Kind(
@@ -149,18 +162,10 @@ class ToldRows:
             for key in with_own:
                 names = self._store.get(COLUMNS, key) or self.names
                 if set(names) - set(self.names):
-                    # They were accepted: those rows cannot be compared with any that come.
-                    self._store.delete(COLUMNS, key)
-                    for role in _ROLES:
-                        self._store.delete(TOLD, key + role)
-                        self._store.delete(HALVES, key + role)
-                    continue
+                    continue  # these were accepted; the columns, and rows to compare, may come back
                 for role, sets in self._sets(names).items():
-                    known = self._told(key, role)
-                    told = _Told(known.codes, known.parts, np.zeros(len(known.codes), bool))
-                    for own in sets:
-                        told = told.with_set(own.whole)
-                    if TOLD.write(told) == TOLD.write(known):
+                    told = self._with(key, role, sets)
+                    if TOLD.write(told) == TOLD.write(self._told(key, role)):
                         continue
                     self._store.put(TOLD, key + role, told)
                     self._store.put(HALVES, key + role, _halves_of(sets))
@@ -170,14 +175,18 @@ class ToldRows:
 
     @cached_property
     def state(self) -> str:
-        """Name of the present rows: eight hexadecimal digits."""
+        """Name of the present rows, beside the told ones: eight hexadecimal digits."""
         parts = [part.whole.tobytes() for sets in self._sets(self.names).values() for part in sets]
+        for key in self._store.keys(COLUMNS):  # accepted beside others, they would give away other rows
+            parts += [self._told(key, role).parts.tobytes() for role in _ROLES]
         return hashlib.sha256(b"".join(parts) + _key(self.names).encode()).hexdigest()[:8]
 
     def _reasons(self, key: str) -> list[str]:
         """What is wrong with the present rows beside those of a record."""
         names: list[str] = self._store.get(COLUMNS, key) or []
         missing = sorted(set(names) - set(self.names))
+        if missing and _key(self.names) in self._store.keys(COLUMNS):
+            return []  # rows of these columns were told since, which were accepted
         if missing:
             return [f"these have no column {shown(missing)}: they cannot be compared"]
         sets, reasons = self._sets(names), []
@@ -193,6 +202,8 @@ class ToldRows:
                 inside = np.isin(known.codes, own.whole)
                 n_others = len(own.whole) - int(inside.sum()) if len(known.codes) else 0
                 pieces.append(known.least(inside, n_others))
+            every, alone = self._with(key, role, sets[role]), known.codes[known.apart(self._min_rows) > 0]
+            pieces += np.unique(every.apart(self._min_rows)[~np.isin(every.codes, alone)]).tolist()
             changed = f"of the {role} {n_gone} are gone or changed, and {n_new} are new"
             least = min(filter(None, pieces), default=0)
             if 0 < least < self._min_rows:
@@ -204,6 +215,14 @@ class ToldRows:
                 if 0 < fewer < self._min_rows:
                     reasons.append(f"{changed}, but by half of the columns only {fewer}")
         return reasons
+
+    def _with(self, key: str, role: str, sets: Sequence[_Coded]) -> _Told:
+        """All that is told of, the present sets included."""
+        known = self._told(key, role)
+        told = _Told(known.codes, known.parts, known.sets, np.zeros(len(known.codes), bool))
+        for own in sets:
+            told = told.with_set(own.whole)
+        return told
 
     def _least_of_halves(self, key: str, sets: Sequence[_Coded]) -> int:
         """The least number of rows that are new, or gone, by half of the columns; 0 if there are none.

@@ -156,6 +156,53 @@ def test_held_out_rows_follow_the_rule_and_cannot_leave_one_behind_when_they_are
     told(store, of([*range(200), *range(300, 330)]), [of(range(350, 370))])
 
 
+def test_a_row_that_two_held_out_sets_share_cannot_leave_one_of_them():
+    """The set with it, less the set without it, is about this row alone."""
+    sets, shared = [[*range(300, 330), 399], [*range(330, 360), 399]], MemoryStore()
+    told(shared, of(range(200)), [of(one) for one in sets])
+    told(shared, of(range(200)), [of(one) for one in sets])
+    for held_out in ([sets[0], sets[1][:-1]], [sets[1][:-1]], [[*sets[1], *sets[0][:-1]]]):
+        with pytest.raises(InvalidDataError, match="about 1 of"):
+            told(shared, of(range(200)), [of(one) for one in held_out])
+    told(shared, of(range(200)), [of(sets[1])])
+
+
+def test_sets_of_one_state_that_tell_a_row_together_are_refused():
+    """The first and the second of the later sets, less the set before, are about the row that both have."""
+    store = MemoryStore()
+    told(store, of(range(200)), [of(range(300, 340))])
+    with pytest.raises(InvalidDataError, match="about 1 of"):
+        told(store, of(range(200)), [of(range(300, 320)), of(range(319, 340))])
+    told(store, of(range(200)), [of(range(300, 320)), of(range(320, 340))])
+
+
+def test_a_column_that_comes_back_finds_its_rows():
+    """A column that was left out in between must not hide the correction of one of its values."""
+    table, store = pd.DataFrame(X, columns=["age", "dose", "rate"]), MemoryStore()
+    few = table[["age", "rate"]]
+    told(store, of(range(200), table))
+    with pytest.raises(InvalidDataError, match="accept_rows") as refused:
+        told(store, of(range(200), few))
+    told(store, of(range(200), few), accepted=str(refused.value).split("accept_rows=")[1].strip("'"))
+    with pytest.raises(InvalidDataError, match="about 1 of"):
+        told(store, of(range(200), table.assign(dose=changed(X[:, 1], 7, 0))))
+    for rows in (table, few):
+        told(store, of(range(210), rows))
+    with pytest.raises(InvalidDataError, match="about 1 of"):
+        told(store, of(range(211), few))
+
+
+def test_rows_are_accepted_beside_those_that_were_told_then():
+    store = MemoryStore()
+    told(store, of(range(200)))
+    with pytest.raises(InvalidDataError) as refused:
+        told(store, of(range(1, 200)))
+    name = str(refused.value).split("accept_rows=")[1].strip("'")
+    told(store, of(range(10, 200)))
+    with pytest.raises(InvalidDataError, match="accept_rows"):
+        told(store, of(range(1, 200)), accepted=name)
+
+
 def test_columns_may_come_and_change_places_and_are_named_when_they_go():
     table, store = pd.DataFrame(X, columns=["age", "dose", "rate"]), MemoryStore()
     told(store, of(range(200), table[["age", "dose"]]))
