@@ -21,7 +21,7 @@ _folder = tempfile.TemporaryDirectory(prefix="veilboost-certificates-")
 @cache
 def authority(which):
     directory = Path(_folder.name) / which
-    make_authority(directory, f"authority {which}")
+    make_authority(directory, f"veilboost test authority{which.removeprefix('ca')}")
     return directory
 
 
