@@ -56,6 +56,19 @@ def true_figures(score: np.ndarray, label: np.ndarray) -> list[float]:
     return [float(roc_auc_score(label, score)), *means]
 
 
+def shares_of(by_label: list[np.ndarray], edges: np.ndarray) -> np.ndarray:
+    """Shares of a population by bin and label, whose scores come sorted."""
+    below = [np.concatenate([[0], np.searchsorted(one, edges), [len(one)]]) for one in by_label]
+    return np.diff(below, axis=1).T / N_POPULATION
+
+
+def noised(shares: np.ndarray, n_rows: int, std: float, rng: np.random.Generator) -> np.ndarray:
+    """Numbers of rows that were drawn by their shares, with noise."""
+    return rng.multinomial(n_rows, shares.ravel()).reshape(shares.shape) + np.rint(
+        rng.normal(0, std, shares.shape)
+    )
+
+
 def simulated(epsilon: float, n_rows: int, positives: float, kind: str, n_draws: int) -> dict[str, Any]:
     """Shares of tables whose intervals hold the true figures, and half of their widths."""
     rng = np.random.default_rng([int(1000 * epsilon), n_rows, int(100 * positives), len(kind)])
@@ -64,16 +77,14 @@ def simulated(epsilon: float, n_rows: int, positives: float, kind: str, n_draws:
     made_up = score[:N_MADE_UP] + 0.3 * score.std() * rng.normal(size=N_MADE_UP)
     made_up, std = np.sort(made_up), 1 / (mu * np.sqrt(SHARES[1]))
     grid, grid_std = score_grid(made_up), 1 / (mu * np.sqrt(SHARES[0]))
-    counts = np.bincount(np.searchsorted(grid, score[:n_rows]), minlength=len(grid) + 1)
-    counts = counts + np.rint(rng.normal(0, grid_std, len(counts)))
-    likely = likely_scores(grid, counts, grid_std, made_up)
-    edges, points = score_bins(likely, n_bins_for(n_rows, likely, mu))
-    cell = 2 * np.searchsorted(edges, score) + label
-    shares = np.bincount(cell, minlength=2 * len(points)) / N_POPULATION
+    by_label = [np.sort(score[label == one]) for one in (False, True)]
     covered, widths = np.zeros(len(FIGURES)), np.zeros(len(FIGURES))
     for _ in range(n_draws):
-        counts = rng.multinomial(n_rows, shares) + np.rint(rng.normal(0, std, len(shares)))
-        found = PrivateEvaluation(edges, points, counts.reshape(-1, 2), std).figures()
+        where = noised(shares_of(by_label, grid).sum(axis=1), n_rows, grid_std, rng)
+        likely = likely_scores(grid, where, grid_std, made_up)
+        edges, points = score_bins(likely, n_bins_for(n_rows, likely, mu))
+        counts = noised(shares_of(by_label, edges), n_rows, std, rng)
+        found = PrivateEvaluation(edges, points, counts, std).figures()
         ranges = [found[name] for name in FIGURES]
         covered += [one.low <= value <= one.high for one, value in zip(ranges, true, strict=True)]
         widths += [(one.high - one.low) / 2 for one in ranges]

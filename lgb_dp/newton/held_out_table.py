@@ -38,7 +38,7 @@ _TAIL_BINS = 4
 _SHARE_OF_SCORES = 0.2
 """Of μ², for counting where scores are: bins that are laid out without it may hold all rows in one."""
 
-_STDS_TO_STAND_OUT = 2.0
+_STDS_TO_STAND_OUT = 3.0
 _GRID = np.linspace(-12.0, 12.0, 65)
 _QUANTILES = np.arange(1, 32) / 32
 _INSIDE = (np.arange(N_POINTS) + 0.5) / N_POINTS
