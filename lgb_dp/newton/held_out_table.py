@@ -38,7 +38,6 @@ _TAIL_BINS = 4
 _SHARE_OF_SCORES = 0.2
 """Of μ², for counting where scores are: bins that are laid out without it may hold all rows in one."""
 
-_STDS_TO_STAND_OUT = 3.0
 _GRID = np.linspace(-12.0, 12.0, 65)
 _QUANTILES = np.arange(1, 32) / 32
 _INSIDE = (np.arange(N_POINTS) + 0.5) / N_POINTS
@@ -146,18 +145,19 @@ def score_grid(made_up: NDArray[np.float64]) -> NDArray[np.float64]:
 def likely_scores(
     grid: NDArray[np.float64], counts: NDArray[np.float64], std: float, made_up: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Ascending scores that stand for all rows, by the cells of a grid whose counts stand out of the noise.
+    """Ascending scores that stand for all rows: half of them made up, half by the counts in a grid's cells.
 
-    One in twenty is a made-up one, so that no bin is empty; all are, if no count stands out.
+    Means of three neighbouring counts count as far as they are above the noise of one.
     """
-    seen = np.where(counts > _STDS_TO_STAND_OUT * std, counts, 0.0)
+    mean = np.convolve(np.pad(counts, 1, mode="edge"), np.full(3, 1 / 3), mode="valid")
+    seen = np.maximum(mean - std, 0.0)
     if seen.sum() <= 0:
         return made_up
-    n = np.rint(len(made_up) * seen / seen.sum()).astype(np.int64)
+    n = np.rint(len(made_up) / 2 * seen / seen.sum()).astype(np.int64)
     ends = np.concatenate([[grid[0] - 1.0], grid, [grid[-1] + 1.0]])
     cells = zip(ends[:-1], ends[1:], n.tolist(), strict=True)
     spread = [low + (high - low) * (np.arange(k) + 0.5) / k for low, high, k in cells if k]
-    return np.sort(np.concatenate([*spread, made_up[::20]]))
+    return np.sort(np.concatenate([*spread, made_up[::2]]))
 
 
 def n_bins_for(n_held: float, scores: NDArray[np.float64], mu: float) -> int:
