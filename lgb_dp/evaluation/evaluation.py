@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, log_expit
 
-from gbdt_commons.html_tables import html_paragraph, html_table
 from lgb_dp.accounting.plotting import axes_of
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.evaluation.intervals import Estimate, are_moderate, auc_estimate, mean_estimate, share_estimate
+from lgb_dp.evaluation.table import EvaluationTable
 
 N_POINTS = 5
 """Scores that stand for those of a bin."""
@@ -23,7 +23,7 @@ _N_GROUPS = 10
 
 
 @dataclass(frozen=True, eq=False)
-class PrivateEvaluation:
+class PrivateEvaluation(EvaluationTable):
     """Quality of a model of two classes, on rows that were held out of its training run.
 
     Every figure has a 95% interval that covers both the drawing of the rows and the noise.  Persons are
@@ -34,7 +34,7 @@ class PrivateEvaluation:
     edges : ndarray of float64, shape (n_bins - 1,)
         Raw scores between which rows were counted; 0 is one of them.
     points : ndarray of float64, shape (n_bins, 5)
-        Raw scores of made-up rows in each bin, which stand for those of all rows there.
+        Raw scores in each bin, which stand for those of all rows there.
     counts : ndarray of float64, shape (n_bins, 2)
         Held-out rows with noise, by bin and label.
     std : float
@@ -48,12 +48,6 @@ class PrivateEvaluation:
     counts: NDArray[np.float64]
     std: float
     alike: int = 1
-
-    @property
-    def n_rows(self) -> Estimate:
-        """Number of held-out rows, in rows of the largest weight."""
-        n, reach = float(self.counts.sum()), 1.96 * self.std * np.sqrt(self.counts.size)
-        return Estimate(max(n, 0.0), max(n - reach, 0.0), max(n + reach, 0.0))
 
     @property
     def positives(self) -> Estimate:
@@ -156,15 +150,6 @@ class PrivateEvaluation:
             "Brier score": self.brier,
             "accuracy": self.accuracy,
         }
-
-    def __str__(self) -> str:
-        head = f"on held-out rows, with noise of {self.std:.3g} rows in each count (95% intervals):"
-        return "\n".join([head, *(f"  {name:<14} {one}" for name, one in self.figures().items())])
-
-    def _repr_html_(self) -> str:
-        """The figures for a notebook."""
-        rows = [{"figure": name, "value and 95% interval": str(one)} for name, one in self.figures().items()]
-        return html_paragraph(str(self).splitlines()[0]) + html_table(rows)
 
     def to_dict(self) -> dict[str, Any]:
         """The released table, in types that JSON has."""

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_commons.html_tables import html_paragraph, html_table
 from lgb_dp.accounting.plotting import axes_of
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.evaluation.intervals import Estimate, are_moderate, mean_estimate
+from lgb_dp.evaluation.table import EvaluationTable
 
 _BINS_PER_SIDE = 16
 
@@ -27,7 +27,7 @@ def residual_edges(width: float) -> NDArray[np.float64]:
 
 
 @dataclass(frozen=True, eq=False)
-class RegressionEvaluation:
+class RegressionEvaluation(EvaluationTable):
     """Quality of a model of a number, on rows that were held out of its training run.
 
     Every figure has a 95% interval that covers both the drawing of the rows and the noise.  Persons are
@@ -52,12 +52,6 @@ class RegressionEvaluation:
     std: float
     width: float
     alike: int = 1
-
-    @property
-    def n_rows(self) -> Estimate:
-        """Number of held-out rows, in rows of the largest weight."""
-        n, reach = float(self.counts.sum()), 1.96 * self.std * np.sqrt(self.counts.size)
-        return Estimate(max(n, 0.0), max(n - reach, 0.0), max(n + reach, 0.0))
 
     @property
     def rmse(self) -> Estimate:
@@ -97,15 +91,6 @@ class RegressionEvaluation:
         ax.stairs(np.maximum(self.counts, 0) / max(self.counts.sum(), 1.0), ends, fill=True)
         ax.set(xlabel="label less prediction", ylabel="share of rows", title=f"RMSE {self.rmse}")
         return ax
-
-    def __str__(self) -> str:
-        head = f"on held-out rows, with noise of {self.std:.3g} rows in each count (95% intervals):"
-        return "\n".join([head, *(f"  {name:<14} {one}" for name, one in self.figures().items())])
-
-    def _repr_html_(self) -> str:
-        """The figures for a notebook."""
-        rows = [{"figure": name, "value and 95% interval": str(one)} for name, one in self.figures().items()]
-        return html_paragraph(str(self).splitlines()[0]) + html_table(rows)
 
     def to_dict(self) -> dict[str, Any]:
         """The released table, in types that JSON has."""

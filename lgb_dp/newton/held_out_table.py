@@ -40,6 +40,8 @@ _SHARE_OF_SCORES = 0.2
 
 _GRID = np.linspace(-12.0, 12.0, 65)
 _QUANTILES = np.arange(1, 32) / 32
+"""Edges of the grid that scores are first counted on: raw scores, and shares of made-up ones below."""
+
 _INSIDE = (np.arange(N_POINTS) + 0.5) / N_POINTS
 
 
