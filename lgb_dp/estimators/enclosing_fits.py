@@ -5,16 +5,16 @@ from the rows before the estimator sees them: epsilon covers none of it.  Scikit
 leaves no other trace in them, so the callers are asked.
 
 A worker of joblib, thread or process, does not show the object that started it.  It does show the function
-that the object sent there, and scikit-learn's are in its own modules.  An object of another package that
-starts threads is looked for in the other threads, where it waits; one that starts processes is not found.
+that the object sent there: scikit-learn's are in its own modules, and one that is written inside a method of
+another package's estimator is known by its code.  A plain function of another package's module is not found.
+Other threads' frames are not read: CPython 3.11 may free a frame meanwhile, which ends the process.
 """
 
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Iterable, Iterator, Mapping
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 from sklearn.base import BaseEstimator
@@ -26,8 +26,6 @@ from lgb_dp.data.provenance import Provenance
 
 _HARMLESS_PACKAGES = frozenset({"base", "compose", "frozen", "pipeline", "utils", "exceptions"})
 """Of scikit-learn: what they add to one fit, if anything, the rules for their classes say."""
-_MAX_PARTS = 100
-"""Of a list in an estimator: so many items are looked at, since it may be one of numbers."""
 _CONTAINERS: Mapping[type, str] = {
     Pipeline: "steps",
     FeatureUnion: "transformer_list",
@@ -38,6 +36,10 @@ _DENSITY_NOTE = (
     "a ColumnTransformer keeps whether the rows are dense enough for a dense matrix, which depends on all of "
     "them: give the model away without the pipeline, or set sparse_threshold to 0 or 1"
 )
+_UNKNOWN_CALLER = (
+    "the fit was called by {}, about which nothing is known; what else it reads or fits is not covered by "
+    "epsilon"
+)
 _FIT_ONCE = frozenset({"FixedThresholdClassifier", "FrozenEstimator"})
 """Of the other packages: classes that fit one estimator, once, and learn nothing themselves."""
 
@@ -47,6 +49,7 @@ def surroundings(model: BaseEstimator) -> Provenance:
     several: dict[str, str] = {}
     leaks: list[str] = []
     notes: list[str] = []
+    inside = {inner: name for code, name in _foreign_codes() for inner in _codes_inside(code)}
     for frame in _frames_from(sys._getframe(1)):
         module = str(frame.f_globals.get("__name__", ""))
         owner = frame.f_locals.get("self")
@@ -56,14 +59,13 @@ def surroundings(model: BaseEstimator) -> Provenance:
                 several.setdefault(package, f"sklearn.{package}")
                 if not frame.f_code.co_name.startswith("_"):
                     several[package] = frame.f_code.co_name
+            elif frame.f_code in inside:
+                notes.append(_UNKNOWN_CALLER.format(inside[frame.f_code]))
             continue
         kind = _known_class(owner)
         name = type(owner).__name__
         if kind is None or (_is_foreign(type(owner).__module__) and _is_foreign(module)):
-            notes.append(
-                f"the fit was called by {name}, about which nothing is known; what else it reads or fits "
-                "is not covered by epsilon"
-            )
+            notes.append(_UNKNOWN_CALLER.format(name))
         if kind is None or kind.__module__.startswith("lgb_dp.") or kind.__name__ in _FIT_ONCE:
             continue
         elif hasattr(owner, "steps"):
@@ -73,11 +75,6 @@ def surroundings(model: BaseEstimator) -> Provenance:
             leaks += _preprocessing_leak(name, [owner.transformer])
         else:
             several[str(_sklearn_package(kind.__module__))] = name
-    for name in _waiting_owners(type(model)):
-        notes.append(
-            f"another thread is in a method of {name}, which holds a {type(model).__name__}; if it started "
-            "this fit, what else it reads or fits is not covered by epsilon"
-        )
     for wrapper in several.values():
         leaks.append(
             f"{wrapper} fits several models or reads the labels itself, and epsilon covers one fit only; "
@@ -92,38 +89,24 @@ def _frames_from(frame: FrameType | None) -> Iterator[FrameType]:
         frame = frame.f_back
 
 
-def _waiting_owners(kind: type) -> list[str]:
-    """Classes of the estimators in whose methods other threads are, and that hold an estimator of a kind.
-
-    Which of them started this thread cannot be told, nor if any did, so that they are worth a note and do
-    not void.  The main thread is never a worker.  The innermost frame of a thread is left out: it may be
-    ending, and its variables be freed while they are read, which ends the process.
-    """
-    if threading.current_thread() is threading.main_thread():
-        return []
-    here, names = threading.get_ident(), set()
-    for thread, top in sys._current_frames().items():
-        for frame in _frames_from(top.f_back) if thread != here else ():
-            code = frame.f_code
-            owner = frame.f_locals.get("self") if "self" in (*code.co_varnames, *code.co_freevars) else None
-            if isinstance(owner, BaseEstimator) and not isinstance(owner, kind) and _holds(owner, kind):
-                names.add(type(owner).__name__)
-    return sorted(names)
+def _foreign_codes() -> Iterator[tuple[CodeType, str]]:
+    """Code of all methods of other packages' estimators, with the names of their classes."""
+    kinds = [BaseEstimator]
+    while kinds:
+        kind = kinds.pop()
+        kinds += kind.__subclasses__()
+        for member in vars(kind).values() if _is_foreign(kind.__module__) else ():
+            code = getattr(getattr(member, "__func__", member), "__code__", None)
+            if isinstance(code, CodeType):
+                yield code, kind.__name__
 
 
-def _holds(holder: Any, kind: type, depth: int = 6) -> bool:
-    """Whether an estimator of a kind is among the attributes of an object, or in a list of them.
-
-    Objects may hold each other, so that the search ends at a depth.
-    """
-    if isinstance(holder, kind) or not depth:
-        return isinstance(holder, kind)
-    inner: Iterable[Any] = ()
-    if isinstance(holder, BaseEstimator):
-        inner = list(vars(holder).values())
-    elif isinstance(holder, (list, tuple)):
-        inner = holder[:_MAX_PARTS]
-    return any(_holds(part, kind, depth - 1) for part in inner)
+def _codes_inside(code: CodeType) -> Iterator[CodeType]:
+    """The code of functions that a function's own text defines, and that of theirs."""
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield inner
+            yield from _codes_inside(inner)
 
 
 def _sklearn_package(module: str) -> str | None:

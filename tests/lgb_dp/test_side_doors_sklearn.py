@@ -307,7 +307,7 @@ def test_side_door_unknown_wrappers_are_noted_in_their_threads(wrap):
     direct, held = quiet_fit(Threaded(small()), X, LABELS), quiet_fit(Holder(small()), X, LABELS)
     for name, models in (("Threaded", direct.models_), ("Holder", held.models_)):
         for model in models:
-            assert any(f"another thread is in a method of {name}" in note for note in model.privacy_.notes)
+            assert any(f"called by {name}," in note for note in model.privacy_.notes)
             assert model.privacy_.private, "which thread started the fit cannot be told"
 
 
