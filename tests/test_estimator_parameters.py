@@ -33,7 +33,7 @@ _PRIVATE = (
     "leaf_share=0.3, gdf=False, "
 )
 _RUN = (
-    "label_overflow='clip', validation_fraction=0.0, n_jobs=0, random_state=None, verbose=-1, "
+    "label_overflow='clip', validation_fraction=0.0, by=None, n_jobs=0, random_state=None, verbose=-1, "
     "importance_type='split', "
 )
 _CLUSTER = "client=None, timeout=60.0, "

@@ -12,12 +12,13 @@ from sklearn.utils.validation import check_is_fitted
 from gbdt_commons.public.inherited_parameters import inherits_parameters
 from gbdt_commons.tables.frames import holds_booleans
 from gbdt_hosts.lightgbm.estimators import ClassifierKind, FittedAttribute, RegressorKind
-from lgb_dp.checks import checked_numbers
+from lgb_dp.checks import Interval, checked_number, checked_numbers
 from lgb_dp.data.classes import as_labels, class_numbers, known_classes, mapped_labels
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.estimators.base import DPLGBMModel
 from lgb_dp.estimators.habits import WAYS_OUT, FitArguments, refuses_habits
 from lgb_dp.estimators.rows import as_target
+from lgb_dp.evaluation.regression import RegressionEvaluation
 from lgb_dp.losses.objective import OBJECTIVES
 
 if TYPE_CHECKING:
@@ -304,3 +305,31 @@ class DPLGBMRegressor(DPLGBMModel, RegressorKind):
             pred_contrib=pred_contrib,
             **kwargs,
         )
+
+    def predict_interval(self, X: Any, alpha: float = 0.1) -> NDArray[np.float64]:
+        """Intervals that hold the targets of new rows, except for a share `alpha` of them.
+
+        They are as wide as the table of rows shows that `validation_fraction` held out, noise included, and
+        cost nothing more: see `RegressionEvaluation.half_width` for the proof.  It is of targets within
+        `label_bounds`, averaged over training runs.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix, shape (n_rows, n_features)
+        alpha : float
+            In (0, 1).
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows, 2)
+            Lower and upper ends; infinite where noise hides how far residuals reach.
+
+        Raises
+        ------
+        AttributeError
+            If no rows were held out.
+        """
+        alpha = checked_number("alpha", alpha, Interval(0, 1, "()"))
+        evaluation, predicted = self.evaluation_, np.asarray(self.predict(X))
+        assert isinstance(evaluation, RegressionEvaluation)
+        return predicted[:, None] + evaluation.half_width(alpha) * np.array([-1.0, 1.0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,8 @@ class PrivateEvaluation(EvaluationTable):
         Of the noise in a cell, in rows.
     alike : int
         How many rows of the largest weight a person may have.
+    by, groups : str, dict
+        The column whose values divide the rows, if one was given, and the evaluation of each value.
     """
 
     edges: NDArray[np.float64]
@@ -48,6 +50,8 @@ class PrivateEvaluation(EvaluationTable):
     counts: NDArray[np.float64]
     std: float
     alike: int = 1
+    by: str = ""
+    groups: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def positives(self) -> Estimate:
@@ -149,7 +153,7 @@ class PrivateEvaluation(EvaluationTable):
             "accuracy": self.accuracy,
         }
 
-    def to_dict(self) -> dict[str, Any]:
+    def table(self) -> dict[str, Any]:
         """The released table, in types that JSON has."""
         points = [[float(f"{one:.6g}") for one in row] for row in self.points.tolist()]
         return {
