@@ -1,6 +1,6 @@
 """Write dist/veilboost.cdx.json: everything that the wheel brings with it, with licences (CycloneDX).
 
-    make dist
+make dist
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ def main() -> int:
         python = Path(name) / "bin" / "python"
         subprocess.run([sys.executable, "-m", "venv", name], check=True)
         subprocess.run([python, "-m", "pip", "install", "--quiet", f"{wheel}[remote]"], check=True)
-        subprocess.run([python, "-m", "pip", "uninstall", "--quiet", "--yes", "pip", "setuptools"], check=True)
+        subprocess.run(
+            [python, "-m", "pip", "uninstall", "--quiet", "--yes", "pip", "setuptools"], check=True
+        )
         command = [sys.executable, "-m", "cyclonedx_py", "environment", "--output-reproducible"]
         command += ["--pyproject", str(ROOT / "pyproject.toml")]
         command += ["--output-file", str(ROOT / "dist" / "veilboost.cdx.json"), str(python)]
