@@ -496,8 +496,16 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
         )
         names = {"feature_names_in_": np.asarray(as_frame(X).columns, dtype=object)} if is_table(X) else {}
         self.__dict__.update(
-            fitted or {}, booster_=booster, evals_result_=evals_result, n_features_in_=X.shape[1], **names
+            fitted or {},
+            booster_=self._finished(booster),
+            evals_result_=evals_result,
+            n_features_in_=X.shape[1],
+            **names,
         )
+
+    def _finished(self, booster: lightgbm.Booster) -> lightgbm.Booster:
+        """What is made of a booster when its run has ended."""
+        return booster
 
     @property
     def privacy_(self) -> PrivacyReport:
