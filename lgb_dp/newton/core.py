@@ -181,7 +181,7 @@ class NewtonCore(Training):
         """The rows: here, or wherever they are."""
         data, subsample, held = self.data, self.settings.subsample, None
         if data.make_sums is not None:
-            made: LeafSums = data.make_sums(self.loss, self.label_scale, subsample)
+            made: LeafSums = data.make_sums(self.loss, self.label_scale, subsample, self._hold_out)
             return made
         if self._hold_out is not None:
             is_held = self._hold_out.chosen(data.draw_words(self.random))
@@ -201,9 +201,9 @@ class NewtonCore(Training):
 
     def _held_out(self) -> tuple[HoldOut, HeldOutTable]:
         """Which rows train nothing, and what is released of them after the last tree."""
-        share, is_sample = self.run.validation_fraction, self.settings.subsample < 1
-        is_away, groups = self.data.make_sums is not None, groups_by(self.data.bins, self.run.by)
-        check_held_out(share, self.params.n_outputs, self.continues, len(groups.names), is_sample, is_away)
+        share, groups = self.run.validation_fraction, groups_by(self.data.bins, self.run.by)
+        is_sample = self.settings.subsample < 1
+        check_held_out(share, self.params.n_outputs, self.continues, len(groups.names), is_sample)
         table = HeldOutTable(self.label_scale, share, self.unit.row_costs, groups)
         return HoldOut(share, groups.feature), table
 

@@ -161,12 +161,7 @@ def release_shares(scale: LabelScale) -> tuple[float, ...]:
 
 
 def check_held_out(
-    share: float,
-    n_outputs: int,
-    continues: bool,
-    n_groups: int = 0,
-    is_sample: bool = False,
-    is_away: bool = False,
+    share: float, n_outputs: int, continues: bool, n_groups: int = 0, is_sample: bool = False
 ) -> None:
     """Refuse to hold a share of the rows out where it cannot be done; asked before anything is paid for."""
     n_cells = 8 * n_outputs**2 * max(n_groups, 1)
@@ -174,7 +169,6 @@ def check_held_out(
     for reason, is_so in {
         f"{classes}, whose table has more than {MAX_CELLS} cells": n_cells > MAX_CELLS,
         "subsample below 1": is_sample,
-        "rows on workers or at parties": is_away,
         "a model to continue from, which may have been trained on the same rows": continues,
     }.items():
         if share > 0 and is_so:
