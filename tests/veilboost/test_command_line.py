@@ -153,7 +153,7 @@ def test_from_certificates_to_predictions(tmp_path, monkeypatch, capsys):
             "estimate",
             "statement",
         ),
-        "show",
+        *("show", "page"),
     ],
 )
 def test_help_has_an_example(command, capsys):

@@ -231,7 +231,7 @@ class Statement:
         )
 
     def html_attack(self) -> str:
-        """What an attacker can achieve, as a section; empty without a guarantee."""
+        """The limits of an attacker, as a section; empty without a guarantee."""
         if not self.attack_curve:
             return ""
         text = _CURVE.format(unit=self.unit)

@@ -143,7 +143,7 @@ def _uses(path: Path) -> Iterator[Markup]:
 
 
 def _counted(sent: Rows) -> Markup:
-    """What a record has counted, with each kind of message in words."""
+    """The sums of a record, with each kind of message in words."""
     told = {cls.__name__: (getdoc(cls) or "").partition("\n")[0] for cls in KINDS.values()}
     rows = (
         {

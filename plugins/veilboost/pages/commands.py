@@ -1,4 +1,4 @@
-"""The command ``show``: a model's card."""
+"""The commands ``show``, a model's card, and ``page``, a live page of folders."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gbdt_commons.files import write_atomically
+from gbdt_parties.errors import InvalidDataError
 from veilboost.parsers import Parser
 from veilboost.statement import add_model
 
@@ -29,3 +30,23 @@ def _show(args: argparse.Namespace) -> None:
     link = None if args.statement is None else link_to(args.statement, out, digest)
     write_atomically(out, card_of(args.model, statement, link))
     print(out)
+
+
+def fill_page(parser: Parser, arguments: Sequence[str]) -> None:
+    """Fill the parser of ``page``."""
+    parser.runs(_page, "veilboost page bank.toml /srv/acme")
+    parser.add_argument("paths", nargs="*", default=["."], metavar="FOLDER", help="as of status (.)")
+    parser.add_argument("--port", type=int, default=0, help="port on 127.0.0.1; any that is free by default")
+
+
+def _page(args: argparse.Namespace) -> None:
+    from veilboost.pages.served import PageServer, Watched
+
+    if not 0 <= args.port < 1 << 16:
+        raise InvalidDataError(f"--port={args.port} must be from 0 to 65535; 0 takes any that is free")
+    with PageServer(Watched(args.paths), args.port) as server:
+        print(
+            f"open {server.address}\nit shows nothing without the token in this address; Ctrl+C ends it",
+            flush=True,
+        )
+        server.serve_forever()

@@ -33,7 +33,6 @@ def chart(
     label: str,
     points: Sequence[tuple[float, float]],
     ends: tuple[str, str],
-    *,
     is_staircase: bool = False,
     limit: float | None = None,
 ) -> Markup:
