@@ -123,7 +123,7 @@ class Releases:
     ) -> Asking[tuple[NDArray[np.float64], float]]:
         """Numbers of held-out rows in every cell, and the noise in each, in rows of the largest weight.
 
-        `number` is that of the release among those that are planned about held-out rows.
+        `number` is that of the release among those planned about held-out rows.
 
         A row adds its weight, at most w̄, to one cell, so that noise w̄/μ is μ-GDP.  It adds nothing to any
         other release of the run, and rows that train nothing here: both cost the larger of their μ.
