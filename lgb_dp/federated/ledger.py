@@ -359,6 +359,8 @@ class LedgerSums:
         Unit of the guarantee; None if nothing was answered.
     rows : list of dict
         For each run and kind of release, how many answers were given and what they cost.
+    steps : list of (str, float)
+        For each answer, when it was given, and the share of the budget's μ² that was spent then.
     """
 
     epsilon: float
@@ -366,6 +368,7 @@ class LedgerSums:
     spent_mu: float
     neighbouring: str | None
     rows: list[dict[str, Any]]
+    steps: list[tuple[str, float]]
 
     @property
     def spent_epsilon(self) -> float:
@@ -399,10 +402,12 @@ def read_ledger(folder: str | Path) -> LedgerSums:
     """
     with closing(StoreFile(Path(folder) / LEDGER_FILE, ROLE, read_only=True)) as store:
         budget, sums, kinds = _kept_budget(store), _Sums(), defaultdict[tuple[str, str], list[_Entry]](list)
+        spent = list[tuple[str, Fraction]]()
         for charge in store.entries(CHARGES, ""):
             entry = _entry(charge)
             sums.add(entry)
             kinds[entry.session, entry.what].append(entry)
+            spent.append((entry.time, sums.spent))
     if budget is None:
         raise PartyArgumentError(f"{str(folder)!r} has no party's ledger, or nothing is in it")
     rows = [
@@ -420,4 +425,5 @@ def read_ledger(folder: str | Path) -> LedgerSums:
         composed_mu([entry.mu for entries in kinds.values() for entry in entries]),
         None if sums.unit is None else sums.unit.neighbouring,
         rows,
+        [(time, float(so_far / _limit(budget))) for time, so_far in spent],
     )

@@ -76,7 +76,7 @@ Codes: TypeAlias = DenseCodes | SparseCodes
 ABOUT, ALIGNED = bytes_kind("about a run with columns apart"), json_kind("aligned ids")
 TREES_PER_ROUND = 4
 _FIXED = (
-    *("rounds", "structure", "subsample", "validation_fraction"),
+    *("rounds", "structure", "subsample", "validation_fraction", "by"),
     *("random_state", "public_init_model", "hessian_share", "budget"),
 )
 """Settings of `NewtonBoost` that columns apart leave at their defaults."""

@@ -8,7 +8,7 @@ from html import escape
 
 from gbdt_commons.html_tables import html_table
 
-_STYLE = """
+STYLE = """
 :root { color-scheme: light; }
 body { font: 16px/1.5 system-ui, sans-serif; color: #1a1a1a; background: #fff; max-width: 52rem;
   margin: 0 auto; padding: 1rem; overflow-wrap: anywhere; }
@@ -56,16 +56,18 @@ svg text { font: 12px system-ui, sans-serif; fill: #333; }
   .curve { max-width: 10cm; } }
 @page { margin: 18mm; }
 """
+"""Style of statements, for screens and paper."""
+
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
-def html_page(title: str, parts: Sequence[str]) -> str:
+def html_page(title: str, parts: Sequence[str], style: str = STYLE) -> str:
     """A page of parts in HTML; the browser is forbidden to load or to run anything."""
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{_STYLE}</style></head>\n<body>\n"
+        f"<title>{escape(title)}</title><style>{style}</style></head>\n<body>\n"
         + "\n".join(part for part in parts if part)
         + "\n</body></html>\n"
     )

@@ -39,6 +39,16 @@ PACKAGES = {
 _PIN = re.compile(r"(key-)?sha256:([0-9A-Fa-f]{2}:?){31}[0-9A-Fa-f]{2}")
 
 
+class Curve(NamedTuple):
+    """A curve to draw, as `veilboost.pages.drawings.chart` takes it."""
+
+    label: str
+    points: Sequence[tuple[float, float]]
+    ends: tuple[str, str]
+    is_staircase: bool = False
+    limit: float | None = None
+
+
 class Finding(NamedTuple):
     """The result of a check.
 
@@ -52,12 +62,18 @@ class Finding(NamedTuple):
         A remedy; empty if none is needed.
     values : tuple of (str, number)
         Figures of the facts, for monitoring.
+    rows : tuple of mapping
+        Details, for a page.
+    curve : Curve, optional
+        What a page draws of it.
     """
 
     check: str
     seen: str
     mend: str = ""
     values: tuple[tuple[str, float], ...] = ()
+    rows: tuple[Mapping[str, object], ...] = ()
+    curve: Curve | None = None
 
 
 def dates_of(certificate: x509.Certificate) -> str:

@@ -140,7 +140,7 @@ class VerticalRun(Run[VerticalPlan]):
             cipher=settings.scheme,
             early_stopping_rounds=settings.early_stopping_rounds,
             verbose_eval=False,
-            callbacks=[RoundLines(RoundLog(logger, settings.rounds))],
+            callbacks=[RoundLines(RoundLog(logger, settings.rounds, Path(checkpoint)))],
             checkpoint=checkpoint,
             patience=settings.patience,
             traffic=self.traffic,
