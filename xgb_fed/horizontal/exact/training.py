@@ -170,7 +170,8 @@ class ExactTraining:
             return [float(settings.base_score)]
         if self._objective.name == "survival:aft":
             return self._estimate([1.0], [1.0])  # a constant
-        if self._objective.name in _FIRST_STEPS:
+        is_step = self._objective.name in ("reg:gamma", "reg:tweedie") and not _begins_with_mean()
+        if is_step or self._objective.name in _FIRST_STEPS:
             return (yield from self._first_step(sizes))
         weight, y = rows.weight.astype(np.float64), rows.y.astype(np.float64)
         has_classes = self._objective.name in CLASS_OBJECTIVES
@@ -206,7 +207,8 @@ class ExactTraining:
         own = wide_sum(fixed_points([g[:, 0], h[:, 0]], sizes.gradients)).reshape(2, 2)
         words = yield from ask_words("first gradients", own, sizes.gradient_bits)
         total_g, total_h = as_floats(words, sizes.gradients)
-        return [float(np.float32(-total_g / max(total_h, 1e-6)))]
+        step = np.full((1, 1), -total_g / max(total_h, 1e-6), dtype=np.float32)
+        return [float(self._objective.to_prediction(step)[0])]
 
     def _start(self, base_score: list[float], rows: LabelledRows) -> NDArray[np.float32]:
         """Margins before the first tree, shape (n_rows, n_classes)."""
