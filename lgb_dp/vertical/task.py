@@ -62,7 +62,7 @@ class ColumnTask(AgreedSettings):
     """The public settings of a run, and the declarations of the active party, whose name it has.
 
     `settings` are `NewtonBoost`'s, of `SETTINGS`. There are `n_trees` of each class, where there are several,
-    of which `per_round` share gradients; either party has `n_rows`. `columns` are the active party's bins
+    and `per_round` trees share gradients; either party has `n_rows`. `columns` are the active party's bins
     (`columns.declaration`), `paid_for` reports of what they have cost. `arithmetic` and `versions` are those
     of the active party (`lgb_dp.newton.arithmetic`), by default of this process.
     """

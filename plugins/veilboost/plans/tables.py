@@ -125,7 +125,7 @@ def read_table(
     categorical: Sequence[str] | Mapping[str, Sequence[str]] = (),
     form: FileForm = PLAIN,
 ) -> Table:
-    """Read a ``.csv``, ``.parquet`` or LIBSVM (``.svm``, ``.libsvm``) file, of which all but Parquet may be
+    """Read a ``.csv``, ``.parquet`` or LIBSVM (``.svm``, ``.libsvm``) file; all but Parquet may be
     ``.gz``.
 
     Ids are read as text, exactly as they stand. In LIBSVM files the `label` is each line's first number.
@@ -241,7 +241,7 @@ def _too_many_columns(path: Path) -> InvalidDataError:
 
 
 class _FileColumns:
-    """The columns of a file, of which each is taken once: there are never two copies of all of them.
+    """The columns of a file, each taken once: there are never two copies of all of them.
 
     Those of a Parquet file are read when they are taken. Arguments are those of `read_arrow`; raises
     InvalidDataError if the file cannot be read, by `take`, too.
@@ -336,7 +336,7 @@ def read_arrow(
 ) -> Any:
     """Read columns of a file of a kind, ``.csv`` or ``.parquet``, as a table of pyarrow.
 
-    Columns in `texts` are read as text, exactly as they stand, of which an empty one is missing; of `keep`,
+    Columns in `texts` are read as text, exactly as they stand, with empty ones as missing; of `keep`,
     those that the file has are read. Raises InvalidDataError if it cannot be read, or has one of them twice.
     """
     import pyarrow
