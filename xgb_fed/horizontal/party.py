@@ -103,8 +103,8 @@ class HorizontalParty(HorizontalSessions):
         Rows, with the same columns as every other party's.  NaN, and entries that a sparse matrix does not
         store, are missing values to XGBoost.  To the hashes NaN is the column's mean and an unstored entry is
         zero.
-    y : array-like of shape (n_rows,)
-        Labels.
+    y : array-like of shape (n_rows,), or array or table of shape (n_rows, 2)
+        Labels; of two columns, the lower and upper bounds of times for ``survival:aft``.
     name : str, default="party"
         Name, unique among the parties.
     sample_weight : array-like of shape (n_rows,), optional

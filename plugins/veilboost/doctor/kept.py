@@ -76,7 +76,12 @@ def of_party(folder: Path, limits: Mapping[str, Any]) -> Iterator[Finding]:
     by = Counter(one.caller or THIS_PROCESS for one in models)
     seen = ", ".join(f"{count} for {quoted(caller)} alone" for caller, count in by.items()) or "none"
     rows = (
-        {"model": one.number, "usable by": one.caller, "splits": one.n_splits, "changed": _when(one.changed)}
+        {
+            "model": one.number,
+            "usable by": one.caller or THIS_PROCESS,
+            "splits": one.n_splits,
+            "changed": _when(one.changed),
+        }
         for one in models
     )
     yield Finding("models", seen, values=(("models", len(models)),), rows=tuple(rows))
@@ -215,13 +220,13 @@ def _budget(folder: Path) -> Iterator[Finding]:
     spent = sums.spent_epsilon
     seen = f"{spent:.4g} of {pair_text(sums.epsilon, sums.delta)} spent"
     mend = "" if spent < sums.epsilon else "nothing is left: these rows answer no further run"
-    curve = _staircase(sums.steps)
+    curve = _staircase(sums.steps, "μ²")
     yield Finding(
         "budget", seen, mend, (("epsilon", sums.epsilon), ("spent_epsilon", spent)), tuple(sums.rows), curve
     )
 
 
-def _staircase(steps: Sequence[tuple[str, float]]) -> Curve | None:
+def _staircase(steps: Sequence[tuple[str, float]], unit: str) -> Curve | None:
     """Shares of a budget that were spent by some times, up to now; a clock that went back moves no step."""
     try:
         seconds = [datetime.fromisoformat(when).timestamp() for when, _ in steps]
@@ -232,7 +237,7 @@ def _staircase(steps: Sequence[tuple[str, float]]) -> Curve | None:
     points = [*zip(accumulate(seconds, max), (share for _, share in steps), strict=True)]
     points.append((max(points[-1][0], time.time()), points[-1][1]))
     ends = (steps[0][0][:10], "now")
-    return Curve("share of the budget that is spent", points, ends, is_staircase=True, limit=1.0)
+    return Curve(f"share of the budget's {unit} that is spent", points, ends, is_staircase=True, limit=1.0)
 
 
 def budgets_in(folder: Path) -> list[Path]:
@@ -258,7 +263,7 @@ def budget(path: Path) -> Finding:
         return Finding("budget", path.name, f"{error}; name a budget, a plan, or the folder of a party")
     mend = "" if left > kept.epsilon / 100 else "less than a hundredth is left: plan the next one"
     values = (("epsilon", kept.epsilon), ("left_epsilon", left))
-    return Finding("budget", seen, mend, values, curve=_staircase(steps))
+    return Finding("budget", seen, mend, values, curve=_staircase(steps, "μ²" if limit.mu else "ε"))
 
 
 def model(folder: Path) -> Finding:

@@ -62,7 +62,7 @@ def test_a_budget_is_a_staircase(place):
     steps = re.search('class="line" d="([^"]*)"', page).group(1)
     assert [float(one) for one in re.findall(r"V([\d.]+)", steps)] == [107.5, 75.0, 42.5, 42.5]
     assert 'class="limit" d="M54.0 10.0H384.0"' in page
-    assert "share of the budget that is spent: 0.75" in page
+    assert "share of the budget&#x27;s μ² that is spent: 0.75" in page
 
 
 def test_damage_and_broken_runs_are_on_top(place):

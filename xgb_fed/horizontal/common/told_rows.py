@@ -295,7 +295,13 @@ def mixed(words: Codes) -> Codes:
 
 
 def _numbers(values: NDArray[np.generic]) -> Codes:
-    """Numbers of 64 bits, equal for equal values: all missing ones are one, and −0 is 0."""
+    """Numbers of 64 bits, equal for equal values: all missing ones are one, and −0 is 0.
+
+    Of bounds of times, shape (n_rows, 2), there is one number for both.
+    """
+    if values.ndim == 2:
+        lower, upper = (_numbers(side) for side in values.T)
+        return mixed(lower) + upper
     if values.dtype.kind in "biuf":
         own = values.astype(np.float64) + 0
         return np.where(np.isnan(own), np.nan, own).view(np.uint64)
