@@ -135,7 +135,7 @@ def _stated(
     heading = (_PAID_COLUMNS if _has_paid(report) else _COLUMNS) if report.private else "Columns"
     tables = {"Releases": tuple(ledger_rows(report.ledger)), heading: columns}
     if evaluation is not None:
-        figures = evaluation.figures().items()
+        figures = evaluation.all_figures().items()
         quality = tuple({"figure": name, "value (95% interval)": str(one)} for name, one in figures)
         tables = {QUALITY: quality, **tables}
     if report.unit.parties:

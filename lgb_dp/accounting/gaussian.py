@@ -133,7 +133,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     Raises
     ------
     ValueError
-        If there is none.
+        If none exists.
     """
     mu = last_safe(
         lambda mu: gaussian_delta(epsilon, mu * (1 + 2 * _SLACK)) <= delta, 0.0, math.sqrt(2 * epsilon) + 10
@@ -239,7 +239,7 @@ def sampled_mu(epsilon: float, delta: float, mu: float, probability: float, coun
     Raises
     ------
     ValueError
-        If there is none.
+        If none exists.
     """
 
     def fits(each: float, step: float | None = None) -> bool:

@@ -138,7 +138,7 @@ class Ledger:
         self._left = Counter(self._planned)
 
     def replan(self, releases: Iterable[Release]) -> None:
-        """Plan other releases in place of all those that are left, at no higher cost.
+        """Plan other releases in place of all those left, at no higher cost.
 
         The releases so far may decide it.  A composition of Gaussian DP bounds each step whatever came
         before it (Dong, Roth and Su, theorem 3.2), and both plans, each taken as one step, cost at most

@@ -63,6 +63,8 @@ class PublicBins:
         How the columns of a table become the features.
     provenance : Provenance
         Cost or leakage of the knowledge of the bins.
+    undeclared : tuple of str
+        Features whose categories were read from the data.
     """
 
     names: tuple[str, ...]
@@ -71,6 +73,7 @@ class PublicBins:
     ranges: tuple[tuple[float, float] | None, ...]
     columns: TableColumns
     provenance: Provenance
+    undeclared: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_for_lightgbm(self.names)
@@ -529,4 +532,5 @@ def public_bins(
         tuple(None if is_categorical[f] else ranges[f] for f in range(len(names))),
         columns,
         Provenance(_leaks(bounds is None and bool(unknown), undeclared)),
+        tuple(undeclared),
     )

@@ -129,7 +129,7 @@ def draw_words(
 
 
 def taken(values: NDArray[_Scalar] | None, rows: NDArray[np.int64]) -> NDArray[_Scalar] | None:
-    """Values of some rows in a read-only array of its own; None if there are none."""
+    """Values of some rows in a read-only array of its own; None without any."""
     return None if values is None else read_only(values[rows])
 
 

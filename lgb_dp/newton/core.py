@@ -39,12 +39,18 @@ from lgb_dp.losses.registry import loss_of
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.budget_plan import BudgetPlan
 from lgb_dp.newton.held_out_rows import HeldOutSteps, can_hold_out
-from lgb_dp.newton.held_out_table import HeldOutTable, check_held_out, made_up_scores, release_shares
+from lgb_dp.newton.held_out_table import (
+    HeldOutTable,
+    check_held_out,
+    groups_by,
+    made_up_scores,
+    release_shares,
+)
 from lgb_dp.newton.leaves import denominators, leaf_counts, leaf_values
 from lgb_dp.newton.model_memory import check_model_fits
 from lgb_dp.newton.monotone import MonotoneConstraints
 from lgb_dp.newton.noised_sums import Releases
-from lgb_dp.newton.releases.held_out_rows import HeldOutRows, HoldOut
+from lgb_dp.newton.releases.held_out_rows import HoldOut
 from lgb_dp.newton.releases.leaf_sums import LeafSums, LocalLeafSums
 from lgb_dp.newton.releases.trees import ONE_LEAF, LeafRelease, PublicTree, ReleasedTree, Round
 from lgb_dp.newton.run_task import LONGEST_ROUND, Answer, RunTask, SumsQuestion, answered_here
@@ -76,7 +82,7 @@ FEW_ROWS_NOTE = (
     "missing or none of the classes; hardly more than noise is in the model"
 )
 OPENED = tuple[PublicTree, LeafRelease, "LeafRelease | None"]
-"""A tree, and what is released over its leaves: of the rows that train, and of those that are held out."""
+"""A tree, and what is released over its leaves: of the rows that train, and of those held out."""
 
 
 class NewtonSettings(Protocol):
@@ -175,11 +181,11 @@ class NewtonCore(Training):
         """The rows: here, or wherever they are."""
         data, subsample, held = self.data, self.settings.subsample, None
         if data.make_sums is not None:
-            made: LeafSums = data.make_sums(self.loss, self.label_scale, subsample)
+            made: LeafSums = data.make_sums(self.loss, self.label_scale, subsample, self._hold_out)
             return made
         if self._hold_out is not None:
             is_held = self._hold_out.chosen(data.draw_words(self.random))
-            self.weight, held = HeldOutRows.of(is_held, self.label, self.weight)
+            self.weight, held = self._hold_out.divided(is_held, self.codes, self.label, self.weight)
         return LocalLeafSums(
             by_columns(self.codes, self.params.n_threads),
             self.label,
@@ -195,10 +201,11 @@ class NewtonCore(Training):
 
     def _held_out(self) -> tuple[HoldOut, HeldOutTable]:
         """Which rows train nothing, and what is released of them after the last tree."""
-        share, is_sample = self.run.validation_fraction, self.settings.subsample < 1
-        is_away = self.data.make_sums is not None
-        check_held_out(share, self.params.n_outputs, self.continues, is_sample, is_away)
-        return HoldOut(share), HeldOutTable(self.label_scale, share, self.unit.row_costs)
+        share, groups = self.run.validation_fraction, groups_by(self.data.bins, self.run.by)
+        is_sample = self.settings.subsample < 1
+        check_held_out(share, self.params.n_outputs, self.continues, len(groups.names), is_sample)
+        table = HeldOutTable(self.label_scale, share, self.unit.row_costs, groups)
+        return HoldOut(share, groups.feature), table
 
     def _asked(self, question: SumsQuestion) -> Asking[Answer]:
         """The answer to a question about the rows, with noise in it."""
@@ -409,7 +416,10 @@ class NewtonCore(Training):
         if scale.is_binary:
             made_up = made_up_scores(self.data.bins, self._histograms, question, self.random)
             made_up = scale.centre + scale.scale * (made_up + shift)
-        return (yield from table.evaluation(question, shift, self.releases, made_up, self.random))
+        found: ModelEvaluation = yield from table.evaluation(
+            question, shift, self.releases, made_up, self.random
+        )
+        return found
 
     def undo(self) -> None:
         """Remove the last iteration's trees; their cost stays, and a figure of the whole model goes."""

@@ -118,8 +118,8 @@ class ColumnTask(AgreedSettings):
             )
         if self.n_planned > MAX_PLANNED:
             raise InvalidArgumentError(
-                f"num_boost_round={self.n_trees} makes attempts at {self.n_planned} trees; noise is planned "
-                f"for {MAX_PLANNED} at most"
+                f"num_boost_round={self.n_trees} is too many: it plans noise for {self.n_planned} trees; "
+                f"at most {MAX_PLANNED} are accepted"
             )
         if sorted(self.settings) != sorted(SETTINGS):
             raise InvalidArgumentError(f"settings={shown(sorted(self.settings))} of a run must be {SETTINGS}")
@@ -213,7 +213,7 @@ class ColumnTask(AgreedSettings):
         """Checked settings of either party's trainer.
 
         ε and δ are less by what is set aside for noise in integers; noise is planned for all attempts, for
-        those that are abandoned stay charged.  `rounds` are those of one class.
+        those abandoned stay charged.  `rounds` are those of one class.
         """
         less = {name: self.settings[name] * (1 - CLOSENESS_SHARE) for name in ("epsilon", "delta")}
         checked = NewtonBoost(**{**self.settings, **less}, rounds=self.planned_of_class).with_settings()

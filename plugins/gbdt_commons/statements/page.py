@@ -85,7 +85,7 @@ def html_section(title: str, *parts: str) -> str:
 
 
 def html_facts(facts: Mapping[str, object]) -> str:
-    """Names and values, one below the other; empty if there are none."""
+    """Names and values, one below the other; empty without any."""
     rows = "".join(f"<tr><th>{escape(k)}</th><td>{escape(shown(v))}</td></tr>" for k, v in facts.items())
     return f'<table class="facts"><tbody>{rows}</tbody></table>' if rows else ""
 
@@ -96,7 +96,7 @@ def html_wide_table(rows: Sequence[Mapping[str, object]]) -> str:
 
 
 def html_bars(rows: Sequence[tuple[str, str, str]]) -> str:
-    """A label, a bar as SVG, and a value in words on each line; empty if there are none."""
+    """A label, a bar as SVG, and a value in words on each line; empty without any."""
     cells = "".join(
         f"<tr><td>{escape(label)}</td><td>{bar}</td><td>{escape(value)}</td></tr>"
         for label, bar, value in rows

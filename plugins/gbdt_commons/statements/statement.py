@@ -113,7 +113,7 @@ class Statement:
     headline : str
         The guarantee in a sentence, or what follows the words that there is none.
     words : tuple of str
-        What that means, in plain words.
+        Its meaning, in plain words.
     reasons : tuple of str
         Why the guarantee is void.
     notes : tuple of str

@@ -111,7 +111,7 @@ class TLS:
         return now
 
     def fault(self) -> str:
-        """Faults in the dates of the certificate, or of all authorities, now; empty if there are none."""
+        """Faults in the dates of the certificate, or of all authorities, now; empty without any."""
         own = out_of_date(self.certificate)
         if own:
             return own

@@ -127,7 +127,7 @@ class RowService(ABC, Generic[L]):
         This party's, in the record.
     limits : CallerLimits
     max_rows : int
-        Ids that one alignment may be about; 0 where there are none.
+        Ids that one alignment may be about; 0 without any.
 
     Raises
     ------
@@ -290,7 +290,7 @@ class RowService(ABC, Generic[L]):
         return self._directory / f"for-{quote(caller, safe='')}"
 
     def known_caller(self, identity: Identity) -> Caller:
-        """What is kept about a caller, from its first request on."""
+        """The state kept about a caller, from its first request on."""
         with self._lock:
             if identity.name not in self.callers:
                 memory = MemoryAllowance(self.limits.max_memory)
@@ -344,7 +344,7 @@ class RowService(ABC, Generic[L]):
 
     @staticmethod
     def _forget_oldest(newest: Path, held: set[Path]) -> None:
-        """Keep the alignments that are in use, those that were used last, and room for one more.
+        """Keep the alignments that are in use, those used last, and room for one more.
 
         A training run needs its rows again after this process was restarted: they count as used now.
         """
@@ -367,7 +367,7 @@ class RowService(ABC, Generic[L]):
                 raise
 
     def _handler(self, caller: Caller, row_sets: RowSets, opens: bool) -> SessionHandler[Any] | None:
-        """The handler of these rows; None if there is none and the request does not open a session."""
+        """The handler of these rows; None if none exists and the request opens no session."""
         with caller.lock:
             handlers = caller.handlers
             if row_sets not in handlers:

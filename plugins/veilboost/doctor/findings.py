@@ -125,7 +125,7 @@ def names(own: str, parties: Sequence[str], allowed: Sequence[str]) -> Finding:
     Parameters
     ----------
     own : str
-        The name in this side's certificate; empty if there is none.
+        The name in this side's certificate; empty without one.
     parties : sequence of str
         Names in the plan.
     allowed : sequence of str

@@ -500,7 +500,7 @@ _REMEDIES = (
 def numbers_of(
     column: Any, shown: str, path: Path, remedies: str = "write numbers into the file"
 ) -> NDArray[np.float64]:
-    """A column of pyarrow as numbers, which errors call what is `shown`.
+    """A pyarrow column as numbers; `shown` is its name in errors.
 
     Missing values are NaN.
 

@@ -37,7 +37,7 @@ from xgb_fed.vertical.training.train import train
 logger = logging.getLogger(__name__)
 
 TABLE_FILE = "active.table.json"
-"""In an active party's model folder: columns of its file, and values of those that were encoded."""
+"""In an active party's model folder: columns of its file, and values of those encoded."""
 
 
 def _active_table(plan: VerticalPlan, file: str, like: Table | None = None) -> Table:

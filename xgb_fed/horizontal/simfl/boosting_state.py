@@ -267,7 +267,7 @@ class BoostingRounds:
         if not (np.isfinite(message.g).all() and np.isfinite(message.h).all() and (message.h >= 0).all()):
             raise ProtocolError("aggregated gradients that are not finite, or hessians below 0")
         if self.received is not None:
-            raise ProtocolError("aggregated gradients for a tree twice")
+            raise ProtocolError("sent the aggregated gradients of a tree a second time")
         g, h = (np.empty(shape, dtype=np.float32) for _ in range(2))
         g[:, order], h[:, order] = message.g.reshape(shape), message.h.reshape(shape)
         self.received = g, h
