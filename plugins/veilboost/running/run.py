@@ -17,6 +17,7 @@ from gbdt_parties.identity.certificates import TLS, Identity
 from gbdt_parties.identity.record import write_traffic
 from gbdt_parties.traffic import Traffic
 from gbdt_parties.transport.remote import RemoteParty
+from veilboost.kept_files import ROUNDS_FILE
 from veilboost.model_folders import check_free
 from veilboost.plans.entries import PlanError
 from veilboost.plans.sections import Plan
@@ -134,7 +135,9 @@ def train(
     check_free(target, args.overwrite)
     make_folder(directory)
     run.save(model, directory)
-    run.checkpoint(plan.path(plan.training.checkpoint)).clear()
+    progress = plan.path(plan.training.checkpoint)
+    run.checkpoint(progress).clear()
+    (progress / ROUNDS_FILE).unlink(missing_ok=True)
     print(run.summary(model, directory, len(parties)))
 
 
