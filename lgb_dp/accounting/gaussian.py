@@ -196,8 +196,8 @@ def composed_epsilon(
 def sampled_mu(epsilon: float, delta: float, mu: float, probability: float, count: int) -> float:
     """Largest μ per release such that `count` subsampled releases and a μ-GDP one keep to (ε, δ).
 
-    `mu` is spent without subsampling; `probability` and `count` are those of `SampledGaussian`. Raises ValueError if
-    μ would not be positive.
+    `mu` is spent without subsampling; `probability` and `count` are those of `SampledGaussian`. Raises
+    ValueError if μ would not be positive.
     """
 
     def fits(each: float, step: float | None = None) -> bool:
