@@ -122,7 +122,7 @@ class DaskDataset:
             raise InvalidArgumentError("X must have a known number of columns; compute its chunk sizes")
 
     def _aligned_partitions(self) -> list[tuple[Any, ...]]:
-        """X, y, weight and groups of every partition, delayed; None for what there is none of."""
+        """X, y, weight and groups of every partition, delayed; None for each that was not given."""
         lengths = host.known_lengths(self.X)
         X = host.partitions_of(self.X)
         columns: list[list[Any]] = [X]

@@ -98,7 +98,8 @@ class _OnCluster(DPLGBMModel):
             return _default_client()
         except ValueError:
             raise InvalidArgumentError(
-                "client must be a distributed.Client, or one must exist; got None, and there is none"
+                "client must be a distributed.Client; got None, and no Dask client is running: start one, or "
+                "pass client="
             ) from None
 
     def __getstate__(self) -> dict[str, Any]:

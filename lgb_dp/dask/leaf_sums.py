@@ -48,7 +48,7 @@ ERRORS = host.ClusterErrors(
 class DaskLeafSums:
     """The rows of a cluster, summed by its workers.
 
-    Partitions are tuples of X, y, weight and groups, delayed, or None for what there is none of. After
+    Partitions are tuples of X, y, weight and groups, delayed, or None for each that was not given. After
     `timeout` seconds, silence means that something is lost. `InvalidArgumentError` if a partition does not
     match what was declared; `ClusterError` if no worker can compute it.
     """

@@ -110,7 +110,7 @@ def read_public_partition(
 
 
 def _checked_rows(dtypes: tuple[str, ...], X: Any, others: Mapping[str, Any]) -> int:
-    """The number of rows of a partition that has the declared columns, and as many rows of everything."""
+    """Number of rows of a partition, after checking columns and equal lengths."""
     if not (is_table(X) or isinstance(X, np.ndarray) or scipy.sparse.issparse(X)):
         raise InvalidArgumentError(
             f"X must consist of tables, arrays or sparse matrices, got {type(X).__name__}"

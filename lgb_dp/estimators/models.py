@@ -169,7 +169,7 @@ class DPLGBMClassifier(DPLGBMModel, ClassifierKind):
         Returns
         -------
         ndarray of float64, shape (n_rows, n_classes)
-            Or what else was asked for, in LightGBM's shape.
+            Or another result that was asked for, in LightGBM's shape.
         """
         result = self._predict_native(
             X,
@@ -316,7 +316,7 @@ class DPLGBMRegressor(DPLGBMModel, RegressorKind):
         Returns
         -------
         ndarray of float64, shape (n_rows,)
-            Or what else was asked for, in LightGBM's shape.
+            Or another result that was asked for, in LightGBM's shape.
         """
         return self._predict_native(
             X,

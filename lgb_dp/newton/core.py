@@ -82,7 +82,7 @@ FEW_ROWS_NOTE = (
     "missing or none of the classes; hardly more than noise is in the model"
 )
 OPENED = tuple[PublicTree, LeafRelease, "LeafRelease | None"]
-"""A tree, and what is released over its leaves: of the rows that train, and of those that are held out."""
+"""A tree, and what is released over its leaves: of the rows that train, and of those held out."""
 
 
 class NewtonSettings(Protocol):

@@ -125,7 +125,7 @@ class Releases:
         """Numbers of held-out rows in every cell, and the noise in each, in rows of the largest weight.
 
         They are counted under the model of a question's trees; `number` is that of the release among those
-        that are planned about held-out rows.
+        planned about held-out rows.
 
         A row adds its weight, at most w̄, to one cell, so that noise w̄/μ is μ-GDP.  It adds nothing to any
         other release of the run, and rows that train nothing here: both cost the larger of their μ.
