@@ -233,7 +233,7 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
         For "newton": share of the rows to hold out of training, as for
         `lgb_dp.NewtonBoost`.  `evaluation_` then tells, within the same ε, how good the model is on them.
     by : str or int, optional
-        A column of declared categories, for each of which `evaluation_` has figures, too.
+        A column of declared categories: `evaluation_` has figures for each, too.
     n_jobs : int
         Threads; 0 means all available processors.
     random_state : int, optional

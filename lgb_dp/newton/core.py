@@ -200,7 +200,7 @@ class NewtonCore(Training):
         )
 
     def _held_out_shares(self) -> tuple[float, ...]:
-        """Shares of μ² of the releases about held-out rows, of which any can be repeated where trees can."""
+        """Shares of μ² of the releases about held-out rows; where trees can be repeated, so can any of these."""
         shares = release_shares(self.label_scale)
         can_repeat = self.run.n_trees is not None and self.run.n_trees < self.n_rounds
         return tuple(share / (1 + max(shares)) for share in shares) if can_repeat else shares
