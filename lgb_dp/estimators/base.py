@@ -346,13 +346,9 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
                 f"alpha is a setting of method='mboost', got alpha={alpha!r} and method={method!r}"
             )
         if method == "newton":
+            held = self.validation_fraction
             return NewtonBoost(
-                epsilon,
-                self.delta,
-                validation_fraction=self.validation_fraction,
-                by=self.by,
-                random_state=seed,
-                budget=budget,
+                epsilon, self.delta, validation_fraction=held, by=self.by, random_state=seed, budget=budget
             )
         for name, default in (("validation_fraction", 0), ("by", None)):
             if (given := getattr(self, name)) != default:

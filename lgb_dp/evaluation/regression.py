@@ -114,16 +114,7 @@ class RegressionEvaluation(EvaluationTable):
         return {**figures, "R²": self.r2}
 
     def plot(self, *, axes: Any = None) -> Any:
-        """Draw the shares of rows by their residuals.
-
-        Parameters
-        ----------
-        axes : matplotlib Axes, optional
-
-        Returns
-        -------
-        matplotlib Axes
-        """
+        """Draw the shares of rows by their residuals; on `axes`, or new ones."""
         ax = axes_of() if axes is None else axes
         ends = np.concatenate([[-self.width], self.edges, [self.width]])
         ax.stairs(np.maximum(self.counts, 0) / max(self.counts.sum(), 1.0), ends, fill=True)

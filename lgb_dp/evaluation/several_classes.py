@@ -74,16 +74,7 @@ class MulticlassEvaluation(EvaluationTable):
         return found
 
     def plot(self, *, axes: Sequence[Any] | None = None) -> Sequence[Any]:
-        """Draw the confusion matrix, as shares of each label's rows, and how often confidence is right.
-
-        Parameters
-        ----------
-        axes : sequence of two matplotlib Axes, optional
-
-        Returns
-        -------
-        sequence of two matplotlib Axes
-        """
+        """Draw confusion, as shares of each label's rows, and calibration; on two `axes`, or new ones."""
         left, right = axes_of(2) if axes is None else axes
         shares = np.array([row["share"].value for row in self.confusion()]).reshape(self.counts.shape[:2])
         left.imshow(shares, vmin=0, vmax=1, cmap="Blues")
