@@ -114,16 +114,10 @@ class PartyLedger:
     def check_run(self, run: bytes, mu: float, unit: Unit, budget: tuple[float, float]) -> None:
         """Check that all that a run may cost, μ at most, is left, beside what it has cost already.
 
-        A ledger without a budget will take that of the run.
-
-        Raises
-        ------
-        BudgetExceededError
-            If it is not.  The text is for the party that asks for the run: it does not say how much is left,
-            which others have spent.  A dozen requests of different costs still find it: a run that is
-            admitted, and does not begin, costs nothing.
-        InvalidArgumentError
-            If the ledger is of another unit.
+        A ledger without a budget will take that of the run. Raises InvalidArgumentError if the ledger is of
+        another unit, and BudgetExceededError if it is not left. Its text is for the party that asks for the
+        run: it does not say how much is left, which others have spent. A dozen requests of different costs
+        still find it: a run that is admitted, and does not begin, costs nothing.
         """
         sums, budget = self._counted(), self.budget or budget
         sums.check_unit(unit)
@@ -152,29 +146,15 @@ class PartyLedger:
     ) -> None:
         """Charge for something that leaves once, in the transaction that keeps the thing itself.
 
-        The charge is kept if that transaction is, and does not count if it fails.
+        The charge is kept if that transaction is, and does not count if it fails. `run` is the digest of the
+        run's roster, which stands for it: its number is the coordinator's choice. The `note` has, with it,
+        number, `time`, `what`, `mu`, the cost, `closeness` and `neighbouring`. `granted` is μ that all
+        charges of the run may cost together; a ledger without a budget takes that of the run, ε and δ.
 
-        Parameters
-        ----------
-        run : bytes
-            The digest of its roster, which stands for it: its number is the coordinator's choice.
-        note : mapping
-            With `run`, its number, `time`, `what`, `mu`, the cost, `closeness` and `neighbouring`.
-        granted : float
-            μ that all charges of the run may cost together.
-        budget : (float, float)
-            ε and δ of the run, which a ledger without a budget takes.
-
-        Raises
-        ------
-        BudgetExceededError
-            If the budget, or the run's part of it, would be exceeded.
-        InvalidArgumentError
-            If the ledger is of another unit.
-        PartyArgumentError
-            If the note is not one that a ledger can have.
-        ProtocolError
-            After `close`, or in a forked process, which would spend the same budget a second time.
+        Raises BudgetExceededError if the budget, or the run's part of it, would be exceeded,
+        InvalidArgumentError if the ledger is of another unit, PartyArgumentError if it cannot have the note,
+        and ProtocolError after `close` or in a forked process, which would spend the same budget a second
+        time.
         """
         if self._process != this_process():
             raise ProtocolError("a party cannot answer in a forked process: its parent answers, too")

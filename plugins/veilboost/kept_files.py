@@ -9,7 +9,7 @@ from gbdt_commons.sealed import read_sealed
 from gbdt_parties.errors import InvalidDataError
 
 ROUNDS_FILE = "rounds.jsonl"
-"""Beside the progress of a run, a line for each round of the one under way, or of the last one."""
+"""Beside the progress of a run under way, a line for each of its rounds."""
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -69,19 +69,11 @@ L = TypeVar("L", bound=CallerLimits)
 class Caller:
     """One caller: its folder, its part of the store, and handlers on the rows it named.
 
-    Attributes
-    ----------
-    handlers : OrderedDict
-        By the row sets they are about, the one used last at the end.
-    used : set of bytes
-        Sessions that were opened.
-    questions, openings : HourlyQuota
-        Alignments and other messages that let the caller try something out, such as which rows there are; and
-        sessions opened.
-    memory, rooms
-        Memory that the caller's rows and sessions may hold together, and that of each handler's rows.
-    parsing, aligning : Lock
-        Held while a request is taken apart, and while an alignment is worked on: one at a time.
+    `handlers` are by the row sets they are about, the one used last at the end; `used` are sessions that were
+    opened. The quota of `questions` counts alignments and other messages that let the caller try something
+    out, such as which rows there are, that of `openings` sessions. `memory` is what the caller's rows and
+    sessions may hold together, `rooms` that of each handler's rows. The locks `parsing` and `aligning` are
+    held while a request is taken apart, and while an alignment is worked on: one at a time.
     """
 
     directory: Path
@@ -114,25 +106,11 @@ class UnknownRowsError(ProtocolError):
 class RowService(ABC, Generic[L]):
     """Serves a table's rows to callers that each see only their own sessions; every message is recorded.
 
-    Parameters
-    ----------
-    ids : sequence of str
-        A name for each row, all different and canonical (see `row_ids`).
-    has_ids : bool
-        Whether the names are the data's own: rows are then known to others only once aligned.
-    directory : path
-        Where the store, callers' folders and the record are kept.  One process, and one service in it, uses
-        it at a time.
-    name : str
-        This party's, in the record.
-    limits : CallerLimits
-    max_rows : int
-        Ids that one alignment may be about; 0 without any.
-
-    Raises
-    ------
-    StoreError
-        If the directory is in use, or what is in it is damaged or of another release.
+    `ids` name the rows, all different and canonical (see `row_ids`); with `has_ids` they are the data's own:
+    rows are then known to others only once aligned. Store, callers' folders and the record are kept in the
+    `directory`, which one process, and one service in it, uses at a time. `name` is this party's, in the
+    record. One alignment may be about `max_rows` ids; 0 where there are none. Raises StoreError if the
+    directory is in use, or its content is damaged or of another release.
     """
 
     role: str

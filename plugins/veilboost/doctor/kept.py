@@ -276,15 +276,16 @@ def model(folder: Path) -> Finding:
 
 def progress(folder: Path, command: str) -> Finding:
     """The progress of a coordinator's run, which a command goes on with."""
-    stores, (said, curve) = sorted(folder.glob("*.store")), _rounds(folder / ROUNDS_FILE)
+    stores = sorted(folder.glob("*.store"))
     if not stores:
-        return Finding("run", "none under way", values=(("runs", 0),), curve=curve)
+        return Finding("run", "none under way", values=(("runs", 0),))
     path = stores[0]
     try:
         with closing(StoreFile(path, None, read_only=True)):
             pass
     except (VeilboostError, OSError) as error:
         return Finding("run", str(path), str(error))
+    said, curve = _rounds(folder / ROUNDS_FILE)
     seen, values = f"{path}{said}, last change {_when(path.stat().st_mtime)}", (("runs", 1),)
     if (pid := _user_of(path)) is not None:
         return Finding("run", f"process {pid} is at it: {seen}", "", values + _process(pid), curve=curve)

@@ -36,6 +36,7 @@ _CLEAR = (
     "names, settings and, with rows apart, sums under masks, of which only the sum over all parties opens. "
     "Between machines all of it travels inside TLS, which third parties do not read."
 )
+_ALONE = "The model's file tells of no parties. --record draws the traffic of a run between parties."
 _UNMEASURED = {
     "none": "The model's file has no figures of its quality; the log of its training run has.",
     "void": "The report, which is void, has no figures of the model's quality that may be repeated.",
@@ -76,8 +77,8 @@ def card_of(model: str, statement: Statement, link: str | None = None) -> str:
         section(
             "Who sent what to whom",
             drawing,
-            table(leaves) or tag("p", "All rows were in one place: nothing was sent in training."),
-            *([tag("p", _CLEAR), _counted(sent)] if sent else []),
+            table(leaves),
+            *([tag("p", _CLEAR), _counted(sent)] if sent else [] if leaves else [tag("p", _ALONE)]),
         ),
         *(section(title, table(rows)) for title, rows in tables.items()),
         section("The guarantee in numbers", Markup(html_facts(statement.guarantee))),

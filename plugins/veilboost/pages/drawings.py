@@ -28,6 +28,11 @@ class Arrow(NamedTuple):
         """The class that colours it."""
         return "cipher" if self.n_bytes and 2 * self.n_cipher > self.n_bytes else "clear"
 
+    @property
+    def amount(self) -> str:
+        """The bytes in words; empty if they were not counted."""
+        return "" if self.n_bytes is None else spoken_bytes(self.n_bytes)
+
 
 def chart(
     label: str,
@@ -59,15 +64,15 @@ def chart(
     high = max([*ys, *([] if limit is None else [limit])])
     high = high if high > low else low + 1.0
 
-    def place(x: float, y: float) -> tuple[float, float]:
-        across = (x - xs[0]) / (xs[-1] - xs[0]) if xs[-1] > xs[0] else 1.0
-        return round(_LEFT + _WIDTH * across, 1), round(_TOP + _HEIGHT * (1 - (y - low) / (high - low)), 1)
+    def across(x: float) -> float:
+        return round(_LEFT + _WIDTH * ((x - xs[0]) / (xs[-1] - xs[0]) if xs[-1] > xs[0] else 1.0), 1)
 
-    steps = [
-        f"M{place(xs[0], 0.0 if is_staircase else ys[0])}",
-        *(_to(*place(*p), is_staircase) for p in points),
-    ]
-    path = "".join(steps).replace("(", "").replace(")", "").replace(",", "")
+    def down(y: float) -> float:
+        return round(_TOP + _HEIGHT * (1 - (y - low) / (high - low)), 1)
+
+    step = "H{} V{} " if is_staircase else "L{} {}"
+    begin = f"M{across(xs[0])} {down(low if is_staircase else ys[0])}"
+    path = begin + "".join(step.format(across(x), down(y)) for x, y in points)
     bottom, right = _TOP + _HEIGHT, _LEFT + _WIDTH
     parts = [
         tag("path", class_="axis", d=f"M{_LEFT} {_TOP}V{bottom}H{right}"),
@@ -78,8 +83,7 @@ def chart(
         tag("text", ends[1], x=right, y=bottom + 16, text_anchor="end"),
     ]
     if limit is not None and math.isfinite(limit):
-        y = place(xs[0], limit)[1]
-        parts.append(tag("path", class_="limit", d=f"M{_LEFT} {y}H{right}"))
+        parts.append(tag("path", class_="limit", d=f"M{_LEFT} {down(limit)}H{right}"))
     return _drawing(label, _LEFT + _WIDTH + 6, bottom + 22, parts)
 
 
@@ -97,89 +101,57 @@ def traffic(flows: Sequence[Arrow]) -> Markup:
     if not 2 <= len(names) <= MAX_DRAWN:
         return Markup()
     height = 150.0 if len(names) == 2 else 260.0
-    places = {name: _on_ring(k, len(names), height) for k, name in enumerate(names)}
-    heads = (_head(kind) for kind, _ in _KEY)
-    boxes = (_box(name, *places[name]) for name in names)
-    arrows = (
-        _arrow(flow, places[flow.sender], places[flow.receiver])
-        for flow in flows
-        if flow.sender != flow.receiver
-    )
-    known = any(flow.n_bytes is not None for flow in flows)
+    turns = (k / len(names) + (0.5 if len(names) == 2 else -0.25) for k in range(len(names)))
+    ring = [complex(135 * math.cos(math.tau * t), (height / 2 - 38) * math.sin(math.tau * t)) for t in turns]
+    places = {name: complex(200, height / 2 - 8) + place for name, place in zip(names, ring, strict=True)}
+    arrows = (_arrow(one, places) for one in flows if one.sender != one.receiver)
+    boxes = (_box(name, place) for name, place in places.items())
+    keys = _KEY if any(flow.n_bytes is not None for flow in flows) else ()
     key = (
         tag("text", tag("tspan", "■ ", class_=f"of-{kind}"), text, x=4 + 130 * k, y=height - 4)
-        for k, (kind, text) in enumerate(_KEY)
-        if known
+        for k, (kind, text) in enumerate(keys)
     )
-    label = "; ".join(f"{one.sender} to {one.receiver}{_amount(one)}" for one in flows)
-    return _drawing(f"Traffic: {label}", 400, height, [tag("defs", *heads), *arrows, *boxes, *key])
-
-
-def _amount(flow: Arrow) -> str:
-    return "" if flow.n_bytes is None else f": {spoken_bytes(flow.n_bytes)}"
-
-
-def _to(x: float, y: float, is_staircase: bool) -> str:
-    return f"H{x} V{y} " if is_staircase else f"L{x} {y}"
-
-
-def _on_ring(k: int, n: int, height: float) -> tuple[float, float]:
-    angle = 2 * math.pi * (k / n + (0.5 if n == 2 else -0.25))
-    return round(200 + 135 * math.cos(angle), 1), round(
-        height / 2 - 8 + (height / 2 - 38) * math.sin(angle), 1
-    )
+    said = (f"{one.sender} to {one.receiver}: {one.amount or 'not counted'}" for one in flows)
+    heads = tag("defs", *(_head(kind) for kind, _ in _KEY))
+    return _drawing(f"Traffic: {'; '.join(said)}", 400, height, [heads, *arrows, *boxes, *key])
 
 
 def _head(kind: str) -> Markup:
     shape = tag("path", d="M0 0L6 3L0 6Z", class_=f"of-{kind}")
-    return tag(
-        "marker",
-        shape,
-        id=f"to-{kind}",
-        markerWidth=12,
-        markerHeight=12,
-        refX=5,
-        refY=3,
-        orient="auto",
-        markerUnits="userSpaceOnUse",
-        viewBox="0 0 6 6",
-    )
+    size = {"markerWidth": 12, "markerHeight": 12, "markerUnits": "userSpaceOnUse", "viewBox": "0 0 6 6"}
+    return tag("marker", shape, id=f"to-{kind}", refX=5, refY=3, orient="auto", **size)
 
 
-def _box(name: str, x: float, y: float) -> Markup:
-    short = name if len(name) <= 16 else f"{name[:15]}…"
+def _box(name: str, place: complex) -> Markup:
+    x, y, short = place.real, place.imag, name if len(name) <= 16 else f"{name[:15]}…"
     shape = tag("rect", x=x - 56, y=y - 13, width=112, height=26, rx=5, class_="box")
     return tag("g", tag("title", name), shape, tag("text", short, x=x, y=y + 4, text_anchor="middle"))
 
 
-def _arrow(flow: Arrow, start: tuple[float, float], end: tuple[float, float]) -> Markup:
+def _arrow(flow: Arrow, places: Mapping[str, complex]) -> Markup:
     """An arc between the edges of two boxes, bent to the left, so that both directions are seen."""
-    dx, dy = end[0] - start[0], end[1] - start[1]
-    length = math.hypot(dx, dy)
-    side = (dy / length, -dx / length)
-    middle = ((start[0] + end[0]) / 2 + 34 * side[0], (start[1] + end[1]) / 2 + 34 * side[1])
-    begin, stop = _edge(start, middle), _edge(end, middle)
-    numbers = [round(one, 1) for one in (*begin, *middle, *stop)]
-    width = 1.5 if not flow.n_bytes else min(6.0, 1 + 0.6 * math.log10(1 + flow.n_bytes))
+    start, end = places[flow.sender], places[flow.receiver]
+    side = -1j * (end - start) / abs(end - start)
+    bend = (start + end) / 2 + 34 * side
+    begin, stop = _edge(start, bend), _edge(end, bend)
+    numbers = (f"{part:.1f}" for point in (begin, bend, stop) for part in (point.real, point.imag))
     path = tag(
         "path",
         d="M{} {}Q{} {} {} {}".format(*numbers),
         class_=flow.kind,
-        stroke_width=round(width, 1),
+        stroke_width=f"{min(6.0, 1.5 + 0.6 * math.log10(1 + (flow.n_bytes or 0))):.1f}",
         marker_end=f"url(#to-{flow.kind})",
     )
-    if flow.n_bytes is None:
-        return path
     # Beyond the middle, so that the labels of both directions do not meet.
-    x, y = (round(0.45 * start[k] + 0.55 * end[k] + 27 * side[k], 1) for k in range(2))
-    return joined([path, tag("text", spoken_bytes(flow.n_bytes), x=x, y=y + 4, text_anchor="middle")])
+    at = 0.45 * start + 0.55 * end + 27 * side
+    label = tag("text", flow.amount, x=f"{at.real:.1f}", y=f"{at.imag + 4:.1f}", text_anchor="middle")
+    return joined([path, label])
 
 
-def _edge(box: tuple[float, float], towards: tuple[float, float]) -> tuple[float, float]:
+def _edge(box: complex, towards: complex) -> complex:
     """The point where a line from the middle of a box leaves it."""
-    dx, dy = towards[0] - box[0], towards[1] - box[1]
-    share = min(60 / abs(dx) if dx else math.inf, 17 / abs(dy) if dy else math.inf)
-    return box[0] + share * dx, box[1] + share * dy
+    way = towards - box
+    return box + way * min(60 / max(abs(way.real), 1e-9), 17 / max(abs(way.imag), 1e-9))
 
 
 def _drawing(label: str, width: float, height: float, parts: Sequence[Markup]) -> Markup:
@@ -188,11 +160,9 @@ def _drawing(label: str, width: float, height: float, parts: Sequence[Markup]) -
 
 def flows_of(rows: Sequence[Mapping[str, object]]) -> list[Arrow]:
     """Flows between pairs, from rows of a table of traffic, or of what leaves whom."""
+    counts = ("bytes", "ciphertext_bytes") if any("bytes" in row for row in rows) else ()
     sums: dict[tuple[str, str], list[int]] = {}
     for row in rows:
-        pair = str(row["from"]), str(row["to"])
-        of_pair = sums.setdefault(pair, [0, 0])
-        for k, name in enumerate(("bytes", "ciphertext_bytes")):
-            of_pair[k] += int(str(row.get(name, 0)))
-    counted = any("bytes" in row for row in rows)
-    return [Arrow(*pair, *(counts if counted else ())) for pair, counts in sums.items()]
+        of_pair = sums.setdefault((str(row["from"]), str(row["to"])), [0] * len(counts))
+        of_pair[:] = [so_far + int(str(row[name])) for so_far, name in zip(of_pair, counts, strict=True)]
+    return [Arrow(*pair, *of_pair) for pair, of_pair in sums.items()]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
 from gbdt_commons.statements.page import html_page
 from veilboost.doctor.findings import Finding
 from veilboost.doctor.places import Place
-from veilboost.pages.drawings import Arrow, chart, flows_of, gauge, traffic
+from veilboost.pages.drawings import chart, flows_of, gauge, traffic
 from veilboost.pages.markup import PAGE_STYLE, Markup, command, joined, section, spoken_bytes, table, tag
 
 _ORDER = ("run", "runs", "budget", "names", "heard", "certificate", "models", "record")
@@ -42,55 +42,33 @@ def overview(
     """
     mends = [(place, one) for place in places for one in place.findings if one.mend]
     items = (tag("li", f"{place.path}, {one.check}: {one.mend}") for place, one in mends)
-    said = f"{len(mends)} of these need a person" if mends else "Nothing needs a person"
-    head = tag(
-        "header",
-        tag(
-            "p",
-            f"veilboost, {when:%Y-%m-%d %H:%M:%S} UTC. ",
-            tag("a", pause[0], href=pause[1]),
-            class_="what",
-        ),
-        tag("h1", said),
-        tag("ul", *items) if mends else "",
-        class_=f"verdict {'void' if mends else 'guarantee'}",
-    )
+    link = tag("a", pause[0], href=pause[1])
+    line = tag("p", f"veilboost, {when:%Y-%m-%d %H:%M:%S} UTC. ", link, class_="what")
+    said = tag("h1", f"{len(mends)} of these need a person" if mends else "Nothing needs a person")
+    found = "void" if mends else "guarantee"
+    head = tag("header", line, said, tag("ul", *items), class_=f"verdict {found}")
     return html_page("veilboost", [head, *(_place(one, reached) for one in places)], PAGE_STYLE)
 
 
 def _place(place: Place, reached: Callable[[str], str]) -> Markup:
-    checks = {one.check: one for one in place.findings}
-    limits = [one for one in place.findings if {"used", "left"} & {name for name, _ in one.values}]
-    known = [checks.pop(name) for name in _ORDER if name in checks]
-    others = [one for one in checks.values() if one not in limits]
-    shown = [*(_finding(one, reached) for one in known), _limits(limits)]
-    return section(f"{place.path} ({place.what})", *shown, *(_finding(one, reached) for one in others))
+    limits = [one for one in place.findings if dict(one.values).keys() & {"used", "left"}]
+    others = [one for one in place.findings if one not in limits]
+    others.sort(key=lambda one: _ORDER.index(one.check) if one.check in _ORDER else len(_ORDER))
+    shown = (_finding(one, reached) for one in others)
+    return section(f"{place.path} ({place.what})", *shown, _limits(limits))
 
 
 def _finding(one: Finding, reached: Callable[[str], str]) -> Markup:
     """A heading, what was seen, its remedy, and whatever can be drawn of it."""
-    return joined(
-        [
-            tag("h3", _TITLES.get(one.check, one.check.capitalize())),
-            *(tag("p", line) for line in one.seen.splitlines()),
-            tag("p", one.mend, class_="mend") if one.mend else Markup(),
-            *_drawn(one),
-            _folded(one, table(_with_reach(one.rows, reached))),
-        ]
+    rows = table(
+        {**row, "reachable": reached(str(row["address"]))} if "address" in row else row for row in one.rows
     )
-
-
-def _folded(one: Finding, rows: Markup) -> Markup:
-    return (
-        tag("details", tag("summary", "Each kind of message"), rows)
-        if rows and one.check == "record"
-        else rows
-    )
-
-
-def _in_words(flow: Arrow) -> str:
-    sent = f"{flow.sender} sent {flow.receiver} {spoken_bytes(flow.n_bytes or 0)}"
-    return f"{sent}, {spoken_bytes(flow.n_cipher)} of them as ciphertexts"
+    if rows and one.check == "record":
+        rows = tag("details", tag("summary", "Each kind of message"), rows)
+    mend = tag("p", one.mend, class_="mend") if one.mend else Markup()
+    seen = (tag("p", line) for line in one.seen.splitlines())
+    title = tag("h3", _TITLES.get(one.check, one.check.capitalize()))
+    return joined([title, *seen, mend, *_drawn(one), rows])
 
 
 def _drawn(one: Finding) -> Iterator[Markup]:
@@ -102,7 +80,9 @@ def _drawn(one: Finding) -> Iterator[Markup]:
         yield tag("p", f"{values['days_left']} days left")
     if one.check == "record":
         yield traffic(flows := flows_of(one.rows))
-        yield tag("ul", *(tag("li", _in_words(flow)) for flow in flows))
+        for flow in flows:
+            sent = f"{flow.sender} sent {flow.receiver} {flow.amount}"
+            yield tag("p", f"{sent}, {spoken_bytes(flow.n_cipher)} of them as ciphertexts")
     if "process" in values:
         yield joined([tag("p", _STOP), command(f"kill -INT {values['process']}")])
 
@@ -110,15 +90,7 @@ def _drawn(one: Finding) -> Iterator[Markup]:
 def _limits(limits: Sequence[Finding]) -> Markup:
     rows = []
     for one in limits:
-        values = dict(one.values)
-        whole = values["used"] + values["left"] if "left" in values else 0.0
-        drawn = gauge(one.check, values["used"], whole) if "left" in values else Markup()
+        used, left = (dict(one.values).get(name) for name in ("used", "left"))
+        drawn = Markup() if used is None or left is None else gauge(one.check, used, used + left)
         rows.append({"limit": one.check, "seen": one.seen, "used": drawn})
     return joined([tag("h3", "Limits"), table(rows)]) if rows else Markup()
-
-
-def _with_reach(
-    rows: Sequence[Mapping[str, object]], reached: Callable[[str], str]
-) -> Iterator[Mapping[str, object]]:
-    for row in rows:
-        yield {**row, "reachable": reached(str(row["address"]))} if "address" in row else row

@@ -61,7 +61,7 @@ def test_a_model_of_one_place_with_its_evaluation(tmp_path):
     model = lgb_dp.DPLGBMClassifier(n_estimators=3, epsilon=2.0, delta=1e-5, validation_fraction=0.2)
     model.fit(X, X[:, 0] > 0.5, bounds=(0, 1)).booster_.save_model(tmp_path / "m.txt")
     page = shown(tmp_path, tmp_path / "m.txt")
-    assert "nothing was sent in training" in page
+    assert "tells of no parties" in page
     assert str(model.evaluation_.auc) in page
     assert 'aria-label="ROC curve on held-out rows"' in page
     text = (tmp_path / "m.txt").read_text()

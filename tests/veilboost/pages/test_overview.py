@@ -81,3 +81,9 @@ def test_a_finding_of_any_texts_is_escaped():
     page = drawn([Place(HOSTILE, HOSTILE, [finding, finding._replace(values=())])])
     assert "<img" not in page
     assert page.count("&lt;img") > 6
+
+
+def test_findings_of_one_name_are_all_on_it():
+    page = drawn([Place("a", "folder", [Finding("state", "store x"), Finding("state", "store y")])])
+    assert "store x" in page
+    assert "store y" in page
