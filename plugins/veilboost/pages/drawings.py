@@ -12,7 +12,7 @@ MAX_DRAWN = 12
 """Parties in a drawing of traffic; more would hide each other."""
 
 _WIDTH, _HEIGHT, _LEFT, _TOP = 330.0, 130.0, 54.0, 10.0
-_KEY = (("cipher", "mostly ciphertexts"), ("clear", "mostly in clear"))
+_KEY = (("cipher", "mostly ciphertexts"), ("clear", "mostly in clear or masked"))
 
 
 class Arrow(NamedTuple):
