@@ -44,12 +44,7 @@ _HEADERS = {
 
 
 class Watched:
-    """Folders that are looked at when they are asked for, by one thread at a time.
-
-    Parameters
-    ----------
-    paths : sequence of str
-    """
+    """Folders at some paths, which are looked at when they are asked for, by one thread at a time."""
 
     def __init__(self, paths: Sequence[str]) -> None:
         self._paths, self._changed, self._is_looking = paths, Condition(), False
@@ -72,10 +67,8 @@ class Watched:
     def _look(self) -> None:
         began = time.monotonic()
         try:
-            when, places = (
-                datetime.now(timezone.utc),
-                [one for path in self._paths for one in places_of(path)],
-            )
+            when = datetime.now(timezone.utc)
+            places = [one for path in self._paths for one in places_of(path)]
             with self._changed:
                 self._places, self._when = places, when
         finally:
@@ -91,23 +84,9 @@ class Watched:
 
 
 class PageServer(ThreadingHTTPServer):
-    """The server of one page.
+    """The server of one page, whose `address` has its token; port 0 stands for any that is free.
 
-    Parameters
-    ----------
-    watched : Watched
-    port : int
-        0 for any that is free.
-
-    Attributes
-    ----------
-    address : str
-        Of the page, with its token.
-
-    Raises
-    ------
-    InvalidDataError
-        If the port is in use, or not this user's.
+    An InvalidDataError says that the port is in use, or not this user's.
     """
 
     daemon_threads = True
