@@ -48,7 +48,11 @@ _COLUMNS = (
 PARAMETERS = {
     lgb_dp.DPLGBMClassifier: _PRIVATE + "alpha='calibrated', calibrate=False, " + _RUN + "**keywords",
     lgb_dp.DPLGBMRegressor: _PRIVATE + _RUN + "**keywords",
-    lgb_dp.dask.DaskDPLGBMClassifier: _PRIVATE + "alpha='calibrated', calibrate=False, " + _RUN + _CLUSTER + "**keywords",
+    lgb_dp.dask.DaskDPLGBMClassifier: _PRIVATE
+    + "alpha='calibrated', calibrate=False, "
+    + _RUN
+    + _CLUSTER
+    + "**keywords",
     lgb_dp.dask.DaskDPLGBMRegressor: _PRIVATE + _RUN + _CLUSTER + "**keywords",
     lgb_dp.federated.FederatedDPLGBMClassifier: _FEDERATED,
     lgb_dp.federated.FederatedDPLGBMRegressor: _FEDERATED,

@@ -106,7 +106,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """Largest μ whose `gaussian_epsilon` at `delta` does not exceed `epsilon`, rounded down.
 
-    Raises ValueError if there is none.
+    Raises ValueError if μ would not be positive.
     """
     mu = last_safe(
         lambda mu: gaussian_delta(epsilon, mu * (1 + 2 * _SLACK)) <= delta, 0.0, math.sqrt(2 * epsilon) + 10
@@ -197,7 +197,7 @@ def sampled_mu(epsilon: float, delta: float, mu: float, probability: float, coun
     """Largest μ per release such that `count` subsampled releases and a μ-GDP one keep to (ε, δ).
 
     `mu` is spent without subsampling; `probability` and `count` are those of `SampledGaussian`. Raises
-    ValueError if there is none.
+    ValueError if μ would not be positive.
     """
 
     def fits(each: float, step: float | None = None) -> bool:
