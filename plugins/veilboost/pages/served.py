@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
+import sys
 import time
 from base64 import b64encode
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from datetime import datetime, timezone
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Condition, Thread
+from typing import Any
 
 from gbdt_parties.errors import InvalidDataError
 from veilboost.doctor.peers import Peer, examine
@@ -101,6 +103,11 @@ class PageServer(ThreadingHTTPServer):
             ) from None
         self.hosts = {f"{name}:{self.server_port}" for name in (HOST, "localhost")}
         self.address = f"http://{HOST}:{self.server_port}/{self.token}/"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Leave out browsers that went away."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)
 
 
 class _Answering(BaseHTTPRequestHandler):
