@@ -23,7 +23,8 @@ pre { background: #f4f4f4; padding: .5rem .75rem; white-space: pre-wrap; font-si
 .used { fill: #0b5394; } .spent { fill: #b3261e; }
 .mend { border-left: 6px solid #b3261e; background: #fdeceb; padding: .25rem .75rem; margin: .5rem 0; }
 .gauge { width: 100%; max-width: 12rem; height: 14px; display: block; print-color-adjust: exact; }
-details td:last-child { min-width: 14rem; } summary { cursor: pointer; } :focus-visible { outline: 3px solid #0b5394; outline-offset: 2px; }
+details td:last-child { min-width: 14rem; }
+summary { cursor: pointer; } :focus-visible { outline: 3px solid #0b5394; outline-offset: 2px; }
 """
 )
 """Style of all pages of the command."""
