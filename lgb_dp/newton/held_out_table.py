@@ -116,7 +116,7 @@ def check_held_out(
 ) -> None:
     """Refuse to hold a share of the rows out where it cannot be done; asked before anything is paid for."""
     for reason, is_so in {
-        f"objective={objective!r}": n_outputs > 1,
+        f"objective={objective!r}": n_outputs > 1 or str(objective).startswith("aft_"),
         "subsample below 1": is_sample,
         "rows on workers or at parties": is_away,
         "a model to continue from, which may have been trained on the same rows": continues,
