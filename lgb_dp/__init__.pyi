@@ -9,6 +9,7 @@ from lgb_dp.auditing import AuditReport as AuditReport
 from lgb_dp.auditing import audit as audit
 from lgb_dp.boosting.booster import DPBooster as DPBooster
 from lgb_dp.boosting.booster import privacy_of as privacy_of
+from lgb_dp.boosting.calibration import calibrate as calibrate
 from lgb_dp.boosting.folding import fold as fold
 from lgb_dp.bounds_check import check_bounds as check_bounds
 from lgb_dp.data.dataset import Dataset as Dataset

@@ -289,7 +289,7 @@ def _monotone(constraints: Any) -> tuple[int, ...]:
 
 
 def _given(parameters: Mapping[str, Any]) -> frozenset[str]:
-    """Parameters that say something; depth is also given by num_leaves other than the default."""
+    """Parameters that were set; depth is also given by num_leaves other than the default."""
     names = {name for name, value in parameters.items() if value is not None}
     if _whole(parameters, "max_depth") <= 0:
         names.discard("max_depth")

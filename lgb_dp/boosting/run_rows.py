@@ -32,7 +32,8 @@ class RunRows:
     """Rows and declarations of a Dataset at one moment.
 
     Where rows are not in this process, `make_sums` makes what sums them, once for a run: of its loss, the
-    scale of its labels, and the share of rows that a round reads.  Codes, labels and weights are then empty.
+    scale of its labels, the share of rows that a round reads, and the rule by which rows are held out, if any
+    are.  Codes, labels and weights are then empty.
     """
 
     bins: PublicBins
@@ -54,7 +55,7 @@ class RunRows:
     max_bin: Any = None
     params: dict[str, Any] | None = None
     fold_part: FoldPart | None = None
-    make_sums: Callable[[Any, Any, float], Any] | None = None
+    make_sums: Callable[[Any, Any, float, Any], Any] | None = None
 
     @property
     def start_scores(self) -> NDArray[np.float64] | None:

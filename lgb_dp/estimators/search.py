@@ -349,7 +349,7 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
                 raise InvalidArgumentError(f"{name} is not supported by DPRandomizedSearchCV{why}")
         if "label_bounds" in accepted and fit_params.get("label_bounds") is None:
             raise InvalidArgumentError(
-                "label_bounds must be given: errors are scored in parts of their width"
+                "label_bounds must be given: errors are measured relative to their width"
             )
         for report in paid_for:
             if report.unit != unit:

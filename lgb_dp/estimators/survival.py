@@ -8,15 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_commons.public.inherited_parameters import inherits_parameters
-from gbdt_hosts.lightgbm.estimators import RegressorKind
 from gbdt_hosts.lightgbm.text import parameter_lines
 from gbdt_kernels.concordance import concordance
 from lgb_dp.accounting.budget import Budget
 from lgb_dp.boosting.params import read_objective
 from lgb_dp.checks import PROPER_SHARE, Auto, checked_number, checked_numbers
 from lgb_dp.errors import InvalidArgumentError, UnsupportedParameterError
-from lgb_dp.estimators.base import DPLGBMModel
 from lgb_dp.estimators.habits import NO_METRICS_OF_TIMES, WAYS_OUT, FitArguments, refuses_habits
+from lgb_dp.estimators.models import DPLGBMRegressor
 from lgb_dp.losses.survival import AFT, log_survival, quantile_of
 from lgb_dp.losses.times import FORMS, as_times
 
@@ -25,8 +24,10 @@ if TYPE_CHECKING:
 
 
 @inherits_parameters(before="label_overflow")
-class DPLGBMSurvival(DPLGBMModel, RegressorKind):
+class DPLGBMSurvival(DPLGBMRegressor):
     """Differentially private time to an event, by accelerated failure time (`lgb_dp.AFT`).
+
+    `predict` gives the median time.
 
     Parameters
     ----------
@@ -99,10 +100,8 @@ class DPLGBMSurvival(DPLGBMModel, RegressorKind):
 
         Raises
         ------
-        ArgumentTypeError, InvalidArgumentError, UnsupportedParameterError
-            Naming the argument that is not accepted.
-        BudgetExceededError
-            If `budget` does not suffice; nothing has been released then.
+        ArgumentTypeError, BudgetExceededError, InvalidArgumentError, UnsupportedParameterError
+            Naming what is not accepted, before anything is released.
         """
         for name in ("eval_set", "eval_X", "eval_metric"):
             if given[name] is not None:
@@ -111,39 +110,6 @@ class DPLGBMSurvival(DPLGBMModel, RegressorKind):
             raise InvalidArgumentError("label_bounds must be given: times read from private rows would leak")
         self._fit(X, _checked_times(y), 1, _checked_times, {**given, "label_bounds": label_bounds})
         return self
-
-    def predict(
-        self,
-        X: Any,
-        raw_score: bool = False,
-        start_iteration: int = 0,
-        num_iteration: int | None = None,
-        pred_leaf: bool = False,
-        pred_contrib: bool = False,
-        **kwargs: Any,
-    ) -> Any:
-        """Median time to the event of each row.
-
-        Parameters
-        ----------
-        X : array-like, DataFrame or sparse matrix, shape (n_rows, n_features)
-        raw_score, start_iteration, num_iteration, pred_leaf, pred_contrib, **kwargs
-            As for LightGBM's estimators: logarithms, leaves or SHAP values instead, of some iterations.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_rows,)
-            Or what else was asked for, in LightGBM's shape.
-        """
-        return self._predict_native(
-            X,
-            raw_score=raw_score,
-            start_iteration=start_iteration,
-            num_iteration=num_iteration,
-            pred_leaf=pred_leaf,
-            pred_contrib=pred_contrib,
-            **kwargs,
-        )
 
     def predict_survival_function(self, X: Any, times: Any, **kwargs: Any) -> NDArray[np.float64]:
         """Probability that the event comes after each of some times.

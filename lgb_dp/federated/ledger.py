@@ -114,16 +114,10 @@ class PartyLedger:
     def check_run(self, run: bytes, mu: float, unit: Unit, budget: tuple[float, float]) -> None:
         """Check that all that a run may cost, μ at most, is left, beside what it has cost already.
 
-        A ledger without a budget will take that of the run.
-
-        Raises
-        ------
-        BudgetExceededError
-            If it is not.  The text is for the party that asks for the run: it does not say how much is left,
-            which others have spent.  A dozen requests of different costs still find it: a run that is
-            admitted, and does not begin, costs nothing.
-        InvalidArgumentError
-            If the ledger is of another unit.
+        A ledger without a budget will take that of the run. Raises InvalidArgumentError if the ledger is of
+        another unit, and BudgetExceededError if it is not left. Its text is for the party that asks for the
+        run: it does not say how much is left, which others have spent. A dozen requests of different costs
+        still find it: a run that is admitted, and does not begin, costs nothing.
         """
         sums, budget = self._counted(), self.budget or budget
         sums.check_unit(unit)
@@ -152,29 +146,15 @@ class PartyLedger:
     ) -> None:
         """Charge for something that leaves once, in the transaction that keeps the thing itself.
 
-        The charge is kept if that transaction is, and does not count if it fails.
+        The charge is kept if that transaction is, and does not count if it fails. `run` is the digest of the
+        run's roster, which stands for it: its number is the coordinator's choice. The `note` has, with it,
+        number, `time`, `what`, `mu`, the cost, `closeness` and `neighbouring`. `granted` is μ that all
+        charges of the run may cost together; a ledger without a budget takes that of the run, ε and δ.
 
-        Parameters
-        ----------
-        run : bytes
-            The digest of its roster, which stands for it: its number is the coordinator's choice.
-        note : mapping
-            With `run`, its number, `time`, `what`, `mu`, the cost, `closeness` and `neighbouring`.
-        granted : float
-            μ that all charges of the run may cost together.
-        budget : (float, float)
-            ε and δ of the run, which a ledger without a budget takes.
-
-        Raises
-        ------
-        BudgetExceededError
-            If the budget, or the run's part of it, would be exceeded.
-        InvalidArgumentError
-            If the ledger is of another unit.
-        PartyArgumentError
-            If the note is not one that a ledger can have.
-        ProtocolError
-            After `close`, or in a forked process, which would spend the same budget a second time.
+        Raises BudgetExceededError if the budget, or the run's part of it, would be exceeded,
+        InvalidArgumentError if the ledger is of another unit, PartyArgumentError if it cannot have the note,
+        and ProtocolError after `close` or in a forked process, which would spend the same budget a second
+        time.
         """
         if self._process != this_process():
             raise ProtocolError("a party cannot answer in a forked process: its parent answers, too")
@@ -359,6 +339,8 @@ class LedgerSums:
         Unit of the guarantee; None if nothing was answered.
     rows : list of dict
         For each run and kind of release, how many answers were given and what they cost.
+    steps : list of (str, float)
+        For each answer, when it was given, and the share of the budget's μ² that was spent then.
     """
 
     epsilon: float
@@ -366,6 +348,7 @@ class LedgerSums:
     spent_mu: float
     neighbouring: str | None
     rows: list[dict[str, Any]]
+    steps: list[tuple[str, float]]
 
     @property
     def spent_epsilon(self) -> float:
@@ -399,10 +382,12 @@ def read_ledger(folder: str | Path) -> LedgerSums:
     """
     with closing(StoreFile(Path(folder) / LEDGER_FILE, ROLE, read_only=True)) as store:
         budget, sums, kinds = _kept_budget(store), _Sums(), defaultdict[tuple[str, str], list[_Entry]](list)
+        spent = list[tuple[str, Fraction]]()
         for charge in store.entries(CHARGES, ""):
             entry = _entry(charge)
             sums.add(entry)
             kinds[entry.session, entry.what].append(entry)
+            spent.append((entry.time, sums.spent))
     if budget is None:
         raise PartyArgumentError(f"{str(folder)!r} has no party's ledger, or nothing is in it")
     rows = [
@@ -420,4 +405,5 @@ def read_ledger(folder: str | Path) -> LedgerSums:
         composed_mu([entry.mu for entries in kinds.values() for entry in entries]),
         None if sums.unit is None else sums.unit.neighbouring,
         rows,
+        [(time, float(so_far / _limit(budget))) for time, so_far in spent],
     )

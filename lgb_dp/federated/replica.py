@@ -53,7 +53,7 @@ class NoisedQuestion:
     what : str
         Name of the release.
     structure : bytes
-        Digest of the trees whose leaves are summed; empty if there are none.
+        Digest of the trees whose leaves are summed; empty without any.
     sums : tuple of ndarray of int64
         Of this party's rows: private.
     stds : tuple of float

@@ -20,7 +20,7 @@ from lgb_dp.data.dataset import Dataset
 from lgb_dp.errors import InvalidArgumentError, PartiesDifferError, UnsupportedParameterError
 from lgb_dp.newton.trainer import NewtonBoost
 
-_OF_ONE_PROCESS = ("subsample", "validation_fraction", "random_state", "public_init_model", "budget")
+_OF_ONE_PROCESS = ("subsample", "validation_fraction", "by", "random_state", "public_init_model", "budget")
 """Settings of `NewtonBoost` that have no meaning here, or that would have to be secret from the parties."""
 
 MAX_ATTEMPTS = 100_000

@@ -28,7 +28,7 @@ from lgb_dp.boosting.training import Asking, TrainerInput, Training
 from lgb_dp.boosting.tree import PrivateTree
 from lgb_dp.checks import AUTO, Auto, delta_note
 from lgb_dp.data.bins import PublicBins
-from lgb_dp.errors import InvalidArgumentError, NotPrivateWarning
+from lgb_dp.errors import InvalidArgumentError, NotPrivateWarning, UnsupportedParameterError
 from lgb_dp.evaluation.model import ModelEvaluation
 from lgb_dp.host_errors import InterruptedTrainingError
 from lgb_dp.losses.label_counts import STDS_OF_DOUBT
@@ -39,11 +39,18 @@ from lgb_dp.losses.registry import loss_of
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.budget_plan import BudgetPlan
 from lgb_dp.newton.held_out_rows import HeldOutSteps, can_hold_out
-from lgb_dp.newton.held_out_table import HeldOutRows, check_held_out, made_up_scores, release_shares
+from lgb_dp.newton.held_out_table import (
+    HeldOutTable,
+    check_held_out,
+    groups_by,
+    made_up_scores,
+    release_shares,
+)
 from lgb_dp.newton.leaves import denominators, leaf_counts, leaf_values
 from lgb_dp.newton.model_memory import check_model_fits
 from lgb_dp.newton.monotone import MonotoneConstraints
 from lgb_dp.newton.noised_sums import Releases
+from lgb_dp.newton.releases.held_out_rows import HoldOut
 from lgb_dp.newton.releases.leaf_sums import LeafSums, LocalLeafSums
 from lgb_dp.newton.releases.trees import ONE_LEAF, LeafRelease, PublicTree, ReleasedTree, Round
 from lgb_dp.newton.run_task import LONGEST_ROUND, Answer, RunTask, SumsQuestion, answered_here
@@ -75,7 +82,7 @@ FEW_ROWS_NOTE = (
     "missing or none of the classes; hardly more than noise is in the model"
 )
 OPENED = tuple[PublicTree, LeafRelease, "LeafRelease | None"]
-"""A tree, and what is released over its leaves: of the rows that train, and of those that are held out."""
+"""A tree, and what is released over its leaves: of the rows that train, and of those held out."""
 
 
 class NewtonSettings(Protocol):
@@ -134,7 +141,10 @@ class NewtonCore(Training):
             self.ledger.inherit(cost, name, 0.0)
         self.mu = math.inf if plan is None else plan.mu
         self.loss = self._loss()
-        self._held_out = self._held_out_rows() if run.validation_fraction > 0 else None
+        self._hold_out: HoldOut | None = None
+        self._table: HeldOutTable | None = None
+        if run.validation_fraction > 0:
+            self._hold_out, self._table = self._held_out()
         self._histograms: FeatureHistograms | None = None
         self.evaluation: ModelEvaluation | None = None
         given = task.params.given
@@ -169,10 +179,13 @@ class NewtonCore(Training):
 
     def _rows(self) -> LeafSums:
         """The rows: here, or wherever they are."""
-        data, subsample = self.data, self.settings.subsample
+        data, subsample, held = self.data, self.settings.subsample, None
         if data.make_sums is not None:
-            made: LeafSums = data.make_sums(self.loss, self.label_scale, subsample)
+            made: LeafSums = data.make_sums(self.loss, self.label_scale, subsample, self._hold_out)
             return made
+        if self._hold_out is not None:
+            is_held = self._hold_out.chosen(data.draw_words(self.random))
+            self.weight, held = self._hold_out.divided(is_held, self.codes, self.label, self.weight)
         return LocalLeafSums(
             by_columns(self.codes, self.params.n_threads),
             self.label,
@@ -183,17 +196,20 @@ class NewtonCore(Training):
             self.params.n_threads,
             subsample,
             partial(data.draw_words, self.random),
+            held,
         )
 
-    def _held_out_rows(self) -> HeldOutRows:
-        """The rows that train nothing from now on: their weight becomes 0."""
-        share, params, is_sample = self.run.validation_fraction, self.params, self.settings.subsample < 1
-        is_away = self.data.make_sums is not None
-        check_held_out(share, params.objective, params.n_outputs, self.continues, is_sample, is_away)
-        is_held = self.data.draw_words(self.random) < np.uint64(int(share * 2.0**64))
-        held = HeldOutRows(is_held, self.label, self.weight, self.label_scale, share, self.unit.row_costs)
-        self.weight = np.where(is_held, 0, self.weight).astype(np.int32)
-        return held
+    def _held_out(self) -> tuple[HoldOut, HeldOutTable]:
+        """Which rows train nothing, and what is released of them after the last tree."""
+        if self.label_scale.entry.labels_are_times:
+            raise UnsupportedParameterError(
+                f"validation_fraction is not supported for {self.params.objective}: its table has no censored times"
+            )
+        share, groups = self.run.validation_fraction, groups_by(self.data.bins, self.run.by)
+        is_sample = self.settings.subsample < 1
+        check_held_out(share, self.params.n_outputs, self.continues, len(groups.names), is_sample)
+        table = HeldOutTable(self.label_scale, share, self.unit.row_costs, groups)
+        return HoldOut(share, groups.feature), table
 
     def _asked(self, question: SumsQuestion) -> Asking[Answer]:
         """The answer to a question about the rows, with noise in it."""
@@ -383,8 +399,8 @@ class NewtonCore(Training):
         if begun.level is not None and self.iteration in begun.level.iterations(self._n_trees):
             shift = yield from self._shift(begun, begun.level)
             value = value + shift
-        if self._held_out is not None and self.iteration == self._n_trees:
-            self.evaluation = yield from self._evaluated(self._held_out, begun, shift)
+        if self._table is not None and self.iteration == self._n_trees:
+            self.evaluation = yield from self._evaluated(self._table, begun, shift)
         if not self.trees and not self.continues:
             value = value + begun.prior
         count = leaf_counts(release, held, start.row_hessian)
@@ -399,16 +415,17 @@ class NewtonCore(Training):
             for k in range(self.params.n_outputs)
         ]
 
-    def _evaluated(self, held: HeldOutRows, begun: Beginning, shift: float) -> Asking[ModelEvaluation]:
+    def _evaluated(self, table: HeldOutTable, begun: Beginning, shift: float) -> Asking[ModelEvaluation]:
         """The release of held-out rows, under the model of all trees, whose scores end with a shift."""
-        rows, scale = self.releases.rows, self.label_scale
-        assert isinstance(rows, LocalLeafSums)
+        scale, made_up = self.label_scale, np.empty(0)
         question = Round(self.n_rounds + 2, ONE_LEAF, begun.prior, self.released, begun.start.clip)
-        made_up = made_up_scores(self.data.bins, self._histograms, question, self.random)
-        raw, of_made_up = (
-            scale.centre + scale.scale * (score + shift) for score in (rows.scores(question)[:, 0], made_up)
+        if scale.is_binary:
+            made_up = made_up_scores(self.data.bins, self._histograms, question, self.random)
+            made_up = scale.centre + scale.scale * (made_up + shift)
+        found: ModelEvaluation = yield from table.evaluation(
+            question, shift, self.releases, made_up, self.random
         )
-        return (yield from held.evaluation(raw, self.releases, of_made_up, self.random))
+        return found
 
     def undo(self) -> None:
         """Remove the last iteration's trees; their cost stays, and a figure of the whole model goes."""

@@ -67,6 +67,7 @@ class RunTask:
     unit: Unit | None = None  # of the guarantee; by default that of the rows
     set_aside: dict[str, Cost] = field(default_factory=dict)  # further costs, by their names in the ledger
     validation_fraction: float = 0.0  # probability with which a row is held out of training
+    by: str | int | None = None  # name or place of a column, by whose values held-out rows are counted
     may_distil: bool = True  # whether structures may be distilled
     may_set_level: bool = True  # whether one more question can be asked about all rows
     public_seed: bytes | None = None  # 32 bytes: structures are drawn from its stream, not as noise is

@@ -176,7 +176,7 @@ class VerticalCore(NewtonCore):
     objectives = property(_objectives)
 
     def __init__(self, task: TrainerInput, settings: NewtonSettings, run: RunOfParties) -> None:
-        def make_sums(loss: Loss, scale: LabelScale, subsample: float) -> Holder:
+        def make_sums(loss: Loss, scale: LabelScale, subsample: float, hold_out: None) -> Holder:
             return run.make_holder(loss, scale, run.turn)
 
         rows = replace(task.data, make_sums=make_sums)

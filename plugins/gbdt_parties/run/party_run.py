@@ -107,7 +107,7 @@ class PartyRun:
     """A run, as one party sees it.
 
     The record has the request, for which the subject was made, and whether the run is auditable.  With that
-    of the log, the run begins again, from its first sum, and answers are those that were given; a
+    of the log, the run begins again, from its first sum, and answers are those given; a
     ProtocolError or AuthenticationError says that it cannot be taken up.
     """
 
