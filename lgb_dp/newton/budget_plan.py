@@ -80,10 +80,14 @@ class BudgetPlan:
             self._ledger.replan([self.histograms, *[self.tree] * self._n_rounds, *self._last])
         self._ledger.charge(self.histograms)
 
-    def plan_level(self) -> None:
-        """Plan the sums over all rows, before the first tree and the histograms; trees cost as much less."""
+    def plan_level(self, n_releases: int) -> None:
+        """Plan the sums over all rows, before the first tree and the histograms; trees cost as much less.
+
+        All releases of such sums together get `LEVEL_SHARE`.
+        """
         self._take_from_trees(self.level)
-        self._last = [self.level, *self._last]
+        self.level = Release.gaussian("sums over all rows", self.level.mu / np.sqrt(n_releases))
+        self._last = [*[self.level] * n_releases, *self._last]
         self._ledger.replan([*[self.tree] * self._n_rounds, *self._last])
 
     def _take_from_trees(self, release: Release) -> None:
