@@ -241,7 +241,9 @@ class DPLGBMRegressor(DPLGBMModel, RegressorKind):
     (with `tweedie_variance_power`).
     """
 
-    _objectives = tuple(name for name, one in OBJECTIVES.items() if one.is_regression)
+    _objectives = tuple(
+        name for name, one in OBJECTIVES.items() if one.is_regression and not one.labels_are_times
+    )
 
     @refuses_habits(WAYS_OUT, given=FitArguments)
     def fit(
