@@ -79,12 +79,12 @@ class Agreement:
         """
         roster = Roster.from_bytes(bytes.fromhex(kept["roster"]))
         if roster.statement != statement:
-            raise ProtocolError("the settings or columns of the run are not those that all parties signed")
+            raise ProtocolError("settings or columns of the run differ from the signed ones")
         found = cls("", None, allowed, roster.session, kept)
         found._roster = roster
         own = found.introduction
         if own != Introduction(own.name, own.certificates, **public_keys(found.keys)):
-            raise ProtocolError("the keys of the run are not those that the party introduced itself with")
+            raise ProtocolError("the keys of the run differ from the party's introduction")
         for one in roster.introductions:
             if one != own:
                 allowed.check_holder(Identity.of(one.certificates))

@@ -127,7 +127,7 @@ class SecureSession:
         is not signed by its member for this attempt.
         """
         if tuple(sorted(contributions)) != attempt.members:
-            raise ProtocolError("the contributions to a sum are not those of the attempt's members")
+            raise ProtocolError("a sum needs one contribution of each member of the attempt")
         total, signed = ring.zeros(n_values), self._what_is_signed(attempt)
         for place in attempt.members:
             total = ring.add(total, self._verified(signed, ring, n_values, place, contributions[place]))

@@ -124,7 +124,7 @@ def test_contributions_of_another_length_are_refused(cut):
 @pytest.mark.parametrize("places", [(0, 1), (0, 1, 2, 3), ()])
 def test_contributions_of_others_than_the_members_are_refused(places):
     contributions = sent(attempt())
-    with pytest.raises(ProtocolError, match="attempt's members"):
+    with pytest.raises(ProtocolError, match="contribution of each member"):
         opened(attempt(), {place: contributions.get(place, contributions[0]) for place in places})
 
 
