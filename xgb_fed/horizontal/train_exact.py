@@ -58,7 +58,7 @@ class RoundsShown:
     n_rounds : int
         Rounds that were asked for.
     done : callable or None
-        Gives the `RoundsDone` of a party in this process; None if there is none, so that masked sums are all
+        Gives the `RoundsDone` of a party in this process; None without one, so that masked sums are all
         that is seen.
     verbose : bool or int
         Whether to print metrics, or after how many rounds each time.

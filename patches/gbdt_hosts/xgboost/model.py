@@ -183,7 +183,7 @@ class ModelContent:
     objective: str
     n_classes: int  # margins per row
     n_features: int
-    feature_names: list[str]  # empty if there are none
+    feature_names: list[str]  # empty without any
     base_score: list[float]  # one for all classes or one per class
 
 

@@ -54,7 +54,7 @@ def _is_number(label: Any) -> bool:
 
 
 def names_to_json(names: Sequence[str]) -> str:
-    """Column names, checked, as a JSON list; empty if there are none."""
+    """Column names, checked, as a JSON list; empty without any."""
     check_names(names, InvalidDataError, "the data")
     wrong = [name for name in names if not set(name).isdisjoint("[]<")]
     if wrong:  # the model is XGBoost's, which would not take a table with them

@@ -235,7 +235,7 @@ def headroom(task: ExactTask) -> int:
 
 
 def check_own_rows(task: ExactTask, rows: LabelledRows) -> None:
-    """Refuse to train on few rows of this party: runs without it, or others' sums, would show theirs."""
+    """Refuse a party with few rows: subtracting the others' sums would reveal its own."""
     least = task.min_rows_per_node
     if least > 1 and rows.n_counted < least:
         raise InvalidDataError(

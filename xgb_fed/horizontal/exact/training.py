@@ -72,7 +72,7 @@ class RoundsDone(NamedTuple):
 
 
 class _Agreed(NamedTuple):
-    """What a party knows before the first round, all of it but the seed of its own samples as all parties."""
+    """A party's facts before the first round: all but the seed of its samples are those of all parties."""
 
     scale: Sizes
     columns: SplitColumns
