@@ -171,10 +171,10 @@ class PartyRun:
         if isinstance(message, wire.OpenSum):
             self.open(wire.Opened.from_bytes(message.opened))
         elif isinstance(message, wire.ProposeRoster):
-            return wire.Endorsed(self._endorse(message))
+            return wire.Endorsed(self._endorse(message), self._agreement.encapsulated())
         elif isinstance(message, wire.ConfirmRoster):
             self._check_not_begun()
-            self._agreement.confirm(wire.unpack(message.signatures))
+            self._agreement.confirm(wire.unpack(message.signatures), message.ciphertexts)
             return wire.Revealed(self._agreement.keys.seed)
         elif isinstance(message, wire.BeginRounds):
             self._begin(wire.unpack(message.seeds))

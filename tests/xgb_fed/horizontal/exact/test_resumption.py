@@ -548,7 +548,7 @@ def test_an_ended_run_keeps_no_seed(tmp_path, monkeypatch):
 
     def look(number, message, send):
         if isinstance(message, EndRun):
-            assert len(secrets.found_in(tmp_path / "ada", "ada")) == 3
+            assert len(secrets.found_in(tmp_path / "ada", "ada")) == 4
         return send()
 
     members[0].disturb = look
