@@ -1,4 +1,4 @@
-"""The evaluation that travels in a model's text, of two classes or of a number."""
+"""The evaluation that travels in a model's text, of classes or of a number."""
 
 from __future__ import annotations
 
@@ -7,17 +7,27 @@ from typing import Any
 
 from lgb_dp.evaluation.evaluation import PrivateEvaluation
 from lgb_dp.evaluation.regression import RegressionEvaluation
+from lgb_dp.evaluation.several_classes import MulticlassEvaluation
 
-ModelEvaluation = PrivateEvaluation | RegressionEvaluation
+ModelEvaluation = PrivateEvaluation | MulticlassEvaluation | RegressionEvaluation
 
 
 def evaluation_from(told: Mapping[str, Any]) -> ModelEvaluation:
-    """The evaluation that `to_dict` of either kind gave.
+    """The evaluation that `to_dict` of any kind gave, of groups or of all rows.
 
     Raises
     ------
     KeyError, TypeError, ValueError
         If something is missing, or is not what `to_dict` gives.
     """
-    kind = RegressionEvaluation if "residuals" in told else PrivateEvaluation
-    return kind.from_dict(told)
+    if "groups" in told:
+        groups = {str(name): _of_rows(one) for name, one in dict(told["groups"]).items()}
+        (kind,) = {type(one) for one in groups.values()}
+        return kind.of_groups(str(told["by"]), groups)  # type: ignore[arg-type]
+    return _of_rows(told)
+
+
+def _of_rows(told: Mapping[str, Any]) -> ModelEvaluation:
+    if "residuals" in told:
+        return RegressionEvaluation.from_dict(told)
+    return (MulticlassEvaluation if "classes" in told else PrivateEvaluation).from_dict(told)
