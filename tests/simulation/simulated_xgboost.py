@@ -5,11 +5,11 @@ import warnings
 from contextlib import nullcontext
 
 import numpy as np
-from simulated_world import Node, demand, on_disk
 
 import xgb_fed
 from gbdt_commons.store_file import StoreFile
 from gbdt_parties.messages import read, write
+from simulated_world import Node, demand, on_disk
 from xgb_fed.boosting.features import read_columns
 from xgb_fed.horizontal.common.messages import OpenHorizontal, Trees
 from xgb_fed.horizontal.simfl.messages import (
