@@ -73,7 +73,7 @@ _BAR_DELAY = 2.0
 
 
 def _overflow_note(objective: Objective) -> str:
-    """What label_overflow="clip" does to labels that do not fit."""
+    """Effect of label_overflow="clip" on labels that do not fit."""
     if objective.labels_are_times:
         return TIMES_OVERFLOW_NOTE
     return LABEL_OVERFLOW_NOTE if objective.is_regression else CLASSES_OVERFLOW_NOTE

@@ -500,7 +500,7 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
         )
 
     def _finished(self, booster: lightgbm.Booster) -> lightgbm.Booster:
-        """What is made of a booster when its run has ended."""
+        """Changes of a booster when its run has ended."""
         return booster
 
     @property
