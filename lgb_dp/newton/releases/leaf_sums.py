@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from gbdt_kernels.trees import BinLayout, Columns, add_leaf_values, feature_counts, leaf_sums, row_tags
 from lgb_dp.losses.labels import LabelScale
 from lgb_dp.losses.loss import Loss
+from lgb_dp.newton.releases.held_out_rows import HeldOutCells, HeldOutRows
 from lgb_dp.newton.releases.trees import HELD_OUT_SHARE, ReleasedTree, Round
 
 ROWS_AT_ONCE = 1 << 16
@@ -51,6 +52,9 @@ class LeafSums(Protocol):
         Sums are in steps of `lgb_dp.losses.loss`, times the rows' integer weights.
         """
 
+    def held_out_counts(self, question: Round, cells: HeldOutCells) -> NDArray[np.int64]:
+        """Sum of the integer weights of rows that train nothing, by cell, after a question's trees."""
+
 
 @dataclass(frozen=True)
 class _RowState:
@@ -72,7 +76,7 @@ class LocalLeafSums:
 
     Training starts from the raw scores `start`, shape (n_rows, n_outputs), if there are any. A round sums a
     share `subsample` of the rows, in (0, 1]. `draw_words` returns a new secret random word per row, the same
-    for all rows of a person.
+    for all rows of a person. Rows that are `held_out` have weight 0 and are counted alone.
     """
 
     def __init__(
@@ -86,6 +90,7 @@ class LocalLeafSums:
         n_threads: int,
         subsample: float,
         draw_words: Callable[[], NDArray[np.uint64]],
+        held_out: HeldOutRows | None = None,
     ) -> None:
         self._n_rows, self._n_outputs = len(label), scale.n_outputs
         # A row more must not give others' labels to the rows behind it.
@@ -100,7 +105,7 @@ class LocalLeafSums:
         self._start = start
         self._n_threads = n_threads
         self._subsample = subsample
-        self._draw_words = draw_words
+        self._draw_words, self._held_out_rows = draw_words, held_out
         self._rows: _RowState | None = None
         self._last: tuple[tuple[object, ...], NDArray[np.int64]] | None = None
         self._held: tuple[int, NDArray[np.bool_]] | None = None
@@ -151,6 +156,11 @@ class LocalLeafSums:
             rows = self._moved_on(rows, question.released[-1:])
         self._rows = rows
         return np.array(rows.score)
+
+    def held_out_counts(self, question: Round, cells: HeldOutCells) -> NDArray[np.int64]:
+        """As for `LeafSums`."""
+        assert self._held_out_rows is not None
+        return self._held_out_rows.counts(cells, self._scale, self.scores(question))
 
     def _held_out(self, salt: int) -> NDArray[np.bool_]:
         if self._held is None or self._held[0] != salt:
