@@ -23,6 +23,7 @@ Z = 1.96
 _N_ROWS, _N_FOR_GRID = 200, 20_000
 _MAX_CHOSEN = 20
 _ENDS = 0.02
+_LEAST_STEP = 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,8 +159,9 @@ def _rows_and_grids(
             at = np.unique(
                 np.quantile(known, np.linspace(_ENDS, 1 - _ENDS, n_points), method="nearest").astype(np.int64)
             )
-        values = bins.values[f]
-        grids[f] = values[np.minimum(at, len(values) - 1)]
+        grid = bins.values[f][np.minimum(at, len(bins.values[f]) - 1)]
+        apart = np.diff(grid, prepend=-np.inf) > _LEAST_STEP * np.ptp(grid)
+        grids[f] = grid if bins.is_categorical[f] else grid[apart]
     return values_of_codes(DenseCodes(codes[:_N_ROWS]), bins), grids
 
 
