@@ -70,7 +70,7 @@ class Bootstrap:
         report_in(self.text)
         self.booster = DPBooster(model_str=self.text)
         self.run = _description_in(self.text, self.booster.feature_name())
-        self.names = self.booster.feature_name()
+        self.names = self.run.bins.columns.names or self.run.bins.names
         self.n_outputs = self.booster.num_model_per_iteration()
 
     def made_up(self, n_rows: int, random: SecureRandom) -> DenseCodes:
@@ -101,7 +101,7 @@ class Bootstrap:
             codes=codes,
             label=label,
             provenance=Provenance(),
-            feature_name=self.names,
+            feature_name=list(run.bins.names),
             pandas_categorical=None,
             label_bounds=run.label_bounds,
             key=key_of(f"{seed} noise"),

@@ -104,7 +104,7 @@ def importances(model: Any, *, n: int = N_REFITS, random_state: int | None = Non
         for f in places.tolist():
             of_noise[f].append(float(gain[f]))
     own = np.asarray(bootstrap.booster.feature_importance("gain"), dtype=np.float64)
-    return Importances(tuple(bootstrap.names), own, floors(of_noise))
+    return Importances(bootstrap.names, own, floors(of_noise))
 
 
 def floors(of_noise: list[list[float]]) -> NDArray[np.float64]:

@@ -96,7 +96,8 @@ class RunDescription:
             for one, n in zip(told["features"], bins.n_bins.tolist(), strict=True)
         ]
         is_ordered = all((np.diff(one) > 0).all() for one in values)
-        is_shaped = [len(one) for one in counts] == (bins.n_bins + 1).tolist() and len(names) == len(ranges)
+        is_shaped = [len(one) for one in counts] == (bins.n_bins + 1).tolist()
+        is_shaped &= len(names) == len(ranges) == len(columns.names or names)
         if not (is_ordered and is_shaped and bins.n_bins.max() <= 255):
             raise InvalidArgumentError("the description of a run has ascending values and a count for each")
         return cls(

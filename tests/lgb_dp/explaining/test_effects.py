@@ -10,7 +10,8 @@ from explained import NAMES, estimator
 def test_effects_are_those_of_the_model_with_bands():
     model = estimator()
     found = lgb_dp.effects(model, n=6, random_state=1)
-    assert list(found) == [name.replace(" ", "_") for name in NAMES]
+    assert list(found) == NAMES
+    assert list(lgb_dp.effects(model, ["no use", 0], n=2)) == ["no use", "a"]
     assert all(np.allclose(one.effect.mean(axis=0), 0, atol=1e-12) for one in found.values())
     rising = found["a"].effect[:, 0]
     assert rising[-1] - rising[0] > 1
