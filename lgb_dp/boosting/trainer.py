@@ -152,10 +152,10 @@ class PrivateTrainer(ABC):
         training = settings.begin(
             settings.task(rows, env.params, env.end_iteration - env.begin_iteration, model)
         )
-        training.pay(name)
         evaluation = EvaluatedSets(training, train_set, self)
         for valid in booster.valid_sets:
             evaluation.add_valid(valid)
+        training.pay(name)
         host.take_over(booster, training, evaluation, env.params, model, DPBooster)
         self.booster_ = booster
 

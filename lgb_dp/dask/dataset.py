@@ -32,6 +32,7 @@ from lgb_dp.errors import (
 )
 from lgb_dp.losses.labels import LabelScale
 from lgb_dp.losses.loss import Loss
+from lgb_dp.newton.releases.held_out_rows import HoldOut
 
 _KINDS = "a dask array or a dask data frame"
 _DECLARATIONS = frozenset(
@@ -121,7 +122,7 @@ class DaskDataset:
             raise InvalidArgumentError("X must have a known number of columns; compute its chunk sizes")
 
     def _aligned_partitions(self) -> list[tuple[Any, ...]]:
-        """X, y, weight and groups of every partition, delayed; None for what there is none of."""
+        """X, y, weight and groups of every partition, delayed; None for each that was not given."""
         lengths = host.known_lengths(self.X)
         X = host.partitions_of(self.X)
         columns: list[list[Any]] = [X]
@@ -201,7 +202,9 @@ class ClusterRows:
             make_sums=partial(self._summed, known),
         )
 
-    def _summed(self, known: RunRows, loss: Loss, scale: LabelScale, subsample: float) -> DaskLeafSums:
+    def _summed(
+        self, known: RunRows, loss: Loss, scale: LabelScale, subsample: float, hold_out: HoldOut | None
+    ) -> DaskLeafSums:
         """Load the rows, and sum them from then on; raises as `DaskLeafSums` does."""
         rules = RowRules(
             known.bins,
@@ -215,6 +218,7 @@ class ClusterRows:
             subsample,
             self._n_threads,
             self._rows.classes,
+            hold_out,
         )
         self._sums.append(DaskLeafSums(self._client, self._rows.partitions, rules, self._timeout))
         return self._sums[-1]

@@ -162,7 +162,7 @@ class TableColumns:
     def reader(
         self, data: Any, n_features: int, accept_undeclared: Collection[str] | None = None
     ) -> Callable[[int, int], NDArray[np.float64]]:
-        """A function that gives the rows ``start:stop`` of a table as numbers, NaN for what is missing.
+        """A function that gives the rows ``start:stop`` of a table as numbers, NaN for missing values.
 
         Columns of too many values that were not declared are refused, unless they are named in
         `accept_undeclared`; None accepts all, so that no cell of private rows raises an error.
@@ -198,7 +198,7 @@ class TableColumns:
         return self.reader(data, n_features)(0, data.shape[0])
 
     def numbers(self, series: nw.Series[Any], feature: int) -> NDArray[np.float64]:
-        """One column as numbers, NaN for what is missing or an unknown category."""
+        """One column as numbers, NaN for missing values or an unknown category."""
         kind = kind_of(series)
         if feature in self.categories:
             known = codes_by_value(self.categories[feature])

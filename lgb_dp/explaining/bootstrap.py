@@ -11,7 +11,7 @@ from __future__ import annotations
 import atexit
 import hashlib
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -22,21 +22,29 @@ from scipy.special import ndtri
 from tqdm.auto import tqdm
 
 from gbdt_commons.quoting import quoted
-from gbdt_hosts.lightgbm import guarantee_in, tree_blocks
+from gbdt_hosts.lightgbm import guarantee_in, moved_text, tree_blocks
 from gbdt_hosts.lightgbm.text import block_fields
 from gbdt_kernels.trees import DenseCodes
 from lgb_dp.accounting.unit import Unit
-from lgb_dp.boosting.booster import ROWS_AT_ONCE, DPBooster, content_of, report_in, text_in, trained
+from lgb_dp.boosting.booster import (
+    MADE_UP_ROWS,
+    ROWS_AT_ONCE,
+    DPBooster,
+    content_of,
+    report_in,
+    text_in,
+    trained,
+)
 from lgb_dp.boosting.run_rows import RunRows
 from lgb_dp.boosting.training import answered
 from lgb_dp.checks import checked_integer
 from lgb_dp.data.model_columns import columns_of_model
 from lgb_dp.data.provenance import Provenance
-from lgb_dp.errors import AlteredModelError, UnsupportedParameterError
+from lgb_dp.errors import AlteredModelError, InvalidArgumentError, UnsupportedParameterError
 from lgb_dp.losses.loss import GRADIENT_CLIP
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.core import NewtonCore
-from lgb_dp.newton.description import MADE_UP_ROWS, MAX_ROWS, RunDescription
+from lgb_dp.newton.description import MAX_ROWS, RunDescription
 from lgb_dp.newton.run_task import RunTask
 from lgb_dp.newton.splits.distilled import surrogate_rows, values_of_codes
 from lgb_dp.newton.splits.random import uniform
@@ -109,7 +117,10 @@ class Bootstrap:
         trainer = NewtonBoost(**run.settings)
         task = trainer.task(rows, {**run.params, "verbosity": -1}, run.n_rounds)
         core = NewtonCore(task, trainer, RunTask(unit=Unit(row_costs=run.row_costs)))
-        return answered(trained(core, self.booster.current_iteration()))
+        refit = answered(trained(core, self.booster.current_iteration()))
+        if run.moved == (1.0, 0.0):
+            return refit
+        return DPBooster(model_str=moved_text(refit.model_to_string(), *run.moved))
 
     def _labels(self, codes: DenseCodes, random: SecureRandom) -> NDArray[np.float64]:
         """Labels that follow the model's predictions."""
@@ -151,12 +162,14 @@ def _kept_refits(text: str) -> tuple[DPBooster, ...]:
 atexit.register(_kept_refits.cache_clear)  # native models must go before LightGBM's library does
 
 
-def spread(model: Any, predict: Callable[[DPBooster], Any]) -> NDArray[np.float64]:
-    """Standard deviation that noise gives to predictions, which `predict` makes of a booster.
+def spread(model: Any, X: Any, how: Mapping[str, Any]) -> NDArray[np.float64]:
+    """Standard deviation that noise gives to a model's predictions, by further arguments of `predict`.
 
-    Raises as `Bootstrap` does.
+    Raises as `Bootstrap` does, and an InvalidArgumentError if these ask for leaves or SHAP values.
     """
-    found = [predict(refit) for refit in _kept_refits(_text_of(model))]
+    if how.get("pred_leaf") or how.get("pred_contrib"):
+        raise InvalidArgumentError("return_std=True needs predictions, not pred_leaf or pred_contrib")
+    found = [refit.predict(X, **how) for refit in _kept_refits(_text_of(model))]
     return np.asarray(np.std(found, axis=0, ddof=1))
 
 

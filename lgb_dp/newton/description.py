@@ -19,9 +19,6 @@ from lgb_dp.data.tables import TableColumns
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.newton.splits.feature_histograms import FeatureHistograms
 
-MADE_UP_ROWS = "made_up_rows"
-"""Name of the description beside the guarantee, in a model's text."""
-
 REPEATED = ("binary", "multiclass", "regression")
 """Objectives whose labels can be made up from predictions."""
 
@@ -37,7 +34,8 @@ class RunDescription:
     """A run, as it can be repeated.
 
     `settings` are of `NewtonBoost`, `params` of LightGBM; `n_rounds` were planned. A unit costs `row_costs`
-    times what a row does. The released number of rows is in rows of the largest weight.
+    times what a row does. The released number of rows is in rows of the largest weight. Raw scores F became
+    a F + b after the run, (a, b) of `moved`.
     """
 
     settings: Mapping[str, Any]
@@ -48,6 +46,7 @@ class RunDescription:
     n_rows: float
     bins: PublicBins
     histograms: FeatureHistograms
+    moved: tuple[float, float] = (1.0, 0.0)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but names and columns, which a model has anyway, in types that JSON has."""
@@ -109,6 +108,7 @@ class RunDescription:
             n_rows=checked_number("n_rows", told["n_rows"], POSITIVE),
             bins=bins,
             histograms=FeatureHistograms(counts, checked_number("std", told["std"], NOT_NEGATIVE)),
+            moved=_pair(told.get("moved", (1.0, 0.0))),
         )
 
 

@@ -76,7 +76,7 @@ Codes: TypeAlias = DenseCodes | SparseCodes
 ABOUT, ALIGNED = bytes_kind("about a run with columns apart"), json_kind("aligned ids")
 TREES_PER_ROUND = 4
 _FIXED = (
-    *("rounds", "structure", "subsample", "validation_fraction"),
+    *("rounds", "structure", "subsample", "validation_fraction", "by"),
     *("random_state", "public_init_model", "hessian_share", "budget"),
 )
 """Settings of `NewtonBoost` that columns apart leave at their defaults."""
@@ -252,7 +252,7 @@ def _opened(
         )
     if folder is not None and checkpoint is not None and Path(folder).resolve() == Path(checkpoint).resolve():
         raise InvalidArgumentError(
-            f"folder={str(folder)!r} must not be that of checkpoint, which is removed for another run"
+            f"folder={str(folder)!r} and checkpoint must differ: a new run empties the checkpoint"
         )
     with ExitStack() as stack:
         own = ledger = _ledger_in("checkpoint", checkpoint, None, read_only)
@@ -542,7 +542,7 @@ def checked_rows(train_set: Any) -> RunRows:
 
 
 def _accept_only(party: Any, known: AllowList, has_ids: bool) -> None:
-    """Let a party behind a server be one of those that are allowed, by its certificate."""
+    """Let a party behind a server be one of those allowed, by its certificate."""
     if hasattr(party, "accept_only"):
         party.accept_only(known)
     elif has_ids:

@@ -82,7 +82,7 @@ class Store(ABC):
     def put(self, kind: Kind[T], key: str, value: T) -> None:
         """Keep a value as the only entry.
 
-        What it replaces is gone from the file at the next deletion, when the store is closed, and at the
+        Replaced contents are gone from the file at the next deletion, when the store is closed, and at the
         latest some mebibytes of changes later.
         """
         content = kind.write(value)
@@ -90,7 +90,7 @@ class Store(ABC):
             self.write_entry(kind.name, key, 0, content)
 
     def get(self, kind: Kind[T], key: str, place: int = 0) -> T | None:
-        """An entry, the first one by default; None if there is none."""
+        """An entry, the first one by default; None without one."""
         content = self._read(kind.name, key, place)
         return None if content is None else _value(kind, content)
 

@@ -44,7 +44,7 @@ class CallerLimits:
     max_memory : int
         Bytes that rows and sessions may hold together.
     max_models : int
-        Models, or runs, that are kept; an operator removes those that are not needed.
+        Models, or runs, that are kept; an operator removes those not needed.
     """
 
     questions_per_hour: int = 120

@@ -99,7 +99,7 @@ def examine(peer: Peer, tls: TLS | None, seconds: float) -> tuple[list[Finding],
 
 
 def certificate_of(peer: Peer, shown: Shown) -> Finding:
-    """Whether a party's certificate is trusted, is for its name, and is one of those that are allowed."""
+    """Whether a party's certificate is trusted, is for its name, and is one of those allowed."""
     check = f"{quoted(peer.name)} certificate"
     if shown.certificate is None:
         return Finding(check, "none was shown", shown.fault)

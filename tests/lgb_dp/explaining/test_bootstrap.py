@@ -93,6 +93,18 @@ def test_labels_have_the_spread_that_hessians_released():
     assert np.abs(made_up.label).max() <= 9
 
 
+def test_refits_of_a_calibrated_model_are_moved_as_it_is():
+    plain = estimator(validation_fraction=0.2).booster_
+    moved = lgb_dp.calibrate(plain)
+    factor, shift = plain.evaluation.platt()
+    raw, of_moved = (next(Bootstrap(one).refits(1, "1")).predict(X, raw_score=True) for one in (plain, moved))
+    assert np.corrcoef(raw, of_moved)[0, 1] > 0.9
+    told = json.loads(DESCRIPTION.search(moved.model_to_string())[1])
+    assert told["moved"] == [factor, shift]
+    with pytest.raises(lgb_dp.UnsupportedParameterError, match="calibration"):
+        Bootstrap(lgb_dp.calibrate(moved))
+
+
 def test_persons_cost_their_rows():
     """Noise of a run that hides persons is as much larger in its refits."""
     features, label = binary_data(600)
@@ -169,7 +181,7 @@ def test_predictions_have_a_standard_deviation():
     chance, std = classifier.predict_proba(X[:50], return_std=True)
     assert np.array_equal(chance, classifier.predict_proba(X[:50]))
     assert np.array_equal(std[:, 0], std[:, 1])
-    kept = spread(classifier, lambda refit: refit.predict(X[:50]))
+    kept = spread(classifier, X[:50], {})
     assert np.array_equal(std[:, 1], kept)
     real = [estimator(verbose=-1 - k).predict_proba(X[:50])[:, 1] for k in range(12)]
     assert np.median(kept / np.std(real, axis=0, ddof=1)) == pytest.approx(1.0, abs=0.5)

@@ -87,7 +87,7 @@ class RunJournal:
         Raises
         ------
         RunLostError
-            If there is none.
+            If none exists.
         ProtocolError
             If it is of other rows.
         StoreError
@@ -119,7 +119,7 @@ class RunJournal:
 
 
 def size_of(log: RunLog) -> int:
-    """Size in bytes of a journal; 0 if there is none."""
+    """Size in bytes of a journal; 0 without one."""
     return sum(map(len, log.store.entries(ENTRIES, "")))
 
 
