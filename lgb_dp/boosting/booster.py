@@ -223,10 +223,10 @@ def report_in(text: str) -> PrivacyReport:
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
         raise NoGuaranteeError("the model carries no privacy guarantee") from None
     if found != header:
-        raise AlteredModelError("the objective or the features of the model are not those of its guarantee")
+        raise AlteredModelError("objective or features of the model differ from its guarantee")
     altered = [i for i, block in enumerate(tree_blocks(text)) if not _is_known(block, known)]
     if altered:
-        raise AlteredModelError(f"trees {altered} of the model are not those that its guarantee describes")
+        raise AlteredModelError(f"trees {altered} of the model differ from its guarantee")
     return report
 
 

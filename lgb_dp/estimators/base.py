@@ -234,7 +234,7 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
         For "newton": share of the rows to hold out of training, as for
         `lgb_dp.NewtonBoost`.  `evaluation_` then tells, within the same ε, how good the model is on them.
     by : str or int, optional
-        A column of declared categories, for each of which `evaluation_` has figures, too.
+        A column of declared categories: `evaluation_` has figures for each, too.
     n_jobs : int
         Threads; 0 means all available processors.
     random_state : int, optional
@@ -347,13 +347,9 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
                 f"alpha is a setting of method='mboost', got alpha={alpha!r} and method={method!r}"
             )
         if method == "newton":
+            held = self.validation_fraction
             return NewtonBoost(
-                epsilon,
-                self.delta,
-                validation_fraction=self.validation_fraction,
-                by=self.by,
-                random_state=seed,
-                budget=budget,
+                epsilon, self.delta, validation_fraction=held, by=self.by, random_state=seed, budget=budget
             )
         for name, default in (("validation_fraction", 0), ("by", None)):
             if (given := getattr(self, name)) != default:

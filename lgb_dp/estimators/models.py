@@ -349,9 +349,8 @@ class DPLGBMRegressor(DPLGBMModel, RegressorKind):
     def predict_interval(self, X: Any, alpha: float = 0.1) -> NDArray[np.float64]:
         """Intervals that hold the targets of new rows, except for a share `alpha` of them.
 
-        They are as wide as the table of rows shows that `validation_fraction` held out, noise included, and
-        cost nothing more: see `RegressionEvaluation.half_width` for the proof.  It is of targets within
-        `label_bounds`, averaged over training runs.
+        Their width follows from the table of held-out rows, at no further cost; `label_bounds` clip targets.
+        `RegressionEvaluation.half_width` has the proof, which is of the mean over training runs.
 
         Parameters
         ----------

@@ -204,7 +204,7 @@ class NewtonCore(Training):
         )
 
     def _held_out_shares(self) -> tuple[float, ...]:
-        """Shares of μ² of the releases about held-out rows, of which any can be repeated where trees can."""
+        """Shares of μ² of releases about held-out rows; where trees can be repeated, so can any of these."""
         shares = release_shares(self.label_scale)
         can_repeat = self.run.n_trees is not None and self.run.n_trees < self.n_rounds
         return tuple(share / (1 + max(shares)) for share in shares) if can_repeat else shares
@@ -429,17 +429,14 @@ class NewtonCore(Training):
             for k in range(self.params.n_outputs)
         ]
 
-    def _evaluated(self, table: HeldOutTable, begun: Beginning, shift: float) -> Asking[ModelEvaluation]:
+    def _evaluated(self, table: HeldOutTable, begun: Beginning, shift: float) -> Asking[Any]:
         """The release of held-out rows, under the model of all trees, whose scores end with a shift."""
         scale, made_up = self.label_scale, np.empty(0)
         question = Round(self.n_rounds + 2, ONE_LEAF, begun.prior, self.released, begun.start.clip)
         if scale.is_binary:
             made_up = made_up_scores(self.data.bins, self._histograms, question, self.random)
             made_up = scale.centre + scale.scale * (made_up + shift)
-        found: ModelEvaluation = yield from table.evaluation(
-            question, shift, self.releases, made_up, self.random
-        )
-        return found
+        return (yield from table.evaluation(question, shift, self.releases, made_up, self.random))
 
     def undo(self) -> None:
         """Remove the last iteration's trees; their cost stays, and a figure of the whole model goes."""

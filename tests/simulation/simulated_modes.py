@@ -7,9 +7,6 @@ from dataclasses import replace
 from unittest.mock import patch
 
 import numpy as np
-from simulated_columns import Columns
-from simulated_world import Node, demand, on_disk
-from simulated_xgboost import SecureBoost, SimFL
 
 import exact_training
 import federated_training
@@ -21,6 +18,9 @@ from gbdt_parties.secure_sum.messages import AskSum, Contributed, OpenRun
 from lgb_dp import Dataset
 from lgb_dp.accounting.cost import Cost
 from lgb_dp.federated.replica import NoisedQuestion
+from simulated_columns import Columns
+from simulated_world import Node, demand, on_disk
+from simulated_xgboost import SecureBoost, SimFL
 
 MU, STD, N_VALUES = 0.25, 1000.0, 6
 HEAD_BYTES = 10
