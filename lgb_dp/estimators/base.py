@@ -581,7 +581,7 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
         return int(self.n_features_in_)
 
     def _predict_native(self, X: Any, *, return_std: bool = False, **how: Any) -> Any:
-        """Predictions of LightGBM: an array, or for SHAP values perhaps a sparse one; or a pair with `spread`."""
+        """Predictions of LightGBM, for SHAP values perhaps sparse; or a pair, with their `spread`."""
         check_is_fitted(self, "booster_")
         X = as_matrix(X)
         if X.shape[1] != self.n_features_in_ and not is_table(X):  # of which the booster names the columns
