@@ -122,7 +122,7 @@ class Training(ABC):
         self.n_rounds = task.n_rounds
         self.budget = task.budget
         self._is_paid = False
-        self.random = SecureRandom(task.random_state)
+        self.random = SecureRandom(task.random_state) if data.key is None else SecureRandom.public(data.key)
         provenance, part = data.start_training(), data.fold_part
         self.reasons = [*provenance.leaks, *task.reasons]
         self.notes = list(provenance.notes)
