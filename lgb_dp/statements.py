@@ -21,7 +21,7 @@ from lgb_dp.accounting.cost import pair_text, printed
 from lgb_dp.accounting.ledger import ledger_rows
 from lgb_dp.accounting.plotting import budget_shares
 from lgb_dp.accounting.report import PrivacyReport
-from lgb_dp.boosting.booster import content_of, evaluation_of, report_in, text_in
+from lgb_dp.boosting.booster import content_of, evaluation_of, is_shortened, report_in, text_in
 from lgb_dp.boosting.training import RELEASED_METADATA
 from lgb_dp.data.model_columns import columns_of_model
 from lgb_dp.data.tables import TIMES
@@ -110,12 +110,13 @@ def statement(model: Any, *, fill: Mapping[str, str] | None = None) -> Statement
     fill = {} if fill is None else dict(fill)
     if fault := fault_of(fill):
         raise InvalidArgumentError(fault)
-    content = content_of(getattr(model, "booster_", model))
+    model = getattr(model, "booster_", model)
+    content = content_of(model)
     text = text_in(content)
     columns = _schema(text)
     facts = _facts_of_model(text, hashlib.sha256(content).hexdigest())
     try:
-        report, evaluation = report_in(text), evaluation_of(text)
+        report, evaluation = report_in(text), None if is_shortened(model) else evaluation_of(text)
     except AlteredModelError as error:
         return _altered(str(error), columns, facts, fill)
     return _stated(report, columns, facts, fill, evaluation)

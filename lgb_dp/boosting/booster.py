@@ -68,7 +68,8 @@ class DPBooster(PrivateBooster):
         with self._lock.held():
             if self._grower is not None:
                 guarantee = self._grower.guarantee()
-                return replace(PrivacyReport.from_dict(guarantee), evaluation=_evaluation_in(guarantee))
+                found = None if is_shortened(self) else _evaluation_in(guarantee)
+                return replace(PrivacyReport.from_dict(guarantee), evaluation=found)
         return privacy_of(self)
 
     @property
@@ -155,7 +156,7 @@ def privacy_of(model: str | Path | lightgbm.Booster) -> PrivacyReport:
         not forgery: an editor of the trees can edit the digests, too.
     """
     text = text_in(content_of(model))
-    return replace(report_in(text), evaluation=_told_evaluation(text, getattr(model, "best_iteration", 0)))
+    return replace(report_in(text), evaluation=None if is_shortened(model) else _told_evaluation(text))
 
 
 def evaluation_of(model: str | Path | lightgbm.Booster) -> ModelEvaluation | None:
@@ -172,10 +173,15 @@ def evaluation_of(model: str | Path | lightgbm.Booster) -> ModelEvaluation | Non
     return found
 
 
-def _told_evaluation(text: str, n_used: int) -> ModelEvaluation | None:
-    """The evaluation in a text, unless trees are missing, or only the first ones are used."""
-    guarantee, blocks = guarantee_in(text) or {}, tree_blocks(text)
-    if Counter(map(tree_digest, blocks)) != Counter(guarantee["trees"]) or 0 < n_used < len(blocks):
+def is_shortened(model: Any) -> bool:
+    """Whether a model predicts by its first iterations alone."""
+    return isinstance(model, lightgbm.Booster) and 0 < model.best_iteration < model.current_iteration()
+
+
+def _told_evaluation(text: str) -> ModelEvaluation | None:
+    """The evaluation in a text, unless trees are missing."""
+    guarantee = guarantee_in(text) or {}
+    if Counter(map(tree_digest, tree_blocks(text))) != Counter(guarantee["trees"]):
         return None
     return _evaluation_in(guarantee)
 

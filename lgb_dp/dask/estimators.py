@@ -36,6 +36,8 @@ def predicted(model: Any, method: str, X: Any, keywords: dict[str, Any]) -> Any:
     """
     if not host.is_collection(X):
         return getattr(model, method)(X, **keywords)
+    if keywords.get("return_std"):
+        raise UnsupportedParameterError("return_std=True is not supported for dask collections; compute X")
     example = getattr(model, method)(_first_row(host.made_up_rows(X)), **keywords)
     lengths = host.known_lengths(X)
     parts = host.partitions_of(X)

@@ -150,8 +150,8 @@ def groups_by(bins: PublicBins, by: str | int | None) -> Groups:
             f"by={by!r} must be a column of declared values, as by categories={{{name!r}: [...]}}"
         )
     values = bins.columns.categories.get(feature) or bins.columns.codes[feature]
-    texts = tuple(map(str, values))
-    return Groups(name, feature, (*(texts if len({*texts}) == len(texts) else map(repr, values)), _MISSING))
+    texts = (*map(str, values), _MISSING)
+    return Groups(name, feature, texts if len({*texts}) == len(texts) else (*map(repr, values), _MISSING))
 
 
 def release_shares(scale: LabelScale) -> tuple[float, ...]:

@@ -23,3 +23,5 @@ def test_data_frames_are_fitted_and_predicted_by_their_names(client):
     turned = many.predict(rows[list("dcba")]).compute(scheduler="synchronous")
     assert turned.dtype == bool
     np.testing.assert_array_equal(turned, one.predict(frame))
+    with pytest.raises(lgb_dp.errors.UnsupportedParameterError, match="return_std"):
+        many.predict_proba(rows, return_std=True)

@@ -17,6 +17,7 @@ from lgb_dp.losses.labels import LabelScale
 from lgb_dp.mechanisms.noise import observed
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.held_out_table import likely_scores, release_shares, score_bins, score_grid
+from lgb_dp.statements import QUALITY
 
 X, Y = make_classification(3000, 5, n_informative=4, n_redundant=1, random_state=0)
 BOUNDS = (X.min(axis=0), X.max(axis=0))
@@ -116,9 +117,23 @@ def test_an_evaluation_is_of_all_trees_alone(tmp_path):
     wrong = lgb_dp.Dataset(X[:50], 1 - Y[:50], reference=data, public=True)
     callbacks = [lgb_dp.NewtonBoost(50.0, 1e-5, validation_fraction=0.2)]
     callbacks.append(lightgbm.early_stopping(50, verbose=False))
-    stopped = lightgbm.train(PARAMS, data, 12, valid_sets=[wrong], callbacks=callbacks)
-    assert stopped.best_iteration < 12
-    assert stopped.evaluation is None
+    for is_kept in (False, True):
+        stopped = lightgbm.train(
+            PARAMS, data, 12, valid_sets=[wrong], callbacks=callbacks, keep_training_booster=is_kept
+        )
+        assert stopped.best_iteration < 12
+        assert stopped.evaluation is None
+        assert QUALITY not in lgb_dp.statement(stopped).tables
+    stopped.best_iteration = 12
+    assert stopped.evaluation is not None
+
+
+def test_a_model_of_several_classes_that_uses_all_iterations_is_evaluated():
+    booster = train(4, params={**PARAMS, "objective": "multiclass", "num_class": 3})
+    booster.best_iteration = 4
+    assert booster.evaluation is not None
+    booster.best_iteration = 3
+    assert booster.evaluation is None
 
 
 @pytest.mark.parametrize("bounds", [(-1e100, 1e100), (0, 1e-300)])
