@@ -7,6 +7,7 @@ from pathlib import Path
 JOURNEY = (
     "recommended",
     "how_good",
+    "survival",
     "dp_sklearn",
     "mixed_table",
     "dpboost_lightgbm_train",
