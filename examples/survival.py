@@ -30,9 +30,8 @@ bounds = {0: (30, 80), 1: (0, 1), 2: (-4, 4)}
 train, test = slice(0, 20_000), slice(20_000, None)
 model = lgb_dp.DPLGBMSurvival(epsilon=1.0, delta=1e-6)
 model.fit(X[train], y[train], bounds=bounds, label_bounds=(0.02, 12))
-print(
-    f"concordance {model.score(X[test], y[test]):.3f}, median of the first {model.predict(X[test][:1])[0]:.1f} years"
-)
+print(f"concordance {model.score(X[test], y[test]):.3f}")
+print(f"median of the first patient {model.predict(X[test][:1])[0]:.1f} years")
 print(model.privacy_)
 
 # %%

@@ -203,7 +203,7 @@ class NewtonCore(Training):
         """Which rows train nothing, and what is released of them after the last tree."""
         if self.label_scale.entry.labels_are_times:
             raise UnsupportedParameterError(
-                f"validation_fraction is not supported for {self.params.objective}: tables have no censored times"
+                f"validation_fraction is not supported for {self.params.objective}: tables hold no such times"
             )
         share, groups = self.run.validation_fraction, groups_by(self.data.bins, self.run.by)
         is_sample = self.settings.subsample < 1
