@@ -125,8 +125,8 @@ def _checked_rows(dtypes: tuple[str, ...], X: Any, others: Mapping[str, Any]) ->
 def _checked_label(
     y: Any, n_rows: int, classes: NDArray[Any] | None, *, must_be_finite: bool
 ) -> NDArray[np.float64]:
-    """Labels as numbers or times: as they are, or the positions of classes, NaN for one that is none of them."""
-    values = y if np.ndim(y) == 2 and np.shape(y)[1] == 2 else _flat(y)  # two columns are times
+    """Labels as numbers: as they are, or the positions of classes, NaN for one that is none of them."""
+    values = _flat(y)
     if classes is not None:
         values = class_numbers(as_labels(values), classes)
     return checked_label(values, n_rows, must_be_finite=must_be_finite)
