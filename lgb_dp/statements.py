@@ -167,7 +167,7 @@ _VOID = (
 
 
 def _altered(error: str, columns: Rows, facts: Mapping[str, object], fill: Mapping[str, str]) -> Statement:
-    """The statement about a model that is not the one of its report, of which nothing is repeated."""
+    """The statement about a model other than its report's; nothing of the report is repeated."""
     report = PrivacyReport(math.inf, 0.0, False, (error,), (), ())
     return _stated(report, columns, facts, fill)
 

@@ -24,7 +24,7 @@ from lgb_dp.data.groups import GroupWeight, draw_words
 from lgb_dp.data.provenance import Provenance
 from lgb_dp.data.start_scores import StartScores
 from lgb_dp.errors import InvalidArgumentError, PrivacyLeakWarning
-from lgb_dp.mechanisms.rng import SecureRandom
+from lgb_dp.mechanisms.rng import WordSource
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +66,7 @@ class RunRows:
         """Number of rows."""
         return self.codes.n_rows
 
-    def draw_words(self, random: SecureRandom) -> NDArray[np.uint64]:
+    def draw_words(self, random: WordSource) -> NDArray[np.uint64]:
         """A random word per row; rows of the same group get the same."""
         return draw_words(random, self.num_data(), self.group_of_row)
 

@@ -18,7 +18,7 @@ from gbdt_commons.tables.numbers import check_type
 from lgb_dp.accounting.unit import ONE_ROW, Unit
 from lgb_dp.checks import checked_choice, checked_integer
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
-from lgb_dp.mechanisms.rng import SecureRandom
+from lgb_dp.mechanisms.rng import SecureRandom, WordSource
 
 GroupWeight = Literal["mean"]
 _Scalar = TypeVar("_Scalar", bound=np.generic)
@@ -95,9 +95,7 @@ def draw_kept_rows(groups: Any, n_rows: int, k: int) -> tuple[NDArray[np.int64],
     return read_only(rows), read_only(group[rows])
 
 
-def draw_words(
-    random: SecureRandom, n_rows: int, group_of_row: NDArray[np.int64] | None
-) -> NDArray[np.uint64]:
+def draw_words(random: WordSource, n_rows: int, group_of_row: NDArray[np.int64] | None) -> NDArray[np.uint64]:
     """A random word per row; rows of the same group get the same, so that draws take them as a whole.
 
     Without groups, numbers from 0 on, every row draws on its own.

@@ -125,27 +125,29 @@ class PrivateEvaluation(EvaluationTable):
         return rates[0], rates[1]
 
     def plot(self, *, axes: Sequence[Any] | None = None) -> Sequence[Any]:
-        """Draw the ROC curve and the calibration with its intervals.
+        """Draw the ROC curve, the calibration and the lift by deciles, the latter with their intervals.
 
         Parameters
         ----------
-        axes : sequence of two matplotlib Axes, optional
+        axes : sequence of three matplotlib Axes, optional
 
         Returns
         -------
-        sequence of two matplotlib Axes
+        sequence of three matplotlib Axes
 
         Raises
         ------
         MissingDependencyError
             If matplotlib is not installed.
         """
-        left, right = axes_of(2) if axes is None else axes
+        left, middle, right = axes_of(3) if axes is None else axes
         left.plot(*self.roc(), marker=".")
         left.plot([0, 1], [0, 1], color="0.7", linewidth=1)
         left.set(xlabel="false positive rate", ylabel="true positive rate", title=f"AUC {self.auc}")
-        calibration_axes(right, self.calibration(), "predicted probability", "share of the higher label")
-        return left, right
+        calibration_axes(middle, self.calibration(), "predicted probability", "share of the higher label")
+        lift = [{"predicted": row["rows"], "observed": row["captured"]} for row in self.lift()]
+        calibration_axes(right, lift, "share of rows, highest scores first", "share of the higher label")
+        return left, middle, right
 
     def figures(self) -> dict[str, Estimate]:
         """All figures by name."""

@@ -1,7 +1,8 @@
 """A party's ledger: what its answers have cost, over all runs, and the budget beyond which it refuses.
 
 Costs are μ of Gaussian differential privacy.  With M fixed beforehand, Σ μ² ≤ M² is a valid filter whatever
-is asked and however it is chosen (Smith and Thakurta, arXiv 2210.17520).
+is asked and however it is chosen (Smith and Thakurta, arXiv 2210.17520).  Of a run, a row is held out or not,
+by a coin that it keeps: what is released of held-out rows and of the others costs the larger of both.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from gbdt_commons.store_file import StoreFile
 from gbdt_parties.errors import PartyArgumentError, ProtocolError
 from lgb_dp.accounting.cost import pair_text
 from lgb_dp.accounting.gaussian import composed_mu, gaussian_epsilon, gaussian_mu
+from lgb_dp.accounting.ledger import HELD_OUT
 from lgb_dp.accounting.shares import CLOSENESS_SHARE, check_closeness
 from lgb_dp.accounting.unit import Unit
 from lgb_dp.checks import NOT_NEGATIVE, POSITIVE, PROPER_SHARE, Interval
@@ -164,11 +166,12 @@ class PartyLedger:
             sums, kept = self._counted(), self.budget
             # Once more: two runs may have begun before either of them was charged for.
             sums.check_unit(entry.unit)
-            if sums.of_run[entry.session] + entry.cost > Fraction(granted) ** 2:
+            more = sums.more(entry)
+            if sums.of_run[entry.session] + more > Fraction(granted) ** 2:
                 raise BudgetExceededError(
                     f"the run was granted mu = {granted:.6g}, and has spent it: too many attempts failed"
                 )
-            if sums.spent + entry.cost > _limit(kept or budget):
+            if sums.spent + more > _limit(kept or budget):
                 raise BudgetExceededError("the party's budget is spent")
             check_closeness(sums.closeness + entry.closeness, (kept or budget)[0])
             if kept is None:
@@ -222,13 +225,27 @@ class _Sums:
     closeness: float = 0.0
     unit: Unit | None = None
     of_run: defaultdict[str, Fraction] = field(default_factory=lambda: defaultdict(Fraction))
+    of_side: defaultdict[tuple[str, bool], Fraction] = field(default_factory=lambda: defaultdict(Fraction))
 
     def add(self, entry: _Entry) -> None:
         self.check_unit(entry.unit)
         self.unit, self.n = entry.unit, self.n + 1
-        self.spent += entry.cost
-        self.of_run[entry.session] += entry.cost
+        more = self.more(entry)
+        self.spent += more
+        self.of_run[entry.session] += more
+        self.of_side[entry.session, entry.is_of_held_out] += entry.cost
         self.closeness += entry.closeness
+
+    def more(self, entry: _Entry) -> Fraction:
+        """μ² that a charge adds to its run: as far as its side of the rows becomes the dearer one."""
+        side = self.of_side[entry.session, entry.is_of_held_out] + entry.cost
+        return max(side - self.of_run[entry.session], Fraction())
+
+    def is_counted(self, entry: _Entry) -> bool:
+        """Whether a charge is of the dearer side of its run's rows."""
+        is_held = entry.is_of_held_out
+        own, other = (self.of_side[entry.session, side] for side in (is_held, not is_held))
+        return own > other or (own == other and not is_held)
 
     def left(self, run: bytes, budget: tuple[float, float]) -> Fraction:
         """μ² that is left for all of a run, what it has cost already included."""
@@ -252,6 +269,11 @@ class _Entry:
     unit: Unit
     mu: float
     closeness: float
+
+    @property
+    def is_of_held_out(self) -> bool:
+        """Whether rows are read that train nothing."""
+        return self.what == HELD_OUT
 
     @property
     def cost(self) -> Fraction:
@@ -402,7 +424,7 @@ def read_ledger(folder: str | Path) -> LedgerSums:
     ]
     return LedgerSums(
         *budget,
-        composed_mu([entry.mu for entries in kinds.values() for entry in entries]),
+        composed_mu([entry.mu for entries in kinds.values() for entry in entries if sums.is_counted(entry)]),
         None if sums.unit is None else sums.unit.neighbouring,
         rows,
         [(time, float(so_far / _limit(budget))) for time, so_far in spent],

@@ -135,7 +135,7 @@ class NewtonCore(Training):
                 *of_run,
                 may_need_histograms=may_need,
                 n_runs=run.n_runs,
-                held_out=release_shares(self.label_scale) if run.validation_fraction > 0 else (),
+                held_out=self._held_out_shares() if run.validation_fraction > 0 else (),
             )
         for name, cost in run.set_aside.items():
             self.ledger.inherit(cost, name, 0.0)
@@ -184,7 +184,7 @@ class NewtonCore(Training):
             made: LeafSums = data.make_sums(self.loss, self.label_scale, subsample, self._hold_out)
             return made
         if self._hold_out is not None:
-            is_held = self._hold_out.chosen(data.draw_words(self.random))
+            is_held = self._hold_out.chosen(data.draw_words(self.run.coins or self.random))
             self.weight, held = self._hold_out.divided(is_held, self.codes, self.label, self.weight)
         return LocalLeafSums(
             by_columns(self.codes, self.params.n_threads),
@@ -199,11 +199,18 @@ class NewtonCore(Training):
             held,
         )
 
+    def _held_out_shares(self) -> tuple[float, ...]:
+        """Shares of μ² of the releases about held-out rows, of which any can be repeated where trees can."""
+        shares = release_shares(self.label_scale)
+        can_repeat = self.run.n_trees is not None and self.run.n_trees < self.n_rounds
+        return tuple(share / (1 + max(shares)) for share in shares) if can_repeat else shares
+
     def _held_out(self) -> tuple[HoldOut, HeldOutTable]:
         """Which rows train nothing, and what is released of them after the last tree."""
         if self.label_scale.entry.labels_are_times:
             raise UnsupportedParameterError(
-                f"validation_fraction is not supported for {self.params.objective}: tables hold no such times"
+                f"validation_fraction is not supported for {self.params.objective}: its table has no "
+                "censored times"
             )
         share, groups = self.run.validation_fraction, groups_by(self.data.bins, self.run.by)
         is_sample = self.settings.subsample < 1

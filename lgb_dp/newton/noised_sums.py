@@ -137,8 +137,10 @@ class Releases:
         if plan is None:
             return sums / unit, 0.0
         release = plan.held_out[number]
-        (sums,) = yield from self._noised(release, [(sums, unit / release.mu, random)])
-        return sums / unit, self.noise_factor / release.mu
+        # How many rows there may be does not follow from the number of those that train.
+        parts = [(sums, unit / release.mu, random)]
+        answer = yield from self._ask(SumsQuestion(release, parts, (), self._weight_steps, None))
+        return answer.sums[0] / unit, answer.factor / release.mu
 
     def leaf_sums(self, rounds: Sequence[Round]) -> Asking[list[tuple[LeafRelease, LeafRelease | None]]]:
         """Noisy sums of gradients and hessians over trees' leaves: of the rows that train, and of others.

@@ -288,19 +288,7 @@ def check(
 ) -> None:
     """Refuse everything of the party with the labels that `train` would refuse; no other party is asked.
 
-    Nothing is written, and the folders may be in use.
-
-    Parameters
-    ----------
-    params, train_set, num_boost_round, callbacks, trees_per_round, name, ids, checkpoint, folder, budget
-        As of `train`.
-
-    Raises
-    ------
-    ArgumentTypeError, InvalidArgumentError, UnsupportedParameterError
-        Naming the argument that is not accepted.
-    FederatedCheckpointError, BudgetExceededError, StoreError
-        As of `train`.
+    Nothing is written, and the folders may be in use. Arguments and errors are those of `train`.
     """
     trainer, rows = _only_trainer(callbacks), checked_rows(train_set)
     trees = _checked_trees(params, num_boost_round, trees_per_round)
@@ -342,16 +330,8 @@ def _check_settings(task: ColumnTask, rows: RunRows) -> None:
 class _Way:
     """The connection of one session, which is made once both parties have signed.
 
-    Parameters
-    ----------
-    sessions : ColumnSessions or Party
-        The other party, here or behind a server.
-    session : Session
-    number : bytes
-        The session's.
-    names : (str, str)
-        Of the party with the labels, and of the other one.
-    traffic : MaskedTraffic
+    `sessions` is the other party, here or behind a server; the first of the `names` is that of the party with
+    the labels.
     """
 
     def __init__(
@@ -479,13 +459,7 @@ def _aligned(party: Any, ids: list[str], store: Store, patience: float) -> tuple
 
 
 def _rows_of(alignment: Alignment, ids: Sequence[str], rows: RunRows) -> tuple[Codes, NDArray[np.float64]]:
-    """Codes and labels of the rows in common.
-
-    Raises
-    ------
-    FederatedCheckpointError
-        If some are not here any more.
-    """
+    """Codes and labels of the rows in common; FederatedCheckpointError if some are not here any more."""
     absent = len(set(alignment.ids) - set(ids))
     if absent:
         raise FederatedCheckpointError(
@@ -505,13 +479,7 @@ def _check_cost(
 
 
 def _checked_about(store: Store, task: ColumnTask, codes: Codes, label: NDArray[np.float64]) -> bytes:
-    """A digest of a run's task and rows.
-
-    Raises
-    ------
-    FederatedCheckpointError
-        If the progress is that of another run.
-    """
+    """A digest of a run's task and rows; FederatedCheckpointError if the progress is that of another run."""
     texts = task.to_json(), digest_of_rows(codes, label)
     digest = hashlib.sha256(length_prefixed([text.encode() for text in texts])).digest()
     if store.get(ABOUT, "") not in (None, digest):

@@ -30,7 +30,7 @@ from xgb_fed.vertical.model.model import MODEL_FILE, VerticalModel
 MOST = 15
 """Columns that are shown by importance."""
 
-_ABOUT = ("name", "intended_use", "description", "data_curators", "data_product_region")
+_ABOUT = ("name", "intended_use")
 _CLEAR = (
     "“Ciphertexts” are bytes that only the holder of a key reads. All others count as in clear: counts, "
     "names, settings and, with rows apart, sums under masks, of which only the sum over all parties opens. "
@@ -52,16 +52,9 @@ _GAINS = (
 
 
 def card_of(model: str, statement: Statement, link: str | None = None) -> str:
-    """The card as a page that needs nothing beside itself.
+    """The card of a model's file or folder, as a page that needs nothing beside itself.
 
-    Parameters
-    ----------
-    model : str
-        File or folder of the model.
-    statement : Statement
-        Of `veilboost.model_statements.statement_of`.
-    link : str, optional
-        Address of the statement's own page.
+    Its facts are those of the model's statement, and `link` is the address of that one's own page.
     """
     path, tables = file_of(Path(model)), dict(statement.tables)
     quality, leaves, sent = (tables.pop(name, ()) for name in (QUALITY, LEAVES, TRAFFIC))
@@ -107,12 +100,8 @@ def link_to(statement: str, out: Path, digest: object) -> str:
 
 
 def _about(given: Mapping[str, str]) -> dict[str, str]:
-    hints = {name: f"not said (--fill {name}=…): {OPEN_FIELDS[name]}" for name in _ABOUT[:2]}
-    return {
-        name.replace("_", " "): text
-        for name, text in (hints | dict(given)).items()
-        if name in (*_ABOUT, *given)
-    }
+    hints = {name: f"not said (--fill {name}=…): {OPEN_FIELDS[name]}" for name in _ABOUT}
+    return {name.replace("_", " "): text for name, text in (hints | dict(given)).items()}
 
 
 def _quality(path: Path, statement: Statement, figures: Markup) -> Iterator[Markup]:
@@ -146,16 +135,9 @@ def _uses(path: Path) -> Iterator[Markup]:
 def _counted(sent: Rows) -> Markup:
     """The sums of a record, with each kind of message in words."""
     told = {cls.__name__: (getdoc(cls) or "").partition("\n")[0] for cls in KINDS.values()}
+    shown = ("from", "to", "count", "bytes", "ciphertext_bytes", "message")
     rows = (
-        {
-            "from": row["from"],
-            "to": row["to"],
-            "count": row["count"],
-            "bytes": row["bytes"],
-            "ciphertexts": row["ciphertext_bytes"],
-            "message": f"{row['message']}. {told.get(str(row['message']), '')}",
-        }
-        for row in sent
+        {name: row[name] for name in shown} | {"in words": told.get(str(row["message"]), "")} for row in sent
     )
     return tag("details", tag("summary", "Each kind of message in the record"), table(rows))
 
@@ -163,9 +145,5 @@ def _counted(sent: Rows) -> Markup:
 def _statement(model: str, link: str | None) -> Markup:
     if link is not None:
         return tag("p", tag("a", "The full statement", href=link), ", with the registry's record beside it.")
-    return joined(
-        [
-            tag("p", "The full statement for data protection officers and registries is written by:"),
-            command(f"veilboost statement {model}"),
-        ]
-    )
+    said = tag("p", "The full statement for data protection officers and registries is written by:")
+    return joined([said, command(f"veilboost statement {model}")])

@@ -12,7 +12,7 @@ MAX_DRAWN = 12
 """Parties in a drawing of traffic; more would hide each other."""
 
 _WIDTH, _HEIGHT, _LEFT, _TOP = 330.0, 130.0, 54.0, 10.0
-_KEY = (("cipher", "mostly ciphertexts"), ("clear", "mostly in clear"))
+_KEY = (("cipher", "mostly ciphertexts"), ("clear", "mostly in clear or masked"))
 
 
 class Arrow(NamedTuple):
@@ -41,20 +41,10 @@ def chart(
     is_staircase: bool = False,
     limit: float | None = None,
 ) -> Markup:
-    """A curve with what its axes begin and end with; empty if no point has two finite numbers.
+    """A curve of points that ascend in the first number; empty if none has two finite ones.
 
-    Parameters
-    ----------
-    label : str
-        Alternative text.
-    points : sequence of (float, float)
-        Ascending in the first number.
-    ends : (str, str)
-        Words at the ends of the lower axis.
-    is_staircase : bool
-        Whether a value holds up to the next point, rather than changing evenly.  Its axis begins at 0.
-    limit : float, optional
-        A line that the curve may not cross.
+    The label is the alternative text, and `ends` are words below the curve's ends.  A staircase holds its
+    value up to the next point, and its axis begins at 0; a limit is drawn as a line.
     """
     points = [point for point in points if all(map(math.isfinite, point))]
     if not points:

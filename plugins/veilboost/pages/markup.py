@@ -22,7 +22,8 @@ pre { background: #f4f4f4; padding: .5rem .75rem; white-space: pre-wrap; font-si
 .box { fill: #f4f4f4; stroke: #777; }
 .used { fill: #0b5394; } .spent { fill: #b3261e; }
 .mend { border-left: 6px solid #b3261e; background: #fdeceb; padding: .25rem .75rem; margin: .5rem 0; }
-.gauge { width: 100%; max-width: 12rem; height: 14px; display: block; }
+.gauge { width: 100%; max-width: 12rem; height: 14px; display: block; print-color-adjust: exact; }
+details td:last-child { min-width: 14rem; }
 summary { cursor: pointer; } :focus-visible { outline: 3px solid #0b5394; outline-offset: 2px; }
 """
 )
@@ -36,14 +37,9 @@ class Markup(str):
 
 
 def tag(name: str, *parts: object, **attributes: object) -> Markup:
-    """An element with its parts, in which every text and every attribute is escaped.
+    """An element with its parts, in which every attribute, and every part that is no markup, is escaped.
 
-    Parameters
-    ----------
-    name : str
-    *parts : Markup, or any other value, which is shown as text
-    **attributes
-        An underscore stands for a hyphen, and one at the end for nothing: ``class_``, ``aria_label``.
+    In names of attributes an underscore is a hyphen, and one at the end nothing: ``class_``, ``aria_label``.
     """
     said = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{_escaped(value)}"' for key, value in attributes.items()

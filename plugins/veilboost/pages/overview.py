@@ -27,18 +27,10 @@ _STOP = "To stop this side, in its terminal or here; the run goes on later where
 def overview(
     places: Sequence[Place], reached: Callable[[str], str], when: datetime, pause: tuple[str, str]
 ) -> str:
-    """The page as a whole.
+    """The page as a whole, of places as they were at some time.
 
-    Parameters
-    ----------
-    places : sequence of Place
-        Of `veilboost.doctor.places.places_of`.
-    reached : callable
-        Says of a party's address whether a server answers there.
-    when : datetime
-        When they were looked at.
-    pause : (str, str)
-        Words and address of the link that stops the page's renewal, or takes it up.
+    `reached` says of a party's address whether a server answers there; `pause` has the words and the address
+    of the link that stops the page's renewal, or takes it up.
     """
     mends = [(place, one) for place in places for one in place.findings if one.mend]
     items = (tag("li", f"{place.path}, {one.check}: {one.mend}") for place, one in mends)

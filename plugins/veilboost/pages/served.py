@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
+import sys
 import time
 from base64 import b64encode
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from datetime import datetime, timezone
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Condition, Thread
+from typing import Any
 
 from gbdt_parties.errors import InvalidDataError
 from veilboost.doctor.peers import Peer, examine
@@ -44,12 +46,7 @@ _HEADERS = {
 
 
 class Watched:
-    """Folders that are looked at when they are asked for, by one thread at a time.
-
-    Parameters
-    ----------
-    paths : sequence of str
-    """
+    """Folders at some paths, which are looked at when they are asked for, by one thread at a time."""
 
     def __init__(self, paths: Sequence[str]) -> None:
         self._paths, self._changed, self._is_looking = paths, Condition(), False
@@ -72,10 +69,8 @@ class Watched:
     def _look(self) -> None:
         began = time.monotonic()
         try:
-            when, places = (
-                datetime.now(timezone.utc),
-                [one for path in self._paths for one in places_of(path)],
-            )
+            when = datetime.now(timezone.utc)
+            places = [one for path in self._paths for one in places_of(path)]
             with self._changed:
                 self._places, self._when = places, when
         finally:
@@ -91,23 +86,9 @@ class Watched:
 
 
 class PageServer(ThreadingHTTPServer):
-    """The server of one page.
+    """The server of one page, whose `address` has its token; port 0 stands for any that is free.
 
-    Parameters
-    ----------
-    watched : Watched
-    port : int
-        0 for any that is free.
-
-    Attributes
-    ----------
-    address : str
-        Of the page, with its token.
-
-    Raises
-    ------
-    InvalidDataError
-        If the port is in use, or not this user's.
+    An InvalidDataError says that the port is in use, or not this user's.
     """
 
     daemon_threads = True
@@ -122,6 +103,11 @@ class PageServer(ThreadingHTTPServer):
             ) from None
         self.hosts = {f"{name}:{self.server_port}" for name in (HOST, "localhost")}
         self.address = f"http://{HOST}:{self.server_port}/{self.token}/"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Leave out browsers that went away."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)
 
 
 class _Answering(BaseHTTPRequestHandler):

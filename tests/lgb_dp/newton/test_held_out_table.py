@@ -64,6 +64,9 @@ def test_the_evaluation_travels_in_the_model(tmp_path):
     booster.save_model(tmp_path / "model.txt")
     read = lgb_dp.DPBooster(model_file=tmp_path / "model.txt").evaluation
     assert read.to_dict() == booster.evaluation.to_dict()
+    for report in (booster.privacy, lgb_dp.privacy_of(tmp_path / "model.txt")):
+        assert report.evaluation.to_dict() == read.to_dict()
+        assert pickle.loads(pickle.dumps(report)) == booster.privacy
     assert train(share=0.0).evaluation is None
 
 
@@ -95,6 +98,7 @@ def test_a_run_that_ended_early_or_lost_a_tree_has_no_evaluation():
     booster.update()
     booster.update()
     assert booster.evaluation is not None
+    assert booster.privacy.evaluation is not None
     booster.rollback_one_iter()
     assert booster.evaluation is None
 

@@ -220,9 +220,9 @@ class ExactSubject(Subject):
         return LabelledRows(Columns(data, names), y, rows.weights, None if bounds is None else bounds[1])
 
     def begin(
-        self, training: ExactTraining, roster: Roster, public_seed: bytes
+        self, training: ExactTraining, roster: Roster, public_seed: bytes, own_key: bytes
     ) -> Computation[Flight, ExactModel]:
-        """Train with the seed and the names that all parties agreed on."""
+        """Train with the seed and the names that all parties agreed on, and no draws of this party's own."""
         training.public_seed = public_seed
         training.draws = replace(training.draws, members=roster.names)
         self._n_rounds, self._begun = training.task.n_rounds, training
