@@ -89,10 +89,12 @@ def figures(n: int, is_proportional: bool, repeats: int) -> list[dict[str, Any]]
             note("DPLGBMSurvival", epsilon, model.predict(X_test), restricted_mean(curve))
             note("DPLGBMClassifier at 5", epsilon, of_classifier(X, y, X_test, epsilon))
     kind = "proportional" if is_proportional else "others"
-    return [
-        dict(zip(COLUMNS, (kind, n, *key, *np.round(np.mean(values, axis=0), 4).tolist()), strict=True))
-        for key, values in found.items()
-    ]
+    rows = []
+    for (model, epsilon), values in found.items():
+        index, mean = (round(float(one), 4) for one in np.mean(values, axis=0))
+        row = kind, n, model, epsilon, index, None if np.isnan(mean) else mean
+        rows.append(dict(zip(COLUMNS, row, strict=True)))
+    return rows
 
 
 def main() -> None:
