@@ -8,6 +8,7 @@ JOURNEY = (
     "recommended",
     "how_good",
     "survival",
+    "explain_private",
     "dp_sklearn",
     "mixed_table",
     "dpboost_lightgbm_train",
