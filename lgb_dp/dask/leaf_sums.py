@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from gbdt_hosts import dask as host
 from gbdt_kernels.trees import BinLayout
 from lgb_dp import errors
+from lgb_dp.boosting.partitions import RowRules
 from lgb_dp.dask.messages import SentTrees
-from lgb_dp.dask.partitions import RowRules
 from lgb_dp.dask.worker_rows import RowsOfWorker
 from lgb_dp.errors import InvalidArgumentError
+from lgb_dp.newton.releases.leaf_sums import LeafSums
 from lgb_dp.newton.releases.trees import Round
 
 _GROUPS_AT_ONCE = 2**20
@@ -44,7 +45,7 @@ ERRORS = host.ClusterErrors(
 """Errors that private training raises when a cluster fails."""
 
 
-class DaskLeafSums:
+class DaskLeafSums(LeafSums):
     """The rows of a cluster, summed by its workers.
 
     Partitions are tuples of X, y, weight and groups, delayed, or None for what there is none of. After

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from gbdt_hosts.dask import HeldPartitions, Message
 from gbdt_kernels.trees import by_columns
-from lgb_dp.dask.messages import ReceivedTrees
-from lgb_dp.dask.partitions import (
+from lgb_dp.boosting.partitions import (
     BinnedPartition,
     RowRules,
     TrainingRows,
@@ -24,6 +23,7 @@ from lgb_dp.dask.partitions import (
     read_partition,
     training_rows,
 )
+from lgb_dp.dask.messages import ReceivedTrees
 from lgb_dp.data.groups import draw_words
 from lgb_dp.errors import PrivateTrainingError
 from lgb_dp.mechanisms.rng import SecureRandom

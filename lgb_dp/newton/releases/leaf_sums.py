@@ -51,6 +51,10 @@ class LeafSums(Protocol):
         Sums are in steps of `lgb_dp.losses.loss`, times the rows' integer weights.
         """
 
+    def sums_of(self, questions: Sequence[Round]) -> list[NDArray[np.int64]]:
+        """The sums of several trees of the same released trees; rows far away answer them together."""
+        return [self.sums(one) for one in questions]
+
 
 @dataclass(frozen=True)
 class _RowState:
@@ -67,7 +71,7 @@ class _RowState:
     leaf: NDArray[np.uint16]
 
 
-class LocalLeafSums:
+class LocalLeafSums(LeafSums):
     """The rows in this process, summed by its threads; labels fit the scale.
 
     Training starts from the raw scores `start`, shape (n_rows, n_outputs), if there are any. A round sums a
@@ -151,6 +155,10 @@ class LocalLeafSums:
             rows = self._moved_on(rows, question.released[-1:])
         self._rows = rows
         return np.array(rows.score)
+
+    def resume(self, last: int, score: NDArray[np.float64]) -> None:
+        """Go on from earlier `scores`, a copy, after the released trees up to number `last`."""
+        self._rows = _RowState(last, last, score, np.zeros(self._n_rows, dtype=np.uint16))
 
     def _held_out(self, salt: int) -> NDArray[np.bool_]:
         if self._held is None or self._held[0] != salt:

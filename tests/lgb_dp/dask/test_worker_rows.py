@@ -12,8 +12,8 @@ from scipy.sparse import csr_matrix
 import lgb_dp
 from gbdt_hosts.dask.partitions import load_partition
 from gbdt_hosts.dask.workers import StatePlugin
+from lgb_dp.boosting.partitions import RowRules
 from lgb_dp.dask.messages import SentTrees
-from lgb_dp.dask.partitions import RowRules
 from lgb_dp.dask.worker_rows import RowsOfWorker
 from lgb_dp.losses.labels import LabelScale
 from lgb_dp.losses.loss import NewtonLoss

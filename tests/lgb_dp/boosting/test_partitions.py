@@ -5,7 +5,7 @@ import pytest
 
 import lgb_dp
 from gbdt_kernels.trees import DenseCodes, SparseCodes
-from lgb_dp.dask.partitions import RowRules, hash_values, joined_codes, read_partition, training_rows
+from lgb_dp.boosting.partitions import RowRules, hash_values, joined_codes, read_partition, training_rows
 from lgb_dp.losses.labels import LabelScale
 from lgb_dp.losses.loss import NewtonLoss
 
