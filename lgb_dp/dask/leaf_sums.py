@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from gbdt_hosts import dask as host
 from gbdt_kernels.trees import BinLayout
 from lgb_dp import errors
-from lgb_dp.boosting.partitions import RowRules
+from lgb_dp.boosting.partitions import RowRules, refusal
 from lgb_dp.dask.messages import SentTrees
 from lgb_dp.dask.worker_rows import RowsOfWorker
 from lgb_dp.errors import InvalidArgumentError
@@ -26,20 +26,12 @@ _GROUPS_AT_ONCE = 2**20
 """Groups whose hashes the client compares together."""
 
 
-def _wrong(index: int, kind: str, text: str) -> Exception:
-    """The error of a partition, by the name of our own error if reading it raised one."""
-    if not kind:
-        return errors.PartitionError(f"partition {index} could not be read ({text})")
-    error: Exception = getattr(errors, kind, errors.PartitionError)(f"partition {index}: {text}")
-    return error
-
-
 ERRORS = host.ClusterErrors(
     errors.ClusterError,
     errors.WorkersLostError,
     errors.SchedulerLostError,
     errors.PartitionError,
-    _wrong,
+    refusal,
     "; the trees trained so far are in the trainer's booster_",
 )
 """Errors that private training raises when a cluster fails."""
