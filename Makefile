@@ -157,14 +157,19 @@ requirements: $(TOOLS)/.installed
 
 $(TOOLS)/.installed: pyproject.toml Makefile
 	$(PYTHON) -m venv $(TOOLS)
-	$(TOOLS)/bin/python -m pip install --quiet 'build>=1.2' 'twine>=6.1' 'uv>=0.5'
+	$(TOOLS)/bin/python -m pip install --quiet 'build>=1.2' 'cyclonedx-bom>=5' 'twine>=6.1' 'uv>=0.5'
 	touch $@
 
-# Wheel and source distribution in dist/, checked, and tried out in a fresh environment of every Python found.
+# Wheel and source distribution in dist/, the same bytes for the same commit, with an inventory of all dependencies
+# (CycloneDX); checked, and tried out in a fresh environment of every Python found.
+dist: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
 dist: $(TOOLS)/.installed
 	rm -rf dist build
-	$(TOOLS)/bin/python -m build
-	$(TOOLS)/bin/python -m twine check --strict dist/*
+	$(TOOLS)/bin/python -m build --sdist
+	$(TOOLS)/bin/python scripts/repack_sdist.py
+	umask 022 && $(TOOLS)/bin/python -m pip wheel --quiet --no-deps --wheel-dir dist dist/*.tar.gz
+	$(TOOLS)/bin/python scripts/inventory.py
+	$(TOOLS)/bin/python -m twine check --strict dist/*.whl dist/*.tar.gz
 	$(TOOLS)/bin/python scripts/try_wheel.py
 
 clean:

@@ -48,6 +48,11 @@ def try_out(interpreter: str, wheel: Path) -> None:
         shutil.copy(ROOT / "scripts" / "trial_training.py", folder)
         command = [python, "-I", "trial_training.py", str(folder / "venv")]
         subprocess.run(command, cwd=folder, check=True)
+        # XGBoost without its libraries for GPUs, as docs/deploy.md has it.
+        drop = ["uninstall", "--quiet", "--yes", "xgboost", "nvidia-nccl-cu12"]
+        for change in (drop, ["install", "--quiet", "xgboost-cpu"]):
+            subprocess.run([python, "-m", "pip", *change], check=True)
+        subprocess.run(command, cwd=folder, check=True)
         subprocess.run([folder / "venv" / "bin" / "veilboost", "--version"], cwd=folder, check=True)
 
 

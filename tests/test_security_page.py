@@ -1,4 +1,4 @@
-"""The tables of what each party learns name settings that exist, with the defaults that they have."""
+"""The tables of who learns and reads what name messages and settings that exist, with their defaults."""
 
 import dataclasses
 import inspect
@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 import lgb_dp
+import lgb_dp.federated
 import lgb_dp.vertical
 import xgb_fed
+from gbdt_parties.messages import Message
 from veilboost.plans.entries import default_of as entry_default
 from veilboost.plans.entries import is_needed
 from veilboost.plans.plan import METHODS as METHODS_OF_PLANS
@@ -18,15 +20,23 @@ from xgb_fed.vertical.passive.service import Limits
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+LEAKAGE = (ROOT / "docs" / "leakage.md").read_text(encoding="utf-8")
 METHODS = (
     "Vertical training",
     "Exact horizontal training",
     "SimFL",
     "Models without noise",
-    "Private training across organisations",
     "Private training with columns apart",
-    "Private training in one place",
 )
+MODES = {
+    "private, one place",
+    "columns apart",
+    "rows apart, exact",
+    "rows apart, SimFL",
+    "exact or SimFL",
+    "rows apart, private",
+    "columns apart, private",
+}
 HOMES = {
     "Limits": Limits,
     "CategoryRules": CategoryRules,
@@ -38,14 +48,19 @@ HOMES = {
 }
 
 
+def cells_of(text):
+    """The cells of a text's table, line by line, without its head."""
+    lines = [line for line in text.splitlines() if line.startswith("|")][2:]
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+
+
 def tables_of(page):
-    """The cells of each method's table, line by line, by the heading above it."""
+    """The cells of each method's table, by the heading above it."""
     section = page.partition("\n## What strangers can read today\n")[2].partition("\n## ")[0]
     tables = {}
     for text in section.split("\n### ")[1:]:
         method, _, body = text.partition("\n")
-        lines = [line for line in body.splitlines() if line.startswith("|")][2:]
-        tables[method] = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+        tables[method] = cells_of(body)
     return tables
 
 
@@ -54,8 +69,14 @@ def settings_of(cell):
     return re.findall(r"`([^`]+)`(?: \(([^)]*)\))?", cell)
 
 
+def messages_of(kind):
+    """The names of all kinds of messages that derive from a kind."""
+    return {kind.__name__}.union(*map(messages_of, kind.__subclasses__()))
+
+
 ROWS = [row for rows in tables_of(PAGE).values() for row in rows]
-SETTINGS = sorted({setting for *_, cell in ROWS for setting in settings_of(cell)})
+LEAKS = cells_of(LEAKAGE)
+SETTINGS = sorted({setting for *_, cell in (*ROWS, *LEAKS) for setting in settings_of(cell)})
 
 
 def default_of(setting):
@@ -108,3 +129,17 @@ def test_the_security_policy_links_to_the_table():
     heading = "What strangers can read today"
     assert f"\n## {heading}\n" in PAGE
     assert f"docs/security.md#{heading.lower().replace(' ', '-')}" in (ROOT / "SECURITY.md").read_text()
+
+
+def test_one_table_has_every_mode_and_party_and_its_messages():
+    modes = [row[0].partition(":")[0] for row in LEAKS if row[0] != "the same"]
+    assert set(modes) == MODES
+    assert {len(row) for row in LEAKS} == {4}
+    assert len(LEAKS) == LEAKAGE.count("\n|") - 2 > 20
+    named = {name for *_, messages, _ in LEAKS for name in re.findall(r"`(\w+)`", messages)}
+    assert len(named) > 15
+    assert named <= messages_of(Message)
+
+
+def test_cells_are_read_at_a_glance():
+    assert max(len(cell.split()) for row in (*ROWS, *LEAKS) for cell in row) <= 40

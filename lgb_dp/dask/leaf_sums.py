@@ -19,7 +19,6 @@ from lgb_dp.boosting.partitions import RowRules, refusal
 from lgb_dp.dask.messages import SentTrees
 from lgb_dp.dask.worker_rows import RowsOfWorker
 from lgb_dp.errors import InvalidArgumentError
-from lgb_dp.newton.releases.leaf_sums import LeafSums
 from lgb_dp.newton.releases.trees import Round
 
 _GROUPS_AT_ONCE = 2**20
@@ -37,7 +36,7 @@ ERRORS = host.ClusterErrors(
 """Errors that private training raises when a cluster fails."""
 
 
-class DaskLeafSums(LeafSums):
+class DaskLeafSums:
     """The rows of a cluster, summed by its workers.
 
     Partitions are tuples of X, y, weight and groups, delayed, or None for what there is none of. After
@@ -75,6 +74,10 @@ class DaskLeafSums(LeafSums):
         """As for `LeafSums`."""
         shape = (question.n_cells, self._rules.scale.n_outputs, 2)
         return self._total(lambda worker: {"ask": "sums", **_trees_of(worker).message(question)}, shape)
+
+    def sums_of(self, questions: Sequence[Round]) -> list[NDArray[np.int64]]:
+        """As for `LeafSums`, one after the other: a message takes less time than the sums."""
+        return [self.sums(one) for one in questions]
 
     def close(self) -> None:
         """Make the workers forget the rows, as far as they can be reached."""

@@ -230,7 +230,7 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
         nearer of the label's bounds and gives rows whose label is missing or none of the classes no weight;
         "raise" raises an error, whose occurrence is a function of the private labels.
     validation_fraction : float
-        For "newton", and not for several classes: share of the rows to hold out of training, as for
+        For "newton": share of the rows to hold out of training, as for
         `lgb_dp.NewtonBoost`.  `evaluation_` then tells, within the same ε, how good the model is on them.
     n_jobs : int
         Threads; 0 means all available processors.
@@ -438,7 +438,7 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
         settings = self._read_settings(budget)
         params = {**settings.params, **self._objective_params(settings.objective, n_classes)}
         continues = init_model is not None or of_rows.get("init_score") is not None
-        check_held_out(self.validation_fraction, params["objective"], params.get("num_class", 1), continues)
+        check_held_out(self.validation_fraction, params.get("num_class", 1), continues)
         around = surroundings(self)
         for text in (*around.leaks, *around.notes):
             warnings.warn(text, NotPrivateWarning, stacklevel=4)

@@ -13,7 +13,7 @@ from scipy.special import expit, log_expit
 from lgb_dp.accounting.plotting import axes_of
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.evaluation.intervals import Estimate, are_moderate, auc_estimate, mean_estimate, share_estimate
-from lgb_dp.evaluation.table import EvaluationTable
+from lgb_dp.evaluation.table import EvaluationTable, calibration_axes, confusion_rows
 
 N_POINTS = 5
 """Scores that stand for those of a bin."""
@@ -79,6 +79,12 @@ class PrivateEvaluation(EvaluationTable):
         n_bins = len(self.counts)
         return self._share(right, self.counts.sum() - right, n_bins, n_bins)
 
+    def confusion(self) -> list[dict[str, Any]]:
+        """By label and class above a probability of ½: rows, and the share of the label's predicted so."""
+        is_high = np.append(self.edges, np.inf) > 0
+        sums = [self.counts[side].sum(axis=0) for side in (~is_high, is_high)]
+        return confusion_rows(np.transpose(sums), [int((~is_high).sum()), int(is_high.sum())], self._share)
+
     def calibration(self) -> list[dict[str, Any]]:
         """At most ten groups of rows by ascending score: mean prediction, and share of the higher label."""
         found = []
@@ -129,15 +135,7 @@ class PrivateEvaluation(EvaluationTable):
         left.plot(*self.roc(), marker=".")
         left.plot([0, 1], [0, 1], color="0.7", linewidth=1)
         left.set(xlabel="false positive rate", ylabel="true positive rate", title=f"AUC {self.auc}")
-        rows = self.calibration()
-        x, y = [row["predicted"] for row in rows], [row["observed"].value for row in rows]
-        reach = [[row["observed"].value - row["observed"].low for row in rows]]
-        reach.append([row["observed"].high - row["observed"].value for row in rows])
-        right.plot([0, 1], [0, 1], color="0.7", linewidth=1)
-        right.errorbar(x, y, yerr=reach, marker="o", markersize=3, linestyle="none")
-        right.set(
-            xlabel="predicted probability", ylabel="share of the higher label", xlim=(0, 1), ylim=(0, 1)
-        )
+        calibration_axes(right, self.calibration(), "predicted probability", "share of the higher label")
         return left, right
 
     def figures(self) -> dict[str, Estimate]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,3 +37,25 @@ class EvaluationTable(ABC):
         """The figures for a notebook."""
         rows = [{"figure": name, "value and 95% interval": str(one)} for name, one in self.figures().items()]
         return html_paragraph(str(self).splitlines()[0]) + html_table(rows)
+
+
+def confusion_rows(
+    table: NDArray[np.float64], n_cells: Sequence[int], share: Callable[[float, float, int, int], Estimate]
+) -> list[dict[str, Any]]:
+    """Rows by label and predicted class, and the share of the label's; a prediction is of several cells."""
+    found = []
+    for label, predicted in np.ndindex(table.shape):
+        rows, n = float(table[label, predicted]), n_cells[predicted]
+        of_label = share(rows, float(table[label].sum()) - rows, n, sum(n_cells) - n)
+        found.append({"label": label, "predicted": predicted, "rows": rows, "share": of_label})
+    return found
+
+
+def calibration_axes(axes: Any, rows: Sequence[dict[str, Any]], xlabel: str, ylabel: str) -> None:
+    """Draw shares that were observed, with their intervals, over those that were predicted."""
+    x, y = [row["predicted"] for row in rows], [row["observed"].value for row in rows]
+    reach = [[row["observed"].value - row["observed"].low for row in rows]]
+    reach.append([row["observed"].high - row["observed"].value for row in rows])
+    axes.plot([0, 1], [0, 1], color="0.7", linewidth=1)
+    axes.errorbar(x, y, yerr=reach, marker="o", markersize=3, linestyle="none")
+    axes.set(xlabel=xlabel, ylabel=ylabel, xlim=(0, 1), ylim=(0, 1))

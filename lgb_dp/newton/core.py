@@ -39,11 +39,12 @@ from lgb_dp.losses.registry import loss_of
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.budget_plan import BudgetPlan
 from lgb_dp.newton.held_out_rows import HeldOutSteps, can_hold_out
-from lgb_dp.newton.held_out_table import HeldOutRows, check_held_out, made_up_scores, release_shares
+from lgb_dp.newton.held_out_table import HeldOutTable, check_held_out, made_up_scores, release_shares
 from lgb_dp.newton.leaves import denominators, leaf_counts, leaf_values
 from lgb_dp.newton.model_memory import check_model_fits
 from lgb_dp.newton.monotone import MonotoneConstraints
 from lgb_dp.newton.noised_sums import Releases
+from lgb_dp.newton.releases.held_out_rows import HeldOutRows, HoldOut
 from lgb_dp.newton.releases.leaf_sums import LeafSums, LocalLeafSums
 from lgb_dp.newton.releases.trees import ONE_LEAF, LeafRelease, PublicTree, ReleasedTree, Round
 from lgb_dp.newton.run_task import LONGEST_ROUND, Answer, RunTask, SumsQuestion, answered_here
@@ -134,7 +135,10 @@ class NewtonCore(Training):
             self.ledger.inherit(cost, name, 0.0)
         self.mu = math.inf if plan is None else plan.mu
         self.loss = self._loss()
-        self._held_out = self._held_out_rows() if run.validation_fraction > 0 else None
+        self._hold_out: HoldOut | None = None
+        self._table: HeldOutTable | None = None
+        if run.validation_fraction > 0:
+            self._hold_out, self._table = self._held_out()
         self._histograms: FeatureHistograms | None = None
         self.evaluation: ModelEvaluation | None = None
         given = task.params.given
@@ -169,10 +173,13 @@ class NewtonCore(Training):
 
     def _rows(self) -> LeafSums:
         """The rows: here, or wherever they are."""
-        data, subsample = self.data, self.settings.subsample
+        data, subsample, held = self.data, self.settings.subsample, None
         if data.make_sums is not None:
             made: LeafSums = data.make_sums(self.loss, self.label_scale, subsample)
             return made
+        if self._hold_out is not None:
+            is_held = self._hold_out.chosen(data.draw_words(self.random))
+            self.weight, held = HeldOutRows.of(is_held, self.label, self.weight)
         return LocalLeafSums(
             by_columns(self.codes, self.params.n_threads),
             self.label,
@@ -183,17 +190,15 @@ class NewtonCore(Training):
             self.params.n_threads,
             subsample,
             partial(data.draw_words, self.random),
+            held,
         )
 
-    def _held_out_rows(self) -> HeldOutRows:
-        """The rows that train nothing from now on: their weight becomes 0."""
-        share, params, is_sample = self.run.validation_fraction, self.params, self.settings.subsample < 1
+    def _held_out(self) -> tuple[HoldOut, HeldOutTable]:
+        """Which rows train nothing, and what is released of them after the last tree."""
+        share, is_sample = self.run.validation_fraction, self.settings.subsample < 1
         is_away = self.data.make_sums is not None
-        check_held_out(share, params.objective, params.n_outputs, self.continues, is_sample, is_away)
-        is_held = self.data.draw_words(self.random) < np.uint64(int(share * 2.0**64))
-        held = HeldOutRows(is_held, self.label, self.weight, self.label_scale, share, self.unit.row_costs)
-        self.weight = np.where(is_held, 0, self.weight).astype(np.int32)
-        return held
+        check_held_out(share, self.params.n_outputs, self.continues, is_sample, is_away)
+        return HoldOut(share), HeldOutTable(self.label_scale, share, self.unit.row_costs)
 
     def _asked(self, question: SumsQuestion) -> Asking[Answer]:
         """The answer to a question about the rows, with noise in it."""
@@ -381,8 +386,8 @@ class NewtonCore(Training):
         if begun.level is not None and self.iteration == self._n_trees:
             shift = yield from self._shift(begun, begun.level)
             value = value + shift
-        if self._held_out is not None and self.iteration == self._n_trees:
-            self.evaluation = yield from self._evaluated(self._held_out, begun, shift)
+        if self._table is not None and self.iteration == self._n_trees:
+            self.evaluation = yield from self._evaluated(self._table, begun, shift)
         if not self.trees and not self.continues:
             value = value + begun.prior
         count = leaf_counts(release, held, start.row_hessian)
@@ -397,16 +402,14 @@ class NewtonCore(Training):
             for k in range(self.params.n_outputs)
         ]
 
-    def _evaluated(self, held: HeldOutRows, begun: Beginning, shift: float) -> Asking[ModelEvaluation]:
+    def _evaluated(self, table: HeldOutTable, begun: Beginning, shift: float) -> Asking[ModelEvaluation]:
         """The release of held-out rows, under the model of all trees, whose scores end with a shift."""
-        rows, scale = self.releases.rows, self.label_scale
-        assert isinstance(rows, LocalLeafSums)
+        scale, made_up = self.label_scale, np.empty(0)
         question = Round(self.n_rounds + 2, ONE_LEAF, begun.prior, self.released, begun.start.clip)
-        made_up = made_up_scores(self.data.bins, self._histograms, question, self.random)
-        raw, of_made_up = (
-            scale.centre + scale.scale * (score + shift) for score in (rows.scores(question)[:, 0], made_up)
-        )
-        return (yield from held.evaluation(raw, self.releases, of_made_up, self.random))
+        if scale.is_binary:
+            made_up = made_up_scores(self.data.bins, self._histograms, question, self.random)
+            made_up = scale.centre + scale.scale * (made_up + shift)
+        return (yield from table.evaluation(question, shift, self.releases, made_up, self.random))
 
     def undo(self) -> None:
         """Remove the last iteration's trees; their cost stays, and a figure of the whole model goes."""

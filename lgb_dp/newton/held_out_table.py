@@ -18,9 +18,11 @@ from lgb_dp.errors import UnsupportedParameterError
 from lgb_dp.evaluation.evaluation import N_POINTS, PrivateEvaluation
 from lgb_dp.evaluation.model import ModelEvaluation
 from lgb_dp.evaluation.regression import RegressionEvaluation, residual_edges
+from lgb_dp.evaluation.several_classes import CONFIDENCE_EDGES, LOSS_EDGES, MAX_CELLS, MulticlassEvaluation
 from lgb_dp.losses.labels import LabelScale
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.noised_sums import Releases
+from lgb_dp.newton.releases.held_out_rows import HeldOutCells
 from lgb_dp.newton.releases.trees import Round
 from lgb_dp.newton.splits.distilled import SurrogateScores, surrogate_rows
 from lgb_dp.newton.splits.feature_histograms import FeatureHistograms
@@ -36,7 +38,7 @@ _TAIL_BINS = 4
 """Each with half of the rows of the next, beyond the first and the last of many bins."""
 
 _SHARE_OF_SCORES = 0.2
-"""Of μ², for counting where scores are: bins that are laid out without it may hold all rows in one."""
+"""Of μ², for counting where scores or losses are: bins laid out without it may hold all rows in one."""
 
 _GRID = np.linspace(-12.0, 12.0, 65)
 _QUANTILES = np.arange(1, 32) / 32
@@ -45,78 +47,66 @@ _QUANTILES = np.arange(1, 32) / 32
 _INSIDE = (np.arange(N_POINTS) + 0.5) / N_POINTS
 
 
-class HeldOutRows:
-    """The rows that train nothing, and the release that is made of them.
+Counts = tuple[NDArray[np.float64], float]
+"""Rows of the largest weight by cell, and the noise in each."""
 
-    Labels are of two classes, or numbers; weights are in integer steps. A row is held out with probability
-    `share`; a person may have `alike` rows of the largest weight.
+
+class HeldOutTable:
+    """The releases that end a run with held-out rows, and the evaluation that follows from them.
+
+    A row is held out with probability `share`; a person may have `alike` rows of the largest weight.
     """
 
-    def __init__(
-        self,
-        is_held: NDArray[np.bool_],
-        label: NDArray[np.float64],
-        weight: NDArray[np.int32],
-        scale: LabelScale,
-        share: float,
-        alike: int,
-    ) -> None:
-        self._held, self._scale, self._share = np.flatnonzero(is_held), scale, share
-        self._alike = alike
-        self._label, self._weight = label[self._held], weight[self._held].astype(np.int64)
+    def __init__(self, scale: LabelScale, share: float, alike: int) -> None:
+        self._scale, self._share, self._alike = scale, share, alike
 
     def evaluation(
         self,
-        scores: NDArray[np.float64],
+        question: Round,
+        shift: float,
         releases: Releases,
         made_up: NDArray[np.float64],
         random: SecureRandom,
     ) -> Asking[ModelEvaluation]:
-        """Release the table of a model, by its raw scores of all rows and of made-up ones."""
-        scores = scores[self._held]
-        if self._scale.is_regression:
-            predicted = np.exp(scores) if self._scale.has_log_link else scores
-            width = self._scale.high - self._scale.low
+        """Release the tables of the model of a question's trees, whose scores end with a shift.
+
+        Of two classes, `made_up` are its raw scores of made-up rows.
+        """
+
+        def released(number: int, kind: str, edges: NDArray[np.float64]) -> Asking[Counts]:
+            cells = HeldOutCells(kind, edges, shift)
+            return (yield from releases.held_out_counts(question, cells, random, number))
+
+        scale, alike = self._scale, self._alike
+        if scale.is_regression:
+            width = scale.high - scale.low
             edges = residual_edges(width)
-            cell = np.searchsorted(edges, self._label - predicted)
-            counts, std = yield from self._released(cell, len(edges) + 1, releases, random, 0)
-            return RegressionEvaluation(edges, counts, std, width, self._alike)
+            return RegressionEvaluation(edges, *(yield from released(0, "residuals", edges)), width, alike)
+        if not scale.is_binary:
+            losses = yield from released(0, "losses", LOSS_EDGES)
+            counts, std = yield from released(1, "labels, classes, confidence", CONFIDENCE_EDGES)
+            shape = scale.n_outputs, scale.n_outputs, -1
+            return MulticlassEvaluation(counts.reshape(shape), std, *losses, alike)
         assert releases.n_rows is not None
         grid = score_grid(made_up)
-        counts, std = yield from self._released(
-            np.searchsorted(grid, scores), len(grid) + 1, releases, random, 0
-        )
-        likely = likely_scores(grid, counts, std, made_up)
+        likely = likely_scores(grid, *(yield from released(0, "scores", grid)), made_up)
         n_held = releases.n_rows * self._share / (1 - self._share)
         edges, points = score_bins(likely, n_bins_for(n_held, likely, releases.mu))
-        cell = 2 * np.searchsorted(edges, scores) + (self._label == self._scale.high)
-        counts, std = yield from self._released(cell, 2 * len(points), releases, random, 1)
-        return PrivateEvaluation(edges, points, counts.reshape(-1, 2), std, self._alike)
-
-    def _released(
-        self, cell: NDArray[np.int64], n_cells: int, releases: Releases, random: SecureRandom, number: int
-    ) -> Asking[tuple[NDArray[np.float64], float]]:
-        table = np.zeros(n_cells, dtype=np.int64)
-        np.add.at(table, cell, self._weight)
-        return (yield from releases.held_out_counts(table, random, number))
+        counts, std = yield from released(1, "scores, labels", edges)
+        return PrivateEvaluation(edges, points, counts.reshape(-1, 2), std, alike)
 
 
 def release_shares(scale: LabelScale) -> tuple[float, ...]:
-    """Shares of μ² of the releases about held-out rows: where scores are, and how many have which label."""
+    """Shares of μ² of the releases about held-out rows: of scores or losses, and of labels and scores."""
     return (1.0,) if scale.is_regression else (_SHARE_OF_SCORES, 1 - _SHARE_OF_SCORES)
 
 
 def check_held_out(
-    share: float,
-    objective: str | None,
-    n_outputs: int,
-    continues: bool,
-    is_sample: bool = False,
-    is_away: bool = False,
+    share: float, n_outputs: int, continues: bool, is_sample: bool = False, is_away: bool = False
 ) -> None:
     """Refuse to hold a share of the rows out where it cannot be done; asked before anything is paid for."""
     for reason, is_so in {
-        f"objective={objective!r}": n_outputs > 1,
+        f"num_class={n_outputs}, whose table has more than {MAX_CELLS} cells": 8 * n_outputs**2 > MAX_CELLS,
         "subsample below 1": is_sample,
         "rows on workers or at parties": is_away,
         "a model to continue from, which may have been trained on the same rows": continues,

@@ -17,6 +17,7 @@ from lgb_dp.losses.loss import EXACT_STD, STEPS, Loss
 from lgb_dp.mechanisms.noise import GaussianReserve
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.budget_plan import BudgetPlan
+from lgb_dp.newton.releases.held_out_rows import HeldOutCells
 from lgb_dp.newton.releases.leaf_sums import LeafSums
 from lgb_dp.newton.releases.trees import LeafRelease, PublicTree, Round
 from lgb_dp.newton.run_task import Answer, Part, SumsQuestion
@@ -119,20 +120,23 @@ class Releases:
         return gradient, hessian, std
 
     def held_out_counts(
-        self, table: NDArray[np.int64], random: SecureRandom, number: int = 0
+        self, question: Round, cells: HeldOutCells, random: SecureRandom, number: int
     ) -> Asking[tuple[NDArray[np.float64], float]]:
         """Numbers of held-out rows in every cell, and the noise in each, in rows of the largest weight.
 
-        `number` is that of the release among those that are planned about held-out rows.
+        They are counted under the model of a question's trees; `number` is that of the release among those
+        that are planned about held-out rows.
 
         A row adds its weight, at most w̄, to one cell, so that noise w̄/μ is μ-GDP.  It adds nothing to any
         other release of the run, and rows that train nothing here: both cost the larger of their μ.
         """
-        plan, unit, sums = self.plan, STEPS * self._weight_steps, STEPS * table
+        plan, unit = self.plan, STEPS * self._weight_steps
+        if plan is not None:
+            self._ledger.charge(plan.held_out[number])
+        sums = STEPS * self.rows.held_out_counts(question, cells)
         if plan is None:
             return sums / unit, 0.0
         release = plan.held_out[number]
-        self._ledger.charge(release)
         (sums,) = yield from self._noised(release, [(sums, unit / release.mu, random)])
         return sums / unit, self.noise_factor / release.mu
 

@@ -63,7 +63,7 @@ class NewtonBoost(PrivateTrainer):
     validation_fraction : float
         Share of the rows to hold out, in [0, 1): each row by its own secret coin, or each person.  After the
         last tree one table of them is released, which costs nothing beside what training costs, since a row
-        is in one of the two: `DPBooster.evaluation`.  For one output, with ``subsample=1``.
+        is in one of the two: `DPBooster.evaluation`.  Needs ``subsample=1``.
     random_state : int, optional
         For tests: fixes the noise, which voids the guarantee.
     public_init_model : bool

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from gbdt_kernels.trees import BinLayout
 from lgb_dp.boosting.partitions import RowRules, refusal
 from lgb_dp.errors import InvalidArgumentError, PartitionError
-from lgb_dp.newton.releases.leaf_sums import LeafSums
 from lgb_dp.newton.releases.trees import ReleasedTree, Round
 from lgb_dp.spark.blocks import (
     ANSWERS,
@@ -35,7 +34,7 @@ TREES_BETWEEN_SCORES = 50
 """Released trees that each job walks through, at most, before scores are kept anew."""
 
 
-class SparkLeafSums(LeafSums):
+class SparkLeafSums:
     """The rows of a frame with the columns as `Columns` says, binned once and summed by jobs.
 
     Nothing is released here: a job that fails, or a task that Spark repeats, costs time alone.

@@ -98,7 +98,7 @@ _WORDS = (
     "instance, whether a row was among the data.",
     "Encryption, masks and hashes protect what travels between the parties during training, to the extent of "
     "the table below. They do not protect the finished model.",
-    'Anonymity in the sense of Recital 26 of the GDPR is not claimed. The page "What each party learns" of '
+    'Anonymity in the sense of Recital 26 of the GDPR is not claimed. The page "What strangers can read" of '
     "veilboost's documentation has the attacks that were measured.",
 )
 _HEADLINE = "No noise was added: nothing bounds what a holder of the model may learn about a single person."

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from gbdt_kernels.trees import BinLayout, Columns, add_leaf_values, feature_counts, leaf_sums, row_tags
 from lgb_dp.losses.labels import LabelScale
 from lgb_dp.losses.loss import Loss
+from lgb_dp.newton.releases.held_out_rows import HeldOutCells, HeldOutRows
 from lgb_dp.newton.releases.trees import HELD_OUT_SHARE, ReleasedTree, Round
 
 ROWS_AT_ONCE = 1 << 16
@@ -53,7 +54,9 @@ class LeafSums(Protocol):
 
     def sums_of(self, questions: Sequence[Round]) -> list[NDArray[np.int64]]:
         """The sums of several trees of the same released trees; rows far away answer them together."""
-        return [self.sums(one) for one in questions]
+
+    def held_out_counts(self, question: Round, cells: HeldOutCells) -> NDArray[np.int64]:
+        """Sum of the integer weights of rows that train nothing, by cell, after a question's trees."""
 
 
 @dataclass(frozen=True)
@@ -71,12 +74,12 @@ class _RowState:
     leaf: NDArray[np.uint16]
 
 
-class LocalLeafSums(LeafSums):
+class LocalLeafSums:
     """The rows in this process, summed by its threads; labels fit the scale.
 
     Training starts from the raw scores `start`, shape (n_rows, n_outputs), if there are any. A round sums a
     share `subsample` of the rows, in (0, 1]. `draw_words` returns a new secret random word per row, the same
-    for all rows of a person.
+    for all rows of a person. Rows that are `held_out` have weight 0 and are counted alone.
     """
 
     def __init__(
@@ -90,6 +93,7 @@ class LocalLeafSums(LeafSums):
         n_threads: int,
         subsample: float,
         draw_words: Callable[[], NDArray[np.uint64]],
+        held_out: HeldOutRows | None = None,
     ) -> None:
         self._n_rows, self._n_outputs = len(label), scale.n_outputs
         # A row more must not give others' labels to the rows behind it.
@@ -104,7 +108,7 @@ class LocalLeafSums(LeafSums):
         self._start = start
         self._n_threads = n_threads
         self._subsample = subsample
-        self._draw_words = draw_words
+        self._draw_words, self._held_out_rows = draw_words, held_out
         self._rows: _RowState | None = None
         self._last: tuple[tuple[object, ...], NDArray[np.int64]] | None = None
         self._held: tuple[int, NDArray[np.bool_]] | None = None
@@ -148,6 +152,10 @@ class LocalLeafSums(LeafSums):
         self._last = (key, sums)
         return np.array(sums)
 
+    def sums_of(self, questions: Sequence[Round]) -> list[NDArray[np.int64]]:
+        """As for `LeafSums`."""
+        return [self.sums(one) for one in questions]
+
     def scores(self, question: Round) -> NDArray[np.float64]:
         """Scores of all rows after the released trees of a question, shape (n_rows, n_outputs)."""
         rows = self.current_rows(question)
@@ -159,6 +167,11 @@ class LocalLeafSums(LeafSums):
     def resume(self, last: int, score: NDArray[np.float64]) -> None:
         """Go on from earlier `scores`, a copy, after the released trees up to number `last`."""
         self._rows = _RowState(last, last, score, np.zeros(self._n_rows, dtype=np.uint16))
+
+    def held_out_counts(self, question: Round, cells: HeldOutCells) -> NDArray[np.int64]:
+        """As for `LeafSums`."""
+        assert self._held_out_rows is not None
+        return self._held_out_rows.counts(cells, self._scale, self.scores(question))
 
     def _held_out(self, salt: int) -> NDArray[np.bool_]:
         if self._held is None or self._held[0] != salt:

@@ -24,6 +24,10 @@ def test_figures_are_those_of_the_table(evaluation):
     assert 0.5 < evaluation.auc.value < 1
     assert 0 < evaluation.brier.value < 0.25
     assert evaluation.log_loss.value == pytest.approx(0.5, abs=0.1)
+    rows = {(row["label"], row["predicted"]): row for row in evaluation.confusion()}
+    assert [rows[pair]["rows"] for pair in ((0, 0), (0, 1), (1, 0), (1, 1))] == [90, 22, 25, 88]
+    assert rows[1, 1]["share"].value == pytest.approx(88 / 113)
+    assert rows[1, 1]["share"].low < 88 / 113 < rows[1, 1]["share"].high
 
 
 def test_curves_begin_and_end_where_they_must(evaluation):

@@ -4,10 +4,14 @@ import lightgbm
 import numpy as np
 import pytest
 from sklearn.datasets import make_classification
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import confusion_matrix, log_loss, roc_auc_score
 
 import lgb_dp
-from lgb_dp.newton.held_out_table import likely_scores, score_bins, score_grid
+from lgb_dp.accounting.gaussian import gaussian_mu
+from lgb_dp.losses.labels import LabelScale
+from lgb_dp.mechanisms.noise import observed
+from lgb_dp.mechanisms.rng import SecureRandom
+from lgb_dp.newton.held_out_table import likely_scores, release_shares, score_bins, score_grid
 
 X, Y = make_classification(3000, 5, n_informative=4, n_redundant=1, random_state=0)
 BOUNDS = (X.min(axis=0), X.max(axis=0))
@@ -114,10 +118,10 @@ def test_labels_of_any_unit_have_figures(bounds):
 
 
 def test_a_refused_fit_has_bought_no_bounds():
-    budget = lgb_dp.Budget(5.0, 1e-4)
+    budget, start = lgb_dp.Budget(5.0, 1e-4), np.zeros(len(Y))
     model = lgb_dp.DPLGBMClassifier(3, validation_fraction=0.2, auto_bounds=0.2)
     with pytest.raises(lgb_dp.UnsupportedParameterError, match="validation_fraction"):
-        model.fit(X, np.arange(len(Y)) % 3, classes=[0, 1, 2], budget=budget)
+        model.fit(X, Y, init_score=start, budget=budget)
     assert budget.spent == lgb_dp.Budget(5.0, 1e-4).spent
 
 
@@ -145,37 +149,81 @@ def test_rows_of_a_person_are_on_one_side():
     assert means.evaluation.alike == 1
 
 
-@pytest.mark.parametrize("side", [0.0, 1.0])
-def test_a_row_changes_one_of_the_two_releases_alone(side, monkeypatch):
-    """Of neighbours with equal coins, either the trees' sums differ or the table does, never both."""
-    tables = []
-    for n_rows in (len(Y), len(Y) - 1):
+KINDS = {
+    "binary": (PARAMS, Y, {}),
+    "multiclass": ({**PARAMS, "objective": "multiclass", "num_class": 3}, np.digitize(X[:, 0], [-1, 1]), {}),
+    "regression": ({**PARAMS, "objective": "regression"}, X[:, 0], {"label_bounds": (-9, 9)}),
+}
 
-        def draw_words(self, random, n=n_rows):
-            coins = np.arange(n, dtype=np.uint64) * np.uint64(2**64 // len(Y))
-            if n == len(Y):
-                coins[-1] = np.uint64(0) if side else np.uint64(2**64 - 1)
-            return coins
 
-        monkeypatch.setattr("lgb_dp.boosting.run_rows.RunRows.draw_words", draw_words)
-        rows = slice(n_rows)
-        data = lgb_dp.Dataset(X[rows], Y[rows], bounds=BOUNDS)
-        trainer = lgb_dp.NewtonBoost(1.0, 1e-5, validation_fraction=0.2, random_state=3)
-        with pytest.warns(lgb_dp.PrivacyLeakWarning):
-            booster = lightgbm.train(PARAMS, data, 3, callbacks=[trainer])
-        tables.append((booster.evaluation, booster.model_to_string().partition("parameters:")[0]))
-    (one, trees), (other, same_trees) = tables
-    if side:
-        assert trees == same_trees
-        assert one.counts.sum() - other.counts.sum() == pytest.approx(1)
-    else:
-        assert trees != same_trees
+@pytest.fixture
+def pinned(monkeypatch):
+    """The coins of rows, in order, and the same public draws for all runs."""
+
+    def pin(coins):
+        words = np.where(coins, np.uint64(0), np.uint64(2**64 - 1))
+        monkeypatch.setattr("lgb_dp.boosting.run_rows.RunRows.draw_words", lambda self, _: words)
+
+    stream = SecureRandom
+    monkeypatch.setattr("lgb_dp.boosting.training.SecureRandom", lambda _: stream(7))
+    return pin
+
+
+@pytest.mark.parametrize("objective", KINDS)
+def test_tables_without_noise_are_counts_of_the_held_out_rows(objective, pinned):
+    params, label, declared = KINDS[objective]
+    is_held = np.arange(len(Y)) % 3 == 0
+    pinned(is_held)
+    with pytest.warns(lgb_dp.NotPrivateWarning):
+        booster = train(20, np.inf, params=params, label=label, **declared)
+    found, label, predicted = booster.evaluation, label[is_held], booster.predict(X[is_held])
+    assert found.n_rows.value == is_held.sum()
+    if objective == "regression":
+        assert found.mae.value == pytest.approx(np.abs(label - predicted).mean(), rel=0.1)
+        return
+    probability = np.column_stack([1 - predicted, predicted]) if objective == "binary" else predicted
+    assert found.accuracy.value == pytest.approx((probability.argmax(axis=1) == label).mean(), abs=1e-12)
+    assert found.log_loss.value == pytest.approx(log_loss(label, probability), rel=0.05)
+    pairs = confusion_matrix(label, probability.argmax(axis=1)).ravel()
+    assert [row["rows"] for row in found.confusion()] == pairs.tolist()
+
+
+@pytest.mark.parametrize("objective", KINDS)
+@pytest.mark.parametrize("is_held", [False, True])
+@pytest.mark.parametrize("n_rows", [1, 3])
+def test_a_neighbours_losses_add_up_to_what_was_granted(objective, is_held, n_rows, pinned):
+    """Of neighbours with equal coins, who are told the same releases, one of the two sides differs alone."""
+    params, label, declared = KINDS[objective]
+    person = np.append(np.arange(300), np.full(n_rows, 300))
+    told, losses = [], []
+
+    def observe(private, release):
+        told.append((private.values, release()))
+        return told[-1][1]
+
+    def compare(private, release):
+        release()  # so that later public draws are the same
+        before, released = told[len(losses)]
+        losses.append((((private.values - before) / private.scale) ** 2).sum())
+        return released
+
+    for n, watch in ((300 + n_rows, observe), (300, compare)):
+        pinned(np.append(np.arange(300) % 2 == 0, np.full(n_rows, is_held))[:n])
+        known = {**declared, "bounds": BOUNDS, "groups": person[:n], "rows_per_group": 3}
+        trainer = lgb_dp.NewtonBoost(1.0, 1e-5, structure="random", depth=2, validation_fraction=0.5)
+        with observed(watch):
+            data = lgb_dp.Dataset(X[:n], label[:n], **known)
+            lightgbm.train(params, data, 3, callbacks=[trainer])
+    of_table = len(release_shares(LabelScale(objective, 3 if objective == "multiclass" else 1, 0.0, 1.0)))
+    trees, table = sum(losses[:-of_table]), sum(losses[-of_table:])
+    assert (trees == 0, table == 0) == (is_held, not is_held)
+    assert np.sqrt(trees + table) <= gaussian_mu(1.0, 1e-5) * n_rows / 3 * (1 + 1e-6)
 
 
 @pytest.mark.parametrize(
     ("given", "name"),
     [
-        ({"params": {**PARAMS, "objective": "multiclass", "num_class": 2}}, "multiclass"),
+        ({"params": {**PARAMS, "objective": "multiclass", "num_class": 91}}, "num_class=91"),
         ({"init_score": np.zeros(len(Y)), "public_init_score": True}, "continue"),
         ({"trainer": lgb_dp.NewtonBoost(1.0, 1e-5, validation_fraction=0.1, subsample=0.5)}, "subsample"),
     ],

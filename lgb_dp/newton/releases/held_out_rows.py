@@ -1,0 +1,114 @@
+"""Rows that train nothing, and their numbers in public cells of score and label.
+
+A row is held out by a coin of its own, and then adds its weight to one cell of each table and to nothing else
+that the run releases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, softmax
+
+from lgb_dp.losses.labels import LabelScale
+
+Places = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOutCells:
+    """Cells that held-out rows are counted in: numbers of some kind between public edges.
+
+    The kinds are those of `_KINDS`; raw scores are first moved by `shift`.
+    """
+
+    kind: str
+    edges: NDArray[np.float64]
+    shift: float = 0.0
+
+    def n_cells(self, scale: LabelScale) -> int:
+        """Number of cells."""
+        return _KINDS[self.kind][0](scale.n_outputs) * (len(self.edges) + 1)
+
+
+@dataclass(frozen=True)
+class HoldOut:
+    """The rule by which rows are held out: each, or each person, with probability `share`."""
+
+    share: float
+
+    def chosen(self, words: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Which rows are held out, by a secret random word of each."""
+        return np.asarray(words < np.uint64(int(self.share * 2.0**64)))
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOutRows:
+    """Places, labels and integer weights of the rows that are held out."""
+
+    place: Places
+    label: NDArray[np.float64]
+    weight: NDArray[np.int64]
+
+    @classmethod
+    def of(
+        cls, is_held: NDArray[np.bool_], label: NDArray[np.float64], weight: NDArray[np.int32]
+    ) -> tuple[NDArray[np.int32], HeldOutRows]:
+        """The weights that all rows train with, 0 if they are held out, and the rows that are."""
+        place = np.flatnonzero(is_held)
+        training = np.where(is_held, 0, weight).astype(np.int32)
+        return training, cls(place, label[place], weight[place].astype(np.int64))
+
+    def counts(self, cells: HeldOutCells, scale: LabelScale, score: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Sums of weights by cell, of rows with these scores of all rows; a row is in one cell."""
+        raw = scale.centre + scale.scale * (score[self.place] + cells.shift)
+        table = np.zeros(cells.n_cells(scale), dtype=np.int64)
+        np.add.at(table, _KINDS[cells.kind][1](cells.edges, scale, raw, self.label), self.weight)
+        return table
+
+
+def _between(edges: NDArray[np.float64], values: NDArray[np.float64]) -> Places:
+    return np.asarray(np.searchsorted(edges, values), dtype=np.int64)
+
+
+def _by_score(edges: Any, scale: LabelScale, raw: Any, label: Any) -> Places:
+    return _between(edges, raw[:, 0])
+
+
+def _by_score_and_label(edges: Any, scale: LabelScale, raw: Any, label: Any) -> Places:
+    return np.asarray(2 * _between(edges, raw[:, 0]) + (label == scale.high))
+
+
+def _by_residual(edges: Any, scale: LabelScale, raw: Any, label: Any) -> Places:
+    predicted = np.exp(raw[:, 0]) if scale.has_log_link else raw[:, 0]
+    return _between(edges, label - predicted)
+
+
+def _by_loss(edges: Any, scale: LabelScale, raw: Any, label: Any) -> Places:
+    own = np.take_along_axis(_probabilities(scale, raw), label.astype(np.int64)[:, None], axis=1)[:, 0]
+    return _between(edges, -np.log(np.maximum(own, 1e-300)))
+
+
+def _by_classes(edges: Any, scale: LabelScale, raw: Any, label: Any) -> Places:
+    probability = _probabilities(scale, raw)
+    pair = label.astype(np.int64) * scale.n_outputs + probability.argmax(axis=1)
+    return np.asarray(pair * (len(edges) + 1) + _between(edges, probability.max(axis=1)))
+
+
+def _probabilities(scale: LabelScale, raw: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Probabilities of several classes, as LightGBM's objectives have them."""
+    return np.asarray(expit(raw) if scale.objective == "multiclassova" else softmax(raw, axis=1))
+
+
+_KINDS: Mapping[str, tuple[Callable[[int], int], Callable[..., Places]]] = {
+    "scores": (lambda _: 1, _by_score),
+    "scores, labels": (lambda _: 2, _by_score_and_label),
+    "residuals": (lambda _: 1, _by_residual),
+    "losses": (lambda _: 1, _by_loss),
+    "labels, classes, confidence": (lambda n_classes: n_classes**2, _by_classes),
+}
+"""By the number of classes, how many cells each bin has; and the cell of each row."""
