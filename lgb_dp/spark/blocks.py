@@ -9,7 +9,7 @@ from __future__ import annotations
 import pickle
 import secrets
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,23 +36,32 @@ Answer = Callable[[LocalLeafSums], NDArray[np.int64]]
 
 @dataclass(frozen=True)
 class Columns:
-    """Places of features, label, weight and groups among the columns of a batch; a matrix is one column."""
+    """Places of features, label, weight and groups among the columns of a batch.
+
+    Features have names, or are a matrix in one column.
+    """
 
     n_features: int
-    is_matrix: bool
+    names: tuple[str, ...] | None
     has_weight: bool
     has_groups: bool
 
     def taken(self, table: pa.Table) -> tuple[Any, ...]:
         """The arguments of `read_partition`."""
-        width = 1 if self.is_matrix else self.n_features
-        X = matrix(table.column(0), self.n_features) if self.is_matrix else table.select(range(width))
+        X, width = features(table, self.names, self.n_features), len(self.names or (0,))
         others = [table.column(k) for k in range(width, table.num_columns)]
         weight = others[1] if self.has_weight else None
         groups = others[-1] if self.has_groups else None
         if groups is not None and groups.null_count:
             raise InvalidArgumentError("groupsCol holds null: a missing group could be any person's")
         return X, others[0], weight, groups
+
+
+def features(table: pa.Table, names: Sequence[str] | None, n_features: int) -> Any:
+    """The first columns under their own names, or the first as a matrix."""
+    if names is None:
+        return matrix(table.column(0), n_features)
+    return table.select(range(len(names))).rename_columns(list(names))
 
 
 def matrix(column: Any, n_features: int) -> NDArray[np.float64]:

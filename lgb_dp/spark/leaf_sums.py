@@ -47,7 +47,7 @@ class SparkLeafSums:
         self._scored: Any = None
         self._last: list[ReleasedTree] = []
         binning = Binning(rules, columns, secrets.randbits(64))
-        self._blocks = frame.mapInArrow(binning, BLOCKS).persist()
+        self._blocks = self._jobs.result("table", lambda: frame.mapInArrow(binning, BLOCKS).persist())
         try:
             self._counts = self._sum("binning", counts, rules.loss.n_counts(rules.scale.n_outputs))
             if not self._known:

@@ -13,8 +13,8 @@ from pyspark.sql import types as kinds
 
 from gbdt_commons.errors import VeilboostError
 from lgb_dp.errors import InvalidArgumentError
-from lgb_dp.spark.blocks import matrix
-from lgb_dp.spark.rows import column, feature_columns
+from lgb_dp.spark.blocks import features
+from lgb_dp.spark.rows import column, feature_columns, numbered
 
 _TYPES = {"b": kinds.BooleanType(), "i": kinds.LongType(), "u": kinds.LongType(), "f": kinds.DoubleType()}
 
@@ -23,11 +23,12 @@ _TYPES = {"b": kinds.BooleanType(), "i": kinds.LongType(), "u": kinds.LongType()
 class Predicting:
     """Batches to the same with predictions, by methods of a local estimator.
 
-    The features are columns of these names, or the last one, which leaves the batch then.
+    The first columns are features, and leave the batch; the others have these names.
     """
 
     model: Any
     features: tuple[str, ...] | None
+    names: tuple[str, ...]
     methods: tuple[str, ...]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -41,20 +42,16 @@ class Predicting:
                 raise
             except Exception as error:  # whose text may quote cells
                 raise RuntimeError(f"a batch could not be predicted: {type(error).__name__}") from None
-            kept = batch.columns if self.features else batch.columns[:-1]
-            names = batch.schema.names[: len(kept)]
-            yield pa.RecordBatch.from_arrays([*kept, *found], [*names, *self.methods])
+            kept = batch.columns[len(self.features or (0,)) :]
+            yield pa.RecordBatch.from_arrays([*kept, *found], list(self.names))
 
     def _predictions(self, batch: pa.RecordBatch) -> list[NDArray[Any]]:
-        if self.features is None:
-            X: Any = matrix(batch.column(batch.num_columns - 1), self.model.n_features_in_)
-        else:
-            X = pa.Table.from_batches([batch]).select(list(self.features))
+        X = features(pa.Table.from_batches([batch]), self.features, self.model.n_features_in_)
         return [np.asarray(getattr(self.model, method)(X)) for method in self.methods]
 
 
-def with_predictions(frame: Any, model: Any, features: Any, outputs: Mapping[str, str]) -> Any:
-    """A frame with columns of predictions: `outputs` has the name of the column of each method."""
+def with_predictions(frame: Any, model: Any, given: Any, outputs: Mapping[str, str]) -> Any:
+    """A frame with columns of predictions from the given features, `outputs` by the methods' names."""
     taken = [name for name in outputs.values() if name in frame.columns]
     if taken:
         raise InvalidArgumentError(f"df has a column {taken[0]!r} already; drop it, or name another")
@@ -65,8 +62,7 @@ def with_predictions(frame: Any, model: Any, features: Any, outputs: Mapping[str
         if method == "predict_proba":
             kind = kinds.ArrayType(kinds.DoubleType())
         fields.append(kinds.StructField(name, kind))
-    is_matrix = isinstance(features, str)
-    given = [column(name) for name in frame.columns]
-    chosen = frame.select(*given, *(feature_columns(frame, features) if is_matrix else ()))
-    predicting = Predicting(model, None if is_matrix else tuple(features), tuple(outputs))
-    return chosen.mapInArrow(predicting, kinds.StructType(fields))
+    own = None if isinstance(given, str) else tuple(given)
+    chosen = numbered([*feature_columns(frame, given), *map(column, frame.columns)])
+    predicting = Predicting(model, own, tuple(field.name for field in fields), tuple(outputs))
+    return frame.select(*chosen).mapInArrow(predicting, kinds.StructType(fields))

@@ -16,7 +16,7 @@ from pyspark.sql import types as kinds
 from lgb_dp.boosting.partitions import RowRules
 from lgb_dp.boosting.rows_elsewhere import RowsElsewhere
 from lgb_dp.data.provenance import Provenance
-from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
+from lgb_dp.errors import ArgumentTypeError, ClusterError, InvalidArgumentError
 from lgb_dp.spark.blocks import Columns
 from lgb_dp.spark.leaf_sums import SparkLeafSums
 
@@ -26,12 +26,17 @@ def check_frame(frame: Any, columns: Mapping[str, Any]) -> None:
     if not isinstance(frame, DataFrame):
         kind = f"{type(frame).__module__}.{type(frame).__name__}"
         raise ArgumentTypeError(f"df must be a pyspark.sql.DataFrame of Spark 4, got {kind}")
+    try:
+        known = frame.columns
+    except Exception:
+        raise ClusterError(
+            "df cannot be read: its session was stopped, or its server is lost; read it in a new session"
+        ) from None
     names = [(argument, name) for argument, given in columns.items() for name in _names(argument, given)]
     for place, (argument, name) in enumerate(names):
-        if frame.columns.count(name) != 1:
+        if known.count(name) != 1:
             raise InvalidArgumentError(
-                f"{argument}={name!r} must name one column of df, which has {frame.columns.count(name)} of "
-                "this name"
+                f"{argument}={name!r} must name one column of df, which has {known.count(name)} of this name"
             )
         if name in [other for _, other in names[:place]]:
             raise InvalidArgumentError(f"{argument}={name!r} is named twice; each column has one role")
@@ -47,6 +52,11 @@ def _names(argument: str, given: Any) -> list[str]:
 def column(name: str) -> Any:
     """A column by its whole name, which may have dots."""
     return spark.col("`" + name.replace("`", "``") + "`")
+
+
+def numbered(columns: Sequence[Any]) -> list[Any]:
+    """Columns under plain names: PySpark takes dots in names for those of nested fields."""
+    return [one.alias(f"c{place}") for place, one in enumerate(columns)]
 
 
 def feature_columns(frame: Any, features: str | Sequence[str]) -> list[Any]:
@@ -95,8 +105,10 @@ class SparkRows(RowsElsewhere):
         features, others = roles["featuresCol"], [n for k, n in roles.items() if k != "featuresCol"]
         width = width_of(frame, features, declarations.get("bounds"))
         self.n_features = width
-        self._columns = Columns(width, isinstance(features, str), "weightCol" in roles, "groupsCol" in roles)
-        self._frame = frame.select(*feature_columns(frame, features), *map(column, others))
+        names = None if isinstance(features, str) else tuple(features)
+        self._columns = Columns(width, names, "weightCol" in roles, "groupsCol" in roles)
+        taken = numbered([*feature_columns(frame, features), *map(column, others)])
+        self._frame = frame.select(*taken)
         self._timeout, self._sums = timeout, list[SparkLeafSums]()
         if "groupsCol" in roles:
             kind = frame.schema[roles["groupsCol"]].dataType
@@ -104,9 +116,9 @@ class SparkRows(RowsElsewhere):
                 raise InvalidArgumentError(
                     f"groupsCol={roles['groupsCol']!r} must hold integers or texts, got {kind.simpleString()}"
                 )
-            self._frame = self._frame.repartition(column(roles["groupsCol"]))
+            self._frame = self._frame.repartition(f"c{len(taken) - 1}")
         super().__init__(
-            np.zeros((1, width)) if self._columns.is_matrix else _made_up(frame, features),
+            np.zeros((1, width)) if names is None else _made_up(frame, features),
             declarations,
             provenance,
             classes,
@@ -128,5 +140,5 @@ class SparkRows(RowsElsewhere):
 
 def _made_up(frame: Any, features: Sequence[str]) -> pa.Table:
     """A row without values, with the data types that workers get."""
-    schema = frame.select(*map(column, features)).limit(0).toArrow().schema
-    return pa.table([pa.nulls(1, field.type) for field in schema], schema=schema)
+    schema = frame.select(*numbered([column(name) for name in features])).limit(0).toArrow().schema
+    return pa.table([pa.nulls(1, field.type) for field in schema], names=list(features))
