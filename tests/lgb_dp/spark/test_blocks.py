@@ -20,7 +20,7 @@ def content(monkeypatch):
     bins = public_bins(FRAME[NAMES], NAMES, (-3, 3), 16, None, None)
     scale = LabelScale("binary", 1, 0.0, 1.0)
     types = tuple(f"{name}: Float64" for name in NAMES)
-    rules = RowRules(bins, types, scale, NewtonLoss(), "raise", None, None, None, 1.0, 1)
+    rules = RowRules(bins, types, scale, NewtonLoss("binary", 1.0, 0.0), "raise", None, None, None, 1.0, 1)
     binning = blocks.Binning(rules, blocks.Columns(4, tuple(NAMES), False, False), 77)
 
     def total(frame, size):

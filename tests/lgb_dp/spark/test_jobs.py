@@ -10,7 +10,7 @@ from spark_training import NAMES, PUBLIC, Jobs, classifier, in_parts
 
 def test_a_job_that_takes_too_long_is_cancelled_by_its_tag(spark):
     def slow(batches):
-        time.sleep(600)
+        time.sleep(40)
         yield from batches
 
     def work():
