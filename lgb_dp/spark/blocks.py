@@ -29,13 +29,13 @@ ANSWERS = "part int, block int, n_rows long, content long, fault string, sums bi
 BLOCKS = "part int, block int, n_rows long, content long, fault string, " + ", ".join(
     f"{name} binary" for name in ("codes", "label", "weight", "score")
 )
-"""Columns, as Spark names their types."""
-_ROWS_OF_BLOCK = 2**18
+"""FrameColumns, as Spark names their types."""
+ROWS_OF_BLOCK = 2**18
 Answer = Callable[[LocalLeafSums], NDArray[np.int64]]
 
 
 @dataclass(frozen=True)
-class Columns:
+class FrameColumns:
     """Places of features, label, weight and groups among the columns of a batch.
 
     Features have names, or are a matrix in one column.
@@ -78,7 +78,7 @@ class Binning:
     """Rows to blocks, whose contents are told apart by a secret salt."""
 
     rules: RowRules
-    columns: Columns
+    columns: FrameColumns
     salt: int
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -103,7 +103,7 @@ class Binning:
             if batch.num_rows:
                 waiting.append(batch)
                 n_rows += batch.num_rows
-            if n_rows >= _ROWS_OF_BLOCK and not self.columns.has_groups:
+            if n_rows >= ROWS_OF_BLOCK and not self.columns.has_groups:
                 yield pa.Table.from_batches(waiting)
                 waiting, n_rows = [], 0
         if waiting:
@@ -178,7 +178,7 @@ def counts(rows: LocalLeafSums) -> NDArray[np.int64]:
 
 
 @dataclass(frozen=True)
-class Histograms:
+class BinCounts:
     """Weights by bin, in a layout."""
 
     layout: BinLayout

@@ -19,9 +19,9 @@ from lgb_dp.spark.blocks import (
     ANSWERS,
     BLOCKS,
     Answer,
+    BinCounts,
     Binning,
-    Columns,
-    Histograms,
+    FrameColumns,
     LeafTables,
     Scoring,
     Summing,
@@ -35,13 +35,13 @@ TREES_BETWEEN_SCORES = 50
 
 
 class SparkLeafSums:
-    """The rows of a frame with the columns as `Columns` says, binned once and summed by jobs.
+    """The rows of a frame with the columns as `FrameColumns` says, binned once and summed by jobs.
 
     Nothing is released here: a job that fails, or a task that Spark repeats, costs time alone.
     `InvalidArgumentError` if a partition does not match what was declared; `ClusterError` if a job fails.
     """
 
-    def __init__(self, frame: Any, columns: Columns, rules: RowRules, timeout: float) -> None:
+    def __init__(self, frame: Any, columns: FrameColumns, rules: RowRules, timeout: float) -> None:
         self._rules, self._jobs = rules, Jobs(frame.sparkSession, timeout)
         self._known: dict[int, tuple[int, int, int]] | None = None
         self._scored: Any = None
@@ -62,7 +62,7 @@ class SparkLeafSums:
 
     def feature_counts(self, layout: BinLayout) -> NDArray[np.int64]:
         """As for `LeafSums`."""
-        return self._sum("feature histograms", Histograms(layout), layout.n_total_bins)
+        return self._sum("feature histograms", BinCounts(layout), layout.n_total_bins)
 
     def sums(self, question: Round) -> NDArray[np.int64]:
         """As for `LeafSums`."""

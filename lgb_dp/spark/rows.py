@@ -17,7 +17,7 @@ from lgb_dp.boosting.partitions import RowRules
 from lgb_dp.boosting.rows_elsewhere import RowsElsewhere
 from lgb_dp.data.provenance import Provenance
 from lgb_dp.errors import ArgumentTypeError, ClusterError, InvalidArgumentError
-from lgb_dp.spark.blocks import Columns
+from lgb_dp.spark.blocks import FrameColumns
 from lgb_dp.spark.leaf_sums import SparkLeafSums
 
 
@@ -55,7 +55,7 @@ def column(name: str) -> Any:
 
 
 def numbered(columns: Sequence[Any]) -> list[Any]:
-    """Columns under plain names: PySpark takes dots in names for those of nested fields."""
+    """FrameColumns under plain names: PySpark takes dots in names for those of nested fields."""
     return [one.alias(f"c{place}") for place, one in enumerate(columns)]
 
 
@@ -106,7 +106,7 @@ class SparkRows(RowsElsewhere):
         width = width_of(frame, features, declarations.get("bounds"))
         self.n_features = width
         names = None if isinstance(features, str) else tuple(features)
-        self._columns = Columns(width, names, "weightCol" in roles, "groupsCol" in roles)
+        self._columns = FrameColumns(width, names, "weightCol" in roles, "groupsCol" in roles)
         taken = numbered([*feature_columns(frame, features), *map(column, others)])
         self._frame = frame.select(*taken)
         self._timeout, self._sums = timeout, list[SparkLeafSums]()

@@ -21,10 +21,10 @@ def content(monkeypatch):
     scale = LabelScale("binary", 1, 0.0, 1.0)
     types = tuple(f"{name}: Float64" for name in NAMES)
     rules = RowRules(bins, types, scale, NewtonLoss("binary", 1.0, 0.0), "raise", None, None, None, 1.0, 1)
-    binning = blocks.Binning(rules, blocks.Columns(4, tuple(NAMES), False, False), 77)
+    binning = blocks.Binning(rules, blocks.FrameColumns(4, tuple(NAMES), False, False), 77)
 
     def total(frame, size):
-        monkeypatch.setattr(blocks, "_ROWS_OF_BLOCK", size)
+        monkeypatch.setattr(blocks, "ROWS_OF_BLOCK", size)
         made = list(binning(pa.Table.from_pandas(frame, preserve_index=False).to_batches(size)))
         rows = [row for batch in made for row in batch.to_pylist()]
         assert [row["fault"] for row in rows] == [None] * len(rows)

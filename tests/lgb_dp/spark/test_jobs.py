@@ -16,7 +16,7 @@ def test_a_job_that_takes_too_long_is_cancelled_by_its_tag(spark):
     def work():
         return spark.range(1).mapInArrow(slow, "id long").toArrow()
 
-    with pytest.raises(lgb_dp.ClusterError, match=r"'a b' took longer than timeout=3 seconds.*-a-b"):
+    with pytest.raises(lgb_dp.ClusterError, match=r"'a b' .*timeout=3"):
         Jobs(spark, 3.0).result("a b", work)
     tracker, end = spark.sparkContext.statusTracker(), time.monotonic() + 60
     while tracker.getActiveJobsIds():
