@@ -9,6 +9,7 @@ from lgb_dp.auditing import AuditReport as AuditReport
 from lgb_dp.auditing import audit as audit
 from lgb_dp.boosting.booster import DPBooster as DPBooster
 from lgb_dp.boosting.booster import privacy_of as privacy_of
+from lgb_dp.boosting.calibration import calibrate as calibrate
 from lgb_dp.boosting.folding import fold as fold
 from lgb_dp.bounds_check import check_bounds as check_bounds
 from lgb_dp.data.dataset import Dataset as Dataset
@@ -42,8 +43,10 @@ from lgb_dp.errors import WorkersLostError as WorkersLostError
 from lgb_dp.estimators.models import DPLGBMClassifier as DPLGBMClassifier
 from lgb_dp.estimators.models import DPLGBMRegressor as DPLGBMRegressor
 from lgb_dp.estimators.search import DPRandomizedSearchCV as DPRandomizedSearchCV
+from lgb_dp.estimators.survival import DPLGBMSurvival as DPLGBMSurvival
 from lgb_dp.host_errors import BudgetSpentError as BudgetSpentError
 from lgb_dp.host_errors import InterruptedTrainingError as InterruptedTrainingError
+from lgb_dp.losses.survival import AFT as AFT
 from lgb_dp.mboost.forests import RandomForestExponential as RandomForestExponential
 from lgb_dp.mboost.forests import RandomForestLaplace as RandomForestLaplace
 from lgb_dp.mboost.loss import MLoss as MLoss

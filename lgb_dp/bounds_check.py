@@ -97,7 +97,7 @@ def _is_undeclared(
 
 
 def _column(bins: PublicBins, data: Any, feature: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """One column as numbers, NaN for what is missing or not declared; and where it is missing."""
+    """One column as numbers, NaN for missing or undeclared values; and where it is missing."""
     if is_table(data):
         frame, _ = bins.columns.in_order(data, len(bins.names))
         series = frame[:, feature]

@@ -31,15 +31,7 @@ _Word = TypeVar("_Word", bound=str)
 
 @dataclass(frozen=True)
 class Interval:
-    """An interval of numbers.
-
-    Parameters
-    ----------
-    low, high : float
-        `high` may be infinite.
-    brackets : {"[]", "(]", "[)", "()"}
-        A square bracket includes its end, a round one excludes it.
-    """
+    """An interval of numbers; a square bracket includes its end, which may be infinite at the top."""
 
     low: float
     high: float
@@ -74,20 +66,10 @@ def checked_number(name: str, value: Any, accepted: Interval) -> float: ...
 @overload
 def checked_number(name: str, value: Any, accepted: Interval, word: _Word) -> float | _Word: ...
 def checked_number(name: str, value: Any, accepted: Interval, word: _Word | None = None) -> float | _Word:
-    """A number in an interval, as a float.
+    """A number in an interval, as a float; or the `word` that is accepted instead, as it is.
 
-    Parameters
-    ----------
-    accepted : Interval
-    word : str, optional
-        A word that is accepted instead of a number and returned as it is.
-
-    Raises
-    ------
-    ArgumentTypeError
-        If `value` is not a number; truth values are not.
-    InvalidArgumentError
-        If it is outside the interval, or is another word than the accepted one.
+    Raises ArgumentTypeError unless `value` is a number, which truth values are not, and InvalidArgumentError
+    if it is outside the interval or another word.
     """
     if word is not None and isinstance(value, str):
         if value != word:
@@ -108,22 +90,10 @@ def checked_integer(name: str, value: Any, low: int, high: int | None, word: _Wo
 def checked_integer(
     name: str, value: Any, low: int, high: int | None = None, word: _Word | None = None
 ) -> int | _Word:
-    """An integer from `low` to `high`, or from `low` on.
+    """An integer from `low` to `high`, both accepted, or the `word` that is accepted instead, as it is.
 
-    Parameters
-    ----------
-    low : int
-    high : int, optional
-        Both ends are accepted.
-    word : str, optional
-        A word that is accepted instead of an integer and returned as it is.
-
-    Raises
-    ------
-    ArgumentTypeError
-        If `value` is not an integer; truth values are not.
-    InvalidArgumentError
-        If it is out of range, or is another word than the accepted one.
+    Raises ArgumentTypeError unless `value` is an integer, which truth values are not, and
+    InvalidArgumentError if it is out of range or another word.
     """
     size = f"at least {low}" if high is None else f"between {low} and {high}"
     instead = "" if word is None else f"{word!r} or "
@@ -140,18 +110,7 @@ def checked_integer(
 
 
 def checked_choice(name: str, value: Any, choices: Sequence[_Word]) -> _Word:
-    """One of several words.
-
-    Parameters
-    ----------
-    choices : sequence of str
-        Accepted values.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If `value` is not one of them.
-    """
+    """One of several words; raises InvalidArgumentError otherwise."""
     for choice in choices:
         if isinstance(value, str) and value == choice:
             return choice
@@ -160,13 +119,7 @@ def checked_choice(name: str, value: Any, choices: Sequence[_Word]) -> _Word:
 
 
 def checked_flag(name: str, value: Any) -> bool:
-    """A truth value.
-
-    Raises
-    ------
-    ArgumentTypeError
-        If `value` is anything else: the text "False" would count as true.
-    """
+    """A truth value; raises ArgumentTypeError for anything else: the text "False" would count as true."""
     if not isinstance(value, (bool, np.bool_)):
         raise ArgumentTypeError(f"{name} must be True or False, got {shown(value)}")
     return bool(value)
@@ -197,20 +150,9 @@ _REMEDIES = {"label": _FOR_LABELS, "y": _FOR_LABELS}
 def checked_numbers(name: str, values: Any, remedy: str = "") -> NDArray[np.float64]:
     """Data of any shape as float64, without a copy where it is float64 already.
 
-    Parameters
-    ----------
-    values : array-like, Series or DataFrame
-        Missing values of pandas become NaN.
-    remedy : str
-        End of the message of an `InvalidArgumentError`.
-
-    Raises
-    ------
-    ArgumentTypeError
-        If a value is neither a number nor text.
-    InvalidArgumentError
-        If a value is a complex number, one of NumPy's times, or text that does not read as a number.
-        Messages name the argument and the data type only.
+    Missing values of pandas become NaN. Raises ArgumentTypeError if a value is neither a number nor text, and
+    InvalidArgumentError, ending with the `remedy`, for complex numbers, NumPy's times, and text that does not
+    read as a number. Messages name the argument and the data type only.
     """
     more = remedy or _REMEDIES.get(name, "")
     return read_numbers(name, values, np.float64, InvalidArgumentError, ArgumentTypeError, more)
@@ -219,18 +161,8 @@ def checked_numbers(name: str, values: Any, remedy: str = "") -> NDArray[np.floa
 def checked_vector(name: str, values: Any, n_rows: int, *, finite: bool = True) -> NDArray[np.float64]:
     """One number per row, as a new array of float64; a matrix of one column is flattened.
 
-    Parameters
-    ----------
-    values : array-like, shape (n_rows,) or (n_rows, 1)
-    n_rows : int
-    finite : bool
-        Whether the numbers must be finite.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If a value is not a number, there are more or fewer numbers than rows, or one is NaN or
-        infinite though they must be finite.
+    Raises InvalidArgumentError if a value is not a number, there are more or fewer numbers than rows, or one
+    is NaN or infinite and `finite` holds.
     """
     vector = np.array(checked_numbers(name, values))
     if vector.ndim == 2 and vector.shape[1] == 1:
@@ -307,13 +239,7 @@ def checked_max_bin(max_bin: Any, name: str = "max_bin") -> int:
 
 
 def checked_probabilities(name: str, values: ArrayLike) -> NDArray[np.float64]:
-    """Probabilities in [0, 1], in an array of any shape.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If one is NaN or outside [0, 1].
-    """
+    """Probabilities in an array of any shape; raises InvalidArgumentError if one is NaN or outside [0, 1]."""
     array = checked_numbers(name, values)
     inside = (array >= 0) & (array <= 1)
     if not inside.all():

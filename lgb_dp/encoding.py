@@ -19,7 +19,7 @@ def encode(table: Any, model: Any, *, accept_undeclared: Collection[str] = ()) -
     The model's text says how: columns in the order of training, truth values as 0 and 1, times in seconds
     since 1970 (UTC), durations in seconds, and a category as the code that the model has for it.  That is its
     position in the declared list, or the value itself where integers from 0 on were declared for a column
-    that is not of a category type.  NaN stands for missing values and for those that were not declared.
+    that is not of a category type.  NaN stands for missing values and for those not declared.
 
     Parameters
     ----------

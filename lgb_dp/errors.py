@@ -33,11 +33,11 @@ class PrivateTrainingError(VeilboostError):
 
 
 class InvalidArgumentError(PrivateTrainingError, ValueError):
-    """An argument has a value that is not accepted; the message names both, and what is accepted."""
+    """An argument has a value that is not accepted; the message names both, and the values accepted."""
 
 
 class ArgumentTypeError(PrivateTrainingError, TypeError):
-    """An argument is of a type that is not accepted; the message names both, and what is accepted."""
+    """An argument is of a type that is not accepted; the message names both, and the values accepted."""
 
 
 class UnsupportedParameterError(PrivateTrainingError, ValueError):

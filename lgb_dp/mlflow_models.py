@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,11 +13,12 @@ import lightgbm
 from gbdt_commons._version import __version__
 from lgb_dp.boosting.booster import DPBooster, content_of, privacy_of, text_in
 from lgb_dp.errors import MissingDependencyError
+from lgb_dp.evaluation.model import ModelEvaluation
 from lgb_dp.statements import statement
 
 
 def log_to_mlflow(model: Any, name: str = "model", **options: Any) -> Any:
-    """Log a private model, its ε and δ, its report and its statement to MLflow's run.
+    """Log a private model, its ε and δ, its report, its statement and its evaluation to MLflow's run.
 
     `mlflow.pyfunc.load_model` gives a model that predicts tables as `DPBooster.predict` does, and
     `mlflow.lightgbm.load_model` the booster of LightGBM with the guarantee in its text.
@@ -51,10 +54,22 @@ def log_to_mlflow(model: Any, name: str = "model", **options: Any) -> Any:
     info = Model.log(None, sys.modules[__name__], name=name, text=text, **options)
     if report.private:  # no other pair is a guarantee
         mlflow.log_metrics({"epsilon": report.epsilon, "delta": report.delta})
+    if report.evaluation is not None:
+        mlflow.log_metrics(metrics_of(report.evaluation))
     mlflow.set_tag("private", str(report.private))
     mlflow.log_dict(report.to_dict(), f"{name}-privacy.json")
     mlflow.log_text(statement(text).to_html(), f"{name}-statement.html")
     return info
+
+
+def metrics_of(evaluation: ModelEvaluation) -> dict[str, float]:
+    """Figures and the ends of their intervals, as far as they are finite, by names that MLflow accepts."""
+    found = {
+        re.sub(r"[^A-Za-z0-9 _.-]", " ", f"{name} {end}".replace("²", "2").removesuffix(" value")): number
+        for name, one in evaluation.all_figures().items()
+        for end, number in vars(one).items()
+    }
+    return {name: number for name, number in found.items() if math.isfinite(number)}
 
 
 def save_model(text: str, path: str, mlflow_model: Any, **options: Any) -> None:

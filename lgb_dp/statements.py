@@ -35,6 +35,9 @@ _PARTIES = (
 _WEAK = 0.95
 """Chance of telling above which a guarantee is no reason to publish: 19 of 20 attackers are right."""
 
+QUALITY = "Quality on held-out rows"
+"""Heading of the evaluation's table."""
+
 _COLUMNS = "Columns, public bounds and categories"
 _PUBLIC = "Public bounds and categories of the columns"
 _FALSE_ALARMS = (0.001, 0.01, 0.05, 0.1)
@@ -132,9 +135,9 @@ def _stated(
     heading = (_PAID_COLUMNS if _has_paid(report) else _COLUMNS) if report.private else "Columns"
     tables = {"Releases": tuple(ledger_rows(report.ledger)), heading: columns}
     if evaluation is not None:
-        figures = evaluation.figures().items()
+        figures = evaluation.all_figures().items()
         quality = tuple({"figure": name, "value (95% interval)": str(one)} for name, one in figures)
-        tables = {"Quality on held-out rows": quality, **tables}
+        tables = {QUALITY: quality, **tables}
     if report.unit.parties:
         tables = {"What leaves whom": _LEAVES, **tables}
     return Statement(
@@ -164,7 +167,7 @@ _VOID = (
 
 
 def _altered(error: str, columns: Rows, facts: Mapping[str, object], fill: Mapping[str, str]) -> Statement:
-    """The statement about a model that is not the one of its report, of which nothing is repeated."""
+    """The statement about a model other than its report's; nothing of the report is repeated."""
     report = PrivacyReport(math.inf, 0.0, False, (error,), (), ())
     return _stated(report, columns, facts, fill)
 

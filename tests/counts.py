@@ -23,13 +23,6 @@ def mirrored():
     return [name for name in names if "/".join([*name[:-1], f"test_{name[-1].lstrip('_')}"]) in tests]
 
 
-def pages():
-    """All pages that are written by hand."""
-    built = {voice.ROOT / "docs" / name for name in ("_build", "auto_examples", "generated")}
-    found = [path for path in (voice.ROOT / "docs").rglob("*.md") if not built & set(path.parents)]
-    return [*found, *voice.ROOT.glob("*.md")]
-
-
 def main():
     counts = modules_per_folder()
     for name, number in sorted(counts.items()):
@@ -40,7 +33,7 @@ def main():
     lines = sum(path.read_text().count("\n") for path in architecture.MODULES.values())
     print(f"{lines:,} lines in {len(architecture.MODULES)} files of the packages")
     print(f"{len(mirrored())} of {sum(counts.values())} modules have a test of their name")
-    print(f"{sum(len(path.read_text().split()) for path in pages()):,} words of documentation")
+    print(f"{sum(len(path.read_text().split()) for path in voice.pages()):,} words of documentation")
     for kind, texts in (("docstrings", voice.texts_of_the_packages()), ("pages", voice.texts_of_the_pages())):
         words, found = voice.uses(texts)
         uses = ", ".join(f"{name} {len(found[name]) * 10_000 / words:.1f}" for name in found)

@@ -33,7 +33,7 @@ _PRIVATE = (
     "leaf_share=0.3, gdf=False, "
 )
 _RUN = (
-    "label_overflow='clip', validation_fraction=0.0, n_jobs=0, random_state=None, verbose=-1, "
+    "label_overflow='clip', validation_fraction=0.0, by=None, n_jobs=0, random_state=None, verbose=-1, "
     "importance_type='split', "
 )
 _CLUSTER = "client=None, timeout=60.0, "
@@ -46,9 +46,13 @@ _COLUMNS = (
     "reg_lambda=0.1, trees_per_round=4, n_jobs=0"
 )
 PARAMETERS = {
-    lgb_dp.DPLGBMClassifier: _PRIVATE + "alpha='calibrated', " + _RUN + "**keywords",
+    lgb_dp.DPLGBMClassifier: _PRIVATE + "alpha='calibrated', calibrate=False, " + _RUN + "**keywords",
     lgb_dp.DPLGBMRegressor: _PRIVATE + _RUN + "**keywords",
-    lgb_dp.dask.DaskDPLGBMClassifier: _PRIVATE + "alpha='calibrated', " + _RUN + _CLUSTER + "**keywords",
+    lgb_dp.dask.DaskDPLGBMClassifier: _PRIVATE
+    + "alpha='calibrated', calibrate=False, "
+    + _RUN
+    + _CLUSTER
+    + "**keywords",
     lgb_dp.dask.DaskDPLGBMRegressor: _PRIVATE + _RUN + _CLUSTER + "**keywords",
     lgb_dp.federated.FederatedDPLGBMClassifier: _FEDERATED,
     lgb_dp.federated.FederatedDPLGBMRegressor: _FEDERATED,

@@ -2,7 +2,8 @@
 
 ``VEILBOOST_DATA=… python benchmarks/private/evaluation_coverage.py --out docs/experiments/data`` simulates
 tables of four kinds of models (``--draws`` of each), and trains with and without a tenth held out on
-development folds (``--fits`` of each).  ``--quick`` does little of both.
+development folds (``--fits`` of each), and to compare figures with those of other rows (``--real`` fits in
+all).  ``--quick`` does little of each.
 """
 
 from __future__ import annotations
@@ -99,15 +100,11 @@ def trained(name: str, epsilon: float, n_fits: int) -> dict[str, Any]:
     """AUC on a fold's other rows with and without a tenth held out, and how often the interval holds it."""
     found = []
     for number in range(n_fits):
-        fold = peer_data.development_fold(name, number % peer_data.N_FOLDS)
-        numeric = np.flatnonzero(fold.n_categories == 0).tolist()
-        bounds = {k: (float(fold.low[k]), float(fold.high[k])) for k in numeric}
-        coded = np.flatnonzero(fold.n_categories).tolist()
-        categories = {k: list(range(int(fold.n_categories[k]))) for k in coded} or None
+        fold, public = declared(name, number)
         auc = []
         for share in (0.0, 0.1):
             model = lgb_dp.DPLGBMClassifier(epsilon, delta=DELTA, validation_fraction=share, n_jobs=1)
-            model.fit(fold.X, fold.y, bounds=bounds, categories=categories)
+            model.fit(fold.X, fold.y, **public)
             auc.append(float(roc_auc_score(fold.y_test, model.predict_proba(fold.X_test)[:, 1])))
         said = model.evaluation_.auc
         found.append([*auc, said.low <= auc[1] <= said.high, (said.high - said.low) / 2])
@@ -119,19 +116,50 @@ def trained(name: str, epsilon: float, n_fits: int) -> dict[str, Any]:
     }
 
 
+def real(name: str, epsilon: float, n_fits: int) -> dict[str, Any]:
+    """How often intervals of fits with a tenth held out hold the figures of the fold's other rows."""
+    covered = np.zeros(len(FIGURES))
+    for number in range(n_fits):
+        fold, public = declared(name, number)
+        model = lgb_dp.DPLGBMClassifier(
+            epsilon, delta=DELTA, validation_fraction=0.1, n_estimators=200, n_jobs=1
+        ).fit(fold.X, fold.y, **public)
+        score = model.predict_proba(fold.X_test, raw_score=True)
+        found = model.evaluation_.figures()
+        true = dict(zip(FIGURES, true_figures(score, fold.y_test == 1), strict=True))
+        covered += [found[name].low <= true[name] <= found[name].high for name in FIGURES]
+    shares = dict(zip(FIGURES, covered / n_fits, strict=True))
+    return {"data": name, "ε": epsilon, "rows": len(fold.y), "fits": n_fits, **shares}
+
+
+def declared(name: str, number: int) -> tuple[Any, dict[str, Any]]:
+    """A development fold, and what is declared of it."""
+    fold = peer_data.development_fold(name, number % peer_data.N_FOLDS)
+    numeric = np.flatnonzero(fold.n_categories == 0).tolist()
+    coded = np.flatnonzero(fold.n_categories).tolist()
+    bounds = {k: (float(fold.low[k]), float(fold.high[k])) for k in numeric}
+    categories = {k: list(range(int(fold.n_categories[k]))) for k in coded} or None
+    return fold, {"bounds": bounds, "categories": categories}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--draws", type=int, default=1000)
     parser.add_argument("--fits", type=int, default=10)
+    parser.add_argument("--real", type=int, default=200)
     parser.add_argument("--data", nargs="+", default=["adult", "give_credit", "codrna"])
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--out", type=Path, default=Path("out"))
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     if options.quick:
-        options.draws, options.fits, options.data = 50, 1, options.data[:1]
+        options.draws, options.fits, options.real, options.data = 50, 1, 2, options.data[:1]
     cells = [(e, n, p, k) for e in EPSILONS for n in ROWS for p in POSITIVES for k in MODELS]
+    n_real = -(-options.real // (2 * len(options.data)))
     tables = {
+        "evaluation-real": [
+            real(name, epsilon, n_real) for name in tqdm(options.data) for epsilon in (0.3, 1.0)
+        ],
         "evaluation-coverage": [simulated(*cell, options.draws) for cell in tqdm(cells, unit="cell")],
         "evaluation-cost": [
             trained(name, epsilon, options.fits) for name in tqdm(options.data) for epsilon in (0.1, 1.0)

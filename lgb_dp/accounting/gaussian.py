@@ -40,30 +40,14 @@ def last_safe(
     tolerance: float = 1e-12,
     max_steps: int = 2000,
 ) -> float:
-    """The safe number next to the boundary between safe and unsafe ones.
+    """The safe number next to the boundary between safe and unsafe ones: the largest found if `safe` is
+    below.
 
     Every number that is returned was `safe` from the start or has been seen to be safe, so that a search that
-    ends early costs accuracy and never the guarantee.
-
-    Parameters
-    ----------
-    is_safe : callable (float) -> bool
-        Changes once between `safe` and `unsafe`.
-    safe : float
-        An end that is safe; taken on trust, so the caller must know it.
-    unsafe : float
-        The other end, above or below `safe`.  It may be safe after all; then the answer is close to it.
-    middle : callable (float, float) -> float
-        Where to look next: `midpoint` or `geometric_mean`.
-    tolerance : float
-        The search ends when both ends differ by this share of the larger one.
-    max_steps : int
-        The search ends after so many steps at the latest.
-
-    Returns
-    -------
-    float
-        The largest safe number found if `safe` lies below `unsafe`, else the smallest.
+    ends early costs accuracy and never the guarantee. `is_safe` changes once between `safe`, which is taken
+    on trust, so the caller must know it, and `unsafe`, above or below it. The latter may be safe after all;
+    then the answer is close to it. `middle` says where to look next. The search ends when both ends differ by
+    the share `tolerance` of the larger one, or after `max_steps`.
     """
     for _ in range(max_steps):
         if abs(unsafe - safe) <= tolerance * max(safe, unsafe):
@@ -90,15 +74,7 @@ MAX_RELEASES = 10_000_000
 
 
 def gaussian_delta(epsilon: float, mu: float) -> float:
-    """δ of a μ-GDP mechanism at `epsilon`, rounded up.
-
-    Parameters
-    ----------
-    epsilon : float
-        Not negative.
-    mu : float
-        Not negative.
-    """
+    """δ of a μ-GDP mechanism at `epsilon`, rounded up; neither is negative."""
     if mu == 0:
         return 0.0
     a, b = mu / 2 - epsilon / mu, mu / 2 + epsilon / mu
@@ -130,10 +106,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """Largest μ whose `gaussian_epsilon` at `delta` does not exceed `epsilon`, rounded down.
 
-    Raises
-    ------
-    ValueError
-        If there is none.
+    Raises ValueError if μ would not be positive.
     """
     mu = last_safe(
         lambda mu: gaussian_delta(epsilon, mu * (1 + 2 * _SLACK)) <= delta, 0.0, math.sqrt(2 * epsilon) + 10
@@ -145,16 +118,11 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 
 @dataclass(frozen=True)
 class SampledGaussian:
-    """Gaussian releases, each on rows that were taken with a probability, independently and in secret.
+    """Gaussian releases, each on rows that were taken with a probability, independently and in secret
+    (Poisson).
 
-    Parameters
-    ----------
-    mu : float
-        Sensitivity of one release over the standard deviation of its noise.
-    probability : float
-        With which a row is taken (Poisson subsampling).
-    count : int
-        Releases, one after the other, each with fresh draws.
+    `mu` is the sensitivity of one release over the standard deviation of its noise; `count` releases follow
+    each other, each with fresh draws.
     """
 
     mu: float
@@ -228,18 +196,8 @@ def composed_epsilon(
 def sampled_mu(epsilon: float, delta: float, mu: float, probability: float, count: int) -> float:
     """Largest μ per release such that `count` subsampled releases and a μ-GDP one keep to (ε, δ).
 
-    Parameters
-    ----------
-    epsilon, delta : float
-    mu : float
-        The μ that is spent without subsampling.
-    probability, count
-        As in `SampledGaussian`.
-
-    Raises
-    ------
-    ValueError
-        If there is none.
+    `mu` is spent without subsampling; `probability` and `count` are those of `SampledGaussian`. Raises
+    ValueError if μ would not be positive.
     """
 
     def fits(each: float, step: float | None = None) -> bool:

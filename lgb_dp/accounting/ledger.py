@@ -23,26 +23,13 @@ from lgb_dp.host_errors import BudgetSpentError
 
 @dataclass(frozen=True)
 class Release:
-    """One differentially private release.
+    """One differentially private release, named by `what` ("splits of level 1", "leaf values") and mechanism.
 
-    Parameters
-    ----------
-    what : str
-        Name of the release: "splits of level 1", "leaf values".
-    mechanism : str
-        "exponential", "discrete Laplace", "Gaussian", or "composed" for an initial model.
-    epsilon : float
-        Cost in nats, numerical slack included.
-    group : int
-        Releases of different groups may read the same rows.
-    part : int
-        Within a group, releases of different parts read disjoint rows.
-    delta : float
-        Cost in probability; pure mechanisms have none.
-    mu : float
-        Cost in μ of Gaussian differential privacy, instead of `epsilon`.
-    probability : float
-        With which a row was taken for a Gaussian release; below 1, it is a secret sample's.
+    The `mechanism` is "exponential", "discrete Laplace", "Gaussian", or "composed" for an initial model. Its
+    cost is `epsilon` (nats, numerical slack included) and `delta`, 0 for pure mechanisms, or `mu` of Gaussian
+    differential privacy instead. Releases of different groups may read the same rows; within a group, those
+    of different parts read disjoint rows. `probability` is that with which a row was taken for a Gaussian
+    release; below 1, it is a secret sample's.
     """
 
     what: str
@@ -60,6 +47,9 @@ class Release:
         return cls(what, "Gaussian", 0.0, 0, 0, 0.0, mu, probability)
 
 
+HELD_OUT = "held-out rows"
+"""Name of releases of rows that train nothing."""
+
 INHERITED = -1
 """Group of the releases of earlier results that a training run builds on."""
 
@@ -68,25 +58,17 @@ INHERITED = -1
 class Ledger:
     """All releases of one training run, charged before they are made.
 
-    Where the releases are planned, the plan is what the run is granted.  Once a release is Gaussian, or has a
+    Where the releases are planned, the plan is what the run is granted. Once a release is Gaussian, or has a
     δ, the cost of a run is that of everything granted, however much of it was made: a rule that stops the run
     because of what was released can make the cost of the releases so far a figure that is not a guarantee,
-    while stopping is post-processing of the whole run.  For pure ε the running sum is valid afterwards, too
+    while stopping is post-processing of the whole run. For pure ε the running sum is valid afterwards, too
     (Whitehouse et al., "Fully-Adaptive Composition in Differential Privacy", ICML 2023; Rogers et al.,
     NeurIPS 2016), but not for the other folds of a cross-validation, which may go on for longer.
 
-    Parameters
-    ----------
-    copies : int
-        Training runs like this one that read a row (k - 1 in k-fold cross-validation).
-    releases : list of Release
-    granted_delta : float
-        δ at which the ε of Gaussian releases is stated.
-    unit : Unit
-        Whom the guarantee covers; releases are charged with what they cost per row, inherited ones per unit.
-    covers_others : bool
-        Whether the cost is that of other runs, too, which are granted the same: all folds of a
-        cross-validation.
+    A row was read by so many `copies` of this run (k - 1 in k-fold cross-validation). The ε of Gaussian
+    releases is stated at `granted_delta`. Releases are charged with what they cost per row, inherited ones
+    per `unit`, which says whom the guarantee covers. With `covers_others`, the cost is that of other runs,
+    too, which are granted the same: all folds of a cross-validation.
     """
 
     copies: int = 1
@@ -103,17 +85,8 @@ class Ledger:
         """Cost of several runs on the same rows, whose number and plans were fixed beforehand.
 
         Each run may depend on what the others have released: their Gaussian releases compose as those of one
-        run do, √(μ₁² + μ₂² + …).
-
-        Parameters
-        ----------
-        ledgers : sequence of Ledger
-            Of one unit; a ledger without a plan adds what it has inherited.
-
-        Raises
-        ------
-        ValueError
-            If they are of several units.
+        run do, √(μ₁² + μ₂² + …). A ledger without a plan adds what it has inherited. Raises ValueError if
+        they are of several units.
         """
         ((unit, copies, _),) = {(one.unit, one.copies, one.unit.row_costs) for one in ledgers}
         return cls(
@@ -127,10 +100,7 @@ class Ledger:
     def grant(self, releases: Iterable[Release]) -> None:
         """Plan everything that will be released; called once, before the first release of the run.
 
-        Raises
-        ------
-        BudgetSpentError
-            If a plan exists already.
+        Raises BudgetSpentError if a plan exists already.
         """
         if self._planned is not None:
             raise BudgetSpentError("the releases of this training run are planned already")
@@ -140,14 +110,10 @@ class Ledger:
     def replan(self, releases: Iterable[Release]) -> None:
         """Plan other releases in place of all those that are left, at no higher cost.
 
-        The releases so far may decide it.  A composition of Gaussian DP bounds each step whatever came
-        before it (Dong, Roth and Su, theorem 3.2), and both plans, each taken as one step, cost at most
-        what was granted for it.  Of releases on disjoint rows, each set's are compared.
-
-        Raises
-        ------
-        BudgetSpentError
-            If there is no plan, or the new one costs more or has anything but Gaussian releases of all rows.
+        The releases so far may decide it. A composition of Gaussian DP bounds each step whatever came before
+        it (Dong, Roth and Su, theorem 3.2), and both plans, each taken as one step, cost at most what was
+        granted for it. Of releases on disjoint rows, each set's are compared. Raises BudgetSpentError if
+        there is no plan, or the new one costs more or has anything but Gaussian releases of all rows.
         """
         planned, left = list(releases), list(self._left.elements())
         before, after = self._cost(left), self._cost(planned)
@@ -180,10 +146,8 @@ class Ledger:
     def charge(self, release: Release) -> None:
         """Record a release.
 
-        Raises
-        ------
-        BudgetSpentError
-            If there is a plan and the release is not in it, or was made already as often as planned.
+        Raises BudgetSpentError if there is a plan and the release is not in it, or was made already as often
+        as planned.
         """
         if self._planned is not None:
             if self._left[release] < 1:

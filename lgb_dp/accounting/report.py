@@ -154,6 +154,8 @@ class PrivacyReport:
         what it had released, only the granted figure is one.  It is (epsilon, delta) unless given.
     budget : str, optional
         Identity of the `Budget` from which everything was paid.
+    evaluation : ModelEvaluation, optional
+        Quality of the model on held-out rows, if the guarantee is of one that has it.
     """
 
     epsilon: float
@@ -166,6 +168,7 @@ class PrivacyReport:
     cost: Cost = field(default_factory=Cost)
     spent: tuple[float, float] = _AS_GRANTED
     budget: str | None = None
+    evaluation: Any = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         checked_number("epsilon of a report", self.epsilon, NOT_NEGATIVE_OR_INFINITE)

@@ -56,14 +56,8 @@ _USED = 0.99
 def share_variance(std: float, n_parties: int, colluding: int) -> int:
     """V of every party's share, such that the shares of all but the colluding parties suffice.
 
-    Parameters
-    ----------
-    std : float
-        σ, in integer steps: sensitivity over μ.
-    n_parties : int
-        n, parties that add a share.
-    colluding : int
-        t, parties whose shares count as known; less than n.
+    `std` is σ in integer steps, sensitivity over μ; the shares of t `colluding` parties, fewer than all,
+    count as known.
     """
     if not 0 <= colluding < n_parties:
         raise InvalidArgumentError(
@@ -75,12 +69,7 @@ def share_variance(std: float, n_parties: int, colluding: int) -> int:
 def closeness(variance: int, n_parties: int) -> float:
     """Bound of the logarithm of a ratio of probabilities, for one coordinate of one release.
 
-    Parameters
-    ----------
-    variance : int
-        V of a share, at least 1.
-    n_parties : int
-        Parties whose shares are added, at most.
+    `variance` is V of a share, at least 1; shares of at most `n_parties` are added.
     """
     # Every term is at most that of k = 1.
     tau = 10 * (n_parties - 1) * math.exp(-(math.pi**2) * variance)
@@ -96,14 +85,9 @@ def closeness_cost(epsilon: float, delta: float) -> Cost:
 
 
 def check_closeness(total: float, epsilon: float) -> None:
-    """Check that η fits what is set aside for it.
+    """Check that η fits what is set aside for it; raises InvalidArgumentError otherwise.
 
     2η must be at most the share of ε, and e^η - 1 ≤ 2η at most the share itself.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If it does not.
     """
     if 2 * total > _USED * CLOSENESS_SHARE * min(epsilon, 1.0):
         raise InvalidArgumentError(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Set
+from collections.abc import Callable, Collection, Mapping, Set
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -63,13 +64,15 @@ class DPBooster(PrivateBooster):
         """The guarantee of the model; while in training, of everything released so far."""
         with self._lock.held():
             if self._grower is not None:
-                return PrivacyReport.from_dict(self._grower.guarantee())
+                guarantee = self._grower.guarantee()
+                return replace(PrivacyReport.from_dict(guarantee), evaluation=_evaluation_in(guarantee))
         return privacy_of(self)
 
     @property
     def evaluation(self) -> ModelEvaluation | None:
         """Quality of the model on held-out rows, if its training run held rows out and came to its end."""
-        return evaluation_of(self)
+        found: ModelEvaluation | None = self.privacy.evaluation
+        return found
 
     def rows_of(
         self, table: Any, accept_undeclared: Collection[str] | None = None
@@ -148,7 +151,8 @@ def privacy_of(model: str | Path | lightgbm.Booster) -> PrivacyReport:
         If its header or its trees are not those that the guarantee describes.  The digests detect accidents,
         not forgery: an editor of the trees can edit the digests, too.
     """
-    return report_in(text_in(content_of(model)))
+    text = text_in(content_of(model))
+    return replace(report_in(text), evaluation=_told_evaluation(text, getattr(model, "best_iteration", 0)))
 
 
 def evaluation_of(model: str | Path | lightgbm.Booster) -> ModelEvaluation | None:
@@ -161,12 +165,20 @@ def evaluation_of(model: str | Path | lightgbm.Booster) -> ModelEvaluation | Non
     ArgumentTypeError, NoGuaranteeError, OSError, AlteredModelError
         As `privacy_of` does, whose guarantee covers the evaluation.
     """
-    text = text_in(content_of(model))
-    report_in(text)
+    found: ModelEvaluation | None = privacy_of(model).evaluation
+    return found
+
+
+def _told_evaluation(text: str, n_used: int) -> ModelEvaluation | None:
+    """The evaluation in a text, unless trees are missing, or only the first ones are used."""
     guarantee, blocks = guarantee_in(text) or {}, tree_blocks(text)
-    told, n_used = guarantee.get("evaluation"), getattr(model, "best_iteration", 0)
     if Counter(map(tree_digest, blocks)) != Counter(guarantee["trees"]) or 0 < n_used < len(blocks):
         return None
+    return _evaluation_in(guarantee)
+
+
+def _evaluation_in(guarantee: Mapping[str, Any]) -> ModelEvaluation | None:
+    told = guarantee.get("evaluation")
     try:
         return None if told is None else evaluation_from(told)
     except (KeyError, TypeError, ValueError, OverflowError):

@@ -15,7 +15,7 @@ from lgb_dp.boosting.run_rows import rows_of_run
 from lgb_dp.boosting.scores import Scores
 from lgb_dp.boosting.training import Training
 from lgb_dp.data.dataset import Dataset
-from lgb_dp.errors import InvalidArgumentError, NotPrivateWarning
+from lgb_dp.errors import InvalidArgumentError, NotPrivateWarning, UnsupportedParameterError
 
 
 class EvaluatedSets:
@@ -35,6 +35,11 @@ class EvaluatedSets:
     def add_valid(self, data: lightgbm.Dataset) -> None:
         """Follow the scores of an evaluation set."""
         training = self._training
+        if training.label_scale.entry.labels_are_times:
+            raise UnsupportedParameterError(
+                f"valid_sets is not supported for {training.params.objective}: metrics do not know censored "
+                "times; score public rows with DPLGBMSurvival"
+            )
         if isinstance(data, Dataset):
             rows = rows_of_run(data, training.initial_model)
             is_public, start, codes = rows.public, rows.start_scores, rows.codes

@@ -12,6 +12,7 @@ import numpy as np
 from gbdt_commons.quoting import quoted, shown
 from gbdt_hosts.lightgbm import default_parameters, main_names, resolve_aliases
 from lgb_dp.checks import (
+    AUTO,
     POSITIVE,
     Interval,
     checked_integer,
@@ -128,12 +129,12 @@ def training_parameters(params: Mapping[str, Any], max_bin: Any) -> TrainingPara
     """
     given = resolve_aliases(params)
     defaults = default_parameters()
-    objective = checked_objective(given.get("objective") or "regression")
+    objective, inner = read_objective(given.get("objective") or "regression")
     own, accepted = OBJECTIVES[objective].parameter or ("", POSITIVE)
     for name, value in given.items():
         if value is None or (name == "max_bin" and value == max_bin):
             continue
-        if name in _HONOURED | _WITHOUT_EFFECT_ON_THE_MODEL | {own}:
+        if name in _HONOURED | _WITHOUT_EFFECT_ON_THE_MODEL or (name == own and inner is None):
             _check_value(name, value)
             continue
         check_known(name, value)
@@ -163,7 +164,7 @@ def training_parameters(params: Mapping[str, Any], max_bin: Any) -> TrainingPara
         metric={name: given[name] for name in metric_names if given.get(name) is not None},
         given=_given(given),
         monotone=_monotone(given.get("monotone_constraints")),
-        of_objective=_of_objective(own, given.get(own), accepted) if own else {},
+        of_objective=_of_objective(own, given.get(own) if inner is None else inner, accepted) if own else {},
     )
 
 
@@ -235,14 +236,28 @@ def _of_objective(name: str, value: Any, accepted: Interval) -> dict[str, float]
 
 def checked_objective(objective: Any) -> str:
     """LightGBM's own name of an objective, if private training has it."""
+    return read_objective(objective)[0]
+
+
+def read_objective(objective: Any) -> tuple[str, float | None]:
+    """Name of an objective that private training has, and its own number, where brackets hold it."""
+    name, bracket, inner = objective.partition("(") if isinstance(objective, str) else ("", "", "")
     for one in OBJECTIVES.values():
-        if isinstance(objective, str) and objective in (one.name, *one.aliases):
-            return one.name
+        if name in (one.name, *one.aliases) and bool(bracket) == one.labels_are_times:
+            return one.name, _number_in(inner) if bracket else None
     others = [name for name in OBJECTIVES if name not in OF_ALL_TRAINERS]
     raise UnsupportedParameterError(
         f"objective={shown(objective)} is not supported by private training; accepted are "
         f"{', '.join(map(repr, OF_ALL_TRAINERS))}, and by NewtonBoost {', '.join(map(repr, others))}"
     )
+
+
+def _number_in(brackets: str) -> float:
+    """The scale in the text of `lgb_dp.AFT`, 0 for "auto"."""
+    try:
+        return 0.0 if brackets == f"{AUTO})" else float(brackets.removesuffix(")"))
+    except ValueError:
+        raise InvalidArgumentError(f"objective must be made by lgb_dp.AFT, got ({shown(brackets)}") from None
 
 
 def check_known(name: str, value: Any, others: Iterable[str] = ()) -> None:
@@ -274,7 +289,7 @@ def _monotone(constraints: Any) -> tuple[int, ...]:
 
 
 def _given(parameters: Mapping[str, Any]) -> frozenset[str]:
-    """Parameters that say something; depth is also given by num_leaves other than the default."""
+    """Parameters that were set; depth is also given by num_leaves other than the default."""
     names = {name for name, value in parameters.items() if value is not None}
     if _whole(parameters, "max_depth") <= 0:
         names.discard("max_depth")

@@ -24,7 +24,7 @@ from lgb_dp.data.groups import GroupWeight, draw_words
 from lgb_dp.data.provenance import Provenance
 from lgb_dp.data.start_scores import StartScores
 from lgb_dp.errors import InvalidArgumentError, PrivacyLeakWarning
-from lgb_dp.mechanisms.rng import SecureRandom
+from lgb_dp.mechanisms.rng import WordSource
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,8 @@ class RunRows:
     """Rows and declarations of a Dataset at one moment.
 
     Where rows are not in this process, `make_sums` makes what sums them, once for a run: of its loss, the
-    scale of its labels, and the share of rows that a round reads.  Codes, labels and weights are then empty.
+    scale of its labels, the share of rows that a round reads, and the rule by which rows are held out, if any
+    are.  Codes, labels and weights are then empty.
     """
 
     bins: PublicBins
@@ -54,7 +55,7 @@ class RunRows:
     max_bin: Any = None
     params: dict[str, Any] | None = None
     fold_part: FoldPart | None = None
-    make_sums: Callable[[Any, Any, float], Any] | None = None
+    make_sums: Callable[[Any, Any, float, Any], Any] | None = None
 
     @property
     def start_scores(self) -> NDArray[np.float64] | None:
@@ -65,7 +66,7 @@ class RunRows:
         """Number of rows."""
         return self.codes.n_rows
 
-    def draw_words(self, random: SecureRandom) -> NDArray[np.uint64]:
+    def draw_words(self, random: WordSource) -> NDArray[np.uint64]:
         """A random word per row; rows of the same group get the same."""
         return draw_words(random, self.num_data(), self.group_of_row)
 

@@ -95,22 +95,10 @@ class PrivateTrainer(ABC):
             raise InvalidArgumentError("epsilon must be finite where a budget pays for it, got inf")
 
     def with_settings(self: T, **changes: Any) -> T:
-        """A trainer of its own with the settings of this moment, some of them changed.
+        """A trainer of its own class with the settings of this moment, some of them changed.
 
-        Parameters
-        ----------
-        **changes : object
-            Arguments of the constructor.
-
-        Returns
-        -------
-        PrivateTrainer
-            Of the same class.
-
-        Raises
-        ------
-        ArgumentTypeError, InvalidArgumentError
-            If an attribute has been set to a value that is not accepted.
+        Raises ArgumentTypeError or InvalidArgumentError if an attribute has been set to a value that is not
+        accepted.
         """
         names = inspect.signature(type(self)).parameters
         return type(self)(**{name: getattr(self, name) for name in names} | changes)
@@ -152,10 +140,10 @@ class PrivateTrainer(ABC):
         training = settings.begin(
             settings.task(rows, env.params, env.end_iteration - env.begin_iteration, model)
         )
-        training.pay(name)
         evaluation = EvaluatedSets(training, train_set, self)
         for valid in booster.valid_sets:
             evaluation.add_valid(valid)
+        training.pay(name)
         host.take_over(booster, training, evaluation, env.params, model, DPBooster)
         self.booster_ = booster
 

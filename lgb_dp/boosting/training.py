@@ -36,7 +36,7 @@ from lgb_dp.errors import (
 )
 from lgb_dp.host_errors import BudgetSpentError
 from lgb_dp.losses.labels import LabelScale
-from lgb_dp.losses.objective import OBJECTIVES
+from lgb_dp.losses.objective import OBJECTIVES, Objective
 from lgb_dp.mechanisms.rng import SecureRandom
 
 T = TypeVar("T")
@@ -64,8 +64,19 @@ CLASSES_OVERFLOW_NOTE = "rows whose label is missing or none of the classes have
 LABEL_OVERFLOW_NOTE = (
     f"regression labels outside label_bounds are clipped to them, and {CLASSES_OVERFLOW_NOTE}"
 )
+TIMES_OVERFLOW_NOTE = (
+    "times outside label_bounds are known only to be outside, and rows whose times are missing, negative or "
+    "in the wrong order have no weight"
+)
 _BAR_DELAY = 2.0
 """Seconds of training after which a progress bar appears on a terminal."""
+
+
+def _overflow_note(objective: Objective) -> str:
+    """What label_overflow="clip" does to labels that do not fit."""
+    if objective.labels_are_times:
+        return TIMES_OVERFLOW_NOTE
+    return LABEL_OVERFLOW_NOTE if objective.is_regression else CLASSES_OVERFLOW_NOTE
 
 
 @dataclass(frozen=True)
@@ -124,8 +135,7 @@ class Training(ABC):
         self.label, counts = data.label, None
         if data.label_overflow == "clip":
             self.label, counts = self.label_scale.clipped(data.label)
-            is_regression = OBJECTIVES[params.objective].is_regression
-            self.notes.append(LABEL_OVERFLOW_NOTE if is_regression else CLASSES_OVERFLOW_NOTE)
+            self.notes.append(_overflow_note(OBJECTIVES[params.objective]))
         else:
             self.label_scale.check(data.label)
         if data.weight is not None:

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from gbdt_hosts import dask as host
 from lgb_dp.accounting.report import checked_reports
-from lgb_dp.boosting.partitions import PublicPartition, RowRules, joined_codes, read_public_partition
-from lgb_dp.boosting.rows_elsewhere import RowsElsewhere
 from lgb_dp.checks import checked_flag
 from lgb_dp.dask.leaf_sums import ERRORS, DaskLeafSums
 from lgb_dp.data.dataset import Dataset
 from lgb_dp.data.provenance import Provenance
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError, PartitionError, PrivateTrainingError
+from lgb_dp.newton.releases.partitions import PublicPartition, RowRules, joined_codes, read_public_partition
+from lgb_dp.newton.releases.rows_elsewhere import RowsElsewhere
 
 _KINDS = "a dask array or a dask data frame"
 _DECLARATIONS = frozenset(
@@ -108,7 +108,7 @@ class DaskDataset:
             raise InvalidArgumentError("X must have a known number of columns; compute its chunk sizes")
 
     def _aligned_partitions(self) -> list[tuple[Any, ...]]:
-        """X, y, weight and groups of every partition, delayed; None for what there is none of."""
+        """X, y, weight and groups of every partition, delayed; None for each that was not given."""
         lengths = host.known_lengths(self.X)
         X = host.partitions_of(self.X)
         columns: list[list[Any]] = [X]

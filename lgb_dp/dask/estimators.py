@@ -95,7 +95,8 @@ class _OnCluster(OnWorkers):
             return _default_client()
         except ValueError:
             raise InvalidArgumentError(
-                "client must be a distributed.Client, or one must exist; got None, and there is none"
+                "client must be a distributed.Client; got None, and no Dask client is running: start one, or "
+                "pass client="
             ) from None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -146,7 +147,8 @@ class _OnCluster(OnWorkers):
                 **fitted,
                 "feature_names_in_": np.asarray([str(name) for name in X.columns], dtype=object),
             }
-        self.__dict__.update(fitted, booster_=booster, evals_result_=results, n_features_in_=int(X.shape[1]))
+        fitted = {**fitted, "booster_": self._finished(booster)}
+        self.__dict__.update(fitted, evals_result_=results, n_features_in_=int(X.shape[1]))
 
 
 @inherits_parameters()

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from gbdt_hosts import dask as host
 from gbdt_kernels.trees import BinLayout
 from lgb_dp import errors
-from lgb_dp.boosting.partitions import RowRules, refusal
-from lgb_dp.dask.messages import SentTrees
+from lgb_dp.dask.messages import SentTrees, packed_cells
 from lgb_dp.dask.worker_rows import RowsOfWorker
 from lgb_dp.errors import InvalidArgumentError
+from lgb_dp.newton.releases.held_out_rows import HeldOutCells
+from lgb_dp.newton.releases.partitions import RowRules, refusal
 from lgb_dp.newton.releases.trees import Round
 
 _GROUPS_AT_ONCE = 2**20
@@ -39,7 +40,7 @@ ERRORS = host.ClusterErrors(
 class DaskLeafSums:
     """The rows of a cluster, summed by its workers.
 
-    Partitions are tuples of X, y, weight and groups, delayed, or None for what there is none of. After
+    Partitions are tuples of X, y, weight and groups, delayed, or None for each that was not given. After
     `timeout` seconds, silence means that something is lost. `InvalidArgumentError` if a partition does not
     match what was declared; `ClusterError` if no worker can compute it.
     """
@@ -78,6 +79,12 @@ class DaskLeafSums:
     def sums_of(self, questions: Sequence[Round]) -> list[NDArray[np.int64]]:
         """As for `LeafSums`, one after the other: a message takes less time than the sums."""
         return [self.sums(one) for one in questions]
+
+    def held_out_counts(self, question: Round, cells: HeldOutCells) -> NDArray[np.int64]:
+        """As for `LeafSums`."""
+        asked = {"ask": "held out", "cells": packed_cells(cells)}
+        shape = (cells.n_groups * cells.per_group(self._rules.scale),)
+        return self._total(lambda worker: {**asked, **_trees_of(worker).message(question)}, shape)
 
     def close(self) -> None:
         """Make the workers forget the rows, as far as they can be reached."""

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lgb_dp.newton.releases.held_out_rows import HeldOutCells
 from lgb_dp.newton.releases.trees import PublicTree, ReleasedTree, Round
 
 
@@ -23,6 +24,16 @@ def _unpacked_tree(packed: Mapping[str, bytes]) -> PublicTree:
     feature = np.frombuffer(packed["feature"], dtype=np.int32)
     bits = np.frombuffer(packed["goes_left"], dtype=np.uint8).reshape(len(feature), 32)
     return PublicTree(feature, np.unpackbits(bits, axis=1), np.full(len(feature), -1))
+
+
+def packed_cells(cells: HeldOutCells) -> dict[str, Any]:
+    """Cells that held-out rows are counted in."""
+    return {**vars(cells), "edges": cells.edges.tobytes()}
+
+
+def unpacked_cells(packed: Mapping[str, Any]) -> HeldOutCells:
+    """Read what `packed_cells` gave."""
+    return HeldOutCells(**{**packed, "edges": np.frombuffer(packed["edges"], dtype=np.float64)})
 
 
 class SentTrees:

@@ -15,7 +15,12 @@ from numpy.typing import NDArray
 
 from gbdt_hosts.dask import HeldPartitions, Message
 from gbdt_kernels.trees import by_columns
-from lgb_dp.boosting.partitions import (
+from lgb_dp.dask.messages import ReceivedTrees, unpacked_cells
+from lgb_dp.data.groups import draw_words
+from lgb_dp.errors import PrivateTrainingError
+from lgb_dp.mechanisms.rng import SecureRandom
+from lgb_dp.newton.releases.leaf_sums import LocalLeafSums
+from lgb_dp.newton.releases.partitions import (
     BinnedPartition,
     RowRules,
     TrainingRows,
@@ -23,11 +28,6 @@ from lgb_dp.boosting.partitions import (
     read_partition,
     training_rows,
 )
-from lgb_dp.dask.messages import ReceivedTrees
-from lgb_dp.data.groups import draw_words
-from lgb_dp.errors import PrivateTrainingError
-from lgb_dp.mechanisms.rng import SecureRandom
-from lgb_dp.newton.releases.leaf_sums import LocalLeafSums
 
 _SCORES_AT_ONCE = 2**20
 """Scores of a worker's rows up to which its event loop sums them itself: it takes milliseconds, and waking a
@@ -99,6 +99,7 @@ class RowsOfWorker(HeldPartitions[_RowLease]):
             "counts": self._counts,
             "features": self._feature_counts,
             "sums": self._sums,
+            "held out": self._held_out_counts,
         }
 
     def _summed(self, rows: list[TrainingRows]) -> LocalLeafSums:
@@ -109,10 +110,13 @@ class RowsOfWorker(HeldPartitions[_RowLease]):
         codes = [part.codes for part in rows]
         label = np.concatenate([part.label for part in rows])
         weight = np.concatenate([part.weight for part in rows])
+        is_held, hold_out, held = np.concatenate([part.is_held for part in rows]), self._rules.hold_out, None
         numbers = _joined_groups([part.group for part in rows])
         rows.clear()
         joined = joined_codes(codes)
         codes.clear()
+        if hold_out is not None:
+            weight, held = hold_out.divided(is_held, joined, label, weight)
         columns = by_columns(joined, self.n_threads)
         del joined
         return LocalLeafSums(
@@ -125,6 +129,7 @@ class RowsOfWorker(HeldPartitions[_RowLease]):
             self.n_threads,
             self._rules.subsample,
             partial(draw_words, SecureRandom(), len(weight), numbers),
+            held,
         )
 
     def _groups(self, message: Message) -> dict[str, Any]:
@@ -145,6 +150,10 @@ class RowsOfWorker(HeldPartitions[_RowLease]):
         total = self._total(message, lambda rows: rows.sums(question))
         self._is_compiled = True
         return total
+
+    def _held_out_counts(self, message: Message) -> dict[str, Any]:
+        question, cells = self._trees.question(message), unpacked_cells(message["cells"])
+        return self._total(message, lambda rows: rows.held_out_counts(question, cells))
 
     def _total(
         self, message: Message, of_rows: Callable[[LocalLeafSums], NDArray[np.int64]]

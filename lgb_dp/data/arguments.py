@@ -13,6 +13,7 @@ from gbdt_commons.tables.frames import is_table
 from gbdt_commons.tables.numbers import check_type
 from lgb_dp.checks import checked_numbers, checked_vector
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
+from lgb_dp.losses.times import as_times
 from lgb_dp.mechanisms.noise import MAX_ROWS
 
 MAX_LABEL = 1e100
@@ -55,9 +56,13 @@ def checked_data(data: Any) -> Any:
 
 
 def checked_label(label: Any, n_rows: int, *, must_be_finite: bool) -> NDArray[np.float64]:
-    """One number per row, in a read-only array of its own."""
+    """One number per row, or two times to an event, in a read-only array of its own."""
     if label is None:
         raise InvalidArgumentError("label must be one number per row, got None")
+    if (times := as_times(label)) is not None:
+        if len(times) != n_rows:
+            raise InvalidArgumentError(f"label has {len(times)} rows of times; data has {n_rows} rows")
+        return read_only(times)
     return read_only(checked_vector("label", label, n_rows, finite=must_be_finite))
 
 

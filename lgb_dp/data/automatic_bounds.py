@@ -45,21 +45,10 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class SharedBudget:
-    """(ε, δ) divided between bins and trees.
+    """(ε, δ) divided between bins, which get the `share` in (0, 1), and trees.
 
-    Parameters
-    ----------
-    epsilon, delta : float
-        The granted budget.
-    share : float
-        Part of it that pays for the bins, in (0, 1).
-    is_gaussian : bool
-        Whether the trainer's releases are Gaussian.
-
-    Raises
-    ------
-    ArgumentTypeError, InvalidArgumentError
-        Naming the argument.
+    `is_gaussian` says whether the trainer's releases are. ArgumentTypeError or InvalidArgumentError names the
+    argument.
     """
 
     epsilon: float
@@ -105,24 +94,10 @@ def automatic_bins(
 ) -> dict[str, Any]:
     """Bounds, bin edges and what they cost, as arguments of `lgb_dp.Dataset`.
 
-    Parameters
-    ----------
-    X : matrix or table
-    shared : SharedBudget
-    max_bin : int
-        Bins of a column at most; no more than `MAX_EDGES` are used.
-    bounds, categories
-        Public knowledge, as for `lgb_dp.Dataset`; columns with bounds need not be given others.
-    budget : Budget, optional
-        Pays for the releases.
-    **persons
-        `groups` and `rows_per_group`, as for `lgb_dp.Dataset`.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If a column holds objects: one missing cell makes objects of truth values, which need no edges, so
-        that what is bought would depend on that cell.
+    A column gets `max_bin` bins at most, and no more than `MAX_EDGES`. Columns with public bounds or
+    categories need not be given others. The `budget` pays for the releases; `persons` are `groups` and
+    `rows_per_group`. Raises InvalidArgumentError if a column holds objects: one missing cell makes objects of
+    truth values, which need no edges, so that what is bought would depend on that cell.
     """
     names = feature_names(X, None)
     check_for_lightgbm(names)

@@ -50,19 +50,10 @@ _NOT_IN_NAMES = '",:[]{}'
 class PublicBins:
     """Bins of every feature; their arrays are read-only.
 
-    Parameters
-    ----------
-    names : tuple of str
-        Feature names, each of at least one character, without line ends.
-    values : tuple of ndarray of float64
-        Numeric features: ascending thresholds; categorical ones: ascending categories as LightGBM sees them.
-    is_categorical : ndarray of bool, shape (n_features,)
-    ranges : tuple of (float, float) or None
-        Public bounds of numeric features, for the model file.
-    columns : TableColumns
-        How the columns of a table become the features.
-    provenance : Provenance
-        Cost or leakage of the knowledge of the bins.
+    `values` are ascending thresholds of numeric features, and ascending categories, as LightGBM sees them, of
+    categorical ones. `ranges` are public bounds of numeric features, for the model file. `columns` says how
+    the columns of a table become the features, `provenance` what the knowledge of the bins has cost or
+    leaked, and `undeclared` which features have categories that were read from the data.
     """
 
     names: tuple[str, ...]
@@ -71,6 +62,7 @@ class PublicBins:
     ranges: tuple[tuple[float, float] | None, ...]
     columns: TableColumns
     provenance: Provenance
+    undeclared: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_for_lightgbm(self.names)
@@ -122,10 +114,8 @@ class PublicBins:
     def transform(self, data: Any, n_threads: int = 0) -> DenseCodes | SparseCodes:
         """Codes of a matrix, in blocks of rows: no second copy of `data` is made.
 
-        Raises
-        ------
-        InvalidArgumentError
-            If the features differ, or a value is not a number and its column has no public categories.
+        Raises InvalidArgumentError if the features differ, or a value is not a number and its column has no
+        public categories.
         """
         n_features = len(self.names)
         shared = (self.all_values, self.value_offsets, self.is_categorical, n_threads)
@@ -529,4 +519,5 @@ def public_bins(
         tuple(None if is_categorical[f] else ranges[f] for f in range(len(names))),
         columns,
         Provenance(_leaks(bounds is None and bool(unknown), undeclared)),
+        tuple(undeclared),
     )

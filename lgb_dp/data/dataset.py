@@ -32,6 +32,7 @@ from lgb_dp.data.provenance import Provenance
 from lgb_dp.data.start_scores import StartScores
 from lgb_dp.data.weights import check_weight_bound, checked_weight
 from lgb_dp.errors import InvalidArgumentError, PrivacyLeakWarning, UnsupportedParameterError
+from lgb_dp.losses.times import times_of
 from lgb_dp.mechanisms.rng import SecureRandom
 
 LabelOverflow = Literal["raise", "clip"]
@@ -47,7 +48,8 @@ class Dataset(StandInDataset):
         A table of pandas, polars or pyarrow may hold numbers, truth values, datetimes (which count in seconds
         since 1970, UTC), durations (in seconds) and declared categories.  NaN and nulls mean missing.
         Entries a sparse matrix does not store are zero.
-    label : array-like, shape (n_rows,)
+    label : array-like, shape (n_rows,), or times to events
+        Times are given as to `lgb_dp.DPLGBMSurvival.fit`.
     bounds : (low, high) or mapping of feature to (low, high)
         Public bounds of the numeric features; values outside go to the outermost bins.  `low` and `high` are
         numbers (datetimes for columns of datetimes) or arrays with one number per feature.  Columns of truth
@@ -106,6 +108,8 @@ class Dataset(StandInDataset):
         Of ranking, which private training does not support; people are declared by `groups`.
     categorical_feature : "auto"
         `categories` takes its place.
+    label_lower_bound, label_upper_bound : array-like, shape (n_rows,), optional
+        Times to events in the place of `label`, as XGBoost takes them.
 
     Raises
     ------
@@ -144,8 +148,16 @@ class Dataset(StandInDataset):
         group: None = None,
         position: None = None,
         categorical_feature: str = "auto",
+        label_lower_bound: Any = None,
+        label_upper_bound: Any = None,
     ) -> None:
         _refuse_ranking(group, position)
+        if label_lower_bound is not None or label_upper_bound is not None:
+            if label is not None or label_lower_bound is None or label_upper_bound is None:
+                raise InvalidArgumentError(
+                    "label_lower_bound and label_upper_bound are given together, in the place of label"
+                )
+            label = times_of(label_lower_bound, label_upper_bound)
         self.set_categorical_feature(categorical_feature)
         super().__init__(
             data,

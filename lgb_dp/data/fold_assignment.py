@@ -20,14 +20,7 @@ from lgb_dp.errors import ForkedProcessError
 
 
 class FoldAssignment:
-    """Which fold each row drew, and which cross-validation over them was begun last.
-
-    Parameters
-    ----------
-    fold_of_row : ndarray of int64, shape (n_rows,)
-    k : int
-        Number of folds.
-    """
+    """Which of `k` folds each row drew, int64 (n_rows,), and which cross-validation over them is the last."""
 
     def __init__(self, fold_of_row: NDArray[np.int64], k: int) -> None:
         self._fold_of_row = read_only(fold_of_row.copy())
@@ -58,21 +51,10 @@ class FoldAssignment:
 
 
 class CrossValidation:
-    """One pass over the folds: what their training parts were used for, and what they were granted.
+    """One pass over the `k` folds: what their training parts were used for, and what they were granted.
 
-    A part belongs to the pass in which it was made, whichever passes other threads begin.
-
-    Parameters
-    ----------
-    number : int
-        How many passes over the same folds were begun before, and this one.
-    k : int
-        Number of folds.
-
-    Attributes
-    ----------
-    id : str
-        Name that no other pass has, for a budget in a file.
+    A part belongs to the pass in which it was made, whichever passes other threads begin. `number` counts the
+    passes over the same folds so far; `id` is a name that no other pass has, for a budget in a file.
     """
 
     def __init__(self, number: int, k: int) -> None:
@@ -91,13 +73,8 @@ class CrossValidation:
     def use(self, fold: int, nesting: int, purpose: object) -> bool:
         """Whether a fold's training part is used for the first time, or again for the same purpose.
 
-        Parameters
-        ----------
-        fold : int
-        nesting : int
-            0 to train on the part itself, more to train on parts of it; each is counted separately.
-        purpose : object
-            A training run, or the assignment that divides the part further.
+        `nesting` is 0 to train on the part itself, more to train on parts of it; each is counted separately.
+        The purpose is a training run, or the assignment that divides the part further.
         """
         self._refuse_fork()
         return self._used_for.setdefault((fold, nesting), purpose) is purpose
@@ -120,16 +97,8 @@ class CrossValidation:
 
 @dataclass(frozen=True)
 class FoldPart:
-    """The training part of a fold, which may be a part of another such part.
-
-    Parameters
-    ----------
-    assignment : FoldAssignment
-    validation : CrossValidation
-        The pass over the folds that the part was made for.
-    fold : int
-    outer : FoldPart or None
-        The part that the assignment divides.
+    """The training part of a fold, of one pass over the folds; `outer` is the part that is divided here, if
+    any.
     """
 
     assignment: FoldAssignment

@@ -18,7 +18,7 @@ from gbdt_commons.tables.numbers import check_type
 from lgb_dp.accounting.unit import ONE_ROW, Unit
 from lgb_dp.checks import checked_choice, checked_integer
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
-from lgb_dp.mechanisms.rng import SecureRandom
+from lgb_dp.mechanisms.rng import SecureRandom, WordSource
 
 GroupWeight = Literal["mean"]
 _Scalar = TypeVar("_Scalar", bound=np.generic)
@@ -29,12 +29,8 @@ _ONE_KIND = "groups must be all integers or all strings, without missing values"
 def checked_unit(groups: Any, rows_per_group: Any, group_weight: Any) -> Unit:
     """The unit that the arguments of a Dataset describe: one row, or one person.
 
-    With the weight "mean", a person's rows weigh no more than one row together.
-
-    Raises
-    ------
-    ArgumentTypeError, InvalidArgumentError
-        If one of the arguments is not accepted, or is given without those that it needs.
+    With the weight "mean", a person's rows weigh no more than one row together. Raises ArgumentTypeError or
+    InvalidArgumentError if an argument is not accepted, or is given without those that it needs.
     """
     if groups is None:
         if rows_per_group is not None or group_weight is not None:
@@ -54,12 +50,8 @@ def group_numbers(groups: Any, n_rows: int) -> NDArray[np.int64]:
 
     Two persons never become one: groups are compared as they were given, and not after a conversion that
     would round large numbers or turn numbers into text. A missing group could be any person's, and is
-    refused.
-
-    Raises
-    ------
-    ArgumentTypeError, InvalidArgumentError
-        If there is not one group per row, one is missing, or they are of several kinds; none is quoted.
+    refused. Raises ArgumentTypeError or InvalidArgumentError if there is not one group per row, one is
+    missing, or they are of several kinds; none is quoted.
     """
     check_type("groups", groups, ArgumentTypeError)
     given = groups if hasattr(groups, "__array__") else _as_objects(groups)
@@ -88,15 +80,7 @@ def kept_rows(group: NDArray[np.int64], words: NDArray[np.uint64], k: int) -> ND
     """The rows with the k smallest words of each group, ascending.
 
     A row's place depends on its own group's words alone, so that the rows kept of other groups stay the same
-    whatever is added or removed.
-
-    Parameters
-    ----------
-    group : ndarray of int64, shape (n_rows,)
-        Numbers from 0 on.
-    words : ndarray of uint64, shape (n_rows,)
-        One random word per row.
-    k : int
+    whatever is added or removed. Groups are numbers from 0 on; there is one random word, uint64, per row.
     """
     order = np.lexsort((words, group))
     first = np.cumsum(np.bincount(group)) - np.bincount(group)
@@ -111,17 +95,10 @@ def draw_kept_rows(groups: Any, n_rows: int, k: int) -> tuple[NDArray[np.int64],
     return read_only(rows), read_only(group[rows])
 
 
-def draw_words(
-    random: SecureRandom, n_rows: int, group_of_row: NDArray[np.int64] | None
-) -> NDArray[np.uint64]:
+def draw_words(random: WordSource, n_rows: int, group_of_row: NDArray[np.int64] | None) -> NDArray[np.uint64]:
     """A random word per row; rows of the same group get the same, so that draws take them as a whole.
 
-    Parameters
-    ----------
-    random : SecureRandom
-    n_rows : int
-    group_of_row : ndarray of int64, shape (n_rows,), or None
-        Numbers from 0 on; None lets every row draw on its own.
+    Without groups, numbers from 0 on, every row draws on its own.
     """
     if group_of_row is None:
         return random.words(n_rows)
@@ -129,7 +106,7 @@ def draw_words(
 
 
 def taken(values: NDArray[_Scalar] | None, rows: NDArray[np.int64]) -> NDArray[_Scalar] | None:
-    """Values of some rows in a read-only array of its own; None if there are none."""
+    """Values of some rows in a read-only array of its own; None without any."""
     return None if values is None else read_only(values[rows])
 
 

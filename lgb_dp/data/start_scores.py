@@ -31,16 +31,10 @@ _INIT_SCORE_IS_PUBLIC = "init_score is declared to be a function of each row alo
 
 @dataclass(frozen=True)
 class StartScores:
-    """Scores, in a read-only array, and their origin.
+    """Scores, in a read-only array of shape (n_rows, n_outputs), and their origin.
 
-    Parameters
-    ----------
-    values : ndarray of float64, shape (n_rows, n_outputs)
-    model_digest : str or None
-        `InitialModel.digest` of the initial model that predicted them; None if they were given as
-        `init_score`.
-    is_public : bool
-        Whether scores that were given are declared public.
+    `model_digest` is `InitialModel.digest` of the initial model that predicted them; None if they were given
+    as `init_score`, and `is_public` then says whether they are declared public.
     """
 
     values: NDArray[np.float64]
@@ -54,10 +48,7 @@ class StartScores:
     def given(cls, init_score: Any, n_rows: int, *, is_public: bool) -> StartScores | None:
         """Scores of an `init_score`; a flat array holds output after output, as in LightGBM.
 
-        Raises
-        ------
-        InvalidArgumentError
-            If they are not finite numbers, or not equally many per row.
+        Raises InvalidArgumentError if they are not finite numbers, or not equally many per row.
         """
         if init_score is None:
             return None
@@ -74,13 +65,8 @@ class StartScores:
         """Raw scores that an initial model predicts; they need not be finite.
 
         A model of its own is loaded from the text whose guarantee is read: the live one may change meanwhile.
-
-        Raises
-        ------
-        AlteredModelError
-            If the model's text does not say what its columns are.
-        InvalidArgumentError
-            If the model has other columns or categories than the `columns` of the data.
+        Raises AlteredModelError if that text does not say what its columns are, and InvalidArgumentError if
+        the model has other columns or categories than the `columns` of the data.
         """
         known = columns_of_model(model.text)
         if known.names and columns.names and known.names != columns.names:

@@ -44,10 +44,7 @@ _WORDS: Mapping[Kind, str] = {
 def as_frame(data: Any) -> nw.DataFrame[Any]:
     """A table as narwhals sees it.
 
-    Raises
-    ------
-    InvalidArgumentError
-        If the names of its columns are not different printable texts.
+    Raises InvalidArgumentError if the names of its columns are not different printable texts.
     """
     return frames.as_frame(data, InvalidArgumentError)
 
@@ -79,16 +76,10 @@ def time_as_number(value: Any) -> Any:
 class TableColumns:
     """How the columns of a table become the features of a model.
 
-    Parameters
-    ----------
-    names : tuple of str or None
-        Column of each feature; None if training saw no names, and columns are taken by their position.
-    categories : mapping of int to tuple
-        Features whose categories are values of any kind: a value's position is its code.
-    codes : mapping of int to tuple of int
-        Features whose categories are codes already.
-    times : mapping of int to {"datetime", "duration"}
-        Features that are times: seconds since 1970 (UTC), or seconds.
+    `names` has the column of each feature; None if training saw no names, and columns are taken by their
+    position. `categories` are features whose categories are values of any kind, whose position is their code;
+    `codes` those whose categories are codes already. `times` are "datetime", seconds since 1970 (UTC), or
+    "duration", seconds.
     """
 
     names: tuple[str, ...] | None = None
@@ -120,10 +111,8 @@ class TableColumns:
     def in_order(self, data: Any, n_features: int) -> tuple[nw.DataFrame[Any], list[Kind]]:
         """A table with the column of each feature in its place, and the kind of each.
 
-        Raises
-        ------
-        InvalidArgumentError
-            If a column is missing, is one too many, or holds another kind of values than in training.
+        Raises InvalidArgumentError if a column is missing, is one too many, or holds another kind of values
+        than in training.
         """
         frame = as_frame(data)
         if self.names is None:
@@ -162,7 +151,7 @@ class TableColumns:
     def reader(
         self, data: Any, n_features: int, accept_undeclared: Collection[str] | None = None
     ) -> Callable[[int, int], NDArray[np.float64]]:
-        """A function that gives the rows ``start:stop`` of a table as numbers, NaN for what is missing.
+        """A function that gives the rows ``start:stop`` of a table as numbers, NaN for missing values.
 
         Columns of too many values that were not declared are refused, unless they are named in
         `accept_undeclared`; None accepts all, so that no cell of private rows raises an error.
@@ -198,7 +187,7 @@ class TableColumns:
         return self.reader(data, n_features)(0, data.shape[0])
 
     def numbers(self, series: nw.Series[Any], feature: int) -> NDArray[np.float64]:
-        """One column as numbers, NaN for what is missing or an unknown category."""
+        """One column as numbers, NaN for missing values or an unknown category."""
         kind = kind_of(series)
         if feature in self.categories:
             known = codes_by_value(self.categories[feature])

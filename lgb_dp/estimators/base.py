@@ -232,6 +232,8 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
     validation_fraction : float
         For "newton": share of the rows to hold out of training, as for
         `lgb_dp.NewtonBoost`.  `evaluation_` then tells, within the same ε, how good the model is on them.
+    by : str or int, optional
+        A column of declared categories, for each of which `evaluation_` has figures, too.
     n_jobs : int
         Threads; 0 means all available processors.
     random_state : int, optional
@@ -270,6 +272,7 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
         gdf: bool = False,
         label_overflow: LabelOverflow = "clip",
         validation_fraction: float = 0.0,
+        by: str | int | None = None,
         n_jobs: int = 0,
         random_state: int | None = None,
         verbose: int = -1,
@@ -290,6 +293,7 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
         self.gdf = gdf
         self.label_overflow = label_overflow
         self.validation_fraction = validation_fraction
+        self.by = by
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -342,14 +346,17 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
                 f"alpha is a setting of method='mboost', got alpha={alpha!r} and method={method!r}"
             )
         if method == "newton":
-            held_out = self.validation_fraction
             return NewtonBoost(
-                epsilon, self.delta, validation_fraction=held_out, random_state=seed, budget=budget
+                epsilon,
+                self.delta,
+                validation_fraction=self.validation_fraction,
+                by=self.by,
+                random_state=seed,
+                budget=budget,
             )
-        if self.validation_fraction != 0:
-            raise InvalidArgumentError(
-                f"validation_fraction={self.validation_fraction!r} needs method='newton', got {method!r}"
-            )
+        for name, default in (("validation_fraction", 0), ("by", None)):
+            if (given := getattr(self, name)) != default:
+                raise InvalidArgumentError(f"{name}={given!r} needs method='newton', got {method!r}")
         if method == "mboost":
             return MBoost(epsilon, alpha=alpha, leaf_share=self.leaf_share, random_state=seed, budget=budget)
         return DPBoost(
@@ -478,7 +485,11 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
         )
         names = {"feature_names_in_": np.asarray(as_frame(X).columns, dtype=object)} if is_table(X) else {}
         self.__dict__.update(
-            fitted or {}, booster_=booster, evals_result_=evals_result, n_features_in_=X.shape[1], **names
+            fitted or {},
+            booster_=self._finished(booster),
+            evals_result_=evals_result,
+            n_features_in_=X.shape[1],
+            **names,
         )
 
     def _valid_sets(
@@ -497,6 +508,10 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
             )
             for rows, labels, weight, score in evaluation.sets()
         ]
+
+    def _finished(self, booster: lightgbm.Booster) -> lightgbm.Booster:
+        """What is made of a booster when its run has ended."""
+        return booster
 
     @property
     def privacy_(self) -> PrivacyReport:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+import lightgbm
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
@@ -12,12 +13,15 @@ from sklearn.utils.validation import check_is_fitted
 from gbdt_commons.public.inherited_parameters import inherits_parameters
 from gbdt_commons.tables.frames import holds_booleans
 from gbdt_hosts.lightgbm.estimators import ClassifierKind, FittedAttribute, RegressorKind
-from lgb_dp.checks import checked_numbers
+from lgb_dp.boosting.booster import DPBooster
+from lgb_dp.boosting.calibration import calibrate
+from lgb_dp.checks import Interval, checked_flag, checked_number, checked_numbers
 from lgb_dp.data.classes import as_labels, class_numbers, known_classes, mapped_labels
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.estimators.base import DPLGBMModel
 from lgb_dp.estimators.habits import WAYS_OUT, FitArguments, refuses_habits
 from lgb_dp.estimators.rows import as_target
+from lgb_dp.evaluation.regression import RegressionEvaluation
 from lgb_dp.losses.objective import OBJECTIVES
 
 if TYPE_CHECKING:
@@ -32,22 +36,41 @@ class DPLGBMClassifier(DPLGBMModel, ClassifierKind):
     ----------
     alpha : float or "calibrated"
         For "mboost": its α.
+    calibrate : bool
+        Whether to calibrate the model of two classes by the rows that `validation_fraction` holds out, at no
+        further cost: see `lgb_dp.calibrate`.  A model without an evaluation, after early stopping, stays as
+        it is.
     """
 
     _objectives = ("binary", "multiclass", "multiclassova")
     classes_: NDArray[Any] = FittedAttribute()  # type: ignore[assignment]
 
     def __init__(
-        self, epsilon: float = 1.0, *, alpha: float | Literal["calibrated"] = "calibrated", **others: Any
+        self,
+        epsilon: float = 1.0,
+        *,
+        alpha: float | Literal["calibrated"] = "calibrated",
+        calibrate: bool = False,
+        **others: Any,
     ) -> None:
         super().__init__(epsilon, **others)
         self.alpha = alpha
+        self.calibrate = calibrate
+
+    def _finished(self, booster: lightgbm.Booster) -> lightgbm.Booster:
+        has_table = self.calibrate and isinstance(booster, DPBooster) and booster.evaluation is not None
+        return calibrate(booster) if has_table else booster
 
     def _objective_params(self, asked: str | None, n_classes: int) -> dict[str, Any]:
         if asked is None:
             asked = "binary" if n_classes == 2 else "multiclass"
         if asked == "binary" and n_classes > 2:
             raise InvalidArgumentError(f"objective='binary' is for 2 classes, got {n_classes}")
+        if checked_flag("calibrate", self.calibrate) and (asked != "binary" or self.validation_fraction == 0):
+            raise InvalidArgumentError(
+                "calibrate=True is for objective='binary' and rows that are held out by validation_fraction, "
+                f"got {asked!r} and validation_fraction={self.validation_fraction!r}"
+            )
         return {"objective": asked, **({} if asked == "binary" else {"num_class": n_classes})}
 
     @refuses_habits(WAYS_OUT, given=FitArguments)
@@ -146,7 +169,7 @@ class DPLGBMClassifier(DPLGBMModel, ClassifierKind):
         Returns
         -------
         ndarray of float64, shape (n_rows, n_classes)
-            Or what else was asked for, in LightGBM's shape.
+            Or another result that was asked for, in LightGBM's shape.
         """
         result = self._predict_native(
             X,
@@ -218,7 +241,9 @@ class DPLGBMRegressor(DPLGBMModel, RegressorKind):
     (with `tweedie_variance_power`).
     """
 
-    _objectives = tuple(name for name, one in OBJECTIVES.items() if one.is_regression)
+    _objectives = tuple(
+        name for name, one in OBJECTIVES.items() if one.is_regression and not one.labels_are_times
+    )
 
     @refuses_habits(WAYS_OUT, given=FitArguments)
     def fit(
@@ -293,7 +318,7 @@ class DPLGBMRegressor(DPLGBMModel, RegressorKind):
         Returns
         -------
         ndarray of float64, shape (n_rows,)
-            Or what else was asked for, in LightGBM's shape.
+            Or another result that was asked for, in LightGBM's shape.
         """
         return self._predict_native(
             X,
@@ -304,3 +329,31 @@ class DPLGBMRegressor(DPLGBMModel, RegressorKind):
             pred_contrib=pred_contrib,
             **kwargs,
         )
+
+    def predict_interval(self, X: Any, alpha: float = 0.1) -> NDArray[np.float64]:
+        """Intervals that hold the targets of new rows, except for a share `alpha` of them.
+
+        They are as wide as the table of rows shows that `validation_fraction` held out, noise included, and
+        cost nothing more: see `RegressionEvaluation.half_width` for the proof.  It is of targets within
+        `label_bounds`, averaged over training runs.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix, shape (n_rows, n_features)
+        alpha : float
+            In (0, 1).
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows, 2)
+            Lower and upper ends; infinite where noise hides how far residuals reach.
+
+        Raises
+        ------
+        AttributeError
+            If no rows were held out.
+        """
+        alpha = checked_number("alpha", alpha, Interval(0, 1, "()"))
+        evaluation, predicted = self.evaluation_, np.asarray(self.predict(X))
+        assert isinstance(evaluation, RegressionEvaluation)
+        return predicted[:, None] + evaluation.half_width(alpha) * np.array([-1.0, 1.0])

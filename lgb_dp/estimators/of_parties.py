@@ -67,7 +67,7 @@ class PartiesModel(BaseEstimator):
         self.n_jobs = n_jobs
 
     def _parameters(self, **objective: Any) -> dict[str, Any]:
-        """Parameters for `lightgbm.train`; those that are left open are the trainer's to choose."""
+        """Parameters for `lightgbm.train`; those left open are the trainer's to choose."""
         automatic = {"learning_rate": self.learning_rate, "max_depth": self.max_depth}
         chosen = {name: value for name, value in automatic.items() if value != "auto"}
         return {**objective, **chosen, "lambda_l2": self.reg_lambda, "num_threads": self.n_jobs}

@@ -49,6 +49,7 @@ from lgb_dp.data.groups import GroupWeight, checked_unit, draw_kept_rows, draw_w
 from lgb_dp.data.tables import as_frame
 from lgb_dp.errors import InvalidArgumentError, UnsupportedParameterError
 from lgb_dp.estimators.rows import as_matrix
+from lgb_dp.estimators.survival import DPLGBMSurvival
 from lgb_dp.losses.objective import OBJECTIVES
 from lgb_dp.mechanisms.noise import release_gaussian
 from lgb_dp.mechanisms.rng import SecureRandom
@@ -334,7 +335,8 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
         self, paid_for: tuple[PrivacyReport, ...], fit_params: Mapping[str, Any], unit: Unit
     ) -> tuple[float, float, tuple[float, float]]:
         """Mean number of trials, share of the test part, and (ε, δ)."""
-        if getattr(self.estimator, "method", None) != "newton":
+        is_of_times = isinstance(self.estimator, DPLGBMSurvival)
+        if getattr(self.estimator, "method", None) != "newton" or is_of_times:
             raise InvalidArgumentError(
                 "estimator must be a DPLGBMClassifier or DPLGBMRegressor with method='newton'"
             )
@@ -347,7 +349,7 @@ class DPRandomizedSearchCV(MetaEstimatorMixin, BaseEstimator):
                 raise InvalidArgumentError(f"{name} is not supported by DPRandomizedSearchCV{why}")
         if "label_bounds" in accepted and fit_params.get("label_bounds") is None:
             raise InvalidArgumentError(
-                "label_bounds must be given: errors are scored in parts of their width"
+                "label_bounds must be given: errors are measured relative to their width"
             )
         for report in paid_for:
             if report.unit != unit:

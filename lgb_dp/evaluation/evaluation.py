@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,8 @@ N_POINTS = 5
 
 _MAX_BINS = 1024
 _N_GROUPS = 10
+_MAX_STEPS, _SMALL_STEP, _LARGEST_CONDITION, _MAX_FACTOR = 50, 1e-9, 1e12, 10.0
+"""Of Newton's method for two numbers: where it ends elsewhere, scores stay as they are."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +34,7 @@ class PrivateEvaluation(EvaluationTable):
     Attributes
     ----------
     edges : ndarray of float64, shape (n_bins - 1,)
-        Raw scores between which rows were counted; 0 is one of them.
+        Raw scores between which rows were counted.
     points : ndarray of float64, shape (n_bins, 5)
         Raw scores in each bin, which stand for those of all rows there.
     counts : ndarray of float64, shape (n_bins, 2)
@@ -41,6 +43,8 @@ class PrivateEvaluation(EvaluationTable):
         Of the noise in a cell, in rows.
     alike : int
         How many rows of the largest weight a person may have.
+    by, groups : str, dict
+        The column whose values divide the rows, if one was given, and the evaluation of each value.
     """
 
     edges: NDArray[np.float64]
@@ -48,6 +52,8 @@ class PrivateEvaluation(EvaluationTable):
     counts: NDArray[np.float64]
     std: float
     alike: int = 1
+    by: str = ""
+    groups: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def positives(self) -> Estimate:
@@ -74,16 +80,19 @@ class PrivateEvaluation(EvaluationTable):
     @property
     def accuracy(self) -> Estimate:
         """Share of rows whose label is the more probable one."""
-        is_high = np.append(self.edges, np.inf) > 0
-        right = self.counts[is_high, 1].sum() + self.counts[~is_high, 0].sum()
-        n_bins = len(self.counts)
-        return self._share(right, self.counts.sum() - right, n_bins, n_bins)
+        high, n_bins = self._high(), len(self.counts)
+        right = float(self.counts[:, 1] @ high + self.counts[:, 0] @ (1 - high))
+        found = self._share(right, self.counts.sum() - right, n_bins, n_bins)
+        # Where a bin is on both sides, its rows may lie otherwise than its points.
+        doubt = float(np.maximum(self.counts.sum(axis=1), 0) @ np.sqrt(high * (1 - high))) / 4
+        doubt /= max(float(self.counts.sum()), 1.0)
+        return Estimate(found.value, max(found.low - doubt, 0.0), min(found.high + doubt, 1.0))
 
     def confusion(self) -> list[dict[str, Any]]:
         """By label and class above a probability of ½: rows, and the share of the label's predicted so."""
-        is_high = np.append(self.edges, np.inf) > 0
-        sums = [self.counts[side].sum(axis=0) for side in (~is_high, is_high)]
-        return confusion_rows(np.transpose(sums), [int((~is_high).sum()), int(is_high.sum())], self._share)
+        sides = 1 - self._high(), self._high()
+        sums, n_cells = [side @ self.counts for side in sides], [int((side > 0).sum()) for side in sides]
+        return confusion_rows(np.transpose(sums), n_cells, self._share)
 
     def calibration(self) -> list[dict[str, Any]]:
         """At most ten groups of rows by ascending score: mean prediction, and share of the higher label."""
@@ -116,27 +125,29 @@ class PrivateEvaluation(EvaluationTable):
         return rates[0], rates[1]
 
     def plot(self, *, axes: Sequence[Any] | None = None) -> Sequence[Any]:
-        """Draw the ROC curve and the calibration with its intervals.
+        """Draw the ROC curve, the calibration and the lift by deciles, the latter with their intervals.
 
         Parameters
         ----------
-        axes : sequence of two matplotlib Axes, optional
+        axes : sequence of three matplotlib Axes, optional
 
         Returns
         -------
-        sequence of two matplotlib Axes
+        sequence of three matplotlib Axes
 
         Raises
         ------
         MissingDependencyError
             If matplotlib is not installed.
         """
-        left, right = axes_of(2) if axes is None else axes
+        left, middle, right = axes_of(3) if axes is None else axes
         left.plot(*self.roc(), marker=".")
         left.plot([0, 1], [0, 1], color="0.7", linewidth=1)
         left.set(xlabel="false positive rate", ylabel="true positive rate", title=f"AUC {self.auc}")
-        calibration_axes(right, self.calibration(), "predicted probability", "share of the higher label")
-        return left, right
+        calibration_axes(middle, self.calibration(), "predicted probability", "share of the higher label")
+        lift = [{"predicted": row["rows"], "observed": row["captured"]} for row in self.lift()]
+        calibration_axes(right, lift, "share of rows, highest scores first", "share of the higher label")
+        return left, middle, right
 
     def figures(self) -> dict[str, Estimate]:
         """All figures by name."""
@@ -149,7 +160,7 @@ class PrivateEvaluation(EvaluationTable):
             "accuracy": self.accuracy,
         }
 
-    def to_dict(self) -> dict[str, Any]:
+    def table(self) -> dict[str, Any]:
         """The released table, in types that JSON has."""
         points = [[float(f"{one:.6g}") for one in row] for row in self.points.tolist()]
         return {
@@ -179,6 +190,48 @@ class PrivateEvaluation(EvaluationTable):
         if not is_table or not are_moderate(numbers, std, alike) or (np.diff(edges) <= 0).any():
             raise InvalidArgumentError("the evaluation of a model has bins, counts and a deviation of noise")
         return cls(edges, points, counts, std, alike)
+
+    def platt(self) -> tuple[float, float]:
+        """Factor and shift of raw scores that make them log-odds, shrunk towards 1 and 0 by their noise.
+
+        They are Platt's (1999): the most likely ones.  Their covariance is that of drawing rows and of noise
+        in the sums that are zero there; with q the squared length of the change in its terms, 1 - 2/q of the
+        change is kept, what is left of q when noise alone, of which 2 are expected, is taken off.
+        """
+        x = np.stack([self.points, np.ones_like(self.points)], axis=-1)
+        counts, std = self.counts / self.alike, self.std / self.alike
+        rows, start = np.maximum(counts.sum(axis=1), 0.0), np.array([1.0, 0.0])
+        found, outer = start.copy(), x[..., :, None] * x[..., None, :]
+        for _ in range(_MAX_STEPS):
+            p = expit(x @ found)
+            of_low, of_high = (np.mean((p - y)[..., None] * x, axis=1) for y in (0, 1))
+            slope = counts[:, 0] @ of_low + counts[:, 1] @ of_high
+            curvature = np.einsum("b,bkij->ij", rows, (p * (1 - p) / N_POINTS)[..., None, None] * outer)
+            if not np.isfinite(slope).all() or np.linalg.cond(curvature) > _LARGEST_CONDITION:
+                return 1.0, 0.0
+            step = np.linalg.solve(curvature, slope)
+            found -= step
+            if np.abs(step).max() < _SMALL_STEP and 1 / _MAX_FACTOR < found[0] < _MAX_FACTOR:
+                change = curvature @ (found - start)
+                noise = curvature + std**2 * (of_low.T @ of_low + of_high.T @ of_high)
+                q = float(change @ np.linalg.solve(noise, change))
+                a, b = start + max(0.0, 1 - 2 / max(q, 2.0)) * (found - start)
+                return float(a), float(b)
+        return 1.0, 0.0
+
+    def moved(self, factor: float, shift: float) -> PrivateEvaluation:
+        """The evaluation of a model whose raw scores are multiplied, by a positive number, and moved."""
+        if self.groups:
+            groups = {name: one.moved(factor, shift) for name, one in self.groups.items()}
+            return self.of_groups(self.by, groups)
+        edges, points = (factor * values + shift for values in (self.edges, self.points))
+        return replace(self, edges=edges, points=points)
+
+    def _high(self) -> NDArray[np.float64]:
+        """Share of each bin's points above a raw score of 0: one of the edges, unless scores were moved."""
+        ends = np.concatenate([[-np.inf], self.edges, [np.inf]])
+        share = (self.points > 0).mean(axis=1)
+        return np.where(ends[:-1] >= 0, 1.0, np.where(ends[1:] <= 0, 0.0, share))
 
     def _mean(self, of_low: NDArray[np.float64], of_high: NDArray[np.float64]) -> Estimate:
         """Mean over rows of a number that follows from score and label; given at the points of each bin."""

@@ -160,3 +160,37 @@ def share_estimate(part: float, rest: float, n_part: int, n_rest: int, std: floa
         return Estimate(value, 0.0, 1.0)
     ends = np.clip([(-b - np.sqrt(root)) / (2 * a), (-b + np.sqrt(root)) / (2 * a)], 0.0, 1.0)
     return Estimate(value, float(ends[0]), float(ends[1]))
+
+
+def variance_estimate(counts: NDArray[np.float64], std: float) -> Estimate:
+    """Variance of a number over the rows of a table, in bins of equal width from 0 to 1.
+
+    It is the mean squared distance from any centre less the square of how far the mean is from there.
+    """
+    ends = np.linspace(0.0, 1.0, len(counts) + 1)
+    inside = np.linspace(ends[:-1], ends[1:], 5)
+    mean = mean_estimate(counts, inside.mean(axis=0), inside.std(axis=0), std, (0.0, 1.0))
+    squares = (inside - mean.value) ** 2
+    found = mean_estimate(counts, squares.mean(axis=0), squares.std(axis=0), std, (0.0, 1.0))
+    off = max(mean.high - mean.value, mean.value - mean.low) ** 2
+    return Estimate(found.value, max(found.low - off, 0.0), found.high)
+
+
+def ratio_estimate(part: Estimate, whole: Estimate) -> Estimate:
+    """Ratio of two figures that are not negative, with an interval from both of theirs.
+
+    Distances to the ends of both logarithms add up as independent ones do (Zou and Donner, Statistics in
+    Medicine 27, 2008), which is too wide where both rise and fall together.
+    """
+    if not 0 < part.value < np.inf or whole.value <= 0:
+        return Estimate(1.0, 0.0, np.inf)
+    down = (
+        np.inf if part.low <= 0 else np.hypot(np.log(part.value / part.low), np.log(whole.high / whole.value))
+    )
+    up = (
+        np.inf
+        if whole.low <= 0
+        else np.hypot(np.log(part.high / part.value), np.log(whole.value / whole.low))
+    )
+    value = part.value / whole.value
+    return Estimate(value, float(value * np.exp(-down)), float(value * np.exp(up)))

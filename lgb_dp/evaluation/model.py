@@ -13,13 +13,21 @@ ModelEvaluation = PrivateEvaluation | MulticlassEvaluation | RegressionEvaluatio
 
 
 def evaluation_from(told: Mapping[str, Any]) -> ModelEvaluation:
-    """The evaluation that `to_dict` of any kind gave.
+    """The evaluation that `to_dict` of any kind gave, of groups or of all rows.
 
     Raises
     ------
     KeyError, TypeError, ValueError
         If something is missing, or is not what `to_dict` gives.
     """
+    if "groups" in told:
+        groups = {str(name): _of_rows(one) for name, one in dict(told["groups"]).items()}
+        (kind,) = {type(one) for one in groups.values()}
+        return kind.of_groups(str(told["by"]), groups)  # type: ignore[arg-type]
+    return _of_rows(told)
+
+
+def _of_rows(told: Mapping[str, Any]) -> ModelEvaluation:
     if "residuals" in told:
         return RegressionEvaluation.from_dict(told)
     return (MulticlassEvaluation if "classes" in told else PrivateEvaluation).from_dict(told)

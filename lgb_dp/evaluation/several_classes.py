@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,8 @@ class MulticlassEvaluation(EvaluationTable):
         Of the noise in each of them, in rows.
     alike : int
         How many rows of the largest weight a person may have.
+    by, groups : str, dict
+        The column whose values divide the rows, if one was given, and the evaluation of each value.
     """
 
     counts: NDArray[np.float64]
@@ -48,6 +50,10 @@ class MulticlassEvaluation(EvaluationTable):
     losses: NDArray[np.float64]
     losses_std: float
     alike: int = 1
+    by: str = ""
+    groups: Mapping[str, Any] = field(default_factory=dict)
+
+    noised: ClassVar[Mapping[str, str]] = {"counts": "std", "losses": "losses_std"}
 
     @property
     def accuracy(self) -> Estimate:
@@ -100,7 +106,7 @@ class MulticlassEvaluation(EvaluationTable):
         """All figures by name."""
         return {"held-out rows": self.n_rows, "accuracy": self.accuracy, "log-loss": self.log_loss}
 
-    def to_dict(self) -> dict[str, Any]:
+    def table(self) -> dict[str, Any]:
         """The released tables, in types that JSON has."""
         return {
             "classes": self.counts.tolist(),

@@ -1,10 +1,11 @@
-"""The ground of all evaluations: a table of held-out rows with noise, and figures of it with intervals."""
+"""The ground of all evaluations: tables of held-out rows with noise, and figures of them with intervals."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,16 +13,54 @@ from numpy.typing import NDArray
 from gbdt_commons.html_tables import html_paragraph, html_table
 from lgb_dp.evaluation.intervals import Estimate, Z
 
+Table = TypeVar("Table", bound="EvaluationTable")
+
 
 class EvaluationTable(ABC):
-    """Numbers of held-out rows with noise, of whatever cells, and their texts."""
+    """Numbers of held-out rows with noise, of whatever cells, and their texts.
+
+    Where a public column divides them, `groups` has an evaluation for each of its values, and the whole is
+    their sum.  `noised` names the tables, and the standard deviations of their noise.
+    """
 
     counts: NDArray[np.float64]
     std: float
+    by: str
+    groups: Mapping[str, Any]
+    noised: ClassVar[Mapping[str, str]] = {"counts": "std"}
 
     @abstractmethod
     def figures(self) -> dict[str, Estimate]:
         """All figures by name."""
+
+    @abstractmethod
+    def table(self) -> dict[str, Any]:
+        """The released tables of all groups together, in types that JSON has."""
+
+    @classmethod
+    def of_groups(cls: type[Table], by: str, groups: Mapping[str, Table]) -> Table:
+        """All groups together, whose noises add up; a ValueError if they are of different shapes."""
+        first = next(iter(groups.values()))
+        changes: dict[str, Any] = {"by": by, "groups": dict(groups)}
+        for counts, std in first.noised.items():
+            changes[counts] = np.sum([getattr(one, counts) for one in groups.values()], axis=0)
+            changes[std] = float(np.linalg.norm([getattr(one, std) for one in groups.values()]))
+        return replace(first, **changes)  # type: ignore[type-var]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The released tables, in types that JSON has."""
+        if not self.groups:
+            return self.table()
+        return {"by": self.by, "groups": {name: one.to_dict() for name, one in self.groups.items()}}
+
+    def all_figures(self) -> dict[str, Estimate]:
+        """All figures by name, those of groups too."""
+        of_groups = {
+            f"{name}, {self.by}={group}": figure
+            for group, one in self.groups.items()
+            for name, figure in one.figures().items()
+        }
+        return {**self.figures(), **of_groups}
 
     @property
     def n_rows(self) -> Estimate:
@@ -31,11 +70,13 @@ class EvaluationTable(ABC):
 
     def __str__(self) -> str:
         head = f"on held-out rows, with noise of {self.std:.3g} rows in each count (95% intervals):"
-        return "\n".join([head, *(f"  {name:<14} {one}" for name, one in self.figures().items())])
+        return "\n".join([head, *(f"  {name:<14} {one}" for name, one in self.all_figures().items())])
 
     def _repr_html_(self) -> str:
         """The figures for a notebook."""
-        rows = [{"figure": name, "value and 95% interval": str(one)} for name, one in self.figures().items()]
+        rows = [
+            {"figure": name, "value and 95% interval": str(one)} for name, one in self.all_figures().items()
+        ]
         return html_paragraph(str(self).splitlines()[0]) + html_table(rows)
 
 

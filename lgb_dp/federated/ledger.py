@@ -1,7 +1,8 @@
 """A party's ledger: what its answers have cost, over all runs, and the budget beyond which it refuses.
 
 Costs are μ of Gaussian differential privacy.  With M fixed beforehand, Σ μ² ≤ M² is a valid filter whatever
-is asked and however it is chosen (Smith and Thakurta, arXiv 2210.17520).
+is asked and however it is chosen (Smith and Thakurta, arXiv 2210.17520).  Of a run, a row is held out or not,
+by a coin that it keeps: what is released of held-out rows and of the others costs the larger of both.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from gbdt_commons.store_file import StoreFile
 from gbdt_parties.errors import PartyArgumentError, ProtocolError
 from lgb_dp.accounting.cost import pair_text
 from lgb_dp.accounting.gaussian import composed_mu, gaussian_epsilon, gaussian_mu
+from lgb_dp.accounting.ledger import HELD_OUT
 from lgb_dp.accounting.shares import CLOSENESS_SHARE, check_closeness
 from lgb_dp.accounting.unit import Unit
 from lgb_dp.checks import NOT_NEGATIVE, POSITIVE, PROPER_SHARE, Interval
@@ -114,16 +116,10 @@ class PartyLedger:
     def check_run(self, run: bytes, mu: float, unit: Unit, budget: tuple[float, float]) -> None:
         """Check that all that a run may cost, μ at most, is left, beside what it has cost already.
 
-        A ledger without a budget will take that of the run.
-
-        Raises
-        ------
-        BudgetExceededError
-            If it is not.  The text is for the party that asks for the run: it does not say how much is left,
-            which others have spent.  A dozen requests of different costs still find it: a run that is
-            admitted, and does not begin, costs nothing.
-        InvalidArgumentError
-            If the ledger is of another unit.
+        A ledger without a budget will take that of the run. Raises InvalidArgumentError if the ledger is of
+        another unit, and BudgetExceededError if it is not left. Its text is for the party that asks for the
+        run: it does not say how much is left, which others have spent. A dozen requests of different costs
+        still find it: a run that is admitted, and does not begin, costs nothing.
         """
         sums, budget = self._counted(), self.budget or budget
         sums.check_unit(unit)
@@ -152,29 +148,15 @@ class PartyLedger:
     ) -> None:
         """Charge for something that leaves once, in the transaction that keeps the thing itself.
 
-        The charge is kept if that transaction is, and does not count if it fails.
+        The charge is kept if that transaction is, and does not count if it fails. `run` is the digest of the
+        run's roster, which stands for it: its number is the coordinator's choice. The `note` has, with it,
+        number, `time`, `what`, `mu`, the cost, `closeness` and `neighbouring`. `granted` is μ that all
+        charges of the run may cost together; a ledger without a budget takes that of the run, ε and δ.
 
-        Parameters
-        ----------
-        run : bytes
-            The digest of its roster, which stands for it: its number is the coordinator's choice.
-        note : mapping
-            With `run`, its number, `time`, `what`, `mu`, the cost, `closeness` and `neighbouring`.
-        granted : float
-            μ that all charges of the run may cost together.
-        budget : (float, float)
-            ε and δ of the run, which a ledger without a budget takes.
-
-        Raises
-        ------
-        BudgetExceededError
-            If the budget, or the run's part of it, would be exceeded.
-        InvalidArgumentError
-            If the ledger is of another unit.
-        PartyArgumentError
-            If the note is not one that a ledger can have.
-        ProtocolError
-            After `close`, or in a forked process, which would spend the same budget a second time.
+        Raises BudgetExceededError if the budget, or the run's part of it, would be exceeded,
+        InvalidArgumentError if the ledger is of another unit, PartyArgumentError if it cannot have the note,
+        and ProtocolError after `close` or in a forked process, which would spend the same budget a second
+        time.
         """
         if self._process != this_process():
             raise ProtocolError("a party cannot answer in a forked process: its parent answers, too")
@@ -184,11 +166,12 @@ class PartyLedger:
             sums, kept = self._counted(), self.budget
             # Once more: two runs may have begun before either of them was charged for.
             sums.check_unit(entry.unit)
-            if sums.of_run[entry.session] + entry.cost > Fraction(granted) ** 2:
+            more = sums.more(entry)
+            if sums.of_run[entry.session] + more > Fraction(granted) ** 2:
                 raise BudgetExceededError(
                     f"the run was granted mu = {granted:.6g}, and has spent it: too many attempts failed"
                 )
-            if sums.spent + entry.cost > _limit(kept or budget):
+            if sums.spent + more > _limit(kept or budget):
                 raise BudgetExceededError("the party's budget is spent")
             check_closeness(sums.closeness + entry.closeness, (kept or budget)[0])
             if kept is None:
@@ -242,13 +225,27 @@ class _Sums:
     closeness: float = 0.0
     unit: Unit | None = None
     of_run: defaultdict[str, Fraction] = field(default_factory=lambda: defaultdict(Fraction))
+    of_side: defaultdict[tuple[str, bool], Fraction] = field(default_factory=lambda: defaultdict(Fraction))
 
     def add(self, entry: _Entry) -> None:
         self.check_unit(entry.unit)
         self.unit, self.n = entry.unit, self.n + 1
-        self.spent += entry.cost
-        self.of_run[entry.session] += entry.cost
+        more = self.more(entry)
+        self.spent += more
+        self.of_run[entry.session] += more
+        self.of_side[entry.session, entry.is_of_held_out] += entry.cost
         self.closeness += entry.closeness
+
+    def more(self, entry: _Entry) -> Fraction:
+        """μ² that a charge adds to its run: as far as its side of the rows becomes the dearer one."""
+        side = self.of_side[entry.session, entry.is_of_held_out] + entry.cost
+        return max(side - self.of_run[entry.session], Fraction())
+
+    def is_counted(self, entry: _Entry) -> bool:
+        """Whether a charge is of the dearer side of its run's rows."""
+        is_held = entry.is_of_held_out
+        own, other = (self.of_side[entry.session, side] for side in (is_held, not is_held))
+        return own > other or (own == other and not is_held)
 
     def left(self, run: bytes, budget: tuple[float, float]) -> Fraction:
         """μ² that is left for all of a run, what it has cost already included."""
@@ -272,6 +269,11 @@ class _Entry:
     unit: Unit
     mu: float
     closeness: float
+
+    @property
+    def is_of_held_out(self) -> bool:
+        """Whether rows are read that train nothing."""
+        return self.what == HELD_OUT
 
     @property
     def cost(self) -> Fraction:
@@ -359,6 +361,8 @@ class LedgerSums:
         Unit of the guarantee; None if nothing was answered.
     rows : list of dict
         For each run and kind of release, how many answers were given and what they cost.
+    steps : list of (str, float)
+        For each answer, when it was given, and the share of the budget's μ² that was spent then.
     """
 
     epsilon: float
@@ -366,6 +370,7 @@ class LedgerSums:
     spent_mu: float
     neighbouring: str | None
     rows: list[dict[str, Any]]
+    steps: list[tuple[str, float]]
 
     @property
     def spent_epsilon(self) -> float:
@@ -399,10 +404,12 @@ def read_ledger(folder: str | Path) -> LedgerSums:
     """
     with closing(StoreFile(Path(folder) / LEDGER_FILE, ROLE, read_only=True)) as store:
         budget, sums, kinds = _kept_budget(store), _Sums(), defaultdict[tuple[str, str], list[_Entry]](list)
+        spent = list[tuple[str, Fraction]]()
         for charge in store.entries(CHARGES, ""):
             entry = _entry(charge)
             sums.add(entry)
             kinds[entry.session, entry.what].append(entry)
+            spent.append((entry.time, sums.spent))
     if budget is None:
         raise PartyArgumentError(f"{str(folder)!r} has no party's ledger, or nothing is in it")
     rows = [
@@ -417,7 +424,8 @@ def read_ledger(folder: str | Path) -> LedgerSums:
     ]
     return LedgerSums(
         *budget,
-        composed_mu([entry.mu for entries in kinds.values() for entry in entries]),
+        composed_mu([entry.mu for entries in kinds.values() for entry in entries if sums.is_counted(entry)]),
         None if sums.unit is None else sums.unit.neighbouring,
         rows,
+        [(time, float(so_far / _limit(budget))) for time, so_far in spent],
     )

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 import lgb_dp.newton.run_task as newton
 from gbdt_commons.arithmetic import silent_arithmetic
+from gbdt_commons.key_stream import KeyStream
 from gbdt_hosts.lightgbm import check_parameters
 from gbdt_parties.secure_sum.rings import MODULO_64
 from lgb_dp.accounting.cost import Cost, pair_text
@@ -53,7 +54,7 @@ class NoisedQuestion:
     what : str
         Name of the release.
     structure : bytes
-        Digest of the trees whose leaves are summed; empty if there are none.
+        Digest of the trees whose leaves are summed; empty without any.
     sums : tuple of ndarray of int64
         Of this party's rows: private.
     stds : tuple of float
@@ -97,9 +98,11 @@ class Released:
 
 
 def train_replica(
-    data: Dataset, task: FederatedTask, n_parties: int, public_seed: bytes
+    data: Dataset, task: FederatedTask, n_parties: int, public_seed: bytes, own_key: bytes
 ) -> tuple[Asking[DPBooster], Cost]:
     """Start a party's copy of a run, whose structures are drawn from the stream of the public seed.
+
+    By that of its own key, a secret that outlives a restart, the party holds rows out.
 
     The generator yields each `NoisedQuestion`, is sent `Released`, and returns the model; with it comes the
     cost of all that the run may release, per unit.  InvalidArgumentError or UnsupportedParameterError say
@@ -120,6 +123,9 @@ def train_replica(
             trees_per_round=task.trees_per_round,
             largest_rate=math.inf if task.trees_per_round == 1 else LONGEST_ROUND / task.trees_per_round,
             unit=unit,
+            validation_fraction=trainer.validation_fraction,
+            by=trainer.by,
+            coins=KeyStream(own_key),
             set_aside={"noise in integer shares": closeness_cost(task.epsilon, task.delta)},
             public_seed=public_seed,
             ask=_Questions(n_parties, unit).ask,

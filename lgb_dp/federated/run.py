@@ -28,6 +28,7 @@ from lgb_dp.boosting.booster import DPBooster
 from lgb_dp.boosting.params import TrainingParameters, training_parameters
 from lgb_dp.data.dataset import Dataset
 from lgb_dp.errors import InvalidArgumentError
+from lgb_dp.evaluation.several_classes import MAX_CELLS
 from lgb_dp.federated.ledger import Charges, PartyLedger
 from lgb_dp.federated.replica import STDS_IN_RANGE, NoisedQuestion, Released, train_replica
 from lgb_dp.federated.task import FederatedTask, declaration_of, statement
@@ -50,7 +51,8 @@ _ROW_BYTES, _OUTPUT_BYTES = 128, 64
 
 def round_values(task: FederatedTask, params: TrainingParameters) -> int:
     """Values of the sum of a round, at most: gradients and hessians of leaves, with rows held out or not."""
-    return 4 * task.trees_per_round * params.n_outputs << _levels(task, params)
+    of_trees = 4 * task.trees_per_round * params.n_outputs << _levels(task, params)
+    return max(of_trees, MAX_CELLS) if task.holds_out else of_trees
 
 
 def needed_bytes(task: FederatedTask, params: TrainingParameters, n_rows: int) -> int:
@@ -159,10 +161,12 @@ class PrivateSubject(Subject):
         agreed = statement(self._request, self._declaration)
         return Proposal(task, agreed, self._min_parties, self._begin)
 
-    def _begin(self, roster: Roster, public_seed: bytes) -> Computation[NoisedQuestion, DPBooster]:
+    def _begin(
+        self, roster: Roster, public_seed: bytes, own_key: bytes
+    ) -> Computation[NoisedQuestion, DPBooster]:
         n_parties = len(roster.introductions)
         check_opened(self._task, self._known, n_parties)
-        training, granted = train_replica(self._side.data, self._task, n_parties, public_seed)
+        training, granted = train_replica(self._side.data, self._task, n_parties, public_seed, own_key)
         unit = self._side.data.unit.at_parties(self._task.parties_per_person)
         budget = self._task.epsilon, self._task.delta
         self._side.ledger.check_run(roster.digest, granted.mu, unit, budget)
@@ -184,8 +188,8 @@ class PrivateSubject(Subject):
         self._charges(question.what, question.mu, close, **about)
 
     def rows(self, auditable: bool) -> str:
-        """Names the rows of an auditable run, whose noise must not be drawn again for others."""
-        return self._side.digest_of_rows if auditable else ""
+        """Names the rows of a run whose noise, or whose coins, must not be drawn again for others."""
+        return self._side.digest_of_rows if auditable or self._task.holds_out else ""
 
     def vector(self, question: NoisedQuestion, n_members: int, noise_key: bytes | None) -> Words:
         """The sums of this party's rows, with its share of the noise."""

@@ -20,7 +20,7 @@ from lgb_dp.data.dataset import Dataset
 from lgb_dp.errors import InvalidArgumentError, PartiesDifferError, UnsupportedParameterError
 from lgb_dp.newton.trainer import NewtonBoost
 
-_OF_ONE_PROCESS = ("subsample", "validation_fraction", "random_state", "public_init_model", "budget")
+_OF_ONE_PROCESS = ("subsample", "random_state", "public_init_model", "budget")
 """Settings of `NewtonBoost` that have no meaning here, or that would have to be secret from the parties."""
 
 MAX_ATTEMPTS = 100_000
@@ -29,8 +29,13 @@ MAX_ATTEMPTS = 100_000
 MAX_TREES_PER_ROUND = 1024
 """Beyond, steps are too short to explain anything."""
 
+_HELD_OUT = ("validation_fraction", "by")
+"""Settings that a run of which no rows are held out does not have."""
+
 _SETTINGS = tuple(
-    name for name in inspect.signature(NewtonBoost).parameters if name not in (*_OF_ONE_PROCESS, "rounds")
+    name
+    for name in inspect.signature(NewtonBoost).parameters
+    if name not in (*_OF_ONE_PROCESS, *_HELD_OUT, "rounds")
 )
 
 
@@ -80,7 +85,8 @@ class FederatedTask(AgreedSettings):
         checked_integer("max_attempts", self.max_attempts, self.n_rounds, MAX_ATTEMPTS)
         checked_integer("min_parties", self.min_parties, self.colluding + 1)
         refuse_early_stopping(self.params, "across parties")
-        unknown = set(self.settings) ^ set(_SETTINGS)
+        expected = (*_SETTINGS, *(_HELD_OUT if self.holds_out else ()))
+        unknown = set(self.settings) ^ set(expected)
         if unknown:
             raise InvalidArgumentError(
                 f"the settings of a run are not those of NewtonBoost: {shown(sorted(unknown))}"
@@ -97,6 +103,11 @@ class FederatedTask(AgreedSettings):
             raise InvalidArgumentError("epsilon must be finite for training across parties")
         less = {name: self.settings[name] * (1 - CLOSENESS_SHARE) for name in ("epsilon", "delta")}
         return {**self.settings, **less, "rounds": self.max_attempts}
+
+    @property
+    def holds_out(self) -> bool:
+        """Whether rows are held out."""
+        return "validation_fraction" in self.settings
 
     @property
     def epsilon(self) -> float:
@@ -121,7 +132,8 @@ def settings_of(trainer: NewtonBoost) -> dict[str, Any]:
             raise UnsupportedParameterError(
                 f"{name}={getattr(trainer, name)!r} of NewtonBoost is not supported across parties{hint}"
             )
-    return {name: getattr(trainer, name) for name in _SETTINGS}
+    names = (*_SETTINGS, *(_HELD_OUT if trainer.validation_fraction > 0 else ()))
+    return {name: getattr(trainer, name) for name in names}
 
 
 def declaration_of(data: Dataset) -> dict[str, str]:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.losses.objective import OBJECTIVES, Objective
+from lgb_dp.losses.times import FORMS, TIMES, check_times, clipped_times
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,9 @@ class LabelScale:
 
     def check(self, label: NDArray[np.float64]) -> None:
         """Raise an InvalidArgumentError unless the labels fit the objective and the public bounds."""
+        if self._are_times(label):
+            check_times(label, self.low, self.high)
+            return
         if self._fit(label).all():
             return
         if self.n_outputs > 1:
@@ -109,10 +113,20 @@ class LabelScale:
         Targets of regression outside the public bounds become the nearer bound.  A row whose label is none of
         the classes, or is missing, does not count: its label here is the lowest.
         """
+        if self._are_times(label):
+            return clipped_times(label, self.low, self.high)
         if self.is_regression:
             label = np.clip(label, self.low, self.high)
         counts = self._fit(label)
         return np.where(counts, label, 0.0 if self.n_outputs > 1 else self.low), counts
+
+    def _are_times(self, label: NDArray[Any]) -> bool:
+        """Whether labels are times to events; an InvalidArgumentError if the objective takes others."""
+        are_times = label.dtype == TIMES
+        if are_times != self.entry.labels_are_times and len(label):
+            what = FORMS if self.entry.labels_are_times else "it takes one number per row"
+            raise InvalidArgumentError(f"label does not fit objective={self.objective!r}: {what}")
+        return are_times
 
     def _fit(self, label: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Whether each row's label fits."""

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,12 +42,30 @@ LARGEST_DOUBT = 0.01
 """Standard deviation of the mean that is added with the square loss, at most, in halves of the width of the
 label's bounds; a third of its square is left of the noise, and residuals are some 20 times as large."""
 
+SCALE_CLIP = 3.0
+"""Clip of derivatives by the logarithm of the scale."""
+
+_LARGEST_DOUBT_OF_SCALE = 0.15
+"""Standard deviation of the noise in a step, at most."""
+
+_LONGEST_STEP = 0.5
+
 _LEAST_WIDER = 3.0
 """Clip of the square loss's sums over that of its trees, from which on it says more than these did."""
 
 
+class _Level:
+    """Releases of sums over all rows, after some shares of the trees."""
+
+    shares: ClassVar[tuple[float, ...]] = (1.0,)
+
+    def iterations(self, n_trees: int) -> set[int]:
+        """Numbers of the trees after which there is a release."""
+        return {max(math.ceil(share * n_trees), 1) for share in self.shares}
+
+
 @dataclass(frozen=True)
-class MeanLevel:
+class MeanLevel(_Level):
     """Mean of the labels, for the square loss.
 
     Clips, in the unit of `lgb_dp.losses.loss.Loss.pairs`, are in units of the trees': beyond `widest`, no
@@ -77,7 +95,7 @@ class MeanLevel:
 
 
 @dataclass(frozen=True)
-class FactorLevel:
+class FactorLevel(_Level):
     """Factor of all predictions, for a logarithmic link.
 
     The clip C of its gradients is at least that of the trees, and `row_hessian` is that of a row of mean
@@ -117,8 +135,31 @@ class FactorLevel:
         return float(np.clip(math.log(max(factor, 1 / _MOST)), -math.log(_MOST), math.log(_MOST)))
 
 
-Level: TypeAlias = MeanLevel | FactorLevel
-"""The last release of a run."""
+@dataclass(frozen=True)
+class ScaleLevel(_Level):
+    """Scale of a law of times, in steps of its logarithm while trees are grown, which then follow it.
+
+    `clip` is minus the scale, by which the loss knows that derivatives by its logarithm are asked for, cut at
+    `SCALE_CLIP`.  Of the released rows a share `events` has an event, each of so much Fisher `information`.
+    """
+
+    clip: float
+    events: float
+    information: float
+    shares = (0.1, 0.25, 0.5, 0.75, 1.0)
+
+    def planned(self, std: float, n_rows: float) -> ScaleLevel | None:
+        """As for `MeanLevel`; the clip stays."""
+        doubt = std * SCALE_CLIP / (n_rows * max(self.events, 1e-9) * self.information)
+        return self if doubt < _LARGEST_DOUBT_OF_SCALE else None
+
+    def scale(self, gradient: float, hessian: float, std: float) -> float:
+        """The scale after one step."""
+        step = without_noise(gradient, self.information * hessian, std)
+        return -self.clip * math.exp(float(np.clip(step, -_LONGEST_STEP, _LONGEST_STEP)))
+
+
+Level: TypeAlias = MeanLevel | FactorLevel | ScaleLevel
 
 
 def unit_deviance(label: NDArray[np.float64], mean: float, power: float) -> NDArray[np.float64]:

@@ -22,7 +22,7 @@ At s = 0, the default, the hessian is free.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Protocol
 
@@ -87,7 +87,12 @@ class Start:
     value_unit: float = 1.0  # score per unit of -G / H
     hessian_unit: float = 1.0  # LightGBM's hessian of the objective per unit of H: λ is divided by it
     row_hessian: float = 0.25  # contribution of a row to H, about; positive
-    level: Level | None = None  # the last release, if the clip makes the level of predictions too low
+    level: Level | None = None  # releases about all rows, if trees leave something that these tell
+
+    def at_scale(self, scale: float) -> Start:
+        """The same where a loss of times, whose clip is its scale, goes on with another one."""
+        unit = self.hessian_unit * (self.clip / scale) ** 2
+        return replace(self, clip=scale, value_unit=scale, hessian_unit=unit)
 
 
 class Loss(Protocol):

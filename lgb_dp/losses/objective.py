@@ -33,6 +33,7 @@ class Objective:
     is_regression: bool = True  # whether labels are numbers, not classes
     has_log_link: bool = False  # whether models predict exp(raw score)
     lowest_is_positive: bool = False  # whether label bounds must be positive, not only not negative
+    labels_are_times: bool = False  # whether a label is two times between which an event comes
     model_line: str = ""  # of the model file, with the fields of a `LabelScale`; by default the name
     reach: float = 1.0  # largest size of scores that other parties' tables cover, in the loss's unit
     rate_factor: float = 1.0  # of the automatic learning rate
@@ -41,6 +42,10 @@ class Objective:
     may_distil: bool = False  # whether structures may be distilled: for other losses nothing was gained
     is_deep_apart: bool = False  # whether leaves of columns apart are worth more levels where noise is small
     error: Callable[[NDArray[np.float64], float, float], NDArray[np.float64]] = squared_error
+
+    def text(self, scale: float | str) -> str:
+        """The objective as parameters give it: times have a scale in brackets, since LightGBM knows none."""
+        return f"{self.name}({scale})" if self.labels_are_times else self.name
 
 
 OBJECTIVES: dict[str, Objective] = {}

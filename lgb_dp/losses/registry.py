@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 
 from lgb_dp.checks import POSITIVE, PROPER_SHARE, Interval
@@ -17,6 +18,7 @@ from lgb_dp.losses.regression import (
     pinball_error,
     quantile_loss,
 )
+from lgb_dp.losses.survival import LAWS, OWN_SCALE, survival_loss
 
 _ROOTS = ("l2_root", "root_mean_squared_error", "rmse")
 _SHARE = "alpha", PROPER_SHARE
@@ -68,6 +70,20 @@ OBJECTIVES |= {
         _LOG_LINK("gamma", partial(log_link_loss, 2.0), lowest_is_positive=True),
         _LOG_LINK(
             "tweedie", partial(log_link_loss, None), (), ("tweedie_variance_power", Interval(1, 2, "[)"))
+        ),
+        # LightGBM knows no times to events; models predict exp(F) as gamma's do.
+        *(
+            Objective(
+                f"aft_{law}",
+                survival_loss,
+                (),
+                (OWN_SCALE, Interval(0, math.inf, "[)")),
+                has_log_link=True,
+                lowest_is_positive=True,
+                labels_are_times=True,
+                model_line="gamma",
+            )
+            for law in LAWS
         ),
     )
 }

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from lgb_dp.accounting.gaussian import gaussian_mu, sampled_mu
-from lgb_dp.accounting.ledger import Ledger, Release
+from lgb_dp.accounting.ledger import HELD_OUT, Ledger, Release
 
 PRIOR_SHARE = 0.01
 """Share of μ² that the released class counts (or label sum) get."""
@@ -57,7 +57,7 @@ class BudgetPlan:
         self.histograms = Release.gaussian("feature histograms", self.mu * np.sqrt(HISTOGRAM_SHARE))
         self.level = Release.gaussian("sums over all rows", self.mu * np.sqrt(LEVEL_SHARE))
         self.held_out = tuple(
-            Release("held-out rows", "Gaussian", 0.0, 0, 1, mu=self.mu * np.sqrt(share) * (1 - 1e-12))
+            Release(HELD_OUT, "Gaussian", 0.0, 0, 1, mu=self.mu * np.sqrt(share) * (1 - 1e-12))
             for share in held_out
         )
         self._last = [*self.held_out]
@@ -80,10 +80,14 @@ class BudgetPlan:
             self._ledger.replan([self.histograms, *[self.tree] * self._n_rounds, *self._last])
         self._ledger.charge(self.histograms)
 
-    def plan_level(self) -> None:
-        """Plan the sums over all rows, before the first tree and the histograms; trees cost as much less."""
+    def plan_level(self, n_releases: int) -> None:
+        """Plan the sums over all rows, before the first tree and the histograms; trees cost as much less.
+
+        All releases of such sums together get `LEVEL_SHARE`.
+        """
         self._take_from_trees(self.level)
-        self._last = [self.level, *self._last]
+        self.level = Release.gaussian("sums over all rows", self.level.mu / np.sqrt(n_releases))
+        self._last = [*[self.level] * n_releases, *self._last]
         self._ledger.replan([*[self.tree] * self._n_rounds, *self._last])
 
     def _take_from_trees(self, release: Release) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -26,25 +26,31 @@ from gbdt_hosts import lightgbm as host
 from gbdt_kernels.trees import DenseCodes, by_columns
 from lgb_dp.boosting.training import Asking, TrainerInput, Training
 from lgb_dp.boosting.tree import PrivateTree
-from lgb_dp.checks import Auto, delta_note
+from lgb_dp.checks import AUTO, Auto, delta_note
 from lgb_dp.data.bins import PublicBins
-from lgb_dp.errors import InvalidArgumentError, NotPrivateWarning
+from lgb_dp.errors import InvalidArgumentError, NotPrivateWarning, UnsupportedParameterError
 from lgb_dp.evaluation.model import ModelEvaluation
 from lgb_dp.host_errors import InterruptedTrainingError
 from lgb_dp.losses.label_counts import STDS_OF_DOUBT
-from lgb_dp.losses.level import Level
+from lgb_dp.losses.level import Level, ScaleLevel
 from lgb_dp.losses.loss import STEPS, Loss, Start
 from lgb_dp.losses.objective import OBJECTIVES
 from lgb_dp.losses.registry import loss_of
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.budget_plan import BudgetPlan
 from lgb_dp.newton.held_out_rows import HeldOutSteps, can_hold_out
-from lgb_dp.newton.held_out_table import HeldOutTable, check_held_out, made_up_scores, release_shares
+from lgb_dp.newton.held_out_table import (
+    HeldOutTable,
+    check_held_out,
+    groups_by,
+    made_up_scores,
+    release_shares,
+)
 from lgb_dp.newton.leaves import denominators, leaf_counts, leaf_values
 from lgb_dp.newton.model_memory import check_model_fits
 from lgb_dp.newton.monotone import MonotoneConstraints
 from lgb_dp.newton.noised_sums import Releases
-from lgb_dp.newton.releases.held_out_rows import HeldOutRows, HoldOut
+from lgb_dp.newton.releases.held_out_rows import HoldOut
 from lgb_dp.newton.releases.leaf_sums import LeafSums, LocalLeafSums
 from lgb_dp.newton.releases.trees import ONE_LEAF, LeafRelease, PublicTree, ReleasedTree, Round
 from lgb_dp.newton.run_task import LONGEST_ROUND, Answer, RunTask, SumsQuestion, answered_here
@@ -76,7 +82,7 @@ FEW_ROWS_NOTE = (
     "missing or none of the classes; hardly more than noise is in the model"
 )
 OPENED = tuple[PublicTree, LeafRelease, "LeafRelease | None"]
-"""A tree, and what is released over its leaves: of the rows that train, and of those that are held out."""
+"""A tree, and what is released over its leaves: of the rows that train, and of those held out."""
 
 
 class NewtonSettings(Protocol):
@@ -99,7 +105,7 @@ class Beginning:
     prior: NDArray[np.float64]  # added to the start scores; zeros where training continues a model
     splits: PublicSplits
     steps: Steps
-    level: Level | None  # the release that ends the run, if it is planned
+    level: Level | None  # the releases of sums over all rows, if they are planned
 
 
 class NewtonCore(Training):
@@ -129,7 +135,7 @@ class NewtonCore(Training):
                 *of_run,
                 may_need_histograms=may_need,
                 n_runs=run.n_runs,
-                held_out=release_shares(self.label_scale) if run.validation_fraction > 0 else (),
+                held_out=self._held_out_shares() if run.validation_fraction > 0 else (),
             )
         for name, cost in run.set_aside.items():
             self.ledger.inherit(cost, name, 0.0)
@@ -175,11 +181,11 @@ class NewtonCore(Training):
         """The rows: here, or wherever they are."""
         data, subsample, held = self.data, self.settings.subsample, None
         if data.make_sums is not None:
-            made: LeafSums = data.make_sums(self.loss, self.label_scale, subsample)
+            made: LeafSums = data.make_sums(self.loss, self.label_scale, subsample, self._hold_out)
             return made
         if self._hold_out is not None:
-            is_held = self._hold_out.chosen(data.draw_words(self.random))
-            self.weight, held = HeldOutRows.of(is_held, self.label, self.weight)
+            is_held = self._hold_out.chosen(data.draw_words(self.run.coins or self.random))
+            self.weight, held = self._hold_out.divided(is_held, self.codes, self.label, self.weight)
         return LocalLeafSums(
             by_columns(self.codes, self.params.n_threads),
             self.label,
@@ -193,12 +199,24 @@ class NewtonCore(Training):
             held,
         )
 
+    def _held_out_shares(self) -> tuple[float, ...]:
+        """Shares of μ² of the releases about held-out rows, of which any can be repeated where trees can."""
+        shares = release_shares(self.label_scale)
+        can_repeat = self.run.n_trees is not None and self.run.n_trees < self.n_rounds
+        return tuple(share / (1 + max(shares)) for share in shares) if can_repeat else shares
+
     def _held_out(self) -> tuple[HoldOut, HeldOutTable]:
         """Which rows train nothing, and what is released of them after the last tree."""
-        share, is_sample = self.run.validation_fraction, self.settings.subsample < 1
-        is_away = self.data.make_sums is not None
-        check_held_out(share, self.params.n_outputs, self.continues, is_sample, is_away)
-        return HoldOut(share), HeldOutTable(self.label_scale, share, self.unit.row_costs)
+        if self.label_scale.entry.labels_are_times:
+            raise UnsupportedParameterError(
+                f"validation_fraction is not supported for {self.params.objective}: its table has no "
+                "censored times"
+            )
+        share, groups = self.run.validation_fraction, groups_by(self.data.bins, self.run.by)
+        is_sample = self.settings.subsample < 1
+        check_held_out(share, self.params.n_outputs, self.continues, len(groups.names), is_sample)
+        table = HeldOutTable(self.label_scale, share, self.unit.row_costs, groups)
+        return HoldOut(share, groups.feature), table
 
     def _asked(self, question: SumsQuestion) -> Asking[Answer]:
         """The answer to a question about the rows, with noise in it."""
@@ -256,7 +274,7 @@ class NewtonCore(Training):
         return self.loss.start(sums / unit, noise)
 
     def _planned_level(self, start: Start) -> Level | None:
-        """The release that ends the run, if there is one that is worth its noise.
+        """The releases of sums over all rows, if there are any that are worth their noise.
 
         All rows are asked, so that it is not for secret samples of them.
         """
@@ -265,10 +283,12 @@ class NewtonCore(Training):
         plan = self.releases.plan
         if plan is None:
             return start.level.planned(0.0, start.n_rows)
-        std = self.releases.noise_factor * self.loss.stds(plan.level.mu)[0] / STEPS
+        n_releases = len(start.level.iterations(self._n_trees))
+        mu = plan.level.mu / math.sqrt(n_releases)
+        std = self.releases.noise_factor * self.loss.stds(mu)[0] / STEPS
         level = start.level.planned(std, start.n_rows)
         if level is not None:
-            plan.plan_level()
+            plan.plan_level(n_releases)
             self.releases.plan_noise(self.random)
         return level
 
@@ -383,7 +403,7 @@ class NewtonCore(Training):
         begun.splits.learn(tree, release, value)
         self.released.append(ReleasedTree(self.iteration, tree, value))
         shift = 0.0
-        if begun.level is not None and self.iteration == self._n_trees:
+        if begun.level is not None and self.iteration in begun.level.iterations(self._n_trees):
             shift = yield from self._shift(begun, begun.level)
             value = value + shift
         if self._table is not None and self.iteration == self._n_trees:
@@ -409,7 +429,10 @@ class NewtonCore(Training):
         if scale.is_binary:
             made_up = made_up_scores(self.data.bins, self._histograms, question, self.random)
             made_up = scale.centre + scale.scale * (made_up + shift)
-        return (yield from table.evaluation(question, shift, self.releases, made_up, self.random))
+        found: ModelEvaluation = yield from table.evaluation(
+            question, shift, self.releases, made_up, self.random
+        )
+        return found
 
     def undo(self) -> None:
         """Remove the last iteration's trees; their cost stays, and a figure of the whole model goes."""
@@ -422,9 +445,17 @@ class NewtonCore(Training):
         return {**super().guarantee(), **told}
 
     def _shift(self, begun: Beginning, level: Level) -> Asking[float]:
-        """The number to add to all scores, by the sums of all rows' gradients and hessians."""
+        """The number to add to all scores, by the sums of all rows' gradients and hessians.
+
+        Or 0, where these change the scale with which the next trees go on.
+        """
         question = Round(self.n_rounds + 1, ONE_LEAF, begun.prior, self.released, level.clip)
-        return level.shift(*(yield from self.releases.level_sums(question, self.random)))
+        sums = yield from self.releases.level_sums(question, self.random)
+        if not isinstance(level, ScaleLevel):
+            return level.shift(*sums)
+        scale = level.scale(*sums)
+        self.beginning = replace(begun, start=begun.start.at_scale(scale), level=replace(level, clip=-scale))
+        return 0.0
 
     def _next_tree(self, begun: Beginning) -> Asking[OPENED]:
         """The next tree, and what is released over its leaves.
@@ -463,12 +494,15 @@ class NewtonCore(Training):
 
     def parameters(self) -> Mapping[str, str]:
         """Public settings, for the model file."""
+        entry = self.label_scale.entry
+        own = {} if entry.labels_are_times else self.params.of_objective
+        scale = AUTO if self.beginning is None else self.beginning.start.clip
         settings = {
             "boosting": "gbdt",
-            "objective": self.params.objective,
+            "objective": entry.text(scale),
             "num_iterations": str(self.n_rounds),
             "lambda_l2": repr(self.params.lambda_l2),
-            **{name: repr(value) for name, value in self.params.of_objective.items()},
+            **{name: repr(value) for name, value in own.items()},
         }
         if self.beginning is not None:
             rate, depth = self.beginning.steps.rate, self.beginning.splits.depth

@@ -50,7 +50,7 @@ _MAX_DEPTH = 15
 def can_hold_out(histograms: FeatureHistograms, balanced: float, depth: int, std: float) -> bool:
     """Whether held-out rows can tell what is learned, and equal ones are few, by released histograms.
 
-    `balanced` counts rows of balanced classes, those that train and those that are held out; `std` is the
+    `balanced` counts rows of balanced classes, those that train and those held out; `std` is the
     standard deviation of the noise in a leaf's sum of gradients.
     """
     rows_per_leaf = balanced / 2**depth

@@ -7,6 +7,10 @@ quantiles of these, the table's bins are laid out.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
@@ -14,10 +18,9 @@ from scipy.special import expit
 from gbdt_kernels.trees import DenseCodes
 from lgb_dp.boosting.training import Asking
 from lgb_dp.data.bins import PublicBins
-from lgb_dp.errors import UnsupportedParameterError
+from lgb_dp.errors import InvalidArgumentError, UnsupportedParameterError
 from lgb_dp.evaluation.evaluation import N_POINTS, PrivateEvaluation
-from lgb_dp.evaluation.model import ModelEvaluation
-from lgb_dp.evaluation.regression import RegressionEvaluation, residual_edges
+from lgb_dp.evaluation.regression import LABEL_EDGES, RegressionEvaluation, residual_edges
 from lgb_dp.evaluation.several_classes import CONFIDENCE_EDGES, LOSS_EDGES, MAX_CELLS, MulticlassEvaluation
 from lgb_dp.losses.labels import LabelScale
 from lgb_dp.mechanisms.rng import SecureRandom
@@ -38,8 +41,10 @@ _TAIL_BINS = 4
 """Each with half of the rows of the next, beyond the first and the last of many bins."""
 
 _SHARE_OF_SCORES = 0.2
-"""Of μ², for counting where scores or losses are: bins laid out without it may hold all rows in one."""
+"""Of μ², for counting where scores, losses or labels are: bins that are laid out without the first may hold
+all rows in one."""
 
+_MISSING = "missing or undeclared"
 _GRID = np.linspace(-12.0, 12.0, 65)
 _QUANTILES = np.arange(1, 32) / 32
 """Edges of the grid that scores are first counted on: raw scores, and shares of made-up ones below."""
@@ -57,8 +62,8 @@ class HeldOutTable:
     A row is held out with probability `share`; a person may have `alike` rows of the largest weight.
     """
 
-    def __init__(self, scale: LabelScale, share: float, alike: int) -> None:
-        self._scale, self._share, self._alike = scale, share, alike
+    def __init__(self, scale: LabelScale, share: float, alike: int, groups: Groups) -> None:
+        self._scale, self._share, self._alike, self._groups = scale, share, alike, groups
 
     def evaluation(
         self,
@@ -67,48 +72,103 @@ class HeldOutTable:
         releases: Releases,
         made_up: NDArray[np.float64],
         random: SecureRandom,
-    ) -> Asking[ModelEvaluation]:
+    ) -> Asking[Any]:
         """Release the tables of the model of a question's trees, whose scores end with a shift.
 
         Of two classes, `made_up` are its raw scores of made-up rows.
         """
 
-        def released(number: int, kind: str, edges: NDArray[np.float64]) -> Asking[Counts]:
-            cells = HeldOutCells(kind, edges, shift)
-            return (yield from releases.held_out_counts(question, cells, random, number))
+        def released(number: int, kind: str, edges: NDArray[np.float64], *shape: int) -> Asking[Counts]:
+            n_groups = 1 if kind == "scores" else max(len(groups.names), 1)
+            cells = HeldOutCells(kind, edges, shift, n_groups)
+            counts, std = yield from releases.held_out_counts(question, cells, random, number)
+            return counts.reshape(n_groups, *(shape or (-1,))), std
 
-        scale, alike = self._scale, self._alike
+        scale, alike, groups = self._scale, self._alike, self._groups
         if scale.is_regression:
             width = scale.high - scale.low
             edges = residual_edges(width)
-            return RegressionEvaluation(edges, *(yield from released(0, "residuals", edges)), width, alike)
+            counts, std = yield from released(0, "residuals", edges)
+            label_edges = scale.low + width * LABEL_EDGES
+            labels, labels_std = yield from released(1, "labels", label_edges)
+            return groups.joined(
+                RegressionEvaluation(edges, one, std, of_labels, labels_std, width, alike)
+                for one, of_labels in zip(counts, labels, strict=True)
+            )
         if not scale.is_binary:
-            losses = yield from released(0, "losses", LOSS_EDGES)
-            counts, std = yield from released(1, "labels, classes, confidence", CONFIDENCE_EDGES)
+            losses, losses_std = yield from released(0, "losses", LOSS_EDGES)
             shape = scale.n_outputs, scale.n_outputs, -1
-            return MulticlassEvaluation(counts.reshape(shape), std, *losses, alike)
+            counts, std = yield from released(1, "labels, classes, confidence", CONFIDENCE_EDGES, *shape)
+            return groups.joined(
+                MulticlassEvaluation(one, std, of_losses, losses_std, alike)
+                for one, of_losses in zip(counts, losses, strict=True)
+            )
         assert releases.n_rows is not None
         grid = score_grid(made_up)
-        likely = likely_scores(grid, *(yield from released(0, "scores", grid)), made_up)
-        n_held = releases.n_rows * self._share / (1 - self._share)
+        counts, std = yield from released(0, "scores", grid)
+        likely = likely_scores(grid, counts[0], std, made_up)
+        n_held = releases.n_rows * self._share / (1 - self._share) / max(len(groups.names), 1)
         edges, points = score_bins(likely, n_bins_for(n_held, likely, releases.mu))
-        counts, std = yield from released(1, "scores, labels", edges)
-        return PrivateEvaluation(edges, points, counts.reshape(-1, 2), std, alike)
+        counts, std = yield from released(1, "scores, labels", edges, -1, 2)
+        return groups.joined(PrivateEvaluation(edges, points, one, std, alike) for one in counts)
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Public groups of rows: names of a feature's categories, in the order of its codes, if there is one."""
+
+    column: str = ""
+    feature: int | None = None
+    names: tuple[str, ...] = ()
+
+    def joined(self, of_groups: Iterable[Any]) -> Any:
+        """The evaluation of all rows, from those of the groups."""
+        found = list(of_groups)
+        return (
+            found[0].of_groups(self.column, dict(zip(self.names, found, strict=True)))
+            if self.names
+            else found[0]
+        )
+
+
+def groups_by(bins: PublicBins, by: str | int | None) -> Groups:
+    """The groups that a column has, those of missing and undeclared values last.
+
+    `InvalidArgumentError` if it is no column of declared categories.
+    """
+    if by is None:
+        return Groups()
+    names, is_place = bins.names, isinstance(by, int) and not isinstance(by, bool)
+    feature = by if is_place else names.index(by) if by in names else -1
+    if not isinstance(feature, int) or not 0 <= feature < len(names):
+        raise InvalidArgumentError(
+            f"by={by!r} must be a column's name or position; columns are {list(names)}"
+        )
+    name = names[feature]
+    if not bins.is_categorical[feature] or name in bins.undeclared:
+        raise InvalidArgumentError(
+            f"by={by!r} must be a column of declared values, as by categories={{{name!r}: [...]}}"
+        )
+    values = bins.columns.categories.get(feature) or bins.columns.codes[feature]
+    texts = tuple(map(str, values))
+    return Groups(name, feature, (*(texts if len({*texts}) == len(texts) else map(repr, values)), _MISSING))
 
 
 def release_shares(scale: LabelScale) -> tuple[float, ...]:
-    """Shares of μ² of the releases about held-out rows: of scores or losses, and of labels and scores."""
-    return (1.0,) if scale.is_regression else (_SHARE_OF_SCORES, 1 - _SHARE_OF_SCORES)
+    """Shares of μ² of the releases about held-out rows."""
+    less, more = _SHARE_OF_SCORES, 1 - _SHARE_OF_SCORES
+    return (more, less) if scale.is_regression else (less, more)
 
 
 def check_held_out(
-    share: float, n_outputs: int, continues: bool, is_sample: bool = False, is_away: bool = False
+    share: float, n_outputs: int, continues: bool, n_groups: int = 0, is_sample: bool = False
 ) -> None:
     """Refuse to hold a share of the rows out where it cannot be done; asked before anything is paid for."""
+    n_cells = 8 * n_outputs**2 * max(n_groups, 1)
+    classes = f"num_class={n_outputs}" + (f" and {n_groups} groups" if n_groups else "")
     for reason, is_so in {
-        f"num_class={n_outputs}, whose table has more than {MAX_CELLS} cells": 8 * n_outputs**2 > MAX_CELLS,
+        f"{classes}, whose table has more than {MAX_CELLS} cells": n_cells > MAX_CELLS,
         "subsample below 1": is_sample,
-        "rows on workers or at parties": is_away,
         "a model to continue from, which may have been trained on the same rows": continues,
     }.items():
         if share > 0 and is_so:

@@ -125,7 +125,7 @@ class Releases:
         """Numbers of held-out rows in every cell, and the noise in each, in rows of the largest weight.
 
         They are counted under the model of a question's trees; `number` is that of the release among those
-        that are planned about held-out rows.
+        planned about held-out rows.
 
         A row adds its weight, at most w̄, to one cell, so that noise w̄/μ is μ-GDP.  It adds nothing to any
         other release of the run, and rows that train nothing here: both cost the larger of their μ.
@@ -137,8 +137,10 @@ class Releases:
         if plan is None:
             return sums / unit, 0.0
         release = plan.held_out[number]
-        (sums,) = yield from self._noised(release, [(sums, unit / release.mu, random)])
-        return sums / unit, self.noise_factor / release.mu
+        # How many rows there may be does not follow from the number of those that train.
+        parts = [(sums, unit / release.mu, random)]
+        answer = yield from self._ask(SumsQuestion(release, parts, (), self._weight_steps, None))
+        return answer.sums[0] / unit, answer.factor / release.mu
 
     def leaf_sums(self, rounds: Sequence[Round]) -> Asking[list[tuple[LeafRelease, LeafRelease | None]]]:
         """Noisy sums of gradients and hessians over trees' leaves: of the rows that train, and of others.

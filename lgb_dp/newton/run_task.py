@@ -14,7 +14,7 @@ from lgb_dp.accounting.ledger import Release
 from lgb_dp.accounting.unit import Unit
 from lgb_dp.boosting.training import Asking
 from lgb_dp.mechanisms.noise import GaussianReserve, release_gaussian
-from lgb_dp.mechanisms.rng import SecureRandom
+from lgb_dp.mechanisms.rng import SecureRandom, WordSource
 from lgb_dp.newton.releases.trees import PublicTree
 
 LONGEST_ROUND = 1.5
@@ -67,6 +67,8 @@ class RunTask:
     unit: Unit | None = None  # of the guarantee; by default that of the rows
     set_aside: dict[str, Cost] = field(default_factory=dict)  # further costs, by their names in the ledger
     validation_fraction: float = 0.0  # probability with which a row is held out of training
+    coins: WordSource | None = None  # of which rows are held out; by default the run's own secret stream
+    by: str | int | None = None  # name or place of a column, by whose values held-out rows are counted
     may_distil: bool = True  # whether structures may be distilled
     may_set_level: bool = True  # whether one more question can be asked about all rows
     public_seed: bytes | None = None  # 32 bytes: structures are drawn from its stream, not as noise is

@@ -64,6 +64,9 @@ class NewtonBoost(PrivateTrainer):
         Share of the rows to hold out, in [0, 1): each row by its own secret coin, or each person.  After the
         last tree one table of them is released, which costs nothing beside what training costs, since a row
         is in one of the two: `DPBooster.evaluation`.  Needs ``subsample=1``.
+    by : str or int, optional
+        Name or position of a column of declared categories: the evaluation then has each one's figures, too.
+        Values that were not declared count as missing, which is a group of its own.
     random_state : int, optional
         For tests: fixes the noise, which voids the guarantee.
     public_init_model : bool
@@ -105,6 +108,7 @@ class NewtonBoost(PrivateTrainer):
         gradient_clip: float | Auto = "auto",
         subsample: float = 1.0,
         validation_fraction: float = 0.0,
+        by: str | int | None = None,
         random_state: int | None = None,
         public_init_model: bool = False,
         budget: Budget | None = None,
@@ -117,6 +121,7 @@ class NewtonBoost(PrivateTrainer):
         self.gradient_clip = gradient_clip
         self.subsample = subsample
         self.validation_fraction = validation_fraction
+        self.by = by
         super().__init__(
             epsilon, random_state=random_state, public_init_model=public_init_model, budget=budget
         )
@@ -132,6 +137,8 @@ class NewtonBoost(PrivateTrainer):
         self.subsample = checked_number("subsample", self.subsample, SHARE)
         accepted = Interval(0, 1, "[)")
         self.validation_fraction = checked_number("validation_fraction", self.validation_fraction, accepted)
+        if self.by is not None and self.validation_fraction == 0:
+            raise InvalidArgumentError(f"by={self.by!r} needs rows that are held out by validation_fraction")
 
     def planned_rounds(self, n_rounds: int) -> int:
         """`rounds`, where it was given; raises a ValueError if more would be trained."""
@@ -146,4 +153,4 @@ class NewtonBoost(PrivateTrainer):
 
     def begin(self, task: TrainerInput) -> Training:
         """Start a training run; called once per booster."""
-        return NewtonCore(task, self, RunTask(validation_fraction=self.validation_fraction))
+        return NewtonCore(task, self, RunTask(validation_fraction=self.validation_fraction, by=self.by))

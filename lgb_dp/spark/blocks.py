@@ -20,9 +20,9 @@ from pyspark import TaskContext
 
 from gbdt_commons.errors import VeilboostError
 from gbdt_kernels.trees import BinLayout, DenseCodes, by_columns, row_tags
-from lgb_dp.boosting.partitions import BinnedPartition, RowRules, read_partition, training_rows
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.newton.releases.leaf_sums import LocalLeafSums
+from lgb_dp.newton.releases.partitions import BinnedPartition, RowRules, read_partition, training_rows
 from lgb_dp.newton.releases.trees import Round
 
 ANSWERS = "part int, block int, n_rows long, content long, fault string, sums binary"

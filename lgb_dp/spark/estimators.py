@@ -19,7 +19,7 @@ from lgb_dp.boosting.trainer import PrivateTrainer
 from lgb_dp.checks import POSITIVE, checked_number, checked_numbers
 from lgb_dp.data.classes import as_labels, class_numbers, known_classes
 from lgb_dp.data.provenance import Provenance
-from lgb_dp.errors import InvalidArgumentError
+from lgb_dp.errors import InvalidArgumentError, UnsupportedParameterError
 from lgb_dp.estimators.habits import ON_SPARK, SparkFitArguments, refuses_habits
 from lgb_dp.estimators.models import DPLGBMClassifier, DPLGBMRegressor
 from lgb_dp.estimators.on_workers import OnWorkers
@@ -114,6 +114,11 @@ class _OnSpark(OnWorkers):
                     f"{argument}={of_rows.get(argument)!r} and {given}={getattr(self, given)!r} must be "
                     "given together"
                 )
+        if self.validation_fraction != 0:
+            raise UnsupportedParameterError(
+                f"validation_fraction={self.validation_fraction!r} is not supported on Spark, where a block "
+                "that is computed again would hold other rows out; leave it at 0"
+            )
         fit = self._fit_to(of_rows, n_classes, provenance)
         n_threads = fit.params["num_threads"] or 1
         of_frame = (fit.declarations, fit.provenance, classes, n_threads, timeout)
@@ -136,7 +141,12 @@ class _OnSpark(OnWorkers):
         finally:
             rows.close()
         model = copy(self)
-        found = {**fitted, "booster_": booster, "evals_result_": results, "n_features_in_": rows.n_features}
+        found = {
+            **fitted,
+            "booster_": self._finished(booster),
+            "evals_result_": results,
+            "n_features_in_": rows.n_features,
+        }
         if not isinstance(self.featuresCol, str):
             found["feature_names_in_"] = np.asarray(self.featuresCol, dtype=object)
         model.__dict__.update(found)

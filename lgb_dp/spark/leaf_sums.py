@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_kernels.trees import BinLayout
-from lgb_dp.boosting.partitions import RowRules, refusal
 from lgb_dp.errors import InvalidArgumentError, PartitionError
+from lgb_dp.newton.releases.partitions import RowRules, refusal
 from lgb_dp.newton.releases.trees import ReleasedTree, Round
 from lgb_dp.spark.blocks import (
     ANSWERS,
@@ -42,6 +42,9 @@ class SparkLeafSums:
     """
 
     def __init__(self, frame: Any, columns: FrameColumns, rules: RowRules, timeout: float) -> None:
+        # A block that is computed again would draw other samples.
+        assert rules.subsample == 1
+        assert rules.hold_out is None
         self._rules, self._jobs = rules, Jobs(frame.sparkSession, timeout)
         self._known: dict[int, tuple[int, int, int]] | None = None
         self._scored: Any = None

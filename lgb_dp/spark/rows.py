@@ -13,10 +13,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as spark
 from pyspark.sql import types as kinds
 
-from lgb_dp.boosting.partitions import RowRules
-from lgb_dp.boosting.rows_elsewhere import RowsElsewhere
 from lgb_dp.data.provenance import Provenance
 from lgb_dp.errors import ArgumentTypeError, ClusterError, InvalidArgumentError
+from lgb_dp.newton.releases.partitions import RowRules
+from lgb_dp.newton.releases.rows_elsewhere import RowsElsewhere
 from lgb_dp.spark.blocks import FrameColumns
 from lgb_dp.spark.leaf_sums import SparkLeafSums
 

@@ -39,7 +39,6 @@ class NewtonBoostInRounds(NewtonBoost):
 
     def begin(self, task: TrainerInput) -> Training:
         """Start a training run; called once per booster."""
-        n_trees, share = self.trees_per_round, self.validation_fraction
+        n_trees = self.trees_per_round
         rate = math.inf if n_trees == 1 else LONGEST_ROUND / n_trees
-        run = RunTask(trees_per_round=n_trees, largest_rate=rate, validation_fraction=share)
-        return NewtonCore(task, self, run)
+        return NewtonCore(task, self, RunTask(trees_per_round=n_trees, largest_rate=rate))

@@ -26,14 +26,8 @@ MAX_FEATURES = 1 << 16
 def joined_bins(own: PublicBins, other: PublicBins, name: str) -> PublicBins:
     """Bins of both parties, side by side; all of it is public.
 
-    Columns without names keep LightGBM's ``Column_i`` of their place.  A name of the other party's column
-    that this party has, too, gets the other party's name and a dot before it.
-
-    Parameters
-    ----------
-    own, other : PublicBins
-    name : str
-        Of the other party.
+    Columns without names keep LightGBM's ``Column_i`` of their place. A name of the other party's column that
+    this party has, too, gets the other party's `name` and a dot before it.
     """
     n_own, both = len(own.names), len(own.names) + len(other.names)
     if own.columns.names is None and other.columns.names is None:
@@ -80,10 +74,7 @@ def declaration(bins: PublicBins) -> dict[str, Any]:
 def declared_bins(declared: Any) -> PublicBins:
     """Read what `declaration` gave, which another party has sent.
 
-    Raises
-    ------
-    InvalidArgumentError
-        If it is anything else.
+    Raises InvalidArgumentError if it is anything else.
     """
     try:
         names, values, flags, ranges = (declared[k] for k in ("names", "values", "is_categorical", "ranges"))
@@ -153,13 +144,7 @@ def _is_consistent(bins: PublicBins) -> bool:
 def joint_rows(bins: PublicBins, label_bounds: tuple[float, float] | None, provenance: Provenance) -> RunRows:
     """The columns of both parties, and none of the rows, for a trainer that sees what both know.
 
-    Parameters
-    ----------
-    bins : PublicBins
-        Joined.
-    label_bounds : (float, float) or None
-    provenance : Provenance
-        Cost of the declarations of the party with the labels.
+    `bins` are joined; `provenance` is the cost of the declarations of the party with the labels.
     """
     return RunRows(
         bins=bins,

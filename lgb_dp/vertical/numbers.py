@@ -69,18 +69,9 @@ _ROUNDING_SHARE = Fraction(1, 16)
 class PublicNumbers:
     """Numbers that both parties, and an auditor, work out from releases alone; `of` does.
 
-    Parameters
-    ----------
-    max_rows : int
-        n, at least the sum of the rows' weights.
-    bounds : tuple of float
-        C and κ of the loss, in its units.
-    mu : float
-        Of the release of one tree's sums.
-    ring_bits : int
-        W, 48 or 64.
-    steps : int
-        K, steps per unit.
+    `max_rows` is n, at least the sum of the rows' weights; `bounds` are C and κ of the loss, in its units;
+    `mu` is that of the release of one tree's sums. The ring has W = `ring_bits` bits, 48 or 64, and K =
+    `steps` steps per unit.
     """
 
     max_rows: int
@@ -95,21 +86,9 @@ class PublicNumbers:
     ) -> PublicNumbers:
         """Numbers of a run: the smallest ring that is not too coarse, and the most steps without a wrap.
 
-        Parameters
-        ----------
-        released_rows : float
-            Released number of rows, in rows of the largest weight; it may be negative.
-        released_std : float
-            Standard deviation of its noise.
-        bounds : tuple of float
-            C and κ, positive.
-        mu : float
-            Of the release of one tree's sums, positive and finite.
-
-        Raises
-        ------
-        InvalidArgumentError
-            If a number is out of range, or there are too many rows for 64 bits.
+        `released_rows` counts rows of the largest weight with noise, and may be negative; `released_std` is
+        the deviation of its noise. C, κ and μ are positive. Raises InvalidArgumentError if a number is out of
+        range, or there are too many rows for 64 bits.
         """
         checked_number("released_std", released_std, POSITIVE)
         checked_number("mu of a tree's sums", mu, POSITIVE)
@@ -177,12 +156,10 @@ class PublicNumbers:
 
     @cached_property
     def hessian_room(self) -> NDArray[np.int64]:
-        """Most steps of the hessian of a row whose gradient has so many steps, either way.
+        """Most steps of the hessian of a row whose gradient has so many steps, either way: int64, (⌊CK⌋ +
+        1,).
 
-        Returns
-        -------
-        ndarray of int64, shape (⌊CK⌋ + 1,)
-            The largest integers h with (q / CK)² + (h / κK)² ≤ 1, in exact arithmetic.
+        They are the largest integers h with (q / CK)² + (h / κK)² ≤ 1, in exact arithmetic.
         """
         squared_clip, squared_limit = ((Fraction(bound) * self.steps) ** 2 for bound in self.bounds)
         top = squared_limit.numerator * squared_clip.denominator
@@ -196,27 +173,12 @@ class PublicNumbers:
         return room
 
     def packed(self, gradient: NDArray[np.int64], hessian: NDArray[np.int64]) -> NDArray[np.uint64]:
-        """Pairs of integers as elements of the ring.
-
-        Parameters
-        ----------
-        gradient, hessian : ndarray of int64, of one shape
-
-        Returns
-        -------
-        ndarray of uint64
-            Modulo 2^64, a multiple of the ring's modulus.
-        """
+        """Pairs of integers as elements of the ring: uint64 modulo 2^64, a multiple of the ring's modulus."""
         high = gradient.astype(np.uint64) << np.uint64(self.ring_bits // 2)
         return np.asarray(high + hessian.astype(np.uint64))
 
     def decoded(self, opened: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Sums of gradients and of hessians, in steps, of opened elements.
-
-        Returns
-        -------
-        gradient, hessian : ndarray of int64, of the same shape
-        """
+        """Sums of gradients and of hessians, int64 in steps, of opened elements."""
         half = self.ring_bits // 2
         hessian = _signed(opened, half)
         return _signed((opened - hessian.astype(np.uint64)) >> np.uint64(half), half), hessian
@@ -232,18 +194,10 @@ class PublicNumbers:
         return cls(**{**values, "bounds": tuple(values["bounds"])})
 
     def check_range(self, opened: Sequence[NDArray[np.uint64]]) -> None:
-        """Refuse opened sums that honest parties do not get.
+        """Refuse opened sums, of every tree of a round, that honest parties do not get.
 
-        Parameters
-        ----------
-        opened : sequence of ndarray of uint64
-            Of every tree of a round.
-
-        Raises
-        ------
-        SumRangeError
-            If a sum of gradients exceeds that of all rows and the noise's tail, or one of hessians does or is
-            below zero by more than the tail.
+        Raises SumRangeError if a sum of gradients exceeds that of all rows and the noise's tail, or one of
+        hessians does or is below zero by more than the tail.
         """
         most, highest = self.largest
         lowest = -self._tail(self.variances[1])

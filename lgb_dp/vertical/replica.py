@@ -1,6 +1,6 @@
 """One party's own copy of a run: both parties work out every tree from the same releases and opened sums.
 
-A copy asks for the same values and rounds whenever it begins; those that are over are answered from the
+A copy asks for the same values and rounds whenever it begins; those over are answered from the
 party's store, so that a party that was restarted goes on where the run was.
 """
 

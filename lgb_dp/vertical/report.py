@@ -15,17 +15,10 @@ from lgb_dp.accounting.shares import CLOSENESS_SHARE
 class Guarantees:
     """ε of a run at its δ, by whom and for which change of one row.
 
-    Attributes
-    ----------
-    delta : float
-    world : float
-        Of a row of the joined table that is added or removed, towards all who are no party.
-    left_out : float
-        Towards the other party, which knows who is in both tables: of a row's values that are left out.
-    replaced : float
-        Of a row's values that are replaced by others.
-    label_unchanged : float
-        Of values that are replaced while the label stays, so whenever the other party's columns alone differ.
+    `world` is that of a row of the joined table that is added or removed, towards all who are no party.
+    Towards the other party, which knows who is in both tables, `left_out` is that of a row's values that are
+    left out, `replaced` of values that are replaced by others, and `label_unchanged` of values that are
+    replaced while the label stays, so whenever the other party's columns alone differ.
     """
 
     delta: float
@@ -38,19 +31,12 @@ class Guarantees:
     def of(
         cls, trees: float, counts: float, histograms: float, delta: float, *, is_binary: bool
     ) -> Guarantees:
-        """Of a run whose releases have the given μ together, by kind.
+        """Of a run whose releases have the given μ together: all trees, the label counts, and the histograms.
 
-        Leaving out moves sums of trees by one bounded pair, counts by one row: μ of each, composed.
-        Replacing moves the sums by the difference of two pairs, at most 2μ, and counts by that of two unit
-        vectors that are not negative, at most √2μ.  Binary labels fix the sign of g, so pairs lie in one
-        quarter of the ellipse, at most √2μ apart, and label counts stay (`lgb_dp.vertical.noise`).
-
-        Parameters
-        ----------
-        trees, counts, histograms : float
-            μ of all trees together, of the label counts, and of the histograms of features.
-        delta : float
-        is_binary : bool
+        Leaving out moves sums of trees by one bounded pair, counts by one row: μ of each, composed. Replacing
+        moves the sums by the difference of two pairs, at most 2μ, and counts by that of two unit vectors that
+        are not negative, at most √2μ. Binary labels fix the sign of g, so pairs lie in one quarter of the
+        ellipse, at most √2μ apart, and label counts stay (`lgb_dp.vertical.noise`).
         """
         root = math.sqrt(2.0) * (1 + 1e-12)
         same = (root if is_binary else 2.0) * trees

@@ -111,7 +111,7 @@ class ReleasedCounts:
     """A question about counts, to which each party adds its own noise to its own.
 
     The release was charged in the trainer's ledger.  Sums are as this party has counted, of `label_counts`,
-    or of `feature_counts` for those that are released; those of both parties are side by side, as many as
+    or of `feature_counts` for those released; those of both parties are side by side, as many as
     `sizes` says.  The scale is the standard deviation of the noise.
     """
 

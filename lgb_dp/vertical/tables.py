@@ -55,23 +55,12 @@ def loss_bounds(loss: Loss) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class PointTables:
-    """Tables of the rows of one training run.
+    """Tables of the rows of one training run, for a loss of one output and numbers made with its
+    `loss_bounds`.
 
-    Parameters
-    ----------
-    loss : NewtonLoss, LogLinkLoss or ResidualLoss
-        Of one output.
-    numbers : PublicNumbers
-        Made with `loss_bounds`.
-    target : ndarray of float64, shape (n_rows,)
-        As the loss's `targets` gives them.
-    weight : ndarray of float64, shape (n_rows,)
-        Over the largest weight, in [0, 1].
-
-    Raises
-    ------
-    InvalidArgumentError
-        If the loss has several outputs, or a shape or weight is not accepted.
+    `target` is what the loss's `targets` gives, `weight` that over the largest one, in [0, 1]; both of shape
+    (n_rows,). Raises InvalidArgumentError if the loss has several outputs, or a shape or weight is not
+    accepted.
     """
 
     loss: Loss
@@ -100,23 +89,12 @@ class PointTables:
         dither: NDArray[np.uint32],
         clip: float = 1.0,
     ) -> Callable[[int, int], Words]:
-        """Tables of one round, made chunk by chunk.
+        """Tables of one round: a function that gives those of rows `first` to `last`, uint64 (n, n_points,
+        1).
 
-        Parameters
-        ----------
-        score : ndarray of float64, shape (n_rows,)
-            F_A with the prior, in the loss's unit of scores.
-        points : sequence of float
-            In the same unit, ascending.
-        dither : ndarray of uint32, shape (n_rows,)
-            Uniform, from a stream that serves nothing else.
-        clip : float
-            That of the loss's `start`.
-
-        Returns
-        -------
-        callable
-            ``tables(first, last)`` gives those of some rows, uint64 of shape (n, n_points, 1).
+        `score` is F_A with the prior, shape (n_rows,), and the ascending `points` have its unit, the loss's.
+        `dither` is uniform, uint32 of shape (n_rows,), from a stream that serves nothing else; `clip` is that
+        of the loss's `start`.
         """
         where = np.array(points, dtype=np.float64)
         half = np.uint64(self.numbers.ring_bits // 2)
@@ -134,27 +112,14 @@ class PointTables:
 
 
 def round_points(reach: float, low: float, high: float, n_points: int = N_POINTS) -> tuple[float, ...]:
-    """Points of a round, over all values that F_B can have by now, as far as they reach.
+    """Points of a round, ascending: over all values that F_B can have by now, but within `reach` of 0.
 
-    F_B is between the sums of the smallest and of the largest leaf values of B's trees, which are public.
-    Points that begin close together interpolate better than those of the whole range; without any tree of B,
-    F_B is 0 but for next to nothing.  Hardly any row is in the smallest or largest leaf of all trees, so
-    that points p are closer near 0: p / (s + |p|) are at equal distances, s being `_MIDDLE` of the range.
-    They are quotients and sums of public numbers, hence the same to the last bit at both parties.
-
-    Parameters
-    ----------
-    reach : float
-        Largest distance of a point from 0, of the objective.
-    low, high : float
-        Bounds of F_B, in the loss's unit of scores.
-    n_points : int
-        At least 2.
-
-    Returns
-    -------
-    tuple of float
-        Ascending.
+    F_B is between `low` and `high`, the sums of the smallest and of the largest leaf values of B's trees,
+    which are public. Points that begin close together interpolate better than those of the whole range;
+    without any tree of B, F_B is 0 but for next to nothing. Hardly any row is in the smallest or largest leaf
+    of all trees, so that points p are closer near 0: p / (s + |p|) are at equal distances, s being `_MIDDLE`
+    of the range. They are quotients and sums of public numbers, hence the same to the last bit at both
+    parties.
     """
     first = max(-reach, min(low, -_LEAST_WIDTH * reach))
     last = min(reach, max(high, _LEAST_WIDTH * reach))
@@ -167,23 +132,12 @@ def round_points(reach: float, low: float, high: float, n_points: int = N_POINTS
 def to_points(
     score: NDArray[np.float64], points: Sequence[float], dither: NDArray[np.uint32], exponent: float
 ) -> NDArray[np.uint8]:
-    """Numbers of points near scores, drawn so that the mean of e^(aF), or of the score itself, is kept.
+    """Numbers of points near scores, uint8, drawn so that the mean of e^(aF), or of the score itself, is
+    kept.
 
-    Parameters
-    ----------
-    score : ndarray of float64, shape (n_rows,)
-        F_B.
-    points : sequence of float
-        Ascending, 2 to 256.
-    dither : ndarray of uint32, shape (n_rows,)
-        Uniform, from a stream that serves nothing else.
-    exponent : float
-        a; 0 keeps the mean of the score.
-
-    Returns
-    -------
-    ndarray of uint8, shape (n_rows,)
-        The last point, either way, for scores beyond it.
+    `score` is F_B, shape (n_rows,); the `points`, 2 to 256, ascend, and the last one either way serves scores
+    beyond it. `dither` is uniform, uint32 of the same shape, from a stream that serves nothing else.
+    `exponent` is a; 0 keeps the mean of the score.
     """
     where = np.array(points, dtype=np.float64)
     inside = np.clip(score, where[0], where[-1])

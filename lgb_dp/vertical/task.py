@@ -59,32 +59,12 @@ class Flights(Message, kind=215):
 
 @dataclass(frozen=True)
 class ColumnTask(AgreedSettings):
-    """The public settings of a run, and the active party's declarations.
+    """The public settings of a run, and the declarations of the active party, whose name it has.
 
-    Parameters
-    ----------
-    name : str
-        Of the active party.
-    params : mapping
-        LightGBM's parameters.
-    settings : mapping
-        `NewtonBoost`'s, `SETTINGS`.
-    n_trees : int
-        Of each class, where there are several.
-    per_round : int
-        Trees that share gradients.
-    n_rows : int
-        Of either party.
-    label_bounds : (float, float) or None
-    columns : mapping
-        The active party's bins (`columns.declaration`).
-    notes : sequence of str
-    paid_for : sequence of mapping
-        Reports of what the active party's declarations have cost.
-    arithmetic : mapping
-        `lgb_dp.newton.arithmetic.digests` of the active party, by default of this process.
-    versions : mapping
-        Likewise `lgb_dp.newton.arithmetic.versions`.
+    `settings` are `NewtonBoost`'s, of `SETTINGS`. There are `n_trees` of each class, where there are several,
+    and `per_round` trees share gradients; either party has `n_rows`. `columns` are the active party's bins
+    (`columns.declaration`), `paid_for` reports of what they have cost. `arithmetic` and `versions` are those
+    of the active party (`lgb_dp.newton.arithmetic`), by default of this process.
     """
 
     name: str
@@ -118,8 +98,8 @@ class ColumnTask(AgreedSettings):
             )
         if self.n_planned > MAX_PLANNED:
             raise InvalidArgumentError(
-                f"num_boost_round={self.n_trees} makes attempts at {self.n_planned} trees; noise is planned "
-                f"for {MAX_PLANNED} at most"
+                f"num_boost_round={self.n_trees} is too many: it plans noise for {self.n_planned} trees; "
+                f"at most {MAX_PLANNED} are accepted"
             )
         if sorted(self.settings) != sorted(SETTINGS):
             raise InvalidArgumentError(f"settings={shown(sorted(self.settings))} of a run must be {SETTINGS}")
@@ -136,15 +116,7 @@ class ColumnTask(AgreedSettings):
     def check_here(self, whose: str) -> None:
         """Refuse a run in which this process would not arrive at the model of the active party, to the byte.
 
-        Parameters
-        ----------
-        whose : str
-            Names the party, for errors.
-
-        Raises
-        ------
-        InvalidArgumentError
-            Naming the functions or versions that differ.
+        InvalidArgumentError names the functions or versions that differ, and `whose` they are.
         """
         check_versions(self.versions, whose)
         check_digests(self.arithmetic, whose)
@@ -213,7 +185,7 @@ class ColumnTask(AgreedSettings):
         """Checked settings of either party's trainer.
 
         ε and δ are less by what is set aside for noise in integers; noise is planned for all attempts, for
-        those that are abandoned stay charged.  `rounds` are those of one class.
+        those abandoned stay charged.  `rounds` are those of one class.
         """
         less = {name: self.settings[name] * (1 - CLOSENESS_SHARE) for name in ("epsilon", "delta")}
         checked = NewtonBoost(**{**self.settings, **less}, rounds=self.planned_of_class).with_settings()

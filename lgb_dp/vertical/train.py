@@ -76,7 +76,7 @@ Codes: TypeAlias = DenseCodes | SparseCodes
 ABOUT, ALIGNED = bytes_kind("about a run with columns apart"), json_kind("aligned ids")
 TREES_PER_ROUND = 4
 _FIXED = (
-    *("rounds", "structure", "subsample", "validation_fraction"),
+    *("rounds", "structure", "subsample", "validation_fraction", "by"),
     *("random_state", "public_init_model", "hessian_share", "budget"),
 )
 """Settings of `NewtonBoost` that columns apart leave at their defaults."""
@@ -252,7 +252,7 @@ def _opened(
         )
     if folder is not None and checkpoint is not None and Path(folder).resolve() == Path(checkpoint).resolve():
         raise InvalidArgumentError(
-            f"folder={str(folder)!r} must not be that of checkpoint, which is removed for another run"
+            f"folder={str(folder)!r} and checkpoint must differ: a new run empties the checkpoint"
         )
     with ExitStack() as stack:
         own = ledger = _ledger_in("checkpoint", checkpoint, None, read_only)
@@ -288,19 +288,7 @@ def check(
 ) -> None:
     """Refuse everything of the party with the labels that `train` would refuse; no other party is asked.
 
-    Nothing is written, and the folders may be in use.
-
-    Parameters
-    ----------
-    params, train_set, num_boost_round, callbacks, trees_per_round, name, ids, checkpoint, folder, budget
-        As of `train`.
-
-    Raises
-    ------
-    ArgumentTypeError, InvalidArgumentError, UnsupportedParameterError
-        Naming the argument that is not accepted.
-    FederatedCheckpointError, BudgetExceededError, StoreError
-        As of `train`.
+    Nothing is written, and the folders may be in use. Arguments and errors are those of `train`.
     """
     trainer, rows = _only_trainer(callbacks), checked_rows(train_set)
     trees = _checked_trees(params, num_boost_round, trees_per_round)
@@ -342,16 +330,8 @@ def _check_settings(task: ColumnTask, rows: RunRows) -> None:
 class _Way:
     """The connection of one session, which is made once both parties have signed.
 
-    Parameters
-    ----------
-    sessions : ColumnSessions or Party
-        The other party, here or behind a server.
-    session : Session
-    number : bytes
-        The session's.
-    names : (str, str)
-        Of the party with the labels, and of the other one.
-    traffic : MaskedTraffic
+    `sessions` is the other party, here or behind a server; the first of the `names` is that of the party with
+    the labels.
     """
 
     def __init__(
@@ -479,13 +459,7 @@ def _aligned(party: Any, ids: list[str], store: Store, patience: float) -> tuple
 
 
 def _rows_of(alignment: Alignment, ids: Sequence[str], rows: RunRows) -> tuple[Codes, NDArray[np.float64]]:
-    """Codes and labels of the rows in common.
-
-    Raises
-    ------
-    FederatedCheckpointError
-        If some are not here any more.
-    """
+    """Codes and labels of the rows in common; FederatedCheckpointError if some are not here any more."""
     absent = len(set(alignment.ids) - set(ids))
     if absent:
         raise FederatedCheckpointError(
@@ -505,13 +479,7 @@ def _check_cost(
 
 
 def _checked_about(store: Store, task: ColumnTask, codes: Codes, label: NDArray[np.float64]) -> bytes:
-    """A digest of a run's task and rows.
-
-    Raises
-    ------
-    FederatedCheckpointError
-        If the progress is that of another run.
-    """
+    """A digest of a run's task and rows; FederatedCheckpointError if the progress is that of another run."""
     texts = task.to_json(), digest_of_rows(codes, label)
     digest = hashlib.sha256(length_prefixed([text.encode() for text in texts])).digest()
     if store.get(ABOUT, "") not in (None, digest):
@@ -542,7 +510,7 @@ def checked_rows(train_set: Any) -> RunRows:
 
 
 def _accept_only(party: Any, known: AllowList, has_ids: bool) -> None:
-    """Let a party behind a server be one of those that are allowed, by its certificate."""
+    """Let a party behind a server be one of those allowed, by its certificate."""
     if hasattr(party, "accept_only"):
         party.accept_only(known)
     elif has_ids:

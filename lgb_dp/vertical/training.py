@@ -66,7 +66,9 @@ from lgb_dp.vertical.task import AUTOMATIC_LEVELS, MAX_LEVELS
 
 def _objectives(_: Training) -> tuple[str, ...]:
     """Of several classes, each has a run against all others: the score of a row is that of one class."""
-    return tuple(name for name in OBJECTIVES if name != "multiclass")
+    return tuple(
+        name for name, one in OBJECTIVES.items() if name != "multiclass" and not one.labels_are_times
+    )
 
 
 _ROWS_OVER_NOISE = 1.5
@@ -174,7 +176,7 @@ class VerticalCore(NewtonCore):
     objectives = property(_objectives)
 
     def __init__(self, task: TrainerInput, settings: NewtonSettings, run: RunOfParties) -> None:
-        def make_sums(loss: Loss, scale: LabelScale, subsample: float) -> Holder:
+        def make_sums(loss: Loss, scale: LabelScale, subsample: float, hold_out: None) -> Holder:
             return run.make_holder(loss, scale, run.turn)
 
         rows = replace(task.data, make_sums=make_sums)

@@ -7,7 +7,7 @@ from html import escape
 
 
 def html_table(rows: Sequence[Mapping[str, object]]) -> str:
-    """A table of rows that have the same keys, which are its head; empty if there are none."""
+    """A table of rows that have the same keys, which are its head; empty without any."""
     if not rows:
         return ""
     head = "".join(f"<th>{escape(name)}</th>" for name in rows[0])
@@ -16,7 +16,7 @@ def html_table(rows: Sequence[Mapping[str, object]]) -> str:
 
 
 def html_list(lines: Iterable[str]) -> str:
-    """A list of lines; empty if there are none."""
+    """A list of lines; empty without any."""
     items = "".join(f"<li>{escape(line)}</li>" for line in lines)
     return f"<ul>{items}</ul>" if items else ""
 

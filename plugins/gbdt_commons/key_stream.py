@@ -29,13 +29,9 @@ if hasattr(os, "register_at_fork"):
 
 
 def this_process() -> tuple[int, object]:
-    """Identify this process in a way that no forked child of it shares.
+    """Identify this process in a way that no forked child of it shares: a tuple that equals itself here only.
 
-    Returns
-    -------
-    tuple
-        Equal to itself in this process only.  It holds more than the process number because the operating
-        system reuses those.
+    It holds more than the process number because the operating system reuses those.
     """
     return os.getpid(), _birth
 
@@ -44,12 +40,8 @@ class KeyStream:
     """ChaCha20 key stream; threads may share it.
 
     The stream replaces its key before the block counter ends, by the last bytes of the old key's stream, so
-    that it never ends and never repeats.
-
-    Parameters
-    ----------
-    key : bytes, optional
-        32 bytes that determine the stream, for tests.  By default they come from the operating system.
+    that it never ends and never repeats. A `key` of 32 bytes determines the stream, for tests; by default it
+    comes from the operating system.
     """
 
     def __init__(self, key: bytes | None = None) -> None:
@@ -69,16 +61,9 @@ class KeyStream:
         return self._process != this_process()
 
     def words(self, count: int) -> NDArray[np.uint64]:
-        """Draw uniform 64-bit words.
+        """Draw `count` uniform words, uint64.
 
-        Returns
-        -------
-        ndarray of uint64, shape (count,)
-
-        Raises
-        ------
-        RuntimeError
-            In a forked child of the process that made the stream.
+        Raises RuntimeError in a forked child of the process that made the stream.
         """
         # Before the lock: a thread of the parent may have held it when the process forked.
         if self.is_forked:

@@ -24,15 +24,9 @@ _Entries = tuple[tuple[int, bytes], ...]
 
 @dataclass(frozen=True)
 class Kind(Generic[T]):
-    """A type of records, and how they become bytes.
+    """A type of records: `write` gives the bytes of a value, and `read` the value back.
 
-    Attributes
-    ----------
-    name : str
-    write : callable
-        Gives the bytes of a value.
-    read : callable
-        Gives the value back; any error that it raises means that the record is damaged.
+    Any error that `read` raises means that the record is damaged.
     """
 
     name: str
@@ -60,29 +54,21 @@ class Store(ABC):
     def transaction(self, *, sync: bool = True) -> AbstractContextManager[None]:
         """Keep all changes of a block at its end, or none of them if it raises an error.
 
-        Other threads wait meanwhile.  A transaction within another one is part of that one, which keeps
-        nothing, either, if the inner one raises an error; the `sync` of the outer one holds.
+        Other threads wait meanwhile. A transaction within another one is part of that one, which keeps
+        nothing, either, if the inner one raises an error; the `sync` of the outer one holds. With it, the
+        changes are on the disk, and not only with the operating system, at the end of the block; all earlier
+        ones are then, too. Without it, a failure of the machine, but not of the process, can undo the last
+        transactions.
 
-        Parameters
-        ----------
-        sync : bool
-            Whether the changes must be on the disk, and not only with the operating system, at the end of the
-            block; all earlier ones are then, too.  Without it, a failure of the machine, but not of the
-            process, can undo the last transactions.
-
-        Raises
-        ------
-        OSError
-            If the disk is full; everything is as it was before, and the store can be used on.
-        StoreError
-            If the file was removed or replaced, or in a forked process, whose parent uses the store; and if
-            an inner transaction has raised an error that the block has suppressed.
+        Raises OSError if the disk is full; everything is as it was before, and the store can be used on.
+        Raises StoreError if the file was removed or replaced, or in a forked process, whose parent uses the
+        store; and if an inner transaction has raised an error that the block has suppressed.
         """
 
     def put(self, kind: Kind[T], key: str, value: T) -> None:
         """Keep a value as the only entry.
 
-        What it replaces is gone from the file at the next deletion, when the store is closed, and at the
+        Replaced contents are gone from the file at the next deletion, when the store is closed, and at the
         latest some mebibytes of changes later.
         """
         content = kind.write(value)
@@ -90,7 +76,7 @@ class Store(ABC):
             self.write_entry(kind.name, key, 0, content)
 
     def get(self, kind: Kind[T], key: str, place: int = 0) -> T | None:
-        """An entry, the first one by default; None if there is none."""
+        """An entry, the first one by default; None without one."""
         content = self._read(kind.name, key, place)
         return None if content is None else _value(kind, content)
 

@@ -224,7 +224,7 @@ class StoreFile(OwnStore):
 
 
 def remove_store(path: str | Path) -> None:
-    """Remove a store, whatever is in it, with what is beside it; nothing if there is none.
+    """Remove a store and the files beside it, whatever its content; without one, do nothing.
 
     Raises
     ------

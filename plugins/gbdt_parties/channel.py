@@ -55,12 +55,7 @@ def check_parties(parties: Any) -> list[Party]:
     """Check that parties are parties and have different names, and hold servers to the others' allow-lists.
 
     A party of this process that has an `allow_list` would refuse others too late: in the roster, which all
-    are sent with labels and column names.
-
-    Raises
-    ------
-    PartyArgumentError, PartyArgumentTypeError
-        Naming the party.
+    are sent with labels and column names. PartyArgumentError or PartyArgumentTypeError names the party.
     """
     if not isinstance(parties, Iterable):
         raise PartyArgumentTypeError(f"parties must be a sequence of parties, not {type(parties).__name__}")
@@ -95,16 +90,9 @@ def blaming(name: str) -> Iterator[None]:
 
 
 class Channel:
-    """One session with one party: numbers requests, checks answers, counts bytes.
+    """One session, of 16 bytes, with one party: numbers requests, checks answers, counts bytes.
 
-    Parameters
-    ----------
-    party : Party
-    session : bytes
-        16 bytes.
-    traffic : Traffic
-    sender : str
-        Name of the asking side in tables of traffic.
+    `sender` is the name of the asking side in tables of traffic.
     """
 
     def __init__(self, party: Party, session: bytes, traffic: Traffic, sender: str = ACTIVE) -> None:
@@ -118,20 +106,10 @@ class Channel:
     def ask(self, message: Message, answer: type[M]) -> M:
         """Send a request and give the answer, which must be of the right kind, session and number.
 
-        A request of another thread waits for the answer to this one.
-
-        Raises
-        ------
-        ConsentError
-            If the party does not consent.
-        SessionLostError
-            If it was restarted since the session began.
-        RunLostError
-            If it does not know the run any more.
-        PartyRefusedError
-            If it refuses for another reason; the text gives its name and its reason.
-        ProtocolError
-            If the answer breaks the protocol.
+        A request of another thread waits for the answer to this one. Raises ConsentError if the party does
+        not consent, SessionLostError if it was restarted since the session began, RunLostError if it does not
+        know the run any more, PartyRefusedError, with its name and its reason, if it refuses for another one,
+        and ProtocolError if the answer breaks the protocol.
         """
         with self._lock:
             return self._ask(message, answer)

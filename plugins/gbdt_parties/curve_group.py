@@ -49,10 +49,7 @@ class PointError(ProtocolError):
 def sodium() -> ModuleType:
     """PyNaCl's bindings, once they have refused a point of mixed order.
 
-    Raises
-    ------
-    ImportError
-        Without PyNaCl, or with a libsodium that takes such points for points of the group.
+    Raises ImportError without PyNaCl, or with a libsodium that takes such points for points of the group.
     """
     from nacl import bindings
 
@@ -85,18 +82,9 @@ def scalar_of(octets: bytes) -> bytes:
 
 
 def hash_to_group(domain: Sequence[bytes], inputs: Sequence[bytes]) -> bytes:
-    """Hash inputs to points: HG(domain, input) for each.
+    """Hash inputs to points: HG(domain, input) for each, `POINT_BYTES` long, in their order.
 
-    Parameters
-    ----------
-    domain : sequence of bytes
-        Purpose and owner of the points.
-    inputs : sequence of bytes
-
-    Returns
-    -------
-    bytes
-        `POINT_BYTES` for each input, in their order.
+    The `domain` has the purpose and the owner of the points.
     """
     bindings = sodium()
     uniform, add = bindings.crypto_core_ed25519_from_uniform, bindings.crypto_core_ed25519_add
@@ -112,26 +100,11 @@ def hash_to_group(domain: Sequence[bytes], inputs: Sequence[bytes]) -> bytes:
 
 
 def multiply(scalar: bytes, points: bytes | bytearray | memoryview) -> bytes:
-    """Multiples of points; each point is checked as `check_points` does.
+    """Multiples of points, in their order; the scalar is one of `random_scalar`.
 
-    libsodium's multiplication refuses what its check refuses, by the same functions; a test holds both.
-
-    Parameters
-    ----------
-    scalar : bytes
-        Of `random_scalar`.
-    points : bytes
-        `POINT_BYTES` for each point; from a peer or one's own.
-
-    Returns
-    -------
-    bytes
-        The multiples, in the same order.
-
-    Raises
-    ------
-    PointError
-        Naming the position of a point that is not of the group.
+    Points are `POINT_BYTES` each, from a peer or one's own; PointError names the position of one that is not
+    of the group. libsodium's multiplication refuses what `check_points` refuses, by the same functions; a
+    test holds both.
     """
     times = sodium().crypto_scalarmult_ed25519_noclamp
     view = memoryview(points)
@@ -146,19 +119,9 @@ def multiply(scalar: bytes, points: bytes | bytearray | memoryview) -> bytes:
 
 
 def multiply_each(scalars: Sequence[bytes], points: bytes) -> bytes:
-    """Multiples of points, each by a scalar of its own; points are checked as by `multiply`.
+    """Multiples of points, each by a scalar of its own (`random_scalar`, `scalar_of`), or all of one point.
 
-    Parameters
-    ----------
-    scalars : sequence of bytes
-        Of `random_scalar` or `scalar_of`.
-    points : bytes
-        `POINT_BYTES` for each scalar, or one point that all are multiplied with.
-
-    Raises
-    ------
-    PointError
-        Naming the position of a point that is not of the group.
+    Points are checked as by `multiply`.
     """
     times = sodium().crypto_scalarmult_ed25519_noclamp
     step = 0 if len(points) == POINT_BYTES else POINT_BYTES
@@ -204,15 +167,7 @@ def _pairwise(combine: Callable[[bytes, bytes], bytes], ones: bytes, others: byt
 def check_points(points: bytes | bytearray | memoryview) -> None:
     """Check that points are of the group, in their only form, and not its neutral element.
 
-    Parameters
-    ----------
-    points : bytes
-        `POINT_BYTES` for each point.
-
-    Raises
-    ------
-    PointError
-        Naming the position of one that is not.
+    PointError names the position of one that is not.
     """
     is_valid = sodium().crypto_core_ed25519_is_valid_point
     view = memoryview(points)

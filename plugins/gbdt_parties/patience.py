@@ -57,16 +57,11 @@ class Fanout:
 
 
 class Wait:
-    """One wait for lost parties: ever longer pauses between tries, until patience is exhausted.
+    """One wait for lost parties: ever longer pauses between tries, until `patience`, in seconds, is
+    exhausted.
 
-    Parameters
-    ----------
-    patience : float
-        Seconds to wait in all.  The time in which parties answer does not count.
-    traffic : Traffic
-        Says when parties answered.
-    at_once : float
-        A first loss within so many seconds is tried again without a pause, whatever the patience.
+    The time in which parties answer, as `traffic` has it, does not count. A first loss within `at_once`
+    seconds is tried again without a pause, whatever the patience.
     """
 
     def __init__(self, patience: float, traffic: Traffic, at_once: float = 0.0) -> None:
@@ -98,15 +93,8 @@ class Wait:
 class Reconnector:
     """Repeatable work that is done again, in new sessions, after a party was lost.
 
-    Parameters
-    ----------
-    patience : float
-        Seconds to wait for parties that are unavailable, in all within one piece of work; see `Wait`.
-    reopen : callable
-        Opens new sessions with all parties.
-    traffic : Traffic
-    must_reopen : bool
-        Whether to do so before the first piece of work.
+    Within one piece of work, it waits for `patience` seconds in all (`Wait`). `reopen` opens new sessions
+    with all parties, with `must_reopen` before the first piece of work, too.
     """
 
     def __init__(
@@ -116,13 +104,7 @@ class Reconnector:
         self._must_reopen = must_reopen
 
     def __call__(self, work: Callable[[], R]) -> R:
-        """Result of the work.
-
-        Raises
-        ------
-        PartyUnavailableError
-            If the party is not back within `patience` seconds.
-        """
+        """Result of the work; PartyUnavailableError if the party is not back within `patience` seconds."""
         wait = Wait(self._patience, self._traffic)
         while True:
             try:

@@ -22,13 +22,13 @@ class Addition(NamedTuple):
 
     since: int
     default: Any = None
-    """What the field stands for in messages of the version before, which cannot have anything else."""
+    """The field's value in messages of the version before, which cannot have anything else."""
 
 
 ADDED: dict[str, Addition] = {}
 """All that an older neighbour does not know: ``"Kind"`` or ``"Kind.field"``.  Fields are added at the end.
 
-What parties sign together has a format of its own, and changes for all of them on one day.
+Statements that parties sign together have a format of their own, which changes for all of them on one day.
 """
 
 

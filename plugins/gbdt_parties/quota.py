@@ -34,17 +34,10 @@ TAKEN = Kind[list[float]]("times of the last hour", lambda times: json.dumps(tim
 class CallerLimits:
     """Limits that a served party sets on each of its callers; services add their own.
 
-    Attributes
-    ----------
-    questions_per_hour : int
-        Alignments, other questions, and openings of sessions on rows that are not aligned: many of them are a
-        way to probe.
-    sessions_per_hour : int
-        Training runs and predictions; a lost connection takes another one.
-    max_memory : int
-        Bytes that rows and sessions may hold together.
-    max_models : int
-        Models, or runs, that are kept; an operator removes those that are not needed.
+    `questions_per_hour` are alignments, other questions, and openings of sessions on rows that are not
+    aligned: many of them are a way to probe. `sessions_per_hour` are training runs and predictions; a lost
+    connection takes another one. Rows and sessions may hold `max_memory` bytes together. `max_models` models,
+    or runs, are kept; an operator removes those not needed.
     """
 
     questions_per_hour: int = 120
@@ -54,25 +47,12 @@ class CallerLimits:
 
 
 class HourlyQuota:
-    """Counts occurrences of the last hour in a store.
+    """Counts occurrences of the last hour in a store, by the `key` of the subject.
 
     Time is the later of the wall clock and the last entry when the count was read, and from then on at least
-    as much later as this process has run.  So a wall clock that is set back forgets nothing, and entries that
-    were made while it was ahead expire after an hour of running time.
-
-    Parameters
-    ----------
-    store : Store
-    key : str
-        Subject of the count.
-    max_per_hour : int
-    wall, monotonic : callable
-        Clocks, in seconds.
-
-    Raises
-    ------
-    StoreError
-        If the record is damaged; it stays as it is.
+    as much later as this process has run. So a wall clock that is set back forgets nothing, and entries that
+    were made while it was ahead expire after an hour of running time. Raises StoreError if the record is
+    damaged; it stays as it is.
     """
 
     def __init__(

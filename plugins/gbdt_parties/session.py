@@ -57,13 +57,8 @@ class SessionHandler(ABC, Generic[S]):
     """Answers the requests of one or several sessions, in bytes, one request at a time.
 
     Subclasses say which messages open and end a session (`opening`, `closing`), how many sessions may be open
-    side by side (`max_sessions`), and how requests are answered (`open`, `answer`).
-
-    Parameters
-    ----------
-    used : set of bytes, optional
-        Sessions that were opened before, here or at other handlers for the same caller; a session is opened
-        only once.
+    side by side (`max_sessions`), and how requests are answered (`open`, `answer`). A session is opened only
+    once: `used` are those that were opened before, here or at other handlers for the same caller.
     """
 
     opening: tuple[type[Message], ...]
@@ -127,10 +122,7 @@ class SessionHandler(ABC, Generic[S]):
     def handle(self, request: bytes) -> bytes:
         """Answer a request in bytes; one that is no message is refused to the session that it names.
 
-        Raises
-        ------
-        OSError
-            As `reply`.
+        Raises OSError as `reply`.
         """
         try:
             envelope = messages.read(request)
@@ -147,14 +139,9 @@ class SessionHandler(ABC, Generic[S]):
     def reply(self, envelope: messages.Envelope) -> Reply:
         """Answer a request that has been parsed.
 
-        Errors that veilboost names become refusals with their text.  Of any other error the log says where it
-        occurred, without values, and the caller only learns that there was one.
-
-        Raises
-        ------
-        OSError
-            If the disk is full or no more files can be opened for now: a passing fault, and worth waiting
-            for.
+        Errors that veilboost names become refusals with their text. Of any other error the log says where it
+        occurred, without values, and the caller only learns that there was one. Raises OSError if the disk is
+        full or no more files can be opened for now: a passing fault, and worth waiting for.
         """
         with self._lock:
             session = envelope.session

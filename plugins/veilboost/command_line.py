@@ -100,6 +100,14 @@ COMMANDS = {
         "write what a model guarantees and what left whom, as a page, JSON, and YAML for OpenDP's registry",
         "veilboost.statement:fill",
     ),
+    "show": (
+        "draw a model's card: what it is, how private and how good, who sent what to whom; one HTML file",
+        "veilboost.pages.commands:fill_show",
+    ),
+    "page": (
+        "show parties and coordinators in use as a page on this machine that renews itself, read-only",
+        "veilboost.pages.commands:fill_page",
+    ),
     "warm": ("compile the kernels of trainers, so that their first fit need not", "veilboost.warming:fill"),
 }
 """Summaries of commands by name, and the functions that fill their parsers, loaded when they are used."""

@@ -48,16 +48,8 @@ SUM_BYTES = 120
 class Load(NamedTuple):
     """Bytes, round trips and work of the run's initiator, whose line is the busiest.
 
-    Attributes
-    ----------
-    once : float
-        Bytes before the first tree, sent and received.
-    each : float
-        Bytes per tree.
-    trips_once, trips_each : float
-        Round trips that follow each other.
-    work : float
-        Seconds per tree on one processor.
+    There are `once` bytes before the first tree, sent and received, and `each` per tree; round trips that
+    follow each other likewise; and `work`, seconds per tree on one processor.
     """
 
     once: float
@@ -69,13 +61,8 @@ class Load(NamedTuple):
     def seconds(self, trees: int, mbit: float, latency: float) -> tuple[float, float, float]:
         """Seconds for bytes, round trips and work.
 
-        Parameters
-        ----------
-        trees : int
-        mbit : float
-            Bandwidth in each direction, in 10⁶ bits per second.
-        latency : float
-            Seconds that a message takes one way.
+        `mbit` is the bandwidth in each direction, in 10⁶ bits per second, and `latency` the seconds that a
+        message takes one way.
         """
         sent = (self.once + trees * self.each) * 8 / (mbit * 1e6)
         return sent, (self.trips_once + trees * self.trips_each) * 2 * latency, trees * self.work
@@ -84,16 +71,8 @@ class Load(NamedTuple):
 class RunSize(NamedTuple):
     """The size of a training run.
 
-    Attributes
-    ----------
-    rows, columns : int
-        In vertical training the rows in common, and the other parties' columns; else all rows, and the
-        columns of every party.
-    depth, bins, parties : int
-    sampled : float
-        Share of the rows that a tree is grown on.
-    cipher : str
-    key_length : int
+    In vertical training, `rows` are those in common, and `columns` the other parties'; else all rows, and the
+    columns of every party. A tree is grown on the share `sampled` of the rows.
     """
 
     rows: int

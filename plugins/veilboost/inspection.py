@@ -25,7 +25,7 @@ def fill(parser: Parser, arguments: Sequence[str]) -> None:
 
 
 def _signed(path: Path) -> None:
-    """Print who has signed the model beside a file of signatures; an error if there is none."""
+    """Print who has signed the model beside a file of signatures; an error without one."""
     end = SignedEnd.from_json(path.read_text(encoding="utf-8", errors="replace"))
     end.check(len(end.roster.names) // 2 + 1)
     models = [one for one in map(path.with_suffix, (".json", ".txt")) if one.exists()]

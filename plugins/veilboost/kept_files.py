@@ -8,6 +8,9 @@ from typing import Any
 from gbdt_commons.sealed import read_sealed
 from gbdt_parties.errors import InvalidDataError
 
+ROUNDS_FILE = "rounds.jsonl"
+"""Beside the progress of a run under way, a line for each of its rounds."""
+
 
 def read_json(path: Path) -> dict[str, Any]:
     """Read an object that `write_sealed` wrote; `InvalidDataError` if the file holds anything else."""

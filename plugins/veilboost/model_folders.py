@@ -24,18 +24,10 @@ NATIVE_FILES = ("model.json", "model.txt")
 class KeptModel(NamedTuple):
     """A model of a horizontal party, or one with splits that a passive party keeps.
 
-    Attributes
-    ----------
-    caller : str
-        The only active party that may use it, or the coordinator of its training run.
-    number : str
-        The model's id in hexadecimal digits.
-    n_splits : str
-        Number of splits; "whole" for a model that predicts alone.
-    changed : float
-        When it was written, in seconds since 1970.
-    remove : callable
-        Removes it, and the journal of its training run.
+    Only its `caller`, an active party or the coordinator of its training run, may use it. `number` is the
+    model's id in hexadecimal digits, `n_splits` its number of splits, or "whole" for one that predicts alone,
+    and `changed` when it was written, in seconds since 1970. `remove` removes it, and the journal of its
+    training run.
     """
 
     caller: str
@@ -48,12 +40,7 @@ class KeptModel(NamedTuple):
 def kept_models(folder: str | Path) -> list[KeptModel]:
     """The models in a party's folder, by caller; the party's server may be running.
 
-    Raises
-    ------
-    InvalidDataError
-        If there is no such folder.
-    StoreError
-        If the party's store is damaged, or of another release.
+    Raises InvalidDataError without such a folder, StoreError if the store is damaged or of another release.
     """
     # Loaded when they are needed, with XGBoost.
     from gbdt_commons.store_file import StoreFile
@@ -77,10 +64,7 @@ def kept_models(folder: str | Path) -> list[KeptModel]:
 def own_models(folder: str | Path) -> Iterator[tuple[Path, str]]:
     """Folders of trained models at their own side, here and one level below, with what they need.
 
-    Raises
-    ------
-    ModelError
-        If one is damaged.
+    Raises ModelError if one is damaged.
     """
     # Loaded when they are needed, with XGBoost.
     from xgb_fed.vertical.model.model import MODEL_FILE, VerticalModel
@@ -166,14 +150,8 @@ def _remove_splits(path: Path, caller: str, model: bytes) -> None:
 
 
 def check_free(path: Path, overwrite: bool) -> None:
-    """Raise `PlanError` if a model is in its place already and is not to be replaced.
-
-    Parameters
-    ----------
-    path : Path
-        Of the model's file, the last one that training writes.
-    overwrite : bool
-        Whether a model may be replaced.
+    """Raise PlanError if a model's file, the last one that training writes, is there and is not to be
+    replaced.
     """
     if not overwrite and path.exists():
         raise PlanError(

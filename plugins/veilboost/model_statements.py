@@ -39,6 +39,9 @@ _SIGNS = {
 }
 """Of every method of training, a message that only this one sends."""
 
+LEAVES, TRAFFIC = "What leaves whom", "Traffic in the record"
+"""Headings of tables in statements."""
+
 _HOLDERS = "holders of the model"
 _TITLES = {
     "vertical": "columns apart (vertical training)",
@@ -127,7 +130,7 @@ def statement_of(
     OSError
         If a file cannot be read.
     """
-    path, filled = _file_of(Path(model)), _filled(fill)
+    path, filled = file_of(Path(model)), _filled(fill)
     traffic = None if record is None else read_record(record).traffic
     recorded = _methods_in(traffic)
     trained: str | None
@@ -151,7 +154,8 @@ def statement_of(
     return statement if traffic is None else _with_traffic(statement, traffic)
 
 
-def _file_of(path: Path) -> Path:
+def file_of(path: Path) -> Path:
+    """The file of a model that was named by its folder; an InvalidDataError unless there is exactly one."""
     if not path.is_dir():
         return path
     found = [path / name for name in _FILES if (path / name).is_file()]
@@ -238,7 +242,7 @@ def _exact(
         verdict="none",
         headline=_HEADLINE,
         words=_WORDS,
-        tables={"What leaves whom": leaves, **tables},
+        tables={LEAVES: leaves, **tables},
         model=facts,
         about=fill,
         to_fill_in=tuple(fields_to_fill(fill)),
@@ -283,9 +287,7 @@ def _with_traffic(statement: Statement, traffic: Traffic) -> Statement:
         "messages are no part of any guarantee, and with columns apart they tell how many rows took part"
     )
     return replace(
-        statement,
-        tables={**statement.tables, **named, "Traffic in the record": rows},
-        notes=(*statement.notes, note),
+        statement, tables={**statement.tables, **named, TRAFFIC: rows}, notes=(*statement.notes, note)
     )
 
 

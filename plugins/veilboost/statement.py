@@ -13,9 +13,16 @@ METHODS = ("vertical", "exact", "simfl")
 def fill(parser: Parser, arguments: Sequence[str]) -> None:
     """Fill the command's parser."""
     parser.runs(_statement, 'veilboost statement models/model.txt --out claims --fill name="Claims model"')
+    add_model(parser)
+    parser.add_argument(
+        "--out", default="statement", help="files to write, without their endings (%(default)s)"
+    )
+
+
+def add_model(parser: Parser) -> None:
+    """Add the model, and what its file does not say."""
     add = parser.add_argument
     add("model", help="model file, or the folder of a trained model")
-    add("--out", default="statement", help="files to write, without their endings (%(default)s)")
     add(
         "--record",
         help="record.jsonl of a party: adds parties and traffic; sizes can tell how many rows took part",

@@ -31,8 +31,8 @@ def parties(n_parties=3, **settings):
     return [party(place, n_parties, **settings) for place in range(n_parties)]
 
 
-def train(members, n_rounds=4, params=BINARY, epsilon=50.0, structure="auto", **settings):
-    trainer = lgb_dp.NewtonBoost(epsilon, DELTA, structure=structure)
+def train(members, n_rounds=4, params=BINARY, epsilon=50.0, structure="auto", held=0.0, **settings):
+    trainer = lgb_dp.NewtonBoost(epsilon, DELTA, structure=structure, validation_fraction=held)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", lgb_dp.FewPartiesWarning)
         warnings.simplefilter("ignore", lgb_dp.NotPrivateWarning)

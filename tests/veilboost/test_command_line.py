@@ -140,7 +140,21 @@ def test_from_certificates_to_predictions(tmp_path, monkeypatch, capsys):
 
 @pytest.mark.parametrize(
     "command",
-    ["certs", "serve", "doctor", "align", "train", "predict", "inspect", "models", "estimate", "statement"],
+    [
+        *(
+            "certs",
+            "serve",
+            "doctor",
+            "align",
+            "train",
+            "predict",
+            "inspect",
+            "models",
+            "estimate",
+            "statement",
+        ),
+        *("show", "page"),
+    ],
 )
 def test_help_has_an_example(command, capsys):
     with pytest.raises(SystemExit) as caught:

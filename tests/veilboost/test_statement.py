@@ -4,40 +4,17 @@ import json
 
 import pytest
 
-import exact_training
-import federated_training
 import lgb_dp
-import vertical_training
-import xgb_fed
-from gbdt_parties.identity.record import write_traffic
-from gbdt_parties.traffic import Traffic
+from stated_models import HOSTILE, made_in
 from veilboost.command_line import main
 from veilboost.model_statements import statement_of
 
 yaml = pytest.importorskip("yaml")
-HOSTILE = "<script>alert(1)</script>"
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A model of each kind with the record of its training run."""
-    place = tmp_path_factory.mktemp("models")
-    X, y = vertical_training.problem(n=120)
-    active, *passive = vertical_training.parts(X, 2, 4)
-    parties = [xgb_fed.LocalParty(part, name) for part, name in zip(passive, ("bank", HOSTILE), strict=True)]
-    vertical = vertical_training.train({"objective": "binary:logistic", "max_depth": 2}, active, y, parties)
-    vertical.save(place / "vertical")
-    write_traffic(place / "vertical.jsonl", vertical.traffic)
-    exact = exact_training.train(exact_training.parties())
-    (place / "exact").mkdir()
-    (place / "exact" / "model.json").write_bytes(exact.as_json())
-    write_traffic(place / "exact.jsonl", exact.traffic)
-    traffic = Traffic()
-    booster = federated_training.train(federated_training.parties(3), 2, epsilon=2.0, traffic=traffic)
-    (place / "private").mkdir()
-    booster.save_model(place / "private" / "model.txt")
-    write_traffic(place / "private.jsonl", traffic)
-    return place
+    return made_in(tmp_path_factory.mktemp("models"))
 
 
 def run(capsys, *args):

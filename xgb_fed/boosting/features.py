@@ -145,7 +145,7 @@ class Columns:
 
 
 def check_names(own: list[str], names: list[str], argument: str) -> None:
-    """Check that columns are those that were trained on; those without names fit by their number.
+    """Check that columns are those trained on; those without names fit by their number.
 
     Raises `InvalidDataError` naming the columns that are missing and those that are too many, or the right
     order.

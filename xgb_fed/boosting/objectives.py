@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_hosts.xgboost.gradients import XGBoostGradients
-from gbdt_hosts.xgboost.margins import margins_of, predictions_of
+from gbdt_hosts.xgboost.margins import margins_of, predictions_of, words_of
 from gbdt_hosts.xgboost.targets import Targets
 from gbdt_hosts.xgboost.versions import leaves_are_quantiles, pairs_follow_seed
 from gbdt_kernels.exponentials import exponentials
@@ -26,7 +26,8 @@ MIN_HESSIAN = np.float32(1e-16)
 
 LOGISTIC = ("binary:logistic", "binary:logitraw", "reg:logistic")
 SOFTMAX = ("multi:softprob", "multi:softmax")
-CLASS_OBJECTIVES = (*LOGISTIC[:2], "binary:hinge", *SOFTMAX)
+BINARY = (*LOGISTIC[:2], "binary:hinge")
+CLASS_OBJECTIVES = (*BINARY, *SOFTMAX)
 """Objectives for labels that are classes, numbered from 0."""
 
 HORIZONTAL = ("binary:logistic", "reg:squarederror", "multi:softprob")
@@ -67,6 +68,9 @@ OBJECTIVES: Mapping[str, tuple[str, ...]] = {
 
 SHARED_PARAMETERS: Mapping[str, tuple[str, ...]] = {"count:poisson": ("max_delta_step",)}
 """Parameters of trees that an objective reads, too."""
+
+ROWS_ALONE = tuple(name for name in OBJECTIVES if name not in (*RANKING, *ADAPTIVE, "survival:cox"))
+"""Objectives by which a row's gradient, and a leaf's value by sums of these, depend on no other row."""
 
 REGRESSIONS = tuple(name for name in OBJECTIVES if name not in (*CLASS_OBJECTIVES, *RANKING, "survival:aft"))
 """Objectives of a regressor: labels are numbers, one per row."""
@@ -159,6 +163,18 @@ class XGBoostObjective:
             raise InvalidDataError(f"{argument} must be 0 or 1 for {self.name}")
         if self.name in SOFTMAX and not (np.isin(y, np.arange(self.n_classes))).all():
             raise InvalidDataError(f"{argument} must be classes 0 to {self.n_classes - 1} for {self.name}")
+
+    def check_range(self, y: NDArray[np.float32], argument: str = "y") -> None:
+        """Let XGBoost check labels: raises `InvalidDataError` with its words for those that it refuses.
+
+        Of every objective of `ROWS_ALONE` but ``survival:aft`` the accepted labels are an interval.
+        """
+        self.check_labels(y, argument)
+        ends = Targets(np.array([y.min(), y.max()], dtype=np.float32))
+        try:
+            self.gradients_of(ends)(np.zeros((2, self.n_classes), dtype=np.float32), 0)
+        except ValueError as error:
+            raise InvalidDataError(f"{argument} for {self.name}: {words_of(error)}") from None
 
     def gradients_of(self, targets: Targets, seed: int = 0) -> Gradients:
         """The function that gives the gradients of certain rows.

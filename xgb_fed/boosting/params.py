@@ -122,7 +122,7 @@ class Settings:
     objective_parameters: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Check every value; errors name the parameter, its value and what is accepted."""
+        """Check every value; errors name the parameter, its value and the values accepted."""
         self.require_objective(tuple(OBJECTIVES))
         self._check_objective_parameters()
         if self.tree_mode not in TREE_MODES:

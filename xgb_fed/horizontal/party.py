@@ -103,8 +103,8 @@ class HorizontalParty(HorizontalSessions):
         Rows, with the same columns as every other party's.  NaN, and entries that a sparse matrix does not
         store, are missing values to XGBoost.  To the hashes NaN is the column's mean and an unstored entry is
         zero.
-    y : array-like of shape (n_rows,)
-        Labels.
+    y : array-like of shape (n_rows,), or array or table of shape (n_rows, 2)
+        Labels; of two columns, the lower and upper bounds of times for ``survival:aft``.
     name : str, default="party"
         Name, unique among the parties.
     sample_weight : array-like of shape (n_rows,), optional
@@ -136,7 +136,7 @@ class HorizontalParty(HorizontalSessions):
         Where the party keeps what it must not forget: its groups of rows, the hashes that it has given away,
         which rows sums were told of, and its part in training runs, so that a run goes on after this process
         was restarted.  One process, and one object in it, uses it at a time.  In memory only by default.
-        Rows may change between runs: those that were added, or are gone or changed, must be none or at least
+        Rows may change between runs: those added, or are gone or changed, must be none or at least
         `min_rows_per_node` (of `exact`), also beside all states that were told before.
     accept_rows : str, optional
         Name of a state of the rows, from the error that refuses it: these rows are accepted, and no others.

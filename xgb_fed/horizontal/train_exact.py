@@ -26,13 +26,12 @@ from gbdt_parties.secure_sum.messages import unpack
 from gbdt_parties.traffic import Traffic
 from xgb_fed.boosting.features import MAX_BINS
 from xgb_fed.boosting.loop import check_patience
-from xgb_fed.boosting.objectives import SOFTMAX
+from xgb_fed.boosting.objectives import CLASS_OBJECTIVES, SOFTMAX
 from xgb_fed.errors import CheckpointError, FewPartiesWarning, InvalidArgumentError
 from xgb_fed.horizontal.common.introductions import common_classes, common_columns
 from xgb_fed.horizontal.common.model import HorizontalModel, of_classes
 from xgb_fed.horizontal.exact.cuts import DIGITS
 from xgb_fed.horizontal.exact.exchange import ExactDescription, OpenExactRun, read_content, request_of
-from xgb_fed.horizontal.exact.metrics import OF_NUMBERS
 from xgb_fed.horizontal.exact.task import (
     GIVEN,
     MIN_ROWS_PER_NODE,
@@ -59,7 +58,7 @@ class RoundsShown:
     n_rounds : int
         Rounds that were asked for.
     done : callable or None
-        Gives the `RoundsDone` of a party in this process; None if there is none, so that masked sums are all
+        Gives the `RoundsDone` of a party in this process; None without one, so that masked sums are all
         that is seen.
     verbose : bool or int
         Whether to print metrics, or after how many rounds each time.
@@ -239,14 +238,14 @@ def train_exact(
         evals,
         ExactTerms(min_rows_per_node, min_parties, (*DIGITS, GIVEN), MAX_BINS, max_samples=sys.maxsize),
         random_state,
-        settings.objective not in OF_NUMBERS,
+        settings.objective in CLASS_OBJECTIVES,
     )
     if len(members) < min_parties:
         raise InvalidArgumentError(f"parties has {len(members)}; min_parties={min_parties} must take part")
     if len(members) == 2:
         warnings.warn(TWO_PARTIES, FewPartiesWarning, stacklevel=2)
 
-    wants_classes = settings.objective not in OF_NUMBERS
+    wants_classes = settings.objective in CLASS_OBJECTIVES
 
     def agreement(descriptions: Sequence[tuple[str, str]]) -> tuple[str, bytes]:
         described = [ExactDescription.read(*own, wants_classes) for own in descriptions]

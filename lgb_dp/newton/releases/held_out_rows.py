@@ -1,7 +1,7 @@
 """Rows that train nothing, and their numbers in public cells of score and label.
 
 A row is held out by a coin of its own, and then adds its weight to one cell of each table and to nothing else
-that the run releases.
+that the run releases, whatever public groups divide the cells.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
+from gbdt_kernels.trees import Codes, DenseCodes
 from lgb_dp.losses.labels import LabelScale
 
 Places = NDArray[np.int64]
@@ -23,51 +24,69 @@ Places = NDArray[np.int64]
 class HeldOutCells:
     """Cells that held-out rows are counted in: numbers of some kind between public edges.
 
-    The kinds are those of `_KINDS`; raw scores are first moved by `shift`.
+    The kinds are those of `_KINDS`; raw scores are first moved by `shift`.  There are as many for
+    each of `n_groups`.
     """
 
     kind: str
     edges: NDArray[np.float64]
     shift: float = 0.0
+    n_groups: int = 1
 
-    def n_cells(self, scale: LabelScale) -> int:
-        """Number of cells."""
+    def per_group(self, scale: LabelScale) -> int:
+        """Number of cells of a group."""
         return _KINDS[self.kind][0](scale.n_outputs) * (len(self.edges) + 1)
 
 
 @dataclass(frozen=True)
 class HoldOut:
-    """The rule by which rows are held out: each, or each person, with probability `share`."""
+    """The rule by which rows are held out: each, or each person, with probability `share`.
+
+    The codes of the feature `by`, if there is one, are their groups.
+    """
 
     share: float
+    by: int | None = None
 
     def chosen(self, words: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Which rows are held out, by a secret random word of each."""
         return np.asarray(words < np.uint64(int(self.share * 2.0**64)))
 
+    def divided(
+        self, is_held: NDArray[np.bool_], codes: Codes, label: NDArray[np.float64], weight: NDArray[np.int32]
+    ) -> tuple[NDArray[np.int32], HeldOutRows]:
+        """The weights that all rows train with, 0 if they are held out, and the rows that are."""
+        place = np.flatnonzero(is_held)
+        group = np.zeros(len(place), np.int64) if self.by is None else _codes_of(codes, place, self.by)
+        training = np.where(is_held, 0, weight).astype(np.int32)
+        return training, HeldOutRows(place, label[place], weight[place].astype(np.int64), group)
+
+
+def _codes_of(codes: Codes, rows: Places, feature: int) -> Places:
+    """Codes of one feature of some rows."""
+    if isinstance(codes, DenseCodes):
+        return np.asarray(codes.codes[rows, feature], dtype=np.int64)
+    some = codes.take(rows)
+    found, is_own = np.full(len(rows), codes.zero_codes[feature], np.int64), some.indices == feature
+    found[np.repeat(np.arange(len(rows)), np.diff(some.indptr))[is_own]] = some.codes[is_own]
+    return found
+
 
 @dataclass(frozen=True, eq=False)
 class HeldOutRows:
-    """Places, labels and integer weights of the rows that are held out."""
+    """Places, labels, integer weights and groups of the rows that are held out."""
 
     place: Places
     label: NDArray[np.float64]
     weight: NDArray[np.int64]
-
-    @classmethod
-    def of(
-        cls, is_held: NDArray[np.bool_], label: NDArray[np.float64], weight: NDArray[np.int32]
-    ) -> tuple[NDArray[np.int32], HeldOutRows]:
-        """The weights that all rows train with, 0 if they are held out, and the rows that are."""
-        place = np.flatnonzero(is_held)
-        training = np.where(is_held, 0, weight).astype(np.int32)
-        return training, cls(place, label[place], weight[place].astype(np.int64))
+    group: Places
 
     def counts(self, cells: HeldOutCells, scale: LabelScale, score: NDArray[np.float64]) -> NDArray[np.int64]:
         """Sums of weights by cell, of rows with these scores of all rows; a row is in one cell."""
         raw = scale.centre + scale.scale * (score[self.place] + cells.shift)
-        table = np.zeros(cells.n_cells(scale), dtype=np.int64)
-        np.add.at(table, _KINDS[cells.kind][1](cells.edges, scale, raw, self.label), self.weight)
+        place, n = _KINDS[cells.kind][1](cells.edges, scale, raw, self.label), cells.per_group(scale)
+        table = np.zeros(cells.n_groups * n, dtype=np.int64)
+        np.add.at(table, place + n * self.group if cells.n_groups > 1 else place, self.weight)
         return table
 
 
@@ -86,6 +105,10 @@ def _by_score_and_label(edges: Any, scale: LabelScale, raw: Any, label: Any) -> 
 def _by_residual(edges: Any, scale: LabelScale, raw: Any, label: Any) -> Places:
     predicted = np.exp(raw[:, 0]) if scale.has_log_link else raw[:, 0]
     return _between(edges, label - predicted)
+
+
+def _by_label(edges: Any, scale: LabelScale, raw: Any, label: Any) -> Places:
+    return _between(edges, label)
 
 
 def _by_loss(edges: Any, scale: LabelScale, raw: Any, label: Any) -> Places:
@@ -108,6 +131,7 @@ _KINDS: Mapping[str, tuple[Callable[[int], int], Callable[..., Places]]] = {
     "scores": (lambda _: 1, _by_score),
     "scores, labels": (lambda _: 2, _by_score_and_label),
     "residuals": (lambda _: 1, _by_residual),
+    "labels": (lambda _: 1, _by_label),
     "losses": (lambda _: 1, _by_loss),
     "labels, classes, confidence": (lambda n_classes: n_classes**2, _by_classes),
 }

@@ -63,7 +63,7 @@ class LeafSums(Protocol):
 class _RowState:
     """Where the rows stand after some rounds, and in which leaves of the next round's tree.
 
-    `score` has the values of the released trees up to number `last`, 0 if there is none; it determines the
+    `score` has the values of the released trees up to number `last`, 0 without one; it determines the
     trees before. Leaves are of the tree of the round `pending`; the leaf of a row that is held out is as many
     more as there are leaves.
     """

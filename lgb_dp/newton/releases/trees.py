@@ -48,7 +48,7 @@ class Round:
 
     @property
     def last(self) -> int:
-        """Number of the last released tree, 0 if there is none."""
+        """Number of the last released tree, 0 without one."""
         return self.released[-1].number if self.released else 0
 
     @property
@@ -86,5 +86,5 @@ class LeafRelease:
     std: float
 
     def part(self, leaves: slice) -> LeafRelease:
-        """Of some of the leaves."""
+        """The release about a slice of the leaves."""
         return LeafRelease(self.gradient[leaves], self.hessian[leaves], self.std)

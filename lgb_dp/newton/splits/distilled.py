@@ -134,7 +134,7 @@ class SurrogateScores:
 
 
 def _number(released: Sequence[ReleasedTree]) -> int:
-    """Number of the last tree, which determines those before; 0 if there is none."""
+    """Number of the last tree, which determines those before; 0 without one."""
     return released[-1].number if released else 0
 
 

@@ -136,7 +136,7 @@ class AskingParty:
         places: Sequence[bytes],
         tables: NDArray[np.uint64] | None,
     ) -> NDArray[np.float64]:
-        """Answers about all rows, those that are not kept from the other party."""
+        """Answers about all rows, those not kept from the other party."""
         found = self._kept(places)
         missing = np.flatnonzero(np.isnan(found))
         if len(missing):

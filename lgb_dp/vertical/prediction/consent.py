@@ -83,7 +83,7 @@ class Consent:
 class AnsweredQuestion:
     """A question that was answered, with names of rows (`as_kept`).
 
-    Values are those that were given openly, one for each row; none for an answer by table.
+    Values are those given openly, one for each row; none for an answer by table.
     """
 
     answer: AnswerKind
@@ -120,7 +120,7 @@ class AnsweredRows:
     """Counts the rows of each model that were answered, and refuses more than was consented to.
 
     A question is counted before it is answered, and stays so if the answer is lost: the party that asked may
-    have it.  Points and scores of a row can be asked for again: they are those that were given, and are not
+    have it.  Points and scores of a row can be asked for again: they are those given, and are not
     counted again.
 
     The store keeps the counts; by default they are in memory only.
@@ -207,7 +207,7 @@ class AnsweredRows:
     ) -> NDArray[np.float64]:
         """Count a question that is answered openly; gives the answers, and raises the errors of `take`.
 
-        `values` are answers by the rows as they are. Those that were given before take their places where
+        `values` are answers by the rows as they are. Those given before take their places where
         there were any: a question that is not counted tells nothing of a row that has changed since.
         """
         with self.store.transaction():

@@ -60,7 +60,7 @@ class KnownWorker:
         self._connection: Any = None
 
     async def ask(self, message: Mapping[str, Any]) -> Answer | None:
-        """The worker's answer; raises an OSError if there is none."""
+        """The worker's answer; raises an OSError without one."""
         if self._connection is None:
             self._connection = await connected(
                 self._client, self.address, self._operation, self._timeout, self._relays

@@ -3,7 +3,7 @@
 import gbdt_hosts.lightgbm.host
 from gbdt_hosts.lightgbm.booster import Evaluation, PrivateBooster, TreeGrower, claimed, grown_text, take_over
 from gbdt_hosts.lightgbm.dataset import StandInDataset, check_parameters
-from gbdt_hosts.lightgbm.folding import folded_text
+from gbdt_hosts.lightgbm.folding import folded_text, moved_text
 from gbdt_hosts.lightgbm.initial import InitialModel
 from gbdt_hosts.lightgbm.log import log_info
 from gbdt_hosts.lightgbm.params import default_parameters, main_names, resolve_aliases

@@ -231,24 +231,11 @@ class PrivateBooster(lightgbm.Booster):
     def update(
         self, train_set: lightgbm.Dataset | None = None, fobj: _LGBM_CustomObjectiveFunction | None = None
     ) -> bool:
-        """Grow the trees of one iteration.
+        """Grow the trees of one iteration; gives False, since a private tree always has splits.
 
-        Parameters
-        ----------
-        train_set : Dataset, optional
-            None, or the one that is trained on.
-        fobj : None
-            No objective of one's own: its sensitivity is unknown.
-
-        Returns
-        -------
-        bool
-            False: a private tree always has splits.
-
-        Raises
-        ------
-        LightGBMError
-            If the booster is not in training, or another argument is given.
+        `train_set` is None or the one that is trained on, `fobj` None: the sensitivity of an objective of
+        one's own is unknown. Raises LightGBMError if the booster is not in training, or another argument is
+        given.
         """
         with self._lock.held(), silent_arithmetic():
             grower = self._growing()
@@ -268,19 +255,10 @@ class PrivateBooster(lightgbm.Booster):
         return self
 
     def reset_parameter(self, params: dict[str, Any]) -> PrivateBooster:
-        """Change the learning rate between iterations.
+        """Change the learning rate, by any of its names, between iterations.
 
-        Parameters
-        ----------
-        params : dict
-            The learning rate, by any of its names.
-
-        Raises
-        ------
-        LightGBMError
-            If the booster is not in training.
-        UnsupportedParameterError
-            For any other parameter.
+        Raises LightGBMError if the booster is not in training, UnsupportedParameterError for any other
+        parameter.
         """
         with self._lock.held():
             self._growing().reset_parameter(params)
@@ -288,15 +266,9 @@ class PrivateBooster(lightgbm.Booster):
         return self
 
     def add_valid(self, data: lightgbm.Dataset, name: str) -> PrivateBooster:
-        """Add validation data.
+        """Add validation data, with the training Dataset as its reference, under a name in results.
 
-        Parameters
-        ----------
-        data : Dataset
-            With the training Dataset as its reference.  Metrics on rows that are not public are noted in the
-            report.
-        name : str
-            Of the data in results.
+        Metrics on rows that are not public are noted in the report.
         """
         with self._lock.held(), silent_arithmetic():
             self._growing()
@@ -306,20 +278,9 @@ class PrivateBooster(lightgbm.Booster):
         return self
 
     def eval(self, data: lightgbm.Dataset, name: str, feval: CustomMetrics = None) -> list[EvalResult]:
-        """Evaluate on a data set, which is followed from then on.
+        """Evaluate on a data set, which is followed from then on; `feval` is as for LightGBM.
 
-        Parameters
-        ----------
-        data : Dataset
-        name : str
-            Of the data in the results.
-        feval : callable or sequence of callable, optional
-            As for LightGBM.
-
-        Returns
-        -------
-        list of (str, str, float, bool)
-            Names of the data and of the metric, its value, and whether higher is better.
+        Gives names of the data and of the metric, its value, and whether higher is better.
         """
         with self._lock.held(), silent_arithmetic():
             self._growing()

@@ -160,7 +160,7 @@ class StandInDataset(lightgbm.Dataset):
             raise LightGBMError(f"{field_name} cannot change once the rows are binned; make a new Dataset")
 
     def get_field(self, field_name: str) -> NDArray[Any] | None:
-        """Label, weight or initial score, None where there is none."""
+        """Label, weight or initial score, None without one."""
         return getattr(self, field_name, None)
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:

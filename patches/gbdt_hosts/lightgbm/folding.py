@@ -89,6 +89,18 @@ def folded_text(text: str, tolerance: float) -> str:
     return with_blocks(text, blocks)
 
 
+def moved_text(text: str, factor: float, shift: float) -> str:
+    """A model text of one output whose raw scores are multiplied, and then moved by the first tree."""
+    blocks = []
+    for k, block in enumerate(tree_blocks(text)):
+        fields, more = block_fields(block), 0.0 if k else shift
+        for name, digits in (("leaf_value", 17), ("internal_value", 6)):
+            values = np.array(fields[name].split(), dtype=np.float64) * factor + more
+            fields[name] = " ".join(f"{value:.{digits}g}" for value in values.tolist())
+        blocks.append(_block(fields))
+    return with_blocks(text, blocks)
+
+
 def _changes(trees: Sequence[_Tree], n_outputs: int, tolerance: float) -> list[float]:
     """The largest change in each tree if subtrees are folded up to a half range that the tolerance allows."""
     ascending = [np.sort(tree.half_ranges()) for tree in trees]

@@ -32,7 +32,7 @@ class InitialModel:
 
     @classmethod
     def of(cls, booster: lightgbm.Booster) -> InitialModel | None:
-        """The model that a live booster continues, None if there is none.
+        """The model that a live booster continues, None without one.
 
         That of the Dataset may by now be another training run's; the trees of this one are in the booster.
         """

@@ -237,7 +237,7 @@ def guarantee_line(guarantee: Mapping[str, Any]) -> dict[str, str]:
 
 
 def guarantee_in(text: str) -> dict[str, Any] | None:
-    """The guarantee in a model text, None if there is none; `ValueError` if it is not JSON."""
+    """The guarantee in a model text, None without one; `ValueError` if it is not JSON."""
     line = parameter_lines(text).get(GUARANTEE)
     return None if line is None else _object_in(line)
 

@@ -76,13 +76,15 @@ def booster_from_trees(
     feature_names: Sequence[str] | None = None,
     num_parallel_tree: int = 1,
     categorical: Sequence[int] = (),
+    is_estimated: bool = True,
 ) -> xgboost.Booster:
     """A native booster of trees, round by round, in a round class by class; they are written one by one.
 
     The objective is a name, or XGBoost's parameters with its own ones. `n_classes` are those of softprob,
     else 1, and `base_score` is one number for all classes or one per class, as XGBoost's parameter. `rounds`
     says where each round's trees start, and where the last one's end. A round has `num_parallel_tree` trees
-    for each class; the values of the features `categorical` are categories.
+    for each class; the values of the features `categorical` are categories.  XGBoost notes in a model whether
+    it has estimated the base score.
     """
     texts, groups = [], []
     for number, tree in enumerate(trees):
@@ -108,7 +110,7 @@ def booster_from_trees(
             },
             "learner_model_param": {
                 "base_score": _base_score(base_score),
-                "boost_from_average": "1",
+                "boost_from_average": str(int(is_estimated)),
                 "num_class": str(n_classes if n_classes > 1 else 0),
                 "num_feature": str(n_features),
                 "num_target": "1",
@@ -181,7 +183,7 @@ class ModelContent:
     objective: str
     n_classes: int  # margins per row
     n_features: int
-    feature_names: list[str]  # empty if there are none
+    feature_names: list[str]  # empty without any
     base_score: list[float]  # one for all classes or one per class
 
 

@@ -8,7 +8,7 @@ from html import escape
 
 from gbdt_commons.html_tables import html_table
 
-_STYLE = """
+STYLE = """
 :root { color-scheme: light; }
 body { font: 16px/1.5 system-ui, sans-serif; color: #1a1a1a; background: #fff; max-width: 52rem;
   margin: 0 auto; padding: 1rem; overflow-wrap: anywhere; }
@@ -56,16 +56,18 @@ svg text { font: 12px system-ui, sans-serif; fill: #333; }
   .curve { max-width: 10cm; } }
 @page { margin: 18mm; }
 """
+"""Style of statements, for screens and paper."""
+
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
-def html_page(title: str, parts: Sequence[str]) -> str:
+def html_page(title: str, parts: Sequence[str], style: str = STYLE) -> str:
     """A page of parts in HTML; the browser is forbidden to load or to run anything."""
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{_STYLE}</style></head>\n<body>\n"
+        f"<title>{escape(title)}</title><style>{style}</style></head>\n<body>\n"
         + "\n".join(part for part in parts if part)
         + "\n</body></html>\n"
     )
@@ -83,7 +85,7 @@ def html_section(title: str, *parts: str) -> str:
 
 
 def html_facts(facts: Mapping[str, object]) -> str:
-    """Names and values, one below the other; empty if there are none."""
+    """Names and values, one below the other; empty without any."""
     rows = "".join(f"<tr><th>{escape(k)}</th><td>{escape(shown(v))}</td></tr>" for k, v in facts.items())
     return f'<table class="facts"><tbody>{rows}</tbody></table>' if rows else ""
 
@@ -94,7 +96,7 @@ def html_wide_table(rows: Sequence[Mapping[str, object]]) -> str:
 
 
 def html_bars(rows: Sequence[tuple[str, str, str]]) -> str:
-    """A label, a bar as SVG, and a value in words on each line; empty if there are none."""
+    """A label, a bar as SVG, and a value in words on each line; empty without any."""
     cells = "".join(
         f"<tr><td>{escape(label)}</td><td>{bar}</td><td>{escape(value)}</td></tr>"
         for label, bar, value in rows

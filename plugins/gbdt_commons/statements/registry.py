@@ -70,7 +70,7 @@ _OPTIONAL = "data_product_sector"
 
 
 def fault_of(fill: Mapping[str, str]) -> str | None:
-    """The first fault of fields that were filled in, in words; None if there is none."""
+    """The first fault of fields that were filled in, in words; None without one."""
     for name, text in fill.items():
         if name not in OPEN_FIELDS:
             return f"fill names {name!r}; accepted are {', '.join(sorted(OPEN_FIELDS))}"

@@ -113,7 +113,7 @@ class Statement:
     headline : str
         The guarantee in a sentence, or what follows the words that there is none.
     words : tuple of str
-        What that means, in plain words.
+        Its meaning, in plain words.
     reasons : tuple of str
         Why the guarantee is void.
     notes : tuple of str
@@ -208,11 +208,11 @@ class Statement:
     def _parts(self) -> list[str]:
         """The page from top to bottom: the verdict first."""
         return [
-            self._verdict(),
+            self.html_verdict("Privacy statement"),
             html_section("About", html_facts({k.replace("_", " "): v for k, v in self.about.items()})),
             html_section("In words", *(f"<p>{html_words(text)}</p>" for text in self.words)),
             html_section("The guarantee", html_facts(self.guarantee)),
-            self._attack(),
+            self.html_attack(),
             html_section("Share of the budget", html_bars(self._bars())),
             *(html_section(title, html_wide_table(rows)) for title, rows in self.tables.items()),
             html_section("Notes", html_list(self.notes)),
@@ -221,15 +221,17 @@ class Statement:
             html_section("Signature", html_signature(("Name and office", "Place and date", "Signature"))),
         ]
 
-    def _verdict(self) -> str:
-        title = f'<p class="what">Privacy statement: {escape(self.title)}</p>'
+    def html_verdict(self, page: str) -> str:
+        """The verdict, with the kind of page that it heads."""
+        title = f'<p class="what">{escape(page)}: {escape(self.title)}</p>'
         headline = f"{_HEADLINES[self.verdict]} {self.headline}".strip()
         reasons = html_list(f"void because {reason}" for reason in self.reasons)
         return (
             f'<header class="verdict {self.verdict}">{title}<h1>{html_words(headline)}</h1>{reasons}</header>'
         )
 
-    def _attack(self) -> str:
+    def html_attack(self) -> str:
+        """The limits of an attacker, as a section; empty without a guarantee."""
         if not self.attack_curve:
             return ""
         text = _CURVE.format(unit=self.unit)

@@ -54,20 +54,9 @@ def read_numbers(
 
     Every conversion of rows, labels, weights and scores goes through here: NumPy and pandas quote the first
     cell that they cannot convert, and their error would also travel as the context of one that replaces it.
-
-    Parameters
-    ----------
-    name : str
-        The argument, for the message.
-    values : array-like, Series or DataFrame
-        Missing values of pandas become NaN.
-    dtype : type
-        Of the numbers.
-    error, type_error : callable
-        Make the errors: of complex numbers, NumPy's times, and text that does not read as a number; and of
-        values that are neither numbers nor text, and types that are not known.
-    remedy : str
-        End of the message of an `error`.
+    Missing values of pandas become NaN. `error` makes the error of complex numbers, NumPy's times, and text
+    that does not read as a number, with the `remedy` at its end; `type_error` that of values that are neither
+    numbers nor text, and of types that are not known.
     """
     check_type(name, values, type_error)
     own = getattr(values, "dtype", None)
@@ -157,16 +146,8 @@ def canonical(data: Any, kind: type, name: str, error: Refusal) -> Any:
     """A sparse matrix by rows or by columns, each one's entries ascending, none twice; `data` stays as it is.
 
     The matrix's own flags are not believed: they are stale once its arrays were written into, and a row with
-    two entries of one column would count twice.
-
-    Parameters
-    ----------
-    data : sparse matrix or array of SciPy
-    kind : {scipy.sparse.csr_matrix, scipy.sparse.csc_matrix}
-    name : str
-        The argument, for the message.
-    error : callable
-        Makes the error of arrays that do not describe a matrix.
+    two entries of one column would count twice. `kind` is SciPy's ``csr_matrix`` or ``csc_matrix``; `error`
+    makes the error, which has the `name`, of arrays that do not describe a matrix.
     """
     try:
         # Before the conversion, which would write where wrong numbers of rows or columns point.

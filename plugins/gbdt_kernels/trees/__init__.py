@@ -11,8 +11,10 @@ from gbdt_kernels.trees.newton import (
     RowPairs,
     SoftmaxPairs,
     TablePairs,
+    TimePairs,
     add_leaf_values,
     leaf_sums,
+    time_pairs,
 )
 from gbdt_kernels.trees.routing import add_trees, partition_level
 from gbdt_kernels.trees.row_tags import row_tags

@@ -45,7 +45,7 @@ class _Edges:
     """Edges from each node's parent to the node, as they hold for all rows; the root's stands for none."""
 
     parent: NDArray[np.int32]
-    above: NDArray[np.int32]  # the next edge above on the same column, 0 if there is none
+    above: NDArray[np.int32]  # the next edge above on the same column, 0 without one
     is_left: NDArray[np.bool_]
     passed: NDArray[np.float64]  # fraction of the cover that the column's splits pass on down to this node
     n_players: int  # different columns on a path at most

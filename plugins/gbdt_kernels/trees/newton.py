@@ -12,6 +12,7 @@ each.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -214,6 +215,107 @@ class LogLinkPairs:
         _log_link_sums(*own, self.power, self.lowest, self.scale, self.limit, out[:, 0])
 
 
+@part
+def _logistic_time(low, high):
+    """Derivatives of -log P(low < Z < high), Z logistic, by location (two) and logarithm of the scale (one).
+
+    Bounds are in [-38, 38]; where they are next to each other, the density takes the place of P.
+    """
+    is_above = low > 0.0  # mirrored: of probabilities near 1 the differences would lose their digits
+    a, b = (-high, -low) if is_above else (low, high)
+    fa, fb = 1.0 / (1.0 + math.exp(-a)), 1.0 / (1.0 + math.exp(-b))
+    p, gradient = fb - fa, 1.0 - fa - fb
+    fa *= 1.0 - fa
+    fb *= 1.0 - fb
+    spread = 1.0 + (a + b) / 2.0 * gradient if b - a < 1e-3 else (b * fb - a * fa) / p
+    return (-gradient if is_above else gradient), fa + fb, spread
+
+
+@part
+def _normal_time(low, high):
+    """As `_logistic_time`, Z normal."""
+    middle = (low + high) / 2.0
+    is_above = low > 0.0
+    a, b = (-high, -low) if is_above else (low, high)
+    p = (math.erfc(-b * math.sqrt(0.5)) - math.erfc(-a * math.sqrt(0.5))) * math.sqrt(0.5 * math.pi)
+    if b - a < 1e-3 or p < 1e-290:
+        nearer = middle if b - a < 1e-3 else (low if is_above else high)
+        return -nearer, 1.0, 1.0 - nearer * nearer
+    fa, fb = math.exp(-a * a / 2.0), math.exp(-b * b / 2.0)
+    gradient, spread = (fb - fa) / p, (b * fb - a * fa) / p
+    return (-gradient if is_above else gradient), gradient * gradient + spread, spread
+
+
+@part
+def _extreme_time(low, high):
+    """As `_logistic_time`, exp(Z) exponential, of median 1."""
+    a, b = math.log(2.0) * math.exp(low), math.log(2.0) * math.exp(high)
+    if high - low < 1e-3:
+        middle = (a + b) / 2.0
+        return 1.0 - middle, middle, 1.0 + (low + high) / 2.0 * (1.0 - middle)
+    p, fb = -math.expm1(a - b), b * math.exp(a - b)
+    gradient = (fb - a) / p
+    return gradient, gradient * gradient - (fb * (1.0 - b) - a * (1.0 - a)) / p, (high * fb - low * a) / p
+
+
+@kernel(error_model="numpy")
+def time_pairs(score, lower, upper, law, rate, factor, by_scale, gradient, hessian):
+    """Gradients and hessians of accelerated failure times by the score, in units of ``1 / s`` and ``1 / s²``.
+
+    ``rate`` is 1 / s; the law of Z = (log T - score) / s is logistic (0), normal (1) or extreme (2).  Rows
+    have logarithms of times, ``lower <= upper``, infinite where nothing is known.  ``factor`` multiplies
+    both.  With ``by_scale``, gradients are by log s, and hessians are 1 where the event has come, else 0.
+    """
+    for j in range(len(score)):
+        low, high = (lower[j] - score[j]) * rate, (upper[j] - score[j]) * rate
+        low, high = min(max(low, -38.0), 38.0), min(max(high, -38.0), 38.0)
+        if law == 0:
+            g, h, spread = _logistic_time(low, high)
+        elif law == 1:
+            g, h, spread = _normal_time(low, high)
+        else:
+            g, h, spread = _extreme_time(low, high)
+        if by_scale:
+            g, h = spread, (1.0 if upper[j] < np.inf else 0.0)
+        gradient[j], hessian[j] = g * factor, h * factor
+
+
+@kernel(error_model="numpy")
+def _time_sums(score, lower, upper, weight, leaf, law, rate, factor, by_scale, limit, out):
+    """As `_log_link_sums`, of the pairs of `time_pairs`."""
+    gradient, hessian = np.empty(_ROWS_AT_ONCE), np.empty(_ROWS_AT_ONCE)
+    entry = np.empty(_ROWS_AT_ONCE, dtype=np.int32)
+    pair = np.empty((_ROWS_AT_ONCE, 2), dtype=np.int32)
+    top = np.float64(len(limit) // 2)
+    for start in range(0, len(leaf), _ROWS_AT_ONCE):
+        stop = start + _ROWS_AT_ONCE if start + _ROWS_AT_ONCE < len(leaf) else len(leaf)
+        n = stop - start
+        x, low, high = score[start:stop], lower[start:stop], upper[start:stop]
+        time_pairs(x, low, high, law, rate, factor, by_scale, gradient[:n], hessian[:n])
+        _find_entries(gradient[:n], top, entry[:n])
+        _hold_hessians(hessian[:n], entry[:n], limit, pair[:n])
+        _add_entries(entry[:n], weight[start:stop], leaf[start:stop], pair, out)
+
+
+@dataclass(frozen=True)
+class TimePairs:
+    """Contributions of rows to a leaf: gradient and hessian of a time to an event, in integer steps."""
+
+    lower: NDArray[np.float64]  # logarithms of times
+    upper: NDArray[np.float64]
+    law: int  # this and the next three are those of `time_pairs`
+    rate: float
+    factor: float  # a gradient is cut to [-1, 1] after it
+    by_scale: bool
+    limit: NDArray[np.int16]  # largest hessian, in steps, of gradient ``(entry - steps) / steps``
+
+    def add_up(self, score: Scores, weight: Weights, leaf: Leaves, first: int, last: int, out: Sums) -> None:
+        """As for `TablePairs`."""
+        rows = slice(first, last)
+        own = (score[rows].reshape(-1), self.lower[rows], self.upper[rows], weight[rows], leaf[rows])
+        _time_sums(*own, self.law, self.rate, self.factor, self.by_scale, self.limit, out[:, 0])
+
+
 @kernel
 def _norm_of_steps(vector):
     """Squared norm of int64 integers."""
@@ -292,7 +394,7 @@ class SoftmaxPairs:
         _softmax_sums(score, self.target, weight, leaf, *loss, first, last, out)
 
 
-RowPairs: TypeAlias = TablePairs | LogLinkPairs | SoftmaxPairs
+RowPairs: TypeAlias = TablePairs | LogLinkPairs | TimePairs | SoftmaxPairs
 """Contributions of a data set's rows to the sums of their leaves."""
 
 

@@ -40,18 +40,11 @@ _CLOCKS_DIFFER = timedelta(minutes=10)
 
 @dataclass(frozen=True)
 class TLS:
-    """Credentials of a party, to prove its identity and to check the other one's.
+    """Credentials of a party, in PEM, to prove its identity and to check the other one's.
 
-    Attributes
-    ----------
-    authority : bytes
-        PEM certificates of the authorities whose signature is trusted.
-    certificate, key : bytes
-        PEM; this party's.
-    server_name : str or None
-        Name that the server's certificate must be for, if not the name of the party that is called.
-    folder : Path or None
-        Where they were read, and a renewed certificate will be.
+    Signatures of each `authority` are trusted. `server_name` is the name that the server's certificate must
+    be for, if not that of the party that is called. They were read in the `folder`, if any, where a renewed
+    certificate will be.
     """
 
     authority: bytes
@@ -64,10 +57,7 @@ class TLS:
     def from_directory(cls, directory: str | Path, server_name: str | None = None) -> TLS:
         """Read a party's folder.
 
-        Raises
-        ------
-        PartyArgumentError
-            Naming the file that is missing, is not a certificate, or whose key does not match.
+        PartyArgumentError names the file that is missing, is not a certificate, or whose key does not match.
         """
         content = {}
         for name in (AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE):
@@ -94,11 +84,8 @@ class TLS:
     def renewed(self) -> TLS:
         """The content of the folder now; the same object where it is the same, or where there is no folder.
 
-        Raises
-        ------
-        PartyArgumentError
-            If it cannot be used in place of the former: it has another name or key, or is not valid now.
-            Keys of runs under way are signed with the former one.
+        Raises PartyArgumentError if it has another name or key, or is not valid now: keys of runs under way
+        are signed with the former one.
         """
         if self.folder is None or (now := TLS.from_directory(self.folder, self.server_name)) == self:
             return self
@@ -111,7 +98,7 @@ class TLS:
         return now
 
     def fault(self) -> str:
-        """Faults in the dates of the certificate, or of all authorities, now; empty if there are none."""
+        """Faults in the dates of the certificate, or of all authorities, now; empty without any."""
         own = out_of_date(self.certificate)
         if own:
             return own
@@ -122,10 +109,7 @@ class TLS:
     def check_dates(self) -> None:
         """Refuse a certificate that is not valid now, before anything is begun with it.
 
-        Raises
-        ------
-        AuthenticationError
-            Naming the holder, the date, and the command that renews it.
+        AuthenticationError names the holder, the date, and the command that renews it.
         """
         if fault := self.fault():
             name = Identity.of(self.certificate).name
@@ -179,17 +163,9 @@ def _dates_of(certificates: bytes) -> tuple[datetime, datetime]:
 
 @dataclass(frozen=True)
 class Identity:
-    """Identity of a certificate's holder.
+    """Identity of a certificate's holder: common name, SHA-256 of the certificate in hexadecimal, expiry.
 
-    Attributes
-    ----------
-    name : str
-        Common name.
-    fingerprint : str
-        SHA-256 of the certificate, 64 hexadecimal digits.
-    expires : datetime
-    key : str
-        SHA-256 of the public key (as SubjectPublicKeyInfo), the same after a renewal.
+    `key` is SHA-256 of the public key (as SubjectPublicKeyInfo), the same after a renewal.
     """
 
     name: str
@@ -201,10 +177,7 @@ class Identity:
     def of(cls, certificate: bytes) -> Identity:
         """Read a PEM certificate.
 
-        Raises
-        ------
-        PartyArgumentError
-            If it is not a certificate, or does not have exactly one common name.
+        Raises PartyArgumentError if it is not one, or does not have exactly one common name.
         """
         try:
             parsed = x509.load_pem_x509_certificate(certificate)
@@ -278,25 +251,12 @@ def make_certificate(
 ) -> Identity:
     """Write a party's folder: a certificate signed by an authority, its key, and the authority's certificate.
 
-    Parameters
-    ----------
-    directory : path
-        The party's folder.
-    authority : path
-        Where `make_authority` wrote.
-    name : str
-        Common name, and a DNS name that the certificate is for: callers know this party by it.
-    hosts : sequence of str
-        Further names and addresses that the certificate is for, for those who call the party by its address.
-        None by default: a certificate for ``localhost`` would be good at the end of any tunnel.
-    days : float
-        Until it expires; negative for one that has expired.
-
-    Raises
-    ------
-    PartyArgumentError
-        For an authority without a usable key, for a name that is not 1 to 64 characters of printable
-        ASCII or has '/' or '*' in it, and for a folder with a key, which would be lost.
+    `authority` is where `make_authority` wrote. Callers know the party by its `name`, which becomes common
+    name and a DNS name. `hosts` are further names and addresses for those who call it by its address; there
+    are none by default, since a certificate for ``localhost`` would be good at the end of any tunnel. `days`
+    are negative for one that has expired. Raises PartyArgumentError for an authority without a usable key, a
+    name that is not 1 to 64 characters of printable ASCII or has '/' or '*' in it, and a folder with a key,
+    which would be lost.
     """
     if not 0 < len(name) <= 64 or not name.isprintable() or not name.isascii() or set(name) & set("/*"):
         raise PartyArgumentError(
@@ -324,24 +284,9 @@ def renew_certificate(
 ) -> tuple[Identity, Path]:
     """Write a new certificate for a party's key, which need not be there, and keep the former one beside it.
 
-    Parameters
-    ----------
-    directory : path
-        Of the former certificate, whose names and addresses the new one is for, too.
-    authority, name, hosts, days
-        As for `make_certificate`.
-
-    Returns
-    -------
-    identity : Identity
-        Of the new certificate.
-    former : Path
-        Where the former one is kept.
-
-    Raises
-    ------
-    PartyArgumentError
-        If there is no certificate, or it is of another name or authority.
+    The new one is also for the names and addresses of the former one; other arguments are those of
+    `make_certificate`. Gives the new identity, and where the former one is kept. Raises PartyArgumentError if
+    there is no certificate, or it is of another name or authority.
     """
     path = Path(directory) / CERTIFICATE_FILE
     if not path.exists():

@@ -162,7 +162,8 @@ class _Run:
         n_common = int(np.count_nonzero(flags))
         if not 0 < n_common <= min(self._n_theirs, len(self._ids)):
             raise ProtocolError(
-                f"{n_common} rows were aligned of {len(self._ids)}, where {self._n_theirs} ids were told"
+                f"the other party claims {n_common} rows in common; {len(self._ids)} are here, and it "
+                f"announced {self._n_theirs}"
             )
         alignment = Alignment(tuple(sorted(self._ids[k] for k in self.own.order[flags])))
         digest = MaskedDigest(alignment.digest, self._digest, PASSIVE)

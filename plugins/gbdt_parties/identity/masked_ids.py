@@ -168,7 +168,7 @@ class ReceivedList:
 
         Strictly ascending order over all messages makes them different, and leaves one way to send a list.
         Raises `ProtocolError` if they are not as many as are due, not in ascending order, or, with the last
-        of them, not those that were committed to.
+        of them, not those committed to.
         """
         due = chunk(self._count, self.n_received)
         if not due or len(points) != due * POINT_BYTES:

@@ -138,7 +138,7 @@ class _Coordinator:
             finally:
                 for member in self._members:
                     while member.coming is not None and not member.coming.done():
-                        # Again and again: between two requests, it interrupts nothing.
+                        # Repeatedly: an interrupt that falls between two requests is lost.
                         member.party.interrupt()  # type: ignore[attr-defined]  # it is elsewhere
                         wait([member.coming], SECONDS_BETWEEN_INTERRUPTS)
 

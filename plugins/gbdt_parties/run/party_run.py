@@ -38,14 +38,14 @@ class Proposal:
     """A proposal that a party has checked and may sign.
 
     The statement, 32 bytes, stands for all that the parties agree on; `min_parties` must take part in every
-    sum, by this party's demand and the run's.  `begin` starts the computation, with the roster and the key of
-    the public stream.
+    sum, by this party's demand and the run's.  `begin` starts the computation, with the roster, the key of
+    the public stream, and a secret key of this party and run, which a restart does not change.
     """
 
     task: str
     statement: bytes
     min_parties: int
-    begin: Callable[[Roster, bytes], Computation[Any, Any]]
+    begin: Callable[[Roster, bytes, bytes], Computation[Any, Any]]
 
 
 class Subject(ABC):
@@ -107,7 +107,7 @@ class PartyRun:
     """A run, as one party sees it.
 
     The record has the request, for which the subject was made, and whether the run is auditable.  With that
-    of the log, the run begins again, from its first sum, and answers are those that were given; a
+    of the log, the run begins again, from its first sum, and answers are those given; a
     ProtocolError or AuthenticationError says that it cannot be taken up.
     """
 
@@ -224,7 +224,9 @@ class PartyRun:
 
     def _start(self, proposal: Proposal) -> None:
         self._sums = MaskedSums(self._agreement, self.subject.participation, proposal.min_parties)
-        computation = proposal.begin(self._agreement.roster, self._agreement.public_seed)
+        agreement, roster = self._agreement, self._agreement.roster
+        own_key = agreement.keys.noise_key(roster.digest, b"beginning")
+        computation = proposal.begin(roster, agreement.public_seed, own_key)
         computation.question()  # raises what the settings and the rows do not allow
         self._computation = computation
 

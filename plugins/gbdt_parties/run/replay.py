@@ -37,7 +37,7 @@ class Replay:
     rounds : int
         Rounds, or sums, that were opened alike.
     attempts : int
-        Attempts that were begun alike, those that were abandoned included.
+        Attempts that were begun alike, those abandoned included.
     connections : int
         Connections, or processes of the party, that were repeated.
     messages, bytes : int
@@ -175,7 +175,7 @@ def replayed(log: RunLog, subject_of: Callable[[bytes, str], Subject], store: St
 
 
 def _check_log(log: RunLog, again: RunLog, repeats: bool) -> None:
-    """Check that the answers and the end that a party has kept are those that are made again.
+    """Check that the answers and the end that a party has kept are those made again.
 
     The party may have kept more: an answer is there before its message is.  Those that cost nothing may have
     been lost with a machine, together with their messages.

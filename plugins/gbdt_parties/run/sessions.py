@@ -1,4 +1,4 @@
-"""The runs of secure sums of one coordinator at one party: the one under way, and those that are kept.
+"""The runs of secure sums of one coordinator at one party: the one under way, and those kept.
 
 A run that has begun is kept with its keys.  A party that was restarted takes it up from its first
 sum: the coordinator has all of them, and signatures show that they are the ones that were added up before.

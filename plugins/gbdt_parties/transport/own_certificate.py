@@ -37,18 +37,8 @@ _CLOSED = (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
 def is_refused(host: str, port: int, expected: str, tls: TLS, seconds: float = SECONDS) -> bool:
     """Whether a server of the expected name takes connections, and does not accept this side's certificate.
 
-    False if that cannot be found out, as of a server that closes connections and has no TLS 1.2.  In TLS 1.2,
-    the certificate, not its key, is sent where a listener could read it.
-
-    Parameters
-    ----------
-    host : str
-    port : int
-    expected : str
-        The name that the server's certificate must be for.
-    tls : TLS
-    seconds : float
-        That a server may be silent.
+    False if that cannot be found out, as of a server that closes connections and has no TLS 1.2, or is silent
+    for so many `seconds`. In TLS 1.2, the certificate, not its key, is sent where a listener could read it.
     """
     try:
         old, new = (context_of(tls, version) for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3))
@@ -100,12 +90,8 @@ def shown_certificate(
 ) -> x509.Certificate:
     """The certificate that a server shows in a handshake, after which nothing is sent.
 
-    Raises
-    ------
-    OSError
-        If it cannot be reached, or its certificate is not one that the context trusts.
-    ValueError
-        If it shows none.
+    Raises OSError if it cannot be reached, or shows a certificate that the context does not trust, and
+    ValueError if it shows none.
     """
     with (
         socket.create_connection((host, port), timeout=seconds) as plain,
@@ -120,10 +106,7 @@ def shown_certificate(
 def context_of(tls: TLS, version: ssl.TLSVersion) -> ssl.SSLContext:
     """The side of a caller that shows its certificate, in one version of TLS.
 
-    Raises
-    ------
-    ValueError
-        If the certificates, or the key, are too long for a pipe.
+    Raises ValueError if the certificates, or the key, are too long for a pipe.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = context.maximum_version = version

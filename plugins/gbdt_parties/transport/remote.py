@@ -342,24 +342,10 @@ def _checked_tls(address: str, tls: TLS | str | Path | None, insecure: bool) -> 
 class ServerConnection:
     """A connection to a server, made again when it has become old.
 
-    Parameters
-    ----------
-    address : str
-    tls : TLS or None
-    expected : str or None
-        The name that the server's certificate must be for, if not that of the address.
-
-    Attributes
-    ----------
-    in_use : Lock
-        Held for a request and its answer, by all parties that share the connection.
-    has_compiled : bool
-        Whether the server was seen to compile.
-    tls : TLS or None
-    allowed : tuple of AllowList
-        Its certificate must be on all of them.
-    channel : grpc.Channel or None
-        Made with the first call.
+    `expected` is the name that the server's certificate must be for, if not that of the address; it must be
+    on all lists `allowed`. The lock `in_use` is held for a request and its answer, by all parties that share
+    the connection. `has_compiled` says whether the server was seen to compile. The `channel` is made with the
+    first call.
     """
 
     def __init__(self, address: str, tls: TLS | None, expected: str | None) -> None:
@@ -431,10 +417,7 @@ class ServerConnection:
     def call(self, seconds: float) -> KeptCall:
         """The call that is kept, or a new one, on a connection that is not too old; none may be under way.
 
-        Parameters
-        ----------
-        seconds : float
-            That the server may be silent before its certificate is known.
+        For so many `seconds` the server may be silent before its certificate is known.
         """
         kept, self._kept = self._kept, None
         if self.channel is None or monotonic() - self._made_at > MAX_CONNECTION_AGE:
@@ -472,23 +455,11 @@ class ServerConnection:
 
 
 class KeptCall:
-    """A call, in which requests and their answers follow each other.
+    """A call by a `method` of gRPC, in which requests and their answers follow each other.
 
-    Parameters
-    ----------
-    method : callable
-        Of gRPC.
-
-    Attributes
-    ----------
-    rpc : grpc.Call
-        The frames of the answers.
-    is_kept : bool
-        Whether a request of it was answered.
-    used_at : float
-        When the last answer came, on the clock `time.monotonic`.
-    failure : Exception or None
-        Error in the making of a request, which gRPC hides.
+    `rpc` gives the frames of the answers; `is_kept` says whether a request of it was answered, `used_at` when
+    the last answer came (`time.monotonic`), and `failure` has the error in the making of a request, which
+    gRPC hides.
     """
 
     def __init__(self, method: Any) -> None:
@@ -529,13 +500,7 @@ def _reason(details: str) -> str:
 
 
 def host_of(address: str) -> str:
-    """The host of ``host:port``.
-
-    Raises
-    ------
-    PartyArgumentError
-        If it is not such a text.
-    """
+    """The host of ``host:port``; raises PartyArgumentError if it is not such a text."""
     found = re.fullmatch("(.+):([0-9]{1,5})", str(address))
     if found is None or int(found[2]) >= 1 << 16:
         raise PartyArgumentError(f"address={shown(address)} must be host:port, with a port up to 65535")

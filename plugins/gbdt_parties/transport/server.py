@@ -140,43 +140,23 @@ class _Threads:
 
 
 class Server:
-    """Listens until stopped.
+    """Listens at an address ``host:port`` until stopped; port 0 is any that is free, and `port` the one
+    taken.
 
-    Parameters
-    ----------
-    service : Service
-    address : str
-        ``host:port``; port 0 for any that is free.
-    tls : TLS or None
-        None is plaintext, which is for tests: only with `insecure`, only on a loopback address.
-    allowed : sequence of str
-        Callers by common name, ``sha256:`` and the fingerprint of their certificate, or ``key-sha256:`` and
-        that of their key.
-    insecure : bool
+    Without `tls` it is plaintext, which is for tests: only with `insecure`, only on a loopback address.
+    `renew` replaces it by one of the same name, which the next handshake shows. Callers are `allowed` by
+    common name, ``sha256:`` and the fingerprint of their certificate, or ``key-sha256:`` and that of their
+    key.
 
-    Attributes
-    ----------
-    port : int
-        Where it listens.
-    tls : TLS or None
-        `renew` replaces it by one of the same name, which the next handshake shows.
-
-    Raises
-    ------
-    PartyArgumentError
-        For a malformed address, TLS without allowed callers, or plaintext where others could listen.
-    AuthenticationError
-        If the certificate is not valid now.
-    OSError
-        If the address is taken.
-
-    Notes
-    -----
     Every entry of the allow-list has threads of its own for `CALLS_EACH` requests, and one for a call that
-    waits for its next request: there is no queue in which one could be in another one's way.  A request that
-    was given up holds its place until the work on it ends.  Calls are not limited in total, since one on its
+    waits for its next request: there is no queue in which one could be in another one's way. A request that
+    was given up holds its place until the work on it ends. Calls are not limited in total, since one on its
     way to refusal would then take the place of one that is served; a connection has at most `SPARE_CALLS`
     more than its caller may have.
+
+    Raises PartyArgumentError for a malformed address, TLS without allowed callers, or plaintext where others
+    could listen, AuthenticationError if the certificate is not valid now, and OSError if the address is
+    taken.
     """
 
     def __init__(

@@ -69,19 +69,11 @@ L = TypeVar("L", bound=CallerLimits)
 class Caller:
     """One caller: its folder, its part of the store, and handlers on the rows it named.
 
-    Attributes
-    ----------
-    handlers : OrderedDict
-        By the row sets they are about, the one used last at the end.
-    used : set of bytes
-        Sessions that were opened.
-    questions, openings : HourlyQuota
-        Alignments and other messages that let the caller try something out, such as which rows there are; and
-        sessions opened.
-    memory, rooms
-        Memory that the caller's rows and sessions may hold together, and that of each handler's rows.
-    parsing, aligning : Lock
-        Held while a request is taken apart, and while an alignment is worked on: one at a time.
+    `handlers` are by the row sets they are about, the one used last at the end; `used` are sessions that were
+    opened. The quota of `questions` counts alignments and other messages that let the caller try something
+    out, such as which rows there are, that of `openings` sessions. `memory` is what the caller's rows and
+    sessions may hold together, `rooms` that of each handler's rows. The locks `parsing` and `aligning` are
+    held while a request is taken apart, and while an alignment is worked on: one at a time.
     """
 
     directory: Path
@@ -114,25 +106,11 @@ class UnknownRowsError(ProtocolError):
 class RowService(ABC, Generic[L]):
     """Serves a table's rows to callers that each see only their own sessions; every message is recorded.
 
-    Parameters
-    ----------
-    ids : sequence of str
-        A name for each row, all different and canonical (see `row_ids`).
-    has_ids : bool
-        Whether the names are the data's own: rows are then known to others only once aligned.
-    directory : path
-        Where the store, callers' folders and the record are kept.  One process, and one service in it, uses
-        it at a time.
-    name : str
-        This party's, in the record.
-    limits : CallerLimits
-    max_rows : int
-        Ids that one alignment may be about; 0 where there are none.
-
-    Raises
-    ------
-    StoreError
-        If the directory is in use, or what is in it is damaged or of another release.
+    `ids` name the rows, all different and canonical (see `row_ids`); with `has_ids` they are the data's own:
+    rows are then known to others only once aligned. Store, callers' folders and the record are kept in the
+    `directory`, which one process, and one service in it, uses at a time. `name` is this party's, in the
+    record. One alignment may be about `max_rows` ids; 0 where there are none. Raises StoreError if the
+    directory is in use, or its content is damaged or of another release.
     """
 
     role: str
@@ -290,7 +268,7 @@ class RowService(ABC, Generic[L]):
         return self._directory / f"for-{quote(caller, safe='')}"
 
     def known_caller(self, identity: Identity) -> Caller:
-        """What is kept about a caller, from its first request on."""
+        """The state kept about a caller, from its first request on."""
         with self._lock:
             if identity.name not in self.callers:
                 memory = MemoryAllowance(self.limits.max_memory)
@@ -344,7 +322,7 @@ class RowService(ABC, Generic[L]):
 
     @staticmethod
     def _forget_oldest(newest: Path, held: set[Path]) -> None:
-        """Keep the alignments that are in use, those that were used last, and room for one more.
+        """Keep the alignments that are in use, those used last, and room for one more.
 
         A training run needs its rows again after this process was restarted: they count as used now.
         """
@@ -367,7 +345,7 @@ class RowService(ABC, Generic[L]):
                 raise
 
     def _handler(self, caller: Caller, row_sets: RowSets, opens: bool) -> SessionHandler[Any] | None:
-        """The handler of these rows; None if there is none and the request does not open a session."""
+        """The handler of these rows; None if none exists and the request opens no session."""
         with caller.lock:
             handlers = caller.handlers
             if row_sets not in handlers:

@@ -39,25 +39,30 @@ PACKAGES = {
 _PIN = re.compile(r"(key-)?sha256:([0-9A-Fa-f]{2}:?){31}[0-9A-Fa-f]{2}")
 
 
-class Finding(NamedTuple):
-    """The result of a check.
+class Curve(NamedTuple):
+    """A curve to draw, as `veilboost.pages.drawings.chart` takes it."""
 
-    Attributes
-    ----------
-    check : str
-        Its name.
-    seen : str
-        The facts that it found.
-    mend : str
-        A remedy; empty if none is needed.
-    values : tuple of (str, number)
-        Figures of the facts, for monitoring.
+    label: str
+    points: Sequence[tuple[float, float]]
+    ends: tuple[str, str]
+    is_staircase: bool = False
+    limit: float | None = None
+
+
+class Finding(NamedTuple):
+    """The result of a check: its name, the facts `seen`, and a remedy to `mend` them, empty if none is
+    needed.
+
+    `values` are figures of the facts, for monitoring; a page shows the `rows` as details and draws the
+    `curve`.
     """
 
     check: str
     seen: str
     mend: str = ""
     values: tuple[tuple[str, float], ...] = ()
+    rows: tuple[Mapping[str, object], ...] = ()
+    curve: Curve | None = None
 
 
 def dates_of(certificate: x509.Certificate) -> str:
@@ -80,15 +85,9 @@ def own_certificate(tls: TLS) -> Finding:
 
 
 def clock(now: datetime, certificates: Mapping[str, x509.Certificate]) -> Finding:
-    """Compare this machine's clock with the beginnings of all certificates seen.
+    """Compare this machine's clock with the beginnings of all certificates seen, which are by holder.
 
     A handshake does not tell the time of the other side: TLS 1.3 has no field for it, and gRPC sends no date.
-
-    Parameters
-    ----------
-    now : datetime
-    certificates : mapping
-        By the name of the holder.
     """
     seen = f"{now:%Y-%m-%d %H:%M} UTC"
     late = {name: one.not_valid_before_utc - now for name, one in certificates.items()}
@@ -104,16 +103,8 @@ def clock(now: datetime, certificates: Mapping[str, x509.Certificate]) -> Findin
 
 
 def names(own: str, parties: Sequence[str], allowed: Sequence[str]) -> Finding:
-    """Names that must differ, and entries of an allow-list.
-
-    Parameters
-    ----------
-    own : str
-        The name in this side's certificate; empty if there is none.
-    parties : sequence of str
-        Names in the plan.
-    allowed : sequence of str
-        Names and pins.
+    """Names that must differ, and entries of an allow-list: names and pins. `own` is empty without a
+    certificate.
     """
     seen = ", ".join(map(quoted, [*parties, *(one[:15] for one in allowed)]))
     twice = next((name for k, name in enumerate(parties) if name in parties[:k]), None)
@@ -132,14 +123,7 @@ def names(own: str, parties: Sequence[str], allowed: Sequence[str]) -> Finding:
 
 
 def disk(folders: Sequence[Path], free: Callable[[Path], int] | None = None) -> Finding:
-    """The room of the folders that a run writes to, which need not exist yet.
-
-    Parameters
-    ----------
-    folders : sequence of Path
-    free : callable, optional
-        Gives the free bytes at a folder.
-    """
+    """The room of the folders that a run writes to, which need not exist yet, by free bytes."""
     free = free or (lambda folder: shutil.disk_usage(folder).free)
     places = list(dict.fromkeys(_nearest(folder) for folder in folders))
     room, place = min((free(place), place) for place in places)
@@ -157,15 +141,7 @@ def _nearest(folder: Path) -> Path:
 
 
 def kernels(method: str, are_kept: bool, are_compiled: bool) -> Finding:
-    """Whether the first tree waits for the compiler.
-
-    Parameters
-    ----------
-    method : str
-    are_kept : bool
-        Whether there is a directory for compiled kernels.
-    are_compiled : bool
-    """
+    """Whether the first tree waits for the compiler: compiled kernels need a directory, and to be in it."""
     if not are_kept:
         return Finding("kernels", "cannot be kept", "set NUMBA_CACHE_DIR to a directory of this user")
     if not are_compiled:
@@ -177,12 +153,7 @@ def kernels(method: str, are_kept: bool, are_compiled: bool) -> Finding:
 def versions(found: Mapping[str, str | None], wire: str) -> Finding:
     """The versions of this side, to compare with the other side's line: a handshake does not tell them.
 
-    Parameters
-    ----------
-    found : mapping
-        Versions by the name of the distribution; None if it is not installed.
-    wire : str
-        Versions of the protocol.
+    Those `found` are by distribution, None where it is not installed; `wire` has those of the protocol.
     """
     shown = ", ".join(f"{name} {version}" for name, version in found.items() if version is not None)
     missing = [name for name, version in found.items() if version is None]

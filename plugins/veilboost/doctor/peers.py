@@ -35,17 +35,10 @@ _REMEDIES = {
 
 
 class Peer(NamedTuple):
-    """A server, and what a caller expects of it.
+    """A server at ``host:port``, and what a caller expects of it.
 
-    Attributes
-    ----------
-    name : str
-    address : str
-        ``host:port``.
-    expected : str
-        The name that its certificate must be for.
-    allowed : sequence of str
-        Fingerprints, one of which its certificate must have; none if any will do.
+    `expected` is the name that its certificate must be for; it must have one of the fingerprints `allowed`,
+    if any are given.
     """
 
     name: str
@@ -55,14 +48,7 @@ class Peer(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """The certificate that a server showed, and what is wrong with it.
-
-    Attributes
-    ----------
-    certificate : Certificate or None
-    fault : str
-        Empty if it is the expected one.
-    """
+    """The certificate that a server showed, if any, and the fault in it; empty if it is the expected one."""
 
     certificate: x509.Certificate | None
     fault: str
@@ -71,13 +57,8 @@ class Shown(NamedTuple):
 def examine(peer: Peer, tls: TLS | None, seconds: float) -> tuple[list[Finding], x509.Certificate | None]:
     """Check a party's server, and give the certificate that it showed, if any.
 
-    Parameters
-    ----------
-    peer : Peer
-    tls : TLS or None
-        This side's certificates; without them, only the address is checked.
-    seconds : float
-        That the server may be silent.
+    Without this side's certificates, `tls`, only the address is checked; the server may be silent for so many
+    `seconds`.
     """
     who = quoted(peer.name)
     try:
@@ -99,7 +80,7 @@ def examine(peer: Peer, tls: TLS | None, seconds: float) -> tuple[list[Finding],
 
 
 def certificate_of(peer: Peer, shown: Shown) -> Finding:
-    """Whether a party's certificate is trusted, is for its name, and is one of those that are allowed."""
+    """Whether a party's certificate is trusted, is for its name, and is one of those allowed."""
     check = f"{quoted(peer.name)} certificate"
     if shown.certificate is None:
         return Finding(check, "none was shown", shown.fault)

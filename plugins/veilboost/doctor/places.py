@@ -81,10 +81,13 @@ def _of_plan(path: Path, named: set[Path]) -> list[Finding]:
     allowed = getattr(plan.data, "allowed", [])
     return [
         _certificate(plan.path(plan.tls)),
-        findings.names("", [party.name for party in plan.parties], allowed),
+        findings.names("", [party.name for party in plan.parties], allowed)._replace(
+            rows=tuple({"party": one.name, "address": one.address} for one in plan.parties)
+        ),
         kept.model(plan.path(plan.training.model)),
         kept.progress(plan.path(plan.training.checkpoint), f"veilboost train {path}"),
         *([] if state is None else kept.of_party(plan.path(state), limits)),
+        *kept.record(plan.path(plan.training.record)),
         findings.disk([one.path.parent for one in plan.paths if one.writes]),
     ]
 

@@ -18,7 +18,7 @@ class NodeReply:
     answers : sequence of bytes
         To our requests, up to the first refusal.
     failure : str
-        Reason why there are none; empty if there is none.
+        Reason why there are none; empty without one.
     """
 
     name: str

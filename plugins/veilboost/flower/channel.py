@@ -32,11 +32,7 @@ BATCH_BYTES = 256 << 20
 class Nodes:
     """Which node says that it has which party; a node that starts again is another one.
 
-    Parameters
-    ----------
-    carrier : Carrier
-    timeout : float
-        Seconds without a reply after which a node is lost.
+    After `timeout` seconds without a reply a node is lost.
     """
 
     def __init__(self, carrier: Carrier, timeout: float) -> None:
@@ -49,11 +45,8 @@ class Nodes:
     def ask(self, node: int, name: str, requests: Sequence[bytes], given_up: Event) -> Sequence[bytes]:
         """The answers of a party behind a node to requests that travel together.
 
-        Raises
-        ------
-        PartyUnavailableError
-            If the node does not reply in time, or replies that it cannot answer; it is asked for its name
-            again.
+        Raises PartyUnavailableError if the node does not reply in time, or replies that it cannot answer; it
+        is asked for its name again.
         """
         try:
             return self._answers(node, name, requests, given_up)
@@ -81,10 +74,7 @@ class Nodes:
     def found(self, name: str, given_up: Event) -> list[int]:
         """Nodes that say that they have a party; those that are new are asked, all at the same time.
 
-        Raises
-        ------
-        PartyUnavailableError
-            If there is none in time.
+        Raises PartyUnavailableError if there is none in time.
         """
         end, failed = time.monotonic() + self._timeout, dict[int, str]()
         while not (found := self.claiming(name)):
@@ -140,15 +130,8 @@ class Nodes:
 class NodeParty:
     """A party behind a node; speaks the same bytes as one behind a server.
 
-    Sums that it has missed wait for the next question and travel with it.
-
-    Parameters
-    ----------
-    nodes : Nodes
-    name : str
-        The party's, as in its certificate.
-    authority : bytes
-        PEM certificates of the authorities that sign parties' certificates.
+    Sums that it has missed wait for the next question and travel with it. The name is that in the party's
+    certificate, which one of the `authority`'s PEM certificates has signed.
     """
 
     def __init__(self, nodes: Nodes, name: str, authority: bytes) -> None:
@@ -169,13 +152,9 @@ class NodeParty:
     def handle(self, request: bytes) -> bytes:
         """Send a request, wait for the answer.
 
-        Raises
-        ------
-        PartyUnavailableError
-            If the party cannot be asked, or does not answer in time.
-        PartyRefusedError, ProtocolError
-            If the platform does not take the message, the answers are none, or another run has ended the
-            beginning of this one.
+        Raises PartyUnavailableError if the party cannot be asked or does not answer in time,
+        PartyRefusedError or ProtocolError if the platform does not take the message, the answers are none, or
+        another run has ended the beginning of this one.
         """
         if self.given_up.is_set():
             raise PartyUnavailableError(f"party {self.name!r}: the question was given up")
@@ -281,12 +260,8 @@ class NodeParty:
         """Check that the party has signed, whose node is believed from now on.
 
         A refusal is believed if no other node is left that says it has the party: this one had its signature
-        of the session, but may be a relay that alters what it passes on.
-
-        Raises
-        ------
-        PartyUnavailableError
-            If another node is to be tried, in a run that begins again.
+        of the session, but may be a relay that alters what it passes on. Raises PartyUnavailableError if
+        another node is to be tried, in a run that begins again.
         """
         node = self._node
         assert node is not None

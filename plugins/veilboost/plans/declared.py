@@ -63,11 +63,8 @@ class DeclaredColumns:
     ) -> Rows:
         """Read rows of the declared columns from a CSV or Parquet file; `labelled`, with the other columns.
 
-        Raises
-        ------
-        InvalidDataError
-            Naming the file, and the column that is missing or cannot be used; or that has undeclared values
-            in more than `MAX_UNDECLARED` of the rows.
+        InvalidDataError names the file, and the column that is missing, cannot be used, or has undeclared
+        values in more than `MAX_UNDECLARED` of the rows.
         """
         path = Path(file)
         kind = kind_of(path)
@@ -141,10 +138,7 @@ class Declared(DeclaredColumns):
     def check_classes(self, rows: Rows, file: Path, parameters: Mapping[str, Any]) -> None:
         """Refuse labels that are not the numbers of the classes that a plan's parameters train.
 
-        Raises
-        ------
-        InvalidDataError
-            Naming the file and the column, which the library does not know.
+        InvalidDataError names the file and the column, which the library does not know.
         """
         from lgb_dp.boosting.params import training_parameters
 
@@ -167,16 +161,9 @@ class Declared(DeclaredColumns):
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of an organisation.
+    """Rows of an organisation; `ids` are numbers from 1 if the file has none.
 
-    Attributes
-    ----------
-    features : pyarrow.Table
-    label : ndarray of float64, or None
-    own : dict
-        Weights and groups, as arguments of `lgb_dp.federated.Party`.
-    ids : sequence of str
-        Numbers from 1 if the file has none.
+    `own` has weights and groups, as arguments of `lgb_dp.federated.Party`.
     """
 
     features: Any
@@ -205,10 +192,7 @@ DeclaredT = TypeVar("DeclaredT", bound=DeclaredColumns)
 def read_declared(path: str | Path) -> Declared:
     """Read a file of declarations of columns and a label, TOML or YAML.
 
-    Raises
-    ------
-    PlanError
-        Naming the file, and the entry that is missing, unknown, or of another type.
+    PlanError names the file, and the entry that is missing, unknown, or of another type.
     """
     return _read(Declared, Path(path))
 

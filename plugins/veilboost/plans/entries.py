@@ -22,24 +22,11 @@ class PlanError(VeilboostError, ValueError):
 class Entry(NamedTuple):
     """Description of an entry, in the metadata of its field.
 
-    Attributes
-    ----------
-    meaning : str
-        In Markdown, for the reference.
-    least, above, most : float, optional
-        Smallest number, or the one that it must exceed, and the largest.
-    choices : tuple of str
-        Accepted texts, if there are only some.
-    is_path : bool
-        Whether it is a file or folder, relative to the plan's.
-    writes : str
-        Kind of the file that is written to the entry's path, of `plans.paths`; none if none is.
-    option : str
-        Help of the option of ``serve``, if the meaning is too long for a line.
-    metavar : str
-        Of the option's value.
-    is_repeated : bool
-        Whether the option is given once for each item of the list.
+    `meaning` is Markdown, for the reference; `option` is the help of the option of ``serve`` where that is
+    too long for a line, and `metavar` that of its value. Numbers are at least `least` or exceed `above`, and
+    are at most `most`; texts are among the `choices`, if any. `is_path` marks a file or folder, relative to
+    the plan's, and `writes` the kind of the file that is written there (`plans.paths`). `is_repeated` gives
+    the option once for each item of a list.
     """
 
     meaning: str
@@ -62,15 +49,7 @@ class Entry(NamedTuple):
 
 
 def entry(meaning: str, default: Any = MISSING, **more: Any) -> Any:
-    """A field of a section; without a default, the entry is needed.
-
-    Parameters
-    ----------
-    meaning : str
-    default : optional
-    **more
-        Other attributes of `Entry`.
-    """
+    """A field of a section, with other attributes of `Entry`; without a default, the entry is needed."""
     metadata = {"entry": Entry(meaning, **more)}
     if isinstance(default, (list, dict)):
         return field(default_factory=default.copy, metadata=metadata)
@@ -116,21 +95,9 @@ def _fits(value: Any, kind: str) -> bool:
 
 
 def read_section(kind: type[Any], given: Any, where: str) -> Any:
-    """A section with the entries of a table.
+    """A section of a kind with the entries of a table, which errors call what `where` says.
 
-    Parameters
-    ----------
-    kind : type
-        A section.
-    given : object
-        The table, as it was read.
-    where : str
-        The table's name in errors.
-
-    Raises
-    ------
-    PlanError
-        Naming the entry that is missing, unknown, of another type, or not accepted.
+    PlanError names the entry that is missing, unknown, of another type, or not accepted.
     """
     given = as_table(given, where)
     known = {f.name: f for f in fields(kind)}
@@ -151,14 +118,7 @@ def beside(section: Any, folder: Path) -> Any:
 
 
 def fault_of(section: Any, called: Callable[[str], str]) -> str | None:
-    """The first value that is not accepted, as a sentence; None if all are.
-
-    Parameters
-    ----------
-    section : object
-    called : callable
-        Gives the name by which an error calls an entry.
-    """
+    """The first value that is not accepted, as a sentence with names that `called` gives; None if all are."""
     for f in fields(section):
         value, about = getattr(section, f.name), Entry.of(f)
         if value is None:

@@ -54,6 +54,10 @@ class PrivateTraining(TrainingSection):
     trees_per_round: int = entry(
         "trees that share gradients and one round trip; times the learning rate at most 1.5", 1, least=1
     )
+    validation_fraction: float = entry(
+        "share of the rows, below 1, that train nothing and show how good the model is", 0.0, least=0
+    )
+    by: str | None = entry("column of categories, for each of which the model's evaluation has figures", None)
 
 
 PrivatePlan: TypeAlias = Plan[PrivateData, PrivateTraining]

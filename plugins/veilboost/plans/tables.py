@@ -68,25 +68,12 @@ class RowNumbers(Sequence[str]):
 
 @dataclass(frozen=True)
 class Table:
-    """Rows with ids.
+    """Rows with ids, which are row numbers from 1 if the file has none; others' rows only as far as aligned.
 
-    Attributes
-    ----------
-    columns : Columns
-    ids : sequence of str
-        Unique; row numbers from 1 if the file has no column of ids.
-    has_ids : bool
-        Whether the file had one: rows are then others' rows only as far as they are aligned.
-    label : ndarray of float64, or None
-    used : list of str
-        Columns of the file that are used, before encoding; none for LIBSVM.
-    categories : dict
-        Of each one-hot encoded column, its values.
-    unseen : dict
-        Number of rows whose value of an encoded or categorical column is not among the known ones, by column.
-        In encoded columns they count as missing.
-    categorical : dict
-        Of each categorical column, its values in the order of their codes.
+    `used` lists the columns of the file that are used, before encoding; none for LIBSVM. `categories` has the
+    values of each one-hot encoded column, `categorical` those of each categorical one, in the order of their
+    codes. `unseen` counts rows whose value of such a column is not a known one; in encoded columns they are
+    missing.
     """
 
     columns: Columns
@@ -115,10 +102,7 @@ def log_unseen(table: Table, path: str | Path, logger: logging.Logger) -> None:
 def kind_of(path: Path, others: Sequence[str] = ()) -> str:
     """The ending of a file of rows, without ``.gz``: ``.csv``, ``.parquet`` or one of some others.
 
-    Raises
-    ------
-    InvalidDataError
-        If there is no file, or its name ends in another way.
+    Raises InvalidDataError if there is no file, or its name ends in another way.
     """
     endings = [ending for ending in path.suffixes if ending != ".gz"]
     kind = endings[-1].lower() if endings else ""
@@ -141,33 +125,15 @@ def read_table(
     categorical: Sequence[str] | Mapping[str, Sequence[str]] = (),
     form: FileForm = PLAIN,
 ) -> Table:
-    """Read a file.
+    """Read a ``.csv``, ``.parquet`` or LIBSVM (``.svm``, ``.libsvm``) file; all but Parquet may be
+    ``.gz``.
 
-    Parameters
-    ----------
-    path : path
-        ``.csv`` (also ``.csv.gz``), ``.parquet``, or LIBSVM as ``.svm`` or ``.libsvm`` (also ``.gz``).
-    id_column : str, optional
-        Its values are read as text, exactly as they stand.
-    label : str, optional
-        The active party's; in LIBSVM files the label is each line's first number, whatever it is called here.
-    keep : sequence of str, optional
-        The only columns to use, in this order.
-    drop : sequence of str
-        Columns not to use.
-    one_hot : sequence of str, or mapping of str to sequences
-        Text columns to encode as one column of 0 and 1 for each value, with the values if they are known from
-        an earlier file; a row whose value is missing or not among them has missing values.
-    categorical : sequence of str, or mapping of str to sequences
-        Text columns that are split by category, with the values if they are known; other values are one
-        further category.
-    form : FileForm
-        How it is written, and the rows that are left out.
-
-    Raises
-    ------
-    InvalidDataError
-        Naming the file and the column that cannot be used.
+    Ids are read as text, exactly as they stand. In LIBSVM files the `label` is each line's first number.
+    `keep` names the only columns to use, in this order; `drop` those not to use. Columns of `one_hot` become
+    one column of 0 and 1 for each value, those of `categorical` are split by category; their values may be
+    known from an earlier file. Then other values, and missing ones, are missing in the former and one further
+    category in the latter. `form` says how the file is written, and which rows are left out. Raises
+    InvalidDataError, naming the file and the column that cannot be used.
     """
     path = Path(path)
     kind = kind_of(path, LIBSVM)
@@ -275,19 +241,10 @@ def _too_many_columns(path: Path) -> InvalidDataError:
 
 
 class _FileColumns:
-    """The columns of a file.  Each is taken once: there are never two copies of all of them.
+    """The columns of a file, each taken once: there are never two copies of all of them.
 
-    Those of a Parquet file are read when they are taken.
-
-    Parameters
-    ----------
-    path, kind, texts, keep, form
-        As for `read_arrow`.
-
-    Raises
-    ------
-    InvalidDataError
-        If the file cannot be read; by `take`, too.
+    Those of a Parquet file are read when they are taken. Arguments are those of `read_arrow`; raises
+    InvalidDataError if the file cannot be read, by `take`, too.
     """
 
     def __init__(
@@ -377,22 +334,10 @@ def _texts_of(column: Any, name: str, path: Path) -> Any:
 def read_arrow(
     path: Path, kind: str, texts: Sequence[str], keep: Sequence[str], form: FileForm = PLAIN
 ) -> Any:
-    """Read columns of a file as a table of pyarrow.
+    """Read columns of a file of a kind, ``.csv`` or ``.parquet``, as a table of pyarrow.
 
-    Parameters
-    ----------
-    path : Path
-    kind : {".csv", ".parquet"}
-    texts : sequence of str
-        Columns that are read as text, exactly as they stand; an empty one is missing.
-    keep : sequence of str
-        The only columns that are read, of those that the file has.
-    form : FileForm
-
-    Raises
-    ------
-    InvalidDataError
-        If it cannot be read, or has one of the columns twice.
+    Columns in `texts` are read as text, exactly as they stand, with empty ones as missing; of `keep`,
+    those that the file has are read. Raises InvalidDataError if it cannot be read, or has one of them twice.
     """
     import pyarrow
 
@@ -474,10 +419,7 @@ def _first_line_beside_utf8(path: Path, opened: Any) -> int:
 def checked_ids(values: Sequence[Any], path: Path) -> Sequence[str]:
     """Ids of a file's rows.
 
-    Raises
-    ------
-    InvalidDataError
-        If one is missing or not canonical, or if ids occur more than once; the text quotes none.
+    Raises InvalidDataError if one is missing, not canonical, or repeated; the text quotes none.
     """
     for k, value in enumerate(values):
         fault = "is missing, empty or null" if value is None else fault_of(value)
@@ -500,14 +442,9 @@ _REMEDIES = (
 def numbers_of(
     column: Any, shown: str, path: Path, remedies: str = "write numbers into the file"
 ) -> NDArray[np.float64]:
-    """A column of pyarrow as numbers, which errors call what is `shown`.
+    """A pyarrow column as numbers, with NaN for missing values; `shown` is its name in errors.
 
-    Missing values are NaN.
-
-    Raises
-    ------
-    InvalidDataError
-        If it holds anything else; the text quotes no value, and ends with the `remedies`.
+    Raises InvalidDataError if it holds anything else; the text quotes no value, and ends with the `remedies`.
     """
     import pyarrow
 

@@ -61,7 +61,9 @@ class ExactRun(NativeRun[ExactPlan]):
             early_stopping_rounds=settings.early_stopping_rounds,
             verbose_eval=False,
             # A coordinator without rows sees masked sums, and learns of rounds at the end.
-            on_round=RoundLog(logger, settings.rounds) if self.own else None,
+            on_round=RoundLog(logger, settings.rounds, self.plan.path(settings.checkpoint))
+            if self.own
+            else None,
             traffic=self.traffic,
             checkpoint=self.plan.path(settings.checkpoint),
             patience=settings.patience,

@@ -18,17 +18,9 @@ if TYPE_CHECKING:
 
 
 class Predicted(NamedTuple):
-    """Numbers about the rows of a file.
+    """Numbers about the rows of a file, of shape (n_rows, n_columns), with the columns' `names`.
 
-    Attributes
-    ----------
-    asked : sequence of str
-        Ids of the file's rows.
-    ids : sequence of str
-        Ids of those that all parties have.
-    values : ndarray, shape (n_rows, n_columns)
-    names : list of str
-        Of the columns.
+    `asked` has the ids of the file's rows, and `ids` those that all parties have.
     """
 
     asked: Sequence[str]
@@ -43,15 +35,9 @@ def predictions_of(
     predictions: NDArray[np.float32],
     classes: Sequence[object] | None = None,
 ) -> Predicted:
-    """Predictions as a table.
+    """Predictions, of shape (n_rows,) or (n_rows, n_classes), as a table; other arguments as in `Predicted`.
 
-    Parameters
-    ----------
-    asked, ids : sequence of str
-        As in `Predicted`.
-    predictions : ndarray of float32, shape (n_rows,) or (n_rows, n_classes)
-    classes : sequence, optional
-        Labels of the columns; numbers from 0 by default.
+    Columns have the labels of the `classes`, by default numbers from 0.
     """
     values = predictions.reshape(len(ids), -1)
     labels = range(values.shape[1]) if classes is None else classes
@@ -71,13 +57,8 @@ def contributions_of(asked: Sequence[str], ids: Sequence[str], explanation: Expl
 def write(predicted: Predicted, out: str, missing: str | None) -> None:
     """Write a table as CSV, the ids of rows that are not in it, and a line that counts them.
 
-    Parameters
-    ----------
-    predicted : Predicted
-    out : str
-        File; ``-`` is standard output.
-    missing : str or None
-        File of ids; ``OUT.missing`` unless given, if there are any.
+    `out` is a file, or ``-`` for standard output; `missing` the file of ids, by default ``OUT.missing`` if
+    there are any.
     """
     with ExitStack() as stack:
         file = sys.stdout if out == "-" else stack.enter_context(open(out, "w", newline="", encoding="utf-8"))

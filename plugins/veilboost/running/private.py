@@ -19,7 +19,7 @@ from lgb_dp.errors import FederatedCheckpointError
 from lgb_dp.newton.settings import MAX_AUTOMATIC_DEPTH, MAX_COUNTED_FEATURES
 from veilboost.plans.declared import Declared, read_declared
 from veilboost.plans.entries import PlanError
-from veilboost.plans.private import PrivatePlan
+from veilboost.plans.private import PrivatePlan, PrivateTraining
 from veilboost.plans.private_columns import PrivateColumnsPlan
 from veilboost.running.predictions import Predicted, predictions_of
 from veilboost.running.run import Run, kept_model, own_credentials, rows_to_predict
@@ -44,10 +44,11 @@ class PrivateRun(Run[PlanT]):
 
     def summary(self, model: DPBooster, directory: Path, n_parties: int) -> str:
         """The numbers of trees and parties, and the guarantee."""
-        report = model.privacy
+        report, evaluation = model.privacy, model.evaluation
+        quality = "" if evaluation is None else f"\n{evaluation}"
         return (
             f"{model.num_trees()} trees with {n_parties} parties: {directory}; "
-            f"{pair_text(report.epsilon, report.delta)} ({report.neighbouring})"
+            f"{pair_text(report.epsilon, report.delta)} ({report.neighbouring}){quality}"
         )
 
 
@@ -77,7 +78,7 @@ class PrivateRowsRun(PrivateRun[PrivatePlan]):
             self.plan.parameters,
             parties,
             settings.rounds,
-            callbacks=[NewtonBoost(settings.epsilon, settings.delta)],
+            callbacks=[trainer_of(settings)],
             min_parties=settings.min_parties,
             colluding=settings.colluding,
             max_attempts=settings.max_attempts,
@@ -94,6 +95,12 @@ class PrivateRowsRun(PrivateRun[PrivatePlan]):
 
 
 RUN = PrivateRowsRun
+
+
+def trainer_of(settings: PrivateTraining) -> NewtonBoost:
+    """The callback of a plan."""
+    held_out = settings.validation_fraction
+    return NewtonBoost(settings.epsilon, settings.delta, validation_fraction=held_out, by=settings.by)
 
 
 def largest_message(plan: PrivatePlan) -> int:

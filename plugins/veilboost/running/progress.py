@@ -1,14 +1,21 @@
-"""One line in the log for each boosting round: its number, the metrics, the time left."""
+"""One line in the log for each boosting round, and in a file for a page: number, metrics, time left."""
 
 from __future__ import annotations
 
+import json
 import logging
+import os
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import xgboost
+
+from gbdt_commons.files import append_lines, open_to_append
+from veilboost.kept_files import ROUNDS_FILE
 
 
 class RoundLog:
@@ -19,13 +26,15 @@ class RoundLog:
     logger : logging.Logger
     n_rounds : int
         Rounds that were asked for.
+    folder : Path
+        That of the run's progress, in which a file has the same lines; the first round begins a new one.
     clock : callable
     """
 
     def __init__(
-        self, logger: logging.Logger, n_rounds: int, clock: Callable[[], float] = time.monotonic
+        self, logger: logging.Logger, n_rounds: int, folder: Path, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._logger, self._n_rounds, self._clock = logger, n_rounds, clock
+        self._logger, self._n_rounds, self._folder, self._clock = logger, n_rounds, folder, clock
         self._started = clock()
         self._seconds: deque[float] = deque(maxlen=10)
 
@@ -35,17 +44,29 @@ class RoundLog:
 
     def __call__(self, number: int, results: Mapping[str, Mapping[str, Sequence[float]]]) -> None:
         """Log a round that has ended; the time left is estimated from the last few."""
-        metrics = [
-            f"{name}-{metric}:{values[-1]:.5f}"
+        metrics = {
+            f"{name}-{metric}": float(values[-1])
             for name, of_set in results.items()
             for metric, values in of_set.items()
-        ]
+        }
         now = self._clock()
         self._seconds.append(now - self._started)
         self._started = now
         left = spoken(sum(self._seconds) / len(self._seconds) * (self._n_rounds - number - 1))
-        shown = "".join(f", {metric}" for metric in metrics)
+        shown = "".join(f", {name}:{value:.5f}" for name, value in metrics.items())
         self._logger.info("tree %d of %d%s, %s left", number + 1, self._n_rounds, shown, left)
+        line = {"round": number + 1, "of": self._n_rounds, "left": left, "metrics": metrics}
+        with suppress(OSError):  # a full disk ends no run for the sake of a page
+            self._write(json.dumps(line), is_first=number == 0)
+
+    def _write(self, line: str, is_first: bool) -> None:
+        descriptor = open_to_append(self._folder / ROUNDS_FILE)
+        try:
+            if is_first:
+                os.ftruncate(descriptor, 0)
+            append_lines(descriptor, line + "\n")
+        finally:
+            os.close(descriptor)
 
 
 class RoundLines(xgboost.callback.TrainingCallback):

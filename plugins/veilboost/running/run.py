@@ -17,6 +17,7 @@ from gbdt_parties.identity.certificates import TLS, Identity
 from gbdt_parties.identity.record import write_traffic
 from gbdt_parties.traffic import Traffic
 from gbdt_parties.transport.remote import RemoteParty
+from veilboost.kept_files import ROUNDS_FILE
 from veilboost.model_folders import check_free
 from veilboost.plans.entries import PlanError
 from veilboost.plans.sections import Plan
@@ -29,21 +30,9 @@ PlanT = TypeVar("PlanT", bound=Plan[Any, Any])
 class Run(ABC, Generic[PlanT]):
     """A training run by a plan; the constructor reads the rows of the run's initiator.
 
-    Parameters
-    ----------
-    plan : Plan
-    plan_file : str
-        Its name, for errors.
-    stack : ExitStack
-        Closes what the run has opened.
-
-    Attributes
-    ----------
-    own : list of Party
-        The initiator's rows as a party in this process, if it has any and is a party.
-    row_sets : list of bytes
-        Alignments of the rows that requests are about.
-    traffic : Traffic
+    `plan_file` names the plan in errors; `stack` closes what the run has opened. `own` has the initiator's
+    rows as a party in this process, if it has any and is a party; `row_sets` are alignments of the rows that
+    requests are about.
     """
 
     model_file: ClassVar[str]
@@ -76,10 +65,7 @@ class Run(ABC, Generic[PlanT]):
     def exported(cls, plan: PlanT, plan_file: str) -> tuple[bytes, str]:
         """The model as its host's own, and a few words about it; parties may be asked for their parts.
 
-        Raises
-        ------
-        ConsentError
-            Naming a party that keeps its part.
+        ConsentError names a party that keeps its part.
         """
         return (plan.path(plan.training.model) / cls.model_file).read_bytes(), f"{cls.host}'s own model"
 
@@ -111,12 +97,7 @@ class RunKind(Protocol):
 def connect(plan: Plan[Any, Any], stack: ExitStack, row_sets: Sequence[bytes] = ()) -> list[RemoteParty]:
     """Parties of a plan, whose connections end with the stack.
 
-    Parameters
-    ----------
-    plan : Plan
-    stack : ExitStack
-    row_sets : sequence of bytes
-        Alignments of the rows that requests are about.
+    `row_sets` are alignments of the rows that requests are about.
     """
     parties = []
     for party in plan.parties:
@@ -137,14 +118,8 @@ def train(
 ) -> None:
     """Train by a plan, and write the model, the record and a line about them.
 
-    Parameters
-    ----------
-    kind : RunKind
-    plan : Plan
-    args : Namespace
-        `plan`, the name of its file, and `overwrite`.
-    parties_of : callable, optional
-        Gives the plan's parties; by default `connect`, those behind servers.
+    `args` has `plan`, the name of its file, and `overwrite`. `parties_of` gives the plan's parties, by
+    default those behind servers (`connect`).
     """
     directory = plan.path(plan.training.model)
     target = directory / kind.RUN.model_file
@@ -160,7 +135,9 @@ def train(
     check_free(target, args.overwrite)
     make_folder(directory)
     run.save(model, directory)
-    run.checkpoint(plan.path(plan.training.checkpoint)).clear()
+    progress = plan.path(plan.training.checkpoint)
+    run.checkpoint(progress).clear()
+    (progress / ROUNDS_FILE).unlink(missing_ok=True)
     print(run.summary(model, directory, len(parties)))
 
 
@@ -206,13 +183,7 @@ def own_credentials(plan: Plan[Any, Any]) -> tuple[TLS, str]:
 
 
 def rows_to_predict(plan: Plan[Any, Any], args: argparse.Namespace) -> Path:
-    """The file of the rows that a command predicts.
-
-    Raises
-    ------
-    PlanError
-        If neither the command nor the plan names one.
-    """
+    """The file of the rows that a command predicts; PlanError if neither command nor plan names one."""
     file = args.data or (None if plan.data.file is None else plan.path(plan.data.file))
     if file is None:
         raise PlanError("--data is missing, and the plan has no data.file")

@@ -46,7 +46,7 @@ class SimFLRun(NativeRun[SimFLPlan]):
             evals=self._evals,
             early_stopping_rounds=settings.early_stopping_rounds,
             verbose_eval=False,
-            callbacks=[RoundLines(RoundLog(logger, settings.rounds))],
+            callbacks=[RoundLines(RoundLog(logger, settings.rounds, self.plan.path(settings.checkpoint)))],
             checkpoint=self.plan.path(settings.checkpoint),
             patience=settings.patience,
             traffic=self.traffic,

@@ -37,7 +37,7 @@ from xgb_fed.vertical.training.train import train
 logger = logging.getLogger(__name__)
 
 TABLE_FILE = "active.table.json"
-"""In an active party's model folder: columns of its file, and values of those that were encoded."""
+"""In an active party's model folder: columns of its file, and values of those encoded."""
 
 
 def _active_table(plan: VerticalPlan, file: str, like: Table | None = None) -> Table:
@@ -140,7 +140,7 @@ class VerticalRun(Run[VerticalPlan]):
             cipher=settings.scheme,
             early_stopping_rounds=settings.early_stopping_rounds,
             verbose_eval=False,
-            callbacks=[RoundLines(RoundLog(logger, settings.rounds))],
+            callbacks=[RoundLines(RoundLog(logger, settings.rounds, Path(checkpoint)))],
             checkpoint=checkpoint,
             patience=settings.patience,
             traffic=self.traffic,

@@ -106,9 +106,9 @@ def test_other_sessions_and_forgotten_ones_are_refused():
 
 def test_wrong_sets_of_common_rows_are_refused():
     mine = asker(bank(), ids=OURS[:12]).until_answered()
-    assert "0 rows were aligned" in mine.align([], ["x"]).reason
+    assert "claims 0 rows in common" in mine.align([], ["x"]).reason
     mine = asker(bank(), ids=OURS[:12]).until_answered()
-    assert "13 rows were aligned of 20, where 12 ids were told" in mine.align(range(13), ["x"]).reason
+    assert "claims 13 rows in common; 20 are here" in mine.align(range(13), ["x"]).reason
     for common in (np.zeros(2, np.uint8), np.zeros(4, np.uint8), np.full(3, 255, np.uint8)):
         mine = asker(bank(), ids=OURS[:12]).until_answered()
         answer = mine.ask(AlignRows(common, mine.own.points[:32]))

@@ -65,7 +65,7 @@ class Toy(Subject):
         statement = hashlib.sha256(task.encode()).digest()
         return Proposal(task, statement, self.participation.least(3), self._begin)
 
-    def _begin(self, roster, public_seed):
+    def _begin(self, roster, public_seed, own_key):
         return Computation(self._steps(public_seed))
 
     def _steps(self, seed):

@@ -26,6 +26,7 @@ from gbdt_hosts.dask import cluster as cluster_module
 from gbdt_hosts.dask import connections
 from lgb_dp.losses.loss import STEPS
 from lgb_dp.mechanisms.noise import observed
+from lgb_dp.newton.releases.held_out_rows import HoldOut
 from newton_training import QUIET
 
 pytestmark = pytest.mark.filterwarnings("ignore:random_state is for tests only")
@@ -210,3 +211,40 @@ def test_distilled_structures_are_those_of_one_process(client, monkeypatch, hold
     many = on_cluster(client, even(5), 8)
     assert many.model_to_string() == one.model_to_string()
     assert entries(many.privacy) == {"label counts": 1, "feature histograms": 1, "leaf sums": 8}
+
+
+@pytest.fixture
+def by_codes(monkeypatch):
+    """Rows are held out by their own codes, so that it does not matter where they are."""
+    divided = HoldOut.divided
+
+    def chosen(self, is_held, codes, label, weight):
+        return divided(self, codes.codes.sum(axis=1, dtype=int) % 3 == 0, codes, label, weight)
+
+    monkeypatch.setattr(HoldOut, "divided", chosen)
+    monkeypatch.setattr("lgb_dp.boosting.run_rows.RunRows.draw_words", lambda self, _: np.zeros(1, np.uint64))
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_held_out_rows_are_counted_as_in_one_process(client, place, by_codes):
+    params, label, declared = [({"objective": "binary"}, Y, {}), *OBJECTIVES][place]
+    params, rows = {**params, "verbosity": -1}, np.column_stack([X, np.arange(len(X)) % 2])
+    known = {**PUBLIC, **declared, "bounds": {k: (-3, 3) for k in range(X.shape[1])}}
+    known["categories"] = {X.shape[1]: [0, 1]}
+    trainer = pinned(20.0, validation_fraction=0.3, by=X.shape[1])
+    one = lgb.train(params, lgb_dp.Dataset(rows, label, **known), 6, callbacks=[trainer])
+    data = lgb_dp.dask.DaskDataset(*collections((100, 0, 540), rows, label), **known)
+    many = lgb_dp.dask.train(client, params, data, 6, callbacks=[trainer])
+    assert many.model_to_string() == one.model_to_string()
+    assert many.evaluation.groups.keys() == {"0", "1", "missing or undeclared"}
+
+
+def test_estimators_on_a_cluster_hold_rows_out_and_are_calibrated(client, monkeypatch):
+    monkeypatch.setattr("lgb_dp.evaluation.evaluation.PrivateEvaluation.platt", lambda _: (2.0, 0.5))
+    model = lgb_dp.dask.DaskDPLGBMClassifier(
+        50.0, client=client, n_estimators=8, validation_fraction=0.5, calibrate=True
+    )
+    model.fit(*collections((300, 340)), bounds=(-3, 3))
+    assert 200 < model.evaluation_.n_rows.value < 440
+    assert model.to_local().evaluation_.to_dict() == model.evaluation_.to_dict()
+    assert 0.5 in model.evaluation_.edges

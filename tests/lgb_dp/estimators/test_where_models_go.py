@@ -160,6 +160,17 @@ def test_mlflow_predicts_tables_of_categories(run):
     )
 
 
+def test_mlflow_gets_the_figures_of_held_out_rows_and_groups(run):
+    x, city = np.random.default_rng(0).normal(size=400), np.arange(400) % 2
+    model = lgb_dp.DPLGBMRegressor(50.0, n_estimators=5, validation_fraction=0.5, by=1)
+    declared = {"bounds": {0: (-3, 3)}, "label_bounds": (-3, 3), "categories": {1: [0, 1]}}
+    model.fit(np.column_stack([x, city]), x, **declared)
+    lgb_dp.log_to_mlflow(model)
+    found = needed("mlflow").get_run(run.info.run_id).data.metrics
+    assert found["RMSE"] == model.evaluation_.rmse.value
+    assert found["held-out rows  Column_1 1 high"] == model.evaluation_.groups["1"].n_rows.high
+
+
 def test_mlflow_gets_no_epsilon_of_a_model_that_is_not_private(run):
     mlflow = needed("mlflow")
     with pytest.warns(lgb_dp.PrivacyLeakWarning):

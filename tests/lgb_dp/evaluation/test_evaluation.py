@@ -87,11 +87,12 @@ def test_rows_that_may_be_alike_widen_every_interval(evaluation):
         assert alike.figures()[name] == apart.figures()[name]
 
 
-def test_a_picture_has_two_axes(evaluation):
+def test_a_picture_has_three_axes(evaluation):
     matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("Agg")
-    left, right = evaluation.plot()
+    left, middle, right = evaluation.plot()
     assert "AUC" in left.get_title()
-    assert right.get_xlabel() == "predicted probability"
-    again = evaluation.plot(axes=(left, right))
-    assert again == (left, right)
+    assert middle.get_xlabel() == "predicted probability"
+    assert "highest scores first" in right.get_xlabel()
+    again = evaluation.plot(axes=(left, middle, right))
+    assert again == (left, middle, right)

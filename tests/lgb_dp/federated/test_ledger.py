@@ -48,6 +48,21 @@ def test_the_ledger_counts_what_it_reads(tmp_path):
         again.charge(b"t" * 16, {**NOTE, "mu": 0.2}, 0.3, BUDGET)
 
 
+def test_held_out_rows_and_the_others_of_a_run_cost_the_larger_of_both(tmp_path):
+    ledger, held = PartyLedger(tmp_path), {**NOTE, "what": "held-out rows"}
+    for note in (*[NOTE] * 3, *[held] * 4):
+        ledger.charge(bytes(16), note, 0.2, BUDGET)
+    with pytest.raises(lgb_dp.BudgetExceededError, match="run was granted"):
+        ledger.charge(bytes(16), held, 0.2, BUDGET)
+    ledger.charge(bytes(16), NOTE, 0.2, BUDGET)
+    with pytest.raises(lgb_dp.BudgetExceededError, match="run was granted"):
+        ledger.charge(bytes(16), NOTE, 0.2, BUDGET)
+    ledger.charge(b"s" * 16, held, 0.2, BUDGET)
+    assert read_ledger(tmp_path).spent_mu == pytest.approx(0.1 * 5**0.5)
+    with pytest.raises(lgb_dp.BudgetExceededError, match="budget is spent"):
+        ledger.charge(b"t" * 16, {**held, "mu": 0.2}, 0.3, BUDGET)
+
+
 def test_a_run_that_is_opened_again_is_of_the_ledger_s_unit_and_pays_for_itself(tmp_path):
     """Also one whose number is known, with other settings; and one of two that began before any answer."""
     ledger = PartyLedger(tmp_path)

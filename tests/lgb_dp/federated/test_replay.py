@@ -22,6 +22,7 @@ from gbdt_parties.traffic import Traffic
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.federated.ledger import CHARGES, LEDGER_FILE, ROLE
 from lgb_dp.mechanisms.noise import release_share
+from lgb_dp.newton.releases.held_out_rows import HoldOut
 
 pytestmark = pytest.mark.filterwarnings("ignore::lgb_dp.errors.NotPrivateWarning")
 
@@ -210,10 +211,20 @@ def test_runs_of_parties_that_were_lost_and_restarted_are_repeated(tmp_path):
     assert report.connections >= 2
 
 
+@pytest.mark.parametrize("held", [0.0, 0.3])
 @pytest.mark.parametrize("auditable", [False, True])
 @pytest.mark.parametrize("other_rows", [False, True])
-def test_a_run_is_taken_up_as_it_began_whatever_auditable_is_now(tmp_path, auditable, other_rows):
-    """Noise of an auditable run is not drawn again for other rows."""
+def test_a_run_is_taken_up_as_it_began_whatever_auditable_is_now(
+    tmp_path, auditable, other_rows, held, monkeypatch
+):
+    """Noise of an auditable run is not drawn again for other rows, nor are coins of held-out rows ever."""
+    chosen, coins = HoldOut.chosen, []
+
+    def noted(self, words):
+        coins.append(chosen(self, words).tolist())
+        return np.array(coins[-1])
+
+    monkeypatch.setattr(HoldOut, "chosen", noted)
     one, asked = Between(party(0, folder=tmp_path, auditable=auditable)), []
 
     def disturb(number, message, send):
@@ -227,9 +238,13 @@ def test_a_run_is_taken_up_as_it_began_whatever_auditable_is_now(tmp_path, audit
         return send()
 
     one.disturb = disturb
-    with pytest.raises(PartyError, match="other rows") if auditable and other_rows else nullcontext():
-        train([one, party(1), party(2)], min_parties=3, patience=1)
+    is_refused = (auditable or held) and other_rows
+    with pytest.raises(PartyError, match="other rows") if is_refused else nullcontext():
+        train([one, party(1), party(2)], min_parties=3, patience=1, held=held)
     one.party.close()
+    if held and not other_rows:
+        assert len(coins) == 4
+        assert len({tuple(one) for one in coins}) == 3
     if auditable and not other_rows:
         assert party(0).replay(tmp_path).has_ended
 

@@ -28,6 +28,7 @@ from lgb_dp.mechanisms import rng as rng_module
 from lgb_dp.mechanisms.noise import observed
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.budget_plan import HISTOGRAM_SHARE, LEVEL_SHARE, PRIOR_SHARE
+from lgb_dp.newton.releases.held_out_rows import HoldOut
 from lgb_dp.newton.run_task import LONGEST_ROUND, Answer, RunTask
 from lgb_dp.newton.splits.feature_histograms import FeatureHistograms
 
@@ -112,7 +113,31 @@ def test_thresholds_are_drawn_alike_wherever_the_rows_are(monkeypatch):
         np.testing.assert_array_equal(asked[0], other)
 
 
-def check_model_of_pooled_rows(objective, n_parties, monkeypatch, per_round=1):
+@pytest.mark.parametrize("objective", ["binary", "multiclass", "regression"])
+def test_rows_that_train_nothing_are_counted_as_of_pooled_rows(objective, monkeypatch):
+    divided = HoldOut.divided
+
+    def by_codes(self, is_held, codes, label, weight):
+        return divided(self, codes.codes.sum(axis=1, dtype=int) % 3 == 0, codes, label, weight)
+
+    monkeypatch.setattr(HoldOut, "divided", by_codes)
+    check_model_of_pooled_rows(objective, 3, monkeypatch, held=0.3)
+
+
+def test_a_run_with_held_out_rows_costs_no_more_and_tells_parties_apart():
+    members = parties()
+    found, plain = train(members, 6, held=0.3), train(parties(), 6)
+    assert found.privacy.cost.mu == pytest.approx(plain.privacy.cost.mu)
+    assert found.evaluation.n_rows.value == pytest.approx(0.3 * len(X), abs=40)
+    for member in members:
+        costs = {True: 0.0, False: 0.0}
+        for charge in charges(member):
+            costs[charge["what"] == "held-out rows"] += charge["mu"] ** 2
+        assert min(costs.values()) > 0
+        assert max(costs.values()) <= found.privacy.cost.mu**2 * (1 + 1e-9)
+
+
+def check_model_of_pooled_rows(objective, n_parties, monkeypatch, per_round=1, held=0.0):
     """The trees across parties are those of pooled rows; gives the number of sums that were asked for."""
     params = MULTICLASS if objective == "multiclass" else {**BINARY, "objective": objective}
     y, label_bounds = LABELS[objective], LABEL_BOUNDS.get(objective)
@@ -132,7 +157,7 @@ def check_model_of_pooled_rows(objective, n_parties, monkeypatch, per_round=1):
         for place in range(n_parties)
     ]
     with observed(pinned.share):
-        across = train(members, 12, params, trees_per_round=per_round)
+        across = train(members, 12, params, trees_per_round=per_round, held=held)
     n_sums = sum(isinstance(asked, AskSum) for asked, _ in members[0].answers)
 
     pooled_noise = PinnedNoise()
@@ -144,7 +169,9 @@ def check_model_of_pooled_rows(objective, n_parties, monkeypatch, per_round=1):
         return Answer([part[0] + pooled_noise.noise(part[0].shape) for part in question.parts], factor)
 
     rate = math.inf if per_round == 1 else LONGEST_ROUND / per_round
-    run = RunTask(n_trees=12, trees_per_round=per_round, largest_rate=rate, ask=with_noise)
+    coins = SecureRandom()
+    of_rows = {"validation_fraction": held, "coins": coins}
+    run = RunTask(n_trees=12, trees_per_round=per_round, largest_rate=rate, ask=with_noise, **of_rows)
     monkeypatch.setattr("lgb_dp.newton.trainer.RunTask", lambda **_: run)
     monkeypatch.setattr(rng_module, "KeyStream", lambda key: _key_stream(KEY))
     data = lgb_dp.Dataset(X, y, bounds=BOUNDS, max_bin=8, spacing="mixed", label_overflow="clip", **settings)
@@ -157,6 +184,9 @@ def check_model_of_pooled_rows(objective, n_parties, monkeypatch, per_round=1):
     blocks = tree_blocks(across.model_to_string())
     assert blocks == tree_blocks(pooled.model_to_string())
     assert len(set(blocks)) > 6
+    assert (across.evaluation is not None) == (held > 0)
+    if held:
+        assert across.evaluation.to_dict() == pooled.evaluation.to_dict()
     return n_sums
 
 
@@ -214,6 +244,7 @@ def test_spare_attempts_pay_for_any_release_once_more():
 @pytest.mark.parametrize(
     ("objective", "what"),
     [
+        ("binary", "held-out rows"),
         pytest.param("binary", "label counts", marks=pytest.mark.slow),
         ("binary", "feature histograms"),
         pytest.param("poisson", "feature histograms", marks=pytest.mark.slow),
@@ -238,9 +269,10 @@ def test_a_party_that_is_lost_in_a_release_that_is_no_tree_leaves_enough_for_the
         return party(place, X=features, y=label.astype(float), label_bounds=bounds, max_bin=64)
 
     first, second, member = made(0), made(1), Between(made(2), lose)
-    train([first, second, member], 100, {**BINARY, "objective": objective}, 8.0, min_parties=2)
+    held = 0.2 if what == "held-out rows" else 0.0
+    train([first, second, member], 100, {**BINARY, "objective": objective}, 8.0, min_parties=2, held=held)
     answered = [one["what"] for one in charges(first)]
-    assert answered.count(what) == 2
+    assert answered.count(what) == (3 if held else 2)
     assert answered.count("leaf sums") == 100
 
 

@@ -1,10 +1,15 @@
 """Held-out rows: which they are, what their table holds, what it costs, and where it is refused."""
 
+import pickle
+
 import lightgbm
 import numpy as np
+import pandas as pd
 import pytest
+import scipy.sparse
+from sklearn.base import clone
 from sklearn.datasets import make_classification
-from sklearn.metrics import confusion_matrix, log_loss, roc_auc_score
+from sklearn.metrics import confusion_matrix, log_loss, r2_score, roc_auc_score
 
 import lgb_dp
 from lgb_dp.accounting.gaussian import gaussian_mu
@@ -59,6 +64,9 @@ def test_the_evaluation_travels_in_the_model(tmp_path):
     booster.save_model(tmp_path / "model.txt")
     read = lgb_dp.DPBooster(model_file=tmp_path / "model.txt").evaluation
     assert read.to_dict() == booster.evaluation.to_dict()
+    for report in (booster.privacy, lgb_dp.privacy_of(tmp_path / "model.txt")):
+        assert report.evaluation.to_dict() == read.to_dict()
+        assert pickle.loads(pickle.dumps(report)) == booster.privacy
     assert train(share=0.0).evaluation is None
 
 
@@ -70,6 +78,9 @@ def test_the_evaluation_travels_in_the_model(tmp_path):
         ('"std":', '"std": -', 1),
         ('"counts"', '"count"', 1),
         ('"alike": 1', '"alike": 0', 1),
+        ("{", '{"by": "a", "groups": [[1, 2]], ', 1),
+        ("{", '{"by": "a", "groups": {}, ', 1),
+        ("{", '{"groups": {}, ', 1),
     ],
 )
 def test_a_damaged_evaluation_is_refused(change):
@@ -87,6 +98,7 @@ def test_a_run_that_ended_early_or_lost_a_tree_has_no_evaluation():
     booster.update()
     booster.update()
     assert booster.evaluation is not None
+    assert booster.privacy.evaluation is not None
     booster.rollback_one_iter()
     assert booster.evaluation is None
 
@@ -180,6 +192,7 @@ def test_tables_without_noise_are_counts_of_the_held_out_rows(objective, pinned)
     assert found.n_rows.value == is_held.sum()
     if objective == "regression":
         assert found.mae.value == pytest.approx(np.abs(label - predicted).mean(), rel=0.1)
+        assert found.r2.value == pytest.approx(r2_score(label, predicted), abs=0.05)
         return
     probability = np.column_stack([1 - predicted, predicted]) if objective == "binary" else predicted
     assert found.accuracy.value == pytest.approx((probability.argmax(axis=1) == label).mean(), abs=1e-12)
@@ -188,10 +201,89 @@ def test_tables_without_noise_are_counts_of_the_held_out_rows(objective, pinned)
     assert [row["rows"] for row in found.confusion()] == pairs.tolist()
 
 
+CITY = np.where(X[:, 1] > 1.5, 7, np.where(X[:, 1] > 0, 1, 2))
+GROUPS = {"bounds": {k: (-9, 9) for k in range(5)}, "categories": {5: [1, 2]}}
+"""Of a column of two declared values and one that is not."""
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+@pytest.mark.parametrize("objective", KINDS)
+def test_public_groups_have_tables_of_their_own(objective, is_sparse, pinned):
+    params, label, declared = KINDS[objective]
+    is_held = np.arange(len(Y)) % 3 == 0
+    pinned(is_held)
+    rows = np.column_stack([X, CITY])
+    data = lgb_dp.Dataset(scipy.sparse.csr_matrix(rows) if is_sparse else rows, label, **GROUPS, **declared)
+    trainer = lgb_dp.NewtonBoost(np.inf, 1e-5, validation_fraction=0.3, by=5)
+    with pytest.warns(lgb_dp.NotPrivateWarning):
+        booster = lightgbm.train(params, data, 3, callbacks=[trainer])
+    found = booster.evaluation
+    n_rows = {name: one.n_rows.value for name, one in found.groups.items()}
+    names = {"1": 1, "2": 2, "missing or undeclared": 7}
+    assert n_rows == {name: (CITY[is_held] == city).sum() for name, city in names.items()}
+    assert found.n_rows.value == is_held.sum()
+    assert booster.predict(rows).shape[0] == len(rows)
+    name = "RMSE" if objective == "regression" else "accuracy"
+    assert f"{name}, Column_5=2" in str(found)
+    read = pickle.loads(pickle.dumps(booster)).evaluation
+    assert read.to_dict() == found.to_dict()
+    assert read.figures() == found.figures()
+
+
+def test_groups_cost_nothing_more():
+    data = lgb_dp.Dataset(np.column_stack([X, CITY]), Y, **GROUPS)
+    trainer = lgb_dp.NewtonBoost(1.0, 1e-5, validation_fraction=0.2, by="Column_5")
+    found = lightgbm.train(PARAMS, data, 5, callbacks=[trainer])
+    plain = train(5)
+    assert found.privacy.cost == plain.privacy.cost
+    one = found.evaluation.groups["1"]
+    assert one.std == pytest.approx(plain.evaluation.std)
+    assert found.evaluation.std == pytest.approx(np.sqrt(3) * one.std)
+
+
+@pytest.mark.parametrize("by", ["Column_0", "sex", 9, -1, True, 0.5, []])
+def test_columns_without_declared_values_are_refused_by_name(by):
+    trainer = lgb_dp.NewtonBoost(1.0, 1e-5, validation_fraction=0.2, by=by)
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="by="):
+        train(3, trainer=trainer)
+
+
+def test_groups_read_from_the_data_or_without_held_out_rows_are_refused():
+    frame = pd.DataFrame({"a": X[:, 0], "city": pd.Categorical(CITY)})
+    data = lgb_dp.Dataset(frame, Y, bounds={"a": (-9, 9)})
+    trainer = lgb_dp.NewtonBoost(1.0, 1e-5, validation_fraction=0.2, by="city")
+    with (
+        pytest.warns(lgb_dp.PrivacyLeakWarning),
+        pytest.raises(lgb_dp.InvalidArgumentError, match="column of declared values"),
+    ):
+        lightgbm.train(PARAMS, data, 3, callbacks=[trainer])
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="validation_fraction"):
+        lgb_dp.NewtonBoost(1.0, 1e-5, by="city")
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="by='city'"):
+        lgb_dp.DPLGBMClassifier(method="dpboost", by="city").fit(X, Y, bounds=BOUNDS)
+
+
+def test_intervals_of_a_regressor_follow_from_its_table():
+    label, new = X[:, 0] + 0.1 * X[:, 1], X[:500]
+    model = lgb_dp.DPLGBMRegressor(20.0, n_estimators=60, validation_fraction=0.3)
+    model = clone(model).fit(X, label, bounds=BOUNDS, label_bounds=(-9, 9))
+    for alpha in (0.05, 0.5):
+        low, high = model.predict_interval(new, alpha).T
+        assert np.mean((low <= label[:500]) & (label[:500] <= high)) >= 1 - alpha
+        assert (high - low).max() < 9
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="alpha must be in"):
+        model.predict_interval(new, 1)
+    with pytest.raises(AttributeError, match="validation_fraction"):
+        lgb_dp.DPLGBMRegressor(20.0, n_estimators=2).fit(
+            X, label, bounds=BOUNDS, label_bounds=(-9, 9)
+        ).predict_interval(new)
+
+
+@pytest.mark.parametrize("by", [None, 5])
 @pytest.mark.parametrize("objective", KINDS)
 @pytest.mark.parametrize("is_held", [False, True])
 @pytest.mark.parametrize("n_rows", [1, 3])
-def test_a_neighbours_losses_add_up_to_what_was_granted(objective, is_held, n_rows, pinned):
+def test_a_neighbours_losses_add_up_to_what_was_granted(objective, is_held, n_rows, by, pinned):
     """Of neighbours with equal coins, who are told the same releases, one of the two sides differs alone."""
     params, label, declared = KINDS[objective]
     person = np.append(np.arange(300), np.full(n_rows, 300))
@@ -209,10 +301,11 @@ def test_a_neighbours_losses_add_up_to_what_was_granted(objective, is_held, n_ro
 
     for n, watch in ((300 + n_rows, observe), (300, compare)):
         pinned(np.append(np.arange(300) % 2 == 0, np.full(n_rows, is_held))[:n])
-        known = {**declared, "bounds": BOUNDS, "groups": person[:n], "rows_per_group": 3}
-        trainer = lgb_dp.NewtonBoost(1.0, 1e-5, structure="random", depth=2, validation_fraction=0.5)
+        known = {**declared, **GROUPS, "groups": person[:n], "rows_per_group": 3}
+        held = {"validation_fraction": 0.5, "by": by}
+        trainer = lgb_dp.NewtonBoost(1.0, 1e-5, structure="random", depth=2, **held)
         with observed(watch):
-            data = lgb_dp.Dataset(X[:n], label[:n], **known)
+            data = lgb_dp.Dataset(np.column_stack([X, CITY])[:n], label[:n], **known)
             lightgbm.train(params, data, 3, callbacks=[trainer])
     of_table = len(release_shares(LabelScale(objective, 3 if objective == "multiclass" else 1, 0.0, 1.0)))
     trees, table = sum(losses[:-of_table]), sum(losses[-of_table:])

@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lgb_dp.boosting.partitions import RowRules
 from lgb_dp.data.bins import public_bins
 from lgb_dp.losses.labels import LabelScale
 from lgb_dp.losses.loss import NewtonLoss
+from lgb_dp.newton.releases.partitions import RowRules
 from spark_training import FRAME, NAMES, X, blocks
 
 

@@ -208,7 +208,7 @@ def test_a_ledger_without_a_budget_takes_that_of_its_first_run(tmp_path):
         ({"budget": (1.0, 1e-5)}, "pass folder="),
         ({"folder": "own", "budget": (-1.0, 1e-5)}, "epsilon must be positive"),
         ({"folder": "own", "budget": 1.0}, r"budget must be two numbers, \(epsilon, delta\), got 1.0"),
-        ({"folder": "own", "checkpoint": "./own"}, "must not be that of checkpoint"),
+        ({"folder": "own", "checkpoint": "./own"}, "and checkpoint must differ"),
     ],
 )
 def test_budgets_and_folders_that_cannot_be_are_refused(tmp_path, monkeypatch, how, match):

@@ -414,7 +414,7 @@ def spent(place):
         (spent, {}, "of the party's budget (epsilon = 1, delta = 1e-05)"),
         (spent, {"budget_epsilon": 2.0, "budget_delta": 1e-5}, "a budget does not change"),
         (lambda place: None, {"budget_epsilon": 0.5, "budget_delta": 1e-5}, "(epsilon = 0.5, delta = 1e-05)"),
-        (lambda place: None, {"state": "checkpoint"}, "must not be that of checkpoint"),
+        (lambda place: None, {"state": "checkpoint"}, "and checkpoint must differ"),
     ],
 )
 def test_what_earlier_runs_left_is_examined(place, capsys, before, data, text):

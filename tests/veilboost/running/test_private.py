@@ -105,11 +105,14 @@ def test_every_side_of_a_run_by_the_command_can_be_repeated_by_an_auditor(folder
     run = Written(folder, certified(capsys))
     try:
         plan = folder / "plan.toml"
-        plan.write_text(plan.read_text().replace("[data]\n", "[data]\nauditable = true\n"))
+        more = {"[data]\n": "auditable = true\n", "[training]\n": 'validation_fraction = 0.3\nby = "sex"\n'}
+        for section, entries in more.items():
+            plan.write_text(plan.read_text().replace(section, section + entries))
         run.serve(0, "--auditable")
         run.serve(1)
         (train,) = run.of("train")
         assert cli.main(train) == 0
+        assert "held-out rows, sex=f" in capsys.readouterr().out
     finally:
         run.stop()
     of_north = ["replay", "north", "private", "--data", "north.csv", "--declared", "columns.toml"]

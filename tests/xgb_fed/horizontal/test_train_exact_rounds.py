@@ -1,11 +1,13 @@
 """Rounds of exact training are shown as they end: metrics, a caller's function, a bar for a person."""
 
 import io
+import json
 import logging
 
 import numpy as np
 import pytest
 
+from veilboost.kept_files import ROUNDS_FILE
 from veilboost.running.progress import RoundLog
 from xgb_fed import ExactTerms, HorizontalParty, train_exact
 from xgb_fed.horizontal.exact.training import RoundsDone
@@ -115,9 +117,10 @@ def test_rounds_that_are_computed_again_are_shown_once():
     assert numbers == [0, 1, 2]
 
 
-def test_the_log_has_rounds_metrics_and_the_time_left(caplog):
+def test_the_log_has_rounds_metrics_and_the_time_left(caplog, tmp_path):
     clock = iter([0.0, 2.0, 4.0])
-    log = RoundLog(logging.getLogger("test"), 10, lambda: next(clock))
+    (tmp_path / ROUNDS_FILE).write_text("of an earlier run")
+    log = RoundLog(logging.getLogger("test"), 10, tmp_path, lambda: next(clock))
     with caplog.at_level("INFO"):
         log(0, {"validation_0": {"logloss": [0.6]}})
         log(1, {"validation_0": {"logloss": [0.6, 0.5]}})
@@ -125,3 +128,7 @@ def test_the_log_has_rounds_metrics_and_the_time_left(caplog):
         "tree 1 of 10, validation_0-logloss:0.60000, 18 s left",
         "tree 2 of 10, validation_0-logloss:0.50000, 16 s left",
     ]
+    first, second = map(json.loads, (tmp_path / ROUNDS_FILE).read_text().splitlines())
+    assert (first["round"], second["round"]) == (1, 2)
+    assert second == {"round": 2, "of": 10, "left": "16 s", "metrics": {"validation_0-logloss": 0.5}}
+    RoundLog(logging.getLogger("test"), 10, tmp_path / "no folder")(0, {})  # it ends no run

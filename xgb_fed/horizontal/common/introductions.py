@@ -14,6 +14,7 @@ from gbdt_commons.quoting import quoted
 from gbdt_commons.tables.frames import check_names
 from gbdt_parties.agreed import read_json
 from gbdt_parties.errors import InvalidDataError, ProtocolError
+from xgb_fed.boosting.objectives import BINARY
 from xgb_fed.horizontal.common.messages import HorizontalOpened, RowShape
 
 MAX_CLASSES = 256
@@ -53,7 +54,7 @@ def _is_number(label: Any) -> bool:
 
 
 def names_to_json(names: Sequence[str]) -> str:
-    """Column names, checked, as a JSON list; empty if there are none."""
+    """Column names, checked, as a JSON list; empty without any."""
     check_names(names, InvalidDataError, "the data")
     wrong = [name for name in names if not set(name).isdisjoint("[]<")]
     if wrong:  # the model is XGBoost's, which would not take a table with them
@@ -158,12 +159,12 @@ def common_classes(
         raise InvalidDataError(
             f"y has {len(labels)} classes over all parties; at most {MAX_CLASSES} are accepted"
         )
-    if objective == "binary:logistic":
+    if objective in BINARY:
         num_class = 2 if len(labels) > 2 and not (is_auto and most > 2) else None
-        objective = "multi:softprob" if len(labels) > 2 else objective
+        objective = "multi:softprob" if len(labels) > 2 and is_auto else objective
     if num_class not in (None, len(labels)):
         raise InvalidDataError(
-            f"y has {len(labels)} classes over all parties; the objective is for {num_class}: "
+            f"y has {len(labels)} classes over all parties; objective={objective!r} is for {num_class}: "
             f"{', '.join(told)}; code labels alike at all parties, or, if they all are meant, give "
             f"objective='multi:softprob' and num_class={len(labels)}"
         )

@@ -1,4 +1,4 @@
-"""What a horizontal party keeps across sessions, callers and processes, whatever the method.
+"""The state that a horizontal party keeps across sessions, callers and processes, whatever the method.
 
 All draws that decide which rows' gradients are added where come from its secret key and from what is agreed,
 so the same question is always answered by the same selection of rows.

@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_commons.files import digest_of
+from gbdt_commons.tables.frames import as_frame, is_table
 from gbdt_commons.tables.numbers import is_missing
 from gbdt_parties.channel import ACTIVE
 from gbdt_parties.errors import InvalidDataError, ProtocolError
 from gbdt_parties.quota import CallerLimits
 from xgb_fed.boosting.features import check_weight, numeric_vector
-from xgb_fed.boosting.labels import label_array, places_among
-from xgb_fed.boosting.objectives import SOFTMAX
+from xgb_fed.boosting.labels import label_array, places_among, read_bounds
+from xgb_fed.boosting.objectives import BINARY, SOFTMAX
 from xgb_fed.boosting.params import Settings
 from xgb_fed.errors import InvalidArgumentError
 from xgb_fed.horizontal.common.introductions import MAX_CLASS_CHARACTERS, MAX_CLASSES, read_classes
@@ -76,6 +77,15 @@ OF_THIS_PROCESS = HorizontalLimits(
 """Limits of a party on a coordinator in its own process."""
 
 
+def _labels(y: Any, argument: str) -> NDArray[Any]:
+    """Labels, or bounds of times, of shape (n_rows, 2)."""
+    if getattr(y, "shape", ())[1:] != (2,):
+        return label_array(y, argument)
+    columns = as_frame(y, InvalidDataError, argument) if is_table(y) else y
+    sides = [columns[:, k].to_native() if is_table(y) else columns[:, k] for k in range(2)]
+    return np.stack([numeric_vector(side, argument) for side in sides], axis=1)
+
+
 @dataclass(frozen=True)
 class HorizontalRows:
     """Checked rows, labels and options; the parameters of `HorizontalParty` say what each is.
@@ -115,8 +125,12 @@ class HorizontalRows:
                 f"name={name!r} must be a printable text other than {ACTIVE!r} and {COORDINATOR!r}"
             )
         rows, names = read_rows(X, f"X of party {name!r}")
-        labels = label_array(y, f"y of party {name!r}")
-        if labels.shape != (rows.shape[0],):
+        labels = _labels(y, f"y of party {name!r}")
+        if labels.ndim == 2 and categorical_labels:
+            raise InvalidArgumentError(
+                f"categorical_labels=True, and y of party {name!r} has bounds of times"
+            )
+        if len(labels) != rows.shape[0]:
             raise InvalidDataError(
                 f"party {name!r} has {rows.shape[0]} rows and labels of shape {labels.shape}"
             )
@@ -156,8 +170,8 @@ class HorizontalRows:
         rows, names = read_rows(X, f"{argument} of party {self.name!r}")
         if (rows.shape[1], names) != (self.X.shape[1], self.names):
             raise InvalidDataError(f"{argument} of party {self.name!r} has other columns than its X")
-        labels = label_array(y, f"y of {argument} of party {self.name!r}")
-        if labels.shape != (rows.shape[0],):
+        labels = _labels(y, f"y of {argument} of party {self.name!r}")
+        if len(labels) != rows.shape[0]:
             raise InvalidDataError(
                 f"{argument} of party {self.name!r} has {rows.shape[0]} rows, labels of shape {labels.shape}"
             )
@@ -220,17 +234,27 @@ class HorizontalRows:
             return numeric_vector(self.y, "y")
         self.classes()  # they are told, so that agreed classes cannot be used to guess at labels
         known = read_classes(classes)
-        expected = 2 if settings.objective == "binary:logistic" else None
+        expected = 2 if settings.objective in BINARY else None
         if settings.objective in SOFTMAX:
             expected = settings.n_classes
         if expected is not None and len(known) != expected:
-            raise ProtocolError(f"{len(known)} classes for an objective of {expected}")
+            raise ProtocolError(f"{len(known)} classes for {settings.objective}, which is for {expected}")
         if isinstance(known[0], str) != isinstance(self.y[0], str):
             raise InvalidDataError("y is text and the agreed classes are numbers, or the other way round")
         place = places_among(known, self.y)
         if (place < 0).any():
             raise InvalidDataError("y has labels that are not among the agreed classes")
         return place.astype(np.float32)
+
+    def bounds(self, settings: Settings) -> tuple[NDArray[np.float32], NDArray[np.float32]] | None:
+        """Bounds of times, which survival:aft has in place of labels; None for other objectives."""
+        has_bounds = self.y.ndim == 2
+        if has_bounds != (settings.objective == "survival:aft"):
+            raise InvalidDataError(
+                f"y has {1 + has_bounds} column(s) for {settings.objective}; accepted are two, the lower and "
+                "upper bounds of times, for survival:aft, and one for every other objective"
+            )
+        return read_bounds(self.y[:, 0], self.y[:, 1], settings.loss, "y") if has_bounds else None
 
     def check_accepted(self, settings: Settings, opening: OpenHorizontal) -> None:
         """Refuse a training run that this party does not agree to, saying why."""

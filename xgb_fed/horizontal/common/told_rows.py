@@ -182,7 +182,7 @@ class ToldRows:
         return hashlib.sha256(b"".join(parts) + _key(self.names).encode()).hexdigest()[:8]
 
     def _reasons(self, key: str) -> list[str]:
-        """What is wrong with the present rows beside those of a record."""
+        """Differences between the present rows and those of a record."""
         names: list[str] = self._store.get(COLUMNS, key) or []
         missing = sorted(set(names) - set(self.names))
         if missing and _key(self.names) in self._store.keys(COLUMNS):
@@ -225,7 +225,7 @@ class ToldRows:
         return told
 
     def _least_of_halves(self, key: str, sets: Sequence[_Coded]) -> int:
-        """The least number of rows that are new, or gone, by half of the columns; 0 if there are none.
+        """The least number of rows that are new, or gone, by half of the columns; 0 without any.
 
         Sums of a column show a row that came, or was changed in it, among any number of rows that were
         changed in others.
@@ -295,7 +295,13 @@ def mixed(words: Codes) -> Codes:
 
 
 def _numbers(values: NDArray[np.generic]) -> Codes:
-    """Numbers of 64 bits, equal for equal values: all missing ones are one, and −0 is 0."""
+    """Numbers of 64 bits, equal for equal values: all missing ones are one, and −0 is 0.
+
+    Of bounds of times, shape (n_rows, 2), there is one number for both.
+    """
+    if values.ndim == 2:
+        lower, upper = (_numbers(side) for side in values.T)
+        return mixed(lower) + upper
     if values.dtype.kind in "biuf":
         own = values.astype(np.float64) + 0
         return np.where(np.isnan(own), np.nan, own).view(np.uint64)

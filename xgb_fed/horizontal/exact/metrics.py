@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from xgb_fed.boosting.objectives import Vector
+from gbdt_hosts.xgboost.evaluation import EvaluationSet, MetricBooster
+from gbdt_hosts.xgboost.targets import Targets
+from xgb_fed.boosting.objectives import Vector, XGBoostObjective
+from xgb_fed.boosting.params import Settings
 from xgb_fed.errors import UnsupportedParameterError
 
 _EPSILON = 1e-16
@@ -50,21 +53,31 @@ def _poisson_nloglik(p: Vector, y: Vector) -> NDArray[np.float64]:
     return np.asarray(constant + mean - np.log(mean) * y)
 
 
-_OF_CLASSES: dict[str, Losses] = {"mlogloss": _mlogloss, "merror": _merror}
-_OF_MEANS: dict[str, Losses] = {"rmse": _square, "mae": _absolute}
+_OF_CLASSES: dict[str, Losses | None] = {"mlogloss": _mlogloss, "merror": _merror}
+_OF_MEANS: dict[str, Losses | None] = {"rmse": _square, "mae": _absolute}
 
-METRICS: dict[str, dict[str, Losses]] = {
+TWEEDIE = "tweedie-nloglik"
+
+METRICS: dict[str, dict[str, Losses | None]] = {
     "binary:logistic": {"logloss": _logloss, "error": _error},
     "multi:softprob": _OF_CLASSES,
     "multi:softmax": _OF_CLASSES,
     "reg:squarederror": _OF_MEANS,
     "count:poisson": {"poisson-nloglik": _poisson_nloglik, **_OF_MEANS},
+    "reg:squaredlogerror": {"rmsle": None, **_OF_MEANS},
+    "reg:pseudohubererror": {"mphe": None, **_OF_MEANS},
+    "reg:gamma": {"gamma-nloglik": None, "gamma-deviance": None, "mae": _absolute},
+    "reg:tweedie": {TWEEDIE: None, **_OF_MEANS},
+    "reg:logistic": {**_OF_MEANS, "logloss": None},
+    "binary:logitraw": {"logloss": None, "error": None},
+    "binary:hinge": {"error": None},
+    "survival:aft": {"aft-nloglik": None, "interval-regression-accuracy": None},
 }
-"""Loss of every row by objective, of those that exact training supports, and metric; the objective's own
-metric first."""
+"""Loss of every row by objective, of those that exact training supports, and metric; None where XGBoost
+computes the mean of a party's rows.  The objective's own metric is first."""
 
-OF_NUMBERS = ("reg:squarederror", "count:poisson")
-"""Objectives whose labels are numbers, and not classes."""
+_ROOTS = ("rmse", "rmsle")
+"""Metrics that are roots of means."""
 
 
 def metric_names(objective: str, eval_metric: Any) -> list[str]:
@@ -85,9 +98,35 @@ def metric_names(objective: str, eval_metric: Any) -> list[str]:
     return list(dict.fromkeys(names))
 
 
+def metrics_of(settings: Settings) -> list[str]:
+    """The metrics of a run (`metric_names`), with the variance power where XGBoost's name has it."""
+    power = np.float32(settings.objective_parameters.get("tweedie_variance_power", 1.5))
+    names = metric_names(settings.objective, settings.eval_metric)
+    return [f"{name}@{power:g}" if name == TWEEDIE else name for name in names]
+
+
 def metric_of(name: str, mean: float) -> float:
     """A metric of the mean loss."""
-    return math.sqrt(mean) if name == "rmse" else mean
+    return math.sqrt(mean) if name in _ROOTS else mean
+
+
+def sums_of_losses(
+    names: Sequence[str], objective: XGBoostObjective, targets: Targets, margin: Vector, prediction: Vector
+) -> NDArray[np.float64]:
+    """The sum of rows' weights, and of their losses times weights for each metric, shape (1 + n_metrics,)."""
+    weight, y = np.asarray(targets.weight, dtype=np.float64), targets.label
+    losses = {name: METRICS[objective.name].get(name) for name in names}
+    rows = [np.ones(len(y)), *(np.zeros(len(y)) if f is None else f(prediction, y) for f in losses.values())]
+    sums = (np.stack(rows, axis=1) * weight[:, None]).sum(axis=0)
+    of_xgboost = [k for k, f in enumerate(losses.values(), start=1) if f is None]
+    if of_xgboost and len(y):
+        sets = [EvaluationSet("own", targets)]
+        params = {**objective.of_xgboost, "eval_metric": [names[k - 1] for k in of_xgboost]}
+        line = MetricBooster(params, sets, lambda: [margin], lambda: 0).evaluate(0)
+        for k, part in zip(of_xgboost, line.split("\t")[1:], strict=True):
+            value = float(part.rpartition(":")[2])
+            sums[k] = sums[0] * (value**2 if names[k - 1] in _ROOTS else value)
+    return np.asarray(sums)
 
 
 class History:

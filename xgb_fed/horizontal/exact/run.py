@@ -29,7 +29,7 @@ from xgb_fed.horizontal.common.kept_models import KeptModels
 from xgb_fed.horizontal.common.party_state import MAX_RUNS, PartyState
 from xgb_fed.horizontal.common.rows import HorizontalLimits, HorizontalRows
 from xgb_fed.horizontal.exact.exchange import REQUESTS, ExactDescription, content_of
-from xgb_fed.horizontal.exact.metrics import metric_names
+from xgb_fed.horizontal.exact.metrics import metrics_of
 from xgb_fed.horizontal.exact.questions import Flight, in_flights
 from xgb_fed.horizontal.exact.rows.samples import RowDraws
 from xgb_fed.horizontal.exact.sizes import LabelledRows
@@ -71,7 +71,7 @@ def needed_bytes(task: ExactTask, n_rows: Sequence[int]) -> int:
     """
     settings = task.settings
     n_classes, n_bins = max(1, settings.n_classes), task.n_columns * (task.max_bin + 1)
-    n_metrics = len(metric_names(settings.objective, settings.eval_metric))
+    n_metrics = len(metrics_of(settings))
     # Bins; gradients and hessians as words, twice while they are made; floats, margins, nodes.
     of_rows = n_rows[0] * (_VALUE_BYTES * task.n_columns + n_classes * (_ROW_BYTES + 16))
     of_rows += sum(n_rows) * 64 * n_classes + max(n_rows[1:], default=0) * _LOSS_BYTES * (1 + n_metrics)
@@ -209,18 +209,20 @@ class ExactSubject(Subject):
 
     def _labelled(self, rows: HorizontalRows, task: ExactTask) -> LabelledRows:
         settings = task.settings
-        y = rows.encoded("" if task.classes is None else json.dumps(list(task.classes)), settings)
-        settings.loss.check_labels(y)
-        if settings.objective == "count:poisson" and (y < 0).any():
-            raise InvalidDataError("y must be at least 0 for count:poisson")
+        bounds = rows.bounds(settings)
+        if bounds is None:
+            y = rows.encoded("" if task.classes is None else json.dumps(list(task.classes)), settings)
+            settings.loss.check_range(y)
+        else:
+            y = bounds[0]
         data = rows.X.tocsc() if scipy.sparse.issparse(rows.X) else rows.X
         names = rows.names or [f"f{k}" for k in range(rows.X.shape[1])]
-        return LabelledRows(Columns(data, names), y, rows.weights)
+        return LabelledRows(Columns(data, names), y, rows.weights, None if bounds is None else bounds[1])
 
     def begin(
-        self, training: ExactTraining, roster: Roster, public_seed: bytes
+        self, training: ExactTraining, roster: Roster, public_seed: bytes, own_key: bytes
     ) -> Computation[Flight, ExactModel]:
-        """Train with the seed and the names that all parties agreed on."""
+        """Train with the seed and the names that all parties agreed on, and no draws of this party's own."""
         training.public_seed = public_seed
         training.draws = replace(training.draws, members=roster.names)
         self._n_rounds, self._begun = training.task.n_rounds, training

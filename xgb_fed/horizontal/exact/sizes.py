@@ -13,10 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gbdt_hosts.xgboost.targets import Targets
 from gbdt_parties.errors import InvalidDataError
 from xgb_fed.boosting.features import Columns
+from xgb_fed.boosting.objectives import CLASS_OBJECTIVES
 from xgb_fed.horizontal.common.told_rows import Codes, mixed
-from xgb_fed.horizontal.exact.metrics import OF_NUMBERS
 from xgb_fed.horizontal.exact.questions import Asking, ask_counts
 from xgb_fed.horizontal.exact.rows.samples import check_subsample
 from xgb_fed.horizontal.exact.task import ExactTask
@@ -34,10 +35,17 @@ class RowSet:
     weighted: Codes
 
     @classmethod
-    def of(cls, columns: Columns, y: NDArray[np.float32], weight: NDArray[np.float32]) -> RowSet:
+    def of(
+        cls,
+        columns: Columns,
+        y: NDArray[np.float32],
+        weight: NDArray[np.float32],
+        upper: NDArray[np.float32] | None = None,
+    ) -> RowSet:
         """A set of a party's rows, of weights above 0 or not."""
         codes = np.zeros(len(y), dtype=np.uint64)
-        for values in (y, *(columns.column(f) for f in range(columns.n_features))):
+        labels = [y] if upper is None else [y, upper]
+        for values in (*labels, *(columns.column(f) for f in range(columns.n_features))):
             codes = _with(codes, values)
         counts = weight > 0
         return cls(codes[counts], np.sort(_with(codes, weight)[counts]))
@@ -77,6 +85,12 @@ MAX_BITS = 126
 _HEADROOM = 8
 """Powers of two that gradients without a bound may grow by while margins move away from the base score."""
 
+_SPARE = dict.fromkeys(("reg:gamma", "reg:tweedie", "reg:squaredlogerror"), 16)
+"""Powers of two that gradients may grow by beyond that: labels over predictions, or over their square."""
+
+_BOUNDED = {"survival:aft": 4, "reg:pseudohubererror": 0, "reg:logistic": 0}
+"""Powers of two of gradients whose size no label changes; XGBoost keeps those of survival:aft within 15."""
+
 _EXPONENTS = range(-53, 65)
 """Powers of two of labels and weights; XGBoost raises hessians to 1e-16, just below the first."""
 
@@ -86,11 +100,17 @@ _LOSS_BITS = 8
 
 @dataclass(frozen=True, eq=False)
 class LabelledRows:
-    """Rows of one party as the objective has them."""
+    """Rows of one party as the objective has them; `y` and `upper` are bounds of times, if there are two."""
 
     columns: Columns
     y: NDArray[np.float32]
     weight: NDArray[np.float32]
+    upper: NDArray[np.float32] | None = None
+
+    @property
+    def targets(self) -> Targets:
+        """Labels and weights as XGBoost takes them."""
+        return Targets(self.y, self.weight, None if self.upper is None else self.y, self.upper)
 
     @property
     def n_counted(self) -> int:
@@ -112,12 +132,15 @@ class Sizes:
         Gradients of every row are at most 2 to the power of this.
     marks : ndarray of int64
         The sum of all parties' marks, which names the rows of all.
+    spare : int, default=0
+        Powers of two of `exponent` that labels and losses do not need.
     """
 
     n_rows: int
     row_bits: int
     exponent: int
     marks: NDArray[np.int64]
+    spare: int = 0
 
     @property
     def gradients(self) -> int:
@@ -132,8 +155,9 @@ class Sizes:
     @property
     def losses(self) -> int:
         """Binary digits after the point of losses and labels."""
-        largest = 2 * max(self.exponent, 0) + _LOSS_BITS
-        return min(SCALE, MAX_BITS - self.row_bits - largest) - min(self.exponent, 0)
+        exponent = self.exponent - self.spare
+        largest = 2 * max(exponent, 0) + _LOSS_BITS
+        return min(SCALE, MAX_BITS - self.row_bits - largest) - min(exponent, 0)
 
 
 def ask_sizes(
@@ -177,7 +201,8 @@ def ask_sizes(
         )
     check_numbers(task, n_rows.tolist())
     needed = _EXPONENTS[int(np.flatnonzero(n_parties)[-1])] + headroom(task)
-    common = Sizes(int(n_rows[0]), int(n_rows.max()).bit_length(), needed, marks)
+    spare = _SPARE.get(task.settings.objective, 0)
+    common = Sizes(int(n_rows[0]), int(n_rows.max()).bit_length(), needed, marks, spare)
     if common.losses < 20:
         raise InvalidDataError(
             f"labels and weights up to 2^{needed} are too large for exact sums of {n_rows[0]} rows"
@@ -189,9 +214,9 @@ def exponent_of(task: ExactTask, sets: Sequence[LabelledRows]) -> int:
     """Exponent of the least power of two that this party's gradients do not start above."""
     settings = task.settings
     weight = max(float(own.weight.max()) for own in sets)
-    labels = 1.0
-    if settings.objective in OF_NUMBERS:
-        labels = max(1.0, abs(settings.base_score or 0.0), *(float(np.abs(own.y).max()) for own in sets))
+    labels = max(1.0, abs(float(settings.objective_parameters.get("huber_slope", 1.0))))
+    if settings.objective not in CLASS_OBJECTIVES and settings.objective != "survival:aft":
+        labels = max(labels, abs(settings.base_score or 0.0), *(float(np.abs(own.y).max()) for own in sets))
     largest = weight * labels * max(1.0, settings.scale_pos_weight)
     mantissa, exponent = math.frexp(largest)
     exponent -= mantissa == 0.5  # a power of two is not above itself
@@ -201,16 +226,16 @@ def exponent_of(task: ExactTask, sets: Sequence[LabelledRows]) -> int:
 def headroom(task: ExactTask) -> int:
     """Powers of two between the largest label and weight and what gradients may become."""
     settings = task.settings
-    if settings.objective not in OF_NUMBERS:
-        return 0
+    if settings.objective in CLASS_OBJECTIVES or settings.objective in _BOUNDED:
+        return _BOUNDED.get(settings.objective, 0)
     if settings.objective != "count:poisson":
-        return _HEADROOM
+        return _HEADROOM + _SPARE.get(settings.objective, 0)
     # Hessians are e^max_delta_step times the mean.
     return _HEADROOM + math.ceil(settings.max_delta_step / math.log(2))
 
 
 def check_own_rows(task: ExactTask, rows: LabelledRows) -> None:
-    """Refuse to train on few rows of this party: runs without it, or others' sums, would show theirs."""
+    """Refuse a party with few rows: subtracting the others' sums would reveal its own."""
     least = task.min_rows_per_node
     if least > 1 and rows.n_counted < least:
         raise InvalidDataError(
@@ -226,7 +251,7 @@ def _check_own_sets(task: ExactTask, sets: Sequence[LabelledRows | None]) -> Non
     present = {k: one for k, one in enumerate(sets) if one is not None and one.n_counted}
     if least <= 1 or len(present) == 1:
         return
-    own = rows_of_its_own([RowSet.of(one.columns, one.y, one.weight) for one in present.values()])
+    own = rows_of_its_own([RowSet.of(one.columns, one.y, one.weight, one.upper) for one in present.values()])
     for k, count in zip(present, own, strict=True):
         if count < least:
             name = f"held-out set {k - 1}" if k else "the set of rows to train on"

@@ -20,10 +20,11 @@ from gbdt_parties.agreed import AgreedSettings, Whole
 from gbdt_parties.messages import MAX_INTEGER
 from gbdt_parties.secure_sum.messages import MAX_PARTIES
 from xgb_fed.boosting.features import MAX_BINS, MAX_VALUE
+from xgb_fed.boosting.objectives import ADAPTIVE, ROWS_ALONE
 from xgb_fed.boosting.params import Settings, without_vertical_only
 from xgb_fed.errors import InvalidArgumentError, UnsupportedParameterError
 from xgb_fed.horizontal.exact.cuts import DIGITS, Values
-from xgb_fed.horizontal.exact.metrics import METRICS, metric_names
+from xgb_fed.horizontal.exact.metrics import metrics_of
 
 MIN_ROWS_PER_NODE = 10
 """Default minimum number of rows of all parties in a node."""
@@ -34,7 +35,7 @@ MAX_SETS = 32
 GIVEN = "given"
 """How columns are cut that come with cuts of their own."""
 
-_DOMAIN = b"veilboost exact run 2\0"
+_DOMAIN = b"veilboost exact run 3\0"
 
 
 def exact_settings(params: Mapping[str, Any]) -> Settings:
@@ -42,8 +43,17 @@ def exact_settings(params: Mapping[str, Any]) -> Settings:
 
     An UnsupportedParameterError names those, or values of them, that exact training does not support.
     """
-    settings = without_vertical_only(Settings.from_params(params), tuple(METRICS))
-    metric_names(settings.objective, settings.eval_metric)
+    settings = Settings.from_params(params)
+    if settings.objective not in ROWS_ALONE:
+        why = "gradients depend on other rows"
+        if settings.objective in ADAPTIVE:
+            why = "leaf values are quantiles of residuals, or gradients are scaled by all rows' margins"
+        raise UnsupportedParameterError(
+            f"objective={settings.objective!r} is not supported in exact training, as sums over rows do not "
+            f"give its trees: {why}; accepted are {', '.join(ROWS_ALONE)}"
+        )
+    settings = without_vertical_only(settings, ROWS_ALONE)
+    metrics_of(settings)
     return settings
 
 

@@ -24,16 +24,19 @@ from gbdt_kernels.trees.wide_sums import as_floats, fixed_points, wide_sum
 from gbdt_parties.errors import InvalidDataError
 from gbdt_parties.secure_sum.rings import Words
 from xgb_fed.boosting.features import BinnedFeatures, Columns, codes_of, offsets_of
-from xgb_fed.boosting.objectives import Gradients, XGBoostObjective
+from xgb_fed.boosting.objectives import CLASS_OBJECTIVES, LOGISTIC, Gradients, XGBoostObjective
 from xgb_fed.ciphers.randomness import SecretStream
 from xgb_fed.horizontal.common.model import add_round
 from xgb_fed.horizontal.exact.cuts import bounds_of_bins, find_cuts
-from xgb_fed.horizontal.exact.metrics import METRICS, OF_NUMBERS, History, metric_names
+from xgb_fed.horizontal.exact.metrics import History, metrics_of, sums_of_losses
 from xgb_fed.horizontal.exact.questions import Asking, ask_numbers, ask_words, together
 from xgb_fed.horizontal.exact.rows.samples import RowDraws, check_own_sample
 from xgb_fed.horizontal.exact.sizes import MAX_BITS, LabelledRows, Sizes, ask_sizes
 from xgb_fed.horizontal.exact.task import ExactTask
 from xgb_fed.horizontal.exact.trees import GrowingRules, GrownTree, SplitColumns, grow_trees
+
+_FIRST_STEPS = ("reg:squaredlogerror", "reg:pseudohubererror")
+"""Objectives whose estimated base score is a Newton step that labels' mean does not tell."""
 
 _WEIGHT_BITS = 28
 """Binary digits that weights have on average, at least, if their sum is below 1."""
@@ -69,7 +72,7 @@ class RoundsDone(NamedTuple):
 
 
 class _Agreed(NamedTuple):
-    """What a party knows before the first round, all of it but the seed of its own samples as all parties."""
+    """A party's facts before the first round: all but the seed of its samples are those of all parties."""
 
     scale: Sizes
     columns: SplitColumns
@@ -99,7 +102,7 @@ class ExactTraining:
 
     @cached_property
     def _gradients(self) -> Gradients:
-        return self._objective.gradients_of(Targets(self.rows.y, self.rows.weight))
+        return self._objective.gradients_of(self.rows.targets)
 
     def run(self) -> Asking[ExactModel]:
         """Train, asking for sums over all parties."""
@@ -124,8 +127,7 @@ class ExactTraining:
         agreed = _Agreed(scale, columns, rules, own_seed)
         margin = self._start(base_score, self.rows)
         held_out = [None if rows is None else self._start(base_score, rows) for rows in self.held_out]
-        names = metric_names(settings.objective, settings.eval_metric)
-        history = History(names, self.task.n_sets, self.task.early_stopping_rounds)
+        history = History(metrics_of(settings), self.task.n_sets, self.task.early_stopping_rounds)
         trees: list[ScalarTree] = []
         grown = yield from self._round(agreed, 0, margin)
         for n_done in range(1, self.task.n_rounds + 1):
@@ -166,24 +168,31 @@ class ExactTraining:
         settings, rows, scale = self.task.settings, self.rows, sizes.losses
         if settings.base_score is not None:
             return [float(settings.base_score)]
+        if self._objective.name == "survival:aft":
+            return self._estimate([1.0], [1.0])  # a constant
+        is_step = self._objective.name in ("reg:gamma", "reg:tweedie") and not _begins_with_mean()
+        if is_step or self._objective.name in _FIRST_STEPS:
+            return (yield from self._first_step(sizes))
         weight, y = rows.weight.astype(np.float64), rows.y.astype(np.float64)
-        if self._objective.name in OF_NUMBERS:
+        has_classes = self._objective.name in CLASS_OBJECTIVES
+        if not has_classes:
             parts = [weight, weight * y]
         else:
             parts = [weight[y == k] for k in range(max(2, settings.n_classes))]
         own = np.stack([_exact_sum(part, scale) for part in parts])
         sums = as_floats((yield from ask_words("weights and labels", own, MAX_BITS)), scale)
-        if self._objective.name in OF_NUMBERS:
+        if not has_classes:
             mean = np.float32(_mean(sizes, sums[1], sums[0]))
             if self._objective.name == "reg:squarederror":
                 return [float(np.float32(sums[1] / max(sums[0], least_hessian_of_base_scores())))]
-            if mean <= 0:
+            if mean <= 0 and self._objective.name != "reg:logistic":
                 raise InvalidDataError("all labels are 0 at all parties")
             # XGBoost's estimate depends on the labels through their mean alone.
             return self._estimate([mean], [1.0])
         if not (sums > 0).all():
             raise InvalidDataError("a class has no rows of weights above 0 at any party")
-        if settings.n_classes == 1 and settings.scale_pos_weight == 1 and _begins_with_mean():
+        is_logistic = settings.objective == "binary:logistic"
+        if is_logistic and settings.scale_pos_weight == 1 and _begins_with_mean():
             return [float(np.float32(sums[1] / sums.sum()))]
         return self._estimate(range(len(sums)), sums)
 
@@ -191,6 +200,15 @@ class ExactTraining:
         """The base score that XGBoost estimates from a few rows that stand for all."""
         estimate = intercept(self._objective.of_xgboost, _targets(labels, weights))
         return [float(value) for value in estimate]
+
+    def _first_step(self, sizes: Sizes) -> Asking[list[float]]:
+        """XGBoost's estimate from one Newton step, by all rows' gradients at margin 0."""
+        g, h = self._gradients(np.zeros((len(self.rows.y), 1), dtype=np.float32), 0)
+        own = wide_sum(fixed_points([g[:, 0], h[:, 0]], sizes.gradients)).reshape(2, 2)
+        words = yield from ask_words("first gradients", own, sizes.gradient_bits)
+        total_g, total_h = as_floats(words, sizes.gradients)
+        step = np.full((1, 1), -total_g / max(total_h, 1e-6), dtype=np.float32)
+        return [float(self._objective.to_prediction(step)[0])]
 
     def _start(self, base_score: list[float], rows: LabelledRows) -> NDArray[np.float32]:
         """Margins before the first tree, shape (n_rows, n_classes)."""
@@ -257,13 +275,11 @@ class ExactTraining:
         """Means over all parties' held-out rows, shape (n_sets, n_metrics)."""
         own = []
         for rows, margin in zip(self.held_out, margins, strict=True):
-            losses = np.zeros((0, 1 + len(names)))
+            losses = np.zeros(1 + len(names))
             if rows is not None and margin is not None:
                 prediction = self._predicted(margin)
-                functions = [METRICS[self._objective.name][name] for name in names]
-                columns = [np.ones(len(rows.y)), *(one(prediction, rows.y) for one in functions)]
-                losses = np.stack(columns, axis=1) * rows.weight.astype(np.float64)[:, None]
-            own.append(losses.sum(axis=0))
+                losses = sums_of_losses(names, self._objective, rows.targets, margin, prediction)
+            own.append(losses)
         scale, values = sizes.losses, np.concatenate(own)
         # So the sum over all parties is below 2^MAX_BITS in fixed point.
         most = math.ldexp(1.0, MAX_BITS - scale) / max(1, len(self.draws.members))
@@ -292,6 +308,7 @@ class ExactTraining:
             base_score=base_score,
             rounds=range(0, len(trees) + 1, n_classes),
             feature_names=self.task.names,
+            is_estimated=self.task.settings.base_score is None,
         )
         best = history.best if self.task.early_stopping_rounds is not None else (None, None)
         if best[0] is not None:
@@ -316,12 +333,13 @@ def most_hessian(objective: str, exponent: int) -> float:
     That is p(1 - p) for binary:logistic, at most 1/4, and 2p(1 - p) for several classes, times what bounds
     gradients; XGBoost's own least hessians, up to 1e-16, are below 2^-50.
     """
-    share = {"binary:logistic": 0.25, "multi:softprob": 0.5, "multi:softmax": 0.5}.get(objective, 1.0)
+    share = {**dict.fromkeys(LOGISTIC, 0.25), "multi:softprob": 0.5, "multi:softmax": 0.5}.get(objective, 1.0)
     return max(math.ldexp(share, exponent), math.ldexp(1.0, -50))
 
 
 def _targets(labels: Any, weights: Any) -> Targets:
-    return Targets(np.asarray(labels, dtype=np.float32), np.asarray(weights, dtype=np.float32))
+    y = np.asarray(labels, dtype=np.float32)
+    return Targets(y, np.asarray(weights, dtype=np.float32), y, y)
 
 
 @lru_cache(maxsize=1)

@@ -178,6 +178,8 @@ class _Growing:
         g, h = as_floats(np.array([self.sums[node] for node in order]).reshape(-1, 2, 2), rules.scale).T
         weight = rules.split_gain.weights(g, h)
         values = (weight * rules.split_gain.learning_rate).astype(np.float32)
+        # As XGBoost keeps them: of leaves their values, but for a root without children.
+        base = np.where([bool(k) and node not in self.split for k, node in enumerate(order)], values, weight)
         splits, features = [self.split.get(node) for node in order], self.columns.features
         tree = ScalarTree(
             [number[self.left[node]] for node in order],
@@ -189,7 +191,7 @@ class _Growing:
                 for k, one in enumerate(splits)
             ],
             [one is not None and one.default_left for one in splits],
-            weight.tolist(),
+            base.tolist(),
             [0.0 if one is None else float(one.loss_change) for one in splits],
             h.tolist(),
             self.group,

@@ -53,26 +53,12 @@ class Turns:
 class BoostingState:
     """State of a training run at one party from its opening on.
 
-    Attributes
-    ----------
-    objective : XGBoostObjective
-    y, weight : ndarray of float32, shape (n_rows,)
-    turns : Turns
-    opening : OpenHorizontal
-        The message that opened the run.
-    functions : bytes
-        Digest of the hash functions.
-    hashes : ndarray of int32 or None
-        Hashes of its own rows.
-    similar : dict of ndarray of int32, shape (TIE_DRAWS, n_groups)
-        For each other party, the row that a member of each group of own rows is most similar to (this party's
-        column of the paper's matrix S).  In each row of the array, members and ties are drawn again.
-    rooms : dict
-        Memory reserved for this run, by what it is for.
-    rounds : BoostingRounds or None
-        From the start of boosting on.
-    as_published : bool
-        Whether ties are drawn once and penalties are not scaled.
+    `opening` is the message that opened the run, `functions` the digest of the hash functions, and `hashes`
+    are those of its own rows. For each other party, `similar` has the row that a member of each group of own
+    rows is most similar to (this party's column of the paper's matrix S), int32 of shape (TIE_DRAWS,
+    n_groups); in each row of the array, members and ties are drawn again. `rooms` is the memory reserved for
+    this run, by what it is for. `rounds` are there from the start of boosting on. With `as_published`, ties
+    are drawn once and penalties are not scaled.
     """
 
     settings: Settings
@@ -140,18 +126,11 @@ class BoostingState:
 class BoostingRounds:
     """The rounds of a training run at one party, with its own rows, and the trees so far.
 
-    Attributes
-    ----------
-    margin, others : ndarray of float32, shape (n_rows, n_classes)
-        Margins under all trees, and under all trees but those grown here.
-    own : ndarray of float32, shape (n_rows, n_classes)
-        Contribution of the trees that were grown here to the margins.
-    gradients : (g, h) or None
-        Gradients and hessians of the present margins.
-    label_sums : ndarray of float64, shape (n_groups, n_classes), or None
-        Contribution of each group's labels to its sum of gradients, whatever the margins.
-    received : (g, h), each of shape (n_classes, n_rows), or None
-        Sums of all other parties, received for the tree to grow here.
+    `margin` and `others` are margins under all trees, and under all but those grown here, which contribute
+    `own`; float32 of shape (n_rows, n_classes). `gradients` are those of the present margins. `label_sums`,
+    float64 of shape (n_groups, n_classes), is what each group's labels contribute to its sum of gradients,
+    whatever the margins. `received` has the sums of all other parties for the tree to grow here, of shape
+    (n_classes, n_rows).
     """
 
     def __init__(
@@ -267,7 +246,7 @@ class BoostingRounds:
         if not (np.isfinite(message.g).all() and np.isfinite(message.h).all() and (message.h >= 0).all()):
             raise ProtocolError("aggregated gradients that are not finite, or hessians below 0")
         if self.received is not None:
-            raise ProtocolError("aggregated gradients for a tree twice")
+            raise ProtocolError("sent the aggregated gradients of a tree a second time")
         g, h = (np.empty(shape, dtype=np.float32) for _ in range(2))
         g[:, order], h[:, order] = message.g.reshape(shape), message.h.reshape(shape)
         self.received = g, h

@@ -1,4 +1,4 @@
-"""What a party of SimFL has told in all sessions: groups and hashes of its rows, its part in hash seeds."""
+"""All that a party of SimFL has told: groups and hashes of its rows, its part in hash seeds."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Disclosures:
 
     @property
     def told(self) -> Told:
-        """What was given away so far."""
+        """Everything that was given away so far."""
         return Told(**(self._store.get(TOLD, "") or {}))
 
     def change(self, **fields: Any) -> None:

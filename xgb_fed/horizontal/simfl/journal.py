@@ -24,18 +24,8 @@ from xgb_fed.horizontal.common.row_groups import arrays_of, bytes_of
 class RunStart:
     """Start of a training run at one party.
 
-    Attributes
-    ----------
-    params, classes : str
-        As in `OpenHorizontal`.
-    place : int
-    party_rows : list of int
-    rounds_per_turn : int
-    base_score : list of float
-    tree_seed : int
-        Of the draws of rows and columns of the trees that are grown here.
-    similar : dict of ndarray of int32, shape (TIE_DRAWS, n_groups)
-        As in `BoostingState`.
+    `params` and `classes` are those of `OpenHorizontal`, `similar` that of `BoostingState`. `tree_seed`
+    serves the draws of rows and columns of the trees that are grown here.
     """
 
     params: str
@@ -68,10 +58,8 @@ class RunJournal:
     def begin(cls, log: RunLog, start: RunStart, rows: str) -> RunJournal:
         """Open the journal of a training run that begins on rows of this digest.
 
-        Raises
-        ------
-        ProtocolError
-            If there is one of this number: it would be lost, and with it what its rounds were bound to.
+        Raises ProtocolError if there is one of this number: it would be lost, and with it what its rounds
+        were bound to.
         """
         if log.has_begun:
             raise ProtocolError("the number of this session is that of another training run")
@@ -84,14 +72,7 @@ class RunJournal:
     def take_up(cls, log: RunLog, rows: str) -> RunJournal:
         """The journal of a training run that goes on, on the rows that it began with.
 
-        Raises
-        ------
-        RunLostError
-            If there is none.
-        ProtocolError
-            If it is of other rows.
-        StoreError
-            If it is damaged.
+        Raises RunLostError if none exists, ProtocolError if it is of other rows, StoreError if it is damaged.
         """
         if log.begun()["rows"] != rows:
             raise ProtocolError("this party has other rows than when the run began")
@@ -119,7 +100,7 @@ class RunJournal:
 
 
 def size_of(log: RunLog) -> int:
-    """Size in bytes of a journal; 0 if there is none."""
+    """Size in bytes of a journal; 0 without one."""
     return sum(map(len, log.store.entries(ENTRIES, "")))
 
 

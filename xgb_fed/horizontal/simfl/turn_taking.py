@@ -62,27 +62,11 @@ class TurnTaking:
     """Training in turns: party ⌊r / s⌋ mod M grows the trees of round r and gives them to the others.
 
     On its own this class is TFL (Zhao et al., 2018, without their noise), in which builders know their own
-    gradients only.
-
-    Parameters
-    ----------
-    settings : Settings
-        Its `num_class` is set from the parties' labels.
-    parties : list of Party
-    evals : sequence of (X, y) or (X, y, weight)
-        Evaluation sets of the coordinator, with their names.
-    rounds_per_turn : int
-        Number s of successive rounds that one party grows.
-    max_rounds : int
-        Rounds that are trained at most.
-    checkpoint : KeptProgress, optional
-        Where the progress is kept, and taken up from.
-    patience : float
-        Seconds to wait for a party that is unavailable; see `Reconnector`.
-    progress : SimFLProgress, optional
-        That of a run that has not begun, to be brought up to date.
-    is_auto : bool
-        Whether the objective may follow from the parties' classes.
+    gradients only. s is `rounds_per_turn`. `num_class` of the `settings` is set from the parties' labels;
+    with `is_auto`, the objective may follow from them, too. `evals` are evaluation sets of the coordinator,
+    (X, y) or (X, y, weight), with their names. Progress is kept in the `checkpoint` and taken up from there;
+    `progress` is that of a run that has not begun, to be brought up to date. `patience` is that of
+    `Reconnector`, in seconds.
     """
 
     def __init__(
@@ -312,12 +296,8 @@ class TurnTaking:
     def run(self, options: LoopOptions) -> HorizontalModel:
         """Prepare, train, and give every party the model.
 
-        Raises
-        ------
-        CheckpointError
-            If the checkpoint has more rounds than are asked for.
-        PartyUnavailableError
-            If a party is lost and not back within the run's patience.
+        Raises CheckpointError if the checkpoint has more rounds than are asked for, and PartyUnavailableError
+        if a party is lost and not back within the run's patience.
         """
         n_taken_up = len(self.progress.rounds)
         if n_taken_up > options.num_boost_round:

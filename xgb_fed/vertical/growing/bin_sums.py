@@ -158,7 +158,7 @@ class BinSums:
     def check_possible(self, packing: MultiClassPacking) -> None:
         """Every bin has a number of rows that is not negative, and possible sums of g and h over them."""
         if (self.counts < 0).any() or not packing.are_possible(self.sums, self.counts):
-            raise ProtocolError("a node is not possible beside its sibling")
+            raise ProtocolError("a node's counts or sums are impossible, given its sibling's")
 
     def left_of(self, node: int, bins: slice, goes_left: NDArray[np.bool_]) -> tuple[int, NDArray[np.int64]]:
         """Rows, and exact sums of shape (2, 2, n_classes), to the left of a candidate.

@@ -35,7 +35,7 @@ class _Column:
 
 
 MAX_SET_CELLS = 1 << 24
-"""Different sets of possible categories, times categories, that are kept of one column."""
+"""Largest product of category sets and categories cached for a column."""
 
 _MORE_ROWS = "more rows are on one side of a split than the column has there"
 

@@ -45,7 +45,7 @@ def check_parts(
     parties: Sequence[str],
     party_features: Sequence[int],
 ) -> None:
-    """Raise ValueError unless trees are trees, and name parties and splits that exist."""
+    """Raise ValueError unless every tree is well formed and names known parties and splits."""
     if rounds != sorted(rounds) or rounds[0] != 0 or rounds[-1] != len(trees):
         raise ValueError("rounds")
     if not all(0 <= f < len(splits.names) for f in splits.features):

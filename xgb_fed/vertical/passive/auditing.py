@@ -67,7 +67,7 @@ class KeptSeeds(PassiveAudit):
 
 
 def compared(log: RunLog, party: SessionHandler[Any]) -> Replay:
-    """Give a party all requests of a run, and compare its answers with those that were given."""
+    """Give a party all requests of a run, and compare its answers with those given."""
     done, difference, counts = Compared(), None, dict.fromkeys((StartTree, FindSplits, Finish), 0)
     name, sessions = "", set[bytes]()
     try:

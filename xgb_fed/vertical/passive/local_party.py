@@ -80,18 +80,7 @@ class InProcessParty:
         return f"{type(self).__name__}({self.name!r}, {shape})"
 
     def handle(self, request: bytes) -> bytes:
-        """Answer a request.
-
-        Parameters
-        ----------
-        request : bytes
-            A message of the wire protocol.
-
-        Returns
-        -------
-        bytes
-            The answer; a refusal is one, too.
-        """
+        """Answer a request, a message of the wire protocol, with another one; a refusal is one, too."""
         return self.handler.handle(request)
 
     def save_model(self, directory: str | Path) -> None:

@@ -239,7 +239,7 @@ def sums_from_plaintexts(
     """
     gh, n = packing.gh, len(counts)
     if n and not 0 <= counts.min() <= counts.max() <= gh.n_rows:
-        raise PlaintextRangeError(f"a sum over {counts.max()} rows, where {gh.n_rows} are the most")
+        raise PlaintextRangeError(f"a sum over {counts.max()} rows; at most {gh.n_rows} fit")
     bits, n_each = gh.bits * packing.classes_per_ciphertext, -(-n // per_ciphertext)
     sums = np.zeros((2, 2, packing.n_classes, n_each * per_ciphertext), dtype=np.int64)
     for values, classes in zip(plaintexts, packing.groups, strict=True):

@@ -169,7 +169,7 @@ class VerticalJournal:
                 traffic.flows = dict(flow_in(key, counts) for key, counts in content[name])
             return
         if content["number"] != (len(model.trees) if kind == "tree" else model.num_boosted_rounds()):
-            raise ValueError("an entry is missing, or there twice")
+            raise ValueError("an entry is missing or repeated")
         if kind == "tree":
             (leaf,) = arrays
             tree = tree_in(content["tree"], progress.margin.shape[1])

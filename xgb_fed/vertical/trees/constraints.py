@@ -150,7 +150,7 @@ class TreeRules:
         return NodeRules(NodeBounds(below[0], own), path), NodeRules(NodeBounds(below[1], own), path)
 
     def next_level(self, nodes: Sequence[NodeRules]) -> dict[int, list[NodeTerms]]:
-        """Constraints on the nodes of the next level, by party; empty if there are none.
+        """Constraints on the nodes of the next level, by party; empty without any.
 
         The columns of the level, and of each of its nodes, are drawn here.
         """

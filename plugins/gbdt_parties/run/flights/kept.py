@@ -184,13 +184,13 @@ class Kept:
 
     @property
     def last_attempt(self) -> int:
-        """Number of the latest attempt, 0 if there was none."""
+        """Number of the latest attempt, 0 without one."""
         last = self._last(RoundAttempt)
         return last.number if last else 0
 
     @property
     def last_charge(self) -> int:
-        """Number of the latest attempt that was charged, 0 if there was none."""
+        """Number of the latest attempt that was charged, 0 without one."""
         last = self._last(Charge)
         return last.number if last else 0
 

@@ -49,7 +49,9 @@ def fit(parties, params=PARAMS, **keywords):
     ("params", "keywords", "named"),
     [
         ({"objective": "rank:pairwise"}, {}, "objective"),
-        ({"objective": "reg:gamma"}, {}, "objective"),
+        ({"objective": "survival:cox"}, {}, "other rows"),
+        ({"objective": "reg:absoluteerror"}, {}, "quantiles"),
+        ({"objective": "reg:tweedie", "eval_metric": "tweedie-nloglik@1.2"}, {}, "eval_metric"),
         ({"objective": "count:poisson", "eval_metric": "auc"}, {}, "eval_metric"),
         ({"eval_metric": "auc"}, {}, "eval_metric"),
         ({"goss": (0.2, 0.1)}, {}, "goss"),
@@ -84,7 +86,9 @@ def test_rows_that_differ_are_refused_before_anything_of_them_leaves(monkeypatch
         fit([(X, Y), (X, Y), other])
 
 
-@pytest.mark.parametrize(("labels", "match"), [(Y - 1.0, "at least 0"), (np.zeros(90), "all labels are 0")])
+@pytest.mark.parametrize(
+    ("labels", "match"), [(Y - 1.0, "count:poisson: .*non-?negative"), (np.zeros(90), "all labels are 0")]
+)
 def test_labels_that_no_poisson_regression_has(labels, match):
     parties = [(X[k::3], labels[k::3]) for k in range(3)]
     with pytest.raises((InvalidDataError, PartyRefusedError), match=match):

@@ -89,7 +89,7 @@ def test_contributions_to_a_sum_have_32_mib_at_all_parties_together(n_values, n_
 
     task, roster = SimpleNamespace(n_rounds=1), SimpleNamespace(names=[f"p{k}" for k in range(1024)])
     training = SimpleNamespace(task=task, draws=RowDraws(None, "", 0), run=asking)
-    computation = ExactSubject.begin(SimpleNamespace(), training, roster, b"")
+    computation = ExactSubject.begin(SimpleNamespace(), training, roster, b"", b"")
     assert computation.question().n_values == n_asked
 
 

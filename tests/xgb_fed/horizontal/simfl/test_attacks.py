@@ -247,9 +247,9 @@ def test_attack_a_partys_labels_are_not_classes_because_the_coordinator_says_so(
         Coordinator(victim(**regression), params=softprob, classes=json.dumps(list(range(200))))
     with pytest.raises(PartyRefusedError, match="list of classes"):
         Coordinator(victim(), params={**softprob, "num_class": 2}, classes="")
-    with pytest.raises(PartyRefusedError, match=r"2 classes.*objective of 3"):
+    with pytest.raises(PartyRefusedError, match=r"2 classes.*is for 3"):
         Coordinator(victim(), params={**softprob, "num_class": 3})
-    with pytest.raises(PartyRefusedError, match=r"3 classes.*objective of 2"):
+    with pytest.raises(PartyRefusedError, match=r"3 classes.*is for 2"):
         Coordinator(victim(), classes="[0, 1, 2]")
     Coordinator(victim(), params={**softprob, "num_class": 2})
 

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from gbdt_commons.tables.frames import types_of
 from gbdt_hosts.lightgbm import InitialModel
-from lgb_dp.boosting.partitions import RowRules
 from lgb_dp.boosting.run_rows import RunRows, rows_of_run
 from lgb_dp.data.bins import feature_names, public_bins
 from lgb_dp.data.dataset import Dataset
@@ -21,6 +20,8 @@ from lgb_dp.data.provenance import Provenance
 from lgb_dp.errors import InvalidArgumentError, UnsupportedParameterError
 from lgb_dp.losses.labels import LabelScale
 from lgb_dp.losses.loss import Loss
+from lgb_dp.newton.releases.held_out_rows import HoldOut
+from lgb_dp.newton.releases.partitions import RowRules
 
 
 class RowsElsewhere(ABC):
@@ -75,7 +76,9 @@ class RowsElsewhere(ABC):
             make_sums=partial(self._summed, known),
         )
 
-    def _summed(self, known: RunRows, loss: Loss, scale: LabelScale, subsample: float) -> Any:
+    def _summed(
+        self, known: RunRows, loss: Loss, scale: LabelScale, subsample: float, hold_out: HoldOut | None
+    ) -> Any:
         rules = RowRules(
             known.bins,
             self._dtypes,
@@ -88,6 +91,7 @@ class RowsElsewhere(ABC):
             subsample,
             self._n_threads,
             self._classes,
+            hold_out,
         )
         return self.summed(rules)
 

@@ -22,12 +22,13 @@ from lgb_dp.data.arguments import checked_label
 from lgb_dp.data.bins import PublicBins
 from lgb_dp.data.classes import as_labels, class_numbers
 from lgb_dp.data.dataset import LabelOverflow
-from lgb_dp.data.groups import GroupWeight, group_numbers, kept_rows, taken
+from lgb_dp.data.groups import GroupWeight, draw_words, group_numbers, kept_rows, taken
 from lgb_dp.data.weights import check_weight_bound, checked_weight, quantise_group_means, quantise_weights
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.losses.labels import LabelScale
 from lgb_dp.losses.loss import Loss
 from lgb_dp.mechanisms.rng import SecureRandom
+from lgb_dp.newton.releases.held_out_rows import HoldOut
 
 _HASH_BYTES = 8
 PublicPartition = tuple[Codes, NDArray[np.float64], NDArray[np.float64] | None]
@@ -49,6 +50,7 @@ class RowRules:
     subsample: float  # share of the rows that a round sums
     n_threads: int  # of a worker; 0 takes as many as it has
     classes: NDArray[Any] | None = None  # sorted labels; their positions are trained on
+    hold_out: HoldOut | None = None  # which rows train nothing
 
 
 @dataclass(frozen=True)
@@ -65,12 +67,13 @@ class BinnedPartition:
 
 @dataclass(frozen=True)
 class TrainingRows:
-    """The rows of a partition that are trained on, with labels that fit the scale."""
+    """The rows of a partition that are trained on or held out, with labels that fit the scale."""
 
     codes: Codes
     label: NDArray[np.float64]
     weight: NDArray[np.int32]
     group: NDArray[np.int64] | None
+    is_held: NDArray[np.bool_]
 
 
 def read_partition(rules: RowRules, X: Any, y: Any, weight: Any, groups: Any) -> BinnedPartition | None:
@@ -108,7 +111,7 @@ def read_public_partition(
 
 
 def _checked_rows(dtypes: tuple[str, ...], X: Any, others: Mapping[str, Any]) -> int:
-    """The number of rows of a partition that has the declared columns, and as many rows of everything."""
+    """Number of rows of a partition, after checking columns and equal lengths."""
     if not (is_table(X) or isinstance(X, np.ndarray) or scipy.sparse.issparse(X)):
         raise InvalidArgumentError(
             f"X must consist of tables, arrays or sparse matrices, got {type(X).__name__}"
@@ -171,17 +174,17 @@ def refusal(index: int, kind: str, text: str) -> Exception:
 
 
 def training_rows(rules: RowRules, partition: BinnedPartition, seed: int) -> TrainingRows:
-    """The rows to train on, of every group at most as many as are to be used.
+    """The rows to use, of every group at most as many as are to be used.
 
-    The seed, secret and of 256 bits, decides which rows of a group are used, whenever the partition is
-    loaded. `InvalidArgumentError` if a label does not fit, or groups are missing.
+    The seed, secret and of 256 bits, decides which rows of a group are used, and which are held out,
+    whenever the partition is loaded. `InvalidArgumentError` if a label does not fit, or groups are missing.
     """
     codes, label, weight, group = partition.codes, partition.label, partition.weight, partition.group
-    most = rules.rows_per_group
+    most, random = rules.rows_per_group, SecureRandom(seed)
     if (group is None) != (most is None):
         raise InvalidArgumentError("groups and rows_per_group are given together, for every partition")
     if group is not None and most is not None:
-        kept = kept_rows(group, SecureRandom(seed).words(len(group)), most)
+        kept = kept_rows(group, random.words(len(group)), most)
         if len(kept) < len(group):
             codes, label, group = codes.take(kept), label[kept], group[kept]
             weight = taken(weight, kept)
@@ -196,7 +199,10 @@ def training_rows(rules: RowRules, partition: BinnedPartition, seed: int) -> Tra
         steps, _ = quantise_weights(weight, rules.weight_bound, len(label))
     if counts is not None:
         steps = np.where(counts, steps, 0).astype(np.int32)
-    return TrainingRows(codes, label, steps, group)
+    is_held = np.zeros(len(label), dtype=np.bool_)
+    if rules.hold_out is not None:
+        is_held = rules.hold_out.chosen(draw_words(random, len(label), group))
+    return TrainingRows(codes, label, steps, group, is_held)
 
 
 def joined_codes(parts: Sequence[Codes]) -> Codes:

@@ -1,0 +1,1 @@
+"""Pages to look at, such as a model's card."""
