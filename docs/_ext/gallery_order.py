@@ -15,6 +15,7 @@ JOURNEY = (
     "mboost",
     "m_loss_objective",
     "dask_private",
+    "spark_private",
     "vertical_xgboost",
     "vertical_insurance",
     "two_banks",

@@ -48,8 +48,9 @@ def as_times(label: Any) -> NDArray[Any] | None:
     dtype = getattr(label, "dtype", None)
     if dtype == TIMES:
         return np.array(label)
-    if getattr(dtype, "names", None) is not None:
-        columns = {str(name): label[name] for name in dtype.names}
+    fields = getattr(dtype, "names", None)
+    if fields is not None:
+        columns = {str(name): label[name] for name in fields}
     elif is_table(label) and len(label.shape) == 2 and label.shape[1] == 2:
         frame = as_frame(label, InvalidArgumentError, "label")
         columns = {name: np.asarray(frame[name].to_numpy()) for name in frame.columns}
