@@ -14,7 +14,8 @@ SPARK := .venv-spark
 TOOLS := .venv-tools
 AUDITS := .venv-audits
 
-.PHONY: demo demo-remote test test-hosts test-slow test-models test-spark test-all lint docs bench mutants requirements dist clean
+.PHONY: demo demo-remote test test-hosts test-slow test-models test-spark test-all lint docs bench mutants simulate requirements
+.PHONY: dist clean
 .PHONY: audits audits-ciphers audits-sums audits-releases audits-attacks audits-auditorium audits-reconstruction
 
 # The demos need the package with plots and tables, or its transport; the tests add everything else.
@@ -161,6 +162,13 @@ audits-reconstruction: $(VENV)/.installed
 # all.  `make mutants MUTANTS="noise --all"` is one group of modules, in full.
 mutants: $(VENV)/.installed
 	$(BIN)/python audits/mutation.py $(MUTANTS)
+
+# Runs of parties that a seed delays, kills and cuts off; `FIRST=7 SEEDS=1` repeats the run of seed 7.
+SEEDS ?= 2000
+FIRST ?= 0
+
+simulate: $(VENV)/.installed
+	$(BIN)/python tests/simulation/simulate.py --first $(FIRST) --seeds $(SEEDS)
 
 # Pinned versions of everything that the tests install, for each Python; see CONTRIBUTING.md.
 requirements: $(TOOLS)/.installed

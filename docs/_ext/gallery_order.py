@@ -7,6 +7,8 @@ from pathlib import Path
 JOURNEY = (
     "recommended",
     "how_good",
+    "survival",
+    "explain_private",
     "dp_sklearn",
     "mixed_table",
     "dpboost_lightgbm_train",

@@ -28,6 +28,9 @@ from lgb_dp.data.model_columns import columns_of_model
 from lgb_dp.errors import AlteredModelError, ArgumentTypeError, NoGuaranteeError
 from lgb_dp.evaluation.model import ModelEvaluation, evaluation_from
 
+MADE_UP_ROWS = "made_up_rows"
+"""Name of what it takes to repeat a run, beside the guarantee in a model's text."""
+
 ROWS_AT_ONCE = 1 << 16
 """Rows of a table that are predicted at a time."""
 
@@ -220,10 +223,10 @@ def report_in(text: str) -> PrivacyReport:
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
         raise NoGuaranteeError("the model carries no privacy guarantee") from None
     if found != header:
-        raise AlteredModelError("the objective or the features of the model are not those of its guarantee")
+        raise AlteredModelError("objective or features of the model differ from its guarantee")
     altered = [i for i, block in enumerate(tree_blocks(text)) if not _is_known(block, known)]
     if altered:
-        raise AlteredModelError(f"trees {altered} of the model are not those that its guarantee describes")
+        raise AlteredModelError(f"trees {altered} of the model differ from its guarantee")
     return report
 
 

@@ -273,7 +273,7 @@ def _max_bins(max_bin: Any, names: Sequence[str]) -> NDArray[np.int64]:
     return per_feature
 
 
-def _spaced_edges(low: float, high: float, n_bins: int, spacing: Spacing) -> NDArray[np.float64]:
+def spaced_edges(low: float, high: float, n_bins: int, spacing: Spacing) -> NDArray[np.float64]:
     """At most ``n_bins - 1`` ascending thresholds inside the bounds.
 
     "mixed" takes half of them at equal widths and half in geometric progression away from zero (or from the
@@ -509,7 +509,7 @@ def public_bins(
             ranges.setdefault(f, (float(values[-1][0]), float(values[-1][-1])))
         else:
             low, high = ranges[f]
-            values.append(_spaced_edges(low, high, int(max_bins[f]), spacing) if high > low else np.empty(0))
+            values.append(spaced_edges(low, high, int(max_bins[f]), spacing) if high > low else np.empty(0))
         if len(values[-1]) >= MAX_BINS and f in edges_of:
             raise InvalidArgumentError(f"bin_edges of feature {name!r} make more than {MAX_BINS} bins")
     return PublicBins(

@@ -37,6 +37,7 @@ from lgb_dp.estimators.evaluation import FitEvaluation
 from lgb_dp.estimators.habits import WAYS_OUT
 from lgb_dp.estimators.rows import as_matrix
 from lgb_dp.evaluation.model import ModelEvaluation
+from lgb_dp.explaining.bootstrap import spread
 from lgb_dp.losses.objective import OBJECTIVES
 from lgb_dp.mboost.trainer import MBoost
 from lgb_dp.newton.held_out_table import check_held_out
@@ -233,7 +234,7 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
         For "newton": share of the rows to hold out of training, as for
         `lgb_dp.NewtonBoost`.  `evaluation_` then tells, within the same ε, how good the model is on them.
     by : str or int, optional
-        A column of declared categories, for each of which `evaluation_` has figures, too.
+        A column of declared categories: `evaluation_` has figures for each, too.
     n_jobs : int
         Threads; 0 means all available processors.
     random_state : int, optional
@@ -346,13 +347,9 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
                 f"alpha is a setting of method='mboost', got alpha={alpha!r} and method={method!r}"
             )
         if method == "newton":
+            held = self.validation_fraction
             return NewtonBoost(
-                epsilon,
-                self.delta,
-                validation_fraction=self.validation_fraction,
-                by=self.by,
-                random_state=seed,
-                budget=budget,
+                epsilon, self.delta, validation_fraction=held, by=self.by, random_state=seed, budget=budget
             )
         for name, default in (("validation_fraction", 0), ("by", None)):
             if (given := getattr(self, name)) != default:
@@ -507,7 +504,7 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
         ]
 
     def _finished(self, booster: lightgbm.Booster) -> lightgbm.Booster:
-        """What is made of a booster when its run has ended."""
+        """Changes of a booster when its run has ended."""
         return booster
 
     @property
@@ -586,8 +583,8 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
         check_is_fitted(self, "booster_")
         return int(self.n_features_in_)
 
-    def _predict_native(self, X: Any, **how: Any) -> Any:
-        """Predictions of LightGBM: an array, or for SHAP values of a sparse matrix perhaps a sparse one."""
+    def _predict_native(self, X: Any, *, return_std: bool = False, **how: Any) -> Any:
+        """Predictions of LightGBM, for SHAP values perhaps sparse; or a pair, with their `spread`."""
         check_is_fitted(self, "booster_")
         X = as_matrix(X)
         if X.shape[1] != self.n_features_in_ and not is_table(X):  # of which the booster names the columns
@@ -595,4 +592,5 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
                 f"X has {X.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} "
                 "features as input"
             )
-        return self.booster_.predict(X, **how)
+        predicted = self.booster_.predict(X, **how)
+        return (predicted, spread(self, X, how)) if return_std else predicted

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, log_expit
 
 from lgb_dp.accounting.plotting import axes_of
-from lgb_dp.errors import InvalidArgumentError
-from lgb_dp.evaluation.intervals import Estimate, are_moderate, auc_estimate, mean_estimate, share_estimate
+from lgb_dp.evaluation.intervals import Estimate, are_moderate, auc_estimate, mean_estimate
 from lgb_dp.evaluation.table import EvaluationTable, calibration_axes, confusion_rows
 
 N_POINTS = 5
@@ -28,8 +27,7 @@ _MAX_STEPS, _SMALL_STEP, _LARGEST_CONDITION, _MAX_FACTOR = 50, 1e-9, 1e12, 10.0
 class PrivateEvaluation(EvaluationTable):
     """Quality of a model of two classes, on rows that were held out of its training run.
 
-    Every figure has a 95% interval that covers both the drawing of the rows and the noise.  Persons are
-    taken as independent, and rows of one as alike; weights count as shares of the largest one.
+    Intervals are those of `EvaluationTable`.
 
     Attributes
     ----------
@@ -41,19 +39,12 @@ class PrivateEvaluation(EvaluationTable):
         Held-out rows with noise, by bin and label.
     std : float
         Of the noise in a cell, in rows.
-    alike : int
-        How many rows of the largest weight a person may have.
-    by, groups : str, dict
-        The column whose values divide the rows, if one was given, and the evaluation of each value.
     """
 
     edges: NDArray[np.float64]
     points: NDArray[np.float64]
     counts: NDArray[np.float64]
     std: float
-    alike: int = 1
-    by: str = ""
-    groups: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def positives(self) -> Estimate:
@@ -160,43 +151,19 @@ class PrivateEvaluation(EvaluationTable):
             "accuracy": self.accuracy,
         }
 
-    def table(self) -> dict[str, Any]:
-        """The released table, in types that JSON has."""
-        points = [[float(f"{one:.6g}") for one in row] for row in self.points.tolist()]
-        return {
-            "edges": self.edges.tolist(),
-            "points": points,
-            "counts": self.counts.tolist(),
-            "std": self.std,
-            "alike": self.alike,
-        }
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> PrivateEvaluation:
-        """Read back what `to_dict` gave, which may have been in a file of somebody else.
-
-        Raises
-        ------
-        KeyError, TypeError, ValueError, OverflowError
-            If something is missing, or is not what `to_dict` gives.
-        """
-        edges, points, counts = (
-            np.array(values[name], dtype=np.float64) for name in ("edges", "points", "counts")
-        )
-        std, alike, n_bins = float(values["std"]), int(values["alike"]), len(counts)
-        is_shaped = counts.shape == (n_bins, 2) and points.shape == (n_bins, N_POINTS)
-        numbers = np.concatenate([edges, points.ravel(), counts.ravel(), [std]])
-        is_table = is_shaped and edges.shape == (n_bins - 1,) and 2 <= n_bins <= _MAX_BINS
-        if not is_table or not are_moderate(numbers, std, alike) or (np.diff(edges) <= 0).any():
-            raise InvalidArgumentError("the evaluation of a model has bins, counts and a deviation of noise")
-        return cls(edges, points, counts, std, alike)
+    def is_table(self) -> bool:
+        """Whether tables and edges have the shapes and the order that they must have."""
+        n_bins, numbers = len(self.counts), np.concatenate([self.edges, self.points.ravel()])
+        is_shaped = self.counts.shape == (n_bins, 2) and self.points.shape == (n_bins, N_POINTS)
+        is_shaped = is_shaped and self.edges.shape == (n_bins - 1,) and 2 <= n_bins <= _MAX_BINS
+        return is_shaped and are_moderate(numbers, 0.0, 1) and bool((np.diff(self.edges) > 0).all())
 
     def platt(self) -> tuple[float, float]:
         """Factor and shift of raw scores that make them log-odds, shrunk towards 1 and 0 by their noise.
 
         They are Platt's (1999): the most likely ones.  Their covariance is that of drawing rows and of noise
-        in the sums that are zero there; with q the squared length of the change in its terms, 1 - 2/q of the
-        change is kept, what is left of q when noise alone, of which 2 are expected, is taken off.
+        in the sums that are zero there.  With q the squared length of the change in its terms, which is 2 on
+        average for noise alone, 1 - 2/q of the change is kept.
         """
         x = np.stack([self.points, np.ones_like(self.points)], axis=-1)
         counts, std = self.counts / self.alike, self.std / self.alike
@@ -239,10 +206,6 @@ class PrivateEvaluation(EvaluationTable):
         values, spread = at_points.mean(axis=2).ravel(), at_points.std(axis=2).ravel()
         counts, std = self.counts.ravel() / self.alike, self.std / self.alike
         return mean_estimate(counts, values, spread, std, (0.0, float(values.max())))
-
-    def _share(self, part: float, rest: float, n_part: int, n_rest: int) -> Estimate:
-        """Share of some rows in all, by sums of cells: rows that are alike count as one."""
-        return share_estimate(part / self.alike, rest / self.alike, n_part, n_rest, self.std / self.alike)
 
     def _groups(self) -> list[NDArray[np.int64]]:
         """Bins in groups of about equally many rows, by ascending score."""

@@ -28,6 +28,6 @@ def evaluation_from(told: Mapping[str, Any]) -> ModelEvaluation:
 
 
 def _of_rows(told: Mapping[str, Any]) -> ModelEvaluation:
-    if "residuals" in told:
+    if "width" in told:
         return RegressionEvaluation.from_dict(told)
-    return (MulticlassEvaluation if "classes" in told else PrivateEvaluation).from_dict(told)
+    return (MulticlassEvaluation if "losses" in told else PrivateEvaluation).from_dict(told)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,14 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from lgb_dp.accounting.plotting import axes_of
-from lgb_dp.errors import InvalidArgumentError
-from lgb_dp.evaluation.intervals import (
-    Estimate,
-    are_moderate,
-    mean_estimate,
-    ratio_estimate,
-    variance_estimate,
-)
+from lgb_dp.evaluation.intervals import Estimate, mean_estimate, ratio_estimate, variance_estimate
 from lgb_dp.evaluation.table import EvaluationTable
 
 _BINS_PER_SIDE = 16
@@ -42,8 +35,7 @@ def residual_edges(width: float) -> NDArray[np.float64]:
 class RegressionEvaluation(EvaluationTable):
     """Quality of a model of a number, on rows that were held out of its training run.
 
-    Every figure has a 95% interval that covers both the drawing of the rows and the noise.  Persons are
-    taken as independent, and rows of one as alike; weights count as shares of the largest one.
+    Intervals are those of `EvaluationTable`.
 
     Attributes
     ----------
@@ -59,10 +51,6 @@ class RegressionEvaluation(EvaluationTable):
         Of the noise in each of them, in rows.
     width : float
         Of the label's bounds: residuals beyond it count as so large.
-    alike : int
-        How many rows of the largest weight a person may have.
-    by, groups : str, dict
-        The column whose values divide the rows, if one was given, and the evaluation of each value.
     """
 
     edges: NDArray[np.float64]
@@ -71,9 +59,6 @@ class RegressionEvaluation(EvaluationTable):
     labels: NDArray[np.float64]
     labels_std: float
     width: float
-    alike: int = 1
-    by: str = ""
-    groups: Mapping[str, Any] = field(default_factory=dict)
 
     noised: ClassVar[Mapping[str, str]] = {"counts": "std", "labels": "labels_std"}
 
@@ -129,57 +114,19 @@ class RegressionEvaluation(EvaluationTable):
         return {**figures, "R²": self.r2}
 
     def plot(self, *, axes: Any = None) -> Any:
-        """Draw the shares of rows by their residuals.
-
-        Parameters
-        ----------
-        axes : matplotlib Axes, optional
-
-        Returns
-        -------
-        matplotlib Axes
-        """
+        """Draw the shares of rows by their residuals; on `axes`, or new ones."""
         ax = axes_of() if axes is None else axes
         ends = np.concatenate([[-self.width], self.edges, [self.width]])
         ax.stairs(np.maximum(self.counts, 0) / max(self.counts.sum(), 1.0), ends, fill=True)
         ax.set(xlabel="label less prediction", ylabel="share of rows", title=f"RMSE {self.rmse}")
         return ax
 
-    def table(self) -> dict[str, Any]:
-        """The released table, in types that JSON has."""
-        return {
-            "residuals": self.edges.tolist(),
-            "counts": self.counts.tolist(),
-            "std": self.std,
-            "labels": self.labels.tolist(),
-            "labels std": self.labels_std,
-            "width": self.width,
-            "alike": self.alike,
-        }
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> RegressionEvaluation:
-        """Read back what `to_dict` gave, which may have been in a file of somebody else.
-
-        Raises
-        ------
-        KeyError, TypeError, ValueError, OverflowError
-            If something is missing, or is not what `to_dict` gives.
-        """
-        edges, counts, labels = (
-            np.array(values[name], dtype=np.float64) for name in ("residuals", "counts", "labels")
-        )
-        std, labels_std, width = (float(values[name]) for name in ("std", "labels std", "width"))
-        alike, n = int(values["alike"]), 2 * _BINS_PER_SIDE
-        is_table = (
-            counts.shape == (n,) and edges.shape == (n - 1,) and labels.shape == (len(LABEL_EDGES) + 1,)
-        )
-        is_moderate = are_moderate(counts, std, alike) and are_moderate(labels, labels_std, alike)
-        if not is_table or not 0 < width < np.inf or not is_moderate:
-            raise InvalidArgumentError("the evaluation of a model has residuals, counts and a noise")
-        if not (np.diff([-width, *edges, width]) >= 0).all():
-            raise InvalidArgumentError("the evaluation of a model has residuals, counts and a noise")
-        return cls(edges, counts, std, labels, labels_std, width, alike)
+    def is_table(self) -> bool:
+        """Whether tables and edges have the shapes and the order that they must have."""
+        n, ends = 2 * _BINS_PER_SIDE, [-self.width, *self.edges, self.width]
+        is_shaped = self.counts.shape == (n,) and self.labels.shape == (len(LABEL_EDGES) + 1,)
+        is_ascending = len(ends) == n + 1 and bool((np.diff(ends) >= 0).all())
+        return is_shaped and is_ascending and 0 < self.width < np.inf
 
     def _mean(self, of_share: Any) -> Estimate:
         """Mean of a function of the residual over the width, by its mean and deviation over each bin."""

@@ -4,54 +4,97 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gbdt_commons.html_tables import html_paragraph, html_table
-from lgb_dp.evaluation.intervals import Estimate, Z
+from lgb_dp.errors import InvalidArgumentError
+from lgb_dp.evaluation.intervals import Estimate, Z, are_moderate, share_estimate
 
 Table = TypeVar("Table", bound="EvaluationTable")
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
 class EvaluationTable(ABC):
     """Numbers of held-out rows with noise, of whatever cells, and their texts.
 
-    Where a public column divides them, `groups` has an evaluation for each of its values, and the whole is
-    their sum.  `noised` names the tables, and the standard deviations of their noise.
+    Every figure has a 95% interval that covers both the drawing of the rows and the noise.  Persons are
+    taken as independent, and rows of one as alike; weights count as shares of the largest one.
+
+    Attributes
+    ----------
+    alike : int
+        How many rows of the largest weight a person may have.
+    by, groups : str, dict
+        The column whose values divide the rows, if one was given, and the evaluation of each value; the
+        whole is their sum.
     """
 
-    counts: NDArray[np.float64]
-    std: float
-    by: str
-    groups: Mapping[str, Any]
+    alike: int = 1
+    by: str = ""
+    groups: Mapping[str, Any] = field(default_factory=dict)
+
     noised: ClassVar[Mapping[str, str]] = {"counts": "std"}
+    """Names of tables, and of the standard deviations of their noise."""
 
     @abstractmethod
     def figures(self) -> dict[str, Estimate]:
         """All figures by name."""
 
     @abstractmethod
-    def table(self) -> dict[str, Any]:
-        """The released tables of all groups together, in types that JSON has."""
+    def is_table(self) -> bool:
+        """Whether tables and edges have the shapes and the order that they must have."""
 
     @classmethod
     def of_groups(cls: type[Table], by: str, groups: Mapping[str, Table]) -> Table:
         """All groups together, whose noises add up; a ValueError if they are of different shapes."""
-        first = next(iter(groups.values()))
         changes: dict[str, Any] = {"by": by, "groups": dict(groups)}
-        for counts, std in first.noised.items():
+        for counts, std in cls.noised.items():
             changes[counts] = np.sum([getattr(one, counts) for one in groups.values()], axis=0)
             changes[std] = float(np.linalg.norm([getattr(one, std) for one in groups.values()]))
-        return replace(first, **changes)  # type: ignore[type-var]
+        return replace(next(iter(groups.values())), **changes)
 
     def to_dict(self) -> dict[str, Any]:
         """The released tables, in types that JSON has."""
-        if not self.groups:
-            return self.table()
-        return {"by": self.by, "groups": {name: one.to_dict() for name, one in self.groups.items()}}
+        if self.groups:
+            return {"by": self.by, "groups": {name: one.to_dict() for name, one in self.groups.items()}}
+        return {name: np.asarray(value).tolist() for name, value in self._fields().items()}
+
+    @classmethod
+    def from_dict(cls: type[Table], values: Mapping[str, Any]) -> Table:
+        """Read back what `to_dict` gave of one group, which may have been in a file of somebody else.
+
+        Raises
+        ------
+        KeyError, TypeError, ValueError, OverflowError
+            If something is missing, or is not what `to_dict` gives.
+        """
+        names = [one.name for one in fields(cls) if one.name not in ("alike", "by", "groups")]
+        read: dict[str, Any] = {name: np.array(values[name], dtype=np.float64) for name in names}
+        tables = [(read[counts], float(read[std])) for counts, std in cls.noised.items()]
+        alike = int(values["alike"])
+        known: dict[str, Any] = {name: one if one.ndim else float(one) for name, one in read.items()}
+        found = cls(**known, alike=alike)
+        is_moderate = all(are_moderate(counts, std, alike) for counts, std in tables)
+        if not all(counts.ndim for counts, _ in tables) or not is_moderate or not found.is_table():
+            raise InvalidArgumentError("the evaluation of a model has tables that are none")
+        return found
+
+    def _fields(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in ("by", "groups")}
+
+    def _counted(self) -> tuple[NDArray[np.float64], float]:
+        """The first table, and the noise in it."""
+        counts, std = next(iter(self.noised.items()))
+        return getattr(self, counts), getattr(self, std)
+
+    def _share(self, part: float, rest: float, n_part: int, n_rest: int) -> Estimate:
+        """Share of some rows in all, by sums of cells: rows that are alike count as one."""
+        std = self._counted()[1] / self.alike
+        return share_estimate(part / self.alike, rest / self.alike, n_part, n_rest, std)
 
     def all_figures(self) -> dict[str, Estimate]:
         """All figures by name, those of groups too."""
@@ -65,11 +108,12 @@ class EvaluationTable(ABC):
     @property
     def n_rows(self) -> Estimate:
         """Number of held-out rows, in rows of the largest weight."""
-        n, reach = float(self.counts.sum()), Z * self.std * np.sqrt(self.counts.size)
+        counts, std = self._counted()
+        n, reach = float(counts.sum()), Z * std * np.sqrt(counts.size)
         return Estimate(max(n, 0.0), max(n - reach, 0.0), max(n + reach, 0.0))
 
     def __str__(self) -> str:
-        head = f"on held-out rows, with noise of {self.std:.3g} rows in each count (95% intervals):"
+        head = f"on held-out rows, with noise of {self._counted()[1]:.3g} rows in each count (95% intervals):"
         return "\n".join([head, *(f"  {name:<14} {one}" for name, one in self.all_figures().items())])
 
     def _repr_html_(self) -> str:

@@ -30,7 +30,7 @@ MAX_TREES_PER_ROUND = 1024
 """Beyond, steps are too short to explain anything."""
 
 _HELD_OUT = ("validation_fraction", "by")
-"""Settings that a run of which no rows are held out does not have."""
+"""Settings of runs that hold rows out, and of no others."""
 
 _SETTINGS = tuple(
     name

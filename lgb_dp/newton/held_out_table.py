@@ -92,7 +92,7 @@ class HeldOutTable:
             label_edges = scale.low + width * LABEL_EDGES
             labels, labels_std = yield from released(1, "labels", label_edges)
             return groups.joined(
-                RegressionEvaluation(edges, one, std, of_labels, labels_std, width, alike)
+                RegressionEvaluation(edges, one, std, of_labels, labels_std, width, alike=alike)
                 for one, of_labels in zip(counts, labels, strict=True)
             )
         if not scale.is_binary:
@@ -100,7 +100,7 @@ class HeldOutTable:
             shape = scale.n_outputs, scale.n_outputs, -1
             counts, std = yield from released(1, "labels, classes, confidence", CONFIDENCE_EDGES, *shape)
             return groups.joined(
-                MulticlassEvaluation(one, std, of_losses, losses_std, alike)
+                MulticlassEvaluation(one, std, of_losses, losses_std, alike=alike)
                 for one, of_losses in zip(counts, losses, strict=True)
             )
         assert releases.n_rows is not None
@@ -110,7 +110,7 @@ class HeldOutTable:
         n_held = releases.n_rows * self._share / (1 - self._share) / max(len(groups.names), 1)
         edges, points = score_bins(likely, n_bins_for(n_held, likely, releases.mu))
         counts, std = yield from released(1, "scores, labels", edges, -1, 2)
-        return groups.joined(PrivateEvaluation(edges, points, one, std, alike) for one in counts)
+        return groups.joined(PrivateEvaluation(edges, points, one, std, alike=alike) for one in counts)
 
 
 @dataclass(frozen=True)
@@ -181,9 +181,7 @@ def made_up_scores(
     bins: PublicBins, histograms: FeatureHistograms | None, question: Round, random: SecureRandom
 ) -> NDArray[np.float64]:
     """Ascending scores of made-up rows; of columns without histograms, all values are as likely."""
-    if histograms is None:
-        histograms = FeatureHistograms.of(np.zeros(bins.layout().n_total_bins), 1.0, bins)
-    made_up: DenseCodes = surrogate_rows(histograms, bins, random)
+    made_up: DenseCodes = surrogate_rows(histograms or FeatureHistograms.unknown(bins), bins, random)
     scores = SurrogateScores(made_up, np.tile(question.prior, (made_up.n_rows, 1)), 1)
     scores.follow(question.released)
     return np.sort(scores.score[:, 0])
@@ -235,4 +233,4 @@ def score_bins(scores: NDArray[np.float64], n_bins: int) -> tuple[NDArray[np.flo
         np.quantile(scores[a:b], _INSIDE) if b > a else np.full(N_POINTS, end)
         for a, b, end in zip(first, stop, ends, strict=True)
     ]
-    return edges, np.array(points)
+    return edges, np.array([[float(f"{one:.6g}") for one in some] for some in points])

@@ -295,7 +295,9 @@ class ColumnParty(ColumnSessions, Unrepeatable):
             raise InvalidArgumentError(f"party {self.name!r} has no ids; pass ids= to ColumnParty")
         common = Alignment(tuple(sorted(set(ids) & set(self.ids))))
         if not common.ids:
-            raise InvalidArgumentError(f"no id is in train_set's and in those of party {self.name!r}")
+            raise InvalidArgumentError(
+                f"train_set and the other party have no id in common: party {self.name!r}"
+            )
         return common, self.for_caller(THIS_PROCESS, common.positions(self.ids))
 
     def close(self) -> None:

@@ -2,7 +2,11 @@
 
 import hashlib
 import os
+from dataclasses import replace
+from itertools import count
 from unittest.mock import patch
+
+import numpy as np
 
 from gbdt_commons import store_connection
 from gbdt_commons.key_stream import KeyStream
@@ -11,11 +15,19 @@ from gbdt_parties.run import coordinator
 from gbdt_parties.run.flights.connection import Connected
 from gbdt_parties.run.flights.kept import Kept
 from gbdt_parties.run.log import ANSWERS, RunLog
+from gbdt_parties.run.progress import Progress
 from gbdt_parties.secure_sum import contributions
 from lgb_dp.federated import run as private_run
 from lgb_dp.federated.ledger import PartyLedger
 from lgb_dp.federated.run import PrivateSubject
+from xgb_fed.horizontal.common.party_state import PartyState
+from xgb_fed.horizontal.exact.run import ExactSubject
+from xgb_fed.horizontal.simfl.journal import RunJournal
+from xgb_fed.vertical.passive.disclosed_statistics import DisclosedStatistics
+from xgb_fed.vertical.passive.journal import SplitsJournal
+from xgb_fed.vertical.training.checkpoint import VerticalJournal
 
+NUMBERS = count()
 FAULTS = {}
 """By name, the mode that has the fault, and a context in which it is there."""
 
@@ -137,10 +149,48 @@ def store_does_not_note_what_was_confirmed(sound, file):
     pass
 
 
+@planted("private", HeldFile, "roll_back")
+def transaction_that_failed_is_not_taken_back(sound, file):
+    pass
+
+
+def unlocked(path):
+    """A file beside the store that no one locks."""
+    return open(f"{path}-lock", "r+b" if os.path.exists(f"{path}-lock") else "w+b", buffering=0)
+
+
+FAULTS["lock_forgotten"] = "private", lambda: patch.object(store_connection, "locked", unlocked)
+
+
+# Exact rows apart.
+
+
 @planted("exact", RunLog, "begin")
 def run_not_kept_before_its_first_answer(sound, log, record, *most):
     if "agreement" not in record:
         sound(log, record, *most)
+
+
+@planted("exact", PartyState, "count_run")
+def rounds_of_a_run_not_counted(sound, state, run, n_rounds, max_rounds):
+    pass
+
+
+@planted("exact", ExactSubject, "vector")
+def answer_follows_from_the_process(sound, subject, question, n_members, noise_key):
+    values = question.values.copy()
+    values.flat[0] += np.uint64(subject.__dict__.setdefault("number", next(NUMBERS)))
+    return values
+
+
+@planted("exact", Progress, "note_model")
+def model_not_kept_before_parties_forget_the_run(sound, progress, content, end):
+    progress.model, progress.signatures = content, end.to_json()
+
+
+@planted("exact", Progress, "opened")
+def party_that_returns_is_sent_the_last_sum_only(sound, progress, number):
+    return sound(progress, progress.n_opened - 1)
 
 
 # Columns apart.
@@ -173,9 +223,63 @@ def last_flight_not_sent_again(sound, connected, open_with, has_made):
     yield
 
 
-def unlocked(path):
-    """A file beside the store that no one locks."""
-    return open(f"{path}-lock", "r+b" if os.path.exists(f"{path}-lock") else "w+b", buffering=0)
+@planted("columns", Kept, "charge")
+def shares_leave_before_their_charge_is_on_the_disk(sound, kept, charge, pay):
+    with kept.store.transaction(sync=False):
+        sound(kept, charge, pay)
 
 
-FAULTS["lock_forgotten"] = "private", lambda: patch.object(store_connection, "locked", unlocked)
+@planted("columns", Kept, "open")
+def last_flight_leaves_before_it_is_on_the_disk(sound, kept, opening, signature):
+    with kept.store.transaction(sync=False):
+        sound(kept, opening, signature)
+
+
+# SecureBoost.
+
+
+@planted("secureboost", SplitsJournal, "keep")
+def splits_told_before_they_are_kept(sound, journal):
+    pass
+
+
+@planted("secureboost", RunLog, "keep")
+def splits_told_before_they_are_on_the_disk(sound, log, kind, entry):
+    with log.runs.transaction(sync=False):
+        sound(log, kind, entry)
+
+
+@planted("secureboost", DisclosedStatistics, "add")
+def sums_given_uncounted(sound, given, *what):
+    pass
+
+
+@planted("secureboost", VerticalJournal, "add_round")
+def margins_of_a_round_not_kept(sound, journal, progress, eval_leaves):
+    pass
+
+
+@planted("secureboost", VerticalJournal, "add_tree")
+def tree_not_kept_before_the_next_one(sound, journal, progress):
+    if not journal.n_steps:
+        sound(journal, progress)
+
+
+# SimFL.
+
+
+@planted("simfl", PartyState, "count_round")
+def round_not_counted_before_its_trees_leave(sound, state, run, number, max_rounds):
+    pass
+
+
+@planted("simfl", RunJournal, "add")
+def trees_leave_before_they_are_kept(sound, journal, trees, is_own):
+    journal.rounds.append((trees, is_own))
+
+
+@planted("simfl", RunJournal, "take_up")
+def trees_of_a_run_taken_up_have_other_draws(sound, log, rows):
+    journal = sound(log, rows)
+    journal.start = replace(journal.start, tree_seed=journal.start.tree_seed + 1)
+    return journal

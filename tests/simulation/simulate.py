@@ -1,4 +1,4 @@
-"""Runs under one seeded scheduler; ``python tests/simulation/simulate.py --first 7 --seeds 1`` is one."""
+"""Runs of parties under one seeded scheduler, as ``make simulate`` plays them."""
 
 import argparse
 import logging
@@ -49,7 +49,7 @@ def played(mode_of, seed, *, is_calm=False):
         outcome = "refused" if isinstance(result, Exception) else "finished"
         return (mode.name, outcome, world.trace), getattr(mode, "reference", {})
     except Exception as error:
-        line = f"python tests/simulation/simulate.py --first {seed} --seeds 1"
+        line = f"make simulate FIRST={seed} SEEDS=1"
         raise Violation(f"{mode_of.name}: {error!r}\n  {world.trace}\n  {line}") from error
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -3,8 +3,6 @@
 from collections import deque
 from contextlib import contextmanager
 
-from simulated_world import CALMS_AFTER, MOST_CALLS, OLDER_COPY, Killed, Process, demand
-
 from gbdt_commons.arithmetic import silent_arithmetic
 from gbdt_commons.files import is_out_of_room
 from gbdt_commons.store import MemoryStore
@@ -12,6 +10,7 @@ from gbdt_commons.store_file import StoreFile
 from gbdt_parties.errors import PartyUnavailableError
 from gbdt_parties.run.flights.frames import HEADER_BYTES, FrameKind, heading
 from quick_group import quick_group
+from simulated_world import CALMS_AFTER, MOST_CALLS, OLDER_COPY, Killed, Process, demand
 from two_party_flights import Party, check_outcome, layout_of
 
 LAYOUTS = [layout_of(9), layout_of(8, owners=(1, 0, 0), ring_bits=64)]

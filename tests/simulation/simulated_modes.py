@@ -7,9 +7,6 @@ from dataclasses import replace
 from unittest.mock import patch
 
 import numpy as np
-from simulated_columns import Columns
-from simulated_world import Node, demand, on_disk
-from simulated_xgboost import SecureBoost, SimFL
 
 import exact_training
 import federated_training
@@ -21,6 +18,9 @@ from gbdt_parties.secure_sum.messages import AskSum, Contributed, OpenRun
 from lgb_dp import Dataset
 from lgb_dp.accounting.cost import Cost
 from lgb_dp.federated.replica import NoisedQuestion
+from simulated_columns import Columns
+from simulated_world import Node, demand, on_disk
+from simulated_xgboost import SecureBoost, SimFL
 
 MU, STD, N_VALUES = 0.25, 1000.0, 6
 HEAD_BYTES = 10
@@ -177,7 +177,7 @@ class ToyModel:
         return self.text
 
 
-def toy_replica(data, task, n_parties, public_seed):
+def toy_replica(data, task, n_parties, public_seed, own_key):
     """Sums of the number of rows; every structure follows from the sums before."""
     own = np.full(N_VALUES, len(ROWS.label), dtype=np.int64)
 

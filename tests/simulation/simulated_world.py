@@ -217,6 +217,7 @@ class Node(Process):
             self._late.append(request)
         elif fate == "lie" and (lie := self._mode.lie(request)):
             self._serve(lie)
+            self.leave()
         if fate in ("killed after", "power lost after"):
             self.leave(power=fate.startswith("power"))
         if fate in ("lost answer", "killed after", "power lost after"):

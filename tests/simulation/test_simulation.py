@@ -1,6 +1,7 @@
 """Every promise holds under drawn faults, and faults that are planted are found."""
 
 import pytest
+
 from planted_faults import FAULTS
 from simulate import simulated
 from simulated_modes import MODES

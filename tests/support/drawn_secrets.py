@@ -15,7 +15,12 @@ class DrawnSecrets:
         make, begin = Introduction.of, Draws.__init__
 
         def introduced(name, credentials, keys):
-            secrets = keys.exchange.private_bytes_raw(), keys.signing.private_bytes_raw(), keys.seed
+            secrets = (
+                keys.exchange.private_bytes_raw(),
+                keys.signing.private_bytes_raw(),
+                keys.seed,
+                keys.kem.private_bytes_raw(),
+            )
             self.of.setdefault(name, []).extend(secrets)
             return make(name, credentials, keys)
 

@@ -23,6 +23,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from gbdt_commons.key_stream import KEY_BYTES, KeyStream
@@ -60,7 +61,8 @@ def _pin_libraries(patch):
         if not given:
             exchange, signing, *given = (os.urandom(32) for _ in range(4))
             keys_of = X25519PrivateKey.from_private_bytes, Ed25519PrivateKey.from_private_bytes
-            given = keys_of[0](exchange), keys_of[1](signing), *given
+            kem = MLKEM768PrivateKey.from_seed_bytes(hashlib.sha512(exchange).digest())
+            given = keys_of[0](exchange), keys_of[1](signing), *given, kem
         begin(keys, *given)
 
     def scalar():

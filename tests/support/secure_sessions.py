@@ -1,6 +1,7 @@
 """Parties of a secure sum, ready to contribute."""
 
 from gbdt_parties.secure_sum.contributions import Attempt, SecureSession
+from gbdt_parties.secure_sum.encapsulations import Encapsulations, PairSecrets, forwarded_to
 from gbdt_parties.secure_sum.keys import SessionKeys
 from gbdt_parties.secure_sum.roster import Introduction, Roster
 from gbdt_parties.secure_sum.trust import Credentials
@@ -20,7 +21,17 @@ def sessions(session=bytes(16), names=NAMES):
     """The sides of all parties."""
     keys, own = introductions(names)
     roster = Roster(session, STATEMENT, tuple(own))
-    return [SecureSession(k, roster, one) for k, one in zip(keys, own, strict=True)]
+    pairs = pair_secrets(roster, keys)
+    return [SecureSession(k, roster, one, two) for k, one, two in zip(keys, own, pairs, strict=True)]
+
+
+def pair_secrets(roster, keys):
+    """Secrets by ML-KEM-768 of all parties, by honest messages."""
+    places = range(len(keys))
+    made = [Encapsulations.to_earlier(roster, k) for k in places]
+    sent = [made[k].signed(roster, k, keys[k]) for k in places]
+    forwarded = [forwarded_to(k, roster.names, sent) for k in places]
+    return [PairSecrets.of(roster, k, keys[k], made[k], forwarded[k]) for k in places]
 
 
 def attempt(round=1, number=1, members=(0, 1, 2), question=bytes(32)):

@@ -19,6 +19,7 @@ from gbdt_parties.identity.certificates import TLS, make_authority, make_certifi
 from gbdt_parties.messages import Done
 from gbdt_parties.run.log import RUNS
 from gbdt_parties.secure_sum.contributions import SIGNATURE_BYTES
+from gbdt_parties.secure_sum.encapsulations import Encapsulations, forwarded_to
 from gbdt_parties.secure_sum.keys import SessionKeys
 from gbdt_parties.secure_sum.messages import (
     AskSum,
@@ -140,10 +141,14 @@ class Twin:
     def first_vectors(self, task):
         """What the two send as their masked vectors for the first sum, as integers."""
         proposal = ProposeRoster(task, self._roster.to_bytes())
-        signatures = [channel.ask(proposal, Endorsed).signature for channel in self._channels]
-        signatures.append(self._credentials.sign(self._roster.digest))
-        confirmation = ConfirmRoster(pack(signatures))
-        seeds = [channel.ask(confirmation, Revealed).seed for channel in self._channels] + [self._keys.seed]
+        endorsed = [channel.ask(proposal, Endorsed) for channel in self._channels]
+        signatures = [*(one.signature for one in endorsed), self._credentials.sign(self._roster.digest)]
+        own = Encapsulations.to_earlier(self._roster, 2).signed(self._roster, 2, self._keys)
+        sent, seeds = [*(one.ciphertexts for one in endorsed), own], []
+        for place, channel in enumerate(self._channels):
+            confirmation = ConfirmRoster(pack(signatures), forwarded_to(place, self._roster.names, sent))
+            seeds.append(channel.ask(confirmation, Revealed).seed)
+        seeds.append(self._keys.seed)
         for channel in self._channels:
             channel.ask(BeginRounds(pack(seeds)), Done)
         question = AskSum(0, 1, np.arange(3, dtype=np.int32), b"")

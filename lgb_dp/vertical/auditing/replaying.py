@@ -142,7 +142,7 @@ def _past(record: Any, given: Any, allowed: AllowList) -> Replica | Replay:
     if isinstance(given, Dataset):
         rows = checked_rows(given)
         if declaration(rows.bins) != task.columns:
-            raise InvalidArgumentError("rows have other columns, bounds or bins than those of the run")
+            raise InvalidArgumentError("rows must have the columns, bounds and bins of the run")
         codes, label = rows.codes, rows.label
     else:
         codes, label = bins[1].transform(checked_data(given)), None

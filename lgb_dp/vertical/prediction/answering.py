@@ -235,7 +235,7 @@ class AnsweringParty:
         return self._session
 
     def choices(self, question: RowQuestion) -> bytes:
-        """Make the first message about a question; one before it is broken off.
+        """Make the first message about a question; an earlier one is broken off.
 
         `InvalidArgumentError` if the question is refused, or is about rows that are not here; `ProtocolError`
         if there is no session.

@@ -147,7 +147,7 @@ class Leases:
         if own or self._failures[index] >= _ATTEMPTS:
             why = "it was lost with its workers" if error is None else type(error).__name__
             raise self.cluster.errors.partition(
-                f"partition {index} could not be computed ({why}); compute it alone to see what is wrong"
+                f"partition {index} could not be computed ({why}); compute it alone to see the error"
             )
 
     def _adopt(self, missing: frozenset[int], answered: frozenset[int]) -> None:

@@ -179,10 +179,10 @@ class ReceivedList:
         last = bytes(self._received[-POINT_BYTES:])
         neighbours = as_points(last + points)
         if not (neighbours[1:] > neighbours[:-1]).all():
-            raise ProtocolError("masked ids are not in ascending order, or one comes twice")
+            raise ProtocolError("masked ids must ascend, each sent once")
         self._received += points
         if self.is_complete and commitment_to(self.run, self.role, self._received) != self._commitment:
-            raise ProtocolError("masked ids are not those that were committed to")
+            raise ProtocolError("masked ids differ from the commitment")
 
 
 def commitment_to(run: bytes, role: bytes, points: bytes | bytearray) -> bytes:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 from typing import Any
 
 from gbdt_parties.curve_group import length_prefixed
 from gbdt_parties.errors import ProtocolError
 from gbdt_parties.identity.certificates import Identity
+from gbdt_parties.secure_sum.encapsulations import Encapsulations, PairSecrets
 from gbdt_parties.secure_sum.keys import SessionKeys
 from gbdt_parties.secure_sum.messages import MAX_PARTIES
 from gbdt_parties.secure_sum.roster import FORMAT, Introduction, Roster, public_keys
@@ -46,6 +48,8 @@ class Agreement:
             self.introduction = Introduction.of(name, credentials, self.keys)
         self._roster: Roster | None = None
         self.signatures: list[bytes] = []
+        self._own: Encapsulations | None = None
+        self._forwarded = b""
         self._seeds: list[bytes] = []
 
     def to_dict(self) -> dict[str, Any]:
@@ -57,6 +61,8 @@ class Agreement:
             "roster": self.roster.to_bytes().hex(),
             "signatures": [one.hex() for one in self.signatures],
             "seeds": [one.hex() for one in self._seeds],
+            "encapsulated": [] if self._own is None else [one.hex() for one in astuple(self._own)],
+            "ciphertexts": self._forwarded.hex(),
         }
 
     def take_up(self, kept: Mapping[str, Any], statement: bytes, least: int, most: int = MAX_PARTIES) -> None:
@@ -65,7 +71,7 @@ class Agreement:
         Everything is checked again: certificates may have expired, and the allow-list may have changed.
         """
         self.endorse(Roster.from_bytes(bytes.fromhex(kept["roster"])), statement, least, most)
-        self.confirm([bytes.fromhex(one) for one in kept["signatures"]])
+        self._take_signatures(kept)
         if kept["seeds"]:
             self.begin([bytes.fromhex(one) for one in kept["seeds"]])
 
@@ -79,19 +85,24 @@ class Agreement:
         """
         roster = Roster.from_bytes(bytes.fromhex(kept["roster"]))
         if roster.statement != statement:
-            raise ProtocolError("the settings or columns of the run are not those that all parties signed")
+            raise ProtocolError("settings or columns of the run differ from the signed ones")
         found = cls("", None, allowed, roster.session, kept)
         found._roster = roster
         own = found.introduction
         if own != Introduction(own.name, own.certificates, **public_keys(found.keys)):
-            raise ProtocolError("the keys of the run are not those that the party introduced itself with")
+            raise ProtocolError("the keys of the run differ from the party's introduction")
         for one in roster.introductions:
             if one != own:
                 allowed.check_holder(Identity.of(one.certificates))
-        found.confirm([bytes.fromhex(one) for one in kept["signatures"]])
+        found._take_signatures(kept)
         if kept["seeds"]:
             found.begin([bytes.fromhex(one) for one in kept["seeds"]])
         return found
+
+    def _take_signatures(self, kept: Mapping[str, Any]) -> None:
+        if kept["encapsulated"]:
+            self._own = Encapsulations(*map(bytes.fromhex, kept["encapsulated"]))
+        self.confirm([bytes.fromhex(one) for one in kept["signatures"]], bytes.fromhex(kept["ciphertexts"]))
 
     @property
     def roster(self) -> Roster:
@@ -129,10 +140,33 @@ class Agreement:
         self._roster = roster
         return self.credentials.sign(roster.digest)
 
-    def confirm(self, signatures: Sequence[bytes]) -> None:
-        """Take all signatures in the roster's order; an AuthenticationError if one is not of this roster."""
+    def encapsulated(self) -> bytes:
+        """The other parties' part of masks (`Encapsulations.signed`); asked again, the same."""
+        place = self.roster.place_of(self.introduction)
+        if self._own is None:
+            self._own = Encapsulations.to_earlier(self.roster, place)
+        return self._own.signed(self.roster, place, self.keys)
+
+    def confirm(self, signatures: Sequence[bytes], ciphertexts: bytes = b"") -> None:
+        """Take all signatures in the roster's order, and of sums what was forwarded of ciphertexts.
+
+        An AuthenticationError says that a signature is not of this roster; for others, see `PairSecrets.of`.
+        """
         self.roster.check_endorsements(signatures)
+        if self._own is not None:
+            if self._forwarded not in (b"", ciphertexts):
+                raise ProtocolError("other ciphertexts were confirmed in this run")
+            self.pairs(ciphertexts)
+            self._forwarded = ciphertexts
         self.signatures = list(signatures)
+
+    def pairs(self, ciphertexts: bytes | None = None) -> PairSecrets:
+        """Secrets with all other parties, by ciphertexts that were confirmed; a ProtocolError before."""
+        if self._own is None:
+            raise ProtocolError("this party has encapsulated no secrets in this run")
+        forwarded = self._forwarded if ciphertexts is None else ciphertexts
+        place = self.roster.place_of(self.introduction)
+        return PairSecrets.of(self.roster, place, self.keys, self._own, forwarded)
 
     def begin(self, seeds: Sequence[bytes]) -> None:
         """Take the seeds that all parties have revealed, after each has the signatures of all.
@@ -154,7 +188,7 @@ class Agreement:
         self.check_signed()
         if self._seeds:
             return self.roster.public_seed(dict(enumerate(self._seeds)))
-        return hashlib.sha256(length_prefixed([_PUBLIC_STREAM, self.roster.digest])).digest()
+        return hashlib.sha256(length_prefixed([_PUBLIC_STREAM, self.roster.of_draws])).digest()
 
 
 def _own(kept: Mapping[str, Any]) -> tuple[SessionKeys, Introduction]:

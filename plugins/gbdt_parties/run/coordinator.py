@@ -23,6 +23,7 @@ from gbdt_parties.run.exchange import Participation
 from gbdt_parties.run.member import Member
 from gbdt_parties.run.progress import Checkpoint, Memory, Progress
 from gbdt_parties.secure_sum import messages as wire
+from gbdt_parties.secure_sum.encapsulations import forwarded_to
 from gbdt_parties.secure_sum.roster import SESSION_BYTES, Introduction, Roster, SignedEnd
 from gbdt_parties.traffic import Traffic
 
@@ -228,7 +229,13 @@ class _Coordinator:
         self._is_proposed = True
         signed = self._ask_all(wire.ProposeRoster(task, roster.to_bytes()), wire.Endorsed)
         endorsements = [one.signature for one in signed]
-        revealed = self._ask_all(wire.ConfirmRoster(wire.pack(endorsements)), wire.Revealed)
+        signatures, sent = wire.pack(endorsements), [one.ciphertexts for one in signed]
+
+        def confirm(member: Member) -> wire.Revealed:
+            ciphertexts = forwarded_to(member.place, roster.names, sent)
+            return member.ask(wire.ConfirmRoster(signatures, ciphertexts), wire.Revealed)
+
+        revealed = self._of_all(confirm)
         self._ask_all(wire.BeginRounds(wire.pack([one.seed for one in revealed])), Done)
         return roster, endorsements, task
 

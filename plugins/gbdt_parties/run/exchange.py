@@ -78,7 +78,7 @@ class MaskedSums:
         agreement.check_signed()
         self._agreement, self._participation = agreement, participation
         self._min_parties, self.roster = min_parties, agreement.roster
-        self._session = SecureSession(agreement.keys, self.roster, agreement.introduction)
+        self._session = SecureSession(agreement.keys, self.roster, agreement.introduction, agreement.pairs())
         self._transcript = question_digest([self.roster.digest, agreement.public_seed])
         self.n_opened = 0
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import struct
 import sys
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -192,9 +193,10 @@ class RunLog:
 
     def _found(self, number: int) -> GivenAnswer | None:
         """An answer by its number; numbers ascend."""
-        place = self.store.size(ANSWERS, "") - 1
-        while (found := self._at(place)) is not None and found.number > number:
-            place -= 1
+        places = range(self.store.size(ANSWERS, ""))
+        found = self._at(len(places) - 1)
+        if found is not None and found.number > number:
+            found = self._at(bisect_left(places, number, key=lambda place: self._at(place).number))  # type: ignore[union-attr]
         return found if found is not None and found.number == number else None
 
     def _at(self, place: int) -> GivenAnswer | None:

@@ -171,10 +171,10 @@ class PartyRun:
         if isinstance(message, wire.OpenSum):
             self.open(wire.Opened.from_bytes(message.opened))
         elif isinstance(message, wire.ProposeRoster):
-            return wire.Endorsed(self._endorse(message))
+            return wire.Endorsed(self._endorse(message), self._agreement.encapsulated())
         elif isinstance(message, wire.ConfirmRoster):
             self._check_not_begun()
-            self._agreement.confirm(wire.unpack(message.signatures))
+            self._agreement.confirm(wire.unpack(message.signatures), message.ciphertexts)
             return wire.Revealed(self._agreement.keys.seed)
         elif isinstance(message, wire.BeginRounds):
             self._begin(wire.unpack(message.seeds))
@@ -285,8 +285,12 @@ class PartyRun:
         asked, members = (opened.round, opened.number), sorted(opened.contributions)
         attempt = sums.attempt(question, asked, members, is_own=False)
         total = sums.total(attempt, question, opened.contributions)
-        is_free = self.subject.participation.repeats or sums.place not in attempt.members
-        if not (is_free or self.log.knows(attempt.number)):
+        is_lost = sums.place in attempt.members and not self.log.knows(attempt.number)
+        if is_lost and self.subject.participation.repeats:
+            # It went with the machine's power.  A coordinator that has lost this sum, too, asks for it again,
+            # after later ones.
+            self.contribution(*asked, members)
+        elif is_lost:
             raise ProtocolError(
                 f"this party's folder is an older copy: attempt {attempt.number}, which it has answered, is "
                 "not in its ledger; go on with the newer folder"

@@ -94,7 +94,7 @@ class Compared:
 
     def differs(self, name: str) -> NoReturn:
         """Raise a DifferenceError that names the message."""
-        raise DifferenceError(f"{name} is not what follows from the party's keys, rows and received messages")
+        raise DifferenceError(f"{name} does not follow from the party's keys, rows and received messages")
 
 
 class PastRun(PartyRun):

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from gbdt_commons.key_stream import KeyStream
 from gbdt_commons.quoting import quoted
 from gbdt_parties.errors import AuthenticationError, ProtocolError
+from gbdt_parties.secure_sum.encapsulations import PairSecrets
 from gbdt_parties.secure_sum.keys import SIZE, SessionKeys, is_signed
 from gbdt_parties.secure_sum.masks import mask_stream, masked, pair_of, signs
 from gbdt_parties.secure_sum.rings import Ring, Words, WordStream
 from gbdt_parties.secure_sum.roster import Introduction, Roster
 
-_DOMAIN = b"veilboost secure sum contribution 1\0"
+_DOMAIN = b"veilboost secure sum contribution 2\0"
 _HEAD = struct.Struct("<HHQ")
 _NUMBERS = struct.Struct("<QQH")
 SIGNATURE_BYTES = 64
@@ -67,12 +68,13 @@ class Attempt:
 class SecureSession:
     """One party's side of a session whose roster all parties have signed.
 
-    The roster is checked: `Roster.check_members` and `Roster.check_endorsements`.  An AuthenticationError
-    says that somebody's public key is not usable (`Roster.check_keys`).
+    The roster is checked: `Roster.check_members` and `Roster.check_endorsements`; `pairs` are the secrets by
+    ML-KEM-768.  An AuthenticationError says that somebody's public key is not usable (`Roster.check_keys`).
     """
 
-    def __init__(self, keys: SessionKeys, roster: Roster, own: Introduction) -> None:
+    def __init__(self, keys: SessionKeys, roster: Roster, own: Introduction, pairs: PairSecrets) -> None:
         roster.check_keys()
+        self._confirmed = pairs.digest
         self.roster, self.place = roster, roster.place_of(own)
         self._signing = keys.signing
         self._signed = b"", b""
@@ -80,14 +82,17 @@ class SecureSession:
         self._pairs: dict[int, bytes] = {}
         for place, one in enumerate(roster.introductions):
             if place != self.place:
-                self._secrets[place] = keys.secret_with(one.exchange_key)
-                self._pairs[place] = pair_of((self.place, own.exchange_key), (place, one.exchange_key))
+                self._secrets[place] = keys.secret_with(one.exchange_key) + pairs.secrets[place]
+                pair = pair_of((self.place, own.exchange_key), (place, one.exchange_key))
+                kem_key = roster.introductions[min(place, self.place)].kem_key
+                # A digest of the long part: it goes into every mask.
+                self._pairs[place] = pair + hashlib.sha256(kem_key + pairs.ciphertexts[place]).digest()
 
     def streams(self, attempt: Attempt) -> dict[int, KeyStream]:
         """The masks of an attempt that this party shares with each other member, by its place."""
         what = attempt.to_bytes()
         return {
-            other: mask_stream(self._secrets[other], self._pairs[other], self.roster.digest, what)
+            other: mask_stream(self._secrets[other], self._pairs[other], self._confirmed, what)
             for other in attempt.members
             if other != self.place
         }
@@ -115,7 +120,7 @@ class SecureSession:
 
     def _what_is_signed(self, attempt: Attempt) -> bytes:
         """Bytes that a signature covers, before the head and the digest of the vector."""
-        return _DOMAIN + self.roster.digest + hashlib.sha256(attempt.to_bytes()).digest()
+        return _DOMAIN + self._confirmed + hashlib.sha256(attempt.to_bytes()).digest()
 
     def add_up(
         self, attempt: Attempt, ring: Ring, n_values: int, contributions: Mapping[int, bytes]
@@ -127,7 +132,7 @@ class SecureSession:
         is not signed by its member for this attempt.
         """
         if tuple(sorted(contributions)) != attempt.members:
-            raise ProtocolError("the contributions to a sum are not those of the attempt's members")
+            raise ProtocolError("a sum needs one contribution of each member of the attempt")
         total, signed = ring.zeros(n_values), self._what_is_signed(attempt)
         for place in attempt.members:
             total = ring.add(total, self._verified(signed, ring, n_values, place, contributions[place]))

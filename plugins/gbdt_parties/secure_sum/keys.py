@@ -15,6 +15,7 @@ from functools import lru_cache
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
@@ -46,16 +47,17 @@ class SessionKeys:
     signing: Ed25519PrivateKey = field(default_factory=Ed25519PrivateKey.generate, repr=False)
     seed: bytes = field(default_factory=lambda: os.urandom(SIZE), repr=False)
     nonce: bytes = field(default_factory=lambda: os.urandom(SIZE))
+    kem: MLKEM768PrivateKey = field(default_factory=MLKEM768PrivateKey.generate, repr=False)
 
     def to_secret(self) -> bytes:
         """Everything, for a file that only its owner can read: a restarted party goes on with its session."""
         keys = (self.exchange.private_bytes_raw(), self.signing.private_bytes_raw())
-        return b"".join((*keys, self.seed, self.nonce))
+        return b"".join((*keys, self.seed, self.nonce, self.kem.private_bytes_raw()))
 
     @classmethod
     def from_secret(cls, secret: bytes) -> SessionKeys:
         """Read back what `to_secret` gave."""
-        if len(secret) != 4 * SIZE:
+        if len(secret) != 6 * SIZE:
             raise ValueError("not the keys of a session")
         exchange, signing, seed, nonce = (secret[i : i + SIZE] for i in range(0, 4 * SIZE, SIZE))
         return cls(
@@ -63,6 +65,7 @@ class SessionKeys:
             Ed25519PrivateKey.from_private_bytes(signing),
             seed,
             nonce,
+            MLKEM768PrivateKey.from_seed_bytes(secret[4 * SIZE :]),
         )
 
     def noise_key(self, roster: bytes, attempt: bytes) -> bytes:
@@ -86,6 +89,13 @@ class SessionKeys:
             return self.exchange.exchange(X25519PublicKey.from_public_bytes(public_key))
         except ValueError:
             raise AuthenticationError("a party's public key for masks is not usable") from None
+
+    def decapsulated(self, ciphertext: bytes) -> bytes:
+        """The secret in a ciphertext, or another one if it was not made for this party's key."""
+        try:
+            return self.kem.decapsulate(ciphertext)
+        except ValueError:
+            raise AuthenticationError("a ciphertext of ML-KEM-768 has not 1088 bytes") from None
 
 
 @lru_cache(maxsize=4096)

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from gbdt_commons.key_stream import KEY_BYTES, KeyStream
 from gbdt_parties.secure_sum.rings import Ring, Words, WordStream
 
-_DOMAIN = b"veilboost secure sum mask 2\0"
+_DOMAIN = b"veilboost secure sum mask 3\0"
 CHUNK = 1 << 14
 """Values that are masked at a time: what a chunk and its masks take stays in the processor's cache."""
 
@@ -26,9 +26,10 @@ def pair_of(one: tuple[int, bytes], other: tuple[int, bytes]) -> bytes:
 def mask_stream(secret: bytes, pair: bytes, roster: bytes, attempt: bytes) -> KeyStream:
     """The stream of one pair of parties for one attempt: its round, number, members and question.
 
-    The secret that they agreed on does not say who they are: a party that announces a key derived from
-    another one's can have the same secret with a third party as that one has.  So the pair (`pair_of`) goes
-    in, too, and the roster's digest, which covers the session.
+    The secret, by X25519 and then by ML-KEM-768, does not say who they are: a party that announces a key
+    derived from another one's can have the same first half with a third party as that one has.  So the pair
+    (`pair_of`, and the key and ciphertext of ML-KEM-768) goes in, too, and the digest of the confirmed roster
+    (`PairSecrets.digest`), which covers the session.
     """
     key = HKDF(hashes.SHA256(), KEY_BYTES, salt=roster, info=_DOMAIN + pair + attempt).derive(secret)
     return KeyStream(key)

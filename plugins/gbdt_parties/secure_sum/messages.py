@@ -39,7 +39,7 @@ class Introduced(Message, kind=202):
     """Party to coordinator: its keys for the run, and a description of its columns."""
 
     introduction: Octets
-    """Name, certificates, nonce, public keys, commitment to a seed."""
+    """Name, certificates, nonce, public keys, commitment to a seed, key of ML-KEM-768."""
     description: Text
     """JSON.  Exact training: columns, distinct labels if asked for, held-out sets.  Private training:
     digests of columns, types, bounds, labels, weights and unit."""
@@ -71,6 +71,9 @@ class Endorsed(Message, kind=204):
 
     signature: Octets
     """Of the roster's digest; passed on to every party."""
+    ciphertexts: Octets = b""
+    """Of sums: a signature by the session's key, and for each party before this one in the roster a
+    ciphertext of ML-KEM-768, which that party alone is sent; its digest, every one."""
 
 
 class ConfirmRoster(Message, kind=205):
@@ -78,6 +81,8 @@ class ConfirmRoster(Message, kind=205):
 
     signatures: Octets
     """In the roster's order."""
+    ciphertexts: Octets = b""
+    """Of sums: each party's signature and digests of its ciphertexts, and those that are for this party."""
 
 
 class Revealed(Message, kind=206):

@@ -21,7 +21,7 @@ from gbdt_parties.secure_sum.keys import (
 from gbdt_parties.secure_sum.messages import MAX_PARTIES, pack, unpack
 from gbdt_parties.secure_sum.trust import AllowList, Credentials, check_signature, key_pin
 
-FORMAT = 2
+FORMAT = 3
 """Of introductions: parties of different formats would derive different masks, and share no roster."""
 
 _DOMAIN, _STREAM = b"veilboost secure sum session 2\0", b"veilboost secure sum stream 1\0"
@@ -35,7 +35,7 @@ class Introduction:
     """How a party introduces itself for a session.
 
     The name is the common name of its certificate, the first of those in PEM.  The nonce, 32 bytes, is fresh;
-    the public keys are of X25519 and Ed25519, and the commitment is to its seed.
+    the public keys are of X25519, Ed25519 and ML-KEM-768, and the commitment is to its seed.
     """
 
     name: str
@@ -44,6 +44,7 @@ class Introduction:
     exchange_key: bytes
     signing_key: bytes
     commitment: bytes
+    kem_key: bytes
 
     @classmethod
     def of(cls, name: str, credentials: Credentials, keys: SessionKeys) -> Introduction:
@@ -52,9 +53,16 @@ class Introduction:
 
     def to_bytes(self) -> bytes:
         """Format and all fields, each after its length: no two introductions have the same bytes."""
-        return pack(
-            [_FORMAT % FORMAT, self.name.encode(), *(getattr(self, f.name) for f in fields(self)[1:])]
-        )
+        return pack([_FORMAT % FORMAT, *self._parts])
+
+    @property
+    def _parts(self) -> list[bytes]:
+        return [self.name.encode(), *(getattr(self, f.name) for f in fields(self)[1:])]
+
+    @property
+    def of_draws(self) -> bytes:
+        """All that public draws follow from, as format 2 wrote it: keys of ML-KEM-768 change no tree."""
+        return pack([_FORMAT % 2, *self._parts[:-1]])
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Introduction:
@@ -63,15 +71,18 @@ class Introduction:
         A ProtocolError says that the bytes are anything else, also those of another release's format.
         """
         n_fields, parts = len(fields(cls)), unpack(data)
-        if len(parts) == n_fields:
+        other = next((k for k in range(2, FORMAT) if parts[:1] == [_FORMAT % k]), None)
+        if len(parts) == n_fields - 1 and parts[0] != _FORMAT % FORMAT:
+            other = 1  # which did not say so
+        if other is not None:
             raise ProtocolError(
-                f"an introduction of format 1, not {FORMAT}: it was made by another release of veilboost"
+                f"an introduction of format {other}, not {FORMAT}: another release of veilboost made it"
             )
         if len(parts) != 1 + n_fields or parts[0] != _FORMAT % FORMAT:
             raise ProtocolError(f"an introduction that is not of format {FORMAT}")
         name, certificates, *numbers = parts[1:]
-        if any(len(number) != SIZE for number in numbers):
-            raise ProtocolError("an introduction has numbers of another length than 32 bytes")
+        if any(len(number) != size for number, size in zip(numbers, _SIZES, strict=True)):
+            raise ProtocolError(f"an introduction has numbers of other lengths than {_SIZES} bytes")
         try:
             return cls(name.decode(), certificates, *numbers)
         except UnicodeDecodeError:
@@ -85,6 +96,7 @@ def public_keys(keys: SessionKeys) -> dict[str, bytes]:
         "exchange_key": keys.exchange.public_key().public_bytes_raw(),
         "signing_key": keys.signing.public_key().public_bytes_raw(),
         "commitment": commitment_to(keys.seed),
+        "kem_key": keys.kem.public_key().public_bytes_raw(),
     }
 
 
@@ -118,7 +130,14 @@ class Roster:
     @cached_property
     def digest(self) -> bytes:
         """32 bytes that stand for all of it."""
-        parts = (one.to_bytes() for one in self.introductions)
+        return self._digest([one.to_bytes() for one in self.introductions])
+
+    @cached_property
+    def of_draws(self) -> bytes:
+        """32 bytes that public draws follow from, which no party could choose: nonces of all go in."""
+        return self._digest([one.of_draws for one in self.introductions])
+
+    def _digest(self, parts: Sequence[bytes]) -> bytes:
         return hashlib.sha256(_DOMAIN + pack([self.session, self.statement, *parts])).digest()
 
     @property
@@ -194,7 +213,7 @@ class Roster:
                     f"the seed of party {quoted(one.name)!r} is not the one that it is committed to"
                 )
         parts = (seeds[place] for place in range(len(self.introductions)))
-        return hashlib.sha256(_STREAM + pack([self.digest, *parts])).digest()
+        return hashlib.sha256(_STREAM + pack([self.of_draws, *parts])).digest()
 
     def to_bytes(self) -> bytes:
         """The whole roster."""
@@ -290,4 +309,5 @@ class SignedEnd:
 
 
 _LISTS = ("endorsements", "digests", "signatures")
-_UNIQUE = ("name", "nonce", "exchange_key", "signing_key", "commitment")
+_UNIQUE = ("name", "nonce", "exchange_key", "signing_key", "commitment", "kem_key")
+_SIZES = (*[SIZE] * 4, 1184)

@@ -153,15 +153,15 @@ def lie(kind, change):
 
 
 WRONG_ANSWERS = {
-    "points in another order": (lambda a: {"points": swapped(a.points)}, "not in ascending order"),
-    "a point twice": (lambda a: {"points": twice(a.points)}, "or one comes twice"),
+    "points in another order": (lambda a: {"points": swapped(a.points)}, "must ascend"),
+    "a point twice": (lambda a: {"points": twice(a.points)}, "each sent once"),
     "a point less": (lambda a: {"points": a.points[32:]}, "where 20 points of 32 bytes were due"),
     "a byte less": (lambda a: {"points": a.points[1:]}, "where 20 points of 32 bytes were due"),
     "no points": (lambda a: {"points": b""}, "where 20 points of 32 bytes were due"),
     "a point more": (lambda a: {"points": a.points + b"\xff" * 32}, "where 20 points of 32 bytes were due"),
     "another list than committed to": (
         lambda a: {"points": b"".join(sorted([NEUTRAL, *split(a.points)[1:]]))},
-        "not those that were committed to",
+        "differ from the commitment",
     ),
     "an answer less": (lambda a: {"answers": a.answers[32:]}, "where 20 points were due"),
     "no answers": (lambda a: {"answers": b""}, "where 20 points were due"),
@@ -206,7 +206,7 @@ def test_more_points_than_announced_are_refused(short_messages):
         (MaskIds, lambda a: {"n_masked": 0}, "did not mask 20 further ids"),
         (MaskIds, lambda a: {"n_masked": 10**9}, "did not mask 20 further ids"),
         (CommitIds, lambda a: {"commitment": b""}, "a commitment has 0 bytes"),
-        (CommitIds, lambda a: {"commitment": bytes(32)}, "not those that were committed to"),
+        (CommitIds, lambda a: {"commitment": bytes(32)}, "differ from the commitment"),
         (AlignRows, lambda a: {"digest": b""}, "a masked digest has 0 bytes"),
         (AlignRows, lambda a: {"digest": NEUTRAL}, "is not a point"),
         (AlignRows, lambda a: {"digest": MIXED}, "is not a point"),
@@ -341,7 +341,7 @@ def test_a_party_in_between_with_another_name_finds_no_rows():
             return service.handle(messages.write(envelope.session, envelope.sequence, message))
 
     # The passive party's commitment is to another run's list.
-    with pytest.raises(ProtocolError, match="committed"):
+    with pytest.raises(ProtocolError, match="commitment"):
         align([Between(None)], OURS)
 
 

@@ -60,7 +60,7 @@ def test_a_list_that_was_not_committed_to_is_not_answered():
     ):
         mine = asker(bank())
         mine.open(), mine.mask(), mine.commit()
-        assert "not those that were committed to" in mine.tell(change(mine.own.points)).reason
+        assert "differ from the commitment" in mine.tell(change(mine.own.points)).reason
         assert "without an intersection" in mine.answer().reason
     mine = asker(bank())
     mine.open(), mine.mask()
@@ -69,8 +69,8 @@ def test_a_list_that_was_not_committed_to_is_not_answered():
 
 def test_lists_in_another_order_number_or_twice_are_refused():
     for change, reason in (
-        (swapped, "not in ascending order"),
-        (twice, "or one comes twice"),
+        (swapped, "must ascend"),
+        (twice, "each sent once"),
         (lambda own: own[32:], "where 20 points of 32 bytes were due"),
         (lambda own: own + b"\xff" * 32, "where 20 points of 32 bytes were due"),
         (lambda own: own[:-1], "where 20 points of 32 bytes were due"),
@@ -86,7 +86,7 @@ def test_order_holds_from_one_message_to_the_next(short_messages):
     mine = asker(bank())
     mine.open(), mine.mask(), mine.mask(), mine.mask(), mine.commit()
     assert isinstance(mine.tell(mine.own.points[: 7 * 32]), messages.Done)
-    assert "not in ascending order" in mine.tell(mine.own.points[: 7 * 32]).reason
+    assert "must ascend" in mine.tell(mine.own.points[: 7 * 32]).reason
 
 
 def test_other_sessions_and_forgotten_ones_are_refused():

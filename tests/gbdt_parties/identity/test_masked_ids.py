@@ -80,7 +80,7 @@ def test_reflected_points_are_refused():
     with pytest.raises(ProtocolError, match=r"'bank'.*back"):
         align([Mirror("answers")], OURS)
     # A copied commitment is to another role's list; and if it could be opened, the points would be our own.
-    with pytest.raises(ProtocolError, match=r"'bank'.*committed"):
+    with pytest.raises(ProtocolError, match=r"'bank'.*commitment"):
         align([Mirror("points")], OURS)
     own = OwnList(OURS, b"r" * 32, ACTIVE)
     own.mask_more()

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from gbdt_parties.errors import AuthenticationError, ProtocolError
 from gbdt_parties.run.agreement import Agreement
 from gbdt_parties.run.exchange import MaskedSums, Participation
+from gbdt_parties.secure_sum.encapsulations import forwarded_to
 from gbdt_parties.secure_sum.rings import MODULO_64
 from gbdt_parties.secure_sum.roster import Roster
 from gbdt_parties.secure_sum.trust import AllowList, Credentials
@@ -25,8 +26,9 @@ def sides(n=3):
     found = [Agreement(name, Credentials.self_signed(name), AllowList(), RUN) for name in "abcdef"[:n]]
     roster = Roster(RUN, STATEMENT, tuple(one.introduction for one in found))
     signatures = [one.endorse(roster, STATEMENT, n) for one in found]
-    for one in found:
-        one.confirm(signatures)
+    sent, names = [one.encapsulated() for one in found], roster.names
+    for place, one in enumerate(found):
+        one.confirm(signatures, forwarded_to(place, names, sent))
         one.begin([other.keys.seed for other in found])
     return [MaskedSums(one, Participation(), n) for one in found]
 

@@ -9,7 +9,7 @@ from gbdt_parties.errors import AuthenticationError, ProtocolError, SumRangeErro
 from gbdt_parties.secure_sum.contributions import SIGNATURE_BYTES, SecureSession
 from gbdt_parties.secure_sum.rings import MODULO_64, MODULO_128
 from gbdt_parties.secure_sum.roster import Roster
-from secure_sessions import attempt, introductions, sessions
+from secure_sessions import attempt, introductions, pair_secrets, sessions
 
 VECTORS = np.array([[1, -2, 3], [10, 20, -30], [100, 200, 300]])
 TOTAL = VECTORS.sum(axis=0).tolist()
@@ -124,7 +124,7 @@ def test_contributions_of_another_length_are_refused(cut):
 @pytest.mark.parametrize("places", [(0, 1), (0, 1, 2, 3), ()])
 def test_contributions_of_others_than_the_members_are_refused(places):
     contributions = sent(attempt())
-    with pytest.raises(ProtocolError, match="attempt's members"):
+    with pytest.raises(ProtocolError, match="contribution of each member"):
         opened(attempt(), {place: contributions.get(place, contributions[0]) for place in places})
 
 
@@ -177,7 +177,7 @@ def test_keys_with_which_everybody_gets_the_same_secret_are_refused():
         PARTIES[0].roster, introductions=(own[0], own[1], replace(own[2], exchange_key=bytes(32)))
     )
     with pytest.raises(AuthenticationError, match="not usable"):
-        SecureSession(keys[0], roster, own[0])
+        SecureSession(keys[0], roster, own[0], pair_secrets(roster, keys)[0])
 
 
 @pytest.mark.parametrize(
@@ -219,4 +219,4 @@ def test_no_session_begins_with_a_key_made_of_another_ones():
     twin[31] ^= 0x80  # the same point
     roster = Roster(bytes(16), bytes(32), (own[0], replace(own[1], exchange_key=bytes(twin)), own[2]))
     with pytest.raises(AuthenticationError, match="public key"):
-        SecureSession(keys[2], roster, own[2])
+        SecureSession(keys[2], roster, own[2], pair_secrets(roster, keys)[2])

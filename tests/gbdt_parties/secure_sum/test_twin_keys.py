@@ -19,7 +19,7 @@ from gbdt_parties.secure_sum.keys import SessionKeys, check_signing_key, class_o
 from gbdt_parties.secure_sum.rings import MODULO_64
 from gbdt_parties.secure_sum.roster import Introduction, Roster
 from gbdt_parties.secure_sum.trust import AllowList, Credentials
-from secure_sessions import CREDENTIALS, STATEMENT, attempt, introductions
+from secure_sessions import CREDENTIALS, STATEMENT, attempt, introductions, pair_secrets
 from twin_keys import SMALL, TWINS, P, all_twins, inverse, to_key, to_u, with_top_bit
 
 NAMES = ("alice", "anna", "bob", "carol", "chris")
@@ -44,7 +44,7 @@ def roster_with(twins, session=bytes(16)):
 def sent_by_bob(keys, own, roster):
     values = np.array([5, -7, 123456789], dtype=np.int64)
     asked = attempt(members=tuple(range(len(NAMES))))
-    session = SecureSession(keys[2], roster, own[2])
+    session = SecureSession(keys[2], roster, own[2], pair_secrets(roster, keys)[2])
     sent = session.contribute(asked, MODULO_64, MODULO_64.from_integers(values))
     return values, MODULO_64.from_bytes(sent[12:-SIGNATURE_BYTES])
 
@@ -172,9 +172,10 @@ def test_twin_key_or_not_no_two_masks_of_anybody_are_equal(drawn):
         own = tuple(replace(one, exchange_key=key) for one, key in zip(own, announced, strict=True))
         roster = Roster(bytes(16), STATEMENT, own)
         asked = attempt(members=tuple(range(len(announced))))
-        pairs = {}
+        pairs, secrets = {}, pair_secrets(roster, keys)
         for place, exchange in private.items():
-            session = SecureSession(replace(keys[place], exchange=exchange), roster, own[place])
+            own_keys = replace(keys[place], exchange=exchange)
+            session = SecureSession(own_keys, roster, own[place], secrets[place])
             for other, stream in session.streams(asked).items():
                 first = tuple(stream.words(4).tolist())
                 assert pairs.setdefault(first, {place, other}) == {place, other}
@@ -218,14 +219,16 @@ def test_twin_key_masks_of_an_earlier_release_are_refused_by_name():
     _, (own, *_) = introductions()
     fields = (own.name.encode(), own.certificates, own.nonce, own.exchange_key, own.signing_key)
     first = b"".join(len(p).to_bytes(8, "little") + p for p in (*fields, own.commitment))
-    with pytest.raises(ProtocolError, match=r"format 1, not 2.*release"):
-        Introduction.from_bytes(first)
+    second = b"veilboost introduction 2"
+    for text, data in (("1", first), ("2", len(second).to_bytes(8, "little") + second + first)):
+        with pytest.raises(ProtocolError, match=rf"format {text}, not 3.*release"):
+            Introduction.from_bytes(data)
     member = Agreement("ada", CREDENTIALS["ada"], AllowList(), bytes(16))
     other = Agreement("bob", CREDENTIALS["bob"], AllowList(), bytes(16))
     member.endorse(Roster(bytes(16), STATEMENT, (member.introduction, other.introduction)), STATEMENT, 2)
     kept = member.to_dict()
     Agreement("ada", CREDENTIALS["ada"], AllowList(), bytes(16), kept)
     old = {**{name: value for name, value in kept.items() if name != "format"}, "introduction": first.hex()}
-    for spoiled in (old, {**kept, "format": 3}):
+    for spoiled in (old, {**kept, "format": 4}):
         with pytest.raises(ProtocolError, match=r"begun.*release"):
             Agreement("ada", CREDENTIALS["ada"], AllowList(), bytes(16), spoiled)

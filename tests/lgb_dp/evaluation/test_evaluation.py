@@ -82,7 +82,7 @@ def test_tables_that_are_none_are_refused(evaluation, change):
 
 def test_rows_that_may_be_alike_widen_every_interval(evaluation):
     apart = PrivateEvaluation(EDGES, POINTS, COUNTS, 0.0)
-    alike = PrivateEvaluation(EDGES, POINTS, 9 * COUNTS, 0.0, 9)
+    alike = PrivateEvaluation(EDGES, POINTS, 9 * COUNTS, 0.0, alike=9)
     for name in ("positives", "AUC", "log-loss", "Brier score", "accuracy"):
         assert alike.figures()[name] == apart.figures()[name]
 

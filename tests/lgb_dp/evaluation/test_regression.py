@@ -66,7 +66,7 @@ def test_intervals_hold_all_but_a_share_of_new_rows(alpha, n_rows, std, alike, k
     missed = []
     for _ in range(1500):
         counts = alike * rng.multinomial(n_rows // alike, shares) + rng.normal(0, std, 32)
-        reach = RegressionEvaluation(EDGES, counts, std, LABELS, std, 10.0, alike).half_width(alpha)
+        reach = RegressionEvaluation(EDGES, counts, std, LABELS, std, 10.0, alike=alike).half_width(alpha)
         missed.append(0.0 if np.isinf(reach) else beyond[np.flatnonzero(np.isclose(-EDGES[:15], reach))[0]])
     assert np.mean(missed) <= alpha
     if n_rows > 300:
@@ -88,7 +88,7 @@ def test_the_table_is_read_back_and_drawn():
 
 def test_rows_that_may_be_alike_widen_every_interval():
     one = of_rows(np.random.default_rng(0).normal(size=500))
-    alike = RegressionEvaluation(EDGES, 4 * one.counts, 0.0, 4 * LABELS, 0.0, 10.0, 4)
+    alike = RegressionEvaluation(EDGES, 4 * one.counts, 0.0, 4 * LABELS, 0.0, 10.0, alike=4)
     assert (alike.rmse, alike.mae, alike.bias) == (one.rmse, one.mae, one.bias)
 
 
@@ -100,11 +100,11 @@ def test_rows_that_may_be_alike_widen_every_interval():
         {"width": 0.0},
         {"std": -1},
         {"labels": [1.0]},
-        {"labels std": np.inf},
+        {"labels_std": np.inf},
         {"std": 1e300},
         {"alike": 0},
-        {"residuals": [0.0]},
-        {"residuals": list(range(31, 0, -1)), "width": 99.0},
+        {"edges": [0.0]},
+        {"edges": list(range(31, 0, -1)), "width": 99.0},
     ],
 )
 def test_tables_that_are_none_are_refused(change):

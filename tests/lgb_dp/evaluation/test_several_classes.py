@@ -19,7 +19,7 @@ def table(n_rows=3000, std=0.0, seed=None, alike=1):
         counts, losses = rng.multinomial(n_rows, shares.ravel()), rng.multinomial(n_rows, LOSSES)
         counts = counts.reshape(shares.shape) + rng.normal(0, std, shares.shape)
         losses = losses + rng.normal(0, 2 * std, losses.shape)
-    return MulticlassEvaluation(alike * counts, std, alike * losses, 2 * std, alike)
+    return MulticlassEvaluation(alike * counts, std, alike * losses, 2 * std, alike=alike)
 
 
 def test_figures_are_those_of_the_table():
@@ -58,11 +58,11 @@ def test_the_tables_are_read_back():
 @pytest.mark.parametrize(
     "change",
     [
-        {"classes": [[[0.0] * 8]]},
-        {"classes": [[[0.0] * 8] * 2] * 3},
-        {"classes": [[[np.inf] * 8] * 2] * 2},
+        {"counts": [[[0.0] * 8]]},
+        {"counts": [[[0.0] * 8] * 2] * 3},
+        {"counts": [[[np.inf] * 8] * 2] * 2},
         {"losses": [1.0]},
-        {"losses std": -1.0},
+        {"losses_std": -1.0},
         {"std": np.nan},
         {"alike": 0},
     ],

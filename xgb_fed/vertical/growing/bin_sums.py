@@ -110,7 +110,7 @@ class BinSums:
         g, h and count are not possible together.
         """
         if len(counts) != len(nodes) * n_total_bins or (counts < 0).any():
-            raise ProtocolError("other bins than those agreed on")
+            raise ProtocolError("bins differ from the agreed ones")
         by_bin = counts.astype(np.int64).reshape(len(nodes), n_total_bins)
         occupied = by_bin > 0
         of_rows = sums_from_plaintexts(packing, plaintexts, per_ciphertext, by_bin[occupied])
@@ -134,7 +134,7 @@ class BinSums:
         """The root has the rows per bin that were announced, less some of those left out of the sample."""
         missing = agreed - self.counts[0]
         if (missing < 0).any() or (missing > n_left_out).any():
-            raise ProtocolError("the root's bins are not those announced")
+            raise ProtocolError("the root's bins differ from the announced ones")
 
     def siblings(self, parents: list[int], above: BinSums) -> BinSums:
         """Each node's sibling: the sums of their parent less the node's own, exactly, possible or not.

@@ -114,7 +114,7 @@ class GrowingTree:
         mine = np.flatnonzero(message.assignment == wire.SPLIT_BY_YOU).tolist()
         others = np.flatnonzero(message.assignment == wire.SPLIT_BY_OTHERS).tolist()
         if set(mine) != set(self.owned):
-            raise ProtocolError("the nodes said to be split here are not those that were")
+            raise ProtocolError("the request names other nodes as split here than were split")
         flags = from_bits(message.left_rows, int(self.partition.sizes()[others].sum()))
         goes_left = {**self.owned, **self.partition.split_flags(others, flags)}
         if any(left.all() or not left.any() for left in goes_left.values()):

@@ -48,9 +48,9 @@ class ResumptionTerms:
         answer tells that this party's data has changed, and never whether two rows are equal.
         """
         if now.rows != self.rows or now.max_bin != self.max_bin:
-            raise ProtocolError("the rows, or max_bin, are not what the training run began with")
+            raise ProtocolError("the rows, or max_bin, have changed since the training run began")
         if now.data != self.data:
-            raise ProtocolError("this party's data is not what the training run began with")
+            raise ProtocolError("this party's data has changed since the training run began")
         if now.scheme != self.scheme or now.key_bits < self.key_bits:
             raise ProtocolError("a training run is not resumed with another scheme or a shorter key")
 
@@ -119,7 +119,7 @@ class Journals:
             if kept is not None:
                 kept[0].check(terms)
                 if len(splits) > len(kept[1]) or kept[1].first(len(splits)) != splits:
-                    raise ProtocolError("this party has not kept those splits of the training run")
+                    raise ProtocolError("this party has not kept all splits of the training run")
             before = self._current.get(model)
             if before is not None:
                 before.is_current = False

@@ -306,7 +306,7 @@ class PassiveParty(SessionHandler[PredictionSession]):
         if not len(rows):
             return self.columns
         if rows.min() < 0 or rows.max() >= self.columns.n_rows or len(np.unique(rows)) != len(rows):
-            raise InvalidDataError("row positions are not those of different rows of this party")
+            raise InvalidDataError("row positions must be different and within this party's rows")
         return self.columns.take(rows)
 
     def _start_tree(self, session: TrainingSession, message: wire.StartTree) -> Message:

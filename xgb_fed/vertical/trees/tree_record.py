@@ -96,7 +96,7 @@ class TreeRecord:
         with self._lock:
             known = self.content.digests.setdefault(party, [])
             if level < len(known) and known[level] != digest:
-                raise ProtocolError("other statistics than those that the tree began with")
+                raise ProtocolError("statistics differ from the first ones of the tree")
             if level == len(known):
                 known.append(digest)
                 self._is_kept = False

@@ -75,7 +75,7 @@ class Terms:
             raise PartyArgumentError("keys have another seed than the one that the roster is committed to")
         other = roster.introductions[1 - place]
         return cls(
-            roster.digest,
+            roster.of_draws,  # columns apart have no masks, and so no use for keys of ML-KEM-768
             Seat(place, own.signing_key),
             Seat(1 - place, other.signing_key),
             other.name,

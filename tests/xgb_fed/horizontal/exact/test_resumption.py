@@ -144,6 +144,29 @@ def test_a_coordinator_that_has_lost_sums_asks_for_them_again(tmp_path, undistur
     assert rounds != sorted(set(rounds))
 
 
+def test_an_answer_lost_with_the_power_of_a_party_is_kept_again_when_its_sum_is_opened(tmp_path, undisturbed):
+    """Before, a coordinator that lost that sum, too, was refused for ever: a later one was answered."""
+    members = [Between(one) for one in parties(tmp_path)]
+
+    def powerless(number, message, send):
+        if isinstance(message, AskSum) and message.round == 4:
+            raise Killed
+        answer = send()
+        if isinstance(message, AskSum) and message.round == 2:
+            (run,) = runs_of(members[1]).keys(RUNS)
+            RunLog(runs_of(members[1]), bytes.fromhex(run)).store.delete(ANSWERS, "", 2)
+            restarted(members[1], 1, tmp_path)
+        return answer
+
+    members[1].disturb = powerless
+    with pytest.raises(Killed):
+        train(members, checkpoint=tmp_path / "progress")
+    with Checkpoint(tmp_path / "progress", CheckpointError).opened() as store:
+        RunLog(store, bytes.fromhex(store.keys(RUNS)[0])).store.delete(ENTRIES, "", 2)
+    members[1].disturb = lambda number, message, send: send()
+    assert text_of(train(members, checkpoint=tmp_path / "progress")) == undisturbed
+
+
 def test_parties_without_a_folder_survive_lost_connections(undisturbed):
     members = [Between(one) for one in parties()]
     members[1].disturb = lambda number, message, send: lost() if number % 5 == 0 else send()
@@ -548,7 +571,7 @@ def test_an_ended_run_keeps_no_seed(tmp_path, monkeypatch):
 
     def look(number, message, send):
         if isinstance(message, EndRun):
-            assert len(secrets.found_in(tmp_path / "ada", "ada")) == 3
+            assert len(secrets.found_in(tmp_path / "ada", "ada")) == 4
         return send()
 
     members[0].disturb = look

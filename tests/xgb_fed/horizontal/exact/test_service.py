@@ -336,7 +336,7 @@ def altered_seed(message):
 def altered_signature(message):
     if isinstance(message, ConfirmRoster):
         signatures = unpack(message.signatures)
-        return ConfirmRoster(pack([signatures[0], signatures[0], signatures[2]]))
+        return replace(message, signatures=pack([signatures[0], signatures[0], signatures[2]]))
     return message
 
 

@@ -94,7 +94,7 @@ def test_a_run_that_another_session_took_up_first_keeps_that_ones_terms(party):
     one.open()
     two.open(50, other_key, 16)
     assert isinstance(two.ask(ResumeTraining(RUN, 0)), messages.Done)
-    assert "not what the training run began with" in one.grow(0).reason
+    assert "changed since the training run began" in one.grow(0).reason
     assert isinstance(two.grow(0, 50, other_key), Assignments)
 
 
@@ -103,7 +103,7 @@ def test_a_run_under_way_is_not_taken_up_on_other_terms(party):
     one.open()
     assert isinstance(one.grow(0), Assignments)
     two.open(50)
-    assert "not what the training run began with" in two.ask(ResumeTraining(RUN, 0)).reason
+    assert "changed since the training run began" in two.ask(ResumeTraining(RUN, 0)).reason
     assert isinstance(one.grow(1), Assignments)
 
 
@@ -148,7 +148,7 @@ def test_a_journal_is_not_started_with_splits_that_it_does_not_hold():
     journals.start(RUN, terms, splits)
     other = Splits(["a", "b"])
     other.add(1, 1.0, True)
-    with pytest.raises(ProtocolError, match="kept those splits"):
+    with pytest.raises(ProtocolError, match="kept all splits"):
         journals.start(RUN, terms, other)
     journals.start(RUN, terms, splits.first(0))
 
@@ -203,7 +203,7 @@ def test_a_resumption_never_tells_whether_rows_are_equal(tmp_path, has_evaluatio
         talk.ask(messages.Abort())
         equal.add(bool((X[row] == X[0]).all()))
     assert equal == {True, False}
-    assert reasons == {"the rows, or max_bin, are not what the training run began with"}
+    assert reasons == {"the rows, or max_bin, have changed since the training run began"}
     again = served.session(b"a" * 16, *sets(0))
     assert isinstance(again.ask(ResumeTraining(RUN, 0)), messages.Done)
 
@@ -220,7 +220,7 @@ def test_a_resumption_finds_that_values_of_the_same_rows_have_changed(tmp_path, 
     X[row] += 1
     changed = Served(X, tmp_path, names).session(b"3" * 16, *sets)
     answer = changed.ask(ResumeTraining(RUN, 0))
-    assert answer.reason == "this party's data is not what the training run began with"
+    assert answer.reason == "this party's data has changed since the training run began"
 
 
 def test_a_full_disk_at_a_served_party_is_waited_for(tmp_path, monkeypatch):
