@@ -493,7 +493,7 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
         self, evaluation: FitEvaluation, train_set: Dataset, target: Callable[[Any], NDArray[np.float64]]
     ) -> list[lightgbm.Dataset]:
         """Evaluation sets that are in this process, in the bins of the training set."""
-        known = {
+        known: dict[str, Any] = {
             "label_overflow": self.label_overflow,
             "reference": train_set,
             "public": evaluation.is_public,
