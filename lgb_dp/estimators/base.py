@@ -493,16 +493,13 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
         self, evaluation: FitEvaluation, train_set: Dataset, target: Callable[[Any], NDArray[np.float64]]
     ) -> list[lightgbm.Dataset]:
         """Evaluation sets that are in this process, in the bins of the training set."""
+        known: dict[str, Any] = {
+            "label_overflow": self.label_overflow,
+            "reference": train_set,
+            "public": evaluation.is_public,
+        }
         return [
-            Dataset(
-                as_matrix(rows),
-                target(labels),
-                label_overflow=self.label_overflow,
-                weight=weight,
-                init_score=score,
-                reference=train_set,
-                public=evaluation.is_public,
-            )
+            Dataset(as_matrix(rows), target(labels), weight=weight, init_score=score, **known)
             for rows, labels, weight, score in evaluation.sets()
         ]
 
