@@ -247,7 +247,7 @@ def is_refusal(data: bytes) -> bool:
 
 
 def read(data: bytes) -> Envelope:
-    """Parse bytes that `write` wrote; a ProtocolError of any others names the fault and quotes none of them."""
+    """Parse bytes that `write` wrote; a ProtocolError of others names the fault and quotes none of them."""
     view = memoryview(data)
     if len(view) < _HEADER.size:
         raise ProtocolError(f"a message of {len(view)} bytes is too short")

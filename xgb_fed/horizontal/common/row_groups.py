@@ -22,7 +22,7 @@ from xgb_fed.ciphers.randomness import SecretStream
 
 @dataclass(frozen=True)
 class RowGroups:
-    """A partition of rows: `order` has row numbers, group after group, and `starts` where each group starts."""
+    """A partition of rows: `order` has row numbers by group, and `starts` where each group starts."""
 
     order: NDArray[np.int64]
     starts: NDArray[np.int64]
