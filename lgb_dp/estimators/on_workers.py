@@ -1,4 +1,4 @@
-"""What estimators of rows on workers share, of Dask and of Spark: NewtonBoost alone, and public bounds."""
+"""The common part of estimators whose rows are on workers: NewtonBoost alone, and public bounds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _Local = TypeVar("_Local", bound=DPLGBMModel)
 
 @dataclass(frozen=True)
 class FitOnWorkers:
-    """What a fit is to do: parameters for `lightgbm.train`, and what the Dataset declares beside its rows."""
+    """The order for a fit: parameters for `lightgbm.train`, and declarations of the Dataset."""
 
     trainer: PrivateTrainer
     params: dict[str, Any]
