@@ -1,4 +1,4 @@
-"""Estimators of rows on workers, of Dask and of Spark: NewtonBoost alone, and public bounds."""
+"""The common part of estimators whose rows are on workers: NewtonBoost alone, and public bounds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _Local = TypeVar("_Local", bound=DPLGBMModel)
 
 @dataclass(frozen=True)
 class FitOnWorkers:
-    """Order for a fit: parameters for `lightgbm.train`, and declarations of the Dataset beside its rows."""
+    """The order for a fit: parameters for `lightgbm.train`, and declarations of the Dataset."""
 
     trainer: PrivateTrainer
     params: dict[str, Any]
