@@ -44,6 +44,12 @@ from lgb_dp.estimators.models import DPLGBMClassifier as DPLGBMClassifier
 from lgb_dp.estimators.models import DPLGBMRegressor as DPLGBMRegressor
 from lgb_dp.estimators.search import DPRandomizedSearchCV as DPRandomizedSearchCV
 from lgb_dp.estimators.survival import DPLGBMSurvival as DPLGBMSurvival
+from lgb_dp.explaining.effects import Effects as Effects
+from lgb_dp.explaining.effects import effects as effects
+from lgb_dp.explaining.importances import Importances as Importances
+from lgb_dp.explaining.importances import importances as importances
+from lgb_dp.explaining.plotting import plot_effects as plot_effects
+from lgb_dp.explaining.plotting import plot_importance as plot_importance
 from lgb_dp.host_errors import BudgetSpentError as BudgetSpentError
 from lgb_dp.host_errors import InterruptedTrainingError as InterruptedTrainingError
 from lgb_dp.losses.survival import AFT as AFT

@@ -20,7 +20,7 @@ BUDGET = {
     "turns": (0.8, 0.8),
     "absent": (1.4, 0.4),
     "relatives": (14.0, 4.5),
-    "pointers": (6.0, 2.7),
+    "pointers": (6.3, 2.7),
 }
 MAX_WORDS = 38
 PART = re.compile(r"\n\s*\n|\n\s*(?:[-*]|\d+\.) ")

@@ -15,13 +15,18 @@ from lgb_dp.accounting.report import PrivacyReport
 from lgb_dp.errors import InvalidArgumentError, MissingDependencyError
 
 
-def axes_of(n_axes: int = 1) -> Any:
-    """New axes beside each other: one, or a sequence of several; raises unless matplotlib is installed."""
+def axes_of(n_axes: int = 1, n_columns: int = 2) -> Any:
+    """New axes in rows of at most `n_columns`: one, or an array of several; raises without matplotlib."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
         raise MissingDependencyError("plots need matplotlib: pip install 'veilboost[plot]'") from error
-    return plt.subplots(1, n_axes, figsize=(2 + 4 * n_axes, 4), layout="constrained")[1]
+    shape = math.ceil(n_axes / n_columns), min(n_axes, n_columns)
+    size = (2 + 4 * shape[1], 4 * shape[0])
+    axes = plt.subplots(*shape, figsize=size, layout="constrained", squeeze=n_axes == 1)[1]
+    for ax in [] if n_axes == 1 else axes.flat[n_axes:]:
+        ax.remove()
+    return axes if n_axes == 1 else axes.flat[:n_axes]
 
 
 def plot_utility(

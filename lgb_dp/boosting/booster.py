@@ -28,6 +28,9 @@ from lgb_dp.data.model_columns import columns_of_model
 from lgb_dp.errors import AlteredModelError, ArgumentTypeError, NoGuaranteeError
 from lgb_dp.evaluation.model import ModelEvaluation, evaluation_from
 
+MADE_UP_ROWS = "made_up_rows"
+"""Name of what it takes to repeat a run, beside the guarantee in a model's text."""
+
 ROWS_AT_ONCE = 1 << 16
 """Rows of a table that are predicted at a time."""
 

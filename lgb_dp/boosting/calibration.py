@@ -5,7 +5,7 @@ from __future__ import annotations
 import lightgbm
 
 from gbdt_hosts.lightgbm import guarantee_in, moved_text, with_guarantee
-from lgb_dp.boosting.booster import DPBooster, evaluation_of
+from lgb_dp.boosting.booster import MADE_UP_ROWS, DPBooster, evaluation_of
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
 from lgb_dp.evaluation.evaluation import PrivateEvaluation
 
@@ -43,4 +43,8 @@ def calibrate(booster: lightgbm.Booster) -> DPBooster:
     factor, shift = evaluation.platt()
     text = booster.model_to_string(num_iteration=-1)
     told = {**(guarantee_in(text) or {}), "evaluation": evaluation.moved(factor, shift).to_dict()}
+    run = told.get(MADE_UP_ROWS)
+    if isinstance(run, dict):  # runs that repeat this one are moved as it is
+        twice = "a calibration after another one"
+        told[MADE_UP_ROWS] = twice if "moved" in run else {**run, "moved": [factor, shift]}
     return DPBooster(model_str=with_guarantee(moved_text(text, factor, shift), told))

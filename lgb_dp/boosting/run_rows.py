@@ -34,6 +34,8 @@ class RunRows:
     Where rows are not in this process, `make_sums` makes what sums them, once for a run: of its loss, the
     scale of its labels, the share of rows that a round reads, and the rule by which rows are held out, if any
     are.  Codes, labels and weights are then empty.
+
+    Rows that are made up have a `key` of 32 bytes: of noise that hides nothing and may be known.
     """
 
     bins: PublicBins
@@ -56,6 +58,7 @@ class RunRows:
     params: dict[str, Any] | None = None
     fold_part: FoldPart | None = None
     make_sums: Callable[[Any, Any, float, Any], Any] | None = None
+    key: bytes | None = None
 
     @property
     def start_scores(self) -> NDArray[np.float64] | None:

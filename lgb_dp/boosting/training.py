@@ -73,7 +73,7 @@ _BAR_DELAY = 2.0
 
 
 def _overflow_note(objective: Objective) -> str:
-    """What label_overflow="clip" does to labels that do not fit."""
+    """Effect of label_overflow="clip" on labels that do not fit."""
     if objective.labels_are_times:
         return TIMES_OVERFLOW_NOTE
     return LABEL_OVERFLOW_NOTE if objective.is_regression else CLASSES_OVERFLOW_NOTE
@@ -122,7 +122,7 @@ class Training(ABC):
         self.n_rounds = task.n_rounds
         self.budget = task.budget
         self._is_paid = False
-        self.random = SecureRandom(task.random_state)
+        self.random = SecureRandom(task.random_state) if data.key is None else SecureRandom.public(data.key)
         provenance, part = data.start_training(), data.fold_part
         self.reasons = [*provenance.leaks, *task.reasons]
         self.notes = list(provenance.notes)

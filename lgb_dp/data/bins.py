@@ -273,7 +273,7 @@ def _max_bins(max_bin: Any, names: Sequence[str]) -> NDArray[np.int64]:
     return per_feature
 
 
-def _spaced_edges(low: float, high: float, n_bins: int, spacing: Spacing) -> NDArray[np.float64]:
+def spaced_edges(low: float, high: float, n_bins: int, spacing: Spacing) -> NDArray[np.float64]:
     """At most ``n_bins - 1`` ascending thresholds inside the bounds.
 
     "mixed" takes half of them at equal widths and half in geometric progression away from zero (or from the
@@ -409,13 +409,8 @@ def _columns_hold(names: Sequence[str]) -> str:
 def refuse_ranges_of_categories(names: Sequence[str], categorical: Collection[int], **declared: Any) -> None:
     """Raise an error that names the first column of categories for which numbers are declared, too.
 
-    Parameters
-    ----------
-    names : sequence of str
-    categorical : collection of int
-        Positions of the columns of categories.
-    **declared : object
-        `bounds` and `bin_edges`; bounds that are a pair for all columns are of the others.
+    `categorical` are positions; `declared` are `bounds` and `bin_edges`; bounds that are a pair for all
+    columns are of the others.
     """
     for argument, given in declared.items():
         found = _by_feature(given, names, argument) if isinstance(given, Mapping) else {}
@@ -449,23 +444,11 @@ def public_bins(
     spacing: Spacing = "linear",
     inherited: TableColumns | None = None,
 ) -> PublicBins:
-    """Bins from what the user declared public; their provenance says what had to be read from the data.
+    """Bins from declarations of the user; their provenance says which parts had to be read from the data.
 
-    Parameters
-    ----------
-    data : matrix or table
-    names : tuple of str
-        Feature names, by which the declarations are found.
-    bounds, max_bin, categories, bin_edges, spacing
-        As for `lgb_dp.Dataset`.
-    inherited : TableColumns, optional
-        Their categories stand where none are declared: then no cell is read for them.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If a declaration is malformed, a numeric feature has neither bounds nor edges, or a
-        categorical one has either.
+    Declarations, as for `lgb_dp.Dataset`, are found by the features' names. Where none are declared, the
+    categories of `inherited` stand: then no cell is read for them. Raises InvalidArgumentError if a
+    declaration is malformed, a numeric feature has neither bounds nor edges, or a categorical one has either.
     """
     edges_of = _by_feature(bin_edges or {}, names, "bin_edges")
     kinds = _kinds(data, len(names))
@@ -509,7 +492,7 @@ def public_bins(
             ranges.setdefault(f, (float(values[-1][0]), float(values[-1][-1])))
         else:
             low, high = ranges[f]
-            values.append(_spaced_edges(low, high, int(max_bins[f]), spacing) if high > low else np.empty(0))
+            values.append(spaced_edges(low, high, int(max_bins[f]), spacing) if high > low else np.empty(0))
         if len(values[-1]) >= MAX_BINS and f in edges_of:
             raise InvalidArgumentError(f"bin_edges of feature {name!r} make more than {MAX_BINS} bins")
     return PublicBins(

@@ -37,6 +37,7 @@ from lgb_dp.estimators.evaluation import FitEvaluation
 from lgb_dp.estimators.habits import WAYS_OUT
 from lgb_dp.estimators.rows import as_matrix
 from lgb_dp.evaluation.model import ModelEvaluation
+from lgb_dp.explaining.bootstrap import spread
 from lgb_dp.losses.objective import OBJECTIVES
 from lgb_dp.mboost.trainer import MBoost
 from lgb_dp.newton.held_out_table import check_held_out
@@ -465,18 +466,7 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
             **of_rows,
         )
         train_set.disclose(around).disclose(provenance or Provenance())
-        valid_sets: list[lightgbm.Dataset] = [
-            Dataset(
-                as_matrix(rows),
-                eval_target(labels),
-                label_overflow=self.label_overflow,
-                weight=weight,
-                init_score=score,
-                reference=train_set,
-                public=evaluation.is_public,
-            )
-            for rows, labels, weight, score in evaluation.sets()
-        ]
+        valid_sets = self._valid_sets(evaluation, train_set, eval_target)
         if evaluation.metric_names() is not None:
             params["metric"] = evaluation.metric_names()
         evals_result: dict[str, Any] = {}
@@ -499,8 +489,22 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
             **names,
         )
 
+    def _valid_sets(
+        self, evaluation: FitEvaluation, train_set: Dataset, target: Callable[[Any], NDArray[np.float64]]
+    ) -> list[lightgbm.Dataset]:
+        """Evaluation sets that are in this process, in the bins of the training set."""
+        known: dict[str, Any] = {
+            "label_overflow": self.label_overflow,
+            "reference": train_set,
+            "public": evaluation.is_public,
+        }
+        return [
+            Dataset(as_matrix(rows), target(labels), weight=weight, init_score=score, **known)
+            for rows, labels, weight, score in evaluation.sets()
+        ]
+
     def _finished(self, booster: lightgbm.Booster) -> lightgbm.Booster:
-        """What is made of a booster when its run has ended."""
+        """Changes of a booster when its run has ended."""
         return booster
 
     @property
@@ -579,8 +583,8 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
         check_is_fitted(self, "booster_")
         return int(self.n_features_in_)
 
-    def _predict_native(self, X: Any, **how: Any) -> Any:
-        """Predictions of LightGBM: an array, or for SHAP values of a sparse matrix perhaps a sparse one."""
+    def _predict_native(self, X: Any, *, return_std: bool = False, **how: Any) -> Any:
+        """Predictions of LightGBM, for SHAP values perhaps sparse; or a pair, with their `spread`."""
         check_is_fitted(self, "booster_")
         X = as_matrix(X)
         if X.shape[1] != self.n_features_in_ and not is_table(X):  # of which the booster names the columns
@@ -588,4 +592,5 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
                 f"X has {X.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} "
                 "features as input"
             )
-        return self.booster_.predict(X, **how)
+        predicted = self.booster_.predict(X, **how)
+        return (predicted, spread(self, X, how)) if return_std else predicted

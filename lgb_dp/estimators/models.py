@@ -155,6 +155,8 @@ class DPLGBMClassifier(DPLGBMModel, ClassifierKind):
         num_iteration: int | None = None,
         pred_leaf: bool = False,
         pred_contrib: bool = False,
+        *,
+        return_std: bool = False,
         **kwargs: Any,
     ) -> Any:
         """Class probabilities.
@@ -165,11 +167,14 @@ class DPLGBMClassifier(DPLGBMModel, ClassifierKind):
         raw_score, start_iteration, num_iteration, pred_leaf, pred_contrib, **kwargs
             As for LightGBM's estimators: raw scores, leaves or SHAP values instead, of some iterations;
             `accept_undeclared` as for `DPBooster.predict`.
+        return_std : bool
+            Whether to give the standard deviation, too, that the noise of training leaves in each number: by
+            twenty refits on made-up rows, as for `lgb_dp.effects`, which are kept for the next call.
 
         Returns
         -------
         ndarray of float64, shape (n_rows, n_classes)
-            Or another result that was asked for, in LightGBM's shape.
+            Or another result that was asked for, in LightGBM's shape; with `return_std` two of that shape.
         """
         result = self._predict_native(
             X,
@@ -178,11 +183,15 @@ class DPLGBMClassifier(DPLGBMModel, ClassifierKind):
             num_iteration=num_iteration,
             pred_leaf=pred_leaf,
             pred_contrib=pred_contrib,
+            return_std=return_std,
             **kwargs,
         )
-        if raw_score or pred_leaf or pred_contrib or result.ndim == 2:
+        if raw_score or pred_leaf or pred_contrib:
             return result
-        return np.column_stack([1 - result, result])
+        if return_std:
+            mean, std = result
+            return (mean, std) if mean.ndim == 2 else (_of_both(mean), np.column_stack([std, std]))
+        return result if result.ndim == 2 else _of_both(result)
 
     def decision_function(self, X: Any, **kwargs: Any) -> Any:
         """Raw scores, as scikit-learn's classifiers give them.
@@ -224,6 +233,8 @@ class DPLGBMClassifier(DPLGBMModel, ClassifierKind):
             Members of `classes_`; with `raw_score`, `pred_leaf` or `pred_contrib` the result of
             `predict_proba`.
         """
+        if kwargs.get("return_std") and not raw_score:
+            raise InvalidArgumentError("return_std=True is for predict_proba: a class has no deviation")
         result = self.predict_proba(
             X, raw_score, start_iteration, num_iteration, pred_leaf, pred_contrib, **kwargs
         )
@@ -305,6 +316,8 @@ class DPLGBMRegressor(DPLGBMModel, RegressorKind):
         num_iteration: int | None = None,
         pred_leaf: bool = False,
         pred_contrib: bool = False,
+        *,
+        return_std: bool = False,
         **kwargs: Any,
     ) -> Any:
         """Predicted target of each row.
@@ -314,11 +327,13 @@ class DPLGBMRegressor(DPLGBMModel, RegressorKind):
         X : array-like, DataFrame or sparse matrix, shape (n_rows, n_features)
         raw_score, start_iteration, num_iteration, pred_leaf, pred_contrib, **kwargs
             As for LightGBM's estimators: leaves or SHAP values instead, of some iterations.
+        return_std : bool
+            As for `DPLGBMClassifier.predict_proba`.
 
         Returns
         -------
         ndarray of float64, shape (n_rows,)
-            Or another result that was asked for, in LightGBM's shape.
+            Or another result that was asked for, in LightGBM's shape; with `return_std` two of that shape.
         """
         return self._predict_native(
             X,
@@ -327,6 +342,7 @@ class DPLGBMRegressor(DPLGBMModel, RegressorKind):
             num_iteration=num_iteration,
             pred_leaf=pred_leaf,
             pred_contrib=pred_contrib,
+            return_std=return_std,
             **kwargs,
         )
 
@@ -356,3 +372,8 @@ class DPLGBMRegressor(DPLGBMModel, RegressorKind):
         evaluation, predicted = self.evaluation_, np.asarray(self.predict(X))
         assert isinstance(evaluation, RegressionEvaluation)
         return predicted[:, None] + evaluation.half_width(alpha) * np.array([-1.0, 1.0])
+
+
+def _of_both(positive: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Probabilities of two classes, by that of the second."""
+    return np.column_stack([1 - positive, positive])

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from gbdt_hosts import lightgbm as host
 from gbdt_kernels.trees import DenseCodes, by_columns
+from lgb_dp.boosting.booster import MADE_UP_ROWS
 from lgb_dp.boosting.training import Asking, TrainerInput, Training
 from lgb_dp.boosting.tree import PrivateTree
 from lgb_dp.checks import AUTO, Auto, delta_note
@@ -38,6 +39,7 @@ from lgb_dp.losses.objective import OBJECTIVES
 from lgb_dp.losses.registry import loss_of
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.budget_plan import BudgetPlan
+from lgb_dp.newton.description import REPEATED, SETTINGS, RunDescription
 from lgb_dp.newton.held_out_rows import HeldOutSteps, can_hold_out
 from lgb_dp.newton.held_out_table import (
     HeldOutTable,
@@ -55,6 +57,7 @@ from lgb_dp.newton.releases.leaf_sums import LeafSums, LocalLeafSums
 from lgb_dp.newton.releases.trees import ONE_LEAF, LeafRelease, PublicTree, ReleasedTree, Round
 from lgb_dp.newton.run_task import LONGEST_ROUND, Answer, RunTask, SumsQuestion, answered_here
 from lgb_dp.newton.settings import (
+    MAX_COUNTED_FEATURES,
     MAX_MU_OF_SHRINKAGE,
     automatic_depth,
     automatic_rate,
@@ -71,7 +74,7 @@ from lgb_dp.newton.splits.feature_histograms import (
     FeatureHistograms,
     features_with_many_bins,
 )
-from lgb_dp.newton.splits.learned import OPENING_DEPTH, LearnedSplits
+from lgb_dp.newton.splits.learned import OPENING_DEPTH, LearnedSplits, warn_of_bounds
 from lgb_dp.newton.splits.random import CyclicSplits, PublicSplits, RandomSplits, StructureKind
 from lgb_dp.newton.splits.without_privacy import MAX_ROWS, ExactSplits
 from lgb_dp.newton.step_size import StepSize
@@ -149,6 +152,7 @@ class NewtonCore(Training):
         self.evaluation: ModelEvaluation | None = None
         given = task.params.given
         self._depth = self._checked_depth(task.params.depth if "max_depth" in given else None)
+        self._rate_changed = False
         self._given_rate = task.params.learning_rate if "learning_rate" in given else None
         if self._given_rate is not None and self._given_rate > run.largest_rate:
             raise InvalidArgumentError(
@@ -377,7 +381,7 @@ class NewtonCore(Training):
     def _judge_delta(self, n_rows: float) -> None:
         """Warn of a δ, with that of earlier results, above one over the released number of rows."""
         note = delta_note(self.ledger.granted_delta + self.ledger.cost.delta, n_rows)
-        if note is not None:
+        if note is not None and self.data.key is None:
             self.notes.append(note)
             warnings.warn(note, NotPrivateWarning, stacklevel=8)
 
@@ -400,7 +404,10 @@ class NewtonCore(Training):
         length = steps.length(release, held, denominator, value, begun.splits.rate_factor)
         value *= length * start.value_unit
         value = self._constraints.hold(tree, value, denominator)
+        known = begun.splits.crowded
         begun.splits.learn(tree, release, value)
+        if begun.splits.crowded != known and self.data.key is None:
+            warn_of_bounds([self.data.bins.names[f] for f in begun.splits.crowded])
         self.released.append(ReleasedTree(self.iteration, tree, value))
         shift = 0.0
         if begun.level is not None and self.iteration in begun.level.iterations(self._n_trees):
@@ -438,8 +445,43 @@ class NewtonCore(Training):
 
     def guarantee(self) -> Mapping[str, Any]:
         """The report and the evaluation, for the model file."""
-        told = {} if self.evaluation is None else {"evaluation": self.evaluation.to_dict()}
+        told: dict[str, Any] = {} if self.evaluation is None else {"evaluation": self.evaluation.to_dict()}
+        if self.run.ask is answered_here and self.beginning is not None:
+            told[MADE_UP_ROWS] = self._to_repeat(self.beginning.start.n_rows)
         return {**super().guarantee(), **told}
+
+    def _to_repeat(self, n_rows: float) -> Mapping[str, Any] | str:
+        """All that it takes to repeat the run on made-up rows, or why it cannot be repeated."""
+        for reason, is_so in {
+            "epsilon=inf": self._is_exact,
+            f"objective={self.params.objective!r}": self.params.objective not in REPEATED,
+            "a model or scores to continue from": self.continues,
+            "a learning rate that changed": self._rate_changed,
+            f"more than {MAX_COUNTED_FEATURES} columns": len(self.data.bins.names) > MAX_COUNTED_FEATURES,
+        }.items():
+            if is_so:
+                return reason
+        given, params = self.settings, self.params
+        scale = self.label_scale
+        return RunDescription(
+            settings={
+                **{name: getattr(given, name) for name in SETTINGS},
+                "depth": AUTO if self._depth is None else self._depth,
+            },
+            params={
+                "objective": params.objective,
+                "lambda_l2": params.lambda_l2 / self.weight_bound,
+                **({"num_class": params.n_outputs} if params.n_outputs > 1 else {}),
+                **({"monotone_constraints": list(params.monotone)} if params.monotone else {}),
+                **({} if self._given_rate is None else {"learning_rate": self._given_rate}),
+            },
+            n_rounds=self.n_rounds,
+            row_costs=self.unit.row_costs,
+            label_bounds=(scale.low, scale.high) if scale.is_regression else None,
+            n_rows=n_rows,
+            bins=self.data.bins,
+            histograms=self._histograms or FeatureHistograms.unknown(self.data.bins),
+        ).to_dict()
 
     def _shift(self, begun: Beginning, level: Level) -> Asking[float]:
         """The number to add to all scores, by the sums of all rows' gradients and hessians.
@@ -485,7 +527,7 @@ class NewtonCore(Training):
         """Change the learning rate of later trees."""
         super().reset_parameter(params)
         if params:
-            self._given_rate = self.learning_rate
+            self._given_rate, self._rate_changed = self.learning_rate, True
             if self.beginning is not None:
                 self.beginning.steps.reset(self.learning_rate)
 

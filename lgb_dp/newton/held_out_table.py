@@ -181,9 +181,7 @@ def made_up_scores(
     bins: PublicBins, histograms: FeatureHistograms | None, question: Round, random: SecureRandom
 ) -> NDArray[np.float64]:
     """Ascending scores of made-up rows; of columns without histograms, all values are as likely."""
-    if histograms is None:
-        histograms = FeatureHistograms.of(np.zeros(bins.layout().n_total_bins), 1.0, bins)
-    made_up: DenseCodes = surrogate_rows(histograms, bins, random)
+    made_up: DenseCodes = surrogate_rows(histograms or FeatureHistograms.unknown(bins), bins, random)
     scores = SurrogateScores(made_up, np.tile(question.prior, (made_up.n_rows, 1)), 1)
     scores.follow(question.released)
     return np.sort(scores.score[:, 0])

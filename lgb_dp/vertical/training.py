@@ -105,6 +105,11 @@ class OwnedSplits:
         """By which an automatic learning rate is multiplied for the next tree that is learned from."""
         return self._waiting[0].rate_factor
 
+    @property
+    def crowded(self) -> Sequence[int]:
+        """As for `PublicSplits`."""
+        return tuple(f for part in self._parts for f in part.crowded)
+
     def draw(self, random: SecureRandom, ahead: int = 0) -> PublicTree:
         """The next tree; owners take turns."""
         part = self._parts[self._n_drawn % len(self._parts)]

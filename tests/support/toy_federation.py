@@ -29,7 +29,7 @@ class ToyModel:
         return self.text
 
 
-def toy_replica(data, task, n_parties, public_seed):
+def toy_replica(data, task, n_parties, public_seed, own_key):
     """Sums of the number of rows; every structure follows from the sums before."""
     own = np.full(3, data.num_data(), dtype=np.int64)
 

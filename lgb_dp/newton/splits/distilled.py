@@ -57,12 +57,15 @@ _MAX_TRIED = 64
 """Features that a node may split by, at most; otherwise half of them, drawn for each node."""
 
 
-def surrogate_rows(histograms: FeatureHistograms, bins: PublicBins, random: SecureRandom) -> DenseCodes:
-    """Codes of `N_SURROGATE_ROWS` rows whose columns are independent."""
-    codes = np.zeros((N_SURROGATE_ROWS, len(bins.n_bins)), dtype=np.uint8)
+def surrogate_rows(
+    histograms: FeatureHistograms, bins: PublicBins, random: SecureRandom, n_rows: int | None = None
+) -> DenseCodes:
+    """Codes of rows whose columns are independent, by default `N_SURROGATE_ROWS`."""
+    n_rows = N_SURROGATE_ROWS if n_rows is None else n_rows
+    codes = np.zeros((n_rows, len(bins.n_bins)), dtype=np.uint8)
     for f in np.flatnonzero(bins.n_bins > 1).tolist():
         cumulated = np.cumsum(histograms.probabilities(f, is_categorical=bool(bins.is_categorical[f])))
-        drawn = uniform(random.words(N_SURROGATE_ROWS)) * cumulated[-1]
+        drawn = uniform(random.words(n_rows)) * cumulated[-1]
         codes[:, f] = np.minimum(np.searchsorted(cumulated, drawn, side="right"), bins.n_bins[f])
     return DenseCodes(codes)
 

@@ -57,6 +57,11 @@ class FeatureHistograms:
         """Of all features, shape (n_total_bins,), in the order of the bins' layout."""
         return cls(np.split(counts, np.cumsum(bins.n_bins + 1)[:-1]), std)
 
+    @classmethod
+    def unknown(cls, bins: PublicBins) -> FeatureHistograms:
+        """Those of features without a release: every bin is as likely."""
+        return cls.of(np.zeros(bins.layout().n_total_bins), 1.0, bins)
+
     def probabilities(self, feature: int, *, is_categorical: bool) -> NDArray[np.float64]:
         """Estimated distribution of a feature's codes, shape (n_bins + 1,).
 

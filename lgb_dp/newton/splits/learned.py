@@ -69,7 +69,6 @@ class LearnedSplits:
         weights: Sequence[NDArray[np.float64]] | None = None,
         opening_share: float = 0.0,
     ) -> None:
-        self._names = bins.names
         self._rate_factor = 1.0 if weights is None else _WEIGHTED_RATE
         self.random_splits = RandomSplits(bins, depth, weights)
         self._followers = [self.random_splits]
@@ -86,6 +85,7 @@ class LearnedSplits:
             self.opening = cyclic.trees * n_passes
             self.depth = max(depth, cyclic.depth)
         self._n_opening = len(self.opening)
+        self.crowded: Sequence[int] = ()
         self._n_rounds = n_rounds
         self.round = 0
 
@@ -109,7 +109,7 @@ class LearnedSplits:
         self.round += 1
         if self.round == self._n_opening:
             self._follow(self._effects.gains())
-            _warn_of_bounds([self._names[f] for f in self._effects.crowded()])
+            self.crowded = tuple(self._effects.crowded())
         every = max(1, round(_FOLLOWED_EVERY * self._n_rounds))
         if self.round >= _FIRST_FOLLOWED * self._n_rounds and self.round % every == 0:
             self._follow(self._gains.estimate())
@@ -124,7 +124,7 @@ class LearnedSplits:
                 splits.prefer(probability)
 
 
-def _warn_of_bounds(crowded: list[str]) -> None:
+def warn_of_bounds(crowded: Sequence[str]) -> None:
     """Warn of bounds that are probably too wide, by what was released; it reads no row."""
     if crowded:
         named = ", ".join(map(repr, crowded[:_MAX_NAMED])) + (" and others" if crowded[_MAX_NAMED:] else "")

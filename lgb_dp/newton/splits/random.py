@@ -29,6 +29,10 @@ class PublicSplits(Protocol):
     """Levels of the deepest tree."""
 
     @property
+    def crowded(self) -> Sequence[int]:
+        """Features of whose bins few hold nearly all rows, by what was released, once it is known."""
+
+    @property
     def rate_factor(self) -> float:
         """By which an automatic learning rate is multiplied in the next round."""
 
@@ -122,6 +126,7 @@ class RandomSplits:
     """
 
     rate_factor = 1.0
+    crowded: Sequence[int] = ()
 
     def __init__(
         self, bins: PublicBins, depth: int, weights: Sequence[NDArray[np.float64]] | None = None
@@ -178,6 +183,7 @@ class CyclicSplits:
     """
 
     rate_factor = 1.0
+    crowded: Sequence[int] = ()
 
     def __init__(
         self, bins: PublicBins, depth: int | None = None, weights: Sequence[NDArray[np.float64]] | None = None

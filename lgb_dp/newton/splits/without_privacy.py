@@ -40,6 +40,7 @@ class ExactSplits:
     """
 
     rate_factor = 1.0
+    crowded: Sequence[int] = ()
 
     def __init__(
         self,

@@ -141,7 +141,7 @@ class Agreement:
         return self.credentials.sign(roster.digest)
 
     def encapsulated(self) -> bytes:
-        """What the other parties need for masks (`Encapsulations.signed`); asked again, the same."""
+        """The other parties' part of masks (`Encapsulations.signed`); asked again, the same."""
         place = self.roster.place_of(self.introduction)
         if self._own is None:
             self._own = Encapsulations.to_earlier(self.roster, place)

@@ -43,7 +43,7 @@ class Encapsulations:
         return cls(b"".join(secret for secret, _ in made), b"".join(sent for _, sent in made))
 
     def signed(self, roster: Roster, place: int, keys: SessionKeys) -> bytes:
-        """What the coordinator is sent: a signature, and the ciphertexts."""
+        """The message to the coordinator: a signature, and the ciphertexts."""
         return keys.signing.sign(_said(roster, place, _digests(self.ciphertexts))) + self.ciphertexts
 
 
@@ -92,7 +92,7 @@ class PairSecrets:
 
 
 def forwarded_to(place: int, names: Sequence[str], sent: Sequence[bytes]) -> bytes:
-    """What the coordinator forwards to a party, of what all have sent: all digests, and its own ciphertexts.
+    """The part of all messages that is forwarded to a party: all digests, and its own ciphertexts.
 
     A ProtocolError names the party that has not sent one ciphertext for each earlier one.
     """
