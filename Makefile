@@ -10,10 +10,12 @@ BIN := $(VENV)/bin
 OLDEST := .venv-oldest
 DOCS := .venv-docs
 MODELS := .venv-models
+SPARK := .venv-spark
 TOOLS := .venv-tools
 AUDITS := .venv-audits
 
-.PHONY: demo demo-remote test test-hosts test-slow test-models test-all lint docs bench mutants simulate requirements dist clean
+.PHONY: demo demo-remote test test-hosts test-slow test-models test-spark test-all lint docs bench mutants simulate requirements
+.PHONY: dist clean
 .PHONY: audits audits-ciphers audits-sums audits-releases audits-attacks audits-auditorium audits-reconstruction
 
 # The demos need the package with plots and tables, or its transport; the tests add everything else.
@@ -42,6 +44,12 @@ $(OLDEST)/.installed: pyproject.toml Makefile
 $(MODELS)/.installed: pyproject.toml Makefile
 	$(PYTHON) -m venv $(MODELS)
 	$(MODELS)/bin/python -m pip install --quiet --editable '.[dev]' mlflow onnxmltools onnxruntime shap skops
+	touch $@
+
+# Spark, which also needs Java 17; where Java is missing, the tests say so and are skipped.
+$(SPARK)/.installed: pyproject.toml Makefile
+	$(PYTHON) -m venv $(SPARK)
+	$(SPARK)/bin/python -m pip install --quiet --editable '.[dev,spark]' 'pyspark[connect]>=4.0'
 	touch $@
 
 demo: $(VENV)/.demo
@@ -87,11 +95,15 @@ test-slow: $(VENV)/.installed
 test-models: $(MODELS)/.installed
 	$(MODELS)/bin/$(PYTEST) tests/lgb_dp/estimators/test_where_models_go.py
 
+test-spark: $(SPARK)/.installed
+	$(SPARK)/bin/python -m pytest -m "" tests/lgb_dp/spark
+
 test-all: $(VENV)/.installed $(OLDEST)/.installed
 	$(BIN)/$(PYTEST)
 	$(MAKE) test-slow PYTHON=$(PYTHON) WORKERS=$(WORKERS)
 	$(OLDEST)/bin/$(PYTEST)
 	$(MAKE) test-models PYTHON=$(PYTHON) WORKERS=$(WORKERS)
+	$(MAKE) test-spark PYTHON=$(PYTHON)
 
 lint: $(VENV)/.installed
 	$(BIN)/python -m ruff check .

@@ -50,7 +50,7 @@ sphinx_gallery_conf = {
     "examples_dirs": [str(HERE.parent / "examples")],
     "gallery_dirs": ["auto_examples"],
     # Examples that start servers are shown, not executed.
-    "filename_pattern": r"/(?!remote_|dask_)\w+\.py$",
+    "filename_pattern": r"/(?!remote_|dask_|spark_)\w+\.py$",
     "within_subsection_order": "gallery_order.JourneySortKey",
     "default_thumb_file": str(HERE / "pictures" / "who-sees-what.svg"),
     "abort_on_example_error": True,

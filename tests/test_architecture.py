@@ -359,6 +359,16 @@ def test_dask_is_for_the_rooms_of_that_name():
             assert not {target for target in imports(name) if ".dask" in target}, name
 
 
+def test_spark_is_for_the_room_of_that_name():
+    for package, folder in PACKAGES.items():
+        for path in folder.rglob("*.py"):
+            roots = {name.split(".")[0] for name in imported_by(path)}
+            assert "spark" in path.relative_to(folder).parts or "pyspark" not in roots, (package, path)
+    for name in MODULES:
+        if ".spark" not in name:
+            assert not {target for target in imports(name) if ".spark" in target}, name
+
+
 def test_the_core_never_imports_phe():
     for package in set(PACKAGES) - {"xgb_fed"}:
         for path in PACKAGES[package].rglob("*.py"):
@@ -400,7 +410,7 @@ def test_examples_import_public_packages_only():
         roots = {name.split(".")[0] for name in targets}
         assert not roots & OURS, path
         deep = {t for t in targets if t.count(".") > 1 and t.split(".")[0] in PACKAGES}
-        public = {"lgb_dp.dask", "lgb_dp.federated", "lgb_dp.vertical"}
+        public = {"lgb_dp.dask", "lgb_dp.federated", "lgb_dp.spark", "lgb_dp.vertical"}
         assert {t.rpartition(".")[0] for t in deep} <= public, path
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 JOURNEY = (
     "recommended",
     "how_good",
+    "survival",
     "explain_private",
     "dp_sklearn",
     "mixed_table",
@@ -14,6 +15,7 @@ JOURNEY = (
     "mboost",
     "m_loss_objective",
     "dask_private",
+    "spark_private",
     "vertical_xgboost",
     "vertical_insurance",
     "two_banks",

@@ -21,6 +21,7 @@ from sphinx.pycode import ModuleAnalyzer
 PUBLIC = {
     "lgb_dp": "Differentially private gradient boosting inside `lightgbm.train`.",
     "lgb_dp.dask": "`lgb_dp` on the rows of a Dask cluster.",
+    "lgb_dp.spark": "`lgb_dp` on the rows of a Spark data frame.",
     "xgb_fed": "XGBoost models trained across organisations.",
     "xgb_fed.dask": "`xgb_fed` on Dask clusters.",
     "lgb_dp.federated": "Private training across organisations that have different rows.",

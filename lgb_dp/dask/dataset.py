@@ -4,35 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 from dask.delayed import delayed
 from numpy.typing import NDArray
 
-from gbdt_commons.tables.frames import types_of
 from gbdt_hosts import dask as host
-from gbdt_hosts.lightgbm import InitialModel
 from lgb_dp.accounting.report import checked_reports
-from lgb_dp.boosting.run_rows import RunRows, rows_of_run
 from lgb_dp.checks import checked_flag
 from lgb_dp.dask.leaf_sums import ERRORS, DaskLeafSums
-from lgb_dp.dask.partitions import PublicPartition, RowRules, joined_codes, read_public_partition
-from lgb_dp.data.bins import feature_names, public_bins
 from lgb_dp.data.dataset import Dataset
 from lgb_dp.data.provenance import Provenance
-from lgb_dp.errors import (
-    ArgumentTypeError,
-    InvalidArgumentError,
-    PartitionError,
-    PrivateTrainingError,
-    UnsupportedParameterError,
-)
-from lgb_dp.losses.labels import LabelScale
-from lgb_dp.losses.loss import Loss
-from lgb_dp.newton.releases.held_out_rows import HoldOut
+from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError, PartitionError, PrivateTrainingError
+from lgb_dp.newton.releases.partitions import PublicPartition, RowRules, joined_codes, read_public_partition
+from lgb_dp.newton.releases.rows_elsewhere import RowsElsewhere
 
 _KINDS = "a dask array or a dask data frame"
 _DECLARATIONS = frozenset(
@@ -156,70 +142,27 @@ def _read_once(declared: Any) -> Any:
     return list(declared) if isinstance(declared, Iterator) else copy(declared)
 
 
-class ClusterRows:
-    """The rows of a `DaskDataset` on the workers of a cluster, and here what is publicly known of them.
+class ClusterRows(RowsElsewhere):
+    """The rows of a `DaskDataset` on the workers of a cluster.
 
-    A worker has `n_threads` threads; 0 takes as many as it has. After `timeout` seconds, silence means that
-    something is lost. `declared`, for `lightgbm.train`, has made-up rows with the declarations of the true
-    ones; `InvalidArgumentError` if bounds or categories are not declared.
+    After `timeout` seconds, silence means that something is lost.
     """
 
     def __init__(self, rows: DaskDataset, client: Any, n_threads: int, timeout: float) -> None:
-        made_up = host.made_up_rows(rows.X)
-        self._rows, self._client = rows, client
-        self._n_threads, self._timeout = n_threads, timeout
-        self._dtypes = types_of(made_up, InvalidArgumentError)
+        self._rows, self._client, self._timeout = rows, client, timeout
         self._sums: list[DaskLeafSums] = []
-        n_rows = made_up.shape[0]
-        self.declared = declared = Dataset(
-            made_up,
-            np.zeros(n_rows),
-            weight=None if rows.weight is None else np.zeros(n_rows),
-            groups=None if rows.groups is None else np.arange(n_rows),
-            **rows.declarations,
-        ).disclose(rows.provenance)
-        names = feature_names(made_up, declared.feature_name)
-        of_bins = (declared.bounds, declared.max_bin, declared.categories, declared.bin_edges)
-        leaks = public_bins(made_up, names, *of_bins, declared.spacing).provenance.leaks
-        if leaks:
-            raise InvalidArgumentError(
-                f"bounds and categories must be given for rows on a cluster: {leaks[0]}"
-            )
-
-    def of_run(self, declared: Dataset, model: InitialModel | None) -> RunRows:
-        """The rows of one run: none are here, and the workers sum them."""
-        if model is not None:
-            raise UnsupportedParameterError(
-                "init_model is not supported for rows on a cluster; train anew, or in one process"
-            )
-        known, nothing = rows_of_run(declared, None), np.empty(0, dtype=np.int64)
-        return replace(
-            known,
-            codes=known.codes.take(nothing),
-            label=np.empty(0),
-            weight=None if known.weight is None else np.empty(0),
-            group_of_row=None if known.group_of_row is None else nothing,
-            make_sums=partial(self._summed, known),
+        super().__init__(
+            host.made_up_rows(rows.X),
+            rows.declarations,
+            rows.provenance,
+            rows.classes,
+            n_threads,
+            has_weight=rows.weight is not None,
+            has_groups=rows.groups is not None,
         )
 
-    def _summed(
-        self, known: RunRows, loss: Loss, scale: LabelScale, subsample: float, hold_out: HoldOut | None
-    ) -> DaskLeafSums:
+    def summed(self, rules: RowRules) -> DaskLeafSums:
         """Load the rows, and sum them from then on; raises as `DaskLeafSums` does."""
-        rules = RowRules(
-            known.bins,
-            self._dtypes,
-            scale,
-            loss,
-            known.label_overflow,
-            None if known.weight is None else float(known.weight_bound or 1.0),
-            known.unit.rows,
-            known.group_weight,
-            subsample,
-            self._n_threads,
-            self._rows.classes,
-            hold_out,
-        )
         self._sums.append(DaskLeafSums(self._client, self._rows.partitions, rules, self._timeout))
         return self._sums[-1]
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import dask.array
 import lightgbm
@@ -20,12 +19,10 @@ from lgb_dp.dask.dataset import DaskDataset
 from lgb_dp.dask.training import TIMEOUT, train
 from lgb_dp.data.classes import known_classes
 from lgb_dp.data.provenance import Provenance
-from lgb_dp.errors import InvalidArgumentError, NotPrivateWarning, UnsupportedParameterError
-from lgb_dp.estimators.base import DPLGBMModel
-from lgb_dp.estimators.enclosing_fits import surroundings
-from lgb_dp.estimators.evaluation import FitEvaluation
+from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.estimators.habits import ON_CLUSTERS, ClusterFitArguments, refuses_habits
 from lgb_dp.estimators.models import DPLGBMClassifier, DPLGBMRegressor
+from lgb_dp.estimators.on_workers import OnWorkers
 
 
 def predicted(model: Any, method: str, X: Any, keywords: dict[str, Any]) -> Any:
@@ -66,12 +63,10 @@ def _predict(model: Any, method: str, part: Any, keywords: dict[str, Any], nothi
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-_Local = TypeVar("_Local", bound=DPLGBMModel)
 _default_client: Any = _untyped_default_client
-_OWN = ("client", "timeout")
 
 
-class _OnCluster(DPLGBMModel):
+class _OnCluster(OnWorkers):
     """Mixin of both Dask estimators: training and prediction on a cluster.
 
     Parameters
@@ -90,6 +85,8 @@ class _OnCluster(DPLGBMModel):
         super().__init__(epsilon, **others)
         self.client = client
         self.timeout = timeout
+
+    _own = ("client", "timeout")
 
     @property
     def client_(self) -> Any:
@@ -122,47 +119,29 @@ class _OnCluster(DPLGBMModel):
 
         `of_rows` are all arguments that users gave beside rows and labels.
         """
-        evaluation = FitEvaluation.taken_from(of_rows)
-        budget, callbacks = of_rows.pop("budget"), of_rows.pop("callbacks")
         of_rows["weight"] = of_rows.pop("sample_weight")
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
             delattr(self, name)
-        if self.method != "newton":
-            raise UnsupportedParameterError(
-                f"method={self.method!r} is not supported on a cluster; 'newton' is"
-            )
-        if self.auto_bounds is not None:
-            raise UnsupportedParameterError(
-                f"auto_bounds={self.auto_bounds!r} is not supported on a cluster; pass bounds, which "
-                "lgb_dp.private_bounds may have computed on a sample with no other use"
-            )
-        settings = self._read_settings(budget)
-        params = {**settings.params, **self._objective_params(settings.objective, n_classes)}
-        around = surroundings(self)
-        for text in (*around.leaks, *around.notes):
-            warnings.warn(text, NotPrivateWarning, stacklevel=4)
-        train_set = DaskDataset(
-            X, y, label_overflow=self.label_overflow, max_bin=settings.max_bin, spacing="mixed", **of_rows
-        )
-        train_set.classes, train_set.provenance = classes, around.joined(provenance)
+        fit = self._fit_to(of_rows, n_classes, provenance)
+        evaluation = fit.evaluation
+        train_set = DaskDataset(X, y, **fit.declarations)
+        train_set.classes, train_set.provenance = classes, fit.provenance
         valid_sets = [
             DaskDataset(rows, labels, weight=weight, public=evaluation.is_public)
             for rows, labels, weight, _ in evaluation.sets()
         ]
         for valid in valid_sets:
             valid.classes = classes
-        if evaluation.metric_names() is not None:
-            params["metric"] = evaluation.metric_names()
         results: dict[str, Any] = {}
         booster = train(
             self.client_,
-            params,
+            fit.params,
             train_set,
-            settings.n_rounds,
+            fit.n_rounds,
             valid_sets=valid_sets,
             valid_names=evaluation.names,
             feval=evaluation.feval() or None,
-            callbacks=[settings.trainer, *(callbacks or ()), lightgbm.record_evaluation(results)],
+            callbacks=[fit.trainer, *fit.callbacks, lightgbm.record_evaluation(results)],
             timeout=self.timeout,
         )
         if host.is_frame(X):
@@ -172,14 +151,6 @@ class _OnCluster(DPLGBMModel):
             }
         fitted = {**fitted, "booster_": self._finished(booster)}
         self.__dict__.update(fitted, evals_result_=results, n_features_in_=int(X.shape[1]))
-
-    def _as_local(self, kind: type[_Local]) -> _Local:
-        """An estimator of one process with the same parameters and fitted attributes."""
-        params = {name: value for name, value in self.get_params().items() if name not in _OWN}
-        local = kind(**params)
-        fitted = {name: value for name, value in vars(self).items() if name.endswith("_") and name[0] != "_"}
-        local.__dict__.update(fitted)
-        return local
 
 
 @inherits_parameters()

@@ -16,7 +16,11 @@ from numpy.typing import NDArray
 from gbdt_hosts.dask import HeldPartitions, Message
 from gbdt_kernels.trees import by_columns
 from lgb_dp.dask.messages import ReceivedTrees, unpacked_cells
-from lgb_dp.dask.partitions import (
+from lgb_dp.data.groups import draw_words
+from lgb_dp.errors import PrivateTrainingError
+from lgb_dp.mechanisms.rng import SecureRandom
+from lgb_dp.newton.releases.leaf_sums import LocalLeafSums
+from lgb_dp.newton.releases.partitions import (
     BinnedPartition,
     RowRules,
     TrainingRows,
@@ -24,10 +28,6 @@ from lgb_dp.dask.partitions import (
     read_partition,
     training_rows,
 )
-from lgb_dp.data.groups import draw_words
-from lgb_dp.errors import PrivateTrainingError
-from lgb_dp.mechanisms.rng import SecureRandom
-from lgb_dp.newton.releases.leaf_sums import LocalLeafSums
 
 _SCORES_AT_ONCE = 2**20
 """Scores of a worker's rows up to which its event loop sums them itself: it takes milliseconds, and waking a

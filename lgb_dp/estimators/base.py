@@ -466,18 +466,7 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
             **of_rows,
         )
         train_set.disclose(around).disclose(provenance or Provenance())
-        valid_sets: list[lightgbm.Dataset] = [
-            Dataset(
-                as_matrix(rows),
-                eval_target(labels),
-                label_overflow=self.label_overflow,
-                weight=weight,
-                init_score=score,
-                reference=train_set,
-                public=evaluation.is_public,
-            )
-            for rows, labels, weight, score in evaluation.sets()
-        ]
+        valid_sets = self._valid_sets(evaluation, train_set, eval_target)
         if evaluation.metric_names() is not None:
             params["metric"] = evaluation.metric_names()
         evals_result: dict[str, Any] = {}
@@ -499,6 +488,20 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
             n_features_in_=X.shape[1],
             **names,
         )
+
+    def _valid_sets(
+        self, evaluation: FitEvaluation, train_set: Dataset, target: Callable[[Any], NDArray[np.float64]]
+    ) -> list[lightgbm.Dataset]:
+        """Evaluation sets that are in this process, in the bins of the training set."""
+        known: dict[str, Any] = {
+            "label_overflow": self.label_overflow,
+            "reference": train_set,
+            "public": evaluation.is_public,
+        }
+        return [
+            Dataset(as_matrix(rows), target(labels), weight=weight, init_score=score, **known)
+            for rows, labels, weight, score in evaluation.sets()
+        ]
 
     def _finished(self, booster: lightgbm.Booster) -> lightgbm.Booster:
         """Changes of a booster when its run has ended."""

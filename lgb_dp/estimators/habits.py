@@ -41,6 +41,15 @@ ON_CLUSTERS: Mapping[str, str] = {
 }
 """For rows of a Dask cluster."""
 
+ON_SPARK: Mapping[str, str] = {
+    **ON_CLUSTERS,
+    **dict.fromkeys(("X", "y"), "pass df, whose columns featuresCol and labelCol name"),
+    "sample_weight": "weightCol names the column of the weights",
+    "groups": "groupsCol names the column of the persons",
+    "params": "set parameters by set_params, or in the constructor",
+}
+"""For rows of a Spark data frame."""
+
 _UNSEEN = "no party computes metrics of another's rows; predict public rows with the model"
 OF_PARTIES: Mapping[str, str] = {
     **WAYS_OUT,
@@ -67,14 +76,12 @@ COLUMNS_APART: Mapping[str, str] = {
 }
 
 
-class ClusterFitArguments(TypedDict, total=False):
-    """Keywords of `fit` on a cluster and in one process; `DPLGBMClassifier.fit` says what each is."""
+class SparkFitArguments(TypedDict, total=False):
+    """Keywords of `fit` of every kind; `DPLGBMClassifier.fit` says what each is."""
 
     bounds: Bounds | None
     categories: Categories | None
-    sample_weight: Any
     weight_bound: float | None
-    groups: Any
     rows_per_group: int | None
     group_weight: GroupWeight | None
     paid_for: Sequence[PrivacyReport]
@@ -86,6 +93,13 @@ class ClusterFitArguments(TypedDict, total=False):
     public_eval_set: bool
     feature_name: Any
     callbacks: Sequence[Callable[..., Any]] | None
+
+
+class ClusterFitArguments(SparkFitArguments, total=False):
+    """Keywords of `fit` on a Dask cluster and in one process."""
+
+    sample_weight: Any
+    groups: Any
 
 
 class FitArguments(ClusterFitArguments, total=False):

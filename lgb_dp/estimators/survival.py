@@ -84,7 +84,8 @@ class DPLGBMSurvival(DPLGBMRegressor):
         y : structured array or table of two columns, or array-like of shape (n_rows, 2)
             A column of truth values, whether the event was observed, and one of times, of an event or else of
             the last time without one; or the times after and by which the event came, equal where it was
-            observed, the second infinite where it was not, the first 0 where it came before.
+            observed, the second infinite where it was not, the first 0 where it came before; of a table these
+            columns are named lower and upper.
         label_bounds : (low, high)
             Public times. Where a time is outside of them, no more than that is learned from it.
         bounds, categories, sample_weight, weight_bound, groups, rows_per_group, group_weight, paid_for

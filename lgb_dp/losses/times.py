@@ -12,16 +12,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gbdt_commons.tables.frames import is_table
+from gbdt_commons.tables.frames import as_frame, is_table
 from lgb_dp.checks import checked_numbers
 from lgb_dp.errors import InvalidArgumentError
 
 TIMES = np.dtype([("lower", np.float64), ("upper", np.float64)])
 """Type of an array of such pairs, which is copied, cut and joined as other labels are."""
 
+_BOUNDS = ("lower", "upper"), ("label_lower_bound", "label_upper_bound")
+
 FORMS = (
     "times are given as an array with the fields of scikit-survival (one of truth values, whether the event "
-    "was observed, and one of times), or as two columns, lower and upper, with infinity where it was not"
+    "was observed, and one of times), or as two columns, named lower and upper if they have names, with "
+    "infinity where it was not"
 )
 
 
@@ -42,25 +45,27 @@ def as_times(label: Any) -> NDArray[Any] | None:
 
     `InvalidArgumentError` if it has fields, or is a table of two columns, and these are others.
     """
-    fields = getattr(getattr(label, "dtype", None), "names", None)
-    if getattr(label, "dtype", None) == TIMES:
+    dtype = getattr(label, "dtype", None)
+    if dtype == TIMES:
         return np.array(label)
+    fields = getattr(dtype, "names", None)
     if fields is not None:
         columns = {str(name): label[name] for name in fields}
     elif is_table(label) and len(label.shape) == 2 and label.shape[1] == 2:
-        columns = {str(name): label[name].to_numpy() for name in label.columns}
+        frame = as_frame(label, InvalidArgumentError, "label")
+        columns = {name: np.asarray(frame[name].to_numpy()) for name in frame.columns}
     elif np.ndim(label) == 2 and np.shape(label)[1] == 2:
-        matrix = checked_numbers("label", label)
-        return times_of(matrix[:, 0], matrix[:, 1])
+        return times_of(*checked_numbers("label", label).T)
     else:
         return None
     events = [name for name, column in columns.items() if column.dtype == np.bool_]
     others = [column for name, column in columns.items() if name not in events]
     if len(events) == len(others) == 1:
         time = checked_numbers("label", others[0])
-        return times_of(time, np.where(columns[events[0]], time, np.where(np.isnan(time), time, np.inf)))
-    if not events and len(others) == 2 and (fields is None or set(columns) == {"lower", "upper"}):
-        return times_of(*(others if fields is None else (columns["lower"], columns["upper"])))
+        return times_of(time, np.where(columns[events[0]] | np.isnan(time), time, np.inf))
+    for bounds in _BOUNDS:  # by name: an indicator of ones and zeros would pass for a time
+        if set(columns) == set(bounds):
+            return times_of(*(columns[name] for name in bounds))
     kinds = ", ".join(f"{name!r} ({column.dtype})" for name, column in columns.items())
     raise InvalidArgumentError(f"label has the columns {kinds}; {FORMS}")
 

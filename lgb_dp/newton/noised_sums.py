@@ -151,7 +151,7 @@ class Releases:
         its cost is `dp_accounting`'s.  Trees of one round compose as others do: each is charged for.
         """
         self.charge_trees(len(rounds))
-        tables = [self.rows.sums(one) for one in rounds]
+        tables = self.rows.sums_of(rounds)
         sums: Sequence[NDArray[np.int64]] = [table[:, :, place] for table in tables for place in (0, 1)]
         if self.plan is not None:
             tree, noise = self.plan.tree, self.reserves

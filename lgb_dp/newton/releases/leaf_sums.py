@@ -52,6 +52,9 @@ class LeafSums(Protocol):
         Sums are in steps of `lgb_dp.losses.loss`, times the rows' integer weights.
         """
 
+    def sums_of(self, questions: Sequence[Round]) -> list[NDArray[np.int64]]:
+        """The sums of several trees of the same released trees; rows far away answer them together."""
+
     def held_out_counts(self, question: Round, cells: HeldOutCells) -> NDArray[np.int64]:
         """Sum of the integer weights of rows that train nothing, by cell, after a question's trees."""
 
@@ -149,6 +152,10 @@ class LocalLeafSums:
         self._last = (key, sums)
         return np.array(sums)
 
+    def sums_of(self, questions: Sequence[Round]) -> list[NDArray[np.int64]]:
+        """As for `LeafSums`."""
+        return [self.sums(one) for one in questions]
+
     def scores(self, question: Round) -> NDArray[np.float64]:
         """Scores of all rows after the released trees of a question, shape (n_rows, n_outputs)."""
         rows = self.current_rows(question)
@@ -156,6 +163,10 @@ class LocalLeafSums:
             rows = self._moved_on(rows, question.released[-1:])
         self._rows = rows
         return np.array(rows.score)
+
+    def resume(self, last: int, score: NDArray[np.float64]) -> None:
+        """Go on from earlier `scores`, a copy, after the released trees up to number `last`."""
+        self._rows = _RowState(last, last, score, np.zeros(self._n_rows, dtype=np.uint16))
 
     def held_out_counts(self, question: Round, cells: HeldOutCells) -> NDArray[np.int64]:
         """As for `LeafSums`."""

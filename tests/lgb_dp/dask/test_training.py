@@ -76,6 +76,11 @@ OBJECTIVES = [
     ({"objective": "regression"}, X[:, 0] * 2, {"label_bounds": (-4, 4), "label_overflow": "clip"}),
     ({"objective": "binary"}, np.where(X[:, 1] > 1, np.nan, Y), {"label_overflow": "clip"}),
     ({"objective": "poisson"}, np.rint(np.exp(X[:, 0])), {"label_bounds": (0, 40)}),
+    (
+        {"objective": lgb_dp.AFT()},
+        np.rec.fromarrays([Y > 0, np.exp(X[:, 0])], names=["event", "time"]),
+        {"label_bounds": (0.1, 8), "label_overflow": "clip"},
+    ),
     ({"objective": "quantile", "alpha": 0.8}, X[:, 0] * 2, {"label_bounds": (-9, 9)}),
 ]
 
@@ -91,7 +96,7 @@ def test_objectives_and_weights_are_those_of_one_process(client, params, label, 
     many = lgb_dp.dask.train(client, params, data, 8, callbacks=[pinned(50.0)])
     assert many.model_to_string() == one.model_to_string()
     assert ("sums over all rows" in entries(many.privacy)) == (
-        params["objective"] in ("poisson", "regression")
+        params["objective"] in ("poisson", "regression", lgb_dp.AFT())
     )
 
 

@@ -13,10 +13,10 @@ import lgb_dp
 from gbdt_hosts.dask.partitions import load_partition
 from gbdt_hosts.dask.workers import StatePlugin
 from lgb_dp.dask.messages import SentTrees
-from lgb_dp.dask.partitions import RowRules
 from lgb_dp.dask.worker_rows import RowsOfWorker
 from lgb_dp.losses.labels import LabelScale
 from lgb_dp.losses.loss import NewtonLoss
+from lgb_dp.newton.releases.partitions import RowRules
 from lgb_dp.newton.releases.trees import PublicTree, Round
 
 N_ROWS, N_COLUMNS = 160_000, 30

@@ -361,7 +361,7 @@ def test_an_ended_run_keeps_no_seed_and_no_answer(tmp_path, monkeypatch):
             answers.append(given.content)
         if number == 8:
             before = secrets.found_in(tmp_path / "ada", "ada")
-            assert len(before) == 3
+            assert len(before) == 4
             assert found_in(tmp_path / "ada", answers[:1])
         return answer
 

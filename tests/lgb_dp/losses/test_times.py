@@ -25,7 +25,7 @@ def structured(names, *columns):
         structured(("upper", "lower"), np.where(EVENT, TIME, np.inf), TIME),
         np.column_stack([TIME, np.where(EVENT, TIME, np.inf)]),
         pd.DataFrame({"event": EVENT, "days": TIME.astype(int)}),
-        pl.DataFrame({"from": TIME, "to": np.where(EVENT, TIME, np.inf)}),
+        pl.DataFrame({"label_lower_bound": TIME, "label_upper_bound": np.where(EVENT, TIME, np.inf)}),
         np.array(WANTED, dtype=TIMES),
     ],
 )
@@ -47,6 +47,8 @@ def test_bounds_of_xgboost_are_read():
     [
         (structured(("start", "stop"), TIME, TIME), "start"),
         (structured(("a", "b"), EVENT, EVENT), "'b'"),
+        (pd.DataFrame({"died": EVENT.astype(int), "days": TIME}), "'died'"),
+        (pd.DataFrame({"died": pd.array([True, None, False]), "days": TIME}), "'died'"),
         (structured(("a", "b", "c"), EVENT, TIME, TIME), "'c'"),
     ],
 )

@@ -27,7 +27,7 @@ def agreements(*names):
 def test_terms_follow_from_a_signed_roster():
     both = agreements("hospital", "bank")
     terms = [Terms.of(one, 3) for one in both]
-    assert [one.run for one in terms] == [both[0].roster.digest] * 2
+    assert [one.run for one in terms] == [both[0].roster.of_draws] * 2
     assert (terms[0].own, terms[0].other) == (terms[1].other, terms[1].own)
     assert [one.name for one in terms] == ["bank", "hospital"]
     assert terms[0].peer == key_pin(both[1].introduction.certificates)

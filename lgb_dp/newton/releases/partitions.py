@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from gbdt_commons.tables.frames import check_types, is_table
 from gbdt_kernels.trees import Codes, DenseCodes, SparseCodes
 from gbdt_kernels.trees.layout import offsets
+from lgb_dp import errors
 from lgb_dp.data.arguments import checked_label
 from lgb_dp.data.bins import PublicBins
 from lgb_dp.data.classes import as_labels, class_numbers
@@ -162,6 +163,14 @@ def _digest(codes: Codes, *arrays: NDArray[Any] | None) -> bytes:
     for array in (*of_codes, *arrays):
         hashed.update(b"none" if array is None else np.ascontiguousarray(array).view(np.uint8).data)
     return hashed.digest()
+
+
+def refusal(index: int, kind: str, text: str) -> Exception:
+    """The error of a partition, by the name of our own error if reading it raised one."""
+    if not kind:
+        return errors.PartitionError(f"partition {index} could not be read ({text})")
+    error: Exception = getattr(errors, kind, errors.PartitionError)(f"partition {index}: {text}")
+    return error
 
 
 def training_rows(rules: RowRules, partition: BinnedPartition, seed: int) -> TrainingRows:

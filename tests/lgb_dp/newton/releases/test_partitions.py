@@ -7,10 +7,16 @@ import pytest
 
 import lgb_dp
 from gbdt_kernels.trees import DenseCodes, SparseCodes
-from lgb_dp.dask.partitions import RowRules, hash_values, joined_codes, read_partition, training_rows
 from lgb_dp.losses.labels import LabelScale
 from lgb_dp.losses.loss import NewtonLoss
 from lgb_dp.newton.releases.held_out_rows import HoldOut
+from lgb_dp.newton.releases.partitions import (
+    RowRules,
+    hash_values,
+    joined_codes,
+    read_partition,
+    training_rows,
+)
 
 DAY = np.array(["2020-01-01"], dtype="datetime64[D]")
 
