@@ -19,7 +19,7 @@ from lgb_dp.dask.dataset import DaskDataset
 from lgb_dp.dask.training import TIMEOUT, train
 from lgb_dp.data.classes import known_classes
 from lgb_dp.data.provenance import Provenance
-from lgb_dp.errors import InvalidArgumentError
+from lgb_dp.errors import InvalidArgumentError, UnsupportedParameterError
 from lgb_dp.estimators.habits import ON_CLUSTERS, ClusterFitArguments, refuses_habits
 from lgb_dp.estimators.models import DPLGBMClassifier, DPLGBMRegressor
 from lgb_dp.estimators.on_workers import OnWorkers

@@ -256,6 +256,15 @@ def test_groups_cost_nothing_more():
     assert found.evaluation.std == pytest.approx(np.sqrt(3) * one.std)
 
 
+def test_a_value_named_as_the_undeclared_ones_is_a_group_of_its_own():
+    values = ["missing or undeclared", "x"]
+    frame = pd.DataFrame({"a": X[:, 0], "city": np.where(X[:, 1] > 0, *values)})
+    data = lgb_dp.Dataset(frame, Y, bounds={"a": (-9, 9)}, categories={"city": values})
+    trainer = lgb_dp.NewtonBoost(50.0, 1e-5, validation_fraction=0.2, by="city")
+    groups = lightgbm.train(PARAMS, data, 3, callbacks=[trainer]).evaluation.groups
+    assert sorted(one.n_rows.value > 100 for one in groups.values()) == [False, True, True]
+
+
 @pytest.mark.parametrize("by", ["Column_0", "sex", 9, -1, True, 0.5, []])
 def test_columns_without_declared_values_are_refused_by_name(by):
     trainer = lgb_dp.NewtonBoost(1.0, 1e-5, validation_fraction=0.2, by=by)
