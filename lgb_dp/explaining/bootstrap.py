@@ -45,7 +45,7 @@ from lgb_dp.losses.loss import GRADIENT_CLIP
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.core import NewtonCore
 from lgb_dp.newton.description import MAX_ROWS, RunDescription
-from lgb_dp.newton.run_task import RunTask
+from lgb_dp.newton.run_task import RunTask, largest_rate
 from lgb_dp.newton.splits.distilled import surrogate_rows, values_of_codes
 from lgb_dp.newton.splits.random import uniform
 from lgb_dp.newton.trainer import NewtonBoost
@@ -116,7 +116,9 @@ class Bootstrap:
         )
         trainer = NewtonBoost(**run.settings)
         task = trainer.task(rows, {**run.params, "verbosity": -1}, run.n_rounds)
-        core = NewtonCore(task, trainer, RunTask(unit=Unit(row_costs=run.row_costs)))
+        n_trees, unit = run.trees_per_round, Unit(row_costs=run.row_costs)
+        of_run = RunTask(unit=unit, trees_per_round=n_trees, largest_rate=largest_rate(n_trees))
+        core = NewtonCore(task, trainer, of_run)
         refit = answered(trained(core, self.booster.current_iteration()))
         if run.moved == (1.0, 0.0):
             return refit

@@ -33,7 +33,7 @@ from lgb_dp.losses.loss import STEPS
 from lgb_dp.losses.objective import OBJECTIVES
 from lgb_dp.mechanisms.noise import MAX_ROWS
 from lgb_dp.newton.core import NewtonCore
-from lgb_dp.newton.run_task import LONGEST_ROUND, RunTask
+from lgb_dp.newton.run_task import RunTask, largest_rate
 from lgb_dp.newton.trainer import NewtonBoost
 
 STDS_IN_RANGE = 12.0
@@ -121,7 +121,7 @@ def train_replica(
         run = RunTask(
             n_trees=task.n_rounds,
             trees_per_round=task.trees_per_round,
-            largest_rate=math.inf if task.trees_per_round == 1 else LONGEST_ROUND / task.trees_per_round,
+            largest_rate=largest_rate(task.trees_per_round),
             unit=unit,
             validation_fraction=trainer.validation_fraction,
             by=trainer.by,

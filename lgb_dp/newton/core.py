@@ -481,6 +481,7 @@ class NewtonCore(Training):
             n_rows=n_rows,
             bins=self.data.bins,
             histograms=self._histograms or FeatureHistograms.unknown(self.data.bins),
+            trees_per_round=self.run.trees_per_round,
         ).to_dict()
 
     def _shift(self, begun: Beginning, level: Level) -> Asking[float]:

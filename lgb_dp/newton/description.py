@@ -35,7 +35,7 @@ class RunDescription:
 
     `settings` are of `NewtonBoost`, `params` of LightGBM; `n_rounds` were planned. A unit costs `row_costs`
     times what a row does. The released number of rows is in rows of the largest weight. Raw scores F became
-    a F + b after the run, (a, b) of `moved`.
+    a F + b after the run, (a, b) of `moved`. Trees of a round share gradients.
     """
 
     settings: Mapping[str, Any]
@@ -47,6 +47,7 @@ class RunDescription:
     bins: PublicBins
     histograms: FeatureHistograms
     moved: tuple[float, float] = (1.0, 0.0)
+    trees_per_round: int = 1
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but names and columns, which a model has anyway, in types that JSON has."""
@@ -58,6 +59,7 @@ class RunDescription:
             "row_costs": self.row_costs,
             "label_bounds": None if self.label_bounds is None else list(self.label_bounds),
             "n_rows": self.n_rows,
+            **({} if self.trees_per_round == 1 else {"trees_per_round": self.trees_per_round}),
             "std": self.histograms.std,
             "features": [
                 {
@@ -109,6 +111,9 @@ class RunDescription:
             bins=bins,
             histograms=FeatureHistograms(counts, checked_number("std", told["std"], NOT_NEGATIVE)),
             moved=_pair(told.get("moved", (1.0, 0.0))),
+            trees_per_round=checked_integer(
+                "trees_per_round", told.get("trees_per_round", 1), 1, _MAX_ROUNDS
+            ),
         )
 
 

@@ -22,6 +22,11 @@ LONGEST_ROUND = 1.5
 on they overshoot together."""
 
 
+def largest_rate(trees_per_round: int) -> float:
+    """The largest learning rate of trees that share gradients."""
+    return math.inf if trees_per_round == 1 else LONGEST_ROUND / trees_per_round
+
+
 Part = tuple[NDArray[np.int64], float, SecureRandom | GaussianReserve]
 """Sums of the rows that are here, which are private; the planned standard deviation of the noise in each of
 them, in steps; and the stream that it is drawn from if all rows are here."""

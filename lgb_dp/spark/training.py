@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from gbdt_commons.public.inherited_parameters import inherits_parameters
 from lgb_dp.boosting.training import TrainerInput, Training
 from lgb_dp.checks import checked_integer
 from lgb_dp.newton.core import NewtonCore
-from lgb_dp.newton.run_task import LONGEST_ROUND, RunTask
+from lgb_dp.newton.run_task import RunTask, largest_rate
 from lgb_dp.newton.trainer import NewtonBoost
 
 TREES_PER_ROUND = 10
@@ -40,5 +39,4 @@ class NewtonBoostInRounds(NewtonBoost):
     def begin(self, task: TrainerInput) -> Training:
         """Start a training run; called once per booster."""
         n_trees = self.trees_per_round
-        rate = math.inf if n_trees == 1 else LONGEST_ROUND / n_trees
-        return NewtonCore(task, self, RunTask(trees_per_round=n_trees, largest_rate=rate))
+        return NewtonCore(task, self, RunTask(trees_per_round=n_trees, largest_rate=largest_rate(n_trees)))

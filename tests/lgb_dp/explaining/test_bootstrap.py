@@ -12,6 +12,8 @@ import lgb_dp
 from explained import SCORE, X, estimator
 from lgb_dp.explaining.bootstrap import Bootstrap, spread
 from lgb_dp.mechanisms import rng
+from lgb_dp.newton.core import NewtonCore
+from lgb_dp.newton.run_task import RunTask
 from small_training import binary_data, dataset, train
 
 DESCRIPTION = re.compile(r'"made_up_rows": (\{.*\}), "header"')
@@ -27,6 +29,22 @@ def test_refits_have_the_run_s_settings_and_follow_its_predictions(kind):
     assert (refit.privacy.epsilon, refit.privacy.delta) == (model.privacy_.epsilon, model.privacy_.delta)
     own, other = (np.ravel(one.predict(X, raw_score=True)) for one in (model.booster_, refit))
     assert np.corrcoef(own, other)[0, 1] > 0.9
+
+
+class _InRounds(lgb_dp.NewtonBoost):
+    """As on Spark, whose trees of a round share gradients."""
+
+    def begin(self, task):
+        return NewtonCore(task, self, RunTask(trees_per_round=10, largest_rate=0.15))
+
+
+def test_refits_of_trees_in_rounds_take_steps_as_short_as_theirs():
+    data = dataset(*binary_data())
+    booster = lgb.train({"objective": "binary", "verbosity": -1}, data, 20, callbacks=[_InRounds(9.0, 1e-5)])
+    (refit,) = Bootstrap(booster).refits(1, "1")
+    lines = [re.findall("leaf_value=(.*)", one.model_to_string())[1:] for one in (booster, refit)]
+    own, other = (np.array(" ".join(some).split(), dtype=float).std() for some in lines)
+    assert other < 1.4 * own
 
 
 def test_refits_are_reproducible_and_differ_from_each_other_and_from_the_run():
