@@ -24,7 +24,7 @@ class Jobs:
         self._session, self._timeout = session, timeout
 
     def result(self, name: str, work: Callable[[], Any]) -> Any:
-        """What a job returns; `ClusterError` with its name if it fails or takes too long."""
+        """The result of a job; `ClusterError` with its name if it fails or takes too long."""
         tag, found = f"{self.tag}-{name.replace(' ', '-')}", dict[str, Any]()
 
         def run() -> None:
