@@ -10,7 +10,10 @@ DERIVED = {
     "plugins/gbdt_parties/secure_sum/keys.py": {"HKDF", "exchange"},
     "plugins/gbdt_parties/secure_sum/masks.py": {"HKDF", "KeyStream"},
     "plugins/gbdt_parties/two_party/session.py": {"HKDF", "KeyStream"},
-    "lgb_dp/federated/run.py": {"KeyStream"},  # of `SessionKeys.noise_key`
+    "lgb_dp/boosting/training.py": {"public"},  # of `RunRows.key`, which made-up rows alone have
+    "lgb_dp/explaining/bootstrap.py": {"public"},
+    "lgb_dp/federated/replica.py": {"KeyStream"},  # of `SessionKeys.noise_key`, as the next
+    "lgb_dp/federated/run.py": {"KeyStream"},
     "lgb_dp/mechanisms/rng.py": {"KeyStream"},
     "lgb_dp/newton/core.py": {"public"},
     "lgb_dp/vertical/prediction/rows.py": {"hmac.digest"},
@@ -40,6 +43,8 @@ TABLE = (
     "rng.py",
     "rows.py",
     "short_ciphertexts.py",
+    "replica.py",
+    "bootstrap.py",
 )
 
 

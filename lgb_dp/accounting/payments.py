@@ -41,22 +41,11 @@ Limits = Mapping[str, float]
 
 @dataclass(frozen=True)
 class Payment:
-    """Payment for one result.
+    """Payment for one result of a kind, such as "NewtonBoost"; its cost is without secret samples.
 
-    Parameters
-    ----------
-    what : str
-        Kind of result, such as "NewtonBoost".
-    cost : Cost
-        Without secret samples.
-    unit : Unit
-    once : hashable or None
-        Name of the thing that is not paid for again.
-    objective : str
-        Of a model; empty for other results.
-    date : str
-        By the clock of that machine (UTC): information, which nothing depends on.  A time of the day would
-        tell how long runs take, which may depend on their rows.
+    `once` names the thing that is not paid for again. `objective` is a model's, and empty for other results.
+    `date` is by the clock of that machine (UTC): information, which nothing depends on. A time of the day
+    would tell how long runs take, which may depend on their rows.
     """
 
     what: str
@@ -76,14 +65,9 @@ class Book:
 
 
 class Account:
-    """The book of one budget, which ends with the process.
+    """The book of one budget, which ends with the process, or is kept in the file `path`.
 
-    Attributes
-    ----------
-    id : str
-        By which reports name the budget.
-    path : Path or None
-        Of the file that keeps the book, if there is one.
+    Reports name the budget by `id`.
     """
 
     path: Path | None = None

@@ -179,6 +179,8 @@ class PrivacyReport:
         if self.private and max(self.delta, self.cost.delta) >= 1:
             object.__setattr__(self, "private", False)
             object.__setattr__(self, "reasons", (*self.reasons, _DELTA_OF_ONE))
+        if self.reasons:  # in a text of somebody else, the verdict may not be theirs
+            object.__setattr__(self, "private", False)
         if not self.private and not self.reasons:
             object.__setattr__(self, "reasons", (_NO_REASON,))
         if self.spent is _AS_GRANTED:

@@ -409,13 +409,8 @@ def _columns_hold(names: Sequence[str]) -> str:
 def refuse_ranges_of_categories(names: Sequence[str], categorical: Collection[int], **declared: Any) -> None:
     """Raise an error that names the first column of categories for which numbers are declared, too.
 
-    Parameters
-    ----------
-    names : sequence of str
-    categorical : collection of int
-        Positions of the columns of categories.
-    **declared : object
-        `bounds` and `bin_edges`; bounds that are a pair for all columns are of the others.
+    `categorical` are positions; `declared` are `bounds` and `bin_edges`; bounds that are a pair for all
+    columns are of the others.
     """
     for argument, given in declared.items():
         found = _by_feature(given, names, argument) if isinstance(given, Mapping) else {}
@@ -449,23 +444,11 @@ def public_bins(
     spacing: Spacing = "linear",
     inherited: TableColumns | None = None,
 ) -> PublicBins:
-    """Bins from what the user declared public; their provenance says what had to be read from the data.
+    """Bins from declarations of the user; their provenance says which parts had to be read from the data.
 
-    Parameters
-    ----------
-    data : matrix or table
-    names : tuple of str
-        Feature names, by which the declarations are found.
-    bounds, max_bin, categories, bin_edges, spacing
-        As for `lgb_dp.Dataset`.
-    inherited : TableColumns, optional
-        Their categories stand where none are declared: then no cell is read for them.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If a declaration is malformed, a numeric feature has neither bounds nor edges, or a
-        categorical one has either.
+    Declarations, as for `lgb_dp.Dataset`, are found by the features' names. Where none are declared, the
+    categories of `inherited` stand: then no cell is read for them. Raises InvalidArgumentError if a
+    declaration is malformed, a numeric feature has neither bounds nor edges, or a categorical one has either.
     """
     edges_of = _by_feature(bin_edges or {}, names, "bin_edges")
     kinds = _kinds(data, len(names))

@@ -43,14 +43,8 @@ def quantise_group_means(
     """Row weights over the number of rows of their group, as integers, and the integer of one whole row.
 
     Each is rounded down, ⌊w / k⌋ for a group of k rows with w ≤ `WEIGHT_STEPS`: the k of them sum to at most
-    `WEIGHT_STEPS`, so that a person weighs no more than one row.
-
-    Parameters
-    ----------
-    weight, bound
-        As for `quantise_weights`.
-    group : ndarray of int64, shape (n_rows,)
-        Numbers from 0 on.
+    `WEIGHT_STEPS`, so that a person weighs no more than one row. Groups are numbers from 0 on; other
+    arguments are those of `quantise_weights`.
     """
     n_rows = len(group)
     steps, whole = quantise_weights(
@@ -64,13 +58,7 @@ def quantise_weights(
 ) -> tuple[NDArray[np.int32], int]:
     """Row weights as integers, rounded down, and the integer of the largest possible weight.
 
-    Parameters
-    ----------
-    weight : ndarray of float64, shape (n_rows,), or None
-        In ``[0, bound]``; None gives every row the weight 1.
-    bound : float or None
-        Public bound.
-    n_rows : int
+    Weights are in ``[0, bound]``, a public bound; None gives every row the weight 1.
     """
     if weight is None or bound is None:
         return np.ones(n_rows, dtype=np.int32), 1

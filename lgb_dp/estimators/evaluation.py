@@ -17,19 +17,10 @@ from lgb_dp.errors import InvalidArgumentError
 class FitEvaluation:
     """Evaluation sets and metrics of a fit.
 
-    Parameters
-    ----------
-    eval_set : sequence of (X, y), one pair, or None
-    eval_X, eval_y : array-like or tuple of array-like, optional
-        The same, as LightGBM 4.7 names it.
-    names : sequence of str, optional
-        By default ``valid_0`` and so on.
-    sample_weight, init_score : sequence of array-like or None, optional
-        One per evaluation set.
-    metric : str, callable, or list of both, optional
-        A callable takes labels and predictions, and weights if it has a third argument.
-    is_public : bool
-        Whether the rows are public.
+    `eval_set` is a sequence of (X, y), or one pair; `eval_X` and `eval_y` are the same, as LightGBM 4.7 names
+    it. Names are ``valid_0`` and so on by default; there is one weight and initial score per set. A callable
+    in `metric` takes labels and predictions, and weights if it has a third argument. `is_public` says whether
+    the rows are.
     """
 
     eval_set: Any = None
@@ -52,10 +43,8 @@ class FitEvaluation:
     def sets(self) -> Iterator[tuple[Any, Any, Any, Any]]:
         """Rows, labels, weights and initial scores of every evaluation set.
 
-        Raises
-        ------
-        InvalidArgumentError
-            If sets are given in two ways, are not pairs, or one argument is shorter than another.
+        Raises InvalidArgumentError if sets are given in two ways, are not pairs, or one argument is shorter
+        than another.
         """
         pairs = self._pairs()
         weights = self._of_each("eval_sample_weight", self.sample_weight, len(pairs))

@@ -33,12 +33,7 @@ def are_moderate(numbers: NDArray[np.float64], std: float, alike: int) -> bool:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A figure with its 95% interval, which covers the drawing of rows and the noise.
-
-    Parameters
-    ----------
-    value, low, high : float
-    """
+    """A figure with its 95% interval, which covers the drawing of rows and the noise."""
 
     value: float
     low: float
@@ -57,20 +52,11 @@ def mean_estimate(
 ) -> Estimate:
     """Mean of a number over the rows of a table, each cell's rows taken at that cell's value.
 
-    With U(m) = Σ t (v - m) over the cells, the interval is {m : U(m)² ≤ z² Var U(m)}, a quadratic in m.  The
-    variance counts one and a half rows more, at the largest value, since few rows may hold most of it.  The
-    ends are moved by `_DOUBT` of the spread within cells, whose rows may lie otherwise than is assumed.
-
-    Parameters
-    ----------
-    counts : ndarray of float64, shape (n_cells,)
-        Rows with noise.
-    values, spread : ndarray of float64, shape (n_cells,)
-        Of the number in each cell, mean and standard deviation of a row.
-    std : float
-        Of the noise, in rows.
-    limits : (float, float)
-        Of the mean.
+    `counts` are rows with noise, whose deviation is `std` rows; `values` and `spread` are the number's mean
+    and deviation in each cell, of shape (n_cells,); the mean has `limits`. With U(m) = Σ t (v - m) over the
+    cells, the interval is {m : U(m)² ≤ z² Var U(m)}, a quadratic in m. The variance counts one and a half
+    rows more, at the largest value, since few rows may hold most of it. The ends are moved by `_DOUBT` of the
+    spread within cells, whose rows may lie otherwise than is assumed.
     """
     n, first = float(counts.sum()), float(counts @ values)
     second = float(counts @ (values**2 + spread**2) + 1.5 * values.max() ** 2)
@@ -91,17 +77,11 @@ def mean_estimate(
 def auc_estimate(positive: NDArray[np.float64], negative: NDArray[np.float64], std: float) -> Estimate:
     """Area under the ROC curve, ties within a bin counted half.
 
-    With c the share of pairs that are in order, U(a) = Σᵢⱼ pᵢ nⱼ (cᵢⱼ - a) has mean 0 at the true area, noise
-    included, since the noises of both labels are independent.  The variance of drawing rows is Hanley and
-    McNeil's (Radiology 143, 1982) at a, or that of the mirrored curve if it is larger, and more by 3 / n
-    where the rarer label has n rows, whose distribution is skewed.
-
-    Parameters
-    ----------
-    positive, negative : ndarray of float64, shape (n_bins,)
-        Rows of each label with noise, by ascending score.
-    std : float
-        Of the noise, in rows.
+    `positive` and `negative` are rows of each label with noise, by ascending score, of shape (n_bins,); `std`
+    is that of the noise, in rows. With c the share of pairs that are in order, U(a) = Σᵢⱼ pᵢ nⱼ (cᵢⱼ - a) has
+    mean 0 at the true area, noise included, since the noises of both labels are independent. The variance of
+    drawing rows is Hanley and McNeil's (Radiology 143, 1982) at a, or that of the mirrored curve if it is
+    larger, and more by 3 / n where the rarer label has n rows, whose distribution is skewed.
     """
     n_bins, p, n = len(positive), float(positive.sum()), float(negative.sum())
     below = np.cumsum(negative) - negative / 2
@@ -134,19 +114,10 @@ def _squares(values: NDArray[np.float64], centres: NDArray[np.float64]) -> NDArr
 
 
 def share_estimate(part: float, rest: float, n_part: int, n_rest: int, std: float) -> Estimate:
-    """Share of some rows in all, where both numbers are sums of cells with noise.
+    """Share of some rows in all, where both numbers are sums of `n_part` and `n_rest` cells with noise.
 
-    Wilson's interval (1927) with the noise, and one row for the skewness of few, in the variance:
-    U(s) = part (1 - s) - rest s.
-
-    Parameters
-    ----------
-    part, rest : float
-        Rows with noise.
-    n_part, n_rest : int
-        Cells that were added up.
-    std : float
-        Of the noise in a cell, in rows.
+    Wilson's interval (1927) with the noise, of `std` rows in a cell, and one row for the skewness of few, in
+    the variance: U(s) = part (1 - s) - rest s.
     """
     counts = np.array([part, rest])
     n = float(counts.sum())

@@ -71,17 +71,7 @@ _LAST = "SELECT COALESCE(MAX(number), 0) FROM record"
 class HeldFile:
     """The file of a store, locked by this process or only read, and a connection to it.
 
-    Parameters
-    ----------
-    path : Path
-        Absolute.
-    role : str or None
-    read_only : bool
-
-    Attributes
-    ----------
-    log_bytes : int
-        Size of the log when the file was looked at last.
+    `log_bytes` is the size of the log when the file was looked at last.
     """
 
     def __init__(self, path: Path, role: str | None, *, read_only: bool) -> None:
@@ -106,14 +96,10 @@ class HeldFile:
         return self._connection.total_changes
 
     def rows(self, sql: str, *values: Any) -> list[Any]:
-        """Do a statement; what it gives.
+        """Do a statement, and give its rows.
 
-        Raises
-        ------
-        OSError
-            If the disk has no room, or an error.
-        StoreError
-            If the file is damaged, or another process has locked it.
+        Raises OSError if the disk has no room, or an error, and StoreError if the file is damaged, or another
+        process has locked it.
         """
         try:
             return self._connection.execute(sql, values).fetchall()

@@ -51,23 +51,13 @@ _LAST_LIVE = (
 class StoreFile(OwnStore):
     """A store in a file of its owner (mode 0600), with its log beside it and a file that its user locks.
 
-    Parameters
-    ----------
-    path : path
-        Made if it is missing, with its folder.
-    role : str or None
-        Whose state it is; a store of another role is refused.  None reads that of any.
-    read_only : bool
-        Read records only, of a store that another process may be using.
+    The file is made if it is missing, with its folder. `role` says whose state it is; a store of another role
+    is refused, and None reads that of any. `read_only` reads records of a store that another process may be
+    using.
 
-    Raises
-    ------
-    StoreError
-        If the file is in use, damaged, foreign, or of another role or release; it stays as it is.
-    FileNotFoundError
-        If it is only to be read, or that of any role, and is missing.
-    OSError
-        If it cannot be opened or made.
+    Raises StoreError if the file is in use, damaged, foreign, or of another role or release; it stays as it
+    is. Raises FileNotFoundError if it is only to be read, or that of any role, and is missing, and OSError if
+    it cannot be opened or made.
     """
 
     def __init__(self, path: str | Path, role: str | None, *, read_only: bool = False) -> None:
@@ -226,10 +216,7 @@ class StoreFile(OwnStore):
 def remove_store(path: str | Path) -> None:
     """Remove a store and the files beside it, whatever its content; without one, do nothing.
 
-    Raises
-    ------
-    StoreError
-        If it is in use, or a link; it stays as it is.
+    Raises StoreError if it is in use, or a link; it stays as it is.
     """
     path = Path(path).absolute()
     check_regular(path)

@@ -26,14 +26,9 @@ else:
 
 
 class Parts:
-    """Bytes whose number is known before all of them are there.
+    """Bytes whose number, `n_bytes`, is known before all of them are there.
 
-    Parameters
-    ----------
-    n_bytes : int
-        Bytes of all parts together.
-    parts : iterable of bytes, Parts or Future
-        In order; the result of a future is bytes.
+    The `parts` are bytes, Parts or futures of bytes, in order.
     """
 
     def __init__(self, n_bytes: int, parts: Iterable[bytes | Parts | Future[bytes]]) -> None:
@@ -55,10 +50,7 @@ class Parts:
     def __iter__(self) -> Iterator[bytes]:
         """Give the parts one by one, waiting for each; any number of threads may do so.
 
-        Raises
-        ------
-        Exception
-            Exception from the making of a part.
+        An exception from the making of a part is raised here.
         """
         for part in self._parts:
             if isinstance(part, Parts):
@@ -255,13 +247,7 @@ def is_refusal(data: bytes) -> bool:
 
 
 def read(data: bytes) -> Envelope:
-    """Parse what `write` wrote.
-
-    Raises
-    ------
-    ProtocolError
-        If the bytes are anything else; the text says what, and quotes none of them.
-    """
+    """Parse bytes that `write` wrote; a ProtocolError of others names the fault and quotes none of them."""
     view = memoryview(data)
     if len(view) < _HEADER.size:
         raise ProtocolError(f"a message of {len(view)} bytes is too short")
@@ -325,10 +311,7 @@ def to_bits(flags: NDArray[np.bool_]) -> NDArray[np.uint8]:
 def from_bits(bits: NDArray[np.uint8], count: int) -> NDArray[np.bool_]:
     """The first `count` flags.
 
-    Raises
-    ------
-    ProtocolError
-        If there are not exactly as many bytes as that takes, or bits set beyond.
+    Raises ProtocolError if there are not exactly as many bytes as that takes, or bits set beyond.
     """
     if len(bits) != -(-count // 8):
         raise ProtocolError(f"{len(bits)} bytes of flags for {count} rows")

@@ -17,7 +17,7 @@ import lgb_dp
 from gbdt_commons.quoting import quoted
 from gbdt_commons.statements.registry import fault_of, fields_to_fill, record_of, today
 from gbdt_commons.statements.statement import Rows, Statement
-from gbdt_hosts.xgboost.model import model_content
+from gbdt_hosts.xgboost.model import ModelContent, booster_from_json, model_content
 from gbdt_parties.errors import InvalidDataError
 from gbdt_parties.identity.record import read_record
 from gbdt_parties.traffic import Traffic
@@ -41,6 +41,9 @@ _SIGNS = {
 
 LEAVES, TRAFFIC = "What leaves whom", "Traffic in the record"
 """Headings of tables in statements."""
+
+MOST_UNNAMED = 1 << 16
+"""Columns without names at most: a short text can claim any number of them."""
 
 _HOLDERS = "holders of the model"
 _TITLES = {
@@ -205,15 +208,32 @@ def _vertical(path: Path, fill: Mapping[str, str]) -> Statement:
 
 
 def _native(path: Path, content: bytes, fill: Mapping[str, str], method: str | None) -> Statement:
-    try:
-        booster = xgboost.Booster()
-        booster.load_model(bytearray(content))
-        model = model_content(booster)
-    except (ValueError, LookupError, TypeError):  # XGBoost's own errors are ValueErrors
-        raise InvalidDataError(f"{path} is neither a model of veilboost nor one of XGBoost") from None
-    names = model.feature_names or [f"f{k}" for k in range(model.n_features)]
+    model, names = native_model(path, content)
     facts = _facts(content, len(model.trees), {"objective": quoted(model.objective)})
     return _exact(method, facts, {"Columns": _columns(names, ())}, fill)
+
+
+def native_model(path: Path, content: bytes) -> tuple[ModelContent, list[str]]:
+    """A native XGBoost model, which somebody else may have written, and the names of its columns.
+
+    Raises InvalidDataError if it is none: XGBoost itself ends the process on some that are damaged.
+    """
+    try:
+        model = model_content(booster_from_json(content.decode()))
+        splits = {
+            feature
+            for tree in model.trees
+            for left, feature in zip(tree["left_children"], tree["split_indices"], strict=True)
+            if left >= 0
+        }
+    except (ValueError, LookupError, TypeError, RecursionError):  # XGBoost's own errors are ValueErrors
+        raise InvalidDataError(f"{path} is neither a model of veilboost nor one of XGBoost") from None
+    n, names = model.n_features, model.feature_names
+    if (names and len(names) != n) or any(not 0 <= feature < n for feature in splits):
+        raise InvalidDataError(f"{path} is damaged: its columns are not those of its trees")
+    if not names and n > MOST_UNNAMED:
+        raise InvalidDataError(f"{path} has {n} columns without names, of {MOST_UNNAMED} that can be stated")
+    return model, names or [f"f{k}" for k in range(n)]
 
 
 def _columns(names: Sequence[str], categorical: Any) -> Rows:

@@ -1,8 +1,8 @@
 """Every row of the table of LightGBM's habits (docs/habits.md) is tried out here, under the same name."""
 
 import copy
+import csv
 import pickle
-import re
 import warnings
 from pathlib import Path
 
@@ -22,10 +22,8 @@ import lgb_dp
 from gbdt_commons.errors import VeilboostError
 
 matplotlib.use("Agg")
-PAGE = Path(__file__).parents[2] / "docs" / "habits.md"
-ROWS = re.findall(
-    r"^\| ([a-z-]+) \| .* \| (works|works, not private|refused) \| (.*) \|$", PAGE.read_text(), re.M
-)
+TABLE = Path(__file__).parents[2] / "docs" / "experiments" / "data" / "habits.csv"
+ROWS = [(name, *ends) for _, name, _, *ends in csv.reader(TABLE.read_text().splitlines()[1:])]
 X = np.random.default_rng(0).normal(size=(120, 3))
 Y = (X[:, 0] > 0).astype(int)
 BOUNDS = (-3, 3)

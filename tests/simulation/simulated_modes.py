@@ -95,7 +95,9 @@ class SecureSums:
         world = self.world
         world.is_calm = True
         if isinstance(result, Exception):
-            demand(world.is_rolled_back or self.may_refuse(result), f"refused: {result}")
+            # A liar can take the number that an honest coordinator would have used.
+            has_lied = any(one.startswith("lie ") for one in world.trace)
+            demand(world.is_rolled_back or has_lied or self.may_refuse(result), f"refused: {result}")
             return
         self.check_model(result)
 

@@ -59,7 +59,7 @@ class FeatureHistograms:
 
     @classmethod
     def unknown(cls, bins: PublicBins) -> FeatureHistograms:
-        """Those of features of which nothing was released: every bin is as likely."""
+        """Those of features without a release: every bin is as likely."""
         return cls.of(np.zeros(bins.layout().n_total_bins), 1.0, bins)
 
     def probabilities(self, feature: int, *, is_categorical: bool) -> NDArray[np.float64]:

@@ -25,26 +25,12 @@ def refuses_keywords(
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Decorate a method that names the keywords of other libraries which it does not have.
 
-    It does so, too, where there are more arguments without names than it takes.  A keyword with the other
-    library's default, None or "auto", is left out of the call.  Names that neither the method nor the other
-    libraries have are Python's TypeError, as ever.
-
-    Parameters
-    ----------
-    ways_out : mapping of str to str
-        By keyword: the reason, or the argument to pass instead.  Keywords that the method has are accepted.
-    error : type
-        The exception that is raised.
-    given : type, optional
-        TypedDict of the method's ``**keywords``: the signature shows them one by one, and the method is
-        called with all of them.
-    defaults : mapping
-        Those of the keywords that are not None.
-
-    Returns
-    -------
-    callable
-        The decorator.
+    It does so, too, where there are more arguments without names than it takes. A keyword with the other
+    library's default, None or "auto", is left out of the call; `defaults` are those that are not None. Names
+    that neither the method nor the other libraries have are Python's TypeError, as ever. By keyword,
+    `ways_out` has the reason, or the argument to pass instead; keywords that the method has are accepted.
+    `error` is raised. `given` is the TypedDict of the method's ``**keywords``: the signature shows them one
+    by one, and the method is called with all of them.
     """
 
     def decorate(method: Callable[P, R]) -> Callable[P, R]:

@@ -48,12 +48,7 @@ class Record:
     """Appends lines to a file, which stays open: a process that runs out of descriptors still records.
 
     A line says when, from whom, to whom, which kind of message, how long, how much of it ciphertexts, in
-    which session; of this party's own refusals, why.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be opened.
+    which session; of this party's own refusals, why. Raises OSError if the file cannot be opened.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -196,15 +191,10 @@ def _now() -> str:
 
 
 class RecordSums(NamedTuple):
-    """Totals of a record.
+    """Totals of a record: traffic, and refusals by time, receiver and reason.
 
-    Attributes
-    ----------
-    traffic : Traffic
-    refusals : list of (time, to whom, reason)
-        Those of earlier files are one entry for each caller and reason, which says how many they were.
-    damaged : int
-        Lines that could not be read, as a full disk or a crash leaves them; they are not in the sums.
+    Refusals of earlier files are one entry for each caller and reason, which says how many they were.
+    `damaged` lines could not be read, as a full disk or a crash leaves them; they are not in the sums.
     """
 
     traffic: Traffic
@@ -242,10 +232,7 @@ def continued_by(path: str | Path) -> tuple[str, str] | None:
 def read_record(path: str | Path) -> RecordSums:
     """Sum up a record; lines that are damaged are counted and skipped.
 
-    Raises
-    ------
-    InvalidDataError
-        If the file cannot be read, or has lines and none of them is a record's.
+    Raises InvalidDataError if the file cannot be read, or has lines and none of them is a record's.
     """
     traffic, refused, damaged = _read(path)
     return RecordSums(traffic, [(one.time, one.receiver, str(one)) for one in refused], damaged)

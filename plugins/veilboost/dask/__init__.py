@@ -64,27 +64,12 @@ def rows_on_cluster(
     drop: Sequence[str] = (),
     form: FileForm = PLAIN,
 ) -> RowsOnCluster:
-    """Have the workers of a cluster read a file that this process has read, each as many rows.
+    """Have the workers of a cluster read a file that this process has read as a `table`, each as many rows.
 
-    Parameters
-    ----------
-    address : str
-        Of the scheduler; security settings are those of Dask's configuration.
-    path : path
-        Where all workers find the file.
-    table : Table
-        Content of the file.
-    id_column, keep, drop, form
-        As for `read_table`.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If the scheduler does not answer.
-    InvalidDataError
-        If the workers read other rows.
-    ClusterError
-        If they cannot read the file.
+    `address` is the scheduler's; security settings are those of Dask's configuration. All workers find the
+    file at `path`; other arguments are those of `read_table`. Raises InvalidArgumentError if the scheduler
+    does not answer, InvalidDataError if the workers read other rows, ClusterError if they cannot read the
+    file.
     """
     try:
         client = Client(address, timeout=TIMEOUT, set_as_default=False)

@@ -36,6 +36,9 @@ _CALLERS = ("for ", "of for-")
 _TAIL = 1 << 16
 """Bytes at the end of a record in which senders are looked for."""
 
+_MOST_ROUNDS = 1 << 24
+"""Bytes that are read of the file of a run's rounds."""
+
 QUIET = 86_400.0
 """Seconds without a message after which a run counts as broken off."""
 
@@ -94,6 +97,9 @@ def of_party(folder: Path, limits: Mapping[str, Any]) -> Iterator[Finding]:
 def record(path: Path) -> Iterator[Finding]:
     """The record of a party or a coordinator: whether it is whole, its sums, and when senders were heard."""
     if not path.exists():
+        return
+    if not path.is_file():  # a pipe would be waited for, a device has no end
+        yield Finding("record", path.name, "it is no regular file: put the record back, or remove it")
         return
     try:
         faults, sums = list(check_chain(path)), read_record(path)
@@ -294,21 +300,30 @@ def progress(folder: Path, command: str) -> Finding:
 
 def _rounds(path: Path) -> tuple[str, Curve | None]:
     """The last round of a run in words, and the curve of its last metric, if a file has them."""
-    if not path.exists():
-        return "", None
-    lines = dict[int, Any]()
-    for text in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        with suppress(ValueError, LookupError, TypeError):  # a line that a crash has torn
+    content = b""
+    with suppress(OSError):  # a run that ends removes it
+        if path.is_file():
+            with open(path, "rb") as file:
+                content = file.read(_MOST_ROUNDS)
+    lines = dict[int, tuple[int, str, dict[str, float]]]()
+    for text in content.decode(errors="replace").splitlines():
+        # A line that a crash has torn, or that no run has written.
+        with suppress(ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
             line = json.loads(text)
-            lines[int(line["round"])] = line["of"], line["left"], {**line["metrics"]}
+            number, of, left = int(line["round"]), int(line["of"]), quoted(str(line["left"]))
+            metrics = {quoted(name): float(value) for name, value in line["metrics"].items()}
+            if 0 < number <= of < 1 << 31:
+                while lines and next(reversed(lines)) >= number:  # the run went on from before them
+                    lines.popitem()
+                lines[number] = of, left, metrics
     if not lines:
         return "", None
-    last, (of, left, metrics) = max(lines.items())
+    last, (of, left, metrics) = list(lines.items())[-1]
     said = f", tree {last} of {of}, {left} left"
     if not metrics:
         return said, None
     name = list(metrics)[-1]
-    points = [(k, float(of_round[name])) for k, (_, _, of_round) in sorted(lines.items()) if name in of_round]
+    points = [(k, of_round[name]) for k, (_, _, of_round) in lines.items() if name in of_round]
     return f"{said}, {name} {points[-1][1]:.5f}", Curve(
         name, points, (f"tree {points[0][0]}", f"tree {last}")
     )

@@ -66,9 +66,9 @@ def examine(peer: Peer, tls: TLS | None, seconds: float) -> tuple[list[Finding],
         socket.create_connection(where, timeout=seconds).close()
     except PartyArgumentError as error:
         return [Finding(f"{who} reachable", quoted(peer.address), str(error))], None
-    except OSError as error:
+    except (OSError, ValueError) as error:  # of names that no host has, a UnicodeError
         mend = "start its server, or correct the address, the firewall or the tunnel"
-        return [Finding(f"{who} reachable", f"{peer.address}: {_reason(error)}", mend)], None
+        return [Finding(f"{who} reachable", f"{quoted(peer.address)}: {_reason(error)}", mend)], None
     reached = Finding(f"{who} reachable", peer.address)
     if tls is None:
         return [reached], None
@@ -146,10 +146,12 @@ def listening(address: str) -> Finding:
             one.bind((host, port))
     except PartyArgumentError as error:
         return Finding("address", quoted(address), str(error))
-    except OSError as error:
-        taken = error.errno == errno.EADDRINUSE
+    except (OSError, ValueError, TypeError) as error:  # the last one of names that no host has
+        taken = getattr(error, "errno", None) == errno.EADDRINUSE
         mend = "stop the process that listens there" if taken else "choose an address of this machine"
-        return Finding("address", f"{address}: {_reason(error)}", f"{mend}, or choose another --listen")
+        return Finding(
+            "address", f"{quoted(address)}: {_reason(error)}", f"{mend}, or choose another --listen"
+        )
     return Finding("address", f"{address} is free")
 
 

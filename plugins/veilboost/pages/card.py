@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
+import shlex
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from inspect import getdoc
 from os.path import relpath
 from pathlib import Path
 from urllib.parse import quote
-
-import xgboost
 
 from gbdt_commons.html_tables import html_list
 from gbdt_commons.quoting import quoted
@@ -22,7 +22,7 @@ from gbdt_parties.messages import KINDS
 from lgb_dp.boosting.booster import evaluation_of
 from lgb_dp.evaluation.evaluation import PrivateEvaluation
 from lgb_dp.statements import QUALITY
-from veilboost.model_statements import LEAVES, TRAFFIC, file_of
+from veilboost.model_statements import LEAVES, TRAFFIC, file_of, native_model
 from veilboost.pages.drawings import flows_of, traffic
 from veilboost.pages.markup import PAGE_STYLE, Markup, command, joined, section, table, tag
 from xgb_fed.vertical.model.model import MODEL_FILE, VerticalModel
@@ -89,7 +89,7 @@ def link_to(statement: str, out: Path, digest: object) -> str:
     try:
         facts = json.loads(page.with_suffix(".json").read_text(encoding="utf-8"))["model"]
         is_same = page.exists() and facts["SHA-256"] == digest
-    except (OSError, ValueError, LookupError, TypeError):
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
         is_same = False
     if not is_same:
         raise InvalidDataError(
@@ -123,9 +123,14 @@ def _uses(path: Path) -> Iterator[Markup]:
         for name, gain in model.importances("total_gain").items():
             own = name in model.splits.names
             gains[name if own else f"{name.rpartition(': split ')[0]} (all its columns)"] += gain
-    elif path.suffix == ".json":
-        gains.update(xgboost.Booster(model_file=path).get_score(importance_type="total_gain"))  # type: ignore[arg-type]
-    if whole := sum(gains.values()):
+    elif (content := path.read_bytes())[:1] == b"{":
+        native, names = native_model(path, content)
+        for tree in native.trees:
+            splits = zip(tree["left_children"], tree["split_indices"], tree["loss_changes"], strict=True)
+            for left, feature, gain in splits:
+                if left >= 0:
+                    gains[names[feature]] += gain
+    if 0 < (whole := sum(gains.values())) < math.inf and min(gains.values()) >= 0:
         most = sorted(gains, key=gains.__getitem__, reverse=True)[:MOST]
         shares = [(quoted(name), gains[name] / whole) for name in most]
         yield Markup(html_bars([(name, bar_svg(share, "epsilon"), f"{share:.1%}") for name, share in shares]))
@@ -146,4 +151,4 @@ def _statement(model: str, link: str | None) -> Markup:
     if link is not None:
         return tag("p", tag("a", "The full statement", href=link), ", with the registry's record beside it.")
     said = tag("p", "The full statement for data protection officers and registries is written by:")
-    return joined([said, command(f"veilboost statement {model}")])
+    return joined([said, command(f"veilboost statement {shlex.quote(model)}")])

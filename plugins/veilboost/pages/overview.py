@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 
+from gbdt_commons.quoting import quoted
 from gbdt_commons.statements.page import html_page
 from veilboost.doctor.findings import Finding
 from veilboost.doctor.places import Place
@@ -21,6 +22,9 @@ _TITLES = {
     "record": "The record: who sent what to whom",
     "state": "State",
 }
+MOST = 300
+"""Rows of a table at most; a record can have many more."""
+
 _STOP = "To stop this side, in its terminal or here; the run goes on later where it stopped:"
 
 
@@ -53,8 +57,11 @@ def _place(place: Place, reached: Callable[[str], str]) -> Markup:
 def _finding(one: Finding, reached: Callable[[str], str]) -> Markup:
     """A heading, what was seen, its remedy, and whatever can be drawn of it."""
     rows = table(
-        {**row, "reachable": reached(str(row["address"]))} if "address" in row else row for row in one.rows
+        {**row, "reachable": reached(str(row["address"]))} if "address" in row else _short(row)
+        for row in one.rows[:MOST]
     )
+    if len(one.rows) > MOST:
+        rows = joined([rows, tag("p", f"{len(one.rows) - MOST:,} further rows are not shown")])
     if rows and one.check == "record":
         rows = tag("details", tag("summary", "Each kind of message"), rows)
     mend = tag("p", one.mend, class_="mend") if one.mend else Markup()
@@ -71,12 +78,17 @@ def _drawn(one: Finding) -> Iterator[Markup]:
     if "days_left" in values:
         yield tag("p", f"{values['days_left']} days left")
     if one.check == "record":
-        yield traffic(flows := flows_of(one.rows))
-        for flow in flows:
+        yield traffic(flows := flows_of([*map(_short, one.rows)]))
+        for flow in flows[:MOST]:
             sent = f"{flow.sender} sent {flow.receiver} {flow.amount}"
             yield tag("p", f"{sent}, {spoken_bytes(flow.n_cipher)} of them as ciphertexts")
     if "process" in values:
         yield joined([tag("p", _STOP), command(f"kill -INT {values['process']}")])
+
+
+def _short(row: Mapping[str, object]) -> dict[str, object]:
+    """A row whose texts are cut: those of a record that somebody else has written are of any length."""
+    return {name: quoted(one) if isinstance(one, str) else one for name, one in row.items()}
 
 
 def _limits(limits: Sequence[Finding]) -> Markup:

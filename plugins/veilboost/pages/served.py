@@ -9,17 +9,22 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
+import socket
 import sys
 import time
 from base64 import b64encode
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime, timezone
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Condition, Thread
+from threading import Condition, Lock, Thread
 from typing import Any
 
+from gbdt_commons.errors import VeilboostError
+from gbdt_commons.quoting import quoted
 from gbdt_parties.errors import InvalidDataError
+from veilboost.doctor.findings import Finding
 from veilboost.doctor.peers import Peer, examine
 from veilboost.doctor.places import Place, places_of
 from veilboost.pages.markup import PAGE_STYLE
@@ -33,6 +38,9 @@ Long looks are taken more rarely: a page costs at most a tenth of a processor.""
 
 BUSY, IDLE, REACH = 5, 60, 30.0
 """Seconds after which browsers ask again, with a run under way and without, and addresses are tried again."""
+
+MOST = 32
+"""Connections at a time; with one more, the oldest one ends: slow ones keep nobody out."""
 
 _STYLE_HASH = b64encode(hashlib.sha256(PAGE_STYLE.encode()).digest()).decode()
 _HEADERS = {
@@ -52,13 +60,14 @@ class Watched:
         self._paths, self._changed, self._is_looking = paths, Condition(), False
         self._reached: dict[str, tuple[float, str]] = {}
         self._look()
+        Thread(target=self._reach, daemon=True).start()  # addresses that are silent take a second each
 
     def newest(self) -> tuple[list[Place], datetime]:
         """The places as they were last seen, and when; new ones are waited for a moment."""
         with self._changed:
             if time.monotonic() > self._due and not self._is_looking:
                 self._is_looking = True
-                Thread(target=self._look, daemon=True).start()
+                Thread(target=self._renew, daemon=True).start()
             self._changed.wait_for(lambda: not self._is_looking, WAIT)
             return self._places, self._when
 
@@ -66,11 +75,15 @@ class Watched:
         """Whether a server answered at an address when it was last tried."""
         return self._reached.get(address, (0.0, "not tried yet"))[1]
 
+    def _renew(self) -> None:
+        self._look()
+        self._reach()
+
     def _look(self) -> None:
         began = time.monotonic()
         try:
             when = datetime.now(timezone.utc)
-            places = [one for path in self._paths for one in places_of(path)]
+            places = [one for path in self._paths for one in _seen(path)]
             with self._changed:
                 self._places, self._when = places, when
         finally:
@@ -78,7 +91,9 @@ class Watched:
                 self._is_looking, now = False, time.monotonic()
                 self._due = now + max(OLD, 10 * (now - began))
                 self._changed.notify_all()
-        rows = (row for place in places for finding in place.findings for row in finding.rows)
+
+    def _reach(self) -> None:
+        rows = (row for place in self._places for finding in place.findings for row in finding.rows)
         for address in {str(row["address"]) for row in rows if "address" in row}:
             if time.monotonic() - self._reached.get(address, (-REACH, ""))[0] >= REACH:
                 (found, *_), _ = examine(Peer("", address, ""), None, 1.0)
@@ -95,6 +110,7 @@ class PageServer(ThreadingHTTPServer):
 
     def __init__(self, watched: Watched, port: int) -> None:
         self.watched, self.token = watched, secrets.token_urlsafe(24)
+        self._open, self._guard = list[Any](), Lock()
         try:
             super().__init__((HOST, port), _Answering)
         except OSError as error:
@@ -103,6 +119,22 @@ class PageServer(ThreadingHTTPServer):
             ) from None
         self.hosts = {f"{name}:{self.server_port}" for name in (HOST, "localhost")}
         self.address = f"http://{HOST}:{self.server_port}/{self.token}/"
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer in a thread of its own; the oldest of too many connections ends."""
+        with self._guard:
+            self._open.append(request)
+            oldest = self._open[:-MOST]
+        for one in oldest:
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """End a connection."""
+        with self._guard, suppress(ValueError):
+            self._open.remove(request)
+        super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Leave out browsers that went away."""
@@ -159,3 +191,12 @@ class _Answering(BaseHTTPRequestHandler):
 
 def _is_busy(place: Place) -> bool:
     return any(dict(one.values).get("runs") for one in place.findings)
+
+
+def _seen(path: str) -> list[Place]:
+    """The places at a path; one that cannot be read, such as a file removed meanwhile, says so."""
+    try:
+        return [*places_of(path)]
+    except (VeilboostError, OSError, ValueError) as error:
+        mend = "the next look may find it; else veilboost status names the file"
+        return [Place(str(path), "unreadable", [Finding("path", quoted(str(error)), mend)])]

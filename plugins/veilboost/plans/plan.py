@@ -80,10 +80,7 @@ ENTRIES = {
 def read_plan(path: str | Path) -> Plan[Any, Any]:
     """Read the plan of a run's initiator.
 
-    Raises
-    ------
-    PlanError
-        Naming the file, and the entry that is missing, unknown, of another type, or not accepted.
+    PlanError names the file, and the entry that is missing, unknown, of another type, or not accepted.
     """
     path = Path(path)
     content = parsed(path)
@@ -174,10 +171,7 @@ def _faults_of_own_rows(data: OwnRows, parties: list[PartyAddress]) -> Iterator[
 def read_served(path: str | Path) -> tuple[str, Served]:
     """Read the settings of a party that ``serve`` starts: its kind of training, and the options as entries.
 
-    Raises
-    ------
-    PlanError
-        Naming the file, and the entry that is missing, unknown, of another type, or not accepted.
+    Errors are those of `read_plan`.
     """
     path = Path(path)
     content = dict(parsed(path))
@@ -192,12 +186,7 @@ def read_served(path: str | Path) -> tuple[str, Served]:
 def faults_of_served(method: str, served: Served, called: Callable[[str], str]) -> Iterator[str]:
     """Settings that admit nothing, or that contradict each other, as sentences.
 
-    Parameters
-    ----------
-    method : str
-    served : Served
-    called : callable
-        Gives the name by which a sentence calls an entry.
+    `called` gives the name by which a sentence calls an entry.
     """
     fault = fault_of(served, called)
     if fault is not None:

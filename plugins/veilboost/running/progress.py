@@ -55,7 +55,9 @@ class RoundLog:
         left = spoken(sum(self._seconds) / len(self._seconds) * (self._n_rounds - number - 1))
         shown = "".join(f", {name}:{value:.5f}" for name, value in metrics.items())
         self._logger.info("tree %d of %d%s, %s left", number + 1, self._n_rounds, shown, left)
-        line = {"round": number + 1, "of": self._n_rounds, "left": left, "metrics": metrics}
+        # In the log's digits: the file tells nothing about rows that the log does not.
+        digits = {name: float(f"{value:.5f}") for name, value in metrics.items()}
+        line = {"round": number + 1, "of": self._n_rounds, "left": left, "metrics": digits}
         with suppress(OSError):  # a full disk ends no run for the sake of a page
             self._write(json.dumps(line), is_first=number == 0)
 

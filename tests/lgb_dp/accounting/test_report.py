@@ -172,7 +172,7 @@ def test_texts_of_a_guarantee_are_escaped_and_cut(theirs):
     ledger = [{**row, "release": evil} for row in guarantee["ledger"]]
     report = lgb_dp.privacy_of(forged(theirs, notes=[evil, "x" * 10**6], reasons=[evil], ledger=ledger))
     assert "\x1b" not in str(report)
-    assert sum(line.startswith("private") for line in str(report).splitlines()) == 1
+    assert not any(line.startswith("private") for line in str(report).splitlines())  # the reason voids it
     assert len(str(report)) < 10_000
 
 

@@ -9,6 +9,7 @@ from gbdt_kernels import compilation
 from gbdt_kernels.residues import paths
 from veilboost import warming
 from veilboost.doctor import examination, findings
+from veilboost.doctor.peers import Peer, examine, listening
 from veilboost.plans.plan import METHODS
 
 
@@ -39,3 +40,12 @@ def test_warming_compiles_the_kernel(method, monkeypatch):
     warming.warm(findings.PARTS[method])
     assert examination.are_compiled(method)
     assert compilation.is_compiled(paths.path_kernels().chains) or method != "vertical"
+
+
+@pytest.mark.parametrize("host", ["a..b", "x" * 70, "\u202e"])
+def test_names_that_no_host_can_have_are_found(host):
+    ((found,), certificate) = examine(Peer("bank", f"{host}:1", ""), None, 1.0)
+    assert found.mend
+    assert found.seen.isprintable()
+    assert certificate is None
+    assert listening(f"{host}:1").mend

@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pytest
+import xgboost
 
 import lgb_dp
 from stated_models import HOSTILE, made_in
@@ -79,3 +80,81 @@ def test_only_the_statement_of_the_same_model_is_linked(folder, tmp_path, caplog
     assert 'href="a%20b/private.html"' in page
     for wrong in (tmp_path / "a b" / "vertical.html", tmp_path / "none.html"):
         assert main(["show", str(folder / "private"), "--statement", str(wrong)]) == 2
+
+
+@pytest.mark.parametrize(
+    ("altered", "says"),
+    [
+        (lambda text, model: '{"a":' * 500_000, "neither a model of veilboost nor one of XGBoost"),
+        (lambda text, model: grown(model)[0].update(split_indices=[999_999] * 99), "one of XGBoost"),
+        (
+            lambda text, model: grown(model)[0].update(
+                split_indices=[999_999 for _ in grown(model)[0]["split_indices"]]
+            ),
+            "its columns are not those of its trees",
+        ),
+        (lambda text, model: model["learner"].update(feature_names=["only"]), "its columns are not those of"),
+        (
+            lambda text, model: model["learner"]["learner_model_param"].update(num_feature="2000000000"),
+            "2000000000 columns without names",
+        ),
+    ],
+)
+def test_native_models_of_strangers_are_refused_by_name(folder, tmp_path, capsys, altered, says):
+    text = (folder / "exact" / "model.json").read_text()
+    model = json.loads(text)
+    model["learner"].update(feature_names=[], feature_types=[])
+    changed = altered(text, model)
+    (tmp_path / "m.json").write_text(changed if isinstance(changed, str) else json.dumps(model))
+    assert main(["show", str(tmp_path / "m.json"), "--out", str(tmp_path / "card.html")]) == 2
+    assert says in capsys.readouterr().err
+
+
+def grown(model):
+    return model["learner"]["gradient_booster"]["model"]["trees"]
+
+
+@pytest.mark.parametrize("gain", [float("nan"), -1e30, 3e38])
+def test_gains_that_are_no_shares_are_not_drawn(folder, tmp_path, gain):
+    model = json.loads((folder / "exact" / "model.json").read_text())
+    grown(model)[0]["loss_changes"][0] = gain
+    (tmp_path / "m.json").write_text(json.dumps(model))
+    page = shown(tmp_path, tmp_path / "m.json")
+    assert ("What the model uses" in headings(page)) == (gain == 3e38)
+    assert not re.search('width="-|nan%', page)
+
+
+def test_gains_are_those_of_xgboost(folder, tmp_path):
+    page = shown(tmp_path, folder / "exact")
+    gains = xgboost.Booster(model_file=folder / "exact" / "model.json").get_score(
+        importance_type="total_gain"
+    )
+    name = max(gains, key=gains.get)
+    share = gains[name] / sum(gains.values())
+    assert re.search(f"<td>{name}</td>.*?<td>{share:.1%}</td>", page)
+
+
+def test_the_kind_of_a_model_is_that_of_its_text(folder, tmp_path):
+    for kind, end, name in (("private", "txt", "a; b.json"), ("exact", "json", "c.txt")):
+        (tmp_path / name).write_bytes((folder / kind / f"model.{end}").read_bytes())
+        page = shown(tmp_path, tmp_path / name)
+        assert ("What the model uses" in headings(page)) == (kind == "exact")
+        assert ("statement &#x27;" in page) == (" " in name)  # a command to copy runs no other
+
+
+def test_a_statement_of_any_brackets_is_none(folder, tmp_path):
+    (tmp_path / "s.html").write_text("")
+    (tmp_path / "s.json").write_text("[" * 200_000)
+    assert main(["show", str(folder / "private"), "--statement", str(tmp_path / "s.html")]) == 2
+
+
+def test_a_report_with_a_reason_to_be_void_is_void(folder, tmp_path):
+    text = (folder / "private" / "model.txt").read_text()
+    voided = re.sub(r'("private": true, "reasons": )\[\]', r'\1["<b>rows were seen"]', text, count=1)
+    assert voided != text
+    (tmp_path / "m.txt").write_text(voided)
+    page = shown(tmp_path, tmp_path / "m.txt")
+    assert "VOID" in page
+    assert "void because &lt;b&gt;rows were seen" in page
+    assert "is private" not in page
+    assert "What an attacker can achieve" not in headings(page)

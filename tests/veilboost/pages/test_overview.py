@@ -1,5 +1,6 @@
 """The page of folders in use: what status finds is drawn, escaped, and nothing else is on it."""
 
+import json
 import os
 import re
 from dataclasses import replace
@@ -87,3 +88,46 @@ def test_findings_of_one_name_are_all_on_it():
     page = drawn([Place("a", "folder", [Finding("state", "store x"), Finding("state", "store y")])])
     assert "store x" in page
     assert "store y" in page
+
+
+LINE = {"round": 1, "of": 2, "left": "1 s", "metrics": {"auc": 0.5}}
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("[" * 200_000, "auc 0.50000"),
+        (json.dumps({**LINE, "round": 2}).replace('"round": 2', '"round": Infinity'), "auc 0.50000"),
+        (json.dumps({**LINE, "round": 2, "metrics": {"auc": "high"}}), "auc 0.50000"),
+        (json.dumps({**LINE, "round": 2, "metrics": {"auc": 10**400}}), "auc 0.50000"),
+        (json.dumps({**LINE, "round": 10**30, "of": 10**30}), "tree 1 of 2"),
+        (json.dumps({**LINE, "left": [HOSTILE] * 100_000}), "&lt;img"),
+        (f"{json.dumps({**LINE, 'round': 2})}\n{json.dumps(LINE)}", "tree 1 of 2"),
+    ],
+)
+def test_lines_of_rounds_are_skipped_or_cut_whatever_they_are(place, line, words):
+    (place / "checkpoint" / "rounds.jsonl").write_text(f"{json.dumps(LINE)}\n{line}\n")
+    page = drawn(places_of("."))
+    assert words in page
+    assert HOSTILE not in page
+    assert len(page) < 40_000
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: path.symlink_to("/dev/zero")])
+def test_what_is_no_regular_file_is_not_read(place, make):
+    for path in (place / "checkpoint" / "rounds.jsonl", place / "kept" / "record.jsonl"):
+        path.unlink()
+        make(path)
+    page = drawn(places_of("."))
+    assert "it is no regular file" in page
+    assert "tree 3" not in page
+
+
+def test_a_record_of_any_length_gives_a_page_that_is_not(place):
+    sent = {"time": "x", "to": "bank", "bytes": 1, "ciphertext_bytes": 1}
+    lines = [{**sent, "from": f"{k}" * 50_000, "message": f"m{k}"} for k in range(3)]
+    lines += [{**sent, "from": f"p{k}", "message": "AskSum"} for k in range(2000)]
+    (place / "kept" / "record.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
+    page = drawn(places_of("."))
+    assert "1,703 further rows are not shown" in page
+    assert len(page) < 200_000

@@ -2,6 +2,7 @@
 
 import http.client
 import shutil
+import socket
 import subprocess
 import threading
 import time
@@ -12,7 +13,9 @@ import pytest
 from kept_stores import end_process
 from used_folders import used
 from veilboost.command_line import main
-from veilboost.pages.served import PageServer, Watched
+from veilboost.doctor.findings import Finding
+from veilboost.doctor.places import Place
+from veilboost.pages.served import MOST, PageServer, Watched
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
 
@@ -142,3 +145,46 @@ def test_a_browser_shows_it_without_an_error(server, width, tmp_path):
     policy = '<meta http-equiv="Content-Security-Policy" content="default-src &#39;none&#39;">'
     blocked.write_text(f'{policy}<p style="color: red">x</p>')
     assert shown(blocked.as_uri())[0]  # an error would be seen
+
+
+def test_slow_requests_keep_nobody_out(server):
+    slow = [socket.create_connection(("127.0.0.1", server.server_port)) for _ in range(MOST)]
+    for one in slow:
+        one.sendall(b"GET / HTTP/1.0\r\nX: ")
+    assert asked(server, "/")[0].status == 403
+    slow[0].settimeout(5)
+    assert slow[0].recv(1) == b""  # long before a slow one's own time is over
+    for one in slow:
+        one.close()
+
+
+def test_folders_that_cannot_be_read_any_more_are_named(monkeypatch):
+    def vanishing(path):
+        if looks.append(path) or len(looks) > 1:
+            raise FileNotFoundError(2, "No such file or directory", "party.store")
+        return iter(())
+
+    looks = []
+    monkeypatch.setattr("veilboost.pages.served.places_of", vanishing)
+    monkeypatch.setattr("veilboost.pages.served.OLD", 0.0)
+    watched = Watched(["a"])
+    time.sleep(0.01)
+    watched.newest()
+    ((place,), _) = watched.newest()
+    assert "party.store" in place.findings[0].seen
+    assert place.findings[0].mend
+
+
+def test_silent_addresses_do_not_delay_the_page(monkeypatch):
+    row = {"party": "bank", "address": "10.0.0.1:1"}
+    place = Place("a", "plan", [Finding("names", "bank", rows=(row,))])
+    monkeypatch.setattr("veilboost.pages.served.places_of", lambda path: iter([place]))
+    tried = threading.Event()
+    monkeypatch.setattr(
+        "veilboost.pages.served.examine", lambda *_: tried.wait(10) and ([place.findings[0]], None)
+    )
+    began = time.perf_counter()
+    watched = Watched(["a"])
+    assert time.perf_counter() - began < 5
+    assert watched.reached("10.0.0.1:1") == "not tried yet"
+    tried.set()

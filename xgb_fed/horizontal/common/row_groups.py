@@ -22,15 +22,7 @@ from xgb_fed.ciphers.randomness import SecretStream
 
 @dataclass(frozen=True)
 class RowGroups:
-    """A partition of rows.
-
-    Attributes
-    ----------
-    order : ndarray of int64, shape (n_counted,)
-        Row numbers, group after group.
-    starts : ndarray of int64, shape (n_groups,)
-        Where in `order` each group starts.
-    """
+    """A partition of rows: `order` has row numbers by group, and `starts` where each group starts."""
 
     order: NDArray[np.int64]
     starts: NDArray[np.int64]
@@ -61,17 +53,10 @@ def group_rows(
     """Divide rows into groups of `min_rows` to 2 · `min_rows` − 1 rows with similar hashes.
 
     All rows are halved at the median of the hash in which they differ most, then each half, and so on until
-    groups are too small to be halved (LeFevre et al., 2006, do so for k-anonymity).  Rows that are equal in
-    that hash are divided at random.
-
-    Parameters
-    ----------
-    hashes : ndarray of int32, shape (n_rows, n_hashes)
-    counted : ndarray of bool, shape (n_rows,)
-        Rows that count; the others have no gradients and belong to no group.
-    min_rows : int
-        At most the number of rows that count.  With 1, each of them is a group of its own, in their order.
-    random : SecretStream
+    groups are too small to be halved (LeFevre et al., 2006, do so for k-anonymity). Rows that are equal in
+    that hash are divided at random. Hashes have shape (n_rows, n_hashes); rows that are not `counted` have no
+    gradients and belong to no group. `min_rows` is at most the number of rows that count; with 1, each of
+    them is a group of its own, in their order.
     """
     order = np.flatnonzero(counted)
     if min_rows == 1:

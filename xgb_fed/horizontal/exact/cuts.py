@@ -42,18 +42,9 @@ def values_of(keys: NDArray[np.uint32]) -> Values:
 class CutSearch:
     """Search for the cuts of one column.
 
-    Attributes
-    ----------
-    keys : ndarray of uint32
-        Of this party's values, ascending.
-    cells : ndarray of uint64
-        The first digits of the cells that are looked into.
-    before : ndarray of int64
-        Pooled rows with keys before each cell.
-    within : ndarray of int64, or None before the first digit
-        Pooled rows with keys in each cell.
-    everything : bool
-        Whether all cells with rows are looked into; else those of some ranks.
+    `keys` are those of this party's values, ascending. `cells` are the first digits of the cells that are
+    looked into, with the pooled numbers of rows `before` and, after the first digit, `within` each. With
+    `everything`, all cells with rows are looked into; else those of some ranks.
     """
 
     keys: NDArray[np.uint32]
@@ -93,17 +84,10 @@ class CutSearch:
 
 
 def find_cuts(columns: Columns, max_bin: int, how: str) -> Asking[list[Values]]:
-    """Values that the columns of all parties are cut at.
+    """Values that the columns of all parties are cut at, on a "grid" or "exact".
 
     All distinct values (or cells, see above) if there are at most `max_bin`; else those at `max_bin` ranks,
     from the smallest value to the largest.
-
-    Parameters
-    ----------
-    columns : Columns
-        Of this party.
-    max_bin : int
-    how : {"grid", "exact"}
     """
     searches = []
     for f in range(columns.n_features):

@@ -120,20 +120,11 @@ class LabelledRows:
 
 @dataclass(frozen=True, eq=False)
 class Sizes:
-    """Sizes from the first sum.
+    """Sizes from the first sum: rows to train on, of all parties, of weights above 0, and what follows.
 
-    Attributes
-    ----------
-    n_rows : int
-        Rows to train on, of all parties, of weights above 0.
-    row_bits : int
-        Bits of the largest number of rows, of held-out sets too.
-    exponent : int
-        Gradients of every row are at most 2 to the power of this.
-    marks : ndarray of int64
-        The sum of all parties' marks, which names the rows of all.
-    spare : int, default=0
-        Powers of two of `exponent` that labels and losses do not need.
+    `row_bits` are those of the largest number of rows, of held-out sets too. Gradients of every row are at
+    most 2 to the power of `exponent`; labels and losses do not need `spare` powers of them. `marks`, the sum
+    of all parties' marks, names the rows of all.
     """
 
     n_rows: int
@@ -167,24 +158,10 @@ def ask_sizes(
     mark: NDArray[np.int64],
     max_rows: int,
 ) -> Asking[Sizes]:
-    """Check this party's rows, ask for all sizes, and check them.
+    """Check this party's rows, which `mark` names, ask for all sizes, and check them.
 
-    Parameters
-    ----------
-    task : ExactTask
-    rows : LabelledRows
-        This party's.
-    held_out : sequence of LabelledRows or None
-    mark : ndarray of int64
-        Names this party's rows.
-    max_rows : int
-        Rows of all parties together that this party takes part with.
-
-    Raises
-    ------
-    InvalidDataError
-        If a sum, or a combination of sums, would be over too few of this party's rows; or rows and numbers
-        are too large.
+    This party takes part with at most `max_rows` of all parties together. Raises InvalidDataError if a sum,
+    or a combination of sums, would be over too few of this party's rows; or rows and numbers are too large.
     """
     check_own_rows(task, rows)
     _check_own_sets(task, [rows, *held_out])

@@ -132,28 +132,13 @@ def max_hashes(n_rows: int, n_unknown: int) -> int:
 def hash_rows(
     X: Any, mean: Doubles, std: Doubles, seed: bytes, n_hashes: int, window: float, n_threads: int = 0
 ) -> NDArray[np.int32]:
-    """Hash standardised rows by functions drawn from a seed, the same for every party.
+    """Hash standardised rows by functions drawn from a seed of 32 bytes, the same for every party.
 
-    The first functions of a seed are the same however many are asked for: more hashes by one seed are the
-    earlier ones and some more, and a party counts them so.  Missing values count as the mean, and unstored
-    entries of a sparse matrix as zeros.
-
-    Parameters
-    ----------
-    X : ndarray of float32, shape (n_rows, n_features), or CSR matrix
-    mean, std : ndarray of float64, shape (n_features,)
-        Agreed by all parties; columns with a std of 0 do not count.
-    seed : bytes
-        32 bytes.
-    n_hashes : int
-    window : float
-        Width r of a slab, in standard deviations.
-    n_threads : int
-        Number of threads; 0 means all available processors.
-
-    Returns
-    -------
-    ndarray of int32, shape (n_rows, n_hashes)
+    Gives int32 of shape (n_rows, n_hashes). The first functions of a seed are the same however many are asked
+    for: more hashes by one seed are the earlier ones and some more, and a party counts them so. Missing
+    values count as the mean, and unstored entries of a sparse matrix as zeros. All parties have agreed on
+    `mean` and `std`; columns with a std of 0 do not count. `window` is the width r of a slab, in standard
+    deviations; 0 threads are all available processors.
     """
     words = SecretStream(seed).words(n_hashes, len(mean) + 1).T
     uniform = ((words >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53

@@ -153,16 +153,13 @@ class Exchange(ABC, Unrepeatable):
     ) -> Steps[T]:
         """One connection: a session with the other party, and the training that asks for values and rounds.
 
-        A round that the other side has opened, and this one has not, is open before `train` begins.  The
-        nonce of the session is that of an auditor who repeats it, by default 32 bytes of the operating
-        system.  Any error ends the session; the other side hears of one that it should know about.
+        A round that the other side has opened, and this one has not, is open before `train` begins. The nonce
+        of the session is that of an auditor who repeats it, by default 32 bytes of the operating system. Any
+        error ends the session; the other side hears of one that it should know about.
 
-        Raises
-        ------
-        PartyUnavailableError
-            If the connection is lost: training begins again over another one.
-        TransferCheckError, AuthenticationError, PartyRefusedError, ProtocolError
-            If the other party refuses or deviates, or its store is not of this run's history.
+        Raises PartyUnavailableError if the connection is lost: training begins again over another one. Raises
+        TransferCheckError, AuthenticationError, PartyRefusedError or ProtocolError if the other party refuses
+        or deviates, or its store is not of this run's history.
         """
         check_process(self._process)
         link = Link(channel, self._terms.name, self._record)
@@ -196,22 +193,16 @@ class Exchange(ABC, Unrepeatable):
     ) -> Steps[list[Words]]:
         """Sums of a round, the next one or one before: as they were opened, or of an attempt made now.
 
-        Noise and dither of the inputs are drawn from `draws`, whose nonce is the attempt's digest.  `pay`
+        Noise and dither of the inputs are drawn from `draws`, whose nonce is the attempt's digest. `pay`
         charges for the attempt, in the transaction before its first noised share leaves; if it raises an
-        error, nothing has left.  Sums are checked by the public numbers, also if they are opened after a
-        restart.  They have both noises, and are the same on both sides.
+        error, nothing has left. Sums are checked by the public numbers, also if they are opened after a
+        restart. They have both noises, and are the same on both sides.
 
-        Raises
-        ------
-        PartyUnavailableError
-            If the connection is lost, or there is none.
-        SumRangeError
-            If the sums are out of range: the attempt is charged, and not opened.
-        TransferCheckError, AuthenticationError, PartyRefusedError, ProtocolError
-            If the other party deviates, or refuses; or if `number` or `layout` is none that is due, or no
-            attempt is left.
-        OSError
-            If there is no room to keep the attempt: nothing noised has left.
+        Raises PartyUnavailableError if the connection is lost, or there is none, SumRangeError if the sums
+        are out of range (the attempt is charged, and not opened), and OSError if there is no room to keep the
+        attempt: nothing noised has left. Raises TransferCheckError, AuthenticationError, PartyRefusedError or
+        ProtocolError if the other party deviates, or refuses; or if `number` or `layout` is none that is due,
+        or no attempt is left.
         """
         check_process(self._process)
         if not 0 <= number <= self.kept.n_opened or number >= self._terms.n_rounds:
@@ -238,17 +229,13 @@ class Exchange(ABC, Unrepeatable):
         """Value that one side releases, once, and both keep: the same bytes on every connection.
 
         Both sides ask for the same values, in the same order, on each connection, so that each is given again
-        there.  Its owner's `make` draws it from a stream of this party's seed and the set-up, and charges for
-        it; it is kept with its charge before it leaves for the first time.  The other side has no `make`, and
+        there. Its owner's `make` draws it from a stream of this party's seed and the set-up, and charges for
+        it; it is kept with its charge before it leaves for the first time. The other side has no `make`, and
         `check` raises a ProtocolError if the content is not one that may be.
 
-        Raises
-        ------
-        ProtocolError
-            If it has another length, is refused by `check`, or was another one before; or, before anything is
-            drawn, if the other side has it and this one has lost it.
-        PartyUnavailableError
-            As of `round`; likewise its other errors.
+        Raises ProtocolError if it has another length, is refused by `check`, or was another one before; or,
+        before anything is drawn, if the other side has it and this one has lost it. Other errors are those of
+        `round`.
         """
         check_process(self._process)
         connected, kept = self._connection(), self.kept.value(number)
@@ -273,11 +260,8 @@ class Exchange(ABC, Unrepeatable):
     def end(self, result: bytes = b"") -> Steps[None]:
         """Exchange signatures of the last round with the other side, after all rounds, and of their result.
 
-        Raises
-        ------
-        ProtocolError
-            If rounds are left here or there, or the other side has another result; other errors as of
-            `round`.
+        Raises ProtocolError if rounds are left here or there, or the other side has another result; other
+        errors are those of `round`.
         """
         check_process(self._process)
         if self.kept.n_opened < self._terms.n_rounds:

@@ -50,23 +50,14 @@ def least_difference(min_rows: int) -> int:
 def check_subsample(n_rows: int, subsample: float, min_rows: int) -> None:
     """Refuse a `subsample` whose samples of a party's rows could differ in few rows, or from all of them.
 
-    For any other set that was chosen or drawn independently (all rows, another sample, no rows): each
-    of the n rows is in the sample but not in the other set with probability s, or the other way round with
-    probability 1 − s, independently.  So they differ in n·min(s, 1 − s) rows at least, in expectation, and in
-    fewer than `min_rows` with the probability that `least_difference` bounds.  That holds for the rows of one
+    For any other set that was chosen or drawn independently (all rows, another sample, no rows): each of the
+    n rows is in the sample but not in the other set with probability s, or the other way round with
+    probability 1 − s, independently. So they differ in n·min(s, 1 − s) rows at least, in expectation, and in
+    fewer than `min_rows` with the probability that `least_difference` bounds. That holds for the rows of one
     party, so that it is safe even if all others subtract theirs; and so it holds for the rows of all.
 
-    Parameters
-    ----------
-    n_rows : int
-        Of this party, of weights above 0.  It is not in the error, which others read.
-    subsample : float
-    min_rows : int
-
-    Raises
-    ------
-    InvalidDataError
-        With the values that are accepted.
+    `n_rows` are this party's of weights above 0, and not in the InvalidDataError, which others read; it has
+    the values that are accepted.
     """
     if subsample >= 1 or min_rows <= 1:
         return
@@ -98,21 +89,12 @@ def check_own_sample(n_drawn: int, n_rows: int, min_rows: int) -> None:
 class RowDraws:
     """One party's draws of rows: one sample for each round and class, whatever else a run is asked for.
 
-    A sample depends on the party's key and rows, on whose rows are added up, and on `subsample`; not on other
-    settings, nor on the coordinator.  Samples of other values of `subsample`, and with other parties or other
-    rows of theirs, are independent at all parties alike: if some parties drew anew and others did not, the
-    difference of two sums would be over the rows of those that did.  Marks alone do not name the parties: one
-    that lies can shift its own, so that their sum is that of other parties.
-
-    Parameters
-    ----------
-    kept : PartyState
-    rows : str
-        Digest of the party's rows.
-    max_samples : int
-        In all training runs.
-    members : sequence of str
-        Names of all parties of the run, in any order.
+    A sample depends on the party's key and rows (their digest), on whose rows are added up, and on
+    `subsample`; not on other settings, nor on the coordinator. Samples of other values of `subsample`, and
+    with other parties or other rows of theirs, are independent at all parties alike: if some parties drew
+    anew and others did not, the difference of two sums would be over the rows of those that did. Marks alone
+    do not name the parties, as the `members` do: one that lies can shift its own, so that their sum is that
+    of other parties. All training runs together have `max_samples`.
     """
 
     kept: PartyState
