@@ -25,7 +25,7 @@ from lgb_dp.newton.releases.partitions import RowRules
 
 
 class RowsElsewhere(ABC):
-    """Rows on workers, each of which has `n_threads` threads; 0 takes as many as it has.
+    """Rows on workers with `n_threads` threads each; 0 takes as many as a worker has.
 
     `made_up` has the columns and data types of the rows, and none of their values. `declared`, for
     `lightgbm.train`, has these with the declarations of the true ones; `InvalidArgumentError` if bounds or

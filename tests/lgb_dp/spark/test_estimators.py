@@ -1,5 +1,6 @@
 """The model of a Spark data frame is that of one process, byte for byte, however its rows are divided."""
 
+import os
 import subprocess
 import sys
 
@@ -119,5 +120,7 @@ spark.stop()
 def test_a_session_of_spark_connect_gives_the_same_model():
     for name in ("grpc", "grpc_status", "zstandard"):
         pytest.importorskip(name, reason="Spark Connect needs pyspark[connect]")
-    done = subprocess.run([sys.executable, "-c", CONNECT], capture_output=True, text=True, timeout=600)
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", CONNECT]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=600)
     assert done.stdout.split() == ["True", "320"], done.stderr[-2000:]
