@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 P = 2**255 - 19
 _ORDER = 2**252 + 27742317777372353535851937790883648493
@@ -115,24 +115,39 @@ def attempt_bytes(number_of_round: int, number: int, members: Sequence[int], que
     return numbers + len(members).to_bytes(2, "little") + places + question
 
 
+def confirmed_roster(roster: bytes, ciphertexts: Sequence[Sequence[bytes]]) -> bytes:
+    """The digest of a roster and of each party's ciphertexts, by place and by receiver."""
+    digests = [b"".join(hashlib.sha256(one).digest() for one in sent) for sent in ciphertexts]
+    parts = b"".join(len(part).to_bytes(8, "little") + part for part in (roster, *digests))
+    return hashlib.sha256(b"veilboost confirmed roster 1\0" + parts).digest()
+
+
 def masked_vector(
     place: int,
     secret_key: bytes,
     public_keys: Sequence[bytes],
+    kem_secrets: Mapping[int, bytes],
+    kem_pairs: Mapping[int, bytes],
     members: Sequence[int],
-    roster: bytes,
+    confirmed: bytes,
     attempt: bytes,
     values: Sequence[int],
     bits: int,
 ) -> list[int]:
-    """A party's vector plus its masks, modulo ``2**bits``."""
+    """A party's vector plus its masks, modulo ``2**bits``.
+
+    Of each pair with another party, by its place, `kem_secrets` has the secret by ML-KEM-768, and `kem_pairs`
+    the earlier one's key and the later one's ciphertext.
+    """
     total = [value % (1 << bits) for value in values]
     for other in members:
         if other == place:
             continue
         pair = b"".join(p.to_bytes(2, "little") + public_keys[p] for p in sorted((place, other)))
-        info = b"veilboost secure sum mask 2\0" + pair + attempt
-        words = stream_words(hkdf(x25519(secret_key, public_keys[other]), roster, info))
+        pair += hashlib.sha256(kem_pairs[other]).digest()
+        info = b"veilboost secure sum mask 3\0" + pair + attempt
+        secret = x25519(secret_key, public_keys[other]) + kem_secrets[other]
+        words = stream_words(hkdf(secret, confirmed, info))
         for i in range(len(total)):
             mask = next(words)
             mask |= next(words) << 64 if bits == 128 else 0
@@ -144,7 +159,7 @@ def signed_text(roster: bytes, attempt: bytes, place: int, bits: int, vector: by
     """The bytes that a contribution's signature covers."""
     head = place.to_bytes(2, "little") + bits.to_bytes(2, "little") + n_values.to_bytes(8, "little")
     return (
-        b"veilboost secure sum contribution 1\0"
+        b"veilboost secure sum contribution 2\0"
         + roster
         + hashlib.sha256(attempt).digest()
         + head

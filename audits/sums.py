@@ -28,6 +28,7 @@ from gbdt_commons.key_stream import KeyStream
 from gbdt_kernels.transfers.columns import choice_words
 from gbdt_parties.errors import TransferCheckError
 from gbdt_parties.secure_sum.contributions import Attempt, SecureSession
+from gbdt_parties.secure_sum.encapsulations import PairSecrets
 from gbdt_parties.secure_sum.keys import SessionKeys
 from gbdt_parties.secure_sum.rings import Ring
 from gbdt_parties.secure_sum.roster import Introduction, Roster
@@ -37,12 +38,14 @@ from gbdt_parties.two_party.lookups import LookupReceiver, LookupSender, bits_of
 from gbdt_parties.two_party.names import Step
 from gbdt_parties.two_party.pads import Pads
 from gbdt_parties.two_party.rounds import PointSide, TableSide
+from secure_sessions import pair_secrets
 
 SLOW = "ours, slow"
 LIMITS = (
     "the second implementations follow our own descriptions of what is hashed and signed: a description that "
     "is itself wrong stays unseen, as do time, memory, and the choice of certificates. Transfers use AES of "
-    "the same library, and their base transfers are made up; whole rounds make them; sums are compared."
+    "the same library, and secrets by ML-KEM-768 are its own; base transfers are made up; "
+    "whole rounds make them; sums are compared."
 )
 RINGS = (1, 17, 48, 63, 64, 128)
 
@@ -58,14 +61,17 @@ def differing_sums(random: np.random.Generator, n_sessions: int, n_values: int) 
         keys = [SessionKeys() for _ in names]
         own = [Introduction.of(n, Credentials.self_signed(n), k) for n, k in zip(names, keys, strict=True)]
         roster = Roster(os.urandom(16), os.urandom(32), tuple(own))
-        parties = [SecureSession(k, roster, one) for k, one in zip(keys, own, strict=True)]
+        pairs = pair_secrets(roster, keys)
+        parties = [SecureSession(k, roster, *one) for k, *one in zip(keys, own, pairs, strict=True)]
         members = tuple(
             sorted(random.choice(len(names), int(random.integers(2, len(names) + 1)), False).tolist())
         )
         # Two attempts of one round: masks of the second are others.
         for k in (1, 2):
             ring = Ring(RINGS[(number + k) % len(RINGS)])
-            seen = one_sum(parties, keys, roster, Attempt(number, k, members, os.urandom(32)), ring, n_values)
+            seen = one_sum(
+                parties, keys, pairs, roster, Attempt(number, k, members, os.urandom(32)), ring, n_values
+            )
             compared, differ = compared + seen[0], differ + seen[1]
     return compared, differ
 
@@ -73,6 +79,7 @@ def differing_sums(random: np.random.Generator, n_sessions: int, n_values: int) 
 def one_sum(
     parties: list[SecureSession],
     keys: list[SessionKeys],
+    pairs: list[PairSecrets],
     roster: Roster,
     attempt: Attempt,
     ring: Ring,
@@ -81,6 +88,9 @@ def one_sum(
     """One sum at our side and at the slow one: things compared, and those that differ."""
     what = slow.attempt_bytes(attempt.round, attempt.number, attempt.members, attempt.question)
     public = [one.exchange_key for one in roster.introductions]
+    kem_keys = [one.kem_key for one in roster.introductions]
+    sent_by = [[pairs[k].ciphertexts[earlier] for earlier in range(k)] for k in range(len(pairs))]
+    confirmed = slow.confirmed_roster(roster.digest, sent_by)
     octets = 8 * ring.words_per_value
     plain, sent, differ = [0] * n_values, {}, 0
     for place in attempt.members:
@@ -88,13 +98,14 @@ def one_sum(
         held = ring.from_bytes(b"".join(x.to_bytes(octets, "little") for x in numbers))
         sent[place] = parties[place].contribute(attempt, ring, held)
         plain = [(a + b) % (1 << ring.bits) for a, b in zip(plain, numbers, strict=True)]
-        secret = keys[place].exchange.private_bytes_raw()
+        secret, own = keys[place].exchange.private_bytes_raw(), pairs[place]
+        about = {k: kem_keys[min(k, place)] + sent for k, sent in own.ciphertexts.items()}
         again = slow.masked_vector(
-            place, secret, public, attempt.members, roster.digest, what, numbers, ring.bits
+            place, secret, public, own.secrets, about, attempt.members, confirmed, what, numbers, ring.bits
         )
         vector, signature = sent[place][12:-64], sent[place][-64:]
         differ += vector != b"".join(x.to_bytes(octets, "little") for x in again)
-        text = slow.signed_text(roster.digest, what, place, ring.bits, vector, n_values)
+        text = slow.signed_text(confirmed, what, place, ring.bits, vector, n_values)
         differ += not slow.ed25519_holds(roster.introductions[place].signing_key, text, signature)
     opened = ring.to_bytes(parties[attempt.members[0]].add_up(attempt, ring, n_values, sent))
     differ += opened != b"".join(x.to_bytes(octets, "little") for x in plain)
@@ -128,13 +139,16 @@ def sum_faults() -> dict[str, Any]:
         "masks do not depend on the roster": replaced(
             module, mask_stream=lambda s, pair, roster, attempt: honest(s, pair, bytes(32), attempt)
         ),
+        "masks do not depend on ML-KEM-768": replaced(
+            module, mask_stream=lambda s, pair, roster, attempt: honest(s[:32], pair, roster, attempt)
+        ),
         "all parties add their masks": replaced(
             module, signs=lambda own, others: dict.fromkeys((o for o in others if o != own), 1)
         ),
         "no masks": replaced(module, signs=lambda own, others: {}),
         "a carry is lost": replaced(Ring, add=without_carry),
         "signatures leave the attempt out": replaced(
-            SecureSession, _what_is_signed=lambda self, attempt: b"veilboost secure sum contribution 1\0"
+            SecureSession, _what_is_signed=lambda self, attempt: b"veilboost secure sum contribution 2\0"
         ),
     }
 

@@ -47,9 +47,6 @@ class Release:
         return cls(what, "Gaussian", 0.0, 0, 0, 0.0, mu, probability)
 
 
-HELD_OUT = "held-out rows"
-"""Name of releases of rows that train nothing."""
-
 INHERITED = -1
 """Group of the releases of earlier results that a training run builds on."""
 

@@ -11,6 +11,10 @@ _RELATION = re.compile(
 )
 
 
+HELD_OUT = "held-out rows"
+"""Name of releases of rows that train nothing."""
+
+
 @dataclass(frozen=True)
 class Unit:
     """One row, or one person with several rows, in one place or at several parties.

@@ -27,9 +27,8 @@ from gbdt_commons.store_file import StoreFile
 from gbdt_parties.errors import PartyArgumentError, ProtocolError
 from lgb_dp.accounting.cost import pair_text
 from lgb_dp.accounting.gaussian import composed_mu, gaussian_epsilon, gaussian_mu
-from lgb_dp.accounting.ledger import HELD_OUT
 from lgb_dp.accounting.shares import CLOSENESS_SHARE, check_closeness
-from lgb_dp.accounting.unit import Unit
+from lgb_dp.accounting.unit import HELD_OUT, Unit
 from lgb_dp.checks import NOT_NEGATIVE, POSITIVE, PROPER_SHARE, Interval
 from lgb_dp.errors import BudgetExceededError, InvalidArgumentError
 

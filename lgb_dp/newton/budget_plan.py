@@ -11,7 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from lgb_dp.accounting.gaussian import gaussian_mu, sampled_mu
-from lgb_dp.accounting.ledger import HELD_OUT, Ledger, Release
+from lgb_dp.accounting.ledger import Ledger, Release
+from lgb_dp.accounting.unit import HELD_OUT
 
 PRIOR_SHARE = 0.01
 """Share of μ² that the released class counts (or label sum) get."""

@@ -130,7 +130,9 @@ def private(run: RunSize) -> Load:
 def _forwarded(run: RunSize, once: float, each: float, trips: float, work: float) -> Load:
     """The load of a coordinator that is a party: an answer of each other one, and all answers to each."""
     copies = (run.parties - 1) * (1 + run.parties)
-    set_up = (run.parties - 1) * (4300.0 + 72 * run.parties)  # with the signatures of the end
+    n = run.parties  # keys and ciphertexts of ML-KEM-768 have 1184 and 1088 bytes, their digests 32
+    keys = 1184 * (n + 1) + 1088 * (n - 1) + n * (64 + 16 * (n - 1))
+    set_up = (n - 1) * (4300.0 + 72 * n + keys)  # with the signatures of the end
     return Load(set_up + copies * once, copies * each, SET_UP_TRIPS, trips, work)
 
 

@@ -258,8 +258,13 @@ def _extreme_time(low, high):
     return gradient, gradient * gradient - (fb * (1.0 - b) - a * (1.0 - a)) / p, (high * fb - low * a) / p
 
 
+def time_pairs(*arguments: object) -> None:
+    """See `_time_pairs`, which has the same arguments: a kernel that those of other files must not call."""
+    _time_pairs(*arguments)
+
+
 @kernel(error_model="numpy")
-def time_pairs(score, lower, upper, law, rate, factor, by_scale, gradient, hessian):
+def _time_pairs(score, lower, upper, law, rate, factor, by_scale, gradient, hessian):
     """Gradients and hessians of accelerated failure times by the score, in units of ``1 / s`` and ``1 / s²``.
 
     ``rate`` is 1 / s; the law of Z = (log T - score) / s is logistic (0), normal (1) or extreme (2).  Rows
@@ -282,7 +287,7 @@ def time_pairs(score, lower, upper, law, rate, factor, by_scale, gradient, hessi
 
 @kernel(error_model="numpy")
 def _time_sums(score, lower, upper, weight, leaf, law, rate, factor, by_scale, limit, out):
-    """As `_log_link_sums`, of the pairs of `time_pairs`."""
+    """As `_log_link_sums`, of the pairs of `_time_pairs`."""
     gradient, hessian = np.empty(_ROWS_AT_ONCE), np.empty(_ROWS_AT_ONCE)
     entry = np.empty(_ROWS_AT_ONCE, dtype=np.int32)
     pair = np.empty((_ROWS_AT_ONCE, 2), dtype=np.int32)
@@ -291,7 +296,7 @@ def _time_sums(score, lower, upper, weight, leaf, law, rate, factor, by_scale, l
         stop = start + _ROWS_AT_ONCE if start + _ROWS_AT_ONCE < len(leaf) else len(leaf)
         n = stop - start
         x, low, high = score[start:stop], lower[start:stop], upper[start:stop]
-        time_pairs(x, low, high, law, rate, factor, by_scale, gradient[:n], hessian[:n])
+        _time_pairs(x, low, high, law, rate, factor, by_scale, gradient[:n], hessian[:n])
         _find_entries(gradient[:n], top, entry[:n])
         _hold_hessians(hessian[:n], entry[:n], limit, pair[:n])
         _add_entries(entry[:n], weight[start:stop], leaf[start:stop], pair, out)

@@ -153,7 +153,7 @@ def test_sums_for_a_tree_come_once(opened):
     party, session, number = opened
     sums = AggregatedGradients(np.zeros(200), np.zeros(200))
     assert isinstance(ask(party, number, sums, session), messages.Done)
-    assert "twice" in ask(party, number + 1, sums, session).reason
+    assert "a second time" in ask(party, number + 1, sums, session).reason
 
 
 def test_a_refused_coordinator_learns_no_data(opened):

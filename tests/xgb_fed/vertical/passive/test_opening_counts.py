@@ -148,7 +148,7 @@ def test_opening_counts_of_other_rows_with_the_same_values_are_new(tmp_path):
         (opening(N, eval_rows=[5]), "evaluation sets"),
         (opening(N, n_classes=1 << 21), "n_groups of OpenTraining must be"),
         (opening(99, np.arange(99)), "rows, not 99"),
-        (opening(N, np.zeros(N)), "different rows"),
+        (opening(N, np.zeros(N)), "must be different"),
     ],
     ids=["n_rows", "max_bin", "max_depth", "eval_rows", "n_groups", "few rows", "same rows"],
 )
