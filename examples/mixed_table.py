@@ -31,7 +31,7 @@ rng = np.random.default_rng(0)
 n = 24_000
 
 age = rng.normal(45, 15, n).clip(18, 95).round()
-city = rng.choice([*CITIES, "elsewhere"], n, p=[0.3, 0.3, 0.2, 0.15, 0.05])
+city = rng.choice([*CITIES, "elsewhere"], n, p=[0.3, 0.3, 0.2, 0.195, 0.005])
 since = np.datetime64("2016-01-01") + rng.integers(0, 3500, n).astype("timedelta64[D]")
 spends = rng.lognormal(3, 1, n)
 is_member = rng.random(n) < 0.4
