@@ -37,6 +37,7 @@ LEDGER_FILE, ROLE = "ledger.store", "a private party"
 BUDGET, CHARGES = json_kind("budget"), json_kind("charges")
 """Records of a ledger's budget, and of all charges in their order."""
 
+_LARGEST = Fraction(sys.float_info.max)
 _ROUNDING = 5e-10
 """Relative room above `gaussian_mu`, as a `Budget` has it."""
 
@@ -306,7 +307,9 @@ def _kept_budget(store: Store) -> tuple[float, float] | None:
     if not isinstance(about, dict):
         # The first run to come would choose it.
         raise _damaged("budget", about, "a table of names and values")
-    return _number_in(about, "epsilon", POSITIVE), _number_in(about, "delta", PROPER_SHARE)
+    budget = _number_in(about, "epsilon", POSITIVE), _number_in(about, "delta", PROPER_SHARE)
+    _limit(budget)  # so that all readers refuse one of which no μ is known
+    return budget
 
 
 def _number_in(kept: Mapping[str, Any], name: str, accepted: Interval) -> float:
@@ -426,5 +429,5 @@ def read_ledger(folder: str | Path) -> LedgerSums:
         composed_mu([entry.mu for entries in kinds.values() for entry in entries if sums.is_counted(entry)]),
         None if sums.unit is None else sums.unit.neighbouring,
         rows,
-        [(time, float(so_far / _limit(budget))) for time, so_far in spent],
+        [(time, float(min(so_far / _limit(budget), _LARGEST))) for time, so_far in spent],
     )
