@@ -330,7 +330,7 @@ def test_a_fit_in_a_thread_is_not_accused_of_what_others_do():
         finally:
             done.set()
         elsewhere.result()
-    assert not any("thread" in note for note in model.privacy_.notes)
+    assert not any("thread" in note or "called by" in note for note in model.privacy_.notes)
     assert model.privacy_.private
 
 
