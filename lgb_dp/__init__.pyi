@@ -48,6 +48,7 @@ from lgb_dp.explaining.effects import Effects as Effects
 from lgb_dp.explaining.effects import effects as effects
 from lgb_dp.explaining.importances import Importances as Importances
 from lgb_dp.explaining.importances import importances as importances
+from lgb_dp.explaining.plotting import plot_bounds as plot_bounds
 from lgb_dp.explaining.plotting import plot_effects as plot_effects
 from lgb_dp.explaining.plotting import plot_importance as plot_importance
 from lgb_dp.host_errors import BudgetSpentError as BudgetSpentError
