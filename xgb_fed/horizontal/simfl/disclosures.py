@@ -61,12 +61,7 @@ class Told:
 
 
 class Disclosures:
-    """Disclosures of one party; several objects of one state know the same.
-
-    Parameters
-    ----------
-    state : PartyState
-    """
+    """Disclosures of one party; several objects of one state know the same."""
 
     def __init__(self, state: PartyState) -> None:
         self.state, self._store = state, state.store
