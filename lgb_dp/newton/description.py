@@ -75,13 +75,7 @@ class RunDescription:
     def from_dict(
         cls, told: Mapping[str, Any], names: Sequence[str], columns: TableColumns
     ) -> RunDescription:
-        """Read back what `to_dict` gave, which may have been in a file of somebody else.
-
-        Raises
-        ------
-        KeyError, TypeError, ValueError, OverflowError
-            If something is missing, or is not what `to_dict` gives.
-        """
+        """Read back a `to_dict`, perhaps from a foreign file; anything else raises an error."""
         ranges = [None if one["range"] is None else _pair(one["range"]) for one in told["features"]]
         listed = [one["values"] for one in told["features"]]
         values = [
