@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,13 @@ class DPLGBMSurvival(DPLGBMRegressor):
 
     _objectives = ()
 
+    @property
+    def predict_interval(self) -> NoReturn:
+        """Absent: times have quantiles, and their residuals are not known."""
+        raise AttributeError(
+            "predict_interval is for numbers; predict_quantile gives the ends of an interval"
+        )
+
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -56,7 +63,6 @@ class DPLGBMSurvival(DPLGBMRegressor):
         for name, accepted, why in (
             ("method", "newton", "the others have no loss of times"),
             ("objective", None, "it follows from distribution and scale"),
-            ("validation_fraction", 0, NO_METRICS_OF_TIMES),
         ):
             if getattr(self, name) != accepted:
                 raise UnsupportedParameterError(
