@@ -112,8 +112,8 @@ def concordance_estimate(event: NDArray[np.float64], other: NDArray[np.float64],
     """Harrell's concordance: the share of pairs in order, where one's event came before the other's time.
 
     `event` are rows with noise, by ascending score and time, of shape (n_bins, n_times); `other` are those
-    without an event, of shape (n_bins, n_times + 1), the last column after all events.  With x all cells, and K
-    and P the pairs of cells that are in order (ties of scores half) and comparable, both symmetric,
+    without an event, of shape (n_bins, n_times + 1), the last column after all events.  With x all cells, and
+    K and P the pairs of cells that are in order (ties of scores half) and comparable, both symmetric,
     U(c) = x'(K - c P) x / 2 has mean 0 at the true c, noise included, since no cell is compared with itself.
     The variance of drawing rows is that of U's projection on one row, more by 3 / n of n events.
 

@@ -113,25 +113,12 @@ _HEADLINE = "No noise was added: nothing bounds what a holder of the model may l
 def statement_of(
     model: str, fill: Sequence[str] = (), record: str | None = None, method: str | None = None
 ) -> Statement:
-    """The statement about a model's file or folder.
+    """The statement about a model's file or folder: a private model's text, an active party's or a native
+    model.
 
-    Parameters
-    ----------
-    model : str
-        A private model's text, an active party's model, a native XGBoost model, or a folder of one of them.
-    fill : sequence of str
-        Fields of the registry's record, as ``"name=Claims"``.
-    record : str, optional
-        A party's record, whose sums become the tables of parties and traffic.
-    method : {"vertical", "exact", "simfl"}, optional
-        How a native XGBoost model was trained.
-
-    Raises
-    ------
-    VeilboostError
-        If the model is none of these, or is damaged, or another argument is not accepted.
-    OSError
-        If a file cannot be read.
+    `fill` has fields of the registry's record as ``"name=Claims"``; the sums of a party's `record` become the
+    tables of parties and traffic; `method` says how a native XGBoost model was trained. Raises
+    `VeilboostError` if the model is none of these or damaged, or another argument is not accepted.
     """
     path, filled = file_of(Path(model)), _filled(fill)
     traffic = None if record is None else read_record(record).traffic
