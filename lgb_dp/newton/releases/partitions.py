@@ -207,10 +207,7 @@ def training_rows(rules: RowRules, partition: BinnedPartition, seed: int) -> Tra
 
 
 def joined_codes(parts: Sequence[Codes]) -> Codes:
-    """Codes of the rows of several partitions, one after the other.
-
-    `InvalidArgumentError` if some are dense and others sparse.
-    """
+    """Codes of several partitions' rows in order; `InvalidArgumentError` if dense and sparse ones mix."""
     if len(parts) == 1:
         return parts[0]
     dense = [part for part in parts if isinstance(part, DenseCodes)]

@@ -78,10 +78,7 @@ ENTRIES = {
 
 
 def read_plan(path: str | Path) -> Plan[Any, Any]:
-    """Read the plan of a run's initiator.
-
-    PlanError names the file, and the entry that is missing, unknown, of another type, or not accepted.
-    """
+    """Read the plan of a run's initiator; PlanError names the file and the entry that is refused."""
     path = Path(path)
     content = parsed(path)
     check_known(content, ENTRIES, str(path))
