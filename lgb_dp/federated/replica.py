@@ -48,20 +48,10 @@ or shorter than √2 `STEPS`."""
 class NoisedQuestion:
     """Next question about the rows of all parties, with this party's own answer before noise.
 
-    Parameters
-    ----------
-    what : str
-        Name of the release.
-    structure : bytes
-        Digest of the trees whose leaves are summed; empty without any.
-    sums : tuple of ndarray of int64
-        Of this party's rows: private.
-    stds : tuple of float
-        Planned standard deviation of the noise in each of them, in steps.
-    mu : float
-        Cost of the release, per unit.
-    limit : int
-        Absolute value that the sums of all rows cannot exceed, without noise.
+    `what` names the release; `structure` is the digest of the trees whose leaves are summed, empty without
+    any. `sums` of this party's rows are private; `stds` are the planned deviations of the noise in each, in
+    steps. `mu` is the cost per unit, and `limit` the absolute value that sums of all rows cannot exceed,
+    without noise.
     """
 
     what: str

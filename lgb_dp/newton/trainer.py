@@ -153,7 +153,4 @@ class NewtonBoost(PrivateTrainer):
 
     def begin(self, task: TrainerInput) -> Training:
         """Start a training run; called once per booster."""
-        return NewtonCore(task, self, self._run_task())
-
-    def _run_task(self) -> RunTask:
-        return RunTask(validation_fraction=self.validation_fraction, by=self.by)
+        return NewtonCore(task, self, RunTask(validation_fraction=self.validation_fraction, by=self.by))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from gbdt_commons.public.inherited_parameters import inherits_parameters
+from lgb_dp.boosting.training import TrainerInput, Training
 from lgb_dp.checks import checked_integer
+from lgb_dp.newton.core import NewtonCore
 from lgb_dp.newton.run_task import RunTask, largest_rate
 from lgb_dp.newton.trainer import NewtonBoost
 
@@ -35,6 +36,8 @@ class NewtonBoostInRounds(NewtonBoost):
         of_round = checked_integer("trees_per_round", self.trees_per_round, 1, MAX_TREES_PER_ROUND)
         self.trees_per_round = of_round
 
-    def _run_task(self) -> RunTask:
-        n_trees = self.trees_per_round
-        return replace(super()._run_task(), trees_per_round=n_trees, largest_rate=largest_rate(n_trees))
+    def begin(self, task: TrainerInput) -> Training:
+        """Start a training run; called once per booster."""
+        n_trees, held_out = self.trees_per_round, self.validation_fraction
+        of_run = RunTask(None, n_trees, largest_rate(n_trees), validation_fraction=held_out, by=self.by)
+        return NewtonCore(task, self, of_run)

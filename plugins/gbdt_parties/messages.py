@@ -259,6 +259,8 @@ def read(data: bytes) -> Envelope:
         raise ProtocolError(f"unknown kind of message {kind}, which is not of this kind of training")
     cls, at, values = KINDS[kind], _HEADER.size, {}
     lacking = protocol.lacking(version, cls.__name__)
+    if "" in lacking:
+        raise ProtocolError(f"version {version} of messages has no {cls.__name__}")
     try:
         for name, (tag, *ends) in declared(kind).items():
             if name in lacking:

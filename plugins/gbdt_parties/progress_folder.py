@@ -16,14 +16,9 @@ logger = logging.getLogger(__name__)
 
 
 class ProgressFolder:
-    """A folder for the progress of one training run at its coordinator.
+    """A folder for the progress of one training run at its coordinator, made when it is opened.
 
-    Parameters
-    ----------
-    folder : path
-        Made when it is opened, if it is missing.
-    error : type
-        Of the errors about the folder.
+    Errors about it are of the type `error`.
     """
 
     store_file: ClassVar[str]
@@ -36,10 +31,7 @@ class ProgressFolder:
     def opened(self) -> Iterator[Store]:
         """The store in the folder, which keeps other training runs, also of other processes, out of it.
 
-        Raises
-        ------
-        VeilboostError
-            Of the kind `error`, if another one is in there, or it is damaged, foreign or of another release.
+        Raises the kind `error` if another one is in there, or it is damaged, foreign or of another release.
         """
         try:
             store = StoreFile(self.folder / self.store_file, self.role)

@@ -134,10 +134,11 @@ def _checked_label(
 
 
 def _flat(values: Any) -> Any:
-    """One column of a table, or a matrix of one column, as a vector."""
+    """One column of a table, or a matrix of one column, as a vector; two columns of times stay."""
     if values is None:
         return None
-    return np.asarray(values).reshape(-1) if getattr(values, "ndim", 1) == 2 else values
+    is_column = getattr(values, "ndim", 1) == 2 and values.shape[1] == 1
+    return np.asarray(values).reshape(-1) if is_column else values
 
 
 def hash_values(values: NDArray[Any]) -> NDArray[np.uint64]:

@@ -233,19 +233,11 @@ class Roster:
 class SignedEnd:
     """The end of a run, and the parties that have signed it with the keys of their roster.
 
-    A party signs one end of a run.  Of two ends that more than half have signed, some party signed both, and
-    the signatures show which one.
-
-    Attributes
-    ----------
-    endorsements : sequence of bytes
-        The certificates' signatures of the roster.
-    transcript : bytes
-        32 bytes that stand for the roster and for all attempts and sums that were opened.
-    digests : sequence of bytes
-        SHA-256 of each part of the result: of the model, and of what is sent with it.
-    signatures : sequence of bytes
-        In the roster's order, empty for a party that has not signed.
+    A party signs one end of a run. Of two ends that more than half have signed, some party signed both, and
+    the signatures show which one. `endorsements` are the certificates' signatures of the roster, `transcript`
+    32 bytes that stand for it and all attempts and sums that were opened, `digests` the SHA-256 of the model
+    and of each part that is sent with it, `signatures` in the roster's order, empty for a party that has not
+    signed.
     """
 
     roster: Roster

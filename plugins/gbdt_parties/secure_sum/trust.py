@@ -122,22 +122,13 @@ def check_signature(certificate: bytes, digest: bytes, signature: bytes, name: s
 class AllowList:
     """Allow-list of the peers that a party adds its numbers to.
 
-    Parameters
-    ----------
-    entries : sequence of str, or None
-        ``sha256:`` and the digits of a certificate's fingerprint, or common names.  None accepts all peers,
-        for parties in one process.
-    authority : bytes
-        PEM certificates of the authorities that sign parties' certificates; empty accepts self-signed ones,
-        which only fingerprints can then vouch for.
-    trust_authority : bool
-        Whether a common name is enough. It is what the authority says: the operator of the authority can name
-        any holder so, and be all other parties at once.
+    `entries` are ``sha256:`` and the digits of a certificate's fingerprint, or common names; None accepts all
+    peers, for parties in one process. `authority` has PEM certificates of the authorities that sign parties'
+    certificates; empty accepts self-signed ones, which only fingerprints can then vouch for. With
+    `trust_authority` a common name is enough. It is the authority's word: its operator can name any holder
+    so, and be all other parties at once.
 
-    Raises
-    ------
-    PartyArgumentError
-        For names without `trust_authority`, or without an authority.
+    Raises `PartyArgumentError` for names without `trust_authority`, or without an authority.
     """
 
     entries: Sequence[str] | None = None

@@ -122,12 +122,8 @@ class Splits:
     def columns_among(self, columns: NamedColumns) -> list[int] | None:
         """Where the columns of the splits are among those of data, by name; None if they are where they were.
 
-        A column that is not split may be gone; any other one stands for it.
-
-        Raises
-        ------
-        InvalidDataError
-            If a column is gone.  It has no names: its text may go to another party.
+        A column that is not split may be gone; any other one stands for it. A missing one raises
+        `InvalidDataError` without names: its text may go to another party.
         """
         if columns.names == self.names:
             return None

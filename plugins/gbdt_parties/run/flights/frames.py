@@ -100,13 +100,8 @@ class Link:
     def take_view(self, kind: FrameKind, step: Step = NO_STEP) -> Steps[memoryview]:
         """Wait for a message, which may be long: its body is a view, which keeps the message.
 
-        Raises
-        ------
-        PartyRefusedError
-            If the other side refuses to go on, and says why.
-        ProtocolError
-            If the message is any other than this one, the text says in what it differs; or if this is a
-            forked process.
+        Raises `PartyRefusedError`, with the reason, if the other side refuses to go on, and `ProtocolError`
+        for any other message, by its difference, or in a forked process.
         """
         message = yield kind
         check_process(self._process)
