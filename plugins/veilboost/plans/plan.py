@@ -49,7 +49,11 @@ METHODS: dict[str, Method] = {
     ),
     "exact": Method(exact.ExactData, exact.ExactSection, exact.ExactServed, exact.faults),
     "private": Method(
-        private.PrivateData, private.PrivateTraining, private.PrivateServed, private.faults, faults_of_budget
+        private.PrivateData,
+        private.PrivateTraining,
+        private.PrivateServed,
+        private.faults,
+        private.faults_of_served,
     ),
     "private-columns": Method(
         private_columns.PrivateColumnsData,
