@@ -114,10 +114,7 @@ class JointModel:
         )
 
     def first_part(self, X: Any) -> NDArray[np.float64]:
-        """F_A of the rows of a table or matrix with the columns of the party with the labels.
-
-        `InvalidArgumentError` if it has other columns.
-        """
+        """F_A of rows with the columns of the party with labels; `InvalidArgumentError` for other columns."""
         if is_table(X):
             X = self.first_columns.matrix(X, self.n_first)
         if X.shape[1] != self.n_first:
