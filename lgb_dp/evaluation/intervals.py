@@ -40,7 +40,9 @@ class Estimate:
     high: float
 
     def __str__(self) -> str:
-        return f"{self.value:.4f} ({self.low:.4f} to {self.high:.4f})"
+        numbers = (self.value, self.low, self.high)
+        value, low, high = (f"{x:.3g}" if 0 < abs(x) < 1e-3 else f"{x:.4f}" for x in numbers)
+        return f"{value} ({low} to {high})"
 
 
 def mean_estimate(

@@ -120,6 +120,8 @@ def of_plan(plan: Plan[Any, Any]) -> list[RowFile]:
 def of_served(method: str, served: Any) -> list[RowFile]:
     """Files of a served party."""
     if method == "private":
+        if served.spark is not None:
+            return []
         names = ("budget", "min_parties", "colluding", "parties_per_person")
         demands = {name: getattr(served, name) for name in names} | {"allowed": served.party}
         declared = read_declared(served.declared)
