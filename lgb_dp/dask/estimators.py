@@ -116,9 +116,8 @@ class _OnCluster(OnWorkers):
         provenance: Provenance,
         fitted: Mapping[str, Any],
     ) -> None:
-        """Train; fitted attributes are removed first and set at the end, all at once.
-
-        `of_rows` are all arguments that users gave beside rows and labels.
+        """Train, and set fitted attributes at the end; `of_rows` is all that users gave beside rows and
+        labels.
         """
         of_rows["weight"] = of_rows.pop("sample_weight")
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:

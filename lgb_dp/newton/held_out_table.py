@@ -231,10 +231,7 @@ def n_bins_for(n_held: float, scores: NDArray[np.float64], mu: float) -> int:
 
 
 def score_bins(scores: NDArray[np.float64], n_bins: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Edges between bins, one of them 0, and scores that stand for those in each bin.
-
-    Scores are ascending, and bins have about equally many of them.
-    """
+    """Edges of equally filled bins of ascending scores, one of them 0, and a score for each bin."""
     shares = np.arange(1, n_bins) / n_bins
     tail = shares[0] / 2.0 ** np.arange(1, _TAIL_BINS + 1) if n_bins >= _MAX_BINS // 2 else shares[:0]
     edges = np.unique(np.append(np.quantile(scores, [*tail, *shares, *1 - tail]), 0.0))

@@ -69,10 +69,7 @@ _LAST = "SELECT COALESCE(MAX(number), 0) FROM record"
 
 
 class HeldFile:
-    """The file of a store, locked by this process or only read, and a connection to it.
-
-    `log_bytes` is the size of the log when the file was looked at last.
-    """
+    """A store's file, locked or only read, and a connection; `log_bytes` is the log's last seen size."""
 
     def __init__(self, path: Path, role: str | None, *, read_only: bool) -> None:
         self.path, self.is_read_only, self._role, self._process = path, read_only, role, this_process()

@@ -92,10 +92,7 @@ def _codes(column: Any, labels: tuple[Any, ...]) -> NDArray[np.floating[Any]]:
 
 
 def labels_of(categories: Any, column: str, argument: str) -> tuple[Any, ...]:
-    """The categories that a data frame's column declares.
-
-    Raises `InvalidDataError` if they are anything but texts and finite numbers, which a file can hold.
-    """
+    """A data frame column's categories; `InvalidDataError` unless texts and finite numbers."""
     labels = tuple(one.item() if isinstance(one, np.generic) else one for one in categories)
     if not all(is_label(one) for one in labels):
         raise InvalidDataError(

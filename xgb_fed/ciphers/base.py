@@ -46,10 +46,7 @@ class PublicKey(Protocol):
         """
 
     def subtract(self, a: Ciphertexts, b: Ciphertexts) -> Ciphertexts:
-        """Ciphertexts of differences, row by row.
-
-        Raises `InvalidCiphertextError` if a row of `b` is not invertible, which no honest ciphertext is.
-        """
+        """Ciphertexts of differences by row; `InvalidCiphertextError` unless `b` is invertible."""
 
     def sum_by_index(
         self, source: Ciphertexts, order: NDArray[np.integer[Any]], starts: NDArray[np.int64]

@@ -41,10 +41,7 @@ class HeldOutCells:
 
 @dataclass(frozen=True)
 class HoldOut:
-    """The rule by which rows are held out: each, or each person, with probability `share`.
-
-    The codes of the feature `by`, if there is one, are their groups.
-    """
+    """The rule by which rows, or persons, are held out with probability `share`, in the groups of `by`."""
 
     share: float
     by: int | None = None

@@ -240,8 +240,5 @@ def of_classes(params: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
 
 
 def horizontal_settings(params: Mapping[str, Any]) -> Settings:
-    """Read settings from XGBoost's parameters.
-
-    An UnsupportedParameterError names those, or values of them, that horizontal training does not support.
-    """
+    """Settings from XGBoost's parameters; UnsupportedParameterError names those without support."""
     return without_vertical_only(Settings.from_params(params))

@@ -76,10 +76,7 @@ def ask_sides(
     channels: Mapping[int, Channel],
     n_rows: int,
 ) -> Sides:
-    """Ask all parties about all their splits in some trees, and all rows.
-
-    Raises `ConsentError` naming a party that does not consent to explanations.
-    """
+    """All parties' sides at all their splits in some trees; `ConsentError` names one that refuses."""
     wanted = splits_of(trees)
     n_splits = sum(len(numbers) for numbers, _ in wanted.values())
     table = np.zeros((n_splits, -(-n_rows // 8)), dtype=np.uint8)

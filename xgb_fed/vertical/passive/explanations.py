@@ -59,10 +59,7 @@ def sides_of_rows(
 
 
 def columns_of_splits(session: PredictionSession, message: wire.TellColumns, level: str) -> Message:
-    """Answer which splits are on the same column, as far as this party consents.
-
-    Raises `ProtocolError` if splits do not exist, or trees do not fit them.
-    """
+    """Which splits share a column, by consent; `ProtocolError` for splits that do not exist."""
     if level == NONE:
         return _refusal()
     _check(session, message.split_ids)

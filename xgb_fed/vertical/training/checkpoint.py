@@ -73,10 +73,7 @@ class VerticalProgress:
     """Kept part of the tree that was under way when the run was interrupted; see `TreeRecord`."""
 
     def end_round(self, eval_leaves: list[NDArray[np.int32]]) -> None:
-        """Add the trees of the round under way to all margins.
-
-        The leaves of each evaluation set's rows in these trees have shape (n_rows, n_trees).
-        """
+        """Add the round's trees to all margins, by each set's leaves, (n_rows, n_trees)."""
         self.n_drawn_before = self.n_drawn
         trees = self.model.trees[self.model.rounds[-1] :]
         self.model.rounds.append(len(self.model.trees))
@@ -219,10 +216,7 @@ class VerticalJournal:
             self._append(content, margins)
 
     def add_tree(self, progress: VerticalProgress) -> None:
-        """Keep the last tree, with its rows' leaves and all that changed since the one before.
-
-        Raises OSError if the disk is full, for example; the progress before stays.
-        """
+        """Keep the last tree, its rows' leaves and all changes; after an OSError earlier progress stays."""
         model, tree = progress.model, progress.model.trees[-1]
         content = {
             "kind": "tree",
