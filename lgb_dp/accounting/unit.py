@@ -62,12 +62,8 @@ class Unit:
 
     @classmethod
     def of_relation(cls, text: str) -> Unit:
-        """The unit of a neighbouring relation as reports state it, with `row_costs` left at 1.
-
-        Raises
-        ------
-        ValueError
-            If it is no text that `neighbouring` gives.
+        """The unit that a report's neighbouring relation names, with `row_costs` 1; ValueError for any other
+        text.
         """
         found = _RELATION.fullmatch(text)
         if found is not None:

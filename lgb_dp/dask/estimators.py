@@ -23,6 +23,7 @@ from lgb_dp.errors import InvalidArgumentError, UnsupportedParameterError
 from lgb_dp.estimators.habits import ON_CLUSTERS, ClusterFitArguments, refuses_habits
 from lgb_dp.estimators.models import DPLGBMClassifier, DPLGBMRegressor
 from lgb_dp.estimators.on_workers import OnWorkers
+from lgb_dp.estimators.survival import DPLGBMSurvival, refuse_metrics
 
 
 def predicted(model: Any, method: str, X: Any, keywords: dict[str, Any]) -> Any:
@@ -294,3 +295,51 @@ class DaskDPLGBMRegressor(_OnCluster, DPLGBMRegressor):
         dask array, or ndarray, shape (n_rows,)
         """
         return predicted(self.to_local(), "predict", X, keywords)
+
+
+@inherits_parameters()
+class DaskDPLGBMSurvival(DaskDPLGBMRegressor, DPLGBMSurvival):
+    """Differentially private time to an event on a Dask cluster, by `lgb_dp.AFT`."""
+
+    @refuses_habits(ON_CLUSTERS, given=ClusterFitArguments)
+    def fit(  # type: ignore[override]
+        self,
+        X: Any,
+        y: Any,
+        *,
+        label_bounds: tuple[float, float] | None = None,
+        **given: Unpack[ClusterFitArguments],
+    ) -> DaskDPLGBMSurvival:
+        """Train.
+
+        Parameters
+        ----------
+        X : dask array or dask data frame, shape (n_rows, n_features)
+        y : dask array of two fields or columns, or data frame of two columns
+            As for `lgb_dp.DPLGBMSurvival.fit`.
+        label_bounds, **given
+            As for `DaskDPLGBMRegressor.fit`; metrics are refused.
+
+        Returns
+        -------
+        self
+        """
+        refuse_metrics(given)
+        super().fit(X, y, label_bounds=label_bounds, **given)
+        return self
+
+    def to_local(self) -> DPLGBMSurvival:
+        """The same model as an estimator of one process."""
+        return self._as_local(DPLGBMSurvival)
+
+    def predict_survival_function(self, X: Any, times: Any, **kwargs: Any) -> Any:
+        """As of `lgb_dp.DPLGBMSurvival`: lazily of dask collections, at once of anything else."""
+        return predicted(self.to_local(), "predict_survival_function", X, {"times": times, **kwargs})
+
+    def predict_quantile(self, X: Any, share: float, **kwargs: Any) -> Any:
+        """As of `lgb_dp.DPLGBMSurvival`: lazily of dask collections, at once of anything else."""
+        return predicted(self.to_local(), "predict_quantile", X, {"share": share, **kwargs})
+
+    def score(self, X: Any, y: Any, **kwargs: Any) -> float:
+        """As of `lgb_dp.DPLGBMSurvival`; dask collections are computed here."""
+        return super().score(X, y.compute() if host.is_collection(y) else y, **kwargs)

@@ -93,10 +93,7 @@ _OBSERVER: ContextVar[Observer | None] = ContextVar("observer of releases", defa
 
 @contextmanager
 def observed(observer: Observer) -> Iterator[None]:
-    """Let `observer` see, and replace, every release of this thread.
-
-    For audits and tests: what it sees is not protected by anything.
-    """
+    """For audits and tests: let `observer` see, and replace, every release of this thread."""
     token = _OBSERVER.set(observer)
     try:
         yield

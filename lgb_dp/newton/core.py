@@ -29,7 +29,7 @@ from lgb_dp.boosting.training import Asking, TrainerInput, Training
 from lgb_dp.boosting.tree import PrivateTree
 from lgb_dp.checks import AUTO, Auto, delta_note
 from lgb_dp.data.bins import PublicBins
-from lgb_dp.errors import InvalidArgumentError, NotPrivateWarning, UnsupportedParameterError
+from lgb_dp.errors import InvalidArgumentError, NotPrivateWarning
 from lgb_dp.evaluation.model import ModelEvaluation
 from lgb_dp.host_errors import InterruptedTrainingError
 from lgb_dp.losses.label_counts import STDS_OF_DOUBT
@@ -211,11 +211,6 @@ class NewtonCore(Training):
 
     def _held_out(self) -> tuple[HoldOut, HeldOutTable]:
         """Which rows train nothing, and what is released of them after the last tree."""
-        if self.label_scale.entry.labels_are_times:
-            raise UnsupportedParameterError(
-                f"validation_fraction is not supported for {self.params.objective}: its table has no "
-                "censored times"
-            )
         share, groups = self.run.validation_fraction, groups_by(self.data.bins, self.run.by)
         is_sample = self.settings.subsample < 1
         check_held_out(share, self.params.n_outputs, self.continues, len(groups.names), is_sample)
@@ -433,7 +428,7 @@ class NewtonCore(Training):
         """The release of held-out rows, under the model of all trees, whose scores end with a shift."""
         scale, made_up = self.label_scale, np.empty(0)
         question = Round(self.n_rounds + 2, ONE_LEAF, begun.prior, self.released, begun.start.clip)
-        if scale.is_binary:
+        if scale.is_binary or scale.entry.labels_are_times:
             made_up = made_up_scores(self.data.bins, self._histograms, question, self.random)
             made_up = scale.centre + scale.scale * (made_up + shift)
         return (yield from table.evaluation(question, shift, self.releases, made_up, self.random))

@@ -45,10 +45,7 @@ def json_kind(name: str) -> Kind[Any]:
 
 
 class Store(ABC):
-    """Records of one party in one role.
-
-    A store is shared by threads.  A change outside of a transaction is one of its own.
-    """
+    """Records of one party in one role, for several threads; a lone change is a transaction of its own."""
 
     @abstractmethod
     def transaction(self, *, sync: bool = True) -> AbstractContextManager[None]:

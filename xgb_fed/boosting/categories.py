@@ -167,10 +167,7 @@ def goes_right(codes: NDArray[np.float32], right: Sequence[int]) -> NDArray[np.b
 
 
 def checked_types(feature_types: Any, n_features: int, argument: str) -> frozenset[int]:
-    """The columns that feature types declare to be categorical.
-
-    Raises `InvalidDataError` if there is not one known type per column.
-    """
+    """The columns that feature types declare categorical; `InvalidDataError` unless each has a known type."""
     if feature_types is None:
         return frozenset()
     types = [feature_types] * n_features if isinstance(feature_types, str) else list(feature_types)

@@ -151,10 +151,7 @@ class XGBoostObjective:
         return {**content, "parameters": self.parameters} if self.parameters else content
 
     def check_labels(self, y: NDArray[np.float32], argument: str = "y") -> None:
-        """Raise `InvalidDataError` for labels that the objective does not accept.
-
-        XGBoost makes its own checks with the first gradients.
-        """
+        """`InvalidDataError` for labels that the objective refuses before XGBoost's own checks."""
         if not np.isfinite(y).all():
             raise InvalidDataError(f"{argument} has missing or infinite labels")
         if self.name in LOGISTIC and not ((y >= 0) & (y <= 1)).all():

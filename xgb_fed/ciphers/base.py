@@ -61,10 +61,7 @@ class PublicKey(Protocol):
         """
 
     def scale(self, a: Ciphertexts, bits: int) -> Ciphertexts:
-        """Ciphertexts of the plaintexts times ``2^bits``.
-
-        There are 0 bits or more, and each costs a squaring per row.
-        """
+        """Ciphertexts of the plaintexts times ``2^bits``, bits >= 0; each bit costs a squaring per row."""
 
     def compress(self, a: Ciphertexts, bits: int, per_ciphertext: int) -> Ciphertexts:
         """Groups of consecutive plaintexts in one ciphertext each, a group's first in its highest bits.

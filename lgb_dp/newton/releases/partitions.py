@@ -134,10 +134,11 @@ def _checked_label(
 
 
 def _flat(values: Any) -> Any:
-    """One column of a table, or a matrix of one column, as a vector."""
+    """One column of a table, or a matrix of one column, as a vector; two columns of times stay."""
     if values is None:
         return None
-    return np.asarray(values).reshape(-1) if getattr(values, "ndim", 1) == 2 else values
+    is_column = getattr(values, "ndim", 1) == 2 and values.shape[1] == 1
+    return np.asarray(values).reshape(-1) if is_column else values
 
 
 def hash_values(values: NDArray[Any]) -> NDArray[np.uint64]:
@@ -206,10 +207,7 @@ def training_rows(rules: RowRules, partition: BinnedPartition, seed: int) -> Tra
 
 
 def joined_codes(parts: Sequence[Codes]) -> Codes:
-    """Codes of the rows of several partitions, one after the other.
-
-    `InvalidArgumentError` if some are dense and others sparse.
-    """
+    """Codes of several partitions' rows in order; `InvalidArgumentError` if dense and sparse ones mix."""
     if len(parts) == 1:
         return parts[0]
     dense = [part for part in parts if isinstance(part, DenseCodes)]

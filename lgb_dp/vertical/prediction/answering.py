@@ -265,10 +265,7 @@ class AnsweringParty:
         return shares
 
     def again(self, model: JointModel, asked: bytes) -> bytes | None:
-        """The shares that answered a question by these very tables; None if they were not answered.
-
-        `asked` is from `RowQuestion.with_tables`.
-        """
+        """The shares that answered a question by these tables (`RowQuestion.with_tables`), or None."""
         return self.kept.store.get(SENT, _place(model, asked))
 
     def given(self, question: RowQuestion) -> NDArray[np.float64]:

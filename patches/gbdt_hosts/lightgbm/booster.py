@@ -325,10 +325,7 @@ class PrivateBooster(lightgbm.Booster):
         validate_features: bool = False,
         **kwargs: Any,
     ) -> Any:
-        """Predict, as `lightgbm.Booster.predict` does, and faster where there are many rows.
-
-        Parameters and results are LightGBM's.
-        """
+        """Predict as `lightgbm.Booster.predict` does, and faster where there are many rows."""
         if num_iteration is None:
             num_iteration = self.best_iteration if start_iteration <= 0 else -1
         is_known = [main_names().get(name) == "num_threads" for name in kwargs] in ([], [True])

@@ -55,10 +55,7 @@ class TLS:
 
     @classmethod
     def from_directory(cls, directory: str | Path, server_name: str | None = None) -> TLS:
-        """Read a party's folder.
-
-        PartyArgumentError names the file that is missing, is not a certificate, or whose key does not match.
-        """
+        """Read a party's folder; PartyArgumentError names a missing, malformed or unmatched file."""
         content = {}
         for name in (AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE):
             path = Path(directory) / name
@@ -175,10 +172,7 @@ class Identity:
 
     @classmethod
     def of(cls, certificate: bytes) -> Identity:
-        """Read a PEM certificate.
-
-        Raises PartyArgumentError if it is not one, or does not have exactly one common name.
-        """
+        """Read a PEM certificate; PartyArgumentError unless it is one with exactly one common name."""
         try:
             parsed = x509.load_pem_x509_certificate(certificate)
         except ValueError:

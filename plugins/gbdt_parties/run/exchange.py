@@ -44,10 +44,7 @@ class Participation:
         return n_parties if self.min_parties is None else self.min_parties
 
     def least_at_end(self, n_parties: int) -> int:
-        """Parties that must have signed the end: all, or more than half.
-
-        A run that is split up ends twice only if a party signs twice.
-        """
+        """Parties that must have signed the end: all, or more than half, so that two ends share one."""
         return max(self.least(n_parties), n_parties // 2 + 1)
 
     def number(self, round_number: int, last: int) -> int:

@@ -153,23 +153,10 @@ class RunLog:
     ) -> bytes:
         """The answer to an attempt: the one that was given before, or a new one.
 
-        Parameters
-        ----------
-        number : int
-        asked : bytes
-            Everything that is asked, the roster included.
-        make : callable
-            Makes the answer, or what stands for it.
-        pay : callable
-            Decides whether to answer, and charges for it.  An error of either leaves nothing behind.
-        sync : bool
-            Whether charge and answer must be on the disk first, as of `Store.transaction`.
-
-        Raises
-        ------
-        ProtocolError
-            If the attempt was answered before, and asked something else, or a later one was answered; or in
-            a forked process.
+        `asked` is the whole question, the roster included. `make` makes the answer, or what stands for it;
+        `pay` decides whether to answer, and charges for it; an error of either leaves nothing behind. With
+        `sync`, charge and answer are on the disk first (`Store.transaction`). Raises `ProtocolError` if the
+        attempt was answered before to another question, a later one was answered, or in a forked process.
         """
         if self._process != this_process():
             raise ProtocolError("a party cannot answer in a forked process: its parent answers, too")

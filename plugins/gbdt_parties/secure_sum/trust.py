@@ -97,10 +97,7 @@ class Credentials:
 
 
 def check_signature(certificate: bytes, digest: bytes, signature: bytes, name: str) -> None:
-    """Check that the holder of a PEM certificate signed a roster's digest.
-
-    An AuthenticationError names the party.
-    """
+    """AuthenticationError, by party, unless a PEM certificate's holder signed a roster's digest."""
     key = _certificates(certificate)[0].public_key()
     message = _DOMAIN + digest
     try:
@@ -122,22 +119,13 @@ def check_signature(certificate: bytes, digest: bytes, signature: bytes, name: s
 class AllowList:
     """Allow-list of the peers that a party adds its numbers to.
 
-    Parameters
-    ----------
-    entries : sequence of str, or None
-        ``sha256:`` and the digits of a certificate's fingerprint, or common names.  None accepts all peers,
-        for parties in one process.
-    authority : bytes
-        PEM certificates of the authorities that sign parties' certificates; empty accepts self-signed ones,
-        which only fingerprints can then vouch for.
-    trust_authority : bool
-        Whether a common name is enough. It is what the authority says: the operator of the authority can name
-        any holder so, and be all other parties at once.
+    `entries` are ``sha256:`` and the digits of a certificate's fingerprint, or common names; None accepts all
+    peers, for parties in one process. `authority` has PEM certificates of the authorities that sign parties'
+    certificates; empty accepts self-signed ones, which only fingerprints can then vouch for. With
+    `trust_authority` a common name is enough. It is the authority's word: its operator can name any holder
+    so, and be all other parties at once.
 
-    Raises
-    ------
-    PartyArgumentError
-        For names without `trust_authority`, or without an authority.
+    Raises `PartyArgumentError` for names without `trust_authority`, or without an authority.
     """
 
     entries: Sequence[str] | None = None
@@ -178,10 +166,7 @@ class AllowList:
         self.check_holder(identity)
 
     def check_holder(self, identity: Identity) -> None:
-        """Check the holder of a certificate that was checked otherwise, as by TLS.
-
-        An AuthenticationError says that it is not on the list.
-        """
+        """AuthenticationError unless the holder of a certificate, checked as by TLS, is on the list."""
         if self.entries is not None and identity.known_as(self.entries) is None:
             raise AuthenticationError(
                 f"party {quoted(identity.name)!r} is not on this party's allow-list; its certificate is "

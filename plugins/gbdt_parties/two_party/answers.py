@@ -119,10 +119,7 @@ class AskingSide(_Question):
             return bytes(message)
 
     def entries(self, shares: bytes) -> Words:
-        """Take the other side's last message; gives the entries, shape (n_rows,).
-
-        Raises `ProtocolError` if the message has another length.
-        """
+        """The entries, (n_rows,), from the other's last message; `ProtocolError` for another length."""
         with self._session.life.held():
             self._turn(1)
             return entries_of(self.own_shares, shares)

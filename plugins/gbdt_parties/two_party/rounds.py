@@ -119,10 +119,7 @@ class TableSide(RoundSide):
 
 
 class PointSide(RoundSide):
-    """The side with points, the second party of the layout; all else is as of `TableSide`.
-
-    Each row has the number of a position.
-    """
+    """The side with points, second of the layout, as `TableSide`; each row has a position's number."""
 
     _own_party = 1
     _turns = ((CHOICES, False), (SUMS, False), (SUMS, True))

@@ -187,10 +187,7 @@ class Session(Unrepeatable):
             self._stages += 1
 
     def begin(self, round_number: int, attempt: int) -> None:
-        """Begin an attempt of a round.
-
-        Raises `ProtocolError` if the session is not open, or an equal or a later attempt was begun before.
-        """
+        """Begin an attempt of a round; `ProtocolError` if not open, or not later than all begun ones."""
         with self.life.held():
             if self._stages != _N_STAGES:
                 raise ProtocolError("the session is not open yet")

@@ -33,18 +33,9 @@ from veilboost.serving.rows import read_rows
 class RowFile:
     """A file of rows, as a run or a server will read it.
 
-    Attributes
-    ----------
-    file : Path
-    named : list of str
-        Columns that a plan or an option names.
-    id : str or None
-        Column of ids, which must be different.
-    read : callable
-        Gives the numbers of rows and features.
-    progress : callable, optional
-        Names the folders of earlier runs; raises an error if they keep this one from working.
-    form : FileForm
+    `named` are the columns that a plan or an option names, `id` that of ids, which must be different. `read`
+    gives the numbers of rows and features; `progress` names the folders of earlier runs, and raises an error
+    if they keep this one from working.
     """
 
     file: Path
@@ -120,6 +111,8 @@ def of_plan(plan: Plan[Any, Any]) -> list[RowFile]:
 def of_served(method: str, served: Any) -> list[RowFile]:
     """Files of a served party."""
     if method == "private":
+        if served.spark is not None:
+            return []
         names = ("budget", "min_parties", "colluding", "parties_per_person")
         demands = {name: getattr(served, name) for name in names} | {"allowed": served.party}
         declared = read_declared(served.declared)

@@ -30,10 +30,7 @@ BATCH_BYTES = 256 << 20
 
 
 class Nodes:
-    """Which node says that it has which party; a node that starts again is another one.
-
-    After `timeout` seconds without a reply a node is lost.
-    """
+    """Which node has which party, by its word; one is lost after `timeout` silent seconds."""
 
     def __init__(self, carrier: Carrier, timeout: float) -> None:
         self._carrier, self._timeout = carrier, timeout

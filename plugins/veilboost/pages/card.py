@@ -12,6 +12,7 @@ from os.path import relpath
 from pathlib import Path
 from urllib.parse import quote
 
+from gbdt_commons.files import SIGNATURES
 from gbdt_commons.html_tables import html_list
 from gbdt_commons.quoting import quoted
 from gbdt_commons.statements.page import html_bars, html_facts, html_page, html_words
@@ -22,6 +23,7 @@ from gbdt_parties.messages import KINDS
 from lgb_dp.boosting.booster import evaluation_of
 from lgb_dp.evaluation.evaluation import PrivateEvaluation
 from lgb_dp.statements import QUALITY
+from veilboost.inspection import signed_end
 from veilboost.model_statements import LEAVES, TRAFFIC, file_of, native_model
 from veilboost.pages.drawings import flows_of, traffic
 from veilboost.pages.markup import PAGE_STYLE, Markup, command, joined, section, table, tag
@@ -31,6 +33,7 @@ MOST = 15
 """Columns that are shown by importance."""
 
 _ABOUT = ("name", "intended_use")
+_UNSIGNED = "Unsigned: everything here is as its file says, and a forger can have written that."
 _CLEAR = (
     "“Ciphertexts” are bytes that only the holder of a key reads. All others count as in clear: counts, "
     "names, settings and, with rows apart, sums under masks, of which only the sum over all parties opens. "
@@ -63,7 +66,9 @@ def card_of(model: str, statement: Statement, link: str | None = None) -> str:
         statement.html_verdict("Model card"),
         section("What it is, and for whom", Markup(html_facts(_about(statement.about)))),
         section(
-            "The guarantee in words", *(Markup(f"<p>{html_words(text)}</p>") for text in statement.words)
+            "The guarantee in words",
+            *(Markup(f"<p>{html_words(text)}</p>") for text in statement.words),
+            tag("p", _signed(path)),
         ),
         section("How good is it?", *_quality(path, statement, table(quality))),
         section("What the model uses", *_uses(path)),
@@ -102,6 +107,15 @@ def link_to(statement: str, out: Path, digest: object) -> str:
 def _about(given: Mapping[str, str]) -> dict[str, str]:
     hints = {name: f"not said (--fill {name}=…): {OPEN_FIELDS[name]}" for name in _ABOUT}
     return {name.replace("_", " "): text for name, text in (hints | dict(given)).items()}
+
+
+def _signed(path: Path) -> str:
+    signatures = path.with_suffix(SIGNATURES)
+    if path.suffix not in (".json", ".txt") or not signatures.exists():
+        return _UNSIGNED
+    end, _ = signed_end(signatures)
+    of_all = f"{len(end.signers)} of {len(end.roster.names)} parties"
+    return f"Signed by {of_all}: veilboost inspect {signatures.name} has their certificates."
 
 
 def _quality(path: Path, statement: Statement, figures: Markup) -> Iterator[Markup]:

@@ -90,11 +90,18 @@ class DeclaredColumns:
         # Loaded where there are rows to look at, with LightGBM.
         from lgb_dp.bounds_check import undeclared_shares
 
-        looked_at = {name: of for name, of in self.categories.items() if name not in self.accept_undeclared}
-        if not looked_at or not features.num_rows:
-            return
-        for name, share in undeclared_shares(features, looked_at).items():
-            if share > MAX_UNDECLARED:
+        if self.looked_at and features.num_rows:
+            self.check_shares(undeclared_shares(features, self.looked_at), path)
+
+    @property
+    def looked_at(self) -> dict[str, list[Any]]:
+        """Values of the columns in which hardly any others are accepted."""
+        return {name: of for name, of in self.categories.items() if name not in self.accept_undeclared}
+
+    def check_shares(self, undeclared: Mapping[str, float | None], path: str | Path) -> None:
+        """Refuse undeclared values in too many rows, by their share in each column; None without rows."""
+        for name, share in undeclared.items():
+            if share is not None and share > MAX_UNDECLARED:
                 raise InvalidDataError(
                     f"{path}: column {name!r} has a value that is not declared in {share:.1%} of the rows, "
                     "which would count as missing; correct the file or the declaration, or name the column "

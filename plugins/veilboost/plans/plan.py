@@ -49,7 +49,11 @@ METHODS: dict[str, Method] = {
     ),
     "exact": Method(exact.ExactData, exact.ExactSection, exact.ExactServed, exact.faults),
     "private": Method(
-        private.PrivateData, private.PrivateTraining, private.PrivateServed, private.faults, faults_of_budget
+        private.PrivateData,
+        private.PrivateTraining,
+        private.PrivateServed,
+        private.faults,
+        private.faults_of_served,
     ),
     "private-columns": Method(
         private_columns.PrivateColumnsData,
@@ -78,10 +82,7 @@ ENTRIES = {
 
 
 def read_plan(path: str | Path) -> Plan[Any, Any]:
-    """Read the plan of a run's initiator.
-
-    PlanError names the file, and the entry that is missing, unknown, of another type, or not accepted.
-    """
+    """Read the plan of a run's initiator; PlanError names the file and the entry that is refused."""
     path = Path(path)
     content = parsed(path)
     check_known(content, ENTRIES, str(path))

@@ -417,10 +417,7 @@ def _first_line_beside_utf8(path: Path, opened: Any) -> int:
 
 
 def checked_ids(values: Sequence[Any], path: Path) -> Sequence[str]:
-    """Ids of a file's rows.
-
-    Raises InvalidDataError if one is missing, not canonical, or repeated; the text quotes none.
-    """
+    """Ids of a file's rows; InvalidDataError, quoting none, if missing, not canonical or repeated."""
     for k, value in enumerate(values):
         fault = "is missing, empty or null" if value is None else fault_of(value)
         if fault is not None:

@@ -95,10 +95,7 @@ class RunKind(Protocol):
 
 
 def connect(plan: Plan[Any, Any], stack: ExitStack, row_sets: Sequence[bytes] = ()) -> list[RemoteParty]:
-    """Parties of a plan, whose connections end with the stack.
-
-    `row_sets` are alignments of the rows that requests are about.
-    """
+    """Parties of a plan, until the stack ends; `row_sets` are the alignments that requests are about."""
     parties = []
     for party in plan.parties:
         tls = TLS.from_directory(plan.path(plan.tls), party.server_name)

@@ -14,18 +14,9 @@ from xgb_fed.horizontal.service import HorizontalService
 
 
 def read_rows(served: ServedTable, **how: Any) -> Table:
-    """Read a party's file.
+    """Read a party's file; `how` are further arguments of `read_table`.
 
-    Parameters
-    ----------
-    served : ServedTable
-    **how
-        Further arguments of `read_table`.
-
-    Raises
-    ------
-    InvalidDataError
-        If the file cannot be used, or has more columns than the party accepts.
+    Raises `InvalidDataError` if the file cannot be used, or has more columns than the party accepts.
     """
     table = read_table(served.data, keep=served.columns, drop=served.drop, form=served, **how)
     n_features = table.columns.n_features

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 import xgboost
 
+import exact_training
 import lgb_dp
+from gbdt_commons.files import write_signed
 from stated_models import HOSTILE, made_in
 from veilboost.command_line import main
 
@@ -64,6 +66,7 @@ def test_a_model_of_one_place_with_its_evaluation(tmp_path):
     page = shown(tmp_path, tmp_path / "m.txt")
     assert "tells of no parties" in page
     assert str(model.evaluation_.auc) in page
+    assert "Unsigned: " in page
     assert 'aria-label="ROC curve on held-out rows"' in page
     text = (tmp_path / "m.txt").read_text()
     (tmp_path / "m.txt").write_text(text.replace("leaf_value=", "leaf_value=1", 1))
@@ -140,6 +143,16 @@ def test_the_kind_of_a_model_is_that_of_its_text(folder, tmp_path):
         page = shown(tmp_path, tmp_path / name)
         assert ("What the model uses" in headings(page)) == (kind == "exact")
         assert ("statement &#x27;" in page) == (" " in name)  # a command to copy runs no other
+
+
+def test_the_card_tells_a_signed_file_from_a_copy_beside_its_signatures(tmp_path):
+    model, file = exact_training.train(exact_training.parties()), tmp_path / "model.json"
+    write_signed(file, model.as_json(), model.signatures)
+    assert "Signed by 3 of 3 parties" in shown(tmp_path, file)
+    (copy := tmp_path / "model.bak").write_bytes(file.read_bytes())
+    assert "Unsigned: everything here is as its file says" in shown(tmp_path, copy)
+    file.write_bytes(file.read_bytes() + b" ")
+    assert main(["show", str(file), "--out", str(tmp_path / "card.html")]) == 2
 
 
 def test_a_statement_of_any_brackets_is_none(folder, tmp_path):

@@ -79,10 +79,7 @@ class DescribedColumns(Protocol):
 
 
 def check_columns(own: DescribedColumns, wants_classes: bool) -> None:
-    """Check how a party describes its columns and labels before anything is made of it.
-
-    The ProtocolError says what cannot be.
-    """
+    """Check a party's description of columns and labels, before it is used, or raise `ProtocolError`."""
     if not 1 <= own.n_features < 2**31:
         raise ProtocolError(f"{own.n_features} columns")
     if own.names:

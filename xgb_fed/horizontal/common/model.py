@@ -44,10 +44,7 @@ PENALTIES = ("reg_lambda", "reg_alpha", "gamma", "min_child_weight")
 
 
 def read_rows(X: Any, argument: str) -> tuple[Any, list[str]]:
-    """Read rows as a dense float32 matrix or a CSR matrix with sorted indices, and column names if any.
-
-    Errors are those of `read_columns`.
-    """
+    """Rows as a dense float32 or sorted CSR matrix, and column names if any; errors as `read_columns`."""
     columns = read_columns(X, argument)
     data = columns.data
     if scipy.sparse.issparse(data):

@@ -163,10 +163,7 @@ class HorizontalRows:
         )
 
     def like(self, X: Any, y: Any, sample_weight: Any = None, *, argument: str) -> HorizontalRows:
-        """Check further rows of the same columns and kind of labels.
-
-        An InvalidDataError names the argument.
-        """
+        """Check further rows of the same columns and labels; InvalidDataError names the argument."""
         rows, names = read_rows(X, f"{argument} of party {self.name!r}")
         if (rows.shape[1], names) != (self.X.shape[1], self.names):
             raise InvalidDataError(f"{argument} of party {self.name!r} has other columns than its X")

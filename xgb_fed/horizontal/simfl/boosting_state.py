@@ -40,10 +40,7 @@ class Turns:
             raise ProtocolError("the number of rounds, or of rounds per turn, is malformed")
 
     def builder(self, number: int) -> int:
-        """The place of the party whose turn round `number` is, counted from 0.
-
-        A ProtocolError says that the training run has fewer rounds.
-        """
+        """Place of the party that builds round `number`, from 0; ProtocolError beyond the last round."""
         if number >= self.max_rounds:
             raise ProtocolError(f"the training run was opened for {self.max_rounds} rounds")
         return number // self.rounds_per_turn % self.n_parties

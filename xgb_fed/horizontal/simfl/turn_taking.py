@@ -195,10 +195,7 @@ class TurnTaking:
         return [(k, channel) for k, channel in enumerate(self.channels) if k != place]
 
     def encode(self, y: Any, argument: str) -> NDArray[np.float32]:
-        """Encode labels as the objective has them.
-
-        An InvalidDataError says that there are labels that no party has, or missing ones.
-        """
+        """Encode labels as the objective has them; InvalidDataError for unknown or missing labels."""
         if self.classes is None:
             labels = numeric_vector(y, argument)
         else:

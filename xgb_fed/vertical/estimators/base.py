@@ -458,10 +458,7 @@ class VerticalXGBModel(FederatedXGBModel):
 
 
 def margins_of_sets(base_margins: Sequence[Any] | None, n_sets: int) -> list[dict[str, Any]]:
-    """Name the margins of every evaluation set.
-
-    Raises `InvalidArgumentError` if there are margins, but not for every set.
-    """
+    """Name every evaluation set's margins; `InvalidArgumentError` if only some sets have them."""
     own = [None] * n_sets if base_margins is None else list(base_margins)
     if len(own) != n_sets:
         raise InvalidArgumentError(f"base_margin_eval_set has {len(own)} entries, eval_set has {n_sets}")

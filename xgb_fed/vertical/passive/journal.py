@@ -128,10 +128,7 @@ class Journals:
         return journal
 
     def find(self, model: bytes) -> tuple[ResumptionTerms, Splits] | None:
-        """Read the terms and splits of a training run; None if there is no journal of it.
-
-        Raises `StoreError` if it is damaged.
-        """
+        """Terms and splits of a training run, None without a journal; `StoreError` if it is damaged."""
         about, found_in = self.store.get(RUNS, model.hex()), RunLog(self.store, model).store
         if about is None:
             return None

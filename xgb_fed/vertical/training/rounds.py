@@ -140,10 +140,7 @@ class Rounds:
         progress.end_round(routed)
 
     def set_learning_rate(self, value: Any) -> None:
-        """Use another learning rate from the next round on.
-
-        Raises `InvalidArgumentError` if it is not a positive number.
-        """
+        """Use another learning rate from the next round on; `InvalidArgumentError` unless positive."""
         self._learning_rate = np.float32(replace(self.training.settings, learning_rate=value).learning_rate)
 
     def _route_evals(self, first: int) -> list[NDArray[np.int32]]:

@@ -85,10 +85,7 @@ class Constraints:
 
     @classmethod
     def of(cls, settings: Settings, columns: PooledColumns) -> Constraints:
-        """Find the columns that the settings name.
-
-        Raises `InvalidArgumentError` naming the parameter, and the column that no party has.
-        """
+        """Columns that the settings name; `InvalidArgumentError` for a parameter with an unknown column."""
         directions = interactions = None
         if settings.monotone_constraints is not None:
             name = "monotone_constraints"

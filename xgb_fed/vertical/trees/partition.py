@@ -70,10 +70,7 @@ class Partition:
         return Partition(self.rows[keep], np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
 
     def children(self, goes_left: dict[int, NDArray[np.bool_]]) -> Partition:
-        """The next level: left and right child of every node in `goes_left`, in the nodes' order.
-
-        A node that splits has one flag per row.
-        """
+        """The next level: left and right child of each split node in order, by one flag per row."""
         parts: list[NDArray[np.int32]] = []
         for node in sorted(goes_left):
             rows = self.of(node)
