@@ -2,8 +2,8 @@
 
 The party with columns alone is a process of its own, behind the package's server and certificates.  The last
 flight of the round before is answered with choices, choices with nothing, and masked tables of some rows with
-their corrections.  A request leaves before the one before is answered, so that the link must take the bytes of
-its busier direction over the bandwidth, and two round trips for each round.
+their corrections.  Requests do not wait for the answer to the one before, so that the link must take the
+bytes of its busier direction over the bandwidth, and two round trips for each round.
 """
 
 from __future__ import annotations

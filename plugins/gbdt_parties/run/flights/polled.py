@@ -2,9 +2,9 @@
 
 The asking side's messages leave in a request when it hands them over, when they are long together, and when
 it waits for a message; some requests are under way at a time, while this side goes on computing.  The
-answering side goes on with them until it waits for another message, or is done, and answers.  A round takes
-a request with the last flight of the round before, one with choices, and one for the tables of some rows each:
-the other side makes its choices while this one makes its own, and corrections while others' tables travel.
+answering side goes on with them until it waits for another message, or is done, and answers.  In a round, a
+request has the last flight of the one before, one has choices, and one each has the tables of some rows: the
+other side makes its choices while this one makes its own, and corrections while other rows' tables travel.
 """
 
 from __future__ import annotations
