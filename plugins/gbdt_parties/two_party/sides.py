@@ -315,8 +315,8 @@ class RoundSide(Unrepeatable):
             left = self._turns[self._n_turns :]
             if self._is_sending or not left or left[0] != (flight, is_shares):
                 raise ProtocolError(f"flight {flight} of this side is not due, or was sent before")
-            # Flights 2 and 4 answer those before them; flight 3 answers 2.
-            if self._complete < flight - 1:
+            # Flights 2 and 4 answer those before them; flight 3 does with the rows that it is about.
+            if self._complete < (CHOICES if flight == SUMS and not is_shares else flight - 1):
                 raise ProtocolError(f"flight {flight} is not due before flight {flight - 1} is there")
             self._n_turns += 1
             self._is_sending = True
