@@ -25,7 +25,7 @@ from lgb_dp.evaluation.regression import LABEL_EDGES, RegressionEvaluation, resi
 from lgb_dp.evaluation.several_classes import CONFIDENCE_EDGES, LOSS_EDGES, MAX_CELLS, MulticlassEvaluation
 from lgb_dp.evaluation.survival import MAX_BINS, SurvivalEvaluation
 from lgb_dp.losses.labels import LabelScale
-from lgb_dp.losses.times import time_edges
+from lgb_dp.losses.times import N_TIMES, time_edges
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.noised_sums import Releases
 from lgb_dp.newton.releases.held_out_rows import HeldOutCells
@@ -38,9 +38,6 @@ _ROWS_OVER_STD = 10.0
 
 More bins add noise to the area under a curve, fewer hide the order of rows.
 """
-
-_ROWS_OF_TIMES_OVER_STD = 200.0
-"""Held-out rows per bin of scores, over the noise in a cell, where there are as many times."""
 
 _MIN_BINS, _MAX_BINS = 8, 64
 _TAIL_BINS = 4
@@ -115,7 +112,7 @@ class HeldOutTable:
         likely = likely_scores(grid, counts[0], std, made_up)
         n_held = releases.n_rows * self._share / (1 - self._share) / max(len(groups.names), 1)
         if are_times:
-            n_bins = int(np.clip(n_held * releases.mu / _ROWS_OF_TIMES_OVER_STD, 4, MAX_BINS))
+            n_bins = int(np.clip(n_held * releases.mu / (N_TIMES * _ROWS_OVER_STD), 4, MAX_BINS))
             edges = np.unique(np.quantile(likely, np.arange(1, n_bins) / n_bins))
             counts, std = yield from released(1, "scores, times", edges, len(edges) + 1, -1)
             times = time_edges(scale.low, scale.high)
