@@ -2,8 +2,8 @@
 
 ``python benchmarks/private/survival.py --out docs/experiments/data`` trains on generated cohorts of three
 sizes, with proportional hazards (Weibull) and without (log-logistic, of a scale that depends on a feature).
-``--quick`` takes the smallest.  ``--peers PYTHON`` also trains those of `survival_peers`, in the environment of
-that interpreter, on cohorts of up to 20,000 rows.
+``--quick`` takes the smallest.  ``--peers PYTHON`` also trains those of `survival_peers`, in the environment
+of that interpreter, on cohorts of up to 20,000 rows.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 ``python survival_peers.py COHORT.npz OUT.npz ε ε …`` needs scikit-survival, and opacus for the private one.
 Predicted times go to ``OUT.npz``, by name and ε; larger ones are later.
 
-The private peer is Poisson regression by bands of time, with a piecewise constant hazard exp(w'x + b_k), fitted
-by DP gradient descent on all rows: a person is one row, whose gradient over all bands is clipped.  Its rate
-and clip are chosen on public rows of the same kind, at no cost: more than users have.
+The private peer is Poisson regression by bands of time, with a piecewise constant hazard exp(w'x + b_k),
+fitted by DP gradient descent on all rows: a person is one row, whose gradient over all bands is clipped.  Its
+rate and clip are chosen on public rows of the same kind, at no cost: more than users have.
 """
 
 from __future__ import annotations
