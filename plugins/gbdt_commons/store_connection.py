@@ -93,11 +93,7 @@ class HeldFile:
         return self._connection.total_changes
 
     def rows(self, sql: str, *values: Any) -> list[Any]:
-        """Do a statement, and give its rows.
-
-        Raises OSError if the disk has no room, or an error, and StoreError if the file is damaged, or another
-        process has locked it.
-        """
+        """Rows of a statement; OSError of the disk, StoreError if the file is damaged or locked."""
         try:
             return self._connection.execute(sql, values).fetchall()
         except sqlite3.Error as error:

@@ -136,11 +136,7 @@ def recoded(
 
 
 def check_codes(codes: NDArray[np.float32], argument: str, n_max: int) -> None:
-    """Check the codes of a column that is trained on.
-
-    Raises `InvalidDataError` if one is negative, as XGBoost refuses too, or beyond the number of bins that a
-    column can have.
-    """
+    """InvalidDataError for codes of a trained column below 0, or beyond the bins that it can have."""
     with np.errstate(invalid="ignore"):
         wrong = (codes < 0) | (codes >= n_max)
     if wrong.any():

@@ -116,10 +116,7 @@ class PrivateKey(Protocol):
         """The part that other parties may have."""
 
     def encrypt(self, plaintexts: Plaintexts) -> Ciphertexts:
-        """Fresh ciphertexts, one per plaintext, each from 0 and below `PublicKey.plaintext_limit`.
-
-        Raises `PlaintextRangeError` if one is out of range.
-        """
+        """Fresh ciphertexts of plaintexts below `PublicKey.plaintext_limit`; else `PlaintextRangeError`."""
 
     def to_bytes_in_parts(self, n_rows: int, parts: Iterable[Ciphertexts]) -> tuple[int, Iterator[bytes]]:
         """Fresh ciphertexts of this key for the wire, to be read by `PublicKey.from_bytes`.

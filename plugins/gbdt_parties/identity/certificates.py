@@ -115,10 +115,7 @@ class TLS:
         return f"is of an authority that expired at {ends:%Y-%m-%d %H:%M} UTC" if ended else ""
 
     def check_dates(self) -> None:
-        """Refuse a certificate that is not valid now, before anything is begun with it.
-
-        AuthenticationError names the holder, the date, and the command that renews it.
-        """
+        """AuthenticationError, with holder, date and renewing command, for a certificate not valid now."""
         if fault := self.fault():
             name = Identity.of(self.certificate).name
             raise AuthenticationError(f"the certificate of {quoted(name)!r} {fault}; {self._renewing()}")
@@ -217,10 +214,7 @@ class Identity:
 
 
 def digest_of_key(certificate: x509.Certificate) -> str:
-    """SHA-256 of a certificate's public key (as SubjectPublicKeyInfo), 64 hexadecimal digits.
-
-    A PartyArgumentError if the key is of no kind that is known.
-    """
+    """SHA-256 of a public key (SubjectPublicKeyInfo) in hex; PartyArgumentError for an unknown kind."""
     kinds = serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
     try:
         return sha256(certificate.public_key().public_bytes(*kinds)).hexdigest()

@@ -182,10 +182,7 @@ class Declared(DeclaredColumns):
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of an organisation; `ids` are numbers from 1 if the file has none.
-
-    `own` has weights and groups, as arguments of `lgb_dp.federated.Party`.
-    """
+    """An organisation's rows, with `ids`, or numbers from 1; `own` are weights and groups for a `Party`."""
 
     features: Any
     label: NDArray[np.float64] | None
@@ -211,10 +208,7 @@ DeclaredT = TypeVar("DeclaredT", bound=DeclaredColumns)
 
 
 def read_declared(path: str | Path) -> Declared:
-    """Read a file of declarations of columns and a label, TOML or YAML.
-
-    PlanError names the file, and the entry that is missing, unknown, or of another type.
-    """
+    """Declared columns and label from TOML or YAML; PlanError names the file and a wrong entry."""
     return _read(Declared, Path(path))
 
 

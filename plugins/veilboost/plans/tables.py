@@ -117,10 +117,7 @@ def labels_of(columns: Mapping[str, Any], path: Path) -> NDArray[np.float64]:
 
 
 def kind_of(path: Path, others: Sequence[str] = ()) -> str:
-    """The ending of a file of rows, without ``.gz``: ``.csv``, ``.parquet`` or one of some others.
-
-    Raises InvalidDataError if there is no file, or its name ends in another way.
-    """
+    """The ending of a file of rows, without ``.gz``; InvalidDataError for no file, or another ending."""
     endings = [ending for ending in path.suffixes if ending != ".gz"]
     kind = endings[-1].lower() if endings else ""
     if not path.is_file():

@@ -57,10 +57,7 @@ def check_base_score(objective: XGBoostObjective, base_score: NDArray[np.float64
 
 @dataclass
 class SharedTrees:
-    """The trees that every party has, round by round as they travelled, and margins of rows under them.
-
-    `base_score` is XGBoost's parameter, and `max_depth` the levels of a tree.
-    """
+    """Every party's trees as they travelled, round by round, and margins of rows from `base_score`."""
 
     objective: XGBoostObjective
     n_features: int

@@ -179,10 +179,7 @@ class BoostingRounds:
             raise ProtocolError(f"it is the turn of the party at place {builder}, and not {place}")
 
     def grow(self) -> tuple[Trees, NDArray[np.float32]]:
-        """Grow the next round's trees on own and received gradients.
-
-        With them come the leaf values of the own rows, of shape (n_rows, n_classes).
-        """
+        """The next round's trees on own and received gradients, and own leaf values, (n_rows, n_classes)."""
         g, h = (one.T for one in self.present_gradients())
         if self.received is not None:
             g, h = self.received[0] + g, self.received[1] + h

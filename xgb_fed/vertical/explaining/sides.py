@@ -22,10 +22,7 @@ OWN = 0
 
 @dataclass(frozen=True)
 class Sides:
-    """Sides of all rows, one line of `table` per split and one bit per row: 1 goes left.
-
-    `lines` has each split's line, by owner and number.
-    """
+    """Sides of all rows, a bit each (1 is left); `lines` has each split's in `table`, by owner and number."""
 
     table: NDArray[np.uint8]
     lines: Mapping[tuple[int, int], int]

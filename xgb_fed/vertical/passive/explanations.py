@@ -35,11 +35,7 @@ def check_level(level: Any) -> None:
 def sides_of_rows(
     session: PredictionSession, message: wire.TellSides, level: str, memory: MemoryAllowance
 ) -> Message:
-    """Answer which way every row of a session goes at some splits.
-
-    Raises `ProtocolError` if splits do not exist, are too many for an answer, or were told in this session
-    before.
-    """
+    """Every row's way at some splits; `ProtocolError` if unknown, too many, or told before."""
     if level == NONE:
         return _refusal()
     splits = message.split_ids

@@ -88,11 +88,7 @@ class VerticalProgress:
 
 
 class VerticalCheckpoint(ProgressFolder):
-    """A directory with the progress of one training run.
-
-    `training` is the digest of the data, parameters and parties; a directory with another run's progress is
-    refused.
-    """
+    """A run's progress in a directory; one of another `training` digest (data, settings) is refused."""
 
     store_file, role = STORE_FILE, ROLE
 
@@ -117,10 +113,7 @@ class VerticalJournal:
         self._evaluated: set[int] = set()
 
     def load(self, progress: VerticalProgress) -> bool:
-        """Bring the beginning of the training run up to date with what was kept; False if nothing was.
-
-        Raises `CheckpointError` if it belongs to another training run, or is damaged.
-        """
+        """Take up kept progress, False if none; `CheckpointError` if of another run, or damaged."""
         try:
             entries = self._store.entries(ENTRY, "")
             first = next(entries, None)

@@ -105,10 +105,7 @@ class Constraints:
 
 @dataclass(frozen=True)
 class NodeRules:
-    """Rules that one node has inherited: bounds under monotone constraints, and its path.
-
-    The path has the columns of the splits above, if interactions are constrained.
-    """
+    """Rules that a node inherits: monotone bounds, and the split columns above for interactions."""
 
     bounds: NodeBounds | None = None
     path: frozenset[int] = field(default_factory=frozenset)
