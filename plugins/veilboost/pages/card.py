@@ -127,9 +127,8 @@ def _signed(path: Path) -> str:
     signatures = path.with_suffix(SIGNATURES)
     if path.suffix not in (".json", ".txt") or not signatures.exists():
         return _UNSIGNED
-    end, _ = signed_end(signatures)
-    of_all = f"{len(end.signers)} of {len(end.roster.names)} parties"
-    return f"Signed by {of_all}: veilboost inspect {signatures.name} has their certificates."
+    end = signed_end(signatures)[0]
+    return f"Signed by {len(end.signers)} of {len(end.roster.names)} parties; veilboost inspect names them."
 
 
 def _quality(path: Path, statement: Statement, figures: Markup) -> Iterator[Markup]:
