@@ -273,10 +273,7 @@ class NewtonCore(Training):
         return self.loss.start(sums / unit, noise)
 
     def _planned_level(self, start: Start) -> Level | None:
-        """The releases of sums over all rows, if there are any that are worth their noise.
-
-        All rows are asked, so that it is not for secret samples of them.
-        """
+        """The releases of sums over all rows, unless of secret samples, that are worth their noise."""
         if start.level is None or not self.run.may_set_level or self.settings.subsample < 1:
             return None
         plan = self.releases.plan
@@ -480,10 +477,7 @@ class NewtonCore(Training):
         ).to_dict()
 
     def _shift(self, begun: Beginning, level: Level) -> Asking[float]:
-        """The number to add to all scores, by the sums of all rows' gradients and hessians.
-
-        Or 0, where these change the scale with which the next trees go on.
-        """
+        """The number to add to all scores by all rows' sums; 0 where these change the later trees' scale."""
         question = Round(self.n_rounds + 1, ONE_LEAF, begun.prior, self.released, level.clip)
         sums = yield from self.releases.level_sums(question, self.random)
         if not isinstance(level, ScaleLevel):

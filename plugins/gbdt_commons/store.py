@@ -24,10 +24,7 @@ _Entries = tuple[tuple[int, bytes], ...]
 
 @dataclass(frozen=True)
 class Kind(Generic[T]):
-    """A type of records: `write` gives the bytes of a value, and `read` the value back.
-
-    Any error that `read` raises means that the record is damaged.
-    """
+    """A type of records, written and read back; an error of `read` means that the record is damaged."""
 
     name: str
     write: Callable[[T], bytes]

@@ -91,10 +91,7 @@ def blaming(name: str) -> Iterator[None]:
 
 
 class Channel:
-    """One session, of 16 bytes, with one party: numbers requests, checks answers, counts bytes.
-
-    `sender` is the name of the asking side in tables of traffic.
-    """
+    """One 16-byte session with one party: numbers requests, checks answers, counts bytes of `sender`."""
 
     def __init__(self, party: Party, session: bytes, traffic: Traffic, sender: str = ACTIVE) -> None:
         self.party, self.sender = party, sender

@@ -82,10 +82,7 @@ def scalar_of(octets: bytes) -> bytes:
 
 
 def hash_to_group(domain: Sequence[bytes], inputs: Sequence[bytes]) -> bytes:
-    """Hash inputs to points: HG(domain, input) for each, `POINT_BYTES` long, in their order.
-
-    The `domain` has the purpose and the owner of the points.
-    """
+    """HG(domain, input) for each input; the `domain` has the purpose and the owner of the points."""
     bindings = sodium()
     uniform, add = bindings.crypto_core_ed25519_from_uniform, bindings.crypto_core_ed25519_add
     begun = hashlib.sha512(length_prefixed(domain))

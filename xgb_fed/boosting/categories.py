@@ -92,10 +92,7 @@ def _codes(column: Any, labels: tuple[Any, ...]) -> NDArray[np.floating[Any]]:
 
 
 def labels_of(categories: Any, column: str, argument: str) -> tuple[Any, ...]:
-    """The categories that a data frame's column declares.
-
-    Raises `InvalidDataError` if they are anything but texts and finite numbers, which a file can hold.
-    """
+    """A data frame column's categories; `InvalidDataError` unless texts and finite numbers."""
     labels = tuple(one.item() if isinstance(one, np.generic) else one for one in categories)
     if not all(is_label(one) for one in labels):
         raise InvalidDataError(
@@ -139,11 +136,7 @@ def recoded(
 
 
 def check_codes(codes: NDArray[np.float32], argument: str, n_max: int) -> None:
-    """Check the codes of a column that is trained on.
-
-    Raises `InvalidDataError` if one is negative, as XGBoost refuses too, or beyond the number of bins that a
-    column can have.
-    """
+    """InvalidDataError for codes of a trained column below 0, or beyond the bins that it can have."""
     with np.errstate(invalid="ignore"):
         wrong = (codes < 0) | (codes >= n_max)
     if wrong.any():

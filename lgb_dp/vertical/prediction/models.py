@@ -87,10 +87,7 @@ class JointModel:
         self.points = prediction_points(self.scale, *reach)
 
     def check_columns(self, bins: PublicBins) -> None:
-        """Refuse, by `InvalidArgumentError`, a model of other columns than these of the other party.
-
-        Their number, ranges and categories must be the same.
-        """
+        """InvalidArgumentError for a model of another number, range or categories of the other's columns."""
         own = self._infos[self.n_first :]
         if own != bins.feature_infos:
             raise InvalidArgumentError(

@@ -47,10 +47,7 @@ class ClusterErrors:
 
 
 class KnownWorker:
-    """One worker: a connection that is opened when it is needed, and what it has been told.
-
-    With `relays`, messages may go by way of the scheduler.
-    """
+    """One worker: its connection, opened if needed or relayed by the scheduler, and what it knows."""
 
     def __init__(self, client: Any, address: str, operation: str, timeout: float, relays: bool) -> None:
         self.address, self._relays = address, relays

@@ -266,10 +266,7 @@ class PrivateBooster(lightgbm.Booster):
         return self
 
     def add_valid(self, data: lightgbm.Dataset, name: str) -> PrivateBooster:
-        """Add validation data, with the training Dataset as its reference, under a name in results.
-
-        Metrics on rows that are not public are noted in the report.
-        """
+        """Add named validation data that refers to the Dataset; metrics on private rows are reported."""
         with self._lock.held(), silent_arithmetic():
             self._growing()
             self._evaluation.add_valid(data)

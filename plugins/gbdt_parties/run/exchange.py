@@ -52,10 +52,7 @@ class Participation:
         return round_number + 1 if self.repeats else last + 1
 
     def check(self, asked: tuple[int, int], members: Sequence[int], next_round: int, n_parties: int) -> None:
-        """Refuse to take part in another attempt, by round and number, than the run's next one.
-
-        The ProtocolError says what was asked instead; `Attempt.check` has the rest.
-        """
+        """ProtocolError for an attempt, by round and number, that is not the run's next one."""
         if asked[0] != next_round or (self.repeats and asked[1] != next_round + 1):
             raise ProtocolError(
                 f"round {asked[0]}, attempt {asked[1]} was asked for; round {next_round} is next"

@@ -16,7 +16,7 @@ from cryptography.x509.oid import NameOID
 
 from gbdt_commons.quoting import quoted
 from gbdt_parties.errors import AuthenticationError, HardwareKeyError, PartyArgumentError
-from gbdt_parties.identity.certificates import OF_KEY, TLS, Identity, digest_of_key, is_pin
+from gbdt_parties.identity.certificates import MALFORMED, OF_KEY, TLS, Identity, digest_of_key, is_pin
 
 _DOMAIN = b"veilboost secure sum roster 1\0"
 """Begins everything that a certificate's key signs here, so that no signature serves two purposes."""
@@ -98,9 +98,9 @@ class Credentials:
 
 def check_signature(certificate: bytes, digest: bytes, signature: bytes, name: str) -> None:
     """AuthenticationError, by party, unless a PEM certificate's holder signed a roster's digest."""
-    key = _certificates(certificate)[0].public_key()
     message = _DOMAIN + digest
     try:
+        key = _certificates(certificate)[0].public_key()
         if isinstance(key, ec.EllipticCurvePublicKey):
             key.verify(signature, message, ec.ECDSA(hashes.SHA256()))
         elif isinstance(key, rsa.RSAPublicKey):
@@ -113,6 +113,8 @@ def check_signature(certificate: bytes, digest: bytes, signature: bytes, name: s
         raise AuthenticationError(
             f"the session keys of party {quoted(name)!r} are not signed by its certificate"
         ) from None
+    except MALFORMED:
+        raise AuthenticationError(f"the certificate of party {quoted(name)!r} has no key") from None
 
 
 @dataclass(frozen=True)
@@ -215,7 +217,7 @@ def key_pin(certificates: bytes) -> str:
 def _certificates(pem: bytes) -> list[x509.Certificate]:
     try:
         return x509.load_pem_x509_certificates(pem)
-    except ValueError:
+    except MALFORMED:
         raise AuthenticationError("a party's certificate is not in PEM format") from None
 
 
@@ -244,7 +246,7 @@ def has_issued(issuer: x509.Certificate, certificate: x509.Certificate) -> bool:
     try:
         basic = issuer.extensions.get_extension_for_class(x509.BasicConstraints).value
         certificate.verify_directly_issued_by(issuer)
-    except (ValueError, TypeError, InvalidSignature, x509.ExtensionNotFound):
+    except (*MALFORMED, InvalidSignature, x509.ExtensionNotFound):
         return False
     return basic.ca
 

@@ -51,10 +51,7 @@ def _check_rows(n_rows: int) -> None:
 
 
 def entries_of(own: Words, shares: bytes) -> Words:
-    """Entries from `AskingSide.own_shares` and the other side's last message, one for each row.
-
-    Raises `ProtocolError` if the message has another length.
-    """
+    """Each row's entry, by `AskingSide.own_shares` and the last message; `ProtocolError` if too long."""
     n_rows, n_parts = len(own), RING_BITS // 16
     if len(shares) != n_rows * RING_BITS // 8:
         raise ProtocolError(f"shares of {n_rows} answers have {len(shares)} bytes")

@@ -149,10 +149,7 @@ class Session(Unrepeatable):
             return base.message
 
     def take_points(self, message: bytes) -> bytes:
-        """Take the other side's second message; gives this side's third one.
-
-        Raises `ProtocolError` if it is not made of as many points of the group as are due.
-        """
+        """Take the second message, give the third; `ProtocolError` unless it has all points of the group."""
         with self._stage(1):
             base = BaseSender(self.receiving, self._draws.stream(b"base keys", self.digest))
             seeds, trees = grown(self.receiving, base.keys(message, N_BITS))

@@ -49,10 +49,7 @@ def checked_numbers(name: str, values: Leaves, n_rows: int, below: int) -> Leave
 
 
 def shares_in(message: bytes | memoryview, layout: RoundLayout, trees: Sequence[int]) -> dict[int, Words]:
-    """Noised shares of the sums of some trees, read from a message.
-
-    Raises `ProtocolError` if it has another length, or its words are not elements of the ring.
-    """
+    """Noised shares of trees' sums in a message; `ProtocolError` for a wrong length, or no ring elements."""
     sizes = [1 << layout.trees[t].levels for t in trees]
     check_length(message, 8 * sum(sizes))
     words = np.frombuffer(message, dtype="<u8").astype(np.uint64)

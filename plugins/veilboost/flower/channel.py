@@ -69,10 +69,7 @@ class Nodes:
             return [node for node, one in self._named.items() if one == name]
 
     def found(self, name: str, given_up: Event) -> list[int]:
-        """Nodes that say that they have a party; those that are new are asked, all at the same time.
-
-        Raises PartyUnavailableError if there is none in time.
-        """
+        """Nodes that say that they have a party, new ones asked at once; PartyUnavailableError if none."""
         end, failed = time.monotonic() + self._timeout, dict[int, str]()
         while not (found := self.claiming(name)):
             with self._searching:

@@ -63,10 +63,7 @@ class Run(ABC, Generic[PlanT]):
 
     @classmethod
     def exported(cls, plan: PlanT, plan_file: str) -> tuple[bytes, str]:
-        """The model as its host's own, and a few words about it; parties may be asked for their parts.
-
-        ConsentError names a party that keeps its part.
-        """
+        """The model as its host's own, with a few words; ConsentError names a party that keeps its part."""
         return (plan.path(plan.training.model) / cls.model_file).read_bytes(), f"{cls.host}'s own model"
 
     @abstractmethod

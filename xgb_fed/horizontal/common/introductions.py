@@ -109,10 +109,7 @@ def check_introduction(party: str, answer: RowShape, wants_classes: bool) -> Non
 def common_columns(
     parties: Sequence[str], introductions: Sequence[DescribedColumns]
 ) -> tuple[int, list[str]]:
-    """Number and names of the columns, which all parties must have alike.
-
-    An InvalidDataError names the first party with other columns than the first one's.
-    """
+    """Number and names of all parties' columns; InvalidDataError names the first party that differs."""
     first, name = introductions[0], parties[0]
     for party, other in zip(parties[1:], introductions[1:], strict=True):
         if other.n_features != first.n_features:

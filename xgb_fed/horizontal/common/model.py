@@ -74,10 +74,7 @@ def check_base_score(objective: XGBoostObjective, base_score: NDArray[np.float64
 
 @dataclass
 class SharedTrees:
-    """The trees that every party has, round by round as they travelled, and margins of rows under them.
-
-    `base_score` is XGBoost's parameter, and `max_depth` the levels of a tree.
-    """
+    """Every party's trees as they travelled, round by round, and margins of rows from `base_score`."""
 
     objective: XGBoostObjective
     n_features: int
@@ -240,8 +237,5 @@ def of_classes(params: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
 
 
 def horizontal_settings(params: Mapping[str, Any]) -> Settings:
-    """Read settings from XGBoost's parameters.
-
-    An UnsupportedParameterError names those, or values of them, that horizontal training does not support.
-    """
+    """Settings from XGBoost's parameters; UnsupportedParameterError names those without support."""
     return without_vertical_only(Settings.from_params(params))

@@ -88,10 +88,7 @@ def _labels(y: Any, argument: str) -> NDArray[Any]:
 
 @dataclass(frozen=True)
 class HorizontalRows:
-    """Checked rows, labels and options; the parameters of `HorizontalParty` say what each is.
-
-    InvalidArgumentError or InvalidDataError, by `of`, name the argument.
-    """
+    """Checked rows, labels and options, as of `HorizontalParty`; errors of `of` name the argument."""
 
     name: str
     X: Any
@@ -202,11 +199,7 @@ class HorizontalRows:
         return classes
 
     def counted(self) -> NDArray[np.bool_]:
-        """Which rows have gradients: those of weights above 0.
-
-        An InvalidDataError says that sums over groups of `min_similar` rows would tell the labels of single
-        rows.
-        """
+        """Rows of weights above 0; InvalidDataError if groups of `min_similar` would tell single labels."""
         counted = self.weights > 0
         if counted.sum() < self.min_similar:
             raise InvalidDataError(

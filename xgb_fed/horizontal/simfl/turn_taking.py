@@ -258,11 +258,7 @@ class TurnTaking:
         self.ask_all(wire.StartBoosting(np.array(self.shared.base_score)), messages.Done)
 
     def _grow(self, number: int) -> Trees:
-        """One round: one tree, or one per class.
-
-        Done again in new sessions if a party is lost meanwhile: a party that has answered gives the same
-        answers.
-        """
+        """One round, done again if a party is lost: one that has answered gives the same answers."""
         if not self.progress.rounds and self.progress.run != self._session:
             # No party has trees yet, so that there is nothing to resume.
             self._start()

@@ -59,10 +59,7 @@ def weighted_quantile(values: Vector, weight: Vector, alpha: float) -> float:
 def leaf_quantiles(
     leaf: NDArray[np.integer], rows: NDArray[np.bool_], margin: Vector, targets: Targets, alpha: float
 ) -> dict[int, float]:
-    """The value of every leaf that has rows, before the learning rate.
-
-    `rows` says which rows the tree was grown on; margins are those before the tree.
-    """
+    """Leaf values before the learning rate, by the tree's `rows` and the margins before it."""
     chosen = np.flatnonzero(rows)
     chosen = chosen[np.argsort(leaf[chosen], kind="stable")]
     residual, numbers = (targets.label - margin)[chosen], leaf[chosen]

@@ -94,10 +94,7 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Flights:
-    """Messages of one attempt, of a round and a number, between a link and a side.
-
-    A flight that has something for every row has `n_chunks` messages.
-    """
+    """Messages of one attempt between a link and a side, `n_chunks` a flight that is about every row."""
 
     link: Link
     side: RoundSide
