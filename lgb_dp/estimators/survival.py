@@ -68,7 +68,7 @@ class DPLGBMSurvival(DPLGBMRegressor):
         return {"objective": AFT(self.distribution, self.scale)}
 
     @refuses_habits(WAYS_OUT, given=FitArguments)
-    def fit(
+    def fit(  # type: ignore[override]
         self,
         X: Any,
         y: Any,
