@@ -9,6 +9,7 @@ import ssl
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from itertools import chain
@@ -498,19 +499,20 @@ class ServerConnection:
             channel.close()
 
 
+@dataclass(eq=False)
 class Sent:
     """A request of a party that is under way."""
 
-    def __init__(self, party: RemoteParty, request: bytes | Parts) -> None:
-        self.party, self._request = party, request
-        self.is_answered = False
-        self.feed: Callable[[], None] = lambda: None
-        self.call: Any = None
+    party: RemoteParty
+    request: bytes | Parts = field(repr=False)
+    is_answered: bool = False
+    feed: Callable[[], None] = lambda: None
+    call: Any = None
 
     def leave_by(self, call: KeptCall) -> None:
         """Send it by a call, behind what was sent before."""
         self.call = call
-        call.send(frames(self._request, self.party.row_sets, lambda: self.feed()))
+        call.send(frames(self.request, self.party.row_sets, lambda: self.feed()))
 
 
 class KeptCall:

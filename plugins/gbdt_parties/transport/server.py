@@ -385,10 +385,7 @@ class Server:
 
 
 class _Ahead:
-    """A call's next request, which is `read` by another thread while the one before is answered.
-
-    `has_begun` says whether its first frame came, or none will.
-    """
+    """A call's next request; `has_begun` says, once it is known, whether its first frame came."""
 
     def __init__(self, received: Iterator[bytes], context: Any) -> None:
         self._received, self._context = received, context
