@@ -1,6 +1,6 @@
 """Peers of private survival on one cohort: runs inside an environment of their own.
 
-``python survival_peers.py COHORT.npz OUT.npz ε ε …`` needs scikit-survival, and opacus for the private one.
+``python survival_peers.py COHORT.npz OUT.npz ε ε …`` needs scikit-survival 0.28 and opacus 1.6.
 Predicted times go to ``OUT.npz``, by name and ε; larger ones are later.
 
 The private peer is Poisson regression by bands of time, with a piecewise constant hazard exp(w'x + b_k),

@@ -167,7 +167,7 @@ class DPLGBMSurvival(OfTimes, DPLGBMRegressor):
         return {"objective": AFT(self.distribution, self.scale)}
 
     @refuses_habits(WAYS_OUT, given=FitArguments)
-    def fit(
+    def fit(  # type: ignore[override]
         self,
         X: Any,
         y: Any,

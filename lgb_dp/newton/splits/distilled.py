@@ -264,6 +264,8 @@ class DistilledSplits(LearnedSplits):
             curvature = np.maximum(p * (1 - p), _MIN_CURVATURE) if self._is_log_loss else np.ones(len(step))
             return step[:, 0], curvature
         direction = ndtri(np.clip(uniform(random.words(score.shape[1])), 2.0**-53, None))
+        if not self._is_log_loss:
+            return step @ direction, np.ones(len(step))
         p = softmax(score, axis=1)
         variance = p @ direction**2 - (p @ direction) ** 2
         return step @ direction, np.maximum(variance, _MIN_CURVATURE)
