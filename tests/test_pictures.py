@@ -98,3 +98,27 @@ def test_every_drawn_picture_is_shown():
     examples = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "examples").glob("*.py"))
     shown = {file.name for *_, file in images()} | set(re.findall(r"pictures/([\w-]+\.svg)", examples))
     assert {path.name for path in FOLDER.glob("*.svg")} - shown == set()
+
+
+EXAMPLES = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "examples").glob("*.py")}
+THUMBNAIL = re.compile(r'^# sphinx_gallery_thumbnail_path = "(.+)"$', re.MULTILINE)
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_every_example_shows_a_figure_of_its_own(example):
+    """By drawing one, or, if the gallery does not run it, by a picture that no other one has."""
+    chosen = {name: THUMBNAIL.findall(text) for name, text in EXAMPLES.items()}
+    if example.startswith(("remote_", "dask_", "spark_")):
+        (picture,) = chosen[example]
+        assert f".. image:: /{picture}\n" in EXAMPLES[example]
+        assert [name for name, pictures in chosen.items() if picture in pictures] == [example]
+    else:
+        assert "plt.show()" in EXAMPLES[example]
+
+
+WALKS = ("recommended", "vertical_xgboost", "two_banks", "exact_two_hospitals", "hospitals")
+
+
+@pytest.mark.parametrize("walk", WALKS)
+def test_the_walks_of_the_five_uses_are_short(walk):
+    assert EXAMPLES[walk].count("\n") <= 60

@@ -28,6 +28,15 @@ FORMS = (
 )
 
 
+N_TIMES = 16
+"""Intervals of times that held-out rows are counted in."""
+
+
+def time_edges(low: float, high: float) -> NDArray[np.float64]:
+    """Public ends of these intervals, of equal widths of the logarithm; the last is `high`."""
+    return np.geomspace(low, high, N_TIMES + 1)[1:]
+
+
 def times_of(lower: Any, upper: Any) -> NDArray[Any]:
     """Pairs of two arrays of numbers."""
     lower, upper = checked_numbers("label", lower), checked_numbers("label", upper)
@@ -68,6 +77,11 @@ def as_times(label: Any) -> NDArray[Any] | None:
             return times_of(*(columns[name] for name in bounds))
     kinds = ", ".join(f"{name!r} ({column.dtype})" for name, column in columns.items())
     raise InvalidArgumentError(f"label has the columns {kinds}; {FORMS}")
+
+
+def as_columns(label: NDArray[Any]) -> NDArray[np.float64]:
+    """Columns of targets: two of them look like times until the objective is known."""
+    return label.view(np.float64).reshape(len(label), 2) if label.dtype == TIMES else label
 
 
 def check_times(times: NDArray[Any], low: float, high: float) -> None:

@@ -65,10 +65,7 @@ class TLS:
 
     @classmethod
     def from_directory(cls, directory: str | Path, server_name: str | None = None) -> TLS:
-        """Read a party's folder.
-
-        PartyArgumentError names the file that is missing, is not a certificate, or whose key does not match.
-        """
+        """Read a party's folder; PartyArgumentError names a missing, malformed or unmatched file."""
         content = {}
         for name in (AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE):
             path = Path(directory) / name
@@ -118,10 +115,7 @@ class TLS:
         return f"is of an authority that expired at {ends:%Y-%m-%d %H:%M} UTC" if ended else ""
 
     def check_dates(self) -> None:
-        """Refuse a certificate that is not valid now, before anything is begun with it.
-
-        AuthenticationError names the holder, the date, and the command that renews it.
-        """
+        """AuthenticationError, with holder, date and renewing command, for a certificate not valid now."""
         if fault := self.fault():
             name = Identity.of(self.certificate).name
             raise AuthenticationError(f"the certificate of {quoted(name)!r} {fault}; {self._renewing()}")
@@ -186,10 +180,7 @@ class Identity:
 
     @classmethod
     def of(cls, certificate: bytes) -> Identity:
-        """Read a PEM certificate.
-
-        Raises PartyArgumentError if it is not one, or does not have exactly one common name.
-        """
+        """Read a PEM certificate; PartyArgumentError unless it is one with exactly one common name."""
         try:
             parsed = x509.load_pem_x509_certificate(certificate)
             names = parsed.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
@@ -223,10 +214,7 @@ class Identity:
 
 
 def digest_of_key(certificate: x509.Certificate) -> str:
-    """SHA-256 of a certificate's public key (as SubjectPublicKeyInfo), 64 hexadecimal digits.
-
-    A PartyArgumentError if the key is of no kind that is known.
-    """
+    """SHA-256 of a public key (SubjectPublicKeyInfo) in hex; PartyArgumentError for an unknown kind."""
     kinds = serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
     try:
         return sha256(certificate.public_key().public_bytes(*kinds)).hexdigest()

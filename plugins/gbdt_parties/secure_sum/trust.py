@@ -97,10 +97,7 @@ class Credentials:
 
 
 def check_signature(certificate: bytes, digest: bytes, signature: bytes, name: str) -> None:
-    """Check that the holder of a PEM certificate signed a roster's digest.
-
-    An AuthenticationError names the party.
-    """
+    """AuthenticationError, by party, unless a PEM certificate's holder signed a roster's digest."""
     message = _DOMAIN + digest
     try:
         key = _certificates(certificate)[0].public_key()
@@ -171,10 +168,7 @@ class AllowList:
         self.check_holder(identity)
 
     def check_holder(self, identity: Identity) -> None:
-        """Check the holder of a certificate that was checked otherwise, as by TLS.
-
-        An AuthenticationError says that it is not on the list.
-        """
+        """AuthenticationError unless the holder of a certificate, checked as by TLS, is on the list."""
         if self.entries is not None and identity.known_as(self.entries) is None:
             raise AuthenticationError(
                 f"party {quoted(identity.name)!r} is not on this party's allow-list; its certificate is "
