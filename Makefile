@@ -17,6 +17,7 @@ AUDITS := .venv-audits
 .PHONY: demo demo-remote test test-hosts test-slow test-models test-spark test-all lint docs bench mutants simulate requirements
 .PHONY: dist clean
 .PHONY: audits audits-ciphers audits-sums audits-releases audits-attacks audits-auditorium audits-reconstruction
+.PHONY: audits-fuzz fuzz
 
 # The demos need the package with plots and tables, or its transport; the tests add everything else.
 $(VENV)/.demo: pyproject.toml Makefile
@@ -146,10 +147,16 @@ $(AUDITS)-%/.installed: audits/requirements/%.txt pyproject.toml Makefile
 	done < $<
 	touch $@
 
-audits: audits-ciphers audits-sums audits-releases audits-attacks audits-reconstruction \
+# `make fuzz SECONDS=1800` searches each of the parsers for so long.
+SECONDS ?= 60
+
+audits: audits-ciphers audits-sums audits-releases audits-attacks audits-fuzz audits-reconstruction \
         $(if $(PYTHONPATH),audits-auditorium)
 
-audits-ciphers audits-releases audits-attacks audits-auditorium: audits-%: $(AUDITS)-%/.installed
+fuzz: audits-fuzz
+audits-fuzz: export FUZZ_SECONDS := $(SECONDS)
+
+audits-ciphers audits-releases audits-attacks audits-auditorium audits-fuzz: audits-%: $(AUDITS)-%/.installed
 	$(AUDITS)-$*/bin/python -m audits.$* $(QUICK) --out out/audits/$*.json
 
 audits-sums: $(VENV)/.installed

@@ -32,6 +32,7 @@ from sklearn.datasets import make_classification
 import lgb_dp
 import xgb_fed
 from audits.outcome import HONEST, MEASURED, PLANTED, Audit, Line, Piece, run
+from gbdt_commons.statements.egress import FALSE_ALARMS, egress
 from lgb_dp.accounting.gaussian import gaussian_mu
 
 LIMITS = (
@@ -39,6 +40,8 @@ LIMITS = (
     "the worst row, and their AUC scatters. Structural checks look at outputs for the training rows, and "
     "know parameters of stock XGBoost only."
 )
+REPLACED = "true_positive_rate_at_most_replacing_one"
+"""Of what `veilboost statement --egress` writes: members and others are as many in every world."""
 N_ROUNDS, DEPTH, DELTA, N_PARTIES = 40, 4, 1e-5, 3
 PARAMS = {"objective": "binary:logistic", "max_depth": DEPTH, "eta": 0.3, "nthread": 1, "base_score": 0.5}
 
@@ -124,6 +127,22 @@ def bound_of_auc(epsilon: float) -> float:
     return float(norm.cdf(math.sqrt(2) * gaussian_mu(epsilon, DELTA)))
 
 
+def bound_of_rate(entry: dict[str, Any], fpr: float, n: int) -> float:
+    """The largest share of n members that an attack may find, wrong about that share of n others.
+
+    By the entry for output checkers, and by 4 standard deviations and one row of chance in both shares.
+    Rates grow no faster than shares of errors, so that each of the entry's points bounds the rate.
+    """
+    errors = fpr + 4 * math.sqrt(fpr / n) + 1 / n
+    rate = min(1.0, *(rate * max(errors / float(at), 1.0) for at, rate in entry[REPLACED].items()))
+    return rate + 4 * math.sqrt(rate / n) + 1 / n
+
+
+def highest_rate(fprs: Any, tprs: Any, fpr: float) -> float:
+    """The share of members found by the last threshold that is wrong about no larger share of others."""
+    return float(np.max(np.asarray(tprs)[np.asarray(fprs) <= fpr]))
+
+
 def rows(n: int) -> tuple[np.ndarray, np.ndarray]:
     """Noisy rows, which a model that is not private learns by heart."""
     X, y = make_classification(n, 10, n_informative=5, flip_y=0.2, random_state=3)
@@ -152,6 +171,15 @@ def attacked(title: str, model: Any, n: int, n_shadow: int) -> dict[str, Any]:
     for f in range(2):
         target.add_feature(f"column {f}", [f], "float")
 
+    entry, is_kept = None, True
+    if isinstance(fitted, Private):
+        entry = egress(lgb_dp.statement(fitted.model_))
+        target.add_safemodel_results([entry])
+        with tempfile.TemporaryDirectory() as folder, quiet():
+            target.save(folder, "pkl")
+            (kept := target_module.Target()).load(folder)
+            is_kept = kept.safemodel == [entry]
+
     def run(module: str, name: str, **settings: Any) -> dict[str, Any]:
         attack = getattr(import_module(f"sacroml.attacks.{module}"), name)
         with tempfile.TemporaryDirectory() as folder, quiet():
@@ -165,6 +193,9 @@ def attacked(title: str, model: Any, n: int, n_shadow: int) -> dict[str, Any]:
     structure = run("structural_attack", "StructuralAttack")["instance_0"]
     inferred = attribute["quantitative"]
     return {
+        "entry": entry,
+        "entry is kept": is_kept,
+        "LiRA, curve": (lira["instance_0"]["fpr"], lira["instance_0"]["tpr"]),
         "worst case": float(np.mean([one["AUC"] for one in worst.values()])),
         "LiRA": float(lira["instance_0"]["AUC"]),
         "attribute, members": float(np.mean([one["train"] for one in inferred])) if inferred else None,
@@ -204,6 +235,14 @@ def with_sacroml(name: str, title: str, n: int, n_shadow: int) -> Iterator[Line]
             yield Line(name, title, attack, auc > 0.5 + scatter, text, PLANTED)
         else:
             yield Line(name, title, attack, False, text, MEASURED)
+    if entry := seen["entry"]:
+        yield Line(
+            name, title, "entry for output checkers", not seen["entry is kept"], entry["recommendation"]
+        )
+        for fpr, found in ((at, highest_rate(*seen["LiRA, curve"], at)) for at in FALSE_ALARMS):
+            allowed = entry[REPLACED][f"{fpr:g}"]
+            text = f"{found:.3f} found, {allowed:.3f} allowed"
+            yield Line(name, title, f"LiRA, at {fpr:g} wrong", found > bound_of_rate(entry, fpr, n), text)
     if seen["attribute, members"] is not None:
         members, others = seen["attribute, members"], seen["attribute, others"]
         text = f"{members:.3f} of members at risk, {others:.3f} of others"

@@ -61,8 +61,8 @@ def _in(folder: str, names: str) -> tuple[str, ...]:
 
 GROUPS = {
     "accounting": Group(
-        _in("lgb_dp", "accounting newton/budget_plan.py federated/ledger.py"),
-        _in("tests/lgb_dp", "accounting newton/test_budget.py test_groups.py federated"),
+        _in("lgb_dp", "accounting newton/budget_plan.py newton/noised_sums.py federated/ledger.py"),
+        _in("tests/lgb_dp", "accounting newton/test_budget.py newton/test_steps.py test_groups.py federated"),
     ),
     "noise": Group(
         _in("lgb_dp", "mechanisms vertical/noise.py vertical/numbers.py"),

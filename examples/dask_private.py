@@ -9,7 +9,12 @@ This example starts worker processes, so it is shown here without its output.  R
 Two workers of a cluster on this machine hold the rows; the client holds none.  In the middle of training one
 of the workers is killed.  The other one takes over its rows, and the model is that of one process, byte for
 byte, given the same noise.
+
+.. image:: /pictures/dask.svg
+   :alt: The client sends splits, workers answer integers; a lost worker's rows go to others
 """
+
+# sphinx_gallery_thumbnail_path = "pictures/dask.svg"
 
 import os
 import signal

@@ -1,103 +1,56 @@
 """
-The recommended private model
-=============================
+One place, private: the recommended model
+=========================================
 
-:class:`lgb_dp.DPLGBMClassifier` with its defaults trains differentially private trees with
-:class:`lgb_dp.NewtonBoost`.  This example trains it at three budgets, reads the guarantee, explains a
-prediction, and then finds bounds and settings privately for readers who know none.
+:class:`lgb_dp.DPLGBMClassifier` with its defaults trains differentially private trees by
+:class:`lgb_dp.NewtonBoost`.  This walk shows what ε does to a model, how good the model is, and what
+is left of a budget.
 """
 
 # %%
-# The data
-# --------
-#
-# The rows are generated.  The bounds of the columns are public knowledge: they were not read from the rows.
+# The smaller ε, the stronger the guarantee, and the further apart are models of the same rows: each fit draws
+# its own noise.  The rows are generated, so that the true chance is known; bounds are public knowledge.
 
-import lightgbm as lgb
 import matplotlib.pyplot as plt
 import numpy as np
-from sklearn.datasets import make_classification
-from sklearn.metrics import roc_auc_score
-from sklearn.model_selection import train_test_split
+from scipy.stats import norm
 
 import lgb_dp
 
-DELTA = 1e-6  # far below one over the number of people
-BOUNDS = (-8, 8)  # of every column
+random = np.random.default_rng(0)
+X = np.column_stack([random.integers(18, 90, 20_000), random.gamma(3, 20_000, 20_000)])  # age, income
+y = X[:, 0] + X[:, 1] / 1000 + random.normal(0, 20, 20_000) > 110
+public = {"bounds": {0: (0, 120), 1: (0, 500_000)}, "classes": [False, True]}
 
-X, y = make_classification(25_000, 12, n_informative=6, n_redundant=2, class_sep=0.8, random_state=1)
-X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=5_000, random_state=1)
-
-# %%
-# Three budgets
-# -------------
-#
-# A smaller ε is a stronger guarantee and costs accuracy.  All settings are left to the trainer.
-
-results: dict[float, list[float]] = {}
-for epsilon in (0.1, 1.0, 4.0):
-    model = lgb_dp.DPLGBMClassifier(epsilon, delta=DELTA).fit(X_train, y_train, bounds=BOUNDS)
-    auc = float(roc_auc_score(y_test, model.predict_proba(X_test)[:, 1]))
-    results[epsilon] = [auc]
-    print(f"epsilon = {epsilon:<4g} delta = {DELTA:g} test AUC = {auc:.4f}")
-
-lgb_dp.plot_utility({"NewtonBoost": results})
+income = np.linspace(0, 150_000, 300)
+aged_50 = np.column_stack([np.full(300, 50), income])
+_, axes = plt.subplots(1, 3, figsize=(6, 2.8), sharey=True, layout="constrained")
+for ax, epsilon in zip(axes, (0.02, 0.1, 1.0), strict=True):
+    for _ in range(5):
+        model = lgb_dp.DPLGBMClassifier(epsilon, delta=1e-5, n_estimators=300).fit(X, y, **public)
+        ax.plot(income / 1000, model.predict_proba(aged_50)[:, 1], linewidth=0.8)
+    ax.plot(income / 1000, norm.cdf((income / 1000 - 60) / 20), "k--", linewidth=1)
+    ax.set(title=f"ε = {epsilon:g},\nδ = 1e-5", xlabel="income, thousands")
+axes[0].set_ylabel("chance at the age of 50")
 plt.show()
 
 # %%
-# The guarantee
-# -------------
-#
-# Every model carries a report: its ε and δ, what they were spent on, and what they do not cover.
+# A budget pays for all results of the same rows, and refuses to be exceeded.  A tenth of the rows is held out
+# to tell how good the model is; that costs no further ε.
+
+budget = lgb_dp.Budget(epsilon=2.0, delta=1e-5)
+model = lgb_dp.DPLGBMClassifier(epsilon=1.0, delta=1e-5, validation_fraction=0.1)
+model.fit(X, y, **public, budget=budget)
+print(model.evaluation_)
+
+# %%
+# The guarantee travels in the model's file.  Another fit at ε = 1 still fits into the budget, one at 1.5 does
+# not.
 
 print(model.privacy_)
-
-# %%
-# The fitted model holds a native ``lightgbm.Booster``, so LightGBM's own tools work.  Here are the
-# contributions of the columns to the score of the first test row, with the expected value at the end.
-
-contributions = model.booster_.predict(X_test[:1], pred_contrib=True)[0]
-print(np.round(contributions, 2))
-
-# %%
-# Bounds that nobody knows
-# ------------------------
-#
-# When no public bounds exist, a part of the budget buys them.  The report of that release goes to the
-# dataset, so every model that rests on these bounds carries their cost.
-
-found, paid = lgb_dp.private_bounds(X_train, epsilon=0.2, delta=DELTA)
-train = lgb_dp.Dataset(X_train, y_train, bounds=found, max_bin=255, spacing="mixed", paid_for=[paid])
-params = {"objective": "binary", "verbosity": -1}
-booster = lgb.train(params, train, 500, callbacks=[lgb_dp.NewtonBoost(0.8, DELTA)])
-auc = roc_auc_score(y_test, booster.predict(X_test))
-print(f"bounds for 0.2, model for 0.8: test AUC = {auc:.4f}; together:")
-print(booster.privacy)
-
-lgb_dp.plot_budget(booster.privacy)
-plt.show()
-
-# %%
-# Settings chosen on the data
-# ---------------------------
-#
-# :class:`lgb_dp.DPRandomizedSearchCV` searches settings under one budget for the whole search.
-
-search = lgb_dp.DPRandomizedSearchCV(
-    lgb_dp.DPLGBMClassifier(n_estimators=200),
-    {"max_depth": [2, 3, 4, 5], "learning_rate": [0.05, 0.1, 0.2, 0.4]},
-    epsilon=2.0,
-    delta=DELTA,
-    mean_trials=4.0,
-).fit(X_train, y_train, bounds=BOUNDS)
-auc = roc_auc_score(y_test, search.predict_proba(X_test)[:, 1])
-print(f"search for 2.0: test AUC = {auc:.4f} with {search.best_params_}")
-
-# %%
-# Several results on the same rows
-# --------------------------------
-#
-# Three models of the same people cost more than one.  :func:`lgb_dp.compose` adds the costs up.
-
-everything = lgb_dp.compose(model.privacy_, booster.privacy, search.privacy_)
-print(f"all three together: {everything}")
+again = lgb_dp.DPLGBMClassifier(epsilon=1.0, delta=1e-5).fit(X, y, **public, budget=budget)
+print(budget.report())
+try:
+    lgb_dp.DPLGBMClassifier(epsilon=1.5, delta=1e-5).fit(X, y, **public, budget=budget)
+except lgb_dp.BudgetExceededError as error:
+    print(error)

@@ -11,7 +11,12 @@ are in both files.  Everything runs through the command ``veilboost``, as it wou
 certificates, alignment of the rows, training through a crash of the bank's server, prediction, and the record
 of what left.  At the end the splits of both parties are put together and compared with stock XGBoost on the
 pooled columns.
+
+.. image:: /pictures/deploy.svg
+   :alt: Acme connects to the bank's port; an offline authority signs both certificates
 """
+
+# sphinx_gallery_thumbnail_path = "pictures/deploy.svg"
 
 import argparse
 import csv

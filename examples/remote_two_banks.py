@@ -10,7 +10,12 @@ The tables are those of :doc:`two_banks`, which runs first.  Then the bank with 
 behind a certificate, and the lender trains over TLS by the command ``veilboost``.  Noise is drawn afresh, so
 that leaf values differ; the trees' number and the guarantee are those of the model that was trained in one
 process.
+
+.. image:: /pictures/columns-apart.svg
+   :alt: A round: choices, masked gradients at 16 points, shares of sums
 """
+
+# sphinx_gallery_thumbnail_path = "pictures/columns-apart.svg"
 
 import csv
 import re

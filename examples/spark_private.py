@@ -8,7 +8,12 @@ This example starts Spark, which needs Java 17, so it is shown here without its 
 
 Spark bins the rows once, and answers each job with a few integers; the driver adds the noise, and collects no
 row.  The model is that of one process, byte for byte, given the same noise.
+
+.. image:: /pictures/spark.svg
+   :alt: The driver sends a job for ten trees, executors answer integers
 """
+
+# sphinx_gallery_thumbnail_path = "pictures/spark.svg"
 
 import os
 import sys

@@ -2,7 +2,6 @@ from gbdt_commons._version import __version__ as __version__
 from gbdt_commons.statements.statement import Statement as Statement
 from lgb_dp.accounting.budget import Budget as Budget
 from lgb_dp.accounting.plotting import plot_budget as plot_budget
-from lgb_dp.accounting.plotting import plot_utility as plot_utility
 from lgb_dp.accounting.report import PrivacyReport as PrivacyReport
 from lgb_dp.accounting.report import compose as compose
 from lgb_dp.auditing import AuditReport as AuditReport
@@ -42,12 +41,15 @@ from lgb_dp.errors import WideBoundsWarning as WideBoundsWarning
 from lgb_dp.errors import WorkersLostError as WorkersLostError
 from lgb_dp.estimators.models import DPLGBMClassifier as DPLGBMClassifier
 from lgb_dp.estimators.models import DPLGBMRegressor as DPLGBMRegressor
+from lgb_dp.estimators.over_epsilon import plot_utility as plot_utility
+from lgb_dp.estimators.over_epsilon import utility as utility
 from lgb_dp.estimators.search import DPRandomizedSearchCV as DPRandomizedSearchCV
 from lgb_dp.estimators.survival import DPLGBMSurvival as DPLGBMSurvival
 from lgb_dp.explaining.effects import Effects as Effects
 from lgb_dp.explaining.effects import effects as effects
 from lgb_dp.explaining.importances import Importances as Importances
 from lgb_dp.explaining.importances import importances as importances
+from lgb_dp.explaining.plotting import plot_bounds as plot_bounds
 from lgb_dp.explaining.plotting import plot_effects as plot_effects
 from lgb_dp.explaining.plotting import plot_importance as plot_importance
 from lgb_dp.host_errors import BudgetSpentError as BudgetSpentError

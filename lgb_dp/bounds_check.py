@@ -74,13 +74,8 @@ def check_bounds(
 def undeclared_shares(X: Any, categories: Categories) -> dict[str, float]:
     """Shares of rows with a value that is not among the declared ones, by column of declared categories.
 
-    For the owner of the rows alone: they were read from them.
-
-    Parameters
-    ----------
-    X : table
-    categories : mapping
-        As for `lgb_dp.Dataset`; the values of some columns by their names.
+    For the owner of the rows alone: they were read from them. `categories` are as for `lgb_dp.Dataset`, by
+    names of columns.
     """
     data = as_frame(X).select(list(categories)).to_native()
     bins = public_bins(data, names := feature_names(data, "auto"), {}, 255, categories, None, "mixed")

@@ -16,6 +16,7 @@ from gbdt_commons.quoting import quoted
 from gbdt_commons.statements.registry import fault_of, fields_to_fill, record_of, today
 from gbdt_commons.statements.statement import Rows, Statement
 from gbdt_hosts.lightgbm import header_lines, settings_in, tree_blocks
+from gbdt_hosts.lightgbm.text import block_fields
 from lgb_dp.accounting.attack_curve import Curve, attack_curve, chance_of_telling, true_positive_rate
 from lgb_dp.accounting.cost import pair_text, printed
 from lgb_dp.accounting.ledger import ledger_rows
@@ -290,10 +291,20 @@ def _bound(text: str, kind: str) -> str:
 
 def _facts_of_model(text: str, digest: str) -> dict[str, object]:
     header, settings = header_lines(text), settings_in(text)
+    trees = [block_fields(block) for block in tree_blocks(text)]
+    splits, values, counts = (
+        [word for tree in trees for word in tree.get(name, "").split()]
+        for name in ("split_feature", "leaf_value", "leaf_count")
+    )
+    # Of sums that were noised; trainers that release no counts write zeros.
+    known = [int(word) for word in counts if re.fullmatch("[0-9]{1,18}", word) and int(word)]
     return {
         "SHA-256": digest,
         "objective": quoted(header.get("objective", "unknown")),
-        "trees": len(tree_blocks(text)),
+        "trees": len(trees),
+        "splits": len(splits),
+        "leaf values": len(values),
+        **({"smallest count of a leaf, noised": min(known)} if known else {}),
         "columns": len(header.get("feature_names", "").split()),
         **{quoted(key): quoted(value) for key, value in settings.items() if key != "objective"},
         "statement written by": f"veilboost {__version__}, LightGBM {lightgbm.__version__} "

@@ -4,6 +4,7 @@ import importlib
 import os
 import re
 import sys
+from collections import Counter
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -19,11 +20,22 @@ pytest.importorskip("nacl")
 
 from audits import slow_sums as slow  # noqa: E402
 from audits.outcome import HONEST, MEASURED, PLANTED, Audit, Line  # noqa: E402
+from gbdt_commons.errors import VeilboostError  # noqa: E402
 from lgb_dp.accounting.gaussian import gaussian_mu  # noqa: E402
 from lgb_dp.mechanisms import noise  # noqa: E402
 
-OUTSIDE = ("phe", "heu", "heu.phe", "lightphe", "torch", "sacroml", "privacy_estimates", "dp_auditorium")
-AUDITORS = ("attacks", "auditorium", "ciphers", "releases", "sums")
+OUTSIDE = (
+    "phe",
+    "heu",
+    "heu.phe",
+    "lightphe",
+    "torch",
+    "sacroml",
+    "privacy_estimates",
+    "dp_auditorium",
+    "atheris",
+)
+AUDITORS = ("attacks", "auditorium", "ciphers", "fuzz", "releases", "sums")
 
 
 @pytest.fixture
@@ -52,7 +64,7 @@ def test_packages_that_are_missing_are_counted_by_name(without_packages):
 
 
 def test_an_auditor_without_its_package_has_no_pieces(without_packages):
-    for name, package in (("attacks", "sacroml"), ("auditorium", "dp_auditorium")):
+    for name, package in (("attacks", "sacroml"), ("auditorium", "dp_auditorium"), ("fuzz", "atheris")):
         audit = Audit(name, "")
         assert loaded(name).pieces(audit, True) == []
         assert audit.not_run[0].startswith(f"{package}: ")
@@ -96,6 +108,32 @@ def test_every_auditor_has_pinned_packages_and_a_target():
         assert all(re.fullmatch(r"[\w.-]+==[\w.]+", line) for line in path.read_text().splitlines())
     for name in AUDITORS:
         assert re.search(rf"^audits:(?:.*\\\n)?.*\baudits-{name}\b", makefile, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", loaded("fuzz").TARGETS)
+def test_what_fuzzing_begins_with_is_read_or_refused_by_an_error_of_ours(name):
+    read, seeds = loaded("fuzz").TARGETS[name]()
+    refused = 0
+    for seed in seeds:
+        try:
+            read(seed)
+        except VeilboostError:
+            refused += 1
+    assert refused <= len(seeds) // 2
+
+
+@pytest.mark.parametrize("name", loaded("fuzz").FAULTS)
+def test_a_fault_that_is_planted_for_fuzzing_is_one(name):
+    fuzz = loaded("fuzz")
+    read, seeds = fuzz.TARGETS[name]()
+    raised = Counter()
+    with fuzz.FAULTS[name]():
+        for seed in (one + end for one in seeds for end in (b"", b"0")):
+            try:
+                read(seed)
+            except Exception as error:
+                raised[isinstance(error, VeilboostError)] += 1
+    assert raised[False]
 
 
 # The slow implementations, by the vectors of their descriptions.

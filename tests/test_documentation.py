@@ -41,6 +41,19 @@ def test_pages_name_tests_and_files_at_all():
     assert len(named_files(text)) > 10
 
 
+def test_the_wire_protocol_page_has_every_module_with_messages():
+    listed = (ROOT / "docs" / "_ext" / "generated_pages.py").read_text(encoding="utf-8")
+    packages = (folder for root in FOLDERS for folder in root.glob("*_*/"))
+    modules = {
+        ".".join(path.relative_to(folder.parent).with_suffix("").parts)
+        for folder in packages
+        for path in folder.rglob("*.py")
+        if re.search(r"^class \w+\(\w+, kind=\d+\):", path.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    assert len(modules) > 8
+    assert {module for module in modules if f'"{module}"' not in listed} == set()
+
+
 def included_files(page):
     """Tables and outputs that a page includes or offers, as paths from the root."""
     text = page.read_text(encoding="utf-8")

@@ -36,6 +36,7 @@ _RUN = (
     "label_overflow='clip', validation_fraction=0.0, by=None, n_jobs=0, random_state=None, verbose=-1, "
     "importance_type='split', "
 )
+_LAW = "distribution='logistic', scale='auto', "
 _CLUSTER = "client=None, timeout=60.0, "
 _FEDERATED = (
     "epsilon=1.0, *, delta=1e-05, n_estimators='auto', learning_rate='auto', max_depth='auto', "
@@ -54,6 +55,9 @@ PARAMETERS = {
     + _CLUSTER
     + "**keywords",
     lgb_dp.dask.DaskDPLGBMRegressor: _PRIVATE + _RUN + _CLUSTER + "**keywords",
+    lgb_dp.dask.DaskDPLGBMSurvival: _PRIVATE + _RUN + _LAW + _CLUSTER + "**keywords",
+    lgb_dp.DPLGBMSurvival: _PRIVATE + _RUN + _LAW + "**keywords",
+    lgb_dp.federated.FederatedDPLGBMSurvival: _FEDERATED + ", " + _LAW.removesuffix(", "),
     lgb_dp.federated.FederatedDPLGBMClassifier: _FEDERATED,
     lgb_dp.federated.FederatedDPLGBMRegressor: _FEDERATED,
     lgb_dp.vertical.VerticalDPLGBMClassifier: _COLUMNS,

@@ -21,8 +21,8 @@ JOURNEY = (
     "two_banks",
     "remote_two_banks",
     "remote_training",
+    "exact_two_hospitals",
     "hospitals",
-    "simfl_two_hospitals",
 )
 """Names of the examples; each must be here."""
 

@@ -34,12 +34,18 @@ MESSAGE_MODULES = {
     "alignment": ["gbdt_parties.identity.alignment_messages"],
     "vertical": ["xgb_fed.vertical.protocol.messages"],
     "horizontal": ["xgb_fed.horizontal.common.messages", "xgb_fed.horizontal.simfl.messages"],
-    "secure-sum": ["gbdt_parties.secure_sum.messages"],
+    "secure-sum": [
+        "gbdt_parties.secure_sum.messages",
+        "xgb_fed.horizontal.exact.exchange",
+        "lgb_dp.federated.task",
+    ],
+    "columns": ["lgb_dp.vertical.task", "lgb_dp.vertical.prediction.questions"],
 }
 TAGS = {
     "i": "integer",
     "s": "text",
     "b": "bytes",
+    "v": "bytes",
     "c": "ciphertexts",
     "B": "uint8 vector",
     "I": "int32 vector",
@@ -124,22 +130,34 @@ def message_tables(modules: list[str]) -> str:
     lines: list[str] = []
     for module in modules:
         importlib.import_module(module)
-        comments = ModuleAnalyzer.for_module(module).find_attr_docs()
         for kind, cls in sorted(messages.KINDS.items()):
             if cls.__module__ != module or cls is messages.Message:
                 continue
             lines += [f"**{cls.__name__}** (kind {kind})", "", summary_of_class(cls), ""]
-            fields = messages.declared(kind)
+            fields, parent = messages.declared(kind), cls.__base__
+            if parent is not messages.Message and fields == messages.declared(parent.kind):
+                lines += [f"Its fields are those of ``{parent.__name__}``.", ""]
+                continue
             if not fields:
                 continue
+            comments = field_comments(cls)
             lines += [".. list-table::", "   :widths: 25 20 55", "   :header-rows: 1", ""]
             lines += ["   * - Field", "     - Type", "     - Meaning"]
             for field, (tag, *ends) in fields.items():
-                meaning = " ".join(comments.get((cls.__name__, field), [""])).strip()
+                meaning = " ".join(comments.get(field, [""])).strip()
                 kind_of_value = ", ".join([TAGS[tag], *(["{} to {}".format(*ends)] if ends else [])])
                 lines += [f"   * - ``{field}``", f"     - ``{tag}``, {kind_of_value}", f"     - {meaning}"]
             lines.append("")
     return "\n".join(lines)
+
+
+def field_comments(cls: type) -> dict[str, list[str]]:
+    """What the code says below each field of a class, its own or inherited."""
+    found: dict[str, list[str]] = {}
+    for base in reversed(cls.__mro__[:-1]):
+        comments = ModuleAnalyzer.for_module(base.__module__).find_attr_docs()
+        found |= {field: text for (owner, field), text in comments.items() if owner == base.__name__}
+    return found
 
 
 def summary_of_class(cls: type) -> str:

@@ -26,14 +26,8 @@ and the budget is a float E of at least R(1 - 2⁻⁵³): what is granted of the
 class Cost:
     """Cost of several releases together, in the terms in which costs compose.
 
-    Parameters
-    ----------
-    epsilon, delta : float
-        Sum over the releases that are (ε, δ)-differentially private.
-    mu : float
-        Of the Gaussian releases together.
-    sampled : tuple of SampledGaussian
-        Gaussian releases on secret samples of the rows.
+    `epsilon` and `delta` are the sum over the releases that are (ε, δ)-differentially private, `mu` that of
+    the Gaussian ones together; `sampled` are Gaussian releases on secret samples of the rows.
     """
 
     epsilon: float = 0.0

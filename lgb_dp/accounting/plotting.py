@@ -1,4 +1,4 @@
-"""Plots of utility against ε and of what the budget was spent on; they need matplotlib."""
+"""Plots of what a budget was spent on; they need matplotlib."""
 
 from __future__ import annotations
 
@@ -27,47 +27,6 @@ def axes_of(n_axes: int = 1, n_columns: int = 2) -> Any:
     for ax in [] if n_axes == 1 else axes.flat[n_axes:]:
         ax.remove()
     return axes if n_axes == 1 else axes.flat[:n_axes]
-
-
-def plot_utility(
-    results: Mapping[str, Mapping[float, Sequence[float]]], *, metric: str = "AUC", ax: Any = None
-) -> Any:
-    """Metric against ε, one line per method, with bands of one standard deviation over its training runs.
-
-    Parameters
-    ----------
-    results : mapping of str to mapping of float to sequence of float
-        Method to ε to the metric of each training run.
-    metric : str
-        Label of the y axis.
-    ax : matplotlib Axes, optional
-
-    Returns
-    -------
-    matplotlib Axes
-
-    Raises
-    ------
-    InvalidArgumentError
-        If there is nothing to draw.
-    MissingDependencyError
-        If matplotlib is not installed.
-    """
-    if not results or not all(results.values()):
-        raise InvalidArgumentError(
-            "results must hold at least one method, and every method at least one epsilon"
-        )
-    ax = axes_of() if ax is None else ax
-    for name, by_epsilon in results.items():
-        epsilons = np.array(sorted(by_epsilon))
-        values = [np.asarray(by_epsilon[epsilon], dtype=np.float64) for epsilon in epsilons.tolist()]
-        mean, spread = np.array([v.mean() for v in values]), np.array([v.std() for v in values])
-        (line,) = ax.plot(epsilons, mean, marker="o", markersize=3, label=name)
-        ax.fill_between(epsilons, mean - spread, mean + spread, alpha=0.2, color=line.get_color())
-    ax.set(xlabel="ε", ylabel=metric, xscale="log")
-    ax.grid(alpha=0.3)
-    ax.legend(frameon=False)
-    return ax
 
 
 def budget_shares(report: PrivacyReport) -> list[tuple[str, str, float]]:

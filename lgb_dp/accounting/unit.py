@@ -39,10 +39,7 @@ class Unit:
     parties: int | None = None
 
     def at_parties(self, parties: int) -> Unit:
-        """The unit where rows are spread over parties, and a person may be at so many of them.
-
-        A person's rows at m parties cost m times as much as those at one party.
-        """
+        """The unit of rows at several parties: a person's at m of them cost m times those at one."""
         return Unit(self.rows, self.row_costs * parties, parties)
 
     @property
@@ -62,12 +59,8 @@ class Unit:
 
     @classmethod
     def of_relation(cls, text: str) -> Unit:
-        """The unit of a neighbouring relation as reports state it, with `row_costs` left at 1.
-
-        Raises
-        ------
-        ValueError
-            If it is no text that `neighbouring` gives.
+        """The unit that a report's neighbouring relation names, with `row_costs` 1; ValueError for any other
+        text.
         """
         found = _RELATION.fullmatch(text)
         if found is not None:

@@ -172,10 +172,7 @@ def training_parameters(params: Mapping[str, Any], max_bin: Any) -> TrainingPara
 
 
 def ignored_defaults(params: Mapping[str, Any]) -> list[str]:
-    """Sentences about parameters that were given with LightGBM's default, which private trees do not keep to.
-
-    Other values of these parameters are honoured or refused.
-    """
+    """Sentences about parameters given with LightGBM's default, which private trees do not keep to."""
     given = resolve_aliases(params)
     texts = []
     if given.get("num_leaves") is not None and _whole(given, "num_leaves") == 31:

@@ -10,7 +10,7 @@ except ImportError as error:
     ) from error
 
 from lgb_dp.dask.dataset import DaskDataset
-from lgb_dp.dask.estimators import DaskDPLGBMClassifier, DaskDPLGBMRegressor
+from lgb_dp.dask.estimators import DaskDPLGBMClassifier, DaskDPLGBMRegressor, DaskDPLGBMSurvival
 from lgb_dp.dask.training import train
 
-__all__ = ["DaskDPLGBMClassifier", "DaskDPLGBMRegressor", "DaskDataset", "train"]
+__all__ = ["DaskDPLGBMClassifier", "DaskDPLGBMRegressor", "DaskDPLGBMSurvival", "DaskDataset", "train"]

@@ -102,7 +102,8 @@ class DaskDataset:
             if not host.is_collection(collection):
                 raise ArgumentTypeError(f"{name} must be {_KINDS}, got {type(collection).__name__}")
             n_axes = 2 if name == "X" else 1
-            if collection.ndim != n_axes and not (collection.ndim == 2 and collection.shape[1] == 1):
+            widths = (1, 2) if name == "y" else (1,)  # times have two columns
+            if collection.ndim != n_axes and not (collection.ndim == 2 and collection.shape[1] in widths):
                 raise InvalidArgumentError(f"{name} must have {n_axes} axes, got {collection.ndim}")
         if host.is_array(self.X) and not np.isfinite(self.X.shape[1]):
             raise InvalidArgumentError("X must have a known number of columns; compute its chunk sizes")
@@ -143,10 +144,7 @@ def _read_once(declared: Any) -> Any:
 
 
 class ClusterRows(RowsElsewhere):
-    """The rows of a `DaskDataset` on the workers of a cluster.
-
-    After `timeout` seconds, silence means that something is lost.
-    """
+    """The rows of a `DaskDataset` on workers; after `timeout` seconds of silence something is lost."""
 
     def __init__(self, rows: DaskDataset, client: Any, n_threads: int, timeout: float) -> None:
         self._rows, self._client, self._timeout = rows, client, timeout

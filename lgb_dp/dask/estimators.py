@@ -23,6 +23,7 @@ from lgb_dp.errors import InvalidArgumentError, UnsupportedParameterError
 from lgb_dp.estimators.habits import ON_CLUSTERS, ClusterFitArguments, refuses_habits
 from lgb_dp.estimators.models import DPLGBMClassifier, DPLGBMRegressor
 from lgb_dp.estimators.on_workers import OnWorkers
+from lgb_dp.estimators.survival import DPLGBMSurvival
 
 
 def predicted(model: Any, method: str, X: Any, keywords: dict[str, Any]) -> Any:
@@ -115,9 +116,8 @@ class _OnCluster(OnWorkers):
         provenance: Provenance,
         fitted: Mapping[str, Any],
     ) -> None:
-        """Train; fitted attributes are removed first and set at the end, all at once.
-
-        `of_rows` are all arguments that users gave beside rows and labels.
+        """Train, and set fitted attributes at the end; `of_rows` is all that users gave beside rows and
+        labels.
         """
         of_rows["weight"] = of_rows.pop("sample_weight")
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
@@ -294,3 +294,24 @@ class DaskDPLGBMRegressor(_OnCluster, DPLGBMRegressor):
         dask array, or ndarray, shape (n_rows,)
         """
         return predicted(self.to_local(), "predict", X, keywords)
+
+
+@inherits_parameters()
+class DaskDPLGBMSurvival(DaskDPLGBMRegressor, DPLGBMSurvival):  # type: ignore[misc]
+    """Differentially private time to an event on a Dask cluster, whose labels have two fields or columns."""
+
+    def to_local(self) -> DPLGBMSurvival:
+        """The same model as an estimator of one process."""
+        return self._as_local(DPLGBMSurvival)
+
+    def predict_survival_function(self, X: Any, times: Any, **kwargs: Any) -> Any:
+        """As of `lgb_dp.DPLGBMSurvival`: lazily of dask collections, at once of anything else."""
+        return predicted(self.to_local(), "predict_survival_function", X, {"times": times, **kwargs})
+
+    def predict_quantile(self, X: Any, share: float, **kwargs: Any) -> Any:
+        """As of `lgb_dp.DPLGBMSurvival`: lazily of dask collections, at once of anything else."""
+        return predicted(self.to_local(), "predict_quantile", X, {"share": share, **kwargs})
+
+    def score(self, X: Any, y: Any, **kwargs: Any) -> float:
+        """As of `lgb_dp.DPLGBMSurvival`; dask collections are computed here."""
+        return super().score(X, y.compute() if host.is_collection(y) else y, **kwargs)

@@ -64,16 +64,10 @@ def mapped_labels(y: Any, classes: Any) -> tuple[Any, Any]:
 def known_classes(
     y: NDArray[Any], classes: Sequence[Any] | None, *, are_booleans: bool = False
 ) -> tuple[NDArray[Any], Provenance]:
-    """Sorted classes, and what it leaks, or assumes, to know them.
+    """Sorted classes, and the leak, or assumption, by which they are known.
 
-    Parameters
-    ----------
-    y : ndarray, shape (n_rows,)
-        As `as_labels` gives them.
-    classes : sequence or None
-        The declared classes.
-    are_booleans : bool
-        Whether the data type of the labels is that of truth values.
+    `y` are labels as `as_labels` gives them, `classes` the declared ones; `are_booleans` says that the data
+    type of the labels is that of truth values.
     """
     if classes is not None:
         known = np.unique(np.asarray(classes))

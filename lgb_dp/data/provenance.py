@@ -17,14 +17,9 @@ if TYPE_CHECKING:
 class Provenance:
     """Where knowledge of the data comes from.
 
-    Parameters
-    ----------
-    leaks : tuple of str
-        Values that were read from private data without noise.  Each voids the guarantee.
-    notes : tuple of str
-        Assumptions and limits of the guarantee.
-    paid_for : tuple of PrivacyReport
-        Costs of private releases, each charged to every model that is trained on the rows.
+    `leaks` are values that were read from private data without noise: each voids the guarantee. `notes` are
+    assumptions and limits of the guarantee, `paid_for` costs of private releases, each charged to every model
+    that is trained on the rows.
     """
 
     leaks: tuple[str, ...] = ()

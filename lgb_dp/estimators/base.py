@@ -68,21 +68,10 @@ def with_keywords(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """An estimator's own settings, whatever their names, and LightGBM's other parameters.
 
-    Parameters
-    ----------
-    own, defaults : mapping
-        The estimator's settings and the constructor's defaults, by name.
-    keywords : mapping
-        Its other arguments.  None means not given, as for LightGBM.
-    of_fit : container of str
-        Arguments of `fit`, which its constructor does not take.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If one setting is given twice, with different values.
-    UnsupportedParameterError
-        If a keyword is no parameter of LightGBM, or one that cannot be honoured.
+    `own` settings and the constructor's `defaults` are by name; of the other `keywords` None means not given,
+    as for LightGBM; `of_fit` are arguments that only `fit` takes. Raises `InvalidArgumentError` if one
+    setting is given twice with different values, and `UnsupportedParameterError` if a keyword is no parameter
+    of LightGBM, or one that cannot be honoured.
     """
     settings, others, named = dict(own), {}, dict[str, str]()
     for name, value in keywords.items():
@@ -159,16 +148,8 @@ _BINS: Mapping[str, tuple[int, Spacing]] = {
 class _FitSettings:
     """Settings of a fit.
 
-    Parameters
-    ----------
-    trainer : PrivateTrainer
-    n_rounds : int
-        Boosting iterations.
-    params : mapping
-        For `lightgbm.train`, without the objective.
-    max_bin : int
-    objective : str or None
-        LightGBM's name of the objective that the user asked for.
+    `params` are for `lightgbm.train`, without the objective, whose name in LightGBM is `objective`;
+    `n_rounds` are boosting iterations.
     """
 
     trainer: PrivateTrainer
@@ -375,12 +356,8 @@ class DPLGBMModel(KeywordParameters, BaseEstimator):
         self._read_settings()
 
     def _read_settings(self, budget: Budget | None = None) -> _FitSettings:
-        """Settings of the fit, read from the constructor's parameters.
-
-        Raises
-        ------
-        ArgumentTypeError, InvalidArgumentError, UnsupportedParameterError
-            Naming the first setting that is not accepted.
+        """Settings of the fit, read from the constructor's parameters; errors name the first that is not
+        accepted.
         """
         checked_choice("method", self.method, tuple(_BINS))
         checked_choice("label_overflow", self.label_overflow, get_args(LabelOverflow))

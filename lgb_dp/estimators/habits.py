@@ -15,7 +15,9 @@ from lgb_dp.data.groups import GroupWeight
 from lgb_dp.errors import UnsupportedParameterError
 from lgb_dp.losses.objective import NO_RANKING
 
-NO_METRICS_OF_TIMES = "metrics of held-out rows know no censored times; score public rows with the model"
+NO_METRICS_OF_TIMES = (
+    "metrics know no censored times; pass validation_fraction, or score public rows with the model"
+)
 _ONE_FIT = "such training starts without trees and scores"
 
 WAYS_OUT: Mapping[str, str] = {

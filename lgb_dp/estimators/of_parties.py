@@ -77,12 +77,9 @@ class PartiesModel(BaseEstimator):
         return checked_integer("n_estimators", rounds, 1)
 
     def _trainers(self) -> list[NewtonBoost]:
-        """The trainer of a fit, unless the callers of the fit do what no party's report covers.
+        """The trainer of a fit, unless its callers do what no party's report covers (`InvalidArgumentError`).
 
-        Raises
-        ------
-        InvalidArgumentError
-            If they fit several models, or learn from rows themselves.
+        They must neither fit several models nor learn from rows themselves.
         """
         around = surroundings(self)
         if around.leaks:

@@ -21,10 +21,7 @@ from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
 def as_matrix(X: Any) -> Any:
     """`X` with rows and features, as an array of numbers if it is a list or an array of something else.
 
-    Raises
-    ------
-    ArgumentTypeError, InvalidArgumentError
-        If `X` is not a matrix of numbers with at least one feature.
+    Raises `ArgumentTypeError` or `InvalidArgumentError` if it is not a matrix of numbers with a feature.
     """
     if scipy.sparse.issparse(X):
         X = X if X.format in ("csr", "csc") else X.tocsr()

@@ -1,4 +1,4 @@
-"""The evaluation that travels in a model's text, of classes or of a number."""
+"""The evaluation that travels in a model's text, of classes, of a number or of times."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 from lgb_dp.evaluation.evaluation import PrivateEvaluation
 from lgb_dp.evaluation.regression import RegressionEvaluation
 from lgb_dp.evaluation.several_classes import MulticlassEvaluation
+from lgb_dp.evaluation.survival import SurvivalEvaluation
 
-ModelEvaluation = PrivateEvaluation | MulticlassEvaluation | RegressionEvaluation
+ModelEvaluation = PrivateEvaluation | MulticlassEvaluation | RegressionEvaluation | SurvivalEvaluation
 
 
 def evaluation_from(told: Mapping[str, Any]) -> ModelEvaluation:
@@ -28,6 +29,8 @@ def evaluation_from(told: Mapping[str, Any]) -> ModelEvaluation:
 
 
 def _of_rows(told: Mapping[str, Any]) -> ModelEvaluation:
+    if "times" in told:
+        return SurvivalEvaluation.from_dict(told)
     if "width" in told:
         return RegressionEvaluation.from_dict(told)
     return (MulticlassEvaluation if "losses" in told else PrivateEvaluation).from_dict(told)

@@ -65,13 +65,7 @@ class EvaluationTable(ABC):
 
     @classmethod
     def from_dict(cls: type[Table], values: Mapping[str, Any]) -> Table:
-        """Read back what `to_dict` gave of one group, which may have been in a file of somebody else.
-
-        Raises
-        ------
-        KeyError, TypeError, ValueError, OverflowError
-            If something is missing, or is not what `to_dict` gives.
-        """
+        """Read back a `to_dict` of one group, perhaps from a foreign file; anything else raises an error."""
         names = [one.name for one in fields(cls) if one.name not in ("alike", "by", "groups")]
         read: dict[str, Any] = {name: np.array(values[name], dtype=np.float64) for name in names}
         tables = [(read[counts], float(read[std])) for counts, std in cls.noised.items()]

@@ -58,19 +58,10 @@ _SPREADS = np.geomspace(0.01, 100.0, 200)
 
 
 class Bootstrap:
-    """A model, and runs like its own on rows that are made up.
+    """A private model, and runs like its own on rows that are made up.
 
-    Parameters
-    ----------
-    model : path, str, lightgbm.Booster or fitted estimator
-        A private model.
-
-    Raises
-    ------
-    ArgumentTypeError, NoGuaranteeError, OSError, AlteredModelError
-        As `lgb_dp.privacy_of`.
-    UnsupportedParameterError
-        If the model's run cannot be repeated; the error says why.
+    Raises the errors of `lgb_dp.privacy_of`, and `UnsupportedParameterError`, which says why, if the model's
+    run cannot be repeated.
     """
 
     def __init__(self, model: Any) -> None:

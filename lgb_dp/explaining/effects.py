@@ -113,24 +113,26 @@ def effects(
     """
     n, n_points = checked_integer("n", n, 2), checked_integer("n_points", n_points, 2)
     bootstrap, seed = Bootstrap(model), seed_of(random_state)
-    chosen = _chosen(bootstrap, features)
+    gain = bootstrap.booster.feature_importance("gain")
+    chosen = chosen_features(bootstrap, features, np.where(bootstrap.run.bins.n_bins > 1, gain, -1.0))
     rows, grids = _rows_and_grids(bootstrap, chosen, n_points)
     own = _centred(bootstrap.booster, rows, grids, bootstrap.n_outputs)
     of_refits = [_centred(refit, rows, grids, bootstrap.n_outputs) for refit in bootstrap.refits(n, seed)]
     spreads = [np.std(ones, axis=0, ddof=1) for ones in zip(*of_refits, strict=True)]
     return Effects(
-        (bootstrap.names[f], Effect(grid, _labels(bootstrap, f, grid), effect, std))
+        (bootstrap.names[f], Effect(grid, labels_of(bootstrap, f, grid), effect, std))
         for (f, grid), effect, std in zip(grids.items(), own, spreads, strict=True)
     )
 
 
-def _chosen(bootstrap: Bootstrap, features: Sequence[int | str] | None) -> list[int]:
-    """Places of the features, each with at least two bins."""
+def chosen_features(
+    bootstrap: Bootstrap, features: Sequence[int | str] | None, worth: NDArray[np.float64]
+) -> list[int]:
+    """Places of the given features, or else of the 20 of the largest worth, which is negative for none."""
     names = bootstrap.names
     if features is None:
-        gain = bootstrap.booster.feature_importance("gain")
-        usable = np.flatnonzero(bootstrap.run.bins.n_bins > 1)
-        return sorted(usable[np.argsort(-gain[usable], kind="stable")][:_MAX_CHOSEN].tolist())
+        best = np.argsort(-worth, kind="stable")[:_MAX_CHOSEN]
+        return sorted(best[worth[best] >= 0].tolist())
     places = [names.index(one) if one in names else one for one in features]
     for place, given in zip(places, features, strict=True):
         if not isinstance(place, (int, np.integer)) or not 0 <= place < len(names):
@@ -182,7 +184,7 @@ def _centred(
     return found
 
 
-def _labels(bootstrap: Bootstrap, feature: int, grid: NDArray[np.float64]) -> tuple[str, ...]:
+def labels_of(bootstrap: Bootstrap, feature: int, grid: NDArray[np.float64]) -> tuple[str, ...]:
     """Categories in words."""
     if not bootstrap.run.bins.is_categorical[feature]:
         return ()

@@ -12,6 +12,7 @@ from lgb_dp.errors import PartiesDifferError as PartiesDifferError
 from lgb_dp.federated.coordinator import train as train
 from lgb_dp.federated.estimators import FederatedDPLGBMClassifier as FederatedDPLGBMClassifier
 from lgb_dp.federated.estimators import FederatedDPLGBMRegressor as FederatedDPLGBMRegressor
+from lgb_dp.federated.estimators import FederatedDPLGBMSurvival as FederatedDPLGBMSurvival
 from lgb_dp.federated.ledger import LedgerSums as LedgerSums
 from lgb_dp.federated.ledger import read_ledger as read_ledger
 from lgb_dp.federated.party import Party as Party

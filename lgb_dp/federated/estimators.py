@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,10 @@ from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
 from lgb_dp.estimators.habits import ROWS_APART, refuses_habits
 from lgb_dp.estimators.of_parties import PartiesModel
 from lgb_dp.estimators.rows import as_matrix
+from lgb_dp.estimators.survival import OfTimes, checked_times
 from lgb_dp.federated.coordinator import train
 from lgb_dp.federated.party import Party
+from lgb_dp.losses.survival import AFT
 from lgb_dp.newton.settings import AUTOMATIC_ROUNDS
 
 
@@ -166,6 +168,11 @@ class FederatedDPLGBMClassifier(ClassifierMixin, FederatedDPLGBMModel):
 class FederatedDPLGBMRegressor(RegressorMixin, FederatedDPLGBMModel):
     """Differentially private LightGBM regressor of rows that several organisations have."""
 
+    _read_labels: Callable[[Any], NDArray[Any]] = staticmethod(np.asarray)
+
+    def _objective(self) -> dict[str, Any]:
+        return {"objective": "regression"}
+
     @refuses_habits(ROWS_APART)
     def fit(
         self,
@@ -188,12 +195,12 @@ class FederatedDPLGBMRegressor(RegressorMixin, FederatedDPLGBMModel):
         """
         members = _as_parties(
             parties,
-            np.asarray,
+            self._read_labels,
             label_bounds=checked_label_bounds(label_bounds),
             bounds=bounds,
             categories=categories,
         )
-        self._train(members, {"objective": "regression"})
+        self._train(members, self._objective())
         return self
 
     def predict(self, X: Any) -> NDArray[np.float64]:
@@ -208,3 +215,13 @@ class FederatedDPLGBMRegressor(RegressorMixin, FederatedDPLGBMModel):
         ndarray of float64, shape (n_rows,)
         """
         return self._predicted(X)
+
+
+@inherits_parameters()
+class FederatedDPLGBMSurvival(OfTimes, FederatedDPLGBMRegressor):
+    """Differentially private time to an event, of rows that several organisations have."""
+
+    _read_labels = staticmethod(checked_times)
+
+    def _objective(self) -> dict[str, Any]:
+        return {"objective": AFT(self.distribution, self.scale)}

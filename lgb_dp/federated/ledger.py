@@ -45,28 +45,13 @@ _ROUNDING = 5e-10
 class PartyLedger:
     """Ledger of one party: its limits, and the charges for all that has left it.
 
-    Parameters
-    ----------
-    folder : Path or None
-        The party's; None keeps the ledger in memory.
-    budget : (float, float), optional
-        ε and δ of a new ledger, which otherwise takes those of the first run that is charged for.
-    read_only : bool
-        Read a ledger that may be in use, if there is one; nothing is written, and `budget` only compared.
+    The `folder` is the party's; None keeps the ledger in memory. A new ledger has the `budget` (ε, δ), or
+    takes that of the first run that is charged for. With `read_only`, a ledger that may be in use is read, if
+    there is one; nothing is written, and `budget` only compared. The `store` is that of the ledger and of all
+    else in the folder.
 
-    Raises
-    ------
-    InvalidArgumentError
-        If the ledger in the folder has another budget, or covers several units.
-    StoreError
-        If its file is damaged, or in use.
-    PartyArgumentError
-        If what is in it is not a ledger.
-
-    Attributes
-    ----------
-    store : Store
-        Of the ledger, and of whatever else the party keeps in its folder.
+    Raises `InvalidArgumentError` if the ledger has another budget or covers several units, `StoreError` if
+    its file is damaged or in use, and `PartyArgumentError` if its content is no ledger.
     """
 
     def __init__(
@@ -192,10 +177,7 @@ class PartyLedger:
 
 @dataclass(frozen=True)
 class Charges:
-    """The charges of one run, named by its roster's digest, in one party's ledger.
-
-    All of them may cost μ of `granted` together.
-    """
+    """The charges of one run, named by its roster's digest, which may cost μ of `granted` together."""
 
     ledger: PartyLedger
     run: bytes

@@ -22,6 +22,7 @@ from lgb_dp.data.dataset import Dataset
 from lgb_dp.errors import ArgumentTypeError, InvalidArgumentError
 from lgb_dp.federated.ledger import LEDGER_FILE, ROLE, PartyLedger
 from lgb_dp.federated.run import PrivateSide, PrivateSubject
+from lgb_dp.newton.releases.rows_elsewhere import TableElsewhere
 
 MODELS_FOLDER = "models"
 """In a party's folder, or a coordinator's at it: the models that have been trained."""
@@ -51,6 +52,7 @@ class Party(RunSessions):
     Parameters
     ----------
     X : ndarray, table or scipy sparse matrix, shape (n_rows, n_features)
+        Or a `lgb_dp.spark.SparkTable`, which has labels, weights and persons, too.
     y : array-like, shape (n_rows,)
     name : str
         Under which the others know it; the common name of its certificate, if it has one.
@@ -94,7 +96,7 @@ class Party(RunSessions):
     def __init__(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         *,
         name: str,
         folder: str | Path | None = None,
@@ -113,9 +115,13 @@ class Party(RunSessions):
             raise ArgumentTypeError(
                 f"Party has no argument {unknown[0]!r}; of data it takes {_DATA_ARGUMENTS}"
             )
-        rows = Dataset(
-            X, y, label_overflow="clip", **{"max_bin": 255, "spacing": "mixed", **data}
-        ).construct()
+        data, make = {"label_overflow": "clip", "max_bin": 255, "spacing": "mixed", **data}, None
+        if isinstance(X, TableElsewhere):
+            own = {"y": y, "auditable": auditable or None, **data}
+            if unused := [one for one in ("y", "auditable", "weight", "groups") if own.get(one) is not None]:
+                raise InvalidArgumentError(f"{unused[0]} is not accepted for rows on workers; leave it out")
+            make = partial(X.rows, data)
+        rows = (Dataset(X, y, **data) if make is None else make().declared).construct()
         if rows.provenance.leaks:
             raise InvalidArgumentError(f"declarations of parties must be public: {rows.provenance.leaks[0]}")
         credentials, known = credentials_of(name, tls, allowed, trust_authority, InvalidArgumentError)
@@ -133,6 +139,7 @@ class Party(RunSessions):
             checked_integer("colluding", colluding, 1),
             checked_integer("parties_per_person", parties_per_person, 1),
             self.ledger,
+            make,
         )
         memory = MemoryAllowance(sys.maxsize)
         super().__init__(name, self._runs_in(self._folder, THIS_PROCESS, memory))

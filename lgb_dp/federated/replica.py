@@ -24,9 +24,8 @@ from lgb_dp.accounting.gaussian import gaussian_epsilon
 from lgb_dp.accounting.shares import CLOSENESS_SHARE, closeness_cost
 from lgb_dp.accounting.unit import Unit
 from lgb_dp.boosting.booster import DPBooster, trained
-from lgb_dp.boosting.run_rows import rows_of_run
+from lgb_dp.boosting.run_rows import RunRows
 from lgb_dp.boosting.training import Asking
-from lgb_dp.data.dataset import Dataset
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.federated.task import FederatedTask
 from lgb_dp.losses.loss import STEPS
@@ -49,20 +48,10 @@ or shorter than √2 `STEPS`."""
 class NoisedQuestion:
     """Next question about the rows of all parties, with this party's own answer before noise.
 
-    Parameters
-    ----------
-    what : str
-        Name of the release.
-    structure : bytes
-        Digest of the trees whose leaves are summed; empty without any.
-    sums : tuple of ndarray of int64
-        Of this party's rows: private.
-    stds : tuple of float
-        Planned standard deviation of the noise in each of them, in steps.
-    mu : float
-        Cost of the release, per unit.
-    limit : int
-        Absolute value that the sums of all rows cannot exceed, without noise.
+    `what` names the release; `structure` is the digest of the trees whose leaves are summed, empty without
+    any. `sums` of this party's rows are private; `stds` are the planned deviations of the noise in each, in
+    steps. `mu` is the cost per unit, and `limit` the absolute value that sums of all rows cannot exceed,
+    without noise.
     """
 
     what: str
@@ -88,17 +77,14 @@ class NoisedQuestion:
 
 @dataclass(frozen=True, eq=False)
 class Released:
-    """The answer to a question: the sums of all parties, noise included.
-
-    The factor is the standard deviation of the noise in the first of the sums, over what was planned.
-    """
+    """Noised sums of all parties, and the deviation of the first one's noise over the planned one."""
 
     sums: NDArray[np.int64]
     factor: float
 
 
 def train_replica(
-    data: Dataset, task: FederatedTask, n_parties: int, public_seed: bytes, own_key: bytes
+    rows: RunRows, task: FederatedTask, n_parties: int, public_seed: bytes, own_key: bytes
 ) -> tuple[Asking[DPBooster], Cost]:
     """Start a party's copy of a run, whose structures are drawn from the stream of the public seed.
 
@@ -111,7 +97,7 @@ def train_replica(
     params = {**task.params, "verbosity": -1}
     trainer = NewtonBoost(**task.trainer_arguments())
     with silent_arithmetic():
-        given = trainer.task(rows_of_run(data, None), params, task.n_rounds)
+        given = trainer.task(rows, params, task.n_rounds)
         check_parameters(params, len(given.data.bins.names))
         if given.data.label_bounds is None and OBJECTIVES[given.params.objective].is_regression:
             raise InvalidArgumentError(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -26,8 +27,9 @@ from gbdt_parties.secure_sum.trust import AllowList, Credentials
 from lgb_dp.accounting.shares import closeness, share_variance
 from lgb_dp.boosting.booster import DPBooster
 from lgb_dp.boosting.params import TrainingParameters, training_parameters
+from lgb_dp.boosting.run_rows import RunRows, rows_of_run
 from lgb_dp.data.dataset import Dataset
-from lgb_dp.errors import InvalidArgumentError
+from lgb_dp.errors import InvalidArgumentError, UnsupportedParameterError
 from lgb_dp.evaluation.several_classes import MAX_CELLS
 from lgb_dp.federated.ledger import Charges, PartyLedger
 from lgb_dp.federated.replica import STDS_IN_RANGE, NoisedQuestion, Released, train_replica
@@ -35,6 +37,7 @@ from lgb_dp.federated.task import FederatedTask, declaration_of, statement
 from lgb_dp.mechanisms.noise import release_share
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.model_memory import model_bytes
+from lgb_dp.newton.releases.rows_elsewhere import RowsElsewhere
 from lgb_dp.newton.settings import MAX_AUTOMATIC_DEPTH
 
 # What a run reserves before anything is allocated or charged: every number that a coordinator chooses is in
@@ -63,10 +66,7 @@ def needed_bytes(task: FederatedTask, params: TrainingParameters, n_rows: int) -
 
 
 def check_opened(task: FederatedTask, params: TrainingParameters, n_parties: int) -> None:
-    """Refuse sums that could not be opened after each party has been charged for its own.
-
-    The InvalidArgumentError says what makes them long.
-    """
+    """Refuse sums that could not be opened after all charges; the error says what makes them long."""
     n_bytes = 8 * n_parties * round_values(task, params)
     if n_bytes > MAX_OPENED_BYTES:
         raise InvalidArgumentError(
@@ -90,7 +90,10 @@ MAX_THREADS = 256
 
 @dataclass(frozen=True, eq=False)
 class PrivateSide:
-    """A party's side of all its runs, with its own demands."""
+    """A party's side of all its runs, with its own demands.
+
+    Where its rows are on workers, `data` has their declarations, and `elsewhere` makes the rows of one run.
+    """
 
     name: str
     data: Dataset
@@ -100,6 +103,15 @@ class PrivateSide:
     colluding: int
     parties_per_person: int
     ledger: PartyLedger
+    elsewhere: Callable[[], RowsElsewhere] | None = None
+
+    def rows(self, until: ExitStack) -> RunRows:
+        """The rows of a run, which workers hold until the stack is closed."""
+        if self.elsewhere is None:
+            return rows_of_run(self.data, None)
+        held = self.elsewhere()
+        until.callback(held.close)
+        return held.of_run(held.declared, None)
 
     @cached_property
     def digest_of_rows(self) -> str:
@@ -135,6 +147,10 @@ class PrivateSubject(Subject):
                 f"the run assumes that at most {self._task.parties_per_person} parties have rows of one "
                 f"person; this party demands {side.parties_per_person} (parties_per_person)"
             )
+        if self._task.holds_out and side.elsewhere is not None:
+            raise UnsupportedParameterError(
+                "validation_fraction is not supported by a party's rows on workers"
+            )
         # Before LightGBM sees them: some of its parameters open files or connections.
         known = training_parameters(self._task.params, side.data.max_bin)
         for name, value, limit in (
@@ -149,6 +165,7 @@ class PrivateSubject(Subject):
         self._declaration = declaration_of(side.data)
         self._random = SecureRandom()
         self._charges: Charges | None = None
+        self._workers = ExitStack()
 
     def description(self) -> str:
         """Digests of what the party declares about its columns."""
@@ -166,7 +183,9 @@ class PrivateSubject(Subject):
     ) -> Computation[NoisedQuestion, DPBooster]:
         n_parties = len(roster.introductions)
         check_opened(self._task, self._known, n_parties)
-        training, granted = train_replica(self._side.data, self._task, n_parties, public_seed, own_key)
+        self._workers.close()  # of a beginning that failed
+        rows = self._side.rows(self._workers)
+        training, granted = train_replica(rows, self._task, n_parties, public_seed, own_key)
         unit = self._side.data.unit.at_parties(self._task.parties_per_person)
         budget = self._task.epsilon, self._task.delta
         self._side.ledger.check_run(roster.digest, granted.mu, unit, budget)
@@ -214,8 +233,9 @@ class PrivateSubject(Subject):
         return (str(result.model_to_string(num_iteration=-1)).encode(),)
 
     def close(self) -> None:
-        """Let go of reserved memory."""
+        """Let go of reserved memory, also of workers."""
         self._rooms = []
+        self._workers.close()
 
     def finished(self, result: DPBooster, signatures: str) -> None:
         """Write the model of a run that has ended."""

@@ -47,25 +47,11 @@ class OpenPrivateRun(OpenRun, kind=213):
 class FederatedTask(AgreedSettings):
     """The public settings of a run.
 
-    Parameters
-    ----------
-    params : mapping
-        LightGBM's parameters.
-    settings : mapping
-        `NewtonBoost`'s.
-    n_rounds : int
-        Trees (times classes) that are trained.
-    max_attempts : int
-        Releases of leaf sums that the noise is planned for, those included that are repeated because a party
-        was lost.
-    colluding : int
-        Parties whose noise counts as known.
-    min_parties : int
-        Parties that must take part in every sum.
-    parties_per_person : int
-        Parties that may have rows of one person.
-    trees_per_round : int
-        Trees (times classes) that share gradients, and whose sums are asked for together.
+    `params` are LightGBM's, `settings` `NewtonBoost`'s. `n_rounds` trees (times classes) are trained; noise
+    is planned for `max_attempts` releases of leaf sums, those included that are repeated because a party was
+    lost. The noise of `colluding` parties counts as known, `min_parties` must take part in every sum, and
+    `parties_per_person` may have rows of one person. `trees_per_round` trees (times classes) share gradients,
+    and their sums are asked for together.
     """
 
     params: Mapping[str, Any]
@@ -94,10 +80,7 @@ class FederatedTask(AgreedSettings):
         self.trainer_arguments()
 
     def trainer_arguments(self) -> dict[str, Any]:
-        """Checked arguments of the `NewtonBoost` that every party trains with.
-
-        ε and δ are less by what is set aside for the difference between discrete and rounded noise.
-        """
+        """Every party's `NewtonBoost` arguments, with ε and δ less the share for discrete noise."""
         checked = NewtonBoost(**self.settings, rounds=self.max_attempts)
         if checked.epsilon == float("inf"):
             raise InvalidArgumentError("epsilon must be finite for training across parties")

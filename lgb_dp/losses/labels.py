@@ -27,11 +27,7 @@ from lgb_dp.losses.times import FORMS, TIMES, check_times, clipped_times
 
 @dataclass(frozen=True)
 class LabelScale:
-    """How labels and raw scores relate to [-1, 1].
-
-    `InvalidArgumentError` if an objective with a logarithmic link cannot have labels of the public bounds
-    `low` and `high`.
-    """
+    """Labels and raw scores as of [-1, 1]; `InvalidArgumentError` for bounds without a logarithm."""
 
     objective: str  # name of one of `OBJECTIVES`
     n_outputs: int  # trees per iteration

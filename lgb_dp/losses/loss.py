@@ -113,10 +113,7 @@ class Loss(Protocol):
         """Bound of -G / H, before the learning rate."""
 
     def stds(self, mu: float) -> tuple[float, float]:
-        """Standard deviations of the noise in the sums of g and of h that make their release μ-GDP.
-
-        In integer steps, for rows of weight at most 1.
-        """
+        """Deviations, in steps, of noise that makes sums of g and h, of weights at most 1, μ-GDP."""
 
     def targets(self, label: NDArray[np.float64], scale: LabelScale) -> NDArray[np.float64]:
         """Targets that scores are compared with, shape (n_rows,), of labels that fit the scale."""

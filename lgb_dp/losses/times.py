@@ -28,6 +28,15 @@ FORMS = (
 )
 
 
+N_TIMES = 16
+"""Intervals of times that held-out rows are counted in."""
+
+
+def time_edges(low: float, high: float) -> NDArray[np.float64]:
+    """Public ends of these intervals, of equal widths of the logarithm; the last is `high`."""
+    return np.geomspace(low, high, N_TIMES + 1)[1:]
+
+
 def times_of(lower: Any, upper: Any) -> NDArray[Any]:
     """Pairs of two arrays of numbers."""
     lower, upper = checked_numbers("label", lower), checked_numbers("label", upper)

@@ -216,10 +216,8 @@ class NewtonCore(Training):
 
     def _held_out(self) -> tuple[HoldOut, HeldOutTable]:
         """Which rows train nothing, and what is released of them after the last tree."""
-        if what := self.label_scale.entry.unmeasured:
-            raise UnsupportedParameterError(
-                f"validation_fraction is not supported for {self.params.objective}: its table has no {what}"
-            )
+        if self.label_scale.entry.has_targets:
+            raise UnsupportedParameterError("validation_fraction is not supported for several targets")
         share, groups = self.run.validation_fraction, groups_by(self.data.bins, self.run.by)
         is_sample = self.settings.subsample < 1
         check_held_out(share, self.params.n_outputs, self.continues, len(groups.names), is_sample)
@@ -282,10 +280,7 @@ class NewtonCore(Training):
         return self.loss.start(sums / unit, noise)
 
     def _planned_level(self, start: Start) -> Level | None:
-        """The releases of sums over all rows, if there are any that are worth their noise.
-
-        All rows are asked, so that it is not for secret samples of them.
-        """
+        """The releases of sums over all rows, unless of secret samples, that are worth their noise."""
         if start.level is None or not self.run.may_set_level or self.settings.subsample < 1:
             return None
         plan = self.releases.plan
@@ -442,7 +437,7 @@ class NewtonCore(Training):
         """The release of held-out rows, under the model of all trees, whose scores end with a shift."""
         scale, made_up = self.label_scale, np.empty(0)
         question = Round(self.n_rounds + 2, ONE_LEAF, begun.prior, self.released, begun.start.clip)
-        if scale.is_binary:
+        if scale.is_binary or scale.entry.labels_are_times:
             made_up = made_up_scores(self.data.bins, self._histograms, question, self.random)
             made_up = scale.centre + scale.scale * (made_up + shift)
         return (yield from table.evaluation(question, shift, self.releases, made_up, self.random))
@@ -494,10 +489,7 @@ class NewtonCore(Training):
         ).to_dict()
 
     def _shift(self, begun: Beginning, level: Level) -> Asking[NDArray[np.float64]]:
-        """The number to add to all scores of an output, by the sums of all rows' gradients and hessians.
-
-        Or 0, where these change the scale with which the next trees go on.
-        """
+        """The number to add to each score by all rows' sums; 0 where these change the later trees' scale."""
         question = Round(self.n_rounds + 1, ONE_LEAF, begun.prior, self.released, level.clip)
         cell = yield from self.releases.level_sums(question, self.random)
         sums = list(zip(cell.gradient[0].tolist(), cell.hessian[0].tolist(), strict=True))

@@ -25,6 +25,9 @@ REPEATED = ("binary", "multiclass", "regression")
 SETTINGS = ("epsilon", "delta", "structure", "hessian_share", "gradient_clip", "subsample")
 """Settings of `NewtonBoost` that a run is repeated with, and its depth."""
 
+_PARAMS = {"objective", "lambda_l2", "num_class", "monotone_constraints", "learning_rate"}
+"""No threads: a forged file would name many."""
+
 MAX_ROWS, _MAX_ROUNDS, _MAX_COSTS = 20_000_000, 1_000_000, 1_000_000
 _LARGEST, _MOST_REPEATED = 1e300, 8
 
@@ -75,13 +78,7 @@ class RunDescription:
     def from_dict(
         cls, told: Mapping[str, Any], names: Sequence[str], columns: TableColumns
     ) -> RunDescription:
-        """Read back what `to_dict` gave, which may have been in a file of somebody else.
-
-        Raises
-        ------
-        KeyError, TypeError, ValueError, OverflowError
-            If something is missing, or is not what `to_dict` gives.
-        """
+        """Read back a `to_dict`, perhaps from a foreign file; anything else raises an error."""
         ranges = [None if one["range"] is None else _pair(one["range"]) for one in told["features"]]
         listed = [one["values"] for one in told["features"]]
         values = [
@@ -99,6 +96,7 @@ class RunDescription:
         is_ordered = all((np.diff(one) > 0).all() for one in values)
         is_shaped = [len(one) for one in counts] == (bins.n_bins + 1).tolist()
         is_shaped &= len(names) == len(ranges) == len(columns.names or names)
+        is_shaped &= told["params"].keys() <= _PARAMS
         if not (is_ordered and is_shaped and bins.n_bins.max() <= 255):
             raise InvalidArgumentError("the description of a run has ascending values and a count for each")
         return cls(

@@ -7,6 +7,7 @@ quantiles of these, the table's bins are laid out.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +23,9 @@ from lgb_dp.errors import InvalidArgumentError, UnsupportedParameterError
 from lgb_dp.evaluation.evaluation import N_POINTS, PrivateEvaluation
 from lgb_dp.evaluation.regression import LABEL_EDGES, RegressionEvaluation, residual_edges
 from lgb_dp.evaluation.several_classes import CONFIDENCE_EDGES, LOSS_EDGES, MAX_CELLS, MulticlassEvaluation
+from lgb_dp.evaluation.survival import MAX_BINS, SurvivalEvaluation
 from lgb_dp.losses.labels import LabelScale
+from lgb_dp.losses.times import N_TIMES, time_edges
 from lgb_dp.mechanisms.rng import SecureRandom
 from lgb_dp.newton.noised_sums import Releases
 from lgb_dp.newton.releases.held_out_rows import HeldOutCells
@@ -45,7 +48,6 @@ _SHARE_OF_SCORES = 0.2
 all rows in one."""
 
 _MISSING = "missing or undeclared"
-_GRID = np.linspace(-12.0, 12.0, 65)
 _QUANTILES = np.arange(1, 32) / 32
 """Edges of the grid that scores are first counted on: raw scores, and shares of made-up ones below."""
 
@@ -75,7 +77,7 @@ class HeldOutTable:
     ) -> Asking[Any]:
         """Release the tables of the model of a question's trees, whose scores end with a shift.
 
-        Of two classes, `made_up` are its raw scores of made-up rows.
+        Of two classes and of times, `made_up` are its raw scores of made-up rows.
         """
 
         def released(number: int, kind: str, edges: NDArray[np.float64], *shape: int) -> Asking[Counts]:
@@ -85,7 +87,7 @@ class HeldOutTable:
             return counts.reshape(n_groups, *(shape or (-1,))), std
 
         scale, alike, groups = self._scale, self._alike, self._groups
-        if scale.is_regression:
+        if scale.is_regression and not scale.entry.labels_are_times:
             width = scale.high - scale.low
             edges = residual_edges(width)
             counts, std = yield from released(0, "residuals", edges)
@@ -95,7 +97,7 @@ class HeldOutTable:
                 RegressionEvaluation(edges, one, std, of_labels, labels_std, width, alike=alike)
                 for one, of_labels in zip(counts, labels, strict=True)
             )
-        if not scale.is_binary:
+        if scale.n_outputs > 1:
             losses, losses_std = yield from released(0, "losses", LOSS_EDGES)
             shape = scale.n_outputs, scale.n_outputs, -1
             counts, std = yield from released(1, "labels, classes, confidence", CONFIDENCE_EDGES, *shape)
@@ -104,10 +106,17 @@ class HeldOutTable:
                 for one, of_losses in zip(counts, losses, strict=True)
             )
         assert releases.n_rows is not None
-        grid = score_grid(made_up)
+        are_times = scale.entry.labels_are_times
+        grid = score_grid(made_up, *((math.log(scale.low), math.log(scale.high)) if are_times else ()))
         counts, std = yield from released(0, "scores", grid)
         likely = likely_scores(grid, counts[0], std, made_up)
         n_held = releases.n_rows * self._share / (1 - self._share) / max(len(groups.names), 1)
+        if are_times:
+            n_bins = int(np.clip(n_held * releases.mu / (N_TIMES * _ROWS_OVER_STD), 4, MAX_BINS))
+            edges = np.unique(np.quantile(likely, np.arange(1, n_bins) / n_bins))
+            counts, std = yield from released(1, "scores, times", edges, len(edges) + 1, -1)
+            times = time_edges(scale.low, scale.high)
+            return groups.joined(SurvivalEvaluation(edges, times, one, std, alike=alike) for one in counts)
         edges, points = score_bins(likely, n_bins_for(n_held, likely, releases.mu))
         counts, std = yield from released(1, "scores, labels", edges, -1, 2)
         return groups.joined(PrivateEvaluation(edges, points, one, std, alike=alike) for one in counts)
@@ -157,7 +166,8 @@ def groups_by(bins: PublicBins, by: str | int | None) -> Groups:
 def release_shares(scale: LabelScale) -> tuple[float, ...]:
     """Shares of μ² of the releases about held-out rows."""
     less, more = _SHARE_OF_SCORES, 1 - _SHARE_OF_SCORES
-    return (more, less) if scale.is_regression else (less, more)
+    are_numbers = scale.is_regression and not scale.entry.labels_are_times
+    return (more, less) if are_numbers else (less, more)
 
 
 def check_held_out(
@@ -187,9 +197,9 @@ def made_up_scores(
     return np.sort(scores.score[:, 0])
 
 
-def score_grid(made_up: NDArray[np.float64]) -> NDArray[np.float64]:
+def score_grid(made_up: NDArray[np.float64], low: float = -12.0, high: float = 12.0) -> NDArray[np.float64]:
     """Public edges between which scores are first counted: some equally far apart, some by made-up scores."""
-    return np.unique(np.concatenate([_GRID, np.quantile(made_up, _QUANTILES)]))
+    return np.unique(np.concatenate([np.linspace(low, high, 65), np.quantile(made_up, _QUANTILES)]))
 
 
 def likely_scores(
@@ -218,10 +228,7 @@ def n_bins_for(n_held: float, scores: NDArray[np.float64], mu: float) -> int:
 
 
 def score_bins(scores: NDArray[np.float64], n_bins: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Edges between bins, one of them 0, and scores that stand for those in each bin.
-
-    Scores are ascending, and bins have about equally many of them.
-    """
+    """Edges of equally filled bins of ascending scores, one of them 0, and a score for each bin."""
     shares = np.arange(1, n_bins) / n_bins
     tail = shares[0] / 2.0 ** np.arange(1, _TAIL_BINS + 1) if n_bins >= _MAX_BINS // 2 else shares[:0]
     edges = np.unique(np.append(np.quantile(scores, [*tail, *shares, *1 - tail]), 0.0))

@@ -13,5 +13,6 @@ if not _is_new:
     raise MissingDependencyError("lgb_dp.spark needs PySpark 4 and pyarrow: pip install 'veilboost[spark]'")
 
 from lgb_dp.spark.estimators import SparkDPLGBMClassifier, SparkDPLGBMRegressor
+from lgb_dp.spark.rows import SparkTable
 
-__all__ = ["SparkDPLGBMClassifier", "SparkDPLGBMRegressor"]
+__all__ = ["SparkDPLGBMClassifier", "SparkDPLGBMRegressor", "SparkTable"]

@@ -7,10 +7,9 @@ sums to is a function of the block and of the question, however often Spark comp
 from __future__ import annotations
 
 import pickle
-import secrets
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,8 @@ from numpy.typing import NDArray
 from pyspark import TaskContext
 
 from gbdt_commons.errors import VeilboostError
-from gbdt_kernels.trees import BinLayout, DenseCodes, by_columns, row_tags
+from gbdt_kernels.trees import DenseCodes, by_columns, row_tags
+from lgb_dp.data.groups import taken
 from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.newton.releases.leaf_sums import LocalLeafSums
 from lgb_dp.newton.releases.partitions import BinnedPartition, RowRules, read_partition, training_rows
@@ -27,11 +27,10 @@ from lgb_dp.newton.releases.trees import Round
 
 ANSWERS = "part int, block int, n_rows long, content long, fault string, sums binary"
 BLOCKS = "part int, block int, n_rows long, content long, fault string, " + ", ".join(
-    f"{name} binary" for name in ("codes", "label", "weight", "score")
+    f"{name} binary" for name in ("codes", "label", "weight", "held", "score")
 )
 """FrameColumns, as Spark names their types."""
 ROWS_OF_BLOCK = 2**18
-Answer = Callable[[LocalLeafSums], NDArray[np.int64]]
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,12 @@ def matrix(column: Any, n_features: int) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class Binning:
-    """Rows to blocks, whose contents are told apart by a secret salt."""
+    """Rows to blocks, whose contents are told apart by a secret salt of 256 bits.
+
+    What a block is follows from the salt, its place and its rows, in whichever order they come: computed
+    again, it has the same rows of a person, and holds the same rows out.  Rows are sorted first; coins of
+    equal rows may change places.
+    """
 
     rules: RowRules
     columns: FrameColumns
@@ -89,7 +93,7 @@ class Binning:
             try:
                 binned = read_partition(self.rules, *self.columns.taken(table))
                 assert binned is not None
-                cells = self._cells(binned)
+                cells = self._cells(binned, self.salt + (part << 32) + k)
             except VeilboostError as error:
                 cells = {"n_rows": 0, "content": 0, "fault": f"{type(error).__name__}: {error}"}
             except Exception as error:
@@ -109,38 +113,46 @@ class Binning:
         if waiting:
             yield pa.Table.from_batches(waiting)
 
-    def _cells(self, binned: BinnedPartition) -> dict[str, Any]:
-        rows = training_rows(self.rules, binned, secrets.randbits(256))
+    def _cells(self, binned: BinnedPartition, seed: int) -> dict[str, Any]:
+        words = _row_words(binned, self.salt % 2**64)
+        rows = training_rows(self.rules, _sorted(binned, np.argsort(words)), seed)
         assert isinstance(rows.codes, DenseCodes)
         arrays = {"codes": rows.codes.codes, "label": rows.label, "weight": rows.weight}
+        if self.rules.hold_out is not None:
+            arrays["held"] = rows.is_held
         return {
-            "n_rows": len(binned.label),
-            "content": _content(binned, self.salt),
+            "n_rows": len(words),
+            "content": int(words.sum(dtype=np.uint64).view(np.int64)),
             **{name: np.ascontiguousarray(array).tobytes() for name, array in arrays.items()},
         }
 
 
-def _content(binned: BinnedPartition, salt: int) -> int:
-    """The sum of a word for each row, modulo 2^64: the same in whichever order and blocks rows come."""
+def _sorted(binned: BinnedPartition, order: NDArray[np.int64]) -> BinnedPartition:
+    """The rows of a partition in an order."""
+    weight, group = taken(binned.weight, order), taken(binned.group, order)
+    return replace(
+        binned, codes=binned.codes.take(order), label=binned.label[order], weight=weight, group=group
+    )
+
+
+def _row_words(binned: BinnedPartition, salt: int) -> NDArray[np.uint64]:
+    """A word for each row, of all that it holds; the sum modulo 2^64 is the same in any order."""
     words = row_tags(by_columns(binned.codes, 1), salt, 1)
     for values in (binned.label, binned.weight, binned.group):
         if values is not None:
             words = words + np.ascontiguousarray(values).view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
             words = (words ^ (words >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)
             words ^= words >> np.uint64(29)
-    return int(words.sum(dtype=np.uint64).view(np.int64))
+    return words
 
 
 @dataclass(frozen=True)
 class Summing:
-    """Blocks to the sum of an answer over those of a task, and what is checked of each.
-
-    Scores of the blocks are those after the released trees up to number `last`.
-    """
+    """Blocks to checked sums over a task's blocks, with scores after the released trees up to `last`."""
 
     rules: RowRules
     last: int
-    answer: Answer
+    answer: PackedQuestion
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """A row per block; the last one has the sums."""
@@ -172,36 +184,19 @@ class Scoring:
             yield _batch({**cells, "score": score}, BLOCKS)
 
 
-def counts(rows: LocalLeafSums) -> NDArray[np.int64]:
-    """Label counts."""
-    return rows.label_counts()
+class PackedQuestion:
+    """A question by the name of the method of `LeafSums` that answers it, and packed arguments.
 
+    A tree's bytes say the same many times over.
+    """
 
-@dataclass(frozen=True)
-class BinCounts:
-    """Weights by bin, in a layout."""
-
-    layout: BinLayout
+    def __init__(self, method: str, *given: Any) -> None:
+        self._method, self._given = method, packed(given)
 
     def __call__(self, rows: LocalLeafSums) -> NDArray[np.int64]:
-        """The counts of all bins."""
-        return rows.feature_counts(self.layout)
-
-
-class LeafTables:
-    """Sums over the leaves of several trees, packed: a tree's bytes say the same many times over."""
-
-    def __init__(self, questions: list[Round]) -> None:
-        self._packed = packed(questions)
-
-    def __call__(self, rows: LocalLeafSums) -> NDArray[np.int64]:
-        """The sums of all trees, one after the other."""
-        return np.concatenate([table.ravel() for table in rows.sums_of(self._questions)])
-
-    @property
-    def _questions(self) -> list[Round]:
-        questions: list[Round] = pickle.loads(zlib.decompress(self._packed))
-        return questions
+        """The sums; of several trees one after the other."""
+        answer = getattr(rows, self._method)(*pickle.loads(zlib.decompress(self._given)))
+        return np.concatenate([table.ravel() for table in (answer if isinstance(answer, list) else [answer])])
 
 
 def packed(value: Any) -> bytes:
@@ -227,17 +222,24 @@ def _plain(value: Any) -> Any:
 def _rows(block: Mapping[str, Any], rules: RowRules, last: int) -> LocalLeafSums:
     """The rows of a block, after the released trees up to number `last`."""
     n_rows = len(block["label"]) // 8
-    codes = np.frombuffer(block["codes"], dtype=np.uint8).reshape(n_rows, -1)
+    codes = DenseCodes(np.frombuffer(block["codes"], dtype=np.uint8).reshape(n_rows, -1))
+    label: NDArray[np.float64] = np.frombuffer(block["label"], dtype=np.float64)
+    weight: NDArray[np.int32] = np.frombuffer(block["weight"], dtype=np.int32)
+    held = None
+    if rules.hold_out is not None:
+        is_held = np.frombuffer(block["held"], dtype=np.bool_)
+        weight, held = rules.hold_out.divided(is_held, codes, label, weight)
     rows = LocalLeafSums(
-        by_columns(DenseCodes(codes), rules.n_threads),
-        np.frombuffer(block["label"], dtype=np.float64),
-        np.frombuffer(block["weight"], dtype=np.int32),
+        by_columns(codes, rules.n_threads),
+        label,
+        weight,
         rules.loss,
         rules.scale,
         None,
         rules.n_threads,
         1.0,
         lambda: np.empty(0, dtype=np.uint64),  # nothing is drawn where all rows are summed
+        held,
     )
     if block["score"] is not None:
         score = np.frombuffer(block["score"], dtype=np.float64).reshape(n_rows, -1)

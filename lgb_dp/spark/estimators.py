@@ -19,19 +19,18 @@ from lgb_dp.boosting.trainer import PrivateTrainer
 from lgb_dp.checks import POSITIVE, checked_number, checked_numbers
 from lgb_dp.data.classes import as_labels, class_numbers, known_classes
 from lgb_dp.data.provenance import Provenance
-from lgb_dp.errors import InvalidArgumentError, UnsupportedParameterError
+from lgb_dp.errors import InvalidArgumentError
 from lgb_dp.estimators.habits import ON_SPARK, SparkFitArguments, refuses_habits
 from lgb_dp.estimators.models import DPLGBMClassifier, DPLGBMRegressor
 from lgb_dp.estimators.on_workers import OnWorkers
 from lgb_dp.newton.trainer import NewtonBoost
 from lgb_dp.spark.predicting import with_predictions
-from lgb_dp.spark.rows import SparkRows, check_frame
+from lgb_dp.spark.rows import TIMEOUT, SparkRows, check_frame
 from lgb_dp.spark.training import TREES_PER_ROUND, NewtonBoostInRounds
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-TIMEOUT = 3600.0
 _Model = TypeVar("_Model", bound="_OnSpark")
 
 
@@ -86,7 +85,7 @@ class _OnSpark(OnWorkers):
         trainer = super()._trainer(settings, budget)
         if not isinstance(trainer, NewtonBoost):
             return trainer
-        names = ("epsilon", "delta", "validation_fraction", "random_state", "budget")
+        names = ("epsilon", "delta", "validation_fraction", "by", "random_state", "budget")
         own = {name: getattr(trainer, name) for name in names}
         return NewtonBoostInRounds(**own, trees_per_round=self.trees_per_round)
 
@@ -108,17 +107,6 @@ class _OnSpark(OnWorkers):
         """A copy of this estimator that is fitted to a data frame."""
         check_frame(df, self._roles())
         timeout = checked_number("timeout", self.timeout, POSITIVE)
-        for argument, given in (("weight_bound", "weightCol"), ("rows_per_group", "groupsCol")):
-            if (of_rows.get(argument) is None) != (getattr(self, given) is None):
-                raise InvalidArgumentError(
-                    f"{argument}={of_rows.get(argument)!r} and {given}={getattr(self, given)!r} must be "
-                    "given together"
-                )
-        if self.validation_fraction != 0:
-            raise UnsupportedParameterError(
-                f"validation_fraction={self.validation_fraction!r} is not supported on Spark, where a block "
-                "that is computed again would hold other rows out; leave it at 0"
-            )
         fit = self._fit_to(of_rows, n_classes, provenance)
         n_threads = fit.params["num_threads"] or 1
         of_frame = (fit.declarations, fit.provenance, classes, n_threads, timeout)

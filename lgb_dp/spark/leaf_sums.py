@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import starmap
 from operator import is_
 from typing import Any
@@ -13,19 +14,17 @@ from numpy.typing import NDArray
 
 from gbdt_kernels.trees import BinLayout
 from lgb_dp.errors import InvalidArgumentError, PartitionError
+from lgb_dp.newton.releases.held_out_rows import HeldOutCells
 from lgb_dp.newton.releases.partitions import RowRules, refusal
 from lgb_dp.newton.releases.trees import ReleasedTree, Round
 from lgb_dp.spark.blocks import (
     ANSWERS,
     BLOCKS,
-    Answer,
-    BinCounts,
     Binning,
     FrameColumns,
-    LeafTables,
+    PackedQuestion,
     Scoring,
     Summing,
-    counts,
     packed,
 )
 from lgb_dp.spark.jobs import Jobs
@@ -42,17 +41,17 @@ class SparkLeafSums:
     """
 
     def __init__(self, frame: Any, columns: FrameColumns, rules: RowRules, timeout: float) -> None:
-        # A block that is computed again would draw other samples.
-        assert rules.subsample == 1
-        assert rules.hold_out is None
+        assert rules.subsample == 1  # a block that is computed again would draw other samples
         self._rules, self._jobs = rules, Jobs(frame.sparkSession, timeout)
-        self._known: dict[int, tuple[int, int, int]] | None = None
+        self._known: dict[tuple[int, int], tuple[int, int, int]] | None = None
         self._scored: Any = None
         self._last: list[ReleasedTree] = []
-        binning = Binning(rules, columns, secrets.randbits(64))
+        binning = Binning(rules, columns, secrets.randbits(256))
         self._blocks = self._jobs.result("table", lambda: frame.mapInArrow(binning, BLOCKS).persist())
         try:
-            self._counts = self._sum("binning", counts, rules.loss.n_counts(rules.scale.n_outputs))
+            self._counts = self._sum(
+                "binning", PackedQuestion("label_counts"), rules.loss.n_counts(rules.scale.n_outputs)
+            )
             if not self._known:
                 raise InvalidArgumentError("the data frame has no rows")
         except BaseException:
@@ -65,7 +64,7 @@ class SparkLeafSums:
 
     def feature_counts(self, layout: BinLayout) -> NDArray[np.int64]:
         """As for `LeafSums`."""
-        return self._sum("feature histograms", BinCounts(layout), layout.n_total_bins)
+        return self._sum("feature histograms", PackedQuestion("feature_counts", layout), layout.n_total_bins)
 
     def sums(self, question: Round) -> NDArray[np.int64]:
         """As for `LeafSums`."""
@@ -73,21 +72,29 @@ class SparkLeafSums:
 
     def sums_of(self, questions: Sequence[Round]) -> list[NDArray[np.int64]]:
         """As for `LeafSums`, in one job."""
-        first, n_outputs = questions[0], self._rules.scale.n_outputs
-        released = list(first.released)
-        done = len(self._last)
+        rounds = [self._from_scores(question) for question in questions]
+        shapes = [(q.n_cells, self._rules.scale.n_outputs, 2) for q in questions]
+        sizes = [int(np.prod(shape)) for shape in shapes]
+        name = f"trees {questions[0].number} to {questions[-1].number}"
+        parts = np.split(
+            self._sum(name, PackedQuestion("sums_of", rounds), sum(sizes)), np.cumsum(sizes)[:-1]
+        )
+        return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
+
+    def held_out_counts(self, question: Round, cells: HeldOutCells) -> NDArray[np.int64]:
+        """As for `LeafSums`."""
+        asked = PackedQuestion("held_out_counts", self._from_scores(question), cells)
+        return self._sum("held-out rows", asked, cells.n_groups * cells.per_group(self._rules.scale))
+
+    def _from_scores(self, question: Round) -> Round:
+        """A question with the released trees from the last one whose scores are kept; keeps them anew."""
+        released, done = list(question.released), len(self._last)
         if not all(starmap(is_, zip(self._last, released, strict=False))) or len(released) < done:
             self._keep(None, [])  # trees were taken back
         elif len(released) - done >= TREES_BETWEEN_SCORES:
-            scoring = Scoring(self._rules, packed(first))
+            scoring = Scoring(self._rules, packed(question))
             self._keep(self._blocks.mapInArrow(scoring, BLOCKS).persist(), released)
-        since = released[max(0, len(self._last) - 1) :]
-        rounds = [Round(q.number, q.tree, q.prior, since, q.clip, q.salt) for q in questions]
-        shapes = [(q.n_cells, n_outputs, 2) for q in questions]
-        sizes = [int(np.prod(shape)) for shape in shapes]
-        name = f"trees {questions[0].number} to {questions[-1].number}"
-        parts = np.split(self._sum(name, LeafTables(rounds), sum(sizes)), np.cumsum(sizes)[:-1])
-        return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
+        return replace(question, released=released[max(0, len(self._last) - 1) :])
 
     def close(self) -> None:
         """Make the executors forget the rows, as far as the session can be reached."""
@@ -103,7 +110,7 @@ class SparkLeafSums:
             self._scored.unpersist()
         self._scored, self._last = scored, released
 
-    def _sum(self, name: str, answer: Answer, size: int) -> NDArray[np.int64]:
+    def _sum(self, name: str, answer: PackedQuestion, size: int) -> NDArray[np.int64]:
         """The sum of an answer over all blocks, each counted once."""
         frame = self._blocks if self._scored is None else self._scored
         last = self._last[-1].number if self._last else 0
@@ -117,20 +124,24 @@ class SparkLeafSums:
         return total
 
     def _check(self, name: str, told: list[dict[str, Any]]) -> None:
-        """Raise unless every block came once, with the rows that its partition had when it was binned."""
-        found = dict[int, tuple[int, int, int]]()
+        """Raise unless every block came once, with the rows that its partition had when it was binned.
+
+        Where rows are held out, they must be in the same blocks, whose coins are then the same.
+        """
+        found = dict[tuple[int, int], tuple[int, int, int]]()
         for row in told:
             if row["fault"] is not None:
                 raise refusal(row["part"], *row["fault"].split(": ", 1)) from None
-            n_blocks, n_rows, content = found.get(row["part"], (0, 0, 0))
+            place = row["part"], 0 if self._rules.hold_out is None else row["block"]
+            n_blocks, n_rows, content = found.get(place, (0, 0, 0))
             total = (content + row["content"]) % 2**64
-            found[row["part"]] = n_blocks + 1, n_rows + row["n_rows"], total
+            found[place] = n_blocks + 1, n_rows + row["n_rows"], total
         if self._known is None:
             self._known = found
         places = {(row["part"], row["block"]) for row in told}
         if found != self._known or len(places) < len(told):
             parts = found.keys() | self._known.keys()
-            other = min((p for p in parts if found.get(p) != self._known.get(p)), default="")
+            other = min((p[0] for p in parts if found.get(p) != self._known.get(p)), default="")
             raise PartitionError(
                 f"Spark job {name!r}: partition {other} has other rows than when it was binned; a table that "
                 "changes must be written to storage before training"

@@ -13,12 +13,16 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as spark
 from pyspark.sql import types as kinds
 
+from lgb_dp.checks import POSITIVE, checked_number
 from lgb_dp.data.provenance import Provenance
 from lgb_dp.errors import ArgumentTypeError, ClusterError, InvalidArgumentError
 from lgb_dp.newton.releases.partitions import RowRules
-from lgb_dp.newton.releases.rows_elsewhere import RowsElsewhere
+from lgb_dp.newton.releases.rows_elsewhere import RowsElsewhere, TableElsewhere
 from lgb_dp.spark.blocks import FrameColumns
 from lgb_dp.spark.leaf_sums import SparkLeafSums
+
+TIMEOUT = 3600.0
+"""Seconds."""
 
 
 def check_frame(frame: Any, columns: Mapping[str, Any]) -> None:
@@ -102,6 +106,12 @@ class SparkRows(RowsElsewhere):
         n_threads: int,
         timeout: float,
     ) -> None:
+        for argument, given in (("weight_bound", "weightCol"), ("rows_per_group", "groupsCol")):
+            if (declarations.get(argument) is None) != (given not in roles):
+                raise InvalidArgumentError(
+                    f"{argument}={declarations.get(argument)!r} and {given}={roles.get(given)!r} must be "
+                    "given together"
+                )
         features, others = roles["featuresCol"], [n for k, n in roles.items() if k != "featuresCol"]
         width = width_of(frame, features, declarations.get("bounds"))
         self.n_features = width
@@ -136,6 +146,49 @@ class SparkRows(RowsElsewhere):
         """Make the executors forget the rows."""
         for sums in self._sums:
             sums.close()
+
+
+class SparkTable(TableElsewhere):
+    """Rows of a Spark data frame, as `X` of a `lgb_dp.federated.Party`.
+
+    The party's answers are those of the same rows in its process.  It holds no rows out, and cannot be
+    `auditable`.
+
+    Parameters
+    ----------
+    df : pyspark.sql.DataFrame
+    featuresCol, labelCol, weightCol, groupsCol, timeout
+        As for `SparkDPLGBMClassifier`; labels are numbers.
+
+    Raises
+    ------
+    ArgumentTypeError, InvalidArgumentError
+        Naming the argument that is not accepted.
+    """
+
+    def __init__(
+        self,
+        df: Any,
+        *,
+        featuresCol: str | Sequence[str] = "features",
+        labelCol: str = "label",
+        weightCol: str | None = None,
+        groupsCol: str | None = None,
+        timeout: float = TIMEOUT,
+    ) -> None:
+        given = {
+            "featuresCol": featuresCol,
+            "labelCol": labelCol,
+            "weightCol": weightCol,
+            "groupsCol": groupsCol,
+        }
+        self._df, self._roles = df, {name: value for name, value in given.items() if value is not None}
+        check_frame(df, self._roles)
+        self._timeout = checked_number("timeout", timeout, POSITIVE)
+
+    def rows(self, declarations: Mapping[str, Any]) -> SparkRows:
+        """The rows for one run, with a party's declarations."""
+        return SparkRows(self._df, self._roles, declarations, Provenance(), None, 1, self._timeout)
 
 
 def _made_up(frame: Any, features: Sequence[str]) -> pa.Table:

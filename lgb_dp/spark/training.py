@@ -38,5 +38,6 @@ class NewtonBoostInRounds(NewtonBoost):
 
     def begin(self, task: TrainerInput) -> Training:
         """Start a training run; called once per booster."""
-        n_trees = self.trees_per_round
-        return NewtonCore(task, self, RunTask(trees_per_round=n_trees, largest_rate=largest_rate(n_trees)))
+        n_trees, held_out = self.trees_per_round, self.validation_fraction
+        of_run = RunTask(None, n_trees, largest_rate(n_trees), validation_fraction=held_out, by=self.by)
+        return NewtonCore(task, self, of_run)

@@ -46,20 +46,11 @@ from lgb_dp.vertical.numbers import PublicNumbers
 
 
 def sum_noise(numbers: PublicNumbers, n_leaves: int, stream: WordSource) -> NDArray[np.uint64]:
-    """One party's noise for the sums of one tree, as ring elements.
+    """One party's noise for the sums of one tree: uint64 ring elements of shape (n_leaves,).
 
-    Parameters
-    ----------
-    numbers : PublicNumbers
-        With V_g and V_h, `PublicNumbers.variances`.
-    n_leaves : int
-    stream : WordSource
-        Serves this tree and attempt alone.  Trees of one round may take theirs from one stream in turn.
-
-    Returns
-    -------
-    ndarray of uint64, shape (n_leaves,)
-        Modulo 2^64, a multiple of the ring's modulus.
+    They are taken modulo 2^64, a multiple of the ring's modulus. `numbers` have V_g and V_h
+    (`PublicNumbers.variances`). The `stream` serves this tree and attempt alone; trees of one round may take
+    theirs from one stream in turn.
     """
     gradient, hessian = (discrete_gaussian(n_leaves, variance, stream) for variance in numbers.variances)
     return numbers.packed(gradient, hessian)

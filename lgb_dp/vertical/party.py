@@ -238,14 +238,10 @@ class ColumnParty(ColumnSessions, Unrepeatable):
         return self.ledger.budget is not None
 
     def check_caller(self, caller: Identity) -> None:
-        """Refuse a caller, known by TLS, that the party does not compute with.
+        """Refuse a caller, known by TLS, that is not on the party's allow-list (`AuthenticationError`).
 
-        A server's own list may have names, under which the operator of the authority could ask about rows.
-
-        Raises
-        ------
-        AuthenticationError
-            If it is not on the party's allow-list; with `trust_authority`, names are enough.
+        With `trust_authority` names are enough; a server's own list may have names, under which the operator
+        of the authority could ask about rows.
         """
         if not self._allowed.trust_authority:
             self._allowed.check_holder(caller)
@@ -257,17 +253,10 @@ class ColumnParty(ColumnSessions, Unrepeatable):
         used: set[bytes] | None = None,
         memory: MemoryAllowance | None = None,
     ) -> ColumnSessions:
-        """The sessions of one caller, with the party's ledger.
+        """The sessions of one caller, with the party's ledger, about the aligned rows at `positions` (all by
+        default).
 
-        Parameters
-        ----------
-        caller : str
-        positions : ndarray of int64, optional
-            Of the aligned rows; by default all rows in their order.
-        used : set of bytes, optional
-            Sessions that were opened before.
-        memory : MemoryAllowance, optional
-            Of the caller; without limit by default.
+        Sessions in `used` were opened before; `memory` is the caller's allowance, without limit by default.
         """
         codes = self.codes if positions is None else self.codes.take(positions)
 
@@ -286,10 +275,7 @@ class ColumnParty(ColumnSessions, Unrepeatable):
     def aligned(self, ids: Sequence[str]) -> tuple[Alignment, ColumnSessions]:
         """Rows in common with another party in this process, and this party's sessions about them.
 
-        Raises
-        ------
-        InvalidArgumentError
-            If this party has no ids, or there is no row in common.
+        Raises `InvalidArgumentError` if this party has no ids, or there is no row in common.
         """
         if self.ids is None:
             raise InvalidArgumentError(f"party {self.name!r} has no ids; pass ids= to ColumnParty")
@@ -311,14 +297,7 @@ class ColumnParty(ColumnSessions, Unrepeatable):
 
 
 def kept_runs(folder: Path, callers: Sequence[str]) -> dict[str, str]:
-    """Callers of the runs that a party's folder knows, by the run in hexadecimal digits; it may be in use.
-
-    Parameters
-    ----------
-    folder : Path
-    callers : sequence of str
-        Names of the folders of callers; others have none.
-    """
+    """The `callers` of the runs in a party's folder, perhaps in use, by run in hexadecimal digits."""
     with closing(StoreFile(folder / LEDGER_FILE, ROLE, read_only=True)) as store:
         return {
             run: caller for caller in (*callers, THIS_PROCESS) for run in runs_of(store, caller).keys(RUNS)

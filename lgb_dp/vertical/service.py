@@ -26,13 +26,7 @@ from lgb_dp.vertical.task import OpenColumns
 
 @dataclass(frozen=True)
 class ColumnLimits(FederatedLimits):
-    """Limits that a party with columns alone sets on each caller, beside its ledger.
-
-    Attributes
-    ----------
-    max_rows : int
-        Ids that one alignment may be about.
-    """
+    """Limits that a party with columns alone sets on each caller, beside its ledger: ids of one alignment."""
 
     max_rows: int = 50_000_000
 
@@ -40,18 +34,8 @@ class ColumnLimits(FederatedLimits):
 class ColumnService(PrivateService[ColumnLimits, ColumnParty]):
     """Answers of a party with columns alone.
 
-    Parameters
-    ----------
-    party : ColumnParty
-        With a folder, so that its ledger outlives the process, an allow-list and a budget.
-    directory : path
-        Where callers' alignments and the record are kept.
-    limits : ColumnLimits, optional
-
-    Raises
-    ------
-    InvalidArgumentError
-        If the party has no folder, no allow-list, or no budget.
+    The `party` must have a folder, so that its ledger outlives the process, an allow-list and a budget
+    (`InvalidArgumentError`); callers' alignments and the record are kept in `directory`.
     """
 
     role = "a party of columns apart"

@@ -257,10 +257,7 @@ class VerticalCore(NewtonCore):
         return math.sqrt(self.loss.n_counts(1)) / self._plan.counts.mu
 
     def _check_numbers(self) -> None:
-        """Refuse a clip or a budget that no ring has room for, before anything is released.
-
-        Trees cost least, so that their noise is largest, where histograms are released.
-        """
+        """Refuse, before releases, a clip or budget that no ring has room for: trees have most noise."""
         mu = math.sqrt(self._plan.tree.mu**2 - self._plan.histograms.mu**2 / self.n_rounds)
         PublicNumbers.of(1.0, self._rows_std, loss_bounds(self.loss), mu)
 

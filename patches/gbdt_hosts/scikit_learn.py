@@ -27,13 +27,7 @@ class KeywordParameters:
         self._keywords = dict(keywords)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters by name, the host library's keywords included.
-
-        Parameters
-        ----------
-        deep : bool
-            As for scikit-learn's estimators.
-        """
+        """Parameters by name, the host library's keywords included."""
         return {**BaseEstimator.get_params(self, deep), **self._keywords}
 
     def set_params(self, **params: Any) -> Any:

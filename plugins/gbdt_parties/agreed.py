@@ -96,15 +96,10 @@ def _ranges(cls: Any) -> dict[str, tuple[int, int, bool]]:
 
 
 def read_json(text: str, max_characters: int = MAX_TEXT_BYTES) -> Any:
-    """Read JSON that another organisation has sent.
+    """Read JSON that another organisation has sent; ValueError if it is none, too long or too deeply nested.
 
-    Every number is an integer of 64 bits or a finite float: what is computed with it before its own range is
-    checked, such as a comparison, a text or a logarithm, takes no time to speak of.
-
-    Raises
-    ------
-    ValueError
-        If it is not JSON, is too long, is nested too deeply, or has another number.
+    Every number is an integer of 64 bits or a finite float: a comparison, a text or a logarithm of it, before
+    its own range is checked, takes no time to speak of.
     """
     if len(text) > max_characters:
         raise ValueError(f"a text of {len(text)} characters, where {max_characters} are accepted")

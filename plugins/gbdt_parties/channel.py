@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from threading import Lock
+from functools import partial
+from threading import Event, Lock
 from typing import Any, Protocol, TypeVar
 
 from gbdt_commons.quoting import quoted
@@ -20,7 +21,7 @@ from gbdt_parties.errors import (
     RunLostError,
     SessionLostError,
 )
-from gbdt_parties.messages import Message
+from gbdt_parties.messages import Message, Parts
 from gbdt_parties.traffic import Traffic
 
 ACTIVE = "active"
@@ -90,10 +91,7 @@ def blaming(name: str) -> Iterator[None]:
 
 
 class Channel:
-    """One session, of 16 bytes, with one party: numbers requests, checks answers, counts bytes.
-
-    `sender` is the name of the asking side in tables of traffic.
-    """
+    """One 16-byte session with one party: numbers requests, checks answers, counts bytes of `sender`."""
 
     def __init__(self, party: Party, session: bytes, traffic: Traffic, sender: str = ACTIVE) -> None:
         self.party, self.sender = party, sender
@@ -101,6 +99,8 @@ class Channel:
         self.session = session
         self._traffic = traffic
         self.next_number, self._version = 0, protocol.VERSION
+        self._last = Event()
+        self._last.set()
         self._lock = Lock()
 
     def ask(self, message: Message, answer: type[M]) -> M:
@@ -114,29 +114,68 @@ class Channel:
         with self._lock:
             return self._ask(message, answer)
 
-    def _ask(self, message: Message, answer: type[M]) -> M:
+    def begin(self, message: Message, answer: type[M]) -> Callable[[], M]:
+        """Send a request, also behind others that are not answered yet; what is given waits for the answer.
+
+        It must be called once, and soon; errors are those of `ask`.  No request is sent behind one that opens
+        a session.
+        """
+        with self._lock:
+            number, request = self._made(message)
+            self.next_number += 1
+            before, self._last = self._last, Event()
+            done = self._last
+            party: Any = self.party
+            # Not of a party that this one only stands in front of, to see all that is said.
+            begins = hasattr(type(party), "begin")
+            reply = party.begin(request) if begins else partial(party.handle, request)
+
+        def finish() -> M:
+            before.wait()
+            try:
+                return self._checked(self._read(reply(), number).message, message, answer)
+            finally:
+                done.set()
+
+        return finish
+
+    def _made(self, message: Message) -> tuple[int, bytes | Parts]:
+        """The next request and its number."""
         request = messages.write_parts(self.session, self.next_number, message, self._version)
         self._traffic.count(self.sender, self.name, message, len(request))
+        return self.next_number, request if getattr(self.party, "takes_parts", False) else bytes(request)
+
+    def _ask(self, message: Message, answer: type[M]) -> M:
+        number, request = self._made(message)
         handle: Any = self.party.handle
-        reply = handle(request if getattr(self.party, "takes_parts", False) else bytes(request))
+        envelope = self._read(handle(request), number)
+        found = envelope.message
+        is_later = isinstance(found, messages.Refusal) and found.code == messages.NO_VERSION
+        if is_later and envelope.version < self._version:
+            self._version = envelope.version
+            return self._ask(message, answer)
+        self.next_number += 1
+        return self._checked(found, message, answer)
+
+    def _read(self, reply: bytes, number: int) -> messages.Envelope:
+        """The answer to the request of a number."""
         try:
             envelope = messages.read(reply)
         except ProtocolError as error:
             raise ProtocolError(f"party {self.name!r}: {quoted(str(error))}") from None
         self._traffic.count(self.name, self.sender, envelope.message, len(reply))
         self._traffic.last_answer = time.monotonic()
-        if (envelope.session, envelope.sequence) != (self.session, self.next_number):
+        if (envelope.session, envelope.sequence) != (self.session, number):
             raise ProtocolError(f"party {self.name!r} answered another message than the one it was sent")
-        self.next_number += 1
-        if isinstance(envelope.message, messages.Refusal):
-            if envelope.message.code == messages.NO_VERSION and envelope.version < self._version:
-                self._version, self.next_number = envelope.version, self.next_number - 1
-                return self._ask(message, answer)
-            kind = _KINDS.get(envelope.message.code, PartyRefusedError)
-            raise kind(f"party {self.name!r} refuses: {quoted(envelope.message.reason)}")
-        if not isinstance(envelope.message, answer):
+        return envelope
+
+    def _checked(self, found: Message, message: Message, answer: type[M]) -> M:
+        if isinstance(found, messages.Refusal):
+            kind = _KINDS.get(found.code, PartyRefusedError)
+            raise kind(f"party {self.name!r} refuses: {quoted(found.reason)}")
+        if not isinstance(found, answer):
             raise ProtocolError(
                 f"party {self.name!r} answered {type(message).__name__} with "
-                f"{type(envelope.message).__name__}, not {answer.__name__}"
+                f"{type(found).__name__}, not {answer.__name__}"
             )
-        return envelope.message
+        return found

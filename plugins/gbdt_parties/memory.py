@@ -22,13 +22,7 @@ class Room:
 
 
 class MemoryAllowance:
-    """The bytes that the sessions of one caller may hold together.
-
-    Attributes
-    ----------
-    free : callable
-        Called before bytes are refused: gives back what is not needed any more.
-    """
+    """Bytes that one caller's sessions may hold together; `free` gives back those not needed any more."""
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
@@ -50,13 +44,7 @@ class MemoryAllowance:
             return self._reserved
 
     def reserve(self, n_bytes: int, what: str) -> Room:
-        """Reserve bytes for as long as the result is referred to.
-
-        Raises
-        ------
-        ProtocolError
-            If this caller's sessions would hold too much; the text says for what.
-        """
+        """Reserve bytes while the result is referred to; `ProtocolError` if sessions would hold too much."""
         if self.reserved + n_bytes > self.max_bytes:
             self.free()
             # Objects that ended sessions refer to in circles.
@@ -72,13 +60,7 @@ class MemoryAllowance:
         return self._room(n_bytes)
 
     def reserve_spare(self, n_bytes: int) -> Room | None:
-        """Reserve bytes for something that can be done without, unless that leaves too little for the rest.
-
-        Returns
-        -------
-        Room or None
-            None if more than `SPARE` of all bytes would be in use then.
-        """
+        """Reserve bytes that can be done without; None if more than `SPARE` of all would be in use then."""
         in_use = self.reserved
         with self._lock:
             if max(in_use, self._reserved) + n_bytes > SPARE * self.max_bytes:

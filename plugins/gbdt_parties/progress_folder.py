@@ -16,15 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 class ProgressFolder:
-    """A folder for the progress of one training run at its coordinator.
-
-    Parameters
-    ----------
-    folder : path
-        Made when it is opened, if it is missing.
-    error : type
-        Of the errors about the folder.
-    """
+    """A folder for one run's progress at its coordinator, made when opened; `error` is its errors' type."""
 
     store_file: ClassVar[str]
     role: ClassVar[str]
@@ -36,10 +28,7 @@ class ProgressFolder:
     def opened(self) -> Iterator[Store]:
         """The store in the folder, which keeps other training runs, also of other processes, out of it.
 
-        Raises
-        ------
-        VeilboostError
-            Of the kind `error`, if another one is in there, or it is damaged, foreign or of another release.
+        Raises the kind `error` if another one is in there, or it is damaged, foreign or of another release.
         """
         try:
             store = StoreFile(self.folder / self.store_file, self.role)
@@ -66,10 +55,7 @@ class ProgressFolder:
         )
 
     def clear(self) -> None:
-        """Remove the progress: the model is kept elsewhere.
-
-        A store in use is that of another training run by now, and stays.
-        """
+        """Remove the progress, if the store is not in use by another training run."""
         try:
             remove_store(self.folder / self.store_file)
         except StoreError as error:

@@ -24,8 +24,8 @@ def fill(parser: Parser, arguments: Sequence[str]) -> None:
     parser.runs(_inspect, "veilboost inspect models/record.jsonl")
 
 
-def _signed(path: Path) -> None:
-    """Print who has signed the model beside a file of signatures; an error without one."""
+def signed_end(path: Path) -> tuple[SignedEnd, list[Path]]:
+    """Who has signed the models beside a file of signatures; an error without one, or if it is another."""
     end = SignedEnd.from_json(path.read_text(encoding="utf-8", errors="replace"))
     end.check(len(end.roster.names) // 2 + 1)
     models = [one for one in map(path.with_suffix, (".json", ".txt")) if one.exists()]
@@ -38,6 +38,12 @@ def _signed(path: Path) -> None:
             raise InvalidDataError(f"{one} is a folder, where the model of {path} was expected")
         if hashlib.sha256(one.read_bytes()).digest() != end.digests[0]:
             raise InvalidDataError(f"{path} has signatures of another model than {one}")
+    return end, models
+
+
+def _signed(path: Path) -> None:
+    end, models = signed_end(path)
+    for one in models:
         print(f"{one}: signed by {len(end.signers)} of {len(end.roster.names)} parties")
     for signer in end.signers:
         print(f"{quoted(signer.name)}  sha256:{fingerprint(signer.certificates).hex()}")

@@ -27,6 +27,7 @@ from xgb_fed.horizontal.exact.exchange import OpenExactRun
 from xgb_fed.horizontal.simfl.messages import HashRows
 from xgb_fed.vertical.model.model import MODEL_FILE, VerticalModel
 from xgb_fed.vertical.protocol.messages import OpenTraining
+from xgb_fed.vertical.trees.tree import LEAF
 
 _FILES = (MODEL_FILE, "model.txt", "model.json")
 """The content of a model's folder: of vertical, private and other horizontal training."""
@@ -113,25 +114,12 @@ _HEADLINE = "No noise was added: nothing bounds what a holder of the model may l
 def statement_of(
     model: str, fill: Sequence[str] = (), record: str | None = None, method: str | None = None
 ) -> Statement:
-    """The statement about a model's file or folder.
+    """The statement about a model's file or folder: a private model's text, an active party's or a native
+    model.
 
-    Parameters
-    ----------
-    model : str
-        A private model's text, an active party's model, a native XGBoost model, or a folder of one of them.
-    fill : sequence of str
-        Fields of the registry's record, as ``"name=Claims"``.
-    record : str, optional
-        A party's record, whose sums become the tables of parties and traffic.
-    method : {"vertical", "exact", "simfl"}, optional
-        How a native XGBoost model was trained.
-
-    Raises
-    ------
-    VeilboostError
-        If the model is none of these, or is damaged, or another argument is not accepted.
-    OSError
-        If a file cannot be read.
+    `fill` has fields of the registry's record as ``"name=Claims"``; the sums of a party's `record` become the
+    tables of parties and traffic; `method` says how a native XGBoost model was trained. Raises
+    `VeilboostError` if the model is none of these or damaged, or another argument is not accepted.
     """
     path, filled = file_of(Path(model)), _filled(fill)
     traffic = None if record is None else read_record(record).traffic
@@ -201,7 +189,9 @@ def _vertical(path: Path, fill: Mapping[str, str]) -> Statement:
     ]
     settings = {"objective": quoted(model.objective.name), "rounds": model.num_boosted_rounds()}
     columns = _columns(model.splits.names, model.splits.categories)
-    facts = _facts(path.read_bytes(), len(model.trees), settings)
+    leaves = [tree.left.count(LEAF) for tree in model.trees]
+    values = [n * len(tree.value[0]) for n, tree in zip(leaves, model.trees, strict=True)]
+    facts = _facts(path.read_bytes(), leaves, values, settings)
     return _exact(
         "vertical", facts, {"Parties": tuple(parties), "Columns of the active party": columns}, fill
     )
@@ -209,7 +199,8 @@ def _vertical(path: Path, fill: Mapping[str, str]) -> Statement:
 
 def _native(path: Path, content: bytes, fill: Mapping[str, str], method: str | None) -> Statement:
     model, names = native_model(path, content)
-    facts = _facts(content, len(model.trees), {"objective": quoted(model.objective)})
+    leaves = [sum(child < 0 for child in tree["left_children"]) for tree in model.trees]
+    facts = _facts(content, leaves, leaves, {"objective": quoted(model.objective)})
     return _exact(method, facts, {"Columns": _columns(names, ())}, fill)
 
 
@@ -243,10 +234,15 @@ def _columns(names: Sequence[str], categorical: Any) -> Rows:
     )
 
 
-def _facts(content: bytes, trees: int, settings: Mapping[str, object]) -> dict[str, object]:
+def _facts(
+    content: bytes, leaves: Sequence[int], values: Sequence[int], settings: Mapping[str, object]
+) -> dict[str, object]:
+    """The model's facts, given the leaves of each tree and the values in them."""
     return {
         "SHA-256": hashlib.sha256(content).hexdigest(),
-        "trees": trees,
+        "trees": len(leaves),
+        "splits": sum(leaves) - len(leaves),
+        "leaf values": sum(values),
         **settings,
         "statement written by": f"veilboost {__version__}, XGBoost {xgboost.__version__} on {today()} (UTC)",
     }

@@ -12,12 +12,7 @@ from typing import Any, TypeAlias
 class Parser(argparse.ArgumentParser):
     """A parser that adds its options when it is first used, so that a command loads its own modules only.
 
-    Parameters
-    ----------
-    filled_by : callable or str
-        Called with the parser and its arguments; as ``module:function``, it is loaded then.
-    **settings
-        Those of `argparse.ArgumentParser`.
+    `filled_by` is called with the parser and its arguments; as ``module:function``, it is loaded then.
     """
 
     def __init__(self, filled_by: Fill | str | None = None, **settings: Any) -> None:

@@ -17,6 +17,11 @@ def fill(parser: Parser, arguments: Sequence[str]) -> None:
     parser.add_argument(
         "--out", default="statement", help="files to write, without their endings (%(default)s)"
     )
+    parser.add_argument(
+        "--egress",
+        action="store_true",
+        help="also write OUT.egress.json, for the checkers of a research environment (SACRO-ML)",
+    )
 
 
 def add_model(parser: Parser) -> None:
@@ -43,10 +48,13 @@ def add_model(parser: Parser) -> None:
 
 def _statement(args: argparse.Namespace) -> None:
     # Here, so that other commands do not wait for LightGBM and XGBoost.
+    from gbdt_commons.statements.egress import save_egress
     from veilboost.model_statements import statement_of
 
     statement = statement_of(args.model, args.fill, args.record, args.method)
     files = statement.save(args.out)
+    if args.egress:
+        files.append(save_egress(statement, args.out))
     print(", ".join(map(str, files)))
     if statement.to_fill_in:
         print(f"to be filled in for the registry (--fill): {', '.join(statement.to_fill_in)}")

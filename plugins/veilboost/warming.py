@@ -163,17 +163,9 @@ PARTS: dict[str, Callable[[], None]] = {
 
 
 def warm(part: str) -> list[str]:
-    """Compile the kernels of a part, as far as the cache does not have them.
+    """Compile the kernels of a part in `PARTS`, as far as the cache does not have them.
 
-    Parameters
-    ----------
-    part : str
-        A name in `PARTS`.
-
-    Returns
-    -------
-    list of str
-        Kernels that were compiled, as ``module.function``; one with several types counts several times.
+    The result lists those compiled as ``module.function``; one with several types counts several times.
     """
     with warnings.catch_warnings(), recording_compilation() as compiled:
         warnings.simplefilter("ignore")  # about parties and bounds that are made up

@@ -109,6 +109,14 @@ def test_an_answer_that_the_caller_s_version_lacks_is_a_refusal():
     ask(NEW, NEW, order(99), Told)
 
 
+def test_a_kind_that_the_version_of_its_header_lacks_is_refused():
+    with NEW.used():
+        data = messages.write(bytes(16), 1, Told(1))
+        assert messages.read(data).message.n == 1
+        with pytest.raises(ProtocolError, match=r"version 2.*Told"):
+            messages.read(data[:4] + (2).to_bytes(2, "little") + data[6:])
+
+
 @pytest.mark.parametrize(("theirs", "own"), [(LATER, NEW), (NEW, LATER), (FORMER, LATER)])
 def test_versions_that_are_no_neighbours_refuse_each_other_with_their_numbers(theirs, own):
     with pytest.raises((PartyRefusedError, ProtocolError), match=r"version \d.*speaks version \d"):

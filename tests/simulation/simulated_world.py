@@ -244,9 +244,10 @@ class Node(Process):
         raise PartyUnavailableError(f"party {self.name!r} is lost")
 
     def _offer_older_copy(self):
-        """Check that an older copy is refused where a note beside it says that more was kept."""
+        """Check that an older copy is refused where more had come onto the disk for certain."""
         if self.kept is None:
             return
+        left = self.folder
         self.leave()
         for store in list(self.folder.rglob("*.store")):
             older = self.kept / store.relative_to(self.folder)
@@ -256,7 +257,8 @@ class Node(Process):
                 shutil.copytree(older.parent, trial, ignore=OF_THE_LIVING)
                 shutil.copy(f"{store}-lock", trial)
                 before = n_records(trial / store.name, trial / "before")
-                if n_records(store, trial / "after") > before:
+                n_bytes = self.world.synced.get(f"{left / store.relative_to(self.folder)}-wal", 0)
+                if n_records(store, trial / "after", n_bytes) > before:
                     with suppress(StoreError), closing(StoreFile(trial / store.name, None)):
                         raise Violation(f"{self.name}: an older copy was taken for the newest")
 
@@ -267,10 +269,12 @@ class Node(Process):
                 raise Violation(f"{self.name}: two processes use one folder")
 
 
-def n_records(path, copy):
-    """Changes that a store has seen: of a copy, since its last user writes the log into the file."""
+def n_records(path, copy, n_bytes=None):
+    """Changes that a store has seen, up to a length of its log: of a copy, since its user empties that."""
     shutil.copytree(path.parent, copy, ignore=OF_THE_LIVING)
     path = copy / path.name
+    if n_bytes is not None and (log := copy / f"{path.name}-wal").exists():
+        os.truncate(log, min(n_bytes, log.stat().st_size))
     with closing(sqlite3.connect(path)) as connection:
         return connection.execute("SELECT COALESCE(MAX(number), 0) FROM record").fetchone()[0]
 
@@ -367,8 +371,9 @@ class World:
             yield
             self._commit(owner, "before a commit")
         log = f"{path}-wal"
-        if sync and os.path.exists(log):
-            self.synced[log] = os.path.getsize(log)
+        if os.path.exists(log):
+            size = os.path.getsize(log)
+            self.synced[log] = size if sync else min(size, self.synced.get(log, 0))
         self._commit(owner, "after a commit")
 
     def _commit(self, owner, where):

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from functools import cache
+from types import SimpleNamespace
 
 import lightgbm as lgb
 import numpy as np
@@ -24,8 +25,13 @@ if java_version() < 17:
 os.environ["PYSPARK_PYTHON"] = sys.executable
 
 import pandas as pd  # noqa: E402
+import pyarrow as pa  # noqa: E402
 
 import lgb_dp  # noqa: E402
+from lgb_dp.data.bins import public_bins  # noqa: E402
+from lgb_dp.losses.labels import LabelScale  # noqa: E402
+from lgb_dp.losses.loss import NewtonLoss  # noqa: E402
+from lgb_dp.newton.releases.partitions import RowRules  # noqa: E402
 from lgb_dp.spark import SparkDPLGBMClassifier, SparkDPLGBMRegressor, blocks  # noqa: E402, F401
 from lgb_dp.spark.jobs import Jobs  # noqa: E402, F401
 from lgb_dp.spark.training import NewtonBoostInRounds  # noqa: E402
@@ -44,9 +50,9 @@ def classifier(trees_per_round=3, **changes):
     return SparkDPLGBMClassifier(BUDGET[0], delta=BUDGET[1], **{**own, **changes})
 
 
-def trained(params, data, trees_per_round=3):
+def trained(params, data, trees_per_round=3, **held):
     """The booster of one process."""
-    trainer = NewtonBoostInRounds(*BUDGET, trees_per_round=trees_per_round, random_state=4)
+    trainer = NewtonBoostInRounds(*BUDGET, trees_per_round=trees_per_round, random_state=4, **held)
     known = {"verbosity": -1, "lambda_l2": SETTINGS["reg_lambda"], **params}
     return lgb.train(known, data, SETTINGS["n_estimators"], callbacks=[trainer])
 
@@ -58,6 +64,20 @@ def dataset(table, label, **declared):
 @cache
 def in_one_process():
     return trained({"objective": "binary"}, dataset(FRAME[NAMES], np.asarray(Y), bounds=(-3, 3)))
+
+
+def binned(monkeypatch, frame, salt, rows_of_block=10**6, rows_of_batch=10**6, hold_out=None, persons=False):
+    """The blocks of one partition as dictionaries, by the rules of `classifier`."""
+    monkeypatch.setattr(blocks, "TaskContext", SimpleNamespace(get=lambda: SimpleNamespace(partitionId=int)))
+    monkeypatch.setattr(blocks, "ROWS_OF_BLOCK", rows_of_block)
+    bins = public_bins(FRAME[NAMES], NAMES, (-3, 3), 16, None, None, "mixed")
+    scale, types = LabelScale("binary", 1, 0.0, 1.0), tuple(f"{name}: Float64" for name in NAMES)
+    loss, of_person = NewtonLoss("binary", 1.0, 0.0), 2 if persons else None
+    how = (None, of_person, "sum" if persons else None, 1.0, 1, None, hold_out)
+    rules = RowRules(bins, types, scale, loss, "raise", *how)
+    binning = blocks.Binning(rules, blocks.FrameColumns(4, tuple(NAMES), False, persons), salt)
+    batches = pa.Table.from_pandas(frame, preserve_index=False).to_batches(rows_of_batch)
+    return [row for batch in binning(batches) for row in batch.to_pylist()]
 
 
 def in_parts(spark, n_partitions, frame=FRAME):

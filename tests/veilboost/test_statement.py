@@ -59,7 +59,8 @@ def test_vertical_models_name_their_parties_and_no_result(folder):
     assert HOSTILE not in statement.to_html()
     assert [row["column"] for row in statement.tables["Columns of the active party"]] == ["f0", "f1"]
     assert "Traffic in the record" not in statement.tables
-    assert set(statement.model) == {"SHA-256", "trees", "objective", "rounds", "statement written by"}
+    structure = {"trees", "splits", "leaf values", "objective", "rounds"}
+    assert set(statement.model) == {"SHA-256", *structure, "statement written by"}
 
 
 @pytest.mark.parametrize(

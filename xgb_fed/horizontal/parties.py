@@ -26,23 +26,10 @@ def as_parties(
 ) -> list[Party]:
     """Make parties of pairs (X, y) and triples (X, y, sample_weight), and check those given as objects.
 
-    Parameters
-    ----------
-    parties : sequence
-        Pairs, triples, `HorizontalParty` objects or the like.
-    random_state : int, optional
-        Determines all draws of the parties that are made here.
-    categorical_labels, min_similar, as_published
-        For the parties that are made here; see `HorizontalParty`.
-    at_least : int
-        Number of parties that there must be.
-    exact : callable
-        Terms of exact training of the k-th party, if it is made here.
-
-    Raises
-    ------
-    InvalidArgumentError, PartyArgumentError, PartyArgumentTypeError
-        Naming the party, or for fewer than two.
+    There must be `at_least` so many. `random_state` determines all draws of the parties that are made here;
+    `categorical_labels`, `min_similar` and `as_published` are `HorizontalParty`'s for them, and `exact` gives
+    the terms of exact training of the k-th. Raises `InvalidArgumentError`, `PartyArgumentError` or
+    `PartyArgumentTypeError`, naming the party, or for too few.
     """
     if random_state is not None and not (
         isinstance(random_state, (int, np.integer)) and 0 <= random_state < 2**63

@@ -33,15 +33,8 @@ class HorizontalService(RowService[HorizontalLimits]):
     """A horizontal party's answers.
 
     A party whose `ExactTerms` have a certificate, and with it an allow-list, takes part in exact training;
-    every other one in SimFL.
-
-    Parameters
-    ----------
-    party : HorizontalParty
-        With a directory, so that it does not forget what it has told when it is started again.
-    directory : path
-        Where training runs, models and the record are kept.
-    limits : HorizontalLimits
+    every other one in SimFL. It has a directory, so that it does not forget its answers when it is started
+    again; training runs, models and the record are kept in `directory`.
     """
 
     party: HorizontalParty

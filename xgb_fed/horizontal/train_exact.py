@@ -51,19 +51,11 @@ Results: TypeAlias = Mapping[str, Mapping[str, Sequence[float]]]
 
 
 class RoundsShown:
-    """Shows a run as it goes.
+    """Shows a run as it goes, of `n_rounds` rounds.
 
-    Parameters
-    ----------
-    n_rounds : int
-        Rounds that were asked for.
-    done : callable or None
-        Gives the `RoundsDone` of a party in this process; None without one, so that masked sums are all
-        that is seen.
-    verbose : bool or int
-        Whether to print metrics, or after how many rounds each time.
-    on_round : callable, optional
-        Called with a round's number and the metrics up to it.
+    `done` gives the `RoundsDone` of a party in this process; without one, masked sums are all that is seen.
+    `verbose` is whether to print metrics, or after how many rounds; `on_round` is called with a round's
+    number and the metrics up to it.
     """
 
     def __init__(

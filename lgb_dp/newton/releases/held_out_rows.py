@@ -16,6 +16,7 @@ from scipy.special import expit, softmax
 
 from gbdt_kernels.trees import Codes, DenseCodes
 from lgb_dp.losses.labels import LabelScale
+from lgb_dp.losses.times import N_TIMES, time_edges
 
 Places = NDArray[np.int64]
 
@@ -40,10 +41,7 @@ class HeldOutCells:
 
 @dataclass(frozen=True)
 class HoldOut:
-    """The rule by which rows are held out: each, or each person, with probability `share`.
-
-    The codes of the feature `by`, if there is one, are their groups.
-    """
+    """The rule by which rows, or persons, are held out with probability `share`, in the groups of `by`."""
 
     share: float
     by: int | None = None
@@ -102,6 +100,16 @@ def _by_score_and_label(edges: Any, scale: LabelScale, raw: Any, label: Any) -> 
     return np.asarray(2 * _between(edges, raw[:, 0]) + (label == scale.high))
 
 
+def _by_score_and_time(edges: Any, scale: LabelScale, raw: Any, label: Any) -> Places:
+    """By score and time: events, halfway of two logarithms, then others, who leave after events then."""
+    lower, ends = np.maximum(label["lower"], scale.low), time_edges(scale.low, scale.high)
+    is_event = np.isfinite(label["upper"])
+    event = np.sqrt(lower) * np.sqrt(np.where(is_event, label["upper"], lower))
+    place = np.minimum(np.searchsorted(ends, event), N_TIMES - 1)
+    place = np.where(is_event, place, N_TIMES + np.searchsorted(ends, lower, side="right"))
+    return np.asarray((2 * N_TIMES + 1) * _between(edges, raw[:, 0]) + place)
+
+
 def _by_residual(edges: Any, scale: LabelScale, raw: Any, label: Any) -> Places:
     predicted = np.exp(raw[:, 0]) if scale.has_log_link else raw[:, 0]
     return _between(edges, label - predicted)
@@ -130,6 +138,7 @@ def _probabilities(scale: LabelScale, raw: NDArray[np.float64]) -> NDArray[np.fl
 _KINDS: Mapping[str, tuple[Callable[[int], int], Callable[..., Places]]] = {
     "scores": (lambda _: 1, _by_score),
     "scores, labels": (lambda _: 2, _by_score_and_label),
+    "scores, times": (lambda _: 2 * N_TIMES + 1, _by_score_and_time),
     "residuals": (lambda _: 1, _by_residual),
     "labels": (lambda _: 1, _by_label),
     "losses": (lambda _: 1, _by_loss),

@@ -98,3 +98,15 @@ class RowsElsewhere(ABC):
     @abstractmethod
     def summed(self, rules: RowRules) -> Any:
         """Load the rows by these rules, and return the `LeafSums` that sums them from then on."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Make the workers forget the rows."""
+
+
+class TableElsewhere(ABC):
+    """Private rows on workers, as a party's `X`."""
+
+    @abstractmethod
+    def rows(self, declarations: Mapping[str, Any]) -> RowsElsewhere:
+        """The rows for one run, with the party's declarations."""

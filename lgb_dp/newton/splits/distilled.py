@@ -86,10 +86,7 @@ def start_scores(
 
 
 def values_of_codes(codes: DenseCodes, bins: PublicBins) -> NDArray[np.float64]:
-    """A row of feature values for each row of codes, shape (n_rows, n_features).
-
-    Thresholds belong to the bin below them; the last bin reaches to infinity.
-    """
+    """Values, (n_rows, n_features), of codes: a threshold is of the bin below, the last one infinite."""
     values = np.empty(codes.codes.shape)
     for f, known in enumerate(bins.values):
         last = [] if bins.is_categorical[f] else [np.inf]

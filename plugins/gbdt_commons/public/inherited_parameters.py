@@ -32,26 +32,14 @@ _SECTIONS = ("Parameters", "Attributes", "Raises", "See Also", "Notes", "Example
 def inherits_parameters(*, before: str | None = None) -> Callable[[C], C]:
     """Decorate a class whose constructor and docstring leave out the parents' parameters.
 
-    The signature of the constructor becomes the parents' with the class's own parameters behind them, and the
-    first parent's ``**keywords`` at the end.  The docstring gets the parents' sections.  Its parameters come
-    in the order of the signature, and its own attributes before the parents'.  An own entry takes the place
-    of the entries of the same names, and an own section of another kind that of the parents'.
+    The signature of the constructor becomes the parents' with the class's own parameters behind them (or
+    before the parents' parameter `before`), and the first parent's ``**keywords`` at the end. The docstring
+    gets the parents' sections. Its parameters come in the order of the signature, and its own attributes
+    before the parents'. An own entry takes the place of the entries of the same names, and an own section of
+    another kind that of the parents'.
 
-    Parameters
-    ----------
-    before : str, optional
-        The parents' parameter before which the class's own ones stand.
-
-    Returns
-    -------
-    callable
-        The decorator.
-
-    Raises
-    ------
-    ValueError
-        If a docstring describes a parameter that there is not, or an own entry has some of the names, but not
-        all, that a parent describes together.
+    Raises ValueError if a docstring describes a parameter that is missing, or an own entry has some of the
+    names, but not all, that a parent describes together.
     """
 
     def decorate(cls: C) -> C:

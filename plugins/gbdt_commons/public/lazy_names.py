@@ -19,12 +19,8 @@ def lazy_names(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """``__getattr__``, ``__dir__`` (PEP 562) and ``__all__`` of a package with a stub.
 
-    Parameters
-    ----------
-    package : dict
-        Its ``globals()``; what was loaded is kept there.
-    before : str, optional
-        Module that is loaded before any of them, such as one that checks the host library.
+    `package` are its ``globals()``, which keep the loaded names; the module `before` is loaded before any of
+    them, such as one that checks the host library.
     """
     imports = ast.parse(pkgutil.get_data(package["__name__"], "__init__.pyi") or b"").body
     home_of = {

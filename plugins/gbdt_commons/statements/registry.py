@@ -89,16 +89,11 @@ def _is_day(text: str) -> bool:
 
 
 def record_of(known: Mapping[str, object], fill: Mapping[str, str], day: str) -> dict[str, object]:
-    """A record: what the model says, what was filled in, and for the rest what is to be filled in.
+    """A record of the model's own fields, those that were filled in, and the rest, which is yet to be filled
+    in.
 
-    Parameters
-    ----------
-    known : mapping
-        Every field that is not in `OPEN_FIELDS`.
-    fill : mapping of str to str
-        Some of `OPEN_FIELDS`.
-    day : str
-        Day of publication, unless it was filled in.
+    `known` has every field that is not in `OPEN_FIELDS`, `fill` some of these; `day` is that of publication,
+    unless it was filled in.
     """
     values: dict[str, object] = {name: TO_FILL_IN + hint for name, hint in OPEN_FIELDS.items()}
     values |= {"publication_date": day, **known, **fill}

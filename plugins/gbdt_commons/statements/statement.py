@@ -31,12 +31,8 @@ _SIDE, _LEFT, _TOP = 300, 60, 10
 def curve_svg(points: Sequence[tuple[float, float]], label: str) -> str:
     """A curve in the unit square, above the diagonal of pure chance.
 
-    Parameters
-    ----------
-    points : sequence of (float, float)
-        False and true positive rates; straight lines are drawn between them.
-    label : str
-        Description for readers who do not see the plot, without markup.
+    `points` are false and true positive rates, with straight lines between them; the `label` describes the
+    plot to readers who do not see it, without markup.
     """
     ticks = [k / 5 for k in range(6)]
     grid = "".join(

@@ -76,14 +76,8 @@ def coordinate(
     """Lead a run, or go on with the one in the checkpoint; the result has the model and the task.
 
     `about` names the run in its checkpoint, in JSON's types; `patience` is how many seconds to wait for lost
-    parties, in all within one round.
-
-    Raises
-    ------
-    PartyUnavailableError
-        If so many parties are lost that too few are left for a sum.
-    PartyRefusedError, ProtocolError
-        If a party refuses, or breaks the protocol.
+    parties, in all within one round. Raises `PartyUnavailableError` if too few parties are left for a sum,
+    and `PartyRefusedError` or `ProtocolError` if one refuses or breaks the protocol.
     """
     with checkpoint.taken_up(about, [party.name for party in parties]) as progress:
         if not progress.is_told:
@@ -262,10 +256,7 @@ class _Coordinator:
             member.n_opened += 1
 
     def _ask(self, member: Member, message: Message, answer: type[M], but: int = 0) -> M:
-        """Ask a party that knows all sums, `but` for the last ones; if it is lost soon, once more.
-
-        A PartyUnavailableError says that it was lost again, or was silent.
-        """
+        """Ask a party that knows all sums `but` the last, twice if it is lost; PartyUnavailableError then."""
         asked = monotonic()
         try:
             self._catch_up(member, but)

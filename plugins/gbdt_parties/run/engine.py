@@ -38,15 +38,7 @@ Steps = Generator[Any, Any, T]
 
 
 def drive(run: Steps[T], answer: Callable[[Any], Steps[Any]]) -> Steps[T]:
-    """A run whose questions are answered: it stops wherever an answer waits for something.
-
-    Parameters
-    ----------
-    run : generator
-        Yields questions, and is sent their answers.
-    answer : callable
-        The steps that answer a question.
-    """
+    """A run that yields questions and is sent their answers; it stops wherever an answer waits."""
     told = None
     while True:
         try:

@@ -128,10 +128,7 @@ class RunLog:
                 oldest.end()
 
     def keep(self, kind: Kind[T], entry: T) -> None:
-        """Keep one more entry of the run, which counts as used now.
-
-        A run that was removed for later ones goes on, and cannot be taken up.
-        """
+        """Keep one more entry of the run, which counts as used now, even if it was removed meanwhile."""
         with self.runs.transaction():
             if self.has_begun:
                 if self.runs.keys(RUNS)[-1] != self._key:
@@ -153,23 +150,10 @@ class RunLog:
     ) -> bytes:
         """The answer to an attempt: the one that was given before, or a new one.
 
-        Parameters
-        ----------
-        number : int
-        asked : bytes
-            Everything that is asked, the roster included.
-        make : callable
-            Makes the answer, or what stands for it.
-        pay : callable
-            Decides whether to answer, and charges for it.  An error of either leaves nothing behind.
-        sync : bool
-            Whether charge and answer must be on the disk first, as of `Store.transaction`.
-
-        Raises
-        ------
-        ProtocolError
-            If the attempt was answered before, and asked something else, or a later one was answered; or in
-            a forked process.
+        `asked` is the whole question, the roster included. `make` makes the answer, or what stands for it;
+        `pay` decides whether to answer, and charges for it; an error of either leaves nothing behind. With
+        `sync`, charge and answer are on the disk first (`Store.transaction`). Raises `ProtocolError` if the
+        attempt was answered before to another question, a later one was answered, or in a forked process.
         """
         if self._process != this_process():
             raise ProtocolError("a party cannot answer in a forked process: its parent answers, too")

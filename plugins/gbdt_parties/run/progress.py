@@ -36,23 +36,11 @@ def log_of(folder: ProgressFolder, store: Store, about: bytes) -> RunLog:
 class Progress:
     """How far a run has come; with `only_last`, contributions to no sum but the last one are kept.
 
-    Attributes
-    ----------
-    roster, endorsements
-        The run's parties, if it has begun, and their certificates' signatures of the roster.
-    task : str
-        JSON of the settings that the parties have agreed on.
-    n_starts : int
-        How often a coordinator has begun or taken up the run.
-    n_opened : int
-        Sums that were opened.
-    attempt : (int, tuple of int), optional
-        Number and members of an attempt at the next sum that was begun.
-    model, signatures
-        The parts of the result, packed, and the signatures of the parties that have the same end
-        (`SignedEnd.to_json`); empty before the end.
-    is_told : bool
-        Whether these parties have ended the run.
+    `roster` and `endorsements` are the run's parties and their certificates' signatures of it, `task` the
+    JSON of the agreed settings, `n_starts` how often a coordinator has begun or taken up the run, `n_opened`
+    the opened sums, `attempt` number and members of an attempt at the next sum. `model` and `signatures` are
+    the parts of the result, packed, and the signatures of the parties that have the same end
+    (`SignedEnd.to_json`), empty before it; `is_told` says that these parties have ended the run.
     """
 
     def __init__(self, log: RunLog, only_last: bool = False) -> None:

@@ -32,20 +32,10 @@ from gbdt_parties.secure_sum.messages import AskSum, Contributed, Opened, OpenSu
 class Replay:
     """Comparison of a party's record of a run with a repetition of it.
 
-    Attributes
-    ----------
-    rounds : int
-        Rounds, or sums, that were opened alike.
-    attempts : int
-        Attempts that were begun alike, those abandoned included.
-    connections : int
-        Connections, or processes of the party, that were repeated.
-    messages, bytes : int
-        Messages that the party sent, and that were repeated to the byte.
-    has_ended : bool
-        Whether the record comes to the end of the run.
-    difference : str or None
-        The first thing that differs, by name; None if nothing does.
+    `rounds` (or sums) were opened alike; `attempts` were begun alike, abandoned ones included; `connections`
+    (or processes) were repeated; `messages` and `bytes` that the party sent were repeated to the byte;
+    `has_ended` says whether the record comes to the end. `difference` names the first thing that differs;
+    None without one.
     """
 
     rounds: int
@@ -106,10 +96,7 @@ class PastRun(PartyRun):
 
 
 def chosen(stores: Iterable[Store], run: str | None) -> RunLog:
-    """The log of an auditable run among those in the parts of a folder's store.
-
-    A PartyArgumentError says that there is none of this number, or several and no number.
-    """
+    """The log of an auditable run; PartyArgumentError for no such number, or several and none given."""
     kept = {key: RunLog(part, bytes.fromhex(key)) for part in stores for key in part.keys(RUNS)}
     logs = {key: log for key, log in kept.items() if log.is_auditable}
     if run is None and len(logs) == 1:

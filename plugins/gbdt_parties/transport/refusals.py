@@ -18,15 +18,8 @@ class RefusalLog:
     """Logs the first refusal of a caller for a reason, and counts those of the next `PERIOD` seconds.
 
     The counts are logged when the period is over, with the next refusal or when the log is closed: at most
-    ``2·MAX_KEYS + 1`` lines per period, for any callers.
-
-    Parameters
-    ----------
-    logger : logging.Logger
-    clock : callable
-        Seconds that never go back.
-    record : callable, optional
-        Called with caller, reason and count whenever a line is logged.
+    ``2·MAX_KEYS + 1`` lines per period, for any callers. The `clock` never goes back; `record` is called with
+    caller, reason and count whenever a line is logged.
     """
 
     def __init__(

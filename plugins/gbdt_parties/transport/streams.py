@@ -36,7 +36,7 @@ PIECE_BYTES = 1 << 20
 MAX_ROW_SETS = 64
 ROW_SET_BYTES = 32
 METHOD = ("veilboost.Party", "Exchange")
-"""Service and method; in one call, requests and their answers follow each other in turn."""
+"""Service and method; in one call, requests follow each other, and their answers in the same order."""
 
 _MAGIC = b"VBST"
 COMPILING = b"compiling"
@@ -111,12 +111,8 @@ def assemble(
 
     The buffer is as long as the header says, at most `max_bytes`; pages that no piece reaches cost nothing.
     `fed` is called at each frame; empty ones before the header, and those that say that the party is
-    `compiling`, are for answers only (`heartbeats`).
-
-    Raises
-    ------
-    ProtocolError
-        If the stream is anything but what `frames` makes, or announces too long a message.
+    `compiling`, are for answers only (`heartbeats`). Raises `ProtocolError` if the stream is anything but the
+    result of `frames`, or announces too long a message.
     """
     buffer: memoryview | None = None
     row_sets: RowSets = ()
@@ -168,15 +164,10 @@ def _read_header(piece: bytes, max_bytes: int) -> tuple[int, RowSets, int]:
 
 
 class Watchdog:
-    """Calls a function once when it has not been fed for some time; used as a context.
+    """Calls a function once when it has not been fed for some `seconds`; used as a context.
 
-    Parameters
-    ----------
-    seconds : float
-    on_silence : callable
-        Called by the thread that watches for all: it must not wait for anything.
-    max_seconds : float
-        Seconds after which it is called however often it is fed.
+    `on_silence` is called by the thread that watches for all, so it must not wait for anything; after
+    `max_seconds` it is called however often the watchdog is fed.
     """
 
     def __init__(

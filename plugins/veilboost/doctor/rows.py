@@ -25,7 +25,15 @@ from veilboost.plans.declared import (
 from veilboost.plans.file_forms import PLAIN, FileForm, hint_at_separator
 from veilboost.plans.private_columns import PrivateColumnsPlan, PrivateColumnsServed
 from veilboost.plans.sections import Plan, Served
-from veilboost.plans.tables import LIBSVM, checked_ids, kind_of, names_in, read_arrow, read_table
+from veilboost.plans.tables import (
+    LIBSVM,
+    checked_ids,
+    kind_of,
+    label_columns,
+    names_in,
+    read_arrow,
+    read_table,
+)
 from veilboost.serving.rows import read_rows
 
 
@@ -33,18 +41,9 @@ from veilboost.serving.rows import read_rows
 class RowFile:
     """A file of rows, as a run or a server will read it.
 
-    Attributes
-    ----------
-    file : Path
-    named : list of str
-        Columns that a plan or an option names.
-    id : str or None
-        Column of ids, which must be different.
-    read : callable
-        Gives the numbers of rows and features.
-    progress : callable, optional
-        Names the folders of earlier runs; raises an error if they keep this one from working.
-    form : FileForm
+    `named` are the columns that a plan or an option names, `id` that of ids, which must be different. `read`
+    gives the numbers of rows and features; `progress` names the folders of earlier runs, and raises an error
+    if they keep this one from working.
     """
 
     file: Path
@@ -64,7 +63,8 @@ def findings_of(rows: RowFile) -> Iterator[Finding]:
         yield Finding("file", str(rows.file), str(error))
         return
     yield Finding("file", f"{rows.file}, {rows.file.stat().st_size / 2**20:.1f} MiB")
-    absent = [] if kind in LIBSVM else [repr(name) for name in rows.named if name not in names]
+    named = [one for name in rows.named for one in label_columns(name, names)]
+    absent = [] if kind in LIBSVM else [repr(name) for name in named if name not in names]
     if absent:
         # Without a line of names, these would be values of the first row: they are not shown.
         hint = hint_at_separator(names, rows.form) if kind == ".csv" else ""
@@ -120,6 +120,8 @@ def of_plan(plan: Plan[Any, Any]) -> list[RowFile]:
 def of_served(method: str, served: Any) -> list[RowFile]:
     """Files of a served party."""
     if method == "private":
+        if served.spark is not None:
+            return []
         names = ("budget", "min_parties", "colluding", "parties_per_person")
         demands = {name: getattr(served, name) for name in names} | {"allowed": served.party}
         declared = read_declared(served.declared)
@@ -159,7 +161,7 @@ def _table(
         from xgb_fed.boosting.params import Settings
 
         table = read()
-        if table.label is not None:
+        if table.label is not None and table.label.ndim == 1:
             label = f"{file}: column {how['label']!r} of labels"
             Settings.from_params(parameters or {}).loss.check_labels(table.label.astype(np.float32), label)
         return table.columns.n_rows, table.columns.n_features

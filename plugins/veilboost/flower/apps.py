@@ -9,13 +9,7 @@ from veilboost.flower.node import reply
 
 
 def client_app() -> Any:
-    """Make the `ClientApp` of a node whose configuration names a party's server (`node.ENTRIES`).
-
-    Raises
-    ------
-    ImportError
-        Without ``flwr``, the extra ``veilboost[flower]``.
-    """
+    """Make the `ClientApp` of a node whose configuration names a party's server (``veilboost[flower]``)."""
     from flwr.clientapp import ClientApp
 
     app = ClientApp()
@@ -31,12 +25,7 @@ def client_app() -> Any:
 def server_app() -> Any:
     """Make the `ServerApp` of a run whose configuration has `plan`, the file of ``veilboost train``.
 
-    Its entry `overwrite` says whether a model that is there is replaced.
-
-    Raises
-    ------
-    ImportError
-        Without ``flwr``, the extra ``veilboost[flower]``.
+    Its entry `overwrite` says whether a model that is there is replaced. Needs ``veilboost[flower]``.
     """
     from flwr.serverapp import ServerApp
 

@@ -11,14 +11,8 @@ from typing import Protocol
 class NodeReply:
     """Reply of a node to one message of the platform.
 
-    Parameters
-    ----------
-    name : str
-        The party's, as the node says; signatures decide whether it is.
-    answers : sequence of bytes
-        To our requests, up to the first refusal.
-    failure : str
-        Reason why there are none; empty without one.
+    `name` is the party's, as the node says: signatures decide whether it is. `answers` are those to our
+    requests, up to the first refusal; `failure` is the reason why there are none, empty without one.
     """
 
     name: str
@@ -35,12 +29,8 @@ class Carrier(Protocol):
     def push(self, node: int, requests: Sequence[bytes], seconds: float) -> str:
         """Send a message that is worth so many seconds; gives its number.
 
-        Raises
-        ------
-        PartyRefusedError
-            If the platform does not take it, for its length.
-        PartyUnavailableError
-            If the node is not there any more.
+        Raises `PartyRefusedError` if the platform does not take it, for its length, and
+        `PartyUnavailableError` if the node is gone.
         """
 
     def pull(self, numbers: Sequence[str]) -> Mapping[str, NodeReply]:

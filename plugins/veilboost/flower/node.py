@@ -28,14 +28,8 @@ FAILURE = "the party cannot be asked for now; the node's log says why"
 def reply(config: Mapping[str, Any], requests: Sequence[bytes], seconds: float) -> NodeReply:
     """A party's reply to requests that travelled together; the node's log alone has the reason of a failure.
 
-    Parameters
-    ----------
-    config : mapping
-        The node's configuration, with `ENTRIES`.
-    requests : sequence of bytes
-        In order, up to the first that is refused; none asks for the party's name.
-    seconds : float
-        Silence of the server after which it is unavailable.
+    `config` is the node's, with `ENTRIES`. `requests` are answered in order, up to the first that is refused;
+    none asks for the party's name. A server is unavailable after `seconds` of silence.
     """
     try:
         return _reply(config, requests, seconds)

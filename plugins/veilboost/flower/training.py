@@ -22,18 +22,8 @@ METHODS = ("private", "exact")
 def train_over(carrier: Carrier, plan_file: str, *, overwrite: bool = False) -> None:
     """Train by a plan with parties behind nodes, as ``veilboost train`` does with parties behind servers.
 
-    Parameters
-    ----------
-    carrier : Carrier
-    plan_file : str
-        With ``method = "private"`` or ``"exact"``; the addresses of the parties are not used.
-    overwrite : bool
-        Whether a model that is there is replaced.
-
-    Raises
-    ------
-    PlanError
-        If the plan is of another method.
+    The plan has ``method = "private"`` or ``"exact"`` (`PlanError` otherwise); its addresses are not used,
+    and `overwrite` says whether a model that is there is replaced.
     """
     plan = read_plan(plan_file)
     if plan.method not in METHODS:

@@ -12,6 +12,9 @@ from os.path import relpath
 from pathlib import Path
 from urllib.parse import quote
 
+import numpy as np
+
+from gbdt_commons.files import SIGNATURES
 from gbdt_commons.html_tables import html_list
 from gbdt_commons.quoting import quoted
 from gbdt_commons.statements.page import html_bars, html_facts, html_page, html_words
@@ -20,10 +23,15 @@ from gbdt_commons.statements.statement import Rows, Statement, bar_svg, curve_sv
 from gbdt_parties.errors import InvalidDataError
 from gbdt_parties.messages import KINDS
 from lgb_dp.boosting.booster import evaluation_of
+from lgb_dp.errors import PrivateTrainingError
 from lgb_dp.evaluation.evaluation import PrivateEvaluation
+from lgb_dp.explaining.bootstrap import Bootstrap
+from lgb_dp.explaining.effects import Z, effects
+from lgb_dp.explaining.importances import NOT_DISTINGUISHABLE, importances
 from lgb_dp.statements import QUALITY
+from veilboost.inspection import signed_end
 from veilboost.model_statements import LEAVES, TRAFFIC, file_of, native_model
-from veilboost.pages.drawings import flows_of, traffic
+from veilboost.pages.drawings import chart, flows_of, marked_bar, traffic
 from veilboost.pages.markup import PAGE_STYLE, Markup, command, joined, section, table, tag
 from xgb_fed.vertical.model.model import MODEL_FILE, VerticalModel
 
@@ -31,6 +39,7 @@ MOST = 15
 """Columns that are shown by importance."""
 
 _ABOUT = ("name", "intended_use")
+_UNSIGNED = "Unsigned: everything here is as its file says, and a forger can have written that."
 _CLEAR = (
     "“Ciphertexts” are bytes that only the holder of a key reads. All others count as in clear: counts, "
     "names, settings and, with rows apart, sums under masks, of which only the sum over all parties opens. "
@@ -44,6 +53,14 @@ _UNMEASURED = {
 _HOLD_OUT = (
     "The model says nothing of its quality. Training with validation_fraction=0.1 measures it on held-out "
     "rows, within the same guarantee."
+)
+_REFITS, _LEADING, _MOST_WORK, _TINY = 8, 6, 5e7, 1e-9
+"""Repeated runs, effects that are drawn, and rows times trees and columns of a run: a minute or two."""
+
+_NOISE = (
+    "Shares of the total gain, with the floor (red line) that noise alone stays below in 95 of 100 models; "
+    "effects on raw scores, with 95% bands, of the first columns above it. They follow from runs on made-up "
+    "rows, by released numbers alone."
 )
 _GAINS = (
     "Shares of the total gain of all splits. They say what the model uses, not what causes the outcome. "
@@ -63,10 +80,12 @@ def card_of(model: str, statement: Statement, link: str | None = None) -> str:
         statement.html_verdict("Model card"),
         section("What it is, and for whom", Markup(html_facts(_about(statement.about)))),
         section(
-            "The guarantee in words", *(Markup(f"<p>{html_words(text)}</p>") for text in statement.words)
+            "The guarantee in words",
+            *(Markup(f"<p>{html_words(text)}</p>") for text in statement.words),
+            tag("p", _signed(path)),
         ),
         section("How good is it?", *_quality(path, statement, table(quality))),
-        section("What the model uses", *_uses(path)),
+        section("What the model uses", *_uses(path, statement.verdict)),
         section(
             "Who sent what to whom",
             drawing,
@@ -104,6 +123,15 @@ def _about(given: Mapping[str, str]) -> dict[str, str]:
     return {name.replace("_", " "): text for name, text in (hints | dict(given)).items()}
 
 
+def _signed(path: Path) -> str:
+    signatures = path.with_suffix(SIGNATURES)
+    if path.suffix not in (".json", ".txt") or not signatures.exists():
+        return _UNSIGNED
+    end, _ = signed_end(signatures)
+    of_all = f"{len(end.signers)} of {len(end.roster.names)} parties"
+    return f"Signed by {of_all}: veilboost inspect {signatures.name} has their certificates."
+
+
 def _quality(path: Path, statement: Statement, figures: Markup) -> Iterator[Markup]:
     if not figures:
         yield tag("p", _UNMEASURED.get(statement.verdict, _HOLD_OUT))
@@ -115,8 +143,8 @@ def _quality(path: Path, statement: Statement, figures: Markup) -> Iterator[Mark
         yield tag("figure", Markup(curve_svg(points, "ROC curve on held-out rows")))
 
 
-def _uses(path: Path) -> Iterator[Markup]:
-    """The columns of a model without noise by their gains; of private ones, noise has gains, too."""
+def _uses(path: Path, verdict: str) -> Iterator[Markup]:
+    """The columns of a model by their gains; of private ones, beside the gains of noise."""
     gains = defaultdict[str, float](float)
     if path.name == MODEL_FILE:
         model = VerticalModel.load(path.parent)
@@ -130,11 +158,48 @@ def _uses(path: Path) -> Iterator[Markup]:
             for left, feature, gain in splits:
                 if left >= 0:
                     gains[names[feature]] += gain
+    elif verdict in ("guarantee", "weak"):
+        yield from _beside_noise(path)
     if 0 < (whole := sum(gains.values())) < math.inf and min(gains.values()) >= 0:
         most = sorted(gains, key=gains.__getitem__, reverse=True)[:MOST]
         shares = [(quoted(name), gains[name] / whole) for name in most]
         yield Markup(html_bars([(name, bar_svg(share, "epsilon"), f"{share:.1%}") for name, share in shares]))
         yield tag("p", _GAINS)
+
+
+def _beside_noise(path: Path) -> Iterator[Markup]:
+    """Importances of a private model with their floor, and effects of leading columns with bands."""
+    try:
+        run, booster = (bootstrap := Bootstrap(path)).run, bootstrap.booster
+        if run.n_rows * (booster.num_trees() + booster.num_feature()) > _MOST_WORK:
+            raise PrivateTrainingError("repeating its run takes long; lgb_dp.plot_effects(model) draws them")
+        found = importances(path, n=_REFITS, random_state=0)
+        most = np.argsort(-found.gain, kind="stable")[:MOST].tolist()
+        leading = [f for f in most if found.stands_out[f]][: max(_LEADING // bootstrap.n_outputs, 1)]
+        drawn = effects(path, leading, n=_REFITS, random_state=0) if leading else {}
+    except (PrivateTrainingError, ArithmeticError, ValueError) as error:  # it may be somebody else's model
+        yield tag("p", f"Importances and effects are not shown: {error}.")
+        return
+    whole, bars = max(float(found.gain.sum()), _TINY), []
+    for f in most:
+        share, floor, is_above = found.gain[f] / whole, found.floor[f] / whole, found.stands_out[f]
+        bar = marked_bar(share, floor, "used" if is_above else "noise")
+        words = f"{share:.1%}" if is_above else f"{share:.1%}, {NOT_DISTINGUISHABLE}"
+        bars.append((quoted(found.features[f]), bar, words))
+    yield from (Markup(html_bars(bars)), tag("p", _NOISE))
+    for name, one in drawn.items():
+        for k, (effect, reach) in enumerate(
+            zip(one.effect.T.tolist(), (Z * one.std.T).tolist(), strict=True)
+        ):
+            title = f"Effect of {quoted(name)}" + f" on class {k}" * (bootstrap.n_outputs > 1)
+            values = one.labels or one.values.tolist()
+            triples = list(zip(values, effect, reach, strict=True))
+            if one.labels:
+                picture = table({"value": v, "effect": f"{e:+.3f} ± {r:.3f}"} for v, e, r in triples)
+            else:
+                ends = f"{values[0]:.4g}", f"{values[-1]:.4g}"
+                picture = chart(f"{title}, with its band", triples, ends)
+            yield from (tag("h3", title), picture)
 
 
 def _counted(sent: Rows) -> Markup:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -16,6 +16,7 @@ from veilboost.plans.sections import (
     Served,
     SummedRows,
     TrainingSection,
+    faults_of_budget,
     faults_of_kept_messages,
     faults_of_own_budget,
     faults_of_private,
@@ -68,6 +69,12 @@ class PrivateServed(KeptMessages, BudgetedRows, SummedRows, Served):
     """Settings of a party in private training."""
 
     data: str = entry("CSV or Parquet file", is_path=True, metavar="FILE")
+    spark: str | None = entry(
+        "server of Spark Connect (`sc://…`), or master, that [reads the Parquet files](spark-party)",
+        None,
+        option="Spark master or server that reads the file",
+        metavar="ADDRESS",
+    )
     declared: str = entry(
         "file of what all declare about their columns, the same at all parties",
         option="TOML or YAML file of what all declare of columns",
@@ -80,6 +87,13 @@ class PrivateServed(KeptMessages, BudgetedRows, SummedRows, Served):
     parties_per_person: int = entry(
         "parties that may have rows of one person; runs that assume fewer are refused", 1, least=1
     )
+
+
+def faults_of_served(served: PrivateServed, called: Callable[[str], str]) -> Iterator[str]:
+    """Settings that contradict each other."""
+    yield from faults_of_budget(served, called)
+    if served.spark is not None and served.auditable:
+        yield f"{called('auditable')} is not supported with {called('spark')}"
 
 
 def faults(plan: PrivatePlan) -> Iterator[str]:

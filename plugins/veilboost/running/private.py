@@ -108,11 +108,6 @@ def largest_message(plan: PrivatePlan) -> int:
 
     A contribution has 8 bytes for each gradient and hessian of a leaf, twice if rows are held out, of all
     trees of a round, or for each bin of the features whose histograms are released.
-
-    Raises
-    ------
-    InvalidArgumentError, UnsupportedParameterError
-        If the plan's parameters are not those of private training.
     """
     # As every party reads them, by whatever names; `max_bin` is compared there.
     known = training_parameters({**plan.parameters, "max_bin": None}, None)

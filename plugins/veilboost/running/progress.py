@@ -19,17 +19,7 @@ from veilboost.kept_files import ROUNDS_FILE
 
 
 class RoundLog:
-    """Logs a line after each round.
-
-    Parameters
-    ----------
-    logger : logging.Logger
-    n_rounds : int
-        Rounds that were asked for.
-    folder : Path
-        That of the run's progress, in which a file has the same lines; the first round begins a new one.
-    clock : callable
-    """
+    """Logs a line after each of `n_rounds` rounds, and into a file in the progress's `folder`, begun anew."""
 
     def __init__(
         self, logger: logging.Logger, n_rounds: int, folder: Path, clock: Callable[[], float] = time.monotonic

@@ -25,15 +25,8 @@ LISTS = ("allow", "party")
 class Changes:
     """Changes of the files of a running server.
 
-    Parameters
-    ----------
-    server : Server
-    trust : (Credentials, AllowList) or None
-        Of the rosters that its party signs.
-    served : Served
-        The settings as they were read.
-    file : str or None
-        Where they were read; the lists of a server with options stay as they are.
+    `trust` has credentials and allow-list of the rosters that its party signs; `served` are the settings as
+    they were read from `file`; the lists of a server with options, which has none, stay as they are.
     """
 
     def __init__(

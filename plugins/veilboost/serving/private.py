@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import Any
+
 from gbdt_parties.identity.certificates import TLS, Identity
 from lgb_dp import federated
 from lgb_dp.errors import InvalidArgumentError
@@ -14,10 +17,18 @@ from veilboost.serving.server import SizedService, limits_of
 def make_service(served: PrivateServed, tls: TLS) -> SizedService:
     """Read the party's file, and make its service."""
     declared = read_declared(served.declared)
-    rows = declared.table_of(served.data, form=served)
+    own: dict[str, Any]
+    if served.spark is None:
+        rows = declared.table_of(served.data, form=served)
+        own, n_rows = {"X": rows.features, "y": rows.label, **rows.own}, rows.features.num_rows
+    else:
+        columns: dict[str, Any] = {"featuresCol": declared.columns, "labelCol": declared.label}
+        columns |= {"weightCol": declared.weight, "groupsCol": declared.groups}
+        read = import_module("lgb_dp.spark.parquet").parquet_table
+        table, n_rows, undeclared = read(served.spark, served.data, declared.looked_at, **columns)
+        declared.check_shares(undeclared, served.data)
+        own = {"X": table}
     party = federated.Party(
-        rows.features,
-        rows.label,
         name=Identity.of(tls.certificate).name,
         folder=served.models,
         budget=served.epsilon_and_delta,
@@ -28,10 +39,10 @@ def make_service(served: PrivateServed, tls: TLS) -> SizedService:
         allowed=served.party,
         auditable=served.auditable,
         **declared.arguments(),
-        **rows.own,
+        **own,
     )
     if not party.has_budget:
         party.close()
         raise InvalidArgumentError(f"--budget is missing: no ledger in {served.models} has one")
     service = FederatedService(party, served.models, limits_of(FederatedLimits, served))
-    return SizedService(service, rows.features.num_rows, len(declared.columns))
+    return SizedService(service, n_rows, len(declared.columns))

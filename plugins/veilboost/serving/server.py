@@ -46,18 +46,10 @@ class ServiceKind(Protocol):
 
 
 def serve(method: str, served: Served, *, reset_questions: bool, file: str | None = None) -> None:
-    """Serve a party until the process is asked to stop.
+    """Serve a party of a `method` until the process is asked to stop.
 
-    Parameters
-    ----------
-    method : str
-        The kind of training.
-    served : Served
-        Its settings.
-    reset_questions : bool
-        Whether it forgets how often callers asked in the last hour.
-    file : str, optional
-        File of the settings: a list of it that changes is taken up.
+    With `reset_questions` it forgets how often callers asked in the last hour; a list that changes in the
+    `file` of the settings is taken up.
     """
     # Before gRPC is loaded: its core writes a line of its own for every connection that shows no certificate.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")

@@ -3,14 +3,16 @@
 import pickle
 
 import dask.array as da
+import dask.dataframe as dd
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 
 import lgb_dp
 from dask_estimators import SETTINGS
 from dask_training import X, Y, collections
-from lgb_dp.dask import DaskDPLGBMClassifier, DaskDPLGBMRegressor
+from lgb_dp.dask import DaskDPLGBMClassifier, DaskDPLGBMRegressor, DaskDPLGBMSurvival
 
 pytestmark = pytest.mark.filterwarnings("ignore:random_state is for tests only")
 LENGTHS = (100, 0, 540)
@@ -48,6 +50,35 @@ def test_a_regressor_is_that_of_one_process(client):
     np.testing.assert_array_equal(many.predict(Xd).compute(scheduler="synchronous"), one.predict(X))
     with pytest.raises(lgb_dp.InvalidArgumentError, match="label_bounds must be given"):
         DaskDPLGBMRegressor().fit(Xd, yd, bounds=(-3, 3))
+
+
+@pytest.mark.parametrize("form", ["fields", "columns", "table"])
+def test_times_are_those_of_one_process(client, form):
+    time, seen = np.exp(X[:, 0]), np.exp(X[:, 1])
+    y = np.rec.fromarrays([time <= seen, np.minimum(time, seen)], names=["event", "time"]).view(np.ndarray)
+    known = {"bounds": (-3, 3), "label_bounds": (0.01, 50)}
+    one = lgb_dp.DPLGBMSurvival(**SETTINGS).fit(X, y, **known)
+    two = np.column_stack([y["time"], np.where(y["event"], y["time"], np.inf)])
+    Xd, yd = collections(LENGTHS, X, y)
+    if form == "columns":
+        yd = da.from_array(two, chunks=(LENGTHS, 2))
+    if form == "table":
+        Xd, yd = (dd.from_pandas(pd.DataFrame(part), npartitions=2) for part in (X, y))
+    many = DaskDPLGBMSurvival(**SETTINGS).fit(Xd, yd, **known)
+    np.testing.assert_array_equal(many.predict(X), one.predict(X))
+    for method, given in {
+        "predict": (),
+        "predict_survival_function": ([1, 2],),
+        "predict_quantile": (0.9,),
+    }.items():
+        lazy, expected = getattr(many, method)(Xd, *given), getattr(one, method)(X, *given)
+        np.testing.assert_array_equal(lazy.compute(scheduler="synchronous"), expected)
+    assert many.score(Xd, yd) == many.score(X, y) == one.score(X, y)
+    assert type(many.to_local()) is lgb_dp.DPLGBMSurvival
+    held = DaskDPLGBMSurvival(**SETTINGS, validation_fraction=0.3).fit(Xd, yd, **known).evaluation_
+    assert held.concordance.low < held.concordance.value < held.concordance.high
+    with pytest.raises(lgb_dp.UnsupportedParameterError, match="valid_sets"):
+        many.fit(Xd, yd, **known, eval_set=[(Xd, yd)], public_eval_set=True)
 
 
 def test_public_evaluation_sets_stop_a_fit(client):

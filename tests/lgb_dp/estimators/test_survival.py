@@ -12,6 +12,7 @@ from sklearn.model_selection import GridSearchCV
 
 import lgb_dp
 from lgb_dp.errors import InvalidArgumentError, UnsupportedParameterError
+from lgb_dp.statements import QUALITY
 
 pytestmark = pytest.mark.filterwarnings("ignore:random_state")
 
@@ -125,7 +126,6 @@ def test_habits_of_scikit_learn():
         ({"scale": -1.0}, "scale"),
         ({"method": "dpboost"}, "method"),
         ({"objective": "poisson"}, "objective"),
-        ({"validation_fraction": 0.1}, "validation_fraction"),
         ({"gradient_clip": 0.5}, "gradient_clip"),
         ({"fit": {"eval_set": [(X, Y)]}}, "eval_set"),
         ({"y": Y["days"]}, "y must hold times"),
@@ -142,6 +142,17 @@ def test_what_is_not_accepted_is_named_before_anything_is_paid(settings, named):
     with pytest.raises((InvalidArgumentError, UnsupportedParameterError), match=named):
         model(**settings).fit(X, y, **given)
     assert repr(budget) == before
+
+
+def test_held_out_rows_tell_the_concordance_and_numbers_have_intervals_alone():
+    found = fitted(validation_fraction=0.3)
+    concordance = found.evaluation_.concordance
+    assert concordance.low <= found.score(X, Y) <= concordance.high
+    assert concordance.high - concordance.low < 0.2
+    assert "concordance" in str(lgb_dp.statement(found.booster_).tables[QUALITY])
+    assert not hasattr(found, "predict_interval")
+    read = lgb_dp.DPBooster(model_str=found.booster_.model_to_string())
+    assert read.evaluation.to_dict() == found.evaluation_.to_dict()
 
 
 def test_private_facts_of_rows_raise_no_error_unless_asked_for():

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lgb_dp.evaluation.intervals import auc_estimate, mean_estimate, share_estimate
+from lgb_dp.evaluation.intervals import Estimate, auc_estimate, mean_estimate, share_estimate
 
 COUNTS = st.lists(st.floats(-50, 500), min_size=2, max_size=12)
 
@@ -19,7 +19,17 @@ def test_a_figure_is_in_its_interval_and_in_its_range(first, second, std):
     mean = mean_estimate(high, values, values / 10, std, (0.0, 1.0))
     for one in (auc_estimate(high, low, std), share, mean):
         assert 0 <= one.low <= one.value <= one.high <= 1
-        assert f"{one.value:.4f}" in str(one)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "text"),
+    [
+        ((0.9, 0.0, 12345.6), "0.9000 (0.0000 to 12345.6000)"),
+        ((2.51e-7, 1e-7, 0.0451), "2.51e-07 (1e-07 to 0.0451)"),
+    ],
+)
+def test_figures_of_small_labels_have_digits(numbers, text):
+    assert str(Estimate(*numbers)) == text
 
 
 def test_an_area_is_that_of_all_pairs():

@@ -172,6 +172,7 @@ DAMAGES = {
     "thresholds": lambda told: change(told["features"][0], "values", [2.0, 1.0]),
     "one feature": lambda told: told["features"].pop(),
     "settings": lambda told: told.pop("settings"),
+    "threads": lambda told: change(told["params"], "nthread", 60_000),
 }
 
 

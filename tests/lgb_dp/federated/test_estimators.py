@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 
 import lgb_dp
 from federated_training import BOUNDS, X, Y, parties, rows_of
-from lgb_dp.federated import FederatedDPLGBMClassifier, FederatedDPLGBMRegressor
+from lgb_dp.federated import FederatedDPLGBMClassifier, FederatedDPLGBMRegressor, FederatedDPLGBMSurvival
 
 SETTINGS = {"epsilon": 50.0, "n_estimators": 20, "n_jobs": 1}
 PLACES = [rows_of(place, 3) for place in range(3)]
@@ -49,6 +50,22 @@ def test_parties_bring_their_own_declarations():
 def test_regression():
     model = FederatedDPLGBMRegressor(**SETTINGS).fit(pairs(X[:, 0]), label_bounds=(-1, 1), bounds=BOUNDS)
     assert model.score(X, X[:, 0]) > 0.3
+
+
+def test_times():
+    time, seen = np.exp(X[:, 0]), np.exp(1 + X[:, 1])
+    y = np.rec.fromarrays([time <= seen, np.minimum(time, seen)], names=["event", "time"])
+    model = FederatedDPLGBMSurvival(**SETTINGS, scale=0.3)
+    model.fit(pairs(y), label_bounds=(0.01, 50), bounds=BOUNDS)
+    assert model.score(X, y) > 0.7
+    median = model.predict(X)
+    np.testing.assert_allclose(model.predict_quantile(X, 0.5), median)
+    np.testing.assert_allclose(model.predict_survival_function(X[:1], median[:1]), 0.5)
+    assert "0.3" in model.booster_.model_to_string().split("tree_sizes")[-1]
+    with pytest.raises(lgb_dp.InvalidArgumentError, match="y must hold times"):
+        model.fit(pairs(time), label_bounds=(0.01, 50), bounds=BOUNDS)
+    with pytest.raises(NotFittedError):
+        FederatedDPLGBMSurvival().predict_quantile(X, 0.5)
 
 
 def test_targets_without_bounds_are_refused():

@@ -12,6 +12,7 @@ from sklearn.datasets import make_classification
 from sklearn.metrics import confusion_matrix, log_loss, r2_score, roc_auc_score
 
 import lgb_dp
+from gbdt_kernels.concordance import concordance
 from lgb_dp.accounting.gaussian import gaussian_mu
 from lgb_dp.losses.labels import LabelScale
 from lgb_dp.mechanisms.noise import observed
@@ -176,10 +177,13 @@ def test_rows_of_a_person_are_on_one_side():
     assert means.evaluation.alike == 1
 
 
+TIME, LEFT = np.exp(X[:, 0].clip(-3, 3) + Y), np.exp(X[:, 1].clip(-3, 2) + 2)
+TIMES = np.rec.fromarrays([TIME <= LEFT, np.minimum(TIME, LEFT)], names=["event", "time"])
 KINDS = {
     "binary": (PARAMS, Y, {}),
     "multiclass": ({**PARAMS, "objective": "multiclass", "num_class": 3}, np.digitize(X[:, 0], [-1, 1]), {}),
     "regression": ({**PARAMS, "objective": "regression"}, X[:, 0], {"label_bounds": (-9, 9)}),
+    "aft_logistic": ({**PARAMS, "objective": lgb_dp.AFT()}, TIMES, {"label_bounds": (0.01, 200)}),
 }
 
 
@@ -205,6 +209,12 @@ def test_tables_without_noise_are_counts_of_the_held_out_rows(objective, pinned)
         booster = train(20, np.inf, params=params, label=label, **declared)
     found, label, predicted = booster.evaluation, label[is_held], booster.predict(X[is_held])
     assert found.n_rows.value == is_held.sum()
+    if objective == "aft_logistic":
+        assert found.events.value == pytest.approx(label["event"].mean(), abs=1e-12)
+        upper = np.where(label["event"], label["time"], np.inf)
+        pairs, in_order = concordance(label["time"], upper, predicted)
+        assert found.concordance.value == pytest.approx(in_order / pairs, abs=0.02)
+        return
     if objective == "regression":
         assert found.mae.value == pytest.approx(np.abs(label - predicted).mean(), rel=0.1)
         assert found.r2.value == pytest.approx(r2_score(label, predicted), abs=0.05)
@@ -238,7 +248,7 @@ def test_public_groups_have_tables_of_their_own(objective, is_sparse, pinned):
     assert n_rows == {name: (CITY[is_held] == city).sum() for name, city in names.items()}
     assert found.n_rows.value == is_held.sum()
     assert booster.predict(rows).shape[0] == len(rows)
-    name = "RMSE" if objective == "regression" else "accuracy"
+    name = {"regression": "RMSE", "aft_logistic": "concordance"}.get(objective, "accuracy")
     assert f"{name}, Column_5=2" in str(found)
     read = pickle.loads(pickle.dumps(booster)).evaluation
     assert read.to_dict() == found.to_dict()
@@ -331,7 +341,7 @@ def test_a_neighbours_losses_add_up_to_what_was_granted(objective, is_held, n_ro
         with observed(watch):
             data = lgb_dp.Dataset(np.column_stack([X, CITY])[:n], label[:n], **known)
             lightgbm.train(params, data, 3, callbacks=[trainer])
-    of_table = len(release_shares(LabelScale(objective, 3 if objective == "multiclass" else 1, 0.0, 1.0)))
+    of_table = len(release_shares(LabelScale(objective, 3 if objective == "multiclass" else 1, 0.1, 1.0)))
     trees, table = sum(losses[:-of_table]), sum(losses[-of_table:])
     assert (trees == 0, table == 0) == (is_held, not is_held)
     assert np.sqrt(trees + table) <= gaussian_mu(1.0, 1e-5) * n_rows / 3 * (1 + 1e-6)

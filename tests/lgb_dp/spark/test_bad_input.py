@@ -31,7 +31,7 @@ REFUSED = [
     ({"timeout": 0}, {}, "timeout"),
     ({"trees_per_round": 0}, {}, "trees_per_round"),
     ({"method": "dpboost"}, {}, "method='dpboost'"),
-    ({"validation_fraction": 0.1}, {}, "validation_fraction"),
+    ({"validation_fraction": 1.0}, {}, "validation_fraction"),
 ]
 
 

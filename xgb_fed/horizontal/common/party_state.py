@@ -31,19 +31,10 @@ C = TypeVar("C")
 
 
 class PartyState:
-    """The secret key and the counted rounds of one party, shared by all of its sessions.
+    """The secret key, the counted rounds and the `rows` of one party, shared by all of its sessions.
 
-    Parameters
-    ----------
-    key : bytes, optional
-        32 bytes that determine the draws.  Drawn from the operating system by default.
-    store : Store, optional
-        Where everything is kept, which is closed if it is refused; in memory by default.
-
-    Attributes
-    ----------
-    rows : ToldRows or None
-        The rows that are here now; a party has them from the start.
+    The `key`, 32 bytes that determine the draws, comes from the operating system by default. A `store` keeps
+    everything and is closed if it is refused; by default it is in memory.
     """
 
     def __init__(self, key: bytes | None = None, store: Store | None = None) -> None:

@@ -39,10 +39,7 @@ _DOMAIN = b"veilboost exact run 3\0"
 
 
 def exact_settings(params: Mapping[str, Any]) -> Settings:
-    """Read settings from XGBoost's parameters.
-
-    An UnsupportedParameterError names those, or values of them, that exact training does not support.
-    """
+    """Settings from XGBoost's parameters; UnsupportedParameterError names those without support."""
     settings = Settings.from_params(params)
     if settings.objective not in ROWS_ALONE:
         why = "gradients depend on other rows"
@@ -61,31 +58,14 @@ def exact_settings(params: Mapping[str, Any]) -> Settings:
 class ExactTask(AgreedSettings):
     """Task of an exact training run.
 
-    Parameters
-    ----------
-    params : mapping
-        XGBoost's parameters, in JSON's types.
-    n_rounds : int
-    n_columns : int
-    names : list of str
-        Of the columns; empty if they have none.
-    classes : list or None
-        Labels of all parties in order; None for regression.
-    cuts : {"grid", "exact"} or list of lists of float
-        How columns are cut, or the cuts of each column, ascending.
-    min_rows_per_node : int
-        Rows of all parties.
-    min_parties : int
-    early_stopping_rounds : int or None
-    n_sets : int
-        Sets of held-out rows.
-    arithmetic : str
-        By which version of XGBoost all parties compute the same from the same sums.
+    `params` are XGBoost's, in JSON's types; `names` those of the columns, empty without; `classes` the labels
+    of all parties in order, None for regression. `cuts` says how columns are cut ("grid" or "exact"), or
+    holds the cuts of each column, ascending. `min_rows_per_node` counts rows of all parties, `n_sets` sets of
+    held-out rows; `arithmetic` is the version of XGBoost by which all parties compute the same from the same
+    sums.
 
-    Raises
-    ------
-    InvalidArgumentError, UnsupportedParameterError
-        Naming what is not accepted, also a version of XGBoost that is not this process's.
+    Raises `InvalidArgumentError` or `UnsupportedParameterError`, which name the setting that is not accepted,
+    also a version of XGBoost that is not this process's.
     """
 
     params: Mapping[str, Any]

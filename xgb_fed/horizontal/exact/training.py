@@ -46,15 +46,8 @@ _WEIGHT_BITS = 28
 class ExactModel:
     """Result of training, the same at all parties.
 
-    Parameters
-    ----------
-    booster : xgboost.Booster
-    cuts : list of ndarray of float32
-        Of every column.
-    evals_result : dict
-        Metrics of the parties' held-out rows, by set, metric and round.
-    best_iteration, best_score : int, float or None
-        None without early stopping.
+    `cuts` are of every column; `evals_result` has metrics of the parties' held-out rows, by set, metric and
+    round; `best_iteration` and `best_score` are None without early stopping.
     """
 
     booster: Any

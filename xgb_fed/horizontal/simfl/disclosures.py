@@ -38,18 +38,10 @@ MOMENTS = Kind(
 class Told:
     """Hashes and contributions to hash seeds that were given away; bytes are in hexadecimal digits.
 
-    Attributes
-    ----------
-    hashes : dict
-        Number of hashes of each row, by digest of the hash functions.
-    last_seed : str
-        The seed of the last hash functions; empty before the first ones.
-    n_revealed, n_abandoned : int
-        Contributions that were revealed, and those of them that were not used.
-    commitments : str
-        Commitments of all parties in the last agreement in which this party revealed its contribution.
-    is_pending : bool
-        Whether that agreement has not been used yet.
+    `hashes` numbers those of each row by digest of the hash functions; `last_seed` is the seed of the last
+    ones, empty before the first. `n_revealed` contributions were revealed, and `n_abandoned` of them not
+    used; `commitments` are those of all parties in the last agreement in which this party revealed its own,
+    and `is_pending` says that it has not been used yet.
     """
 
     hashes: dict[str, int] = field(default_factory=dict)
@@ -61,12 +53,7 @@ class Told:
 
 
 class Disclosures:
-    """Disclosures of one party; several objects of one state know the same.
-
-    Parameters
-    ----------
-    state : PartyState
-    """
+    """Disclosures of one party; several objects of one state know the same."""
 
     def __init__(self, state: PartyState) -> None:
         self.state, self._store = state, state.store

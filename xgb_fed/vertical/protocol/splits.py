@@ -122,12 +122,8 @@ class Splits:
     def columns_among(self, columns: NamedColumns) -> list[int] | None:
         """Where the columns of the splits are among those of data, by name; None if they are where they were.
 
-        A column that is not split may be gone; any other one stands for it.
-
-        Raises
-        ------
-        InvalidDataError
-            If a column is gone.  It has no names: its text may go to another party.
+        A column that is not split may be gone; any other one stands for it. A missing one raises
+        `InvalidDataError` without names: its text may go to another party.
         """
         if columns.names == self.names:
             return None
@@ -201,10 +197,7 @@ class Splits:
 
     @classmethod
     def load(cls, path: str | Path) -> Splits:
-        """Read what `save` wrote.
-
-        Raises `CorruptDataError` if the file does not hold splits; the text does not quote its path.
-        """
+        """Read what `save` wrote; `CorruptDataError`, without the path, if the file holds no splits."""
         try:
             content = read_sealed(path)
             if content.pop("format") != FORMAT:

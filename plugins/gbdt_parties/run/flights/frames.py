@@ -42,10 +42,7 @@ class FrameChannel(Protocol):
     """The way to the other party for the time of one connection, authenticated and in order."""
 
     def send(self, message: bytes) -> None:
-        """Send a message; it must not wait for a side that sends, too, since flights cross.
-
-        A PartyUnavailableError if the connection is lost.
-        """
+        """Send without waiting for the other side, as flights cross; PartyUnavailableError if it is lost."""
 
     def hand_over(self) -> None:
         """Let what was said leave while this side computes; errors as of `send`."""
@@ -100,13 +97,8 @@ class Link:
     def take_view(self, kind: FrameKind, step: Step = NO_STEP) -> Steps[memoryview]:
         """Wait for a message, which may be long: its body is a view, which keeps the message.
 
-        Raises
-        ------
-        PartyRefusedError
-            If the other side refuses to go on, and says why.
-        ProtocolError
-            If the message is any other than this one, the text says in what it differs; or if this is a
-            forked process.
+        Raises `PartyRefusedError`, with the reason, if the other side refuses to go on, and `ProtocolError`
+        for any other message, by its difference, or in a forked process.
         """
         message = yield kind
         check_process(self._process)
