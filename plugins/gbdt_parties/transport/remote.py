@@ -265,7 +265,7 @@ class RemoteParty:
             try:
                 while (answer := self._answer(sent)) is None:
                     with self._naming():
-                        connection.send_again()
+                        connection.send_again(sent)
                     if dog.fired:
                         # While there was no call to be given up; it does not fire again.
                         sent.call.end()
@@ -454,13 +454,11 @@ class ServerConnection:
             self.under_way.append(sent)
         return sent
 
-    def send_again(self) -> None:
-        """Send all requests again, by another call."""
+    def send_again(self, sent: Sent) -> None:
+        """Send a request by another call; those behind it follow in their turn."""
         with self._changed:
-            self._kept = None
-            call = self.call(self.under_way[0].party.timeout)
-            for sent in self.under_way:
-                sent.leave_by(call)
+            self._kept = None if self._kept is sent.call else self._kept
+            sent.leave_by(self.call(sent.party.timeout))
 
     @contextmanager
     def turn_of(self, sent: Sent) -> Iterator[None]:
